@@ -1,0 +1,31 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Who an instance is: a name that is safe everywhere, and a uuid that follows from it."""
+
+from __future__ import annotations
+
+import re
+import uuid
+
+from .errors import InvalidInput
+
+NAMESPACE = uuid.UUID("7d1d3a6e-4c86-5d0e-9e4f-6a4b1c2f9b10")
+NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\Z", re.ASCII)
+
+
+def check_name(value, field="name"):
+    """Return ``value`` where it is a host name of one label (RFC 1123, lower case), else raise InvalidInput."""
+    if not isinstance(value, str) or not NAME.match(value):
+        raise InvalidInput(
+            field,
+            value,
+            "1 to 63 of a-z, 0-9 and -, beginning and ending with a letter or digit",
+            hint="Use a host name without dots, such as web-1",
+        )
+    return value
+
+
+def instance_uuid(project, name):
+    """The uuid of an instance: the same project and name give the same instance, on every controller."""
+    return str(uuid.uuid5(NAMESPACE, "%s/%s" % (project, name)))

@@ -1,0 +1,78 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The record of an instance on a host: what is true about it there, and the only database there is."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, Dict, List, Optional
+
+from .errors import BerthError
+
+SCHEMA = 1
+HISTORY_LIMIT = 100
+
+# The parts a host plays for an instance. Only OWN may run the guest.
+OWN, IN, OUT, CLAIM = "OWN", "IN", "OUT", "CLAIM"
+ROLES = (OWN, IN, OUT, CLAIM)
+
+
+class RecordInvalid(BerthError):
+    """A record that is not of the documented shape, or was written by a newer version of the collection."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Record:
+    """One instance on one host.
+
+    ``generation`` is [epoch, n] and only grows; ``token`` is the nonce of whoever works on the record now;
+    ``op`` the id of the operation under way; ``resources`` what the host has set aside for it (vcpus, pcpus,
+    memory_mb in MiB, disk_gb in GiB, numa_topology, pci_devices).
+    """
+
+    uuid: str
+    name: str
+    project_id: str
+    role: str
+    generation: List[int]
+    token: str
+    phase: str
+    spec: Dict[str, Any]
+    resources: Dict[str, Any]
+    op: Optional[str] = None
+    vm_state: Optional[str] = None
+    task_state: Optional[str] = None
+    power_state: str = "running"
+    migration: Optional[Dict[str, Any]] = None
+    faults: List[Dict[str, Any]] = dataclasses.field(default_factory=list)
+    history: List[Dict[str, Any]] = dataclasses.field(default_factory=list)
+    schema: int = SCHEMA
+
+    def version(self):
+        """What a compare-and-swap compares."""
+        return (self.role, tuple(self.generation), self.token)
+
+    def replace(self, **changes):
+        return dataclasses.replace(self, **changes)
+
+    def to_dict(self):
+        return dataclasses.asdict(self)
+
+    @classmethod
+    def from_dict(cls, data):
+        """Read a record back; a newer schema, a missing or an unknown part is refused (C03)."""
+        if not isinstance(data, dict) or not isinstance(data.get("schema"), int):
+            raise RecordInvalid("the record is not an object with a schema number")
+        if data["schema"] > SCHEMA:
+            raise RecordInvalid(
+                "the record has schema %d, this version knows %d" % (data["schema"], SCHEMA),
+                hint="Use the version of berth.kvm that wrote it, or a newer one",
+            )
+        try:
+            record = cls(**data)
+        except TypeError as error:
+            raise RecordInvalid("the record has missing or unknown parts: %s" % error)
+        if record.role not in ROLES:
+            raise RecordInvalid("the record has the unknown role %r" % (record.role,))
+        return record

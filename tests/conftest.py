@@ -1,0 +1,18 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Lets the tests import the collection by its full name."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+COLLECTIONS = ROOT / ".cache" / "collections"
+LINK = COLLECTIONS / "ansible_collections" / "berth" / "kvm"
+
+if not LINK.exists():
+    LINK.parent.mkdir(parents=True, exist_ok=True)
+    LINK.symlink_to("../../../..")
+sys.path.insert(0, str(COLLECTIONS))
