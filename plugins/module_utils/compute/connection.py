@@ -1,0 +1,116 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The connection to this host's libvirt, and calls to it that end in time."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+from ..model.errors import BerthError
+
+try:
+    import libvirt
+except ImportError:
+    libvirt = None
+
+URI = "qemu:///system"
+KEEPALIVE_INTERVAL = 5  # s
+KEEPALIVE_COUNT = 3
+
+_event_loop = threading.Lock()
+_event_loop_runs = False
+
+
+class LibvirtUnavailable(BerthError):
+    """libvirt on this host cannot be reached or used. Another host may do."""
+
+    retryable = True
+
+
+class LibvirtTimeout(BerthError):
+    """libvirt on this host did not answer in time: the call may still be under way there."""
+
+    retryable = True
+
+
+class Deadline:
+    """A time limit, in seconds from now, over any number of calls.
+
+    A thread cannot be stopped inside libvirt, so a call that is late is left behind in a daemon thread: it ends with
+    the process.
+    """
+
+    def __init__(self, seconds):
+        self._end = time.monotonic() + seconds
+
+    def remaining(self):
+        """Seconds left, never below 0."""
+        return max(0.0, self._end - time.monotonic())
+
+    def call(self, function, *args, what=None):
+        """``function(*args)``: its result or its exception, or LibvirtTimeout naming ``what`` at the deadline."""
+        outcome = []
+
+        def run():
+            try:
+                outcome.append((True, function(*args)))
+            except BaseException as error:  # handed over to the caller's thread
+                outcome.append((False, error))
+
+        thread = threading.Thread(target=run, daemon=True)
+        thread.start()
+        thread.join(self.remaining())
+        if not outcome:
+            what = what or getattr(function, "__name__", "the call")
+            raise LibvirtTimeout("%s did not end in time" % what, call=what)
+        good, value = outcome[0]
+        if good:
+            return value
+        raise value
+
+
+def require_libvirt():
+    """The binding, or LibvirtUnavailable where it is not installed for this Python."""
+    if libvirt is None:
+        raise LibvirtUnavailable(
+            "the Python binding of libvirt is not installed for this interpreter",
+            hint="Install python3-libvirt, or set ansible_python_interpreter to the Python that has it",
+        )
+    return libvirt
+
+
+def connect(timeout=10, uri=URI):
+    """An open connection. LibvirtUnavailable where libvirt refuses or is absent, LibvirtTimeout where it is silent."""
+    library = require_libvirt()
+    # libvirt prints every error to stderr unless told otherwise; here each one is an exception anyway
+    library.registerErrorHandler(lambda context, error: None, None)
+    _start_event_loop(library)
+    try:
+        connection = Deadline(timeout).call(library.open, uri, what="opening %s" % uri)
+    except library.libvirtError as error:
+        raise LibvirtUnavailable(
+            "libvirt at %s: %s" % (uri, error), hint="Is libvirtd (or virtqemud) running on the host?", uri=uri
+        )
+    try:
+        connection.setKeepAlive(KEEPALIVE_INTERVAL, KEEPALIVE_COUNT)
+    except library.libvirtError:
+        pass  # drivers inside the process, such as test:///, know no keepalive
+    return connection
+
+
+def _start_event_loop(library):
+    """Keepalive needs an event loop, and libvirt wants it registered before the first connection."""
+    global _event_loop_runs
+    with _event_loop:
+        if _event_loop_runs:
+            return
+        library.virEventRegisterDefaultImpl()
+
+        def loop():
+            while True:
+                library.virEventRunDefaultImpl()
+
+        threading.Thread(target=loop, daemon=True, name="libvirt-events").start()
+        _event_loop_runs = True
