@@ -56,6 +56,16 @@ class Record:
     def replace(self, **changes):
         return dataclasses.replace(self, **changes)
 
+    def next(self, **changes):
+        """The record as it shall be next: the same epoch, n + 1. Handing over to another host grows the epoch instead."""
+        epoch, n = self.generation
+        return self.replace(**{"generation": [epoch, n + 1], **changes})
+
+    def noted(self, event, at, **details):
+        """A copy with one more line in its bounded history (C32); ``at`` is for people, no decision reads it."""
+        history = list(self.history) + [{"event": event, "at": at, **details}]
+        return self.replace(history=history[-HISTORY_LIMIT:])
+
     def to_dict(self):
         return dataclasses.asdict(self)
 
@@ -75,4 +85,16 @@ class Record:
             raise RecordInvalid("the record has missing or unknown parts: %s" % error)
         if record.role not in ROLES:
             raise RecordInvalid("the record has the unknown role %r" % (record.role,))
+        record._check_types()
         return record
+
+    def _check_types(self):
+        for name in ("uuid", "name", "project_id", "token", "phase"):
+            if not isinstance(getattr(self, name), str):
+                raise RecordInvalid("the record's %s is not text" % name)
+        numbers = self.generation
+        if not (isinstance(numbers, list) and len(numbers) == 2 and all(type(n) is int and n >= 0 for n in numbers)):
+            raise RecordInvalid("the record's generation is not [epoch, n]: %r" % (numbers,))
+        for name, kind in (("spec", dict), ("resources", dict), ("faults", list), ("history", list)):
+            if not isinstance(getattr(self, name), kind):
+                raise RecordInvalid("the record's %s is not of type %s" % (name, kind.__name__))

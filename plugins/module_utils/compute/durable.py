@@ -1,0 +1,124 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Files that survive a crash: written whole or not at all, never through a link, readable by their owner only."""
+
+from __future__ import annotations
+
+import os
+import stat
+
+from .errors import StateUnsafe
+
+FILE_MODE = 0o600
+DIRECTORY_MODE = 0o700
+LIMIT = 16 * 1024 * 1024
+
+
+def open_directory(path, create=False, dir_fd=None, mode=DIRECTORY_MODE):
+    """Open a directory that is ours; with ``create`` make it and make its name durable. Gives a file descriptor."""
+    if create:
+        try:
+            os.mkdir(path, mode, dir_fd=dir_fd)
+            _sync_parent(path, dir_fd)
+        except FileExistsError:
+            pass
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=dir_fd)
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise StateUnsafe("%s is not a directory of its own: %s" % (path, error.strerror))
+    try:
+        _check_ours(os.fstat(fd), path, allowed=mode)
+    except StateUnsafe:
+        os.close(fd)
+        raise
+    return fd
+
+
+def _sync_parent(path, dir_fd):
+    if dir_fd is not None:
+        os.fsync(dir_fd)
+        return
+    parent = os.open(os.path.dirname(os.path.abspath(path)), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(parent)
+    finally:
+        os.close(parent)
+
+
+def _check_ours(status, path, allowed):
+    if status.st_uid != os.geteuid() or stat.S_IMODE(status.st_mode) & 0o777 & ~allowed:
+        raise StateUnsafe(
+            "%s is owned by uid %d with mode %04o" % (path, status.st_uid, stat.S_IMODE(status.st_mode)),
+            rule="owned by uid %d, mode at most %04o" % (os.geteuid(), allowed),
+        )
+
+
+def read(directory_fd, name):
+    """The bytes of a file, or None where there is none. A link, or a file that others may read, is refused."""
+    try:
+        fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK, dir_fd=directory_fd)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise StateUnsafe("%s cannot be read: %s" % (name, error.strerror))
+    try:
+        status = os.fstat(fd)
+        if not stat.S_ISREG(status.st_mode):
+            raise StateUnsafe("%s is not a plain file" % name)
+        _check_ours(status, name, allowed=FILE_MODE)
+        if status.st_size > LIMIT:
+            raise StateUnsafe("%s has %d bytes, more than was ever written there" % (name, status.st_size))
+        parts = []
+        part = os.read(fd, 1 << 20)
+        while part:
+            parts.append(part)
+            part = os.read(fd, 1 << 20)
+        return b"".join(parts)
+    finally:
+        os.close(fd)
+
+
+def write(directory_fd, name, data):
+    """Replace a file: temporary file in the same directory, fsync, rename, fsync of the directory.
+
+    After a crash or an error at any point the file is wholly the old or wholly the new one. The caller holds the lock
+    that makes the fixed temporary name his own.
+    """
+    temporary = _temporary(name)
+    discard_temporary(directory_fd, name)
+    fd = os.open(
+        temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, FILE_MODE, dir_fd=directory_fd
+    )
+    try:
+        view = memoryview(data)
+        while view:
+            view = view[os.write(fd, view):]
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+    os.rename(temporary, name, src_dir_fd=directory_fd, dst_dir_fd=directory_fd)
+    os.fsync(directory_fd)
+
+
+def _temporary(name):
+    return ".%s.tmp" % name
+
+
+def discard_temporary(directory_fd, name):
+    """Remove what a crash in ``write`` may have left behind."""
+    try:
+        os.unlink(_temporary(name), dir_fd=directory_fd)
+    except FileNotFoundError:
+        pass
+
+
+def remove(directory_fd, name):
+    """Remove a file for good; one that is not there is fine."""
+    try:
+        os.unlink(name, dir_fd=directory_fd)
+    except FileNotFoundError:
+        return
+    os.fsync(directory_fd)

@@ -1,0 +1,82 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What can go wrong on the KVM host. ``retryable`` follows Nova: claim lost and host trouble go to the next host, bad input does not (C30)."""
+
+from __future__ import annotations
+
+from ..model.errors import BerthError
+
+
+class HostBusy(BerthError):
+    """Another run holds this host's lock for longer than the time limit."""
+
+    retryable = True
+
+
+class InstanceBusy(BerthError):
+    """Another run is working on this instance; who, is in the message."""
+
+
+class StaleRecord(BerthError):
+    """The record changed since it was read: somebody else took over."""
+
+
+class StateUnsafe(BerthError):
+    """A file or directory of the state is a link, or others than its owner may write or read it."""
+
+
+class ClaimRevoked(BerthError):
+    """The claim was withdrawn, or another controller adopted it."""
+
+
+class InstanceExists(BerthError):
+    """The host already holds this instance, or a domain that berth does not manage has its name."""
+
+
+class GroupPolicyViolated(BerthError):
+    """A member of the instance's server group on this host forbids it (the late check, S41)."""
+
+    retryable = True
+
+
+class ImageInvalid(BerthError):
+    """The image is not what it was declared to be, or is of a form that is never used."""
+
+
+class ImageUnavailable(BerthError):
+    """The image could not be had from this host."""
+
+    retryable = True
+
+
+class FlavorTooSmall(BerthError):
+    """The image does not fit into the flavor (Nova: FlavorDiskSmallerThanImage, FlavorMemoryTooSmall; A28)."""
+
+
+class NetworkNotFound(BerthError):
+    """A network or nwfilter is missing on this host; another candidate may have it (C06, A09)."""
+
+    retryable = True
+
+
+class BuildFailed(BerthError):
+    """The host could not build or start the instance; it left nothing behind."""
+
+    retryable = True
+
+
+class CleanupFailed(BerthError):
+    """Something of the instance could not be removed: run the same again before trying another host (Cx)."""
+
+
+class InstanceNotFound(BerthError):
+    """The host holds no record of this instance."""
+
+
+class InstanceInvalidState(BerthError):
+    """The instance is in a state that does not allow the request."""
+
+
+class HostNotPrepared(BerthError):
+    """The host lacks what role kvm_host installs, or is set up in a way that is refused."""

@@ -1,0 +1,362 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The record store: compare-and-swap, durable writes, locks, tombstones (C03, I4, I12; security.md: links, modes)."""
+
+from __future__ import annotations
+
+import errno
+import json
+import multiprocessing
+import os
+import stat
+
+import pytest
+from ansible_collections.berth.kvm.plugins.module_utils.compute import durable, store as store_module
+from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import (
+    HostBusy,
+    InstanceBusy,
+    StaleRecord,
+    StateUnsafe,
+)
+from ansible_collections.berth.kvm.plugins.module_utils.compute.store import Store
+from ansible_collections.berth.kvm.plugins.module_utils.model.errors import InvalidInput
+from ansible_collections.berth.kvm.plugins.module_utils.model.record import Record, RecordInvalid
+
+UUID = "0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a"
+OTHER = "1b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a"
+FORK = multiprocessing.get_context("fork")
+
+
+def record(uuid=UUID, **changes):
+    parts = dict(
+        uuid=uuid,
+        name="web-1",
+        project_id="default",
+        role="CLAIM",
+        generation=[0, 1],
+        token="t1",
+        phase="claimed",
+        spec={"name": "web-1"},
+        resources={"vcpus": 1},
+    )
+    return Record(**{**parts, **changes})
+
+
+@pytest.fixture
+def state(tmp_path):
+    return str(tmp_path / "berth")
+
+
+@pytest.fixture
+def store(state):
+    return Store(state)
+
+
+def test_what_was_written_is_read_back(store):
+    written = store.compare_and_swap(None, record())
+    assert store.read(UUID) == written == record()
+    assert store.records() == [record()]
+
+
+def test_an_absent_record_is_none(store):
+    assert store.read(UUID) is None
+    assert store.records() == []
+
+
+@pytest.mark.parametrize(
+    "expected",
+    [None, record(role="OWN"), record(generation=[0, 2]), record(token="t2"), record(uuid=OTHER)],
+    ids=["none", "role", "generation", "token", "other instance"],
+)
+def test_a_swap_against_another_version_changes_nothing(store, expected):
+    store.compare_and_swap(None, record())
+    new = record(uuid=(expected or record()).uuid, role="OWN", generation=[7, 1])
+    with pytest.raises(StaleRecord):
+        store.compare_and_swap(expected, new)
+    assert store.records() == [record()]
+
+
+def test_the_generation_must_grow(store):
+    store.compare_and_swap(None, record())
+    with pytest.raises(RecordInvalid, match="would not grow"):
+        store.compare_and_swap(record(), record(phase="building"))
+
+
+def test_a_removed_record_leaves_no_directory(store, state):
+    store.compare_and_swap(None, record())
+    store.compare_and_swap(record(), None)
+    assert store.read(UUID) is None
+    assert os.listdir(os.path.join(state, "instances")) == []
+
+
+def test_files_and_directories_are_for_their_owner_only(store, state):
+    os.umask(0o000)
+    try:
+        store.compare_and_swap(None, record())
+        store.bury("t0")
+    finally:
+        os.umask(0o022)
+    modes = {
+        os.path.relpath(os.path.join(top, name), state): stat.S_IMODE(os.stat(os.path.join(top, name)).st_mode)
+        for top, directories, files in os.walk(state)
+        for name in directories + files
+    }
+    assert {mode for path, mode in modes.items() if path.endswith((".json", "lock"))} == {0o600}
+    assert {modes["instances"], modes["instances/" + UUID]} == {0o700}
+
+
+def _plant(state, uuid, data):
+    directory = os.path.join(state, "instances", uuid)
+    os.makedirs(directory, mode=0o700, exist_ok=True)
+    for path in (state, os.path.join(state, "instances"), directory):
+        os.chmod(path, 0o700)
+    path = os.path.join(directory, "record.json")
+    with open(path, "w", encoding="utf-8") as stream:
+        stream.write(data)
+    os.chmod(path, 0o600)
+    return path
+
+
+@pytest.mark.parametrize(
+    "data, message",
+    [
+        ("", "damaged"),
+        ("{", "damaged"),
+        ("[" * 100000, "damaged"),
+        ("[]", "not an object"),
+        (json.dumps({**record().to_dict(), "schema": 2}), "schema 2"),
+        (json.dumps({**record().to_dict(), "colour": "red"}), "unknown parts"),
+        (json.dumps({**record().to_dict(), "role": "BOSS"}), "unknown role"),
+        (json.dumps({**record().to_dict(), "generation": [1]}), "generation"),
+        (json.dumps({**record().to_dict(), "uuid": OTHER}), "is that of"),
+    ],
+    ids=["empty", "cut", "deep", "list", "newer schema", "unknown field", "role", "generation", "another's"],
+)
+def test_a_record_that_cannot_be_trusted_is_refused_not_absent(store, state, data, message):
+    _plant(state, UUID, data)
+    for read in (lambda: store.read(UUID), store.records, lambda: store.compare_and_swap(None, record())):
+        with pytest.raises(RecordInvalid, match=message):
+            read()
+
+
+def test_a_link_in_place_of_the_record_is_refused(store, state, tmp_path):
+    path = _plant(state, UUID, "{}")
+    os.rename(path, str(tmp_path / "elsewhere"))
+    os.symlink(str(tmp_path / "elsewhere"), path)
+    with pytest.raises(StateUnsafe):
+        store.read(UUID)
+
+
+@pytest.mark.parametrize("part", ["", "instances", "instances/" + UUID])
+def test_a_link_in_place_of_a_directory_is_refused(store, state, tmp_path, part):
+    store.compare_and_swap(None, record())
+    path = os.path.join(state, part).rstrip("/")
+    os.rename(path, str(tmp_path / "elsewhere"))
+    os.symlink(str(tmp_path / "elsewhere"), path)
+    with pytest.raises(StateUnsafe):
+        store.compare_and_swap(record(), record(generation=[0, 2]))
+
+
+def test_a_record_that_others_may_read_is_refused(store, state):
+    store.compare_and_swap(None, record())
+    os.chmod(os.path.join(state, "instances", UUID, "record.json"), 0o644)
+    with pytest.raises(StateUnsafe):
+        store.read(UUID)
+
+
+@pytest.mark.parametrize("uuid", ["", "../" + UUID, UUID.upper(), UUID + "\n", None, "record.json"])
+def test_only_a_plain_uuid_names_an_instance(store, uuid):
+    with pytest.raises(InvalidInput):
+        store.read(uuid)
+
+
+def test_a_buried_token_stays_buried(store, state):
+    store.bury("t1")
+    assert Store(state).is_buried("t1")
+    assert not Store(state).is_buried("t2")
+
+
+def test_only_the_latest_tombstones_are_kept(store, monkeypatch):
+    monkeypatch.setattr(store_module, "TOMBSTONE_LIMIT", 2)
+    for token in ("t1", "t2", "t3"):
+        store.bury(token)
+    assert [store.is_buried(token) for token in ("t1", "t2", "t3")] == [False, True, True]
+
+
+# locks
+
+
+def test_a_second_run_waits_for_the_instance_and_then_says_who_has_it(store, state):
+    with store.instance_lock(UUID):
+        with pytest.raises(InstanceBusy, match="locked by berth, process %d" % os.getpid()):
+            with Store(state, action="delete").instance_lock(UUID, timeout=0):
+                pytest.fail("two runs hold one lock")  # pragma: no cover
+    with Store(state).instance_lock(UUID, timeout=0):
+        pass
+
+
+def test_the_host_lock_is_retryable_elsewhere(store, state):
+    with store.host_lock():
+        with pytest.raises(HostBusy) as caught:
+            with Store(state).host_lock(timeout=0):
+                pass
+    assert caught.value.retryable
+
+
+def test_a_lock_file_removed_by_its_holder_does_not_let_two_in(state):
+    """The holder removes the directory when he leaves; who waited on the old file must take the new one."""
+    first = Store(state)
+    results = FORK.Queue()
+
+    def contend():
+        for _round in range(60):
+            with Store(state).instance_lock(UUID, timeout=30):
+                marker = os.path.join(state, "marker")
+                fd = os.open(marker, os.O_CREAT | os.O_EXCL)  # fails where another is inside
+                os.close(fd)
+                os.unlink(marker)
+        results.put(True)
+
+    with first.host_lock():
+        pass
+    workers = [FORK.Process(target=contend) for _worker in range(3)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join(60)
+    assert [worker.exitcode for worker in workers] == [0, 0, 0]
+
+
+def test_of_many_swaps_from_one_version_exactly_one_wins(store, state):
+    store.compare_and_swap(None, record())
+    results = FORK.Queue()
+
+    def attempt(number):
+        try:
+            Store(state).compare_and_swap(record(), record(token="t%d" % number, generation=[0, 2]))
+            results.put(number)
+        except StaleRecord:
+            results.put(None)
+
+    workers = [FORK.Process(target=attempt, args=(number,)) for number in range(8)]
+    for worker in workers:
+        worker.start()
+    outcome = [results.get(timeout=30) for _worker in workers]
+    for worker in workers:
+        worker.join(30)
+    winners = [number for number in outcome if number is not None]
+    assert len(winners) == 1
+    assert store.read(UUID).token == "t%d" % winners[0]
+
+
+# crashes: the process dies before, or a call fails at, each of the system calls of a change
+
+CALLS = ("open", "mkdir", "write", "fsync", "rename", "unlink", "close", "read", "fstat", "listdir", "rmdir", "stat")
+
+
+class Fault:
+    """Counts the calls that the store makes of the operating system; at number ``at`` it strikes."""
+
+    def __init__(self, monkeypatch, at, strike):
+        self.count = 0
+        self.trace = []
+        self.at = at
+        self.strike = strike
+        for name in CALLS:
+            monkeypatch.setattr(os, name, self._wrap(name, getattr(os, name)))
+
+    def _wrap(self, name, real):
+        def call(*args, **kwargs):
+            self.count += 1
+            self.trace.append(name)
+            if self.count == self.at:
+                self.strike()
+            return real(*args, **kwargs)
+
+        return call
+
+
+OLD, NEW = record(), record(role="OWN", generation=[1, 0], phase="building")
+CHANGES = [(None, OLD), (OLD, NEW), (OLD, None)]
+
+
+def _run(state, expected, new):
+    Store(state).compare_and_swap(expected, new)
+
+
+@pytest.mark.parametrize("expected, new", CHANGES, ids=["create", "replace", "remove"])
+def test_a_process_killed_at_any_call_leaves_the_old_or_the_new_record(tmp_path, expected, new):
+    at, finished = 0, False
+    while not finished:
+        at += 1
+        state = str(tmp_path / str(at))
+        if expected:
+            _run(state, None, expected)
+
+        def victim():
+            with pytest.MonkeyPatch.context() as patch:
+                fault = Fault(patch, at, lambda: os._exit(9))
+                _run(state, expected, new)
+                os._exit(0 if fault.count < at else 9)
+
+        process = FORK.Process(target=victim)
+        process.start()
+        process.join(30)
+        finished = process.exitcode == 0
+        found = Store(state).read(UUID)
+        assert found in (expected, new)
+        if found != new:
+            Store(state).compare_and_swap(found, new)
+        with Store(state).instance_lock(UUID):
+            pass
+        assert Store(state).read(UUID) == new
+        assert new or os.listdir(os.path.join(state, "instances")) == []
+    assert at > 15
+
+
+@pytest.mark.parametrize("expected, new", CHANGES, ids=["create", "replace", "remove"])
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO])
+def test_an_error_of_any_call_leaves_the_old_or_the_new_record(tmp_path, expected, new, number):
+    at, finished = 0, False
+    while not finished:
+        at += 1
+        state = str(tmp_path / str(at))
+        if expected:
+            _run(state, None, expected)
+
+        def strike():
+            raise OSError(number, os.strerror(number))
+
+        with pytest.MonkeyPatch.context() as patch:
+            fault = Fault(patch, at, strike)
+            try:
+                _run(state, expected, new)
+            except (OSError, StateUnsafe):
+                pass
+        finished = fault.count < at
+        found = Store(state).read(UUID)
+        assert found in (expected, new)
+        if found != new:
+            Store(state).compare_and_swap(found, new)
+        assert Store(state).read(UUID) == new
+
+
+def test_a_record_is_synced_before_its_name_and_its_name_before_the_answer(state):
+    """libvirt does not fsync its directories, a power cut lost the file ten times out of ten: this store does."""
+    _run(state, None, OLD)
+    with pytest.MonkeyPatch.context() as patch:
+        fault = Fault(patch, 0, None)
+        _run(state, OLD, NEW)
+    order = [name for name in fault.trace if name in ("write", "fsync", "rename")]
+    assert order == ["write", "fsync", "rename", "fsync"]
+
+
+def test_the_temporary_file_of_a_crash_is_not_left(state):
+    _run(state, None, OLD)
+    directory = durable.open_directory(os.path.join(state, "instances", UUID))
+    with open(os.path.join(state, "instances", UUID, ".record.json.tmp"), "w", encoding="utf-8") as stream:
+        stream.write("half a rec")
+    os.close(directory)
+    _run(state, OLD, NEW)
+    assert sorted(os.listdir(os.path.join(state, "instances", UUID))) == ["lock", "record.json"]
