@@ -1,0 +1,236 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the catalog variables may hold (berth_flavors, berth_images, ...): names, ranges, units and defaults."""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+
+from .errors import InvalidInput
+from .image_properties import ImageProperties
+from .schema import Fields, Flag, ListOf, MapOf, Named, OneOf, Text, Whole, Word
+
+PROJECT = Text(r"[A-Za-z0-9][A-Za-z0-9._-]*\Z", "a project name of a-z, A-Z, 0-9, '.', '_' and '-'", longest=64)
+HOST_NAME = Text(r"[^\s/:]+\Z", "an inventory host name without spaces, '/' and ':'")
+MAC = Text(r"[0-9a-fA-F][02468aceACE](:[0-9a-fA-F]{2}){5}\Z", "a unicast MAC address such as 02:00:00:00:00:01")
+
+# Far above what QEMU can do today, far below what overflows anything.
+MOST_VCPUS = 4096
+MOST_MEMORY_MB = 64 * 1024 * 1024
+MOST_DISK_GB = 1024 * 1024
+UNLIMITED = -1
+
+FLAVOR = Fields(
+    {
+        "vcpus": Whole(1, MOST_VCPUS),
+        "memory_mb": Whole(1, MOST_MEMORY_MB, "MiB"),
+        "root_gb": Whole(0, MOST_DISK_GB, "GiB"),
+        "ephemeral_gb": Whole(0, MOST_DISK_GB, "GiB"),
+        "swap": Whole(0, MOST_MEMORY_MB, "MiB"),
+        "extra_specs": MapOf(Word()),
+        "disabled": Flag(),
+        "projects": ListOf(PROJECT),
+    },
+    defaults={"ephemeral_gb": 0, "swap": 0, "extra_specs": {}, "disabled": False, "projects": []},
+)
+
+
+class Address:
+    """An IP address; with ``network`` one with its prefix length."""
+
+    def __init__(self, network=False):
+        self.parse = ipaddress.ip_network if network else ipaddress.ip_address
+        self.rule = "a network such as 192.0.2.0/24" if network else "an IP address such as 192.0.2.10"
+
+    def check(self, value, field):
+        try:
+            if not isinstance(value, str):
+                raise ValueError
+            return str(self.parse(value))
+        except ValueError:
+            raise InvalidInput(field, value, self.rule)
+
+
+class Image:
+    """An image: where its bytes are (``url`` on the KVM host's side or ``src`` on the controller's) and what it needs."""
+
+    fields = Fields(
+        {
+            "url": Text(
+                r"(https?://[^\s@]+|/[^\s]*[^\s/])\Z",
+                "http://... or https://... without user and password, or an absolute path on the KVM host",
+                longest=2048,
+            ),
+            "src": Text(r"[^\s].*\Z", "a file on the controller", longest=4096),
+            "checksum": Text(r"sha256:[0-9a-f]{64}\Z", "sha256: and 64 hexadecimal digits in lower case", longest=71),
+            "disk_format": OneOf("raw", "qcow2"),
+            "min_disk": Whole(0, MOST_DISK_GB, "GiB"),
+            "min_ram": Whole(0, MOST_MEMORY_MB, "MiB"),
+            "properties": ImageProperties(),
+            "visibility": OneOf("public", "private"),
+            "projects": ListOf(PROJECT),
+        },
+        defaults={
+            "url": None, "src": None, "min_disk": 0, "min_ram": 0, "properties": {}, "visibility": None, "projects": [],
+        },
+    )  # fmt: skip
+
+    def check(self, value, field):
+        image = self.fields.check(value, field)
+        if (image["url"] is None) == (image["src"] is None):
+            raise InvalidInput(field, sorted(name for name in ("url", "src") if image[name]), "exactly one of url and src")
+        if image["visibility"] is None:
+            image["visibility"] = "private" if image["projects"] else "public"
+        return image
+
+
+class Network:
+    """A network that NICs can be on: a bridge or a libvirt network of the same name on every host that may be chosen."""
+
+    fields = Fields(
+        {
+            "type": OneOf("bridge", "network"),
+            "source": Text(r"[A-Za-z0-9][A-Za-z0-9._-]*\Z", "the name of a bridge or libvirt network", longest=63),
+            "model": OneOf("virtio", "e1000", "e1000e", "igb", "ne2k_pci", "pcnet", "rtl8139", "vmxnet3"),
+            "mtu": Whole(68, 65535),
+            "vlan": Whole(1, 4094),
+            "nwfilter": Text(r"[A-Za-z0-9][A-Za-z0-9._-]*\Z", "the name of a libvirt network filter", longest=63),
+            "cidr": Address(network=True),
+            "gateway": Address(),
+            "nameservers": ListOf(Address(), longest=16),
+        },
+        defaults={
+            "model": "virtio", "mtu": None, "vlan": None, "nwfilter": None, "cidr": None, "gateway": None, "nameservers": [],
+        },
+    )  # fmt: skip
+
+    def check(self, value, field):
+        network = self.fields.check(value, field)
+        if network["type"] == "bridge" and len(network["source"]) > 15:
+            raise InvalidInput(field + ".source", network["source"], "a bridge name of at most 15 characters")
+        if network["gateway"]:
+            if not network["cidr"]:
+                raise InvalidInput(field + ".cidr", None, "needed where there is a gateway")
+            if ipaddress.ip_address(network["gateway"]) not in ipaddress.ip_network(network["cidr"]):
+                raise InvalidInput(field + ".gateway", network["gateway"], "an address in %s" % network["cidr"])
+        return network
+
+
+class ServerGroup:
+    """A server group: a policy, and for anti-affinity how many members one host may hold (Nova's rules)."""
+
+    fields = Fields(
+        {
+            "policy": OneOf("affinity", "anti-affinity", "soft-affinity", "soft-anti-affinity"),
+            "rules": Fields({"max_server_per_host": Whole(1, 10000)}, defaults={"max_server_per_host": None}),
+        },
+        defaults={"rules": {}},
+    )
+
+    def check(self, value, field):
+        group = self.fields.check(value, field)
+        group["rules"] = {name: rule for name, rule in group["rules"].items() if rule is not None}
+        if group["rules"] and group["policy"] != "anti-affinity":
+            raise InvalidInput(field + ".rules", group["rules"], "max_server_per_host only with policy anti-affinity")
+        return group
+
+
+AGGREGATE = Fields(
+    {
+        "hosts": ListOf(HOST_NAME, single=True),
+        "groups": ListOf(Text(), single=True),
+        "availability_zone": Text(r"[^\s:]+\Z", "a name without spaces and ':'"),
+        "metadata": MapOf(Word()),
+    },
+    defaults={"hosts": [], "groups": [], "availability_zone": None, "metadata": {}},
+)
+_HEX4 = Text(r"[0-9a-fA-F]{4}\Z", "four hexadecimal digits", longest=4)
+PCI_ALIAS = Fields(
+    {
+        "vendor_id": _HEX4,
+        "product_id": _HEX4,
+        "device_type": OneOf("type-PCI", "type-PF", "type-VF", "type-VDPA"),
+        "numa_policy": OneOf("required", "preferred", "legacy", "socket"),
+        "capability_type": OneOf("pci"),
+        "resource_class": Text(r"[A-Z0-9_]+\Z", "a resource class of A-Z, 0-9 and _"),
+        "traits": Text(),
+    },
+    defaults=dict.fromkeys(
+        ("vendor_id", "product_id", "device_type", "numa_policy", "capability_type", "resource_class", "traits")
+    ),
+)
+QUOTA_NAMES = ("instances", "cores", "ram", "server_group_members")
+QUOTA = Fields(dict.fromkeys(QUOTA_NAMES, Whole(UNLIMITED, 2**31 - 1)), defaults=dict.fromkeys(QUOTA_NAMES, UNLIMITED))
+
+NIC = Fields(
+    {
+        "network": Text(),
+        "address": Text(r"[0-9A-Fa-f:.]+(/[0-9]{1,3})?\Z", "an IP address, with or without prefix length", longest=64),
+        "mac": MAC,
+    },
+    defaults={"address": None, "mac": None},
+)
+
+
+class Nic:
+    """A NIC: the name of a network, or {network, address, mac}."""
+
+    def check(self, value, field):
+        return NIC.check({"network": value} if isinstance(value, str) else value, field)
+
+
+class SshKey:
+    """A public SSH key of one line; a private key is refused and not repeated."""
+
+    line = Text(
+        r"(ssh-|ecdsa-|sk-)[A-Za-z0-9@.-]+ [A-Za-z0-9+/=]+( [^\n]*)?\Z", "a public key of one line, such as ssh-ed25519 AAAA... me",
+        longest=16384,
+    )  # fmt: skip
+
+    def check(self, value, field):
+        if isinstance(value, str) and "PRIVATE KEY" in value:
+            raise InvalidInput(field, "<a private key>", self.line.rule, hint="Give the .pub file's content")
+        return self.line.check(value.strip() if isinstance(value, str) else value, field)
+
+
+class Hints:
+    """Scheduler hints: every value becomes a list (A26); a JsonFilter ``query`` given as YAML becomes its JSON text."""
+
+    def check(self, value, field):
+        if not isinstance(value, dict):
+            raise InvalidInput(field, value, "a mapping of hint names to a value or a list of values")
+        hints = {}
+        for name, one in value.items():
+            path = "%s.%s" % (field, name)
+            Text().check(name, path)
+            if name == "query" and isinstance(one, (list, tuple)) and not str(one[:1] and one[0]).startswith("["):
+                one = json.dumps(one)
+            hints[str(name)] = ListOf(Word(longest=65535), single=True).check(one, path)
+        return hints
+
+
+FLAVORS = Named(FLAVOR)
+IMAGES = Named(Image())
+NETWORKS = Named(Network())
+SERVER_GROUPS = Named(ServerGroup())
+AGGREGATES = Named(AGGREGATE, name=Text())
+PCI_ALIASES = MapOf(ListOf(PCI_ALIAS, single=True))
+QUOTAS = MapOf(QUOTA, key=Text(r"(\*|[A-Za-z0-9][A-Za-z0-9._-]*)\Z", "a project name, or * for every other project"))
+
+INSTANCE = {
+    "berth_flavor": Text(),
+    "berth_image": Text(),
+    "berth_networks": ListOf(Nic(), single=True, longest=64),
+    "berth_server_group": Text(),
+    "berth_project": PROJECT,
+    "berth_availability_zone": Text(r"[^\s:]*(:[^\s:]*){0,2}\Z", "a zone, or zone:host, or zone:host:node"),
+    "berth_pool": Text(r"[A-Za-z0-9][A-Za-z0-9._-]*\Z", "the name of a storage pool", longest=63),
+    "berth_ssh_keys": ListOf(SshKey(), single=True, longest=256),
+    "berth_hints": Hints(),
+    "berth_target_host": HOST_NAME,
+    "berth_ignore_hosts": ListOf(HOST_NAME, single=True),
+    "berth_force_hosts": ListOf(HOST_NAME, single=True),
+    "berth_metadata": MapOf(Word()),
+}

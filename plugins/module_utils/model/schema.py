@@ -1,0 +1,182 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Checks of plain data against a description of its shape; the first fault is an InvalidInput that names the field.
+
+A check is an object with ``check(value, field) -> cleaned value``. Cleaned values are new and plain: what the caller
+gave is never changed.
+"""
+
+from __future__ import annotations
+
+import re
+
+from .errors import InvalidInput
+from .suggest import did_you_mean
+
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
+
+
+class Whole:
+    """A whole number from ``low`` to ``high``."""
+
+    def __init__(self, low, high, unit=""):
+        self.low, self.high = low, high
+        self.rule = "a whole number from %d to %d%s" % (low, high, " " + unit if unit else "")
+
+    def check(self, value, field):
+        hint = None
+        if isinstance(value, str) and re.match(r"-?[0-9]+\Z", value):
+            hint = "Remove the quotes"
+        if isinstance(value, bool) or not isinstance(value, int) or not self.low <= value <= self.high:
+            raise InvalidInput(field, value, self.rule, hint=hint)
+        return int(value)
+
+
+class Flag:
+    """true or false."""
+
+    def check(self, value, field):
+        if not isinstance(value, bool):
+            raise InvalidInput(field, value, "true or false")
+        return value
+
+
+class Text:
+    """Text of at most ``longest`` characters without control characters, matching ``pattern`` where there is one."""
+
+    def __init__(self, pattern=None, rule=None, longest=255, empty=False):
+        self.pattern = re.compile(pattern, re.ASCII) if pattern else None
+        self.longest, self.empty = longest, empty
+        self.rule = rule or "text of 1 to %d characters without control characters" % longest
+
+    def check(self, value, field):
+        if not isinstance(value, str) or len(value) > self.longest or (not value and not self.empty):
+            raise InvalidInput(field, value, self.rule)
+        if _CONTROL.search(value) or (self.pattern and not self.pattern.match(value)):
+            raise InvalidInput(field, value, self.rule)
+        return str(value)
+
+
+class Word:
+    """Text, or a number or truth value that stands for its text (Nova's extra specs and metadata are all text)."""
+
+    def __init__(self, longest=255):
+        self.text = Text(longest=longest, empty=True)
+
+    def check(self, value, field):
+        if isinstance(value, bool):
+            return "true" if value else "false"
+        if isinstance(value, (int, float)):
+            return str(value)
+        return self.text.check(value, field)
+
+
+class OneOf:
+    """One of the words ``choices``."""
+
+    def __init__(self, *choices):
+        self.choices = choices
+        self.rule = "one of " + ", ".join(choices)
+
+    def check(self, value, field):
+        if value not in self.choices:
+            raise InvalidInput(field, value, self.rule, hint=did_you_mean(value, self.choices))
+        return str(value)
+
+
+class ListOf:
+    """A list, each item of which passes ``item``; with ``single`` one bare item stands for a list of it."""
+
+    def __init__(self, item, single=False, longest=10000):
+        self.item, self.single, self.longest = item, single, longest
+
+    def check(self, value, field):
+        if self.single and not isinstance(value, (list, tuple)):
+            return [self.item.check(value, field)]
+        if not isinstance(value, (list, tuple)) or len(value) > self.longest:
+            raise InvalidInput(field, value, "a list of at most %d items" % self.longest)
+        return [self.item.check(one, "%s[%d]" % (field, at)) for at, one in enumerate(value)]
+
+
+class MapOf:
+    """A mapping of names to values that pass ``value``."""
+
+    def __init__(self, value, key=None):
+        self.key, self.value = key or Text(), value
+
+    def check(self, value, field):
+        if not isinstance(value, dict):
+            raise InvalidInput(field, value, "a mapping of names to values")
+        return {
+            self.key.check(name, "%s: name" % field): self.value.check(one, "%s.%s" % (field, name))
+            for name, one in value.items()
+        }
+
+
+class Fields:
+    """A mapping with the fields ``fields`` (name -> check) and no others.
+
+    ``defaults`` fill what is absent; a field without a default is required; null counts as absent.
+    """
+
+    def __init__(self, fields, defaults=None):
+        self.fields, self.defaults = fields, defaults or {}
+
+    def check(self, value, field):
+        if not isinstance(value, dict):
+            raise InvalidInput(field, value, "a mapping with the fields %s" % ", ".join(self.fields))
+        for name in value:
+            if name not in self.fields:
+                raise InvalidInput("%s.%s" % (field, name), value[name], "a known field", hint=did_you_mean(name, self.fields))
+        return {name: self._one(name, value.get(name), field) for name in self.fields}
+
+    def _one(self, name, value, field):
+        path = "%s.%s" % (field, name)
+        if value is not None:
+            return self.fields[name].check(value, path)
+        if name not in self.defaults:
+            raise InvalidInput(path, value, "this field is required", hint="Add %s" % path)
+        default = self.defaults[name]
+        return default.copy() if isinstance(default, (dict, list)) else default
+
+
+class Named:
+    """Things by name: a mapping of names to ``thing``, or a list of things that carry their ``name``.
+
+    The answer is a mapping in which each thing carries its ``name``.
+    """
+
+    def __init__(self, thing, name=None):
+        self.thing = thing
+        self.name = name or Text(
+            r"[A-Za-z0-9][A-Za-z0-9._-]*\Z", "a name of a-z, A-Z, 0-9, '.', '_' and '-', at most 63 long", longest=63
+        )
+
+    def check(self, value, field):
+        named = {}
+        for name, one in self._pairs(value, field):
+            path = "%s.%s" % (field, name)
+            name = self.name.check(name, "%s: name" % field)
+            if name in named:
+                raise InvalidInput(path, name, "each name once")
+            named[name] = dict(self.thing.check(one, path), name=name)
+        return named
+
+    def _pairs(self, value, field):
+        if isinstance(value, dict):
+            for name, one in value.items():
+                if isinstance(one, dict) and one.get("name", name) != name:
+                    raise InvalidInput("%s.%s.name" % (field, name), one["name"], "the name it is listed under, or none")
+                yield name, self._without_name(one)
+        elif isinstance(value, (list, tuple)):
+            for at, one in enumerate(value):
+                if not isinstance(one, dict) or one.get("name") is None:
+                    raise InvalidInput("%s[%d]" % (field, at), one, "a mapping with a name")
+                yield one["name"], self._without_name(one)
+        else:
+            raise InvalidInput(field, value, "a mapping by name, or a list of mappings with a name")
+
+    @staticmethod
+    def _without_name(one):
+        return {key: part for key, part in one.items() if key != "name"} if isinstance(one, dict) else one

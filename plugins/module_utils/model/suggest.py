@@ -1,0 +1,24 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What somebody probably meant when a name is not known."""
+
+from __future__ import annotations
+
+import difflib
+
+
+def did_you_mean(name, known):
+    """A hint for the unknown ``name``: the nearest of ``known``, else all of them where they are few."""
+    known = sorted(str(one) for one in known)
+    near = difflib.get_close_matches(str(name), known, n=1, cutoff=0.6)
+    if not near:
+        by_lower = {one.lower(): one for one in known}
+        near = [by_lower[one] for one in difflib.get_close_matches(str(name).lower(), list(by_lower), n=1, cutoff=0.6)]
+    if near:
+        return "Did you mean %s?" % near[0]
+    if not known:
+        return "None is defined"
+    if len(known) <= 8:
+        return "Known: %s" % ", ".join(known)
+    return "Known: %s and %d more" % (", ".join(known[:8]), len(known) - 8)

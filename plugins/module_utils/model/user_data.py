@@ -1,0 +1,59 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""User data: cloud-init text, given plainly or in base64 (A08). It may hold secrets, so no error repeats it."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+
+from .errors import BerthError
+
+LONGEST = 65535
+# With one of these cloud-init knows what the text is; nothing that is base64 begins so.
+_PLAIN = ("#", "Content-Type:", "MIME-Version:", "From ")
+
+
+class InstanceUserDataMalformed(BerthError):
+    """User data that is neither cloud-init text nor base64 of UTF-8 text."""
+
+
+class InstanceUserDataTooLarge(BerthError):
+    """User data of more than 65535 bytes after base64 encoding."""
+
+
+def decode_user_data(value, field="berth_user_data"):
+    """The plain text of user data; None stays None.
+
+    Text that begins as cloud-init text does (#cloud-config, #!, Content-Type: ...) is plain. Anything else must be
+    base64. At most 65535 bytes in base64, that is 49149 bytes of text.
+    """
+    if value is None:
+        return None
+    if not isinstance(value, str):
+        raise InstanceUserDataMalformed("%s: must be text" % field, field=field, rule="text, plain or in base64")
+    if value.lstrip("\ufeff\r\n\t ").startswith(_PLAIN):
+        _limit(len(base64.b64encode(value.encode("utf-8", "surrogatepass"))), field)
+        return str(value)
+    packed = "".join(value.split())
+    _limit(len(packed), field)
+    try:
+        return base64.b64decode(packed, validate=True).decode("utf-8")
+    except (binascii.Error, ValueError):
+        raise InstanceUserDataMalformed(
+            "%s: neither cloud-init text nor base64 of UTF-8 text" % field,
+            field=field,
+            rule="plain text begins with #cloud-config, #! or a MIME header; anything else must be valid base64",
+            hint="Put #cloud-config in the first line",
+        ) from None
+
+
+def _limit(size, field):
+    if size > LONGEST:
+        raise InstanceUserDataTooLarge(
+            "%s: %d bytes in base64" % (field, size),
+            field=field,
+            rule="at most %d bytes in base64" % LONGEST,
+            hint="Let cloud-init fetch the rest with #include and a URL",
+        )
