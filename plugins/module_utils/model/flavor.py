@@ -1,0 +1,26 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A flavor: the size of an instance and what it asks of its host."""
+
+from __future__ import annotations
+
+
+class Flavor:
+    """{name, vcpus, memory_mb (MiB), root_gb, ephemeral_gb (GiB), swap (MiB), extra_specs {text: text}}.
+
+    What a document has beyond that is kept and given back by to_dict().
+    """
+
+    def __init__(self, document):
+        self.document = document
+        self.name = document.get("name", "")
+        self.vcpus = document["vcpus"]
+        self.memory_mb = document["memory_mb"]
+        self.root_gb = document.get("root_gb") or 0
+        self.ephemeral_gb = document.get("ephemeral_gb") or 0
+        self.swap = document.get("swap") or 0
+        self.extra_specs = {key: str(value) for key, value in (document.get("extra_specs") or {}).items()}
+
+    def to_dict(self):
+        return dict(self.document)

@@ -1,0 +1,181 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""An image: where its bytes are, and the properties by which Nova's filters know it."""
+
+from __future__ import annotations
+
+import re
+
+from .errors import InvalidInput
+
+TRUE_WORDS = ("1", "t", "true", "on", "y", "yes")
+
+ARCHITECTURES = frozenset(
+    "alpha armv6 armv7l armv7b aarch64 cris i686 ia64 lm32 m68k microblaze microblazeel mips mipsel mips64 mips64el "
+    "openrisc parisc parisc64 ppc ppcle ppc64 ppc64le ppcemb s390 s390x sh4 sh4eb sparc sparc64 unicore32 x86_64 "
+    "xtensa xtensaeb riscv64".split()
+)
+HV_TYPES = frozenset(
+    "baremetal bhyve docker fake hyperv ironic kqemu kvm lxc lxd openvz parallels vz phyp qemu test uml vbox vmware "
+    "xen zvm prsm".split()
+)
+VM_MODES = frozenset(("hvm", "xen", "uml", "exe"))
+_ARCHITECTURE_NAMES = {"i386": "i686", "i486": "i686", "i586": "i686", "x86_32": "i686", "x86_32p": "i686", "amd64": "x86_64"}
+_VM_MODE_NAMES = {"pv": "xen", "hv": "hvm", "baremetal": "hvm"}
+
+# Names that images carried before Nova had one prefix for each kind.
+LEGACY_NAMES = {
+    "architecture": "hw_architecture",
+    "owner_id": "img_owner_id",
+    "auto_disk_config": "hw_auto_disk_config",
+    "ipxe_boot": "hw_ipxe_boot",
+    "cache_in_nova": "img_cache_in_nova",
+    "vm_mode": "hw_vm_mode",
+    "root_device_name": "img_root_device_name",
+    "hypervisor_version_requires": "img_hv_requested_version",
+    "hypervisor_type": "img_hv_type",
+    "vmware_disktype": "hw_disk_type",
+    "vmware_image_version": "img_version",
+    "vmware_ostype": "os_distro",
+    "vmware_linked_clone": "img_linked_clone",
+    "xenapi_device_id": "hw_device_id",
+    "xenapi_image_compression_level": "img_compression_level",
+    "xenapi_use_agent": "img_use_agent",
+    "xenapi_skip_agent_inject_ssh": "os_skip_agent_inject_ssh",
+    "xenapi_skip_agent_inject_files_at_boot": "os_skip_agent_inject_files_at_boot",
+    "bittorrent": "img_bittorrent",
+    "bdm_v2": "img_bdm_v2",
+}
+
+_KINDS = {
+    "architecture": "hw_architecture hw_emulation_architecture",
+    "hv_type": "img_hv_type",
+    "vm_mode": "hw_vm_mode",
+    "whole": "hw_cpu_cores hw_cpu_sockets hw_cpu_max_cores hw_cpu_max_sockets hw_cpu_max_threads hw_cpu_threads "
+    "hw_device_id hw_numa_nodes hw_serial_port_count hw_video_ram hw_maxphysaddr_bits hw_redirected_usb_ports "
+    "img_compression_level img_version",
+    "flag": "hw_boot_menu hw_firmware_stateless hw_ipxe_boot hw_locked_memory hw_mem_encryption hw_pmu "
+    "hw_qemu_guest_agent hw_time_hpet hw_vif_multiqueue_enabled hw_ephemeral_encryption hw_virtio_packed_ring "
+    "img_bittorrent img_bdm_v2 img_cache_in_nova img_linked_clone img_use_agent img_hide_hypervisor_id "
+    "os_require_quiesce os_skip_agent_inject_files_at_boot os_skip_agent_inject_ssh",
+    "text": "hw_auto_disk_config hw_cdrom_bus hw_cpu_policy hw_cpu_thread_policy hw_cpu_realtime_mask hw_disk_bus "
+    "hw_disk_type hw_floppy_bus hw_firmware_type hw_input_bus hw_machine_type hw_mem_encryption_model "
+    "hw_mem_page_size hw_pci_numa_affinity_policy hw_pointer_model hw_rescue_bus hw_rescue_device hw_rng_model "
+    "hw_scsi_model hw_video_model hw_vif_model hw_viommu_model hw_watchdog_action hw_tpm_model hw_tpm_version "
+    "hw_ephemeral_encryption_format hw_ephemeral_encryption_secret_uuid hw_maxphysaddr_mode hw_sound_model "
+    "hw_usb_model img_hv_requested_version img_config_drive img_owner_id img_root_device_name img_signature "
+    "img_signature_hash_method img_signature_certificate_uuid img_signature_key_type os_admin_user os_command_line "
+    "os_distro os_secure_boot os_type",
+}
+KNOWN_PROPERTIES = {name: kind for kind, names in _KINDS.items() for name in names.split()}
+
+
+def is_true(value):
+    """Nova's reading of a truth value written as text: anything that is not a word for yes is no."""
+    return value if isinstance(value, bool) else str(value).strip().lower() in TRUE_WORDS
+
+
+def canonical_architecture(name):
+    return _canonical(name, _ARCHITECTURE_NAMES, ARCHITECTURES, "architecture")
+
+
+def canonical_hv_type(name):
+    return _canonical(name, {"xapi": "xen"}, HV_TYPES, "hypervisor type")
+
+
+def canonical_vm_mode(name):
+    return _canonical(name, _VM_MODE_NAMES, VM_MODES, "vm mode")
+
+
+def _canonical(name, aliases, known, what):
+    if name is None:
+        return None
+    word = str(name).lower()
+    word = aliases.get(word, word)
+    if word not in known:
+        raise InvalidInput(what, name, "one of " + ", ".join(sorted(known)))
+    return word
+
+
+_READ = {
+    "architecture": canonical_architecture,
+    "hv_type": canonical_hv_type,
+    "vm_mode": canonical_vm_mode,
+    "whole": int,
+    "flag": is_true,
+    "text": str,
+}
+
+
+def known_properties(properties, strict=True):
+    """The properties that Nova knows, by their present names and with their types; others have no meaning for placement.
+
+    ``traits_required`` collects ``trait:NAME: required``; ``hw_numa_cpus`` and ``hw_numa_mem`` collect their numbered
+    forms. A value of the wrong type is an InvalidInput, or is left out where ``strict`` is false.
+    """
+    found = {}
+    for name, value in (properties or {}).items():
+        if name in LEGACY_NAMES and LEGACY_NAMES[name] not in properties:
+            name = LEGACY_NAMES[name]
+        kind = KNOWN_PROPERTIES.get(name)
+        if kind is None or value is None:
+            continue
+        try:
+            found[name] = _READ[kind](value)
+        except (ValueError, TypeError, InvalidInput) as error:
+            if strict:
+                rule = error.rule if isinstance(error, InvalidInput) else "a whole number"
+                raise InvalidInput("image.properties.%s" % name, value, rule)
+    traits = list((properties or {}).get("traits_required") or ()) if strict else []
+    traits += [name[6:] for name, value in (properties or {}).items() if name.startswith("trait:") and str(value) == "required"]
+    if traits:
+        found["traits_required"] = traits
+    for name, read in (("hw_numa_cpus", parse_cpu_spec), ("hw_numa_mem", int)):
+        numbered = _numbered(properties or {}, name, read)
+        if numbered:
+            found[name] = numbered
+    return found
+
+
+def _numbered(properties, name, read):
+    values = []
+    while "%s.%d" % (name, len(values)) in properties:
+        values.append(read(properties["%s.%d" % (name, len(values))]))
+    return values
+
+
+_RANGE = re.compile(r"(\^?)\s*(\d+)\s*(?:-\s*(\d+)\s*)?\Z", re.ASCII)
+
+
+def parse_cpu_spec(text):
+    """The CPUs of a list such as "0-3,^2,6", as a set."""
+    chosen, rejected = set(), set()
+    for part in str(text).split(","):
+        part = part.strip()
+        if not part:
+            continue
+        match = _RANGE.match(part)
+        if not match:
+            raise InvalidInput("cpus", text, "CPU numbers, ranges a-b and ^ for those left out, separated by commas")
+        first = int(match.group(2))
+        last = int(match.group(3) or first)
+        if last < first or last > 1 << 20:
+            raise InvalidInput("cpus", text, "a range begins with its lower number")
+        (rejected if match.group(1) else chosen).update(range(first, last + 1))
+    return chosen - rejected
+
+
+class Image:
+    """{id, name, disk_format, min_disk (GiB), min_ram (MiB), properties {}}; ``props`` are the ones that Nova knows."""
+
+    def __init__(self, document):
+        self.document = document
+        self.id = document.get("id") or document.get("name")
+        self.name = document.get("name", "")
+        self.disk_format = document.get("disk_format") or "qcow2"
+        self.properties = document.get("properties") or {}
+        self.props = known_properties(self.properties)
+
+    def to_dict(self):
+        return dict(self.document)

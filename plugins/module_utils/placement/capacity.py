@@ -1,0 +1,222 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The one capacity arithmetic of the collection: placement plans with it, and the claim on the host repeats it.
+
+    used + asked <= (total - reserved) * allocation_ratio,  min_unit <= asked <= max_unit,  asked % step_size == 0
+
+(S25; the rule of openstack-placement.) MEMORY_MB is MiB, DISK_GB is GiB.
+"""
+
+from __future__ import annotations
+
+from ..model.resources import InstanceTopology
+from . import numa, pci
+from .errors import ClaimFailed
+from .requested import requested
+
+# Nova's names of limits, with the resource they limit and the host's number that counts against it (S23).
+LIMITS = {
+    "vcpu": ("VCPU", "vcpus_used"),
+    "memory_mb": ("MEMORY_MB", "memory_mb_used"),
+    "disk_gb": ("DISK_GB", "disk_gb_used"),
+}
+
+
+def shortfall(name, amount, inventory, used):
+    """None where ``amount`` of a resource class fits, else {resource, asked, used, ..., reason}."""
+    if inventory is None:
+        return {"resource": name, "asked": amount, "reason": "has no %s" % name}
+    total, reserved, ratio = inventory["total"], inventory["reserved"], inventory["allocation_ratio"]
+    limit = (total - reserved) * ratio
+    numbers = {"resource": name, "asked": amount, "used": used, "total": total, "reserved": reserved, "ratio": ratio, "limit": limit}
+    if used + amount > limit:
+        numbers["short"] = used + amount - limit
+        numbers["reason"] = "%s: needs %d, %g free of (%d - %d reserved) x %g, %d used" % (
+            name,
+            amount,
+            limit - used,
+            total,
+            reserved,
+            ratio,
+            used,
+        )
+    elif not inventory["min_unit"] <= amount <= inventory["max_unit"]:
+        numbers.update(min_unit=inventory["min_unit"], max_unit=inventory["max_unit"])
+        numbers["reason"] = "%s: %d is not between min_unit %d and max_unit %d" % (
+            name,
+            amount,
+            inventory["min_unit"],
+            inventory["max_unit"],
+        )
+    elif amount % inventory["step_size"]:
+        numbers.update(step_size=inventory["step_size"])
+        numbers["reason"] = "%s: %d is not a multiple of step_size %d" % (name, amount, inventory["step_size"])
+    else:
+        return None
+    return numbers
+
+
+def shortfalls(host_state, amounts):
+    """Every resource class of ``amounts`` that does not fit on the host."""
+    found = []
+    for name, amount in amounts.items():
+        one = shortfall(name, amount, host_state.inventories.get(name), host_state.used.get(name, 0))
+        if one:
+            found.append(one)
+    return found
+
+
+def fits(host_state, amounts):
+    """Whether all amounts fit; the quick form of not shortfalls()."""
+    inventories, used = host_state.inventories, host_state.used
+    for name, amount in amounts.items():
+        inventory = inventories.get(name)
+        if (
+            inventory is None
+            or used.get(name, 0) + amount > (inventory["total"] - inventory["reserved"]) * inventory["allocation_ratio"]
+            or not inventory["min_unit"] <= amount <= inventory["max_unit"]
+            or amount % inventory["step_size"]
+        ):
+            return False
+    return True
+
+
+def request_shortfalls(host_state, ask):
+    """Shortfalls of a Requested: each of its groups by itself, then all together."""
+    found = []
+    if ask.unanswerable:
+        found.append({"resource": "group_policy", "reason": ask.unanswerable})
+    for group in ask.groups.values():
+        found += shortfalls(host_state, group.resources)
+    if not found and len(ask.groups) > 1:
+        # The sum is bound by capacity and max_unit only, as in Placement.
+        for one in shortfalls(host_state, ask.amounts):
+            if "short" in one or "max_unit" in one and one["asked"] > one["max_unit"]:
+                found.append(one)
+    return found
+
+
+def _limit_shortfalls(host_state, ask, limits):
+    counted = {
+        "vcpus_used": host_state.vcpus_used,
+        "memory_mb_used": host_state.total_usable_ram_mb - host_state.free_ram_mb,
+        "disk_gb_used": host_state.disk_mb_used / 1024.0,
+    }
+    found = []
+    for name, (resource, used_name) in LIMITS.items():
+        limit, amount, used = limits.get(name), ask.amounts.get(resource, 0), counted[used_name]
+        if limit is not None and used + amount > limit:
+            reason = "%s: needs %d, %g used, limit %g of the decision" % (resource, amount, used, limit)
+            found.append({"resource": resource, "asked": amount, "used": used, "limit": limit, "reason": reason})
+    return found
+
+
+def numa_limits(host_state, spec):
+    """The limits under which shared CPUs and memory of NUMA cells are overcommitted."""
+    limits = {"cpu_allocation_ratio": host_state.cpu_allocation_ratio, "ram_allocation_ratio": host_state.ram_allocation_ratio}
+    if spec.network_metadata:
+        limits["network_metadata"] = spec.network_metadata
+    return limits
+
+
+def fit_numa(host_state, topology, limits, pci_requests, packing=False, why=None):
+    """Fit an InstanceTopology (which is changed on the way) on the host, with its PCI devices near."""
+    return numa.fit(
+        host_state.numa_topology,
+        topology,
+        limits,
+        pci_requests,
+        host_state.pci_stats,
+        lambda cells: pci.supports(host_state.pci_stats, pci_requests, cells, host_state.numa_topology),
+        packing,
+        why,
+    )
+
+
+def amounts_on(host_state, spec):
+    """(Requested, [shortfall]) of the form that fits: pinned CPUs as PCPU, else Nova's fallback to VCPU."""
+    ask = requested(spec)
+    found = request_shortfalls(host_state, ask)
+    if found and ask.pinned:
+        fallback = requested(spec, pin=False)
+        if not request_shortfalls(host_state, fallback):
+            return fallback, []
+    return ask, found
+
+
+def allocate(host_state, spec, limits=None, packing=False):
+    """What the host would set aside for one instance of ``spec``; raises ClaimFailed with every shortfall.
+
+    Returns {vcpus, pcpus, memory_mb, disk_gb, resources, numa_topology, pci_devices}. Nothing is changed. ``limits``
+    are those of the decision (a Selection's), tested again (S23).
+    """
+    ask, found = amounts_on(host_state, spec)
+    limits = limits or {}
+    found = found + _limit_shortfalls(host_state, ask, limits)
+    topology = InstanceTopology.from_document(spec.numa_topology) or numa.constraints(spec.flavor, spec.image_props)
+    pci_requests = spec.pci_requests or []
+    fitted, why = None, []
+    if topology and not host_state.numa_topology:
+        found.append({"resource": "numa_topology", "reason": "has no NUMA cells to fit on"})
+    elif topology:
+        ratios = limits.get("numa_topology") or numa_limits(host_state, spec)
+        fitted = fit_numa(host_state, topology.copy(), ratios, pci_requests, packing, why)
+        if fitted is None:
+            found.append({"resource": "numa_topology", "reason": "; ".join(dict.fromkeys(why)) or "does not fit"})
+    taken = pci.take(pci.copy_pools(host_state.pci_stats), pci_requests, fitted.cells if fitted else None, host_state.numa_topology)
+    if taken is None:
+        wanted = ", ".join("%s:%d" % (one["alias_name"], one["count"]) for one in pci_requests)
+        found.append({"resource": "pci_devices", "asked": wanted, "reason": "has no free PCI devices for %s" % wanted})
+    if found:
+        raise ClaimFailed(host_state.host, found)
+    return allocation_of(ask.amounts, fitted, pci.give_addresses(host_state.pci_devices, taken))
+
+
+def allocation_of(amounts, topology=None, pci_devices=()):
+    """The document of an allocation."""
+    return {
+        "vcpus": amounts.get("VCPU", 0),
+        "pcpus": amounts.get("PCPU", 0),
+        "memory_mb": amounts.get("MEMORY_MB", 0),
+        "disk_gb": amounts.get("DISK_GB", 0),
+        "resources": dict(amounts),
+        "numa_topology": topology.to_document() if topology else None,
+        "pci_devices": list(pci_devices),
+    }
+
+
+def consume(host_state, spec, allocation):
+    """Take an allocation out of the host state, in Nova's order (S18); raises numa.PinningInvalid."""
+    host_state.free_ram_mb -= spec.memory_mb
+    host_state.free_disk_mb -= (spec.root_gb + spec.ephemeral_gb) * 1024
+    host_state.vcpus_used += spec.vcpus
+    host_state.num_instances += 1
+    topology = InstanceTopology.from_document(allocation.get("numa_topology"))
+    if topology and host_state.numa_topology:
+        host_state.numa_topology = numa.add_usage(host_state.numa_topology, topology)
+    _take_devices(host_state, allocation.get("pci_devices") or ())
+    host_state.num_io_ops += 1
+    used = dict(host_state.used)
+    for name, amount in allocation["resources"].items():
+        used[name] = used.get(name, 0) + amount
+    host_state.used = used
+
+
+def _take_devices(host_state, devices):
+    if not devices:
+        return
+    pools = pci.copy_pools(host_state.pci_stats)
+    for device in devices:
+        for pool in pools:
+            if {key: value for key, value in pool.items() if key != "count"} == device["pool"]:
+                pool["count"] -= 1
+                break
+        for known in host_state.pci_devices:
+            if device.get("address") and known["address"] == device["address"]:
+                known["used_by"] = device.get("request_id") or "claimed"
+    host_state.pci_stats = [pool for pool in pools if pool["count"] > 0 or not _was_taken(pool, devices)]
+
+
+def _was_taken(pool, devices):
+    return any({key: value for key, value in pool.items() if key != "count"} == device["pool"] for device in devices)

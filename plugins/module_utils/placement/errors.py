@@ -1,0 +1,50 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Errors of placement."""
+
+from __future__ import annotations
+
+from ..model.errors import BerthError, InvalidInput
+
+
+class NoValidHost(BerthError):
+    """No host can take the request. ``explanation`` has the verdict of every filter on every host."""
+
+    def __init__(self, message, explanation=None, **details):
+        super().__init__(message, **details)
+        self.explanation = explanation
+
+
+class ClaimFailed(BerthError):
+    """The host cannot take this instance now; another may. ``shortfalls`` says what lacks, with its numbers."""
+
+    retryable = True
+
+    def __init__(self, host, shortfalls):
+        self.shortfalls = shortfalls
+        super().__init__("%s: %s" % (host, "; ".join(one["reason"] for one in shortfalls)), host=host, shortfalls=shortfalls)
+
+
+class SchedulerHostFilterNotFound(InvalidInput):
+    """Names in enabled_filters that no filter has; all of them at once (Nova's error of this name)."""
+
+
+class SchedulerWeigherNotFound(InvalidInput):
+    """Names in weight_classes that no weigher has; all of them at once."""
+
+
+class UnsupportedPolicy(BerthError):
+    """A server group's policy whose filter or weigher is not enabled (Nova: UnsupportedPolicyException)."""
+
+
+class FilterRemoved(InvalidInput):
+    """A filter that Nova once had and that cannot work here."""
+
+
+class UnknownOption(InvalidInput):
+    """Options that placement does not have; all of them at once."""
+
+
+class MaxRetriesExceeded(BerthError):
+    """Every attempt that max_attempts allows has failed; ``attempts`` has the cause of each."""

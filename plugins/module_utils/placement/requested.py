@@ -1,0 +1,179 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a request asks of Placement: amounts of resource classes and traits, from flavor and image.
+
+The rules are those of nova.scheduler.utils.ResourceRequest. Amounts: VCPU, PCPU, MEMORY_MB (MiB), DISK_GB (GiB), and
+whatever ``resources:CLASS`` names.
+"""
+
+from __future__ import annotations
+
+import re
+
+from ..model.errors import InvalidInput
+from ..model.image import is_true
+from . import numa
+
+STANDARD_CLASSES = frozenset(
+    "VCPU MEMORY_MB DISK_GB PCI_DEVICE SRIOV_NET_VF NUMA_SOCKET NUMA_CORE NUMA_THREAD NUMA_MEMORY_MB IPV4_ADDRESS VGPU "
+    "VGPU_DISPLAY_HEAD NET_BW_EGR_KILOBIT_PER_SEC NET_BW_IGR_KILOBIT_PER_SEC PCPU MEM_ENCRYPTION_CONTEXT FPGA PGPU "
+    "NET_PACKET_RATE_KILOPACKET_PER_SEC NET_PACKET_RATE_EGR_KILOPACKET_PER_SEC NET_PACKET_RATE_IGR_KILOPACKET_PER_SEC".split()
+)
+_KEY = re.compile(r"(resources|trait)([a-zA-Z0-9_-]{1,64})?:(.*)$")
+_ENCRYPTION_TRAITS = {
+    "amd-sev": "HW_CPU_X86_AMD_SEV",
+    "amd-sev-es": "HW_CPU_X86_AMD_SEV_ES",
+    "amd-sev-snp": "HW_CPU_X86_AMD_SEV_SNP",
+    "intel-tdx": "HW_CPU_X86_INTEL_TDX",
+}
+
+
+class Group:
+    """One group of a request: all of it comes from one provider (here: from the host)."""
+
+    __slots__ = ("resources", "required", "forbidden")
+
+    def __init__(self):
+        self.resources, self.required, self.forbidden = {}, set(), set()
+
+    def add_resource(self, name, amount):
+        if not (name.startswith("CUSTOM_") or name in STANDARD_CLASSES):
+            return
+        try:
+            amount = int(amount)
+        except ValueError:
+            return
+        if amount >= 0:
+            self.resources[name] = amount
+
+    def add_trait(self, name, kind):
+        if kind == "required":
+            self.required.add(name)
+        elif kind == "forbidden":
+            self.forbidden.add(name)
+
+
+class Requested:
+    """The groups of a request by suffix (None: the one without), their policy, and whether CPUs are pinned."""
+
+    def __init__(self):
+        self.groups = {}
+        self.group_policy = None
+        self.pinned = False
+        # Set when the request is complete.
+        self.amounts = {}
+        self.required = frozenset()
+        self.forbidden = frozenset()
+        self.unanswerable = None
+
+    def group(self, suffix=None):
+        return self.groups.setdefault(suffix, Group())
+
+    def merged(self):
+        total = {}
+        for group in self.groups.values():
+            for name, amount in group.resources.items():
+                total[name] = total.get(name, 0) + amount
+        return total
+
+    def finish(self):
+        """Drop what is zero and sum up; every group must fit on the host by itself and all together."""
+        for suffix, group in list(self.groups.items()):
+            group.resources = {name: amount for name, amount in group.resources.items() if amount}
+            if not (group.resources or group.required or group.forbidden):
+                del self.groups[suffix]
+        self.amounts = self.merged()
+        self.required = frozenset(trait for group in self.groups.values() for trait in group.required)
+        self.forbidden = frozenset(trait for group in self.groups.values() for trait in group.forbidden)
+        suffixed = sum(1 for suffix in self.groups if suffix)
+        if suffixed > 1 and self.group_policy != "none":
+            self.unanswerable = (
+                "group_policy=isolate asks for a provider of its own for each of %d groups; a host is one provider" % suffixed
+                if self.group_policy == "isolate"
+                else "%d numbered resource groups need group_policy=none or isolate in the flavor" % suffixed
+            )
+        return self
+
+
+def requested(spec, pin=True):
+    """The Requested of a spec. ``pin`` false asks for VCPU where pinned CPUs would be PCPU (Nova's fallback query)."""
+    flavor, props = spec.flavor, spec.image_props
+    found = Requested()
+    for key, value in flavor.extra_specs.items():
+        if key == "group_policy" and value in ("none", "isolate"):
+            found.group_policy = value
+        match = _KEY.match(key)
+        if match:
+            kind, suffix, name = match.groups()
+            if kind == "resources":
+                found.group(suffix).add_resource(name, value)
+            else:
+                found.group(suffix).add_trait(name, value)
+    for trait in props.get("traits_required", ()):
+        found.group().add_trait(trait, "required")
+    if pin:
+        _add_pinning(found, flavor, props)
+    else:
+        found.pinned = numa.cpu_policy(flavor, props) == "dedicated"
+    merged = found.merged()
+    if "VCPU" not in merged and "PCPU" not in merged:
+        found.group().add_resource("VCPU", flavor.vcpus)
+    if "MEMORY_MB" not in merged:
+        found.group().add_resource("MEMORY_MB", flavor.memory_mb)
+    if "DISK_GB" not in merged:
+        found.group().add_resource("DISK_GB", disk_gb(spec))
+    _add_devices(found, flavor, props)
+    return found.finish()
+
+
+def disk_gb(spec):
+    """GiB on the host: root (not of a volume-backed instance), ephemeral, and swap rounded up."""
+    flavor = spec.flavor
+    return flavor.ephemeral_gb + -(-flavor.swap // 1024) + (0 if spec.is_bfv else flavor.root_gb)
+
+
+def _add_pinning(found, flavor, props):
+    policy = numa.cpu_policy(flavor, props)
+    found.pinned = policy == "dedicated"
+    if policy in ("dedicated", "mixed"):
+        pinned = flavor.vcpus
+        if policy == "mixed":
+            pinned = len(numa.dedicated_cpus(flavor) or numa.realtime_cpus(flavor, props) or ())
+            found.group().add_resource("VCPU", flavor.vcpus - pinned)
+        found.group().add_resource("PCPU", pinned + (1 if numa.emulator_threads_policy(flavor) == "isolate" else 0))
+    kind = {"isolate": "forbidden", "require": "required"}.get(numa.cpu_thread_policy(flavor, props))
+    if kind:
+        found.group().add_trait("HW_CPU_HYPERTHREADING", kind)
+
+
+def _add_devices(found, flavor, props):
+    """Traits and classes that follow from devices and firmware asked for."""
+    add = lambda trait: found.group().add_trait(trait, "required")  # noqa: E731
+    if is_true(flavor.extra_specs.get("hw:mem_encryption")) or props.get("hw_mem_encryption"):
+        model = numa.one_of_both(flavor, props, "mem_encryption_model") or "amd-sev"
+        if model not in _ENCRYPTION_TRAITS:
+            raise InvalidInput("hw:mem_encryption_model", model, "one of " + ", ".join(_ENCRYPTION_TRAITS))
+        found.group().add_resource("MEM_ENCRYPTION_CONTEXT", 1)
+        add(_ENCRYPTION_TRAITS[model])
+    labels = ["CUSTOM_PMEM_NAMESPACE_" + re.sub(r"[^A-Z0-9]", "_", label.upper()) for label in numa.vpmems(flavor)]
+    for label in set(labels):
+        found.group().add_resource(label, labels.count(label))
+    version = numa.one_of_both(flavor, props, "tpm_version")
+    if version:
+        model = numa.one_of_both(flavor, props, "tpm_model") or "tpm-tis"
+        if version not in ("1.2", "2.0") or model not in ("tpm-tis", "tpm-crb") or (model == "tpm-crb" and version != "2.0"):
+            raise InvalidInput("hw:tpm_version", version, "1.2 or 2.0, with model tpm-tis or (2.0 only) tpm-crb")
+        add("COMPUTE_SECURITY_TPM_CRB" if model == "tpm-crb" else "COMPUTE_SECURITY_TPM_TIS")
+        add("COMPUTE_SECURITY_TPM_2_0" if version == "2.0" else "COMPUTE_SECURITY_TPM_1_2")
+    if numa.pci_numa_policy(flavor, props) == "socket":
+        add("COMPUTE_SOCKET_PCI_NUMA_AFFINITY")
+    if numa.one_of_both(flavor, props, "secure_boot", prefix="os") == "required":
+        add("COMPUTE_SECURITY_UEFI_SECURE_BOOT")
+    mode = numa.one_of_both(flavor, props, "maxphysaddr_mode")
+    if mode:
+        if mode not in ("passthrough", "emulate"):
+            raise InvalidInput("hw:maxphysaddr_mode", mode, "passthrough or emulate")
+        add("COMPUTE_ADDRESS_SPACE_PASSTHROUGH" if mode == "passthrough" else "COMPUTE_ADDRESS_SPACE_EMULATED")
+    if props.get("hw_firmware_stateless") and props.get("hw_firmware_type") == "uefi":
+        add("COMPUTE_SECURITY_STATELESS_FIRMWARE")
