@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import re
 
-from .errors import BerthError
+from .errors import BerthError, InvalidInput
+from .image import KNOWN_PROPERTIES, LEGACY_NAMES, canonical_architecture, canonical_hv_type, canonical_vm_mode
 from .suggest import did_you_mean
 
 _BUS = ("fdc", "ide", "sata", "scsi", "usb", "virtio")
 _TRUTH = ("true", "false", "yes", "no", "on", "off", "1", "0")
 _WORDS = {
-    "hw_architecture": ("aarch64", "armv7l", "i686", "ppc64", "ppc64le", "s390x", "x86_64"),
     "hw_cdrom_bus": _BUS,
     "hw_cpu_policy": ("dedicated", "mixed", "shared"),
     "hw_cpu_thread_policy": ("isolate", "prefer", "require"),
@@ -37,36 +37,23 @@ _WORDS = {
     "hw_video_model": ("bochs", "cirrus", "gop", "none", "qxl", "vga", "virtio", "vmvga", "xen"),
     "hw_vif_model": ("e1000", "e1000e", "igb", "ne2k_pci", "pcnet", "rtl8139", "spapr-vlan", "virtio", "vmxnet3"),
     "hw_viommu_model": ("auto", "intel", "smmuv3", "virtio"),
-    "hw_vm_mode": ("exe", "hvm", "uml", "xen"),
     "hw_watchdog_action": ("disabled", "none", "pause", "poweroff", "reset"),
     "img_config_drive": ("mandatory", "optional"),
-    "img_hv_type": ("kvm", "lxc", "qemu", "xen"),
     "os_secure_boot": ("disabled", "optional", "required"),
     "os_type": ("linux", "windows"),
 }
-_NUMBERS = (
-    "hw_cpu_cores", "hw_cpu_max_cores", "hw_cpu_max_sockets", "hw_cpu_max_threads", "hw_cpu_sockets", "hw_cpu_threads",
-    "hw_maxphysaddr_bits", "hw_numa_nodes", "hw_redirected_usb_ports", "hw_serial_port_count", "hw_video_ram",
-)  # fmt: skip
-_TRUTHS = (
-    "hw_auto_disk_config", "hw_boot_menu", "hw_ephemeral_encryption", "hw_firmware_stateless", "hw_ipxe_boot",
-    "hw_locked_memory", "hw_mem_encryption", "hw_pmu", "hw_qemu_guest_agent", "hw_time_hpet",
-    "hw_vif_multiqueue_enabled", "hw_virtio_packed_ring", "img_hide_hypervisor_id", "os_require_quiesce",
-)  # fmt: skip
-_TEXTS = (
-    "hw_cpu_realtime_mask", "hw_disk_type", "hw_emulation_architecture", "hw_machine_type", "hw_mem_page_size",
-    "img_hv_requested_version", "img_owner_id", "img_root_device_name", "os_admin_user", "os_command_line", "os_distro",
-    "os_version",
-)  # fmt: skip
 _PER_CELL = re.compile(r"hw_numa_(cpus|mem)\.[0-9]+\Z", re.ASCII)
 _OURS = re.compile(r"(hw|img|os)_")
 
-# Older spellings which Nova still reads as the newer ones.
-_ALSO = {
-    "hw_architecture": {"amd64": "x86_64", "x64": "x86_64", "i386": "i686", "i486": "i686", "i586": "i686"},
-    "hw_vm_mode": {"hv": "hvm", "pv": "xen"},
+_CANONICAL = {
+    "hw_architecture": canonical_architecture,
+    "hw_emulation_architecture": canonical_architecture,
+    "hw_vm_mode": canonical_vm_mode,
+    "img_hv_type": canonical_hv_type,
 }
-KNOWN = frozenset(_WORDS) | frozenset(_NUMBERS) | frozenset(_TRUTHS) | frozenset(_TEXTS)
+# These too have a meaning for somebody, though none for placement.
+_BESIDES = ("hw_auto_disk_config", "os_version", "img_block_device_mapping", "img_mappings")
+KNOWN = frozenset(KNOWN_PROPERTIES) | frozenset(_BESIDES)
 
 
 class InvalidImageProperty(BerthError):
@@ -74,7 +61,7 @@ class InvalidImageProperty(BerthError):
 
 
 class ImageProperties:
-    """Check of the ``properties`` of an image; every value becomes text, as an image service would give it.
+    """Check of the ``properties`` of an image; every value becomes text (a list of texts stays one), as Glance gives it.
 
     Properties outside hw_*, img_* and os_* are somebody's own and are kept.
     """
@@ -88,20 +75,24 @@ class ImageProperties:
 def _text(name, value, field):
     if isinstance(value, bool):
         value = "true" if value else "false"
-    if isinstance(value, (list, tuple)) and all(isinstance(one, (str, int)) for one in value):
-        value = ",".join(str(one) for one in value)
+    if isinstance(value, (list, tuple)) and all(isinstance(one, str) for one in value):
+        return [str(one) for one in value]
     if not isinstance(value, (str, int, float)) or len(str(value)) > 255:
-        raise _refused(field, value, "text of at most 255 characters, a number or true/false")
+        raise _refused(field, value, "text of at most 255 characters, a number, true/false or a list of texts")
     text = str(value)
+    kind = KNOWN_PROPERTIES.get(LEGACY_NAMES.get(name, name))
+    if name in _CANONICAL:
+        try:
+            return _CANONICAL[name](text)
+        except InvalidInput as error:
+            raise _refused(field, value, error.rule)
     if name in _WORDS:
-        word = text.lower()
-        word = _ALSO.get(name, {}).get(word, word)
-        if word not in _WORDS[name]:
+        if text.lower() not in _WORDS[name]:
             raise _refused(field, value, "one of " + ", ".join(_WORDS[name]), did_you_mean(text, _WORDS[name]))
-        return word
-    if name in _NUMBERS and not re.match(r"[0-9]{1,9}\Z", text):
+        return text.lower()
+    if kind == "whole" and not re.match(r"[0-9]{1,9}\Z", text):
         raise _refused(field, value, "a whole number, not negative")
-    if name in _TRUTHS and text.lower() not in _TRUTH:
+    if kind == "flag" and text.lower() not in _TRUTH:
         raise _refused(field, value, "true or false")
     if name not in KNOWN and _OURS.match(name) and not _PER_CELL.match(name):
         raise _refused(field, value, "a property that exists", did_you_mean(name, KNOWN))

@@ -1,0 +1,90 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Quotas per project, counted from what the hosts report; nothing is stored (A04, A06).
+
+A limit of -1 is none. ``cores`` are vCPUs, ``ram`` is MiB. Every record on every host counts for cores and ram, so an
+unconfirmed resize counts on both sides; ``instances`` counts each uuid once.
+"""
+
+from __future__ import annotations
+
+from .catalog_schema import QUOTA_NAMES, UNLIMITED
+from .errors import BerthError
+
+EVERY_OTHER_PROJECT = "*"
+
+
+class QuotaExceeded(BerthError):
+    """A project would use more than its quota allows (Nova: TooManyInstances, 403); nothing was changed."""
+
+
+def limits_of(quotas, project):
+    """The limits of a project: its own, else those of ``*``, else none. ``quotas`` as the catalog holds them."""
+    chosen = quotas.get(project) or quotas.get(EVERY_OTHER_PROJECT) or {}
+    return {name: chosen.get(name, UNLIMITED) for name in QUOTA_NAMES}
+
+
+def usage(documents):
+    """{project: {instances, cores, ram}} of host state documents; what berth did not make belongs to no project."""
+    found = {}
+    seen = set()
+    for document in documents:
+        for instance in document.get("instances") or ():
+            if instance.get("foreign"):
+                continue
+            project = found.setdefault(instance["project_id"], {"instances": 0, "cores": 0, "ram": 0})
+            project["cores"] += instance["vcpus"]
+            project["ram"] += instance["memory_mb"]
+            if instance["uuid"] not in seen:
+                seen.add(instance["uuid"])
+                project["instances"] += 1
+    return found
+
+
+def check_quota(limits, used, flavor, wanted, at_least=None, project="default"):
+    """How many of ``wanted`` instances of ``flavor`` the quota allows, with the reason where it is fewer (A02).
+
+    Answers (count, reason or None). Where fewer than ``at_least`` (default: all) fit, raises QuotaExceeded that says
+    what is over, by how much, and how many can still be made.
+    """
+    needs = {"instances": 1, "cores": flavor["vcpus"], "ram": flavor["memory_mb"]}
+    used = {name: used.get(name, 0) for name in needs}
+    room = {
+        name: max(limits.get(name, UNLIMITED) - used[name], 0) // need
+        for name, need in needs.items()
+        if limits.get(name, UNLIMITED) != UNLIMITED
+    }
+    allowed = min([wanted] + list(room.values()))
+    if allowed == wanted:
+        return wanted, None
+    overs = [name for name in needs if name in room and room[name] < wanted]
+    why = "; ".join(
+        "requested %d %s, but already used %d of %d" % (wanted * needs[name], name, used[name], limits[name])
+        for name in overs
+    )
+    if allowed < (wanted if at_least is None else at_least):
+        raise QuotaExceeded(
+            "Quota exceeded for %s in project %s: %s. You can only run %d more instances of this type"
+            % (", ".join(overs), project, why, allowed),
+            overs=overs,
+            allowed=allowed,
+            requested={name: wanted * need for name, need in needs.items()},
+            used=used,
+            limits={name: limits[name] for name in overs},
+        )
+    return allowed, "reduced from %d to %d because of the quota of project %s: %s" % (wanted, allowed, project, why)
+
+
+def check_group_quota(limits, members, added, group):
+    """Refuse to add ``added`` instances to a group of ``members`` where that passes ``server_group_members`` (A06)."""
+    limit = limits.get("server_group_members", UNLIMITED)
+    if limit != UNLIMITED and members + added > limit:
+        raise QuotaExceeded(
+            "Quota exceeded, too many servers in group %s: it has %d, %d more are asked for, %d are allowed"
+            % (group, members, added, limit),
+            overs=["server_group_members"],
+            used={"server_group_members": members},
+            requested={"server_group_members": added},
+            limits={"server_group_members": limit},
+        )

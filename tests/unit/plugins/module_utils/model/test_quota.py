@@ -1,0 +1,78 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+from __future__ import annotations
+
+import pytest
+
+from ansible_collections.berth.kvm.plugins.module_utils.model.quota import (
+    QuotaExceeded,
+    check_group_quota,
+    check_quota,
+    limits_of,
+    usage,
+)
+
+FLAVOR = {"vcpus": 2, "memory_mb": 1024}
+
+
+def on_host(*instances):
+    return {"instances": [dict({"project_id": "p", "vcpus": 2, "memory_mb": 1024}, **one) for one in instances]}
+
+
+def test_a_project_uses_what_its_records_on_all_hosts_hold():
+    """A04"""
+    documents = [on_host({"uuid": "a"}, {"uuid": "b", "project_id": "q"}), on_host({"uuid": "c"})]
+    assert usage(documents)["p"] == {"instances": 2, "cores": 4, "ram": 2048}
+
+
+def test_a_foreign_domain_belongs_to_no_project():
+    assert usage([{"instances": [{"uuid": "x", "foreign": True}]}]) == {}
+
+
+def test_an_unconfirmed_resize_counts_on_both_sides_but_is_one_instance():
+    """R17"""
+    documents = [on_host({"uuid": "a"}), on_host({"uuid": "a", "vcpus": 4, "memory_mb": 2048})]
+    assert usage(documents)["p"] == {"instances": 1, "cores": 6, "ram": 3072}
+
+
+def test_a_project_without_limits_of_its_own_has_those_of_the_star():
+    quotas = {"*": {"cores": 4}, "p": {"instances": 1}}
+    assert limits_of(quotas, "other")["cores"] == 4
+    assert limits_of(quotas, "p") == {"instances": 1, "cores": -1, "ram": -1, "server_group_members": -1}
+    assert limits_of({}, "p")["instances"] == -1
+
+
+def test_within_the_quota_the_whole_count_is_allowed():
+    assert check_quota({"cores": 4}, {"cores": 0}, FLAVOR, 2) == (2, None)
+
+
+def test_over_the_quota_the_error_says_how_many_can_still_be_made():
+    """A04"""
+    with pytest.raises(QuotaExceeded) as caught:
+        check_quota({"cores": 20, "instances": -1}, {"cores": 17, "instances": 9}, FLAVOR, 3)
+    error = caught.value
+    assert error.details["allowed"] == 1
+    assert error.details["overs"] == ["cores"]
+    assert "requested 6 cores, but already used 17 of 20. You can only run 1 more" in str(error)
+
+
+def test_a_count_with_a_minimum_is_reduced_with_its_reason():
+    """A02"""
+    count, reason = check_quota({"ram": 2048}, {"ram": 1024}, FLAVOR, 3, at_least=1)
+    assert count == 1
+    assert reason.startswith("reduced from 3 to 1 because of the quota of project default: requested 3072 ram")
+
+
+def test_a_quota_already_exceeded_allows_none_and_not_fewer():
+    with pytest.raises(QuotaExceeded) as caught:
+        check_quota({"instances": 1}, {"instances": 5}, FLAVOR, 1)
+    assert caught.value.details["allowed"] == 0
+
+
+def test_members_of_a_group_are_limited():
+    """A06"""
+    check_group_quota({"server_group_members": 3}, 2, 1, "web")
+    check_group_quota({}, 1000, 1, "web")
+    with pytest.raises(QuotaExceeded):
+        check_group_quota({"server_group_members": 3}, 2, 2, "web")
