@@ -1,0 +1,46 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Errors of the conductor: what stops the creation of one instance, or of the run."""
+
+from __future__ import annotations
+
+from ..model.errors import BerthError
+
+
+class ClaimConflict(BerthError):
+    """Another run is creating the same instance; it goes first."""
+
+
+class InstanceExists(BerthError):
+    """The instance came into being on another host while this run placed it."""
+
+
+class InstanceUnknown(BerthError):
+    """The instance may be on a host that does not answer: nothing is done about it (fail closed)."""
+
+
+class InstanceMoving(BerthError):
+    """The instance is in the middle of a move; that has to be finished first."""
+
+
+class DuplicateInstance(BerthError):
+    """More than one host says that it owns the instance: a person has to look."""
+
+
+class GroupPolicyViolation(BerthError):
+    """The server group's policy does not hold for the place the instance was given (C13, S41)."""
+
+    retryable = True
+
+
+class HostUnknown(BerthError):
+    """The host stopped answering while it worked on the instance: what it did is not known, so no other host is tried."""
+
+
+class NothingSelected(BerthError):
+    """The run has no instance to work on."""
+
+
+class SelectionNotExplicit(BerthError):
+    """Something destructive was asked for without saying for which instances."""

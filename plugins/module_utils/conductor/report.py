@@ -1,0 +1,72 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a run did, as plain text for people."""
+
+from __future__ import annotations
+
+from .plan import ACTIVE, EXISTING, FAILED
+
+
+def table(header, rows):
+    """Columns aligned to the left, two blanks between them."""
+    rows = [[str(cell) for cell in row] for row in [header, *rows]]
+    widths = [max(len(row[at]) for row in rows) for at in range(len(header))]
+    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in rows]
+
+
+def creation(plan):
+    """One line per instance, then what the failed ones tried, then the hosts that had no say."""
+    lines = table(("INSTANCE", "STATE", "HOST", "ADDRESS", "WHY"), [_instance(*entry) for entry in plan["instances"].items()])
+    for name, instance in plan["instances"].items():
+        if instance["state"] == FAILED:
+            lines += ["", "%s: %s: %s" % (name, instance["error"]["code"], instance["error"]["message"])]
+        if instance["attempts"] and instance["state"] == FAILED:
+            rows = [(entry["attempt"], entry["host"], entry["code"], entry["cause"]) for entry in instance["attempts"]]
+            lines += ["  " + line for line in table(("ATTEMPT", "HOST", "ERROR", "CAUSE"), rows)]
+    return lines + silent({name: host["reason"] for name, host in plan["hosts"].items() if "reason" in host})
+
+
+def _instance(name, instance):
+    state = instance["state"]
+    if state in (ACTIVE, EXISTING):
+        state = "active" if instance.get("changed") else "unchanged"
+    addresses = ",".join(str(nic["address"]).split("/")[0] for nic in instance["spec"].get("networks") or () if nic.get("address"))
+    why = instance.get("why") or ""
+    if instance["attempts"] and instance["state"] == ACTIVE:
+        why = "attempt %d, after %s" % (
+            len(instance["attempts"]) + 1,
+            ", ".join("%s on %s" % (entry["code"], entry["host"]) for entry in instance["attempts"]),
+        )
+    if instance["state"] == FAILED:
+        why = instance["error"]["code"]
+    return name, state, instance["host"] or "-", addresses or "-", why
+
+
+def silent(verdicts):
+    """The hosts that were left out, each with the reason."""
+    return [""] + ["host %s left out: %s" % entry for entry in sorted(verdicts.items())] if verdicts else []
+
+
+def fleet(documents, verdicts):
+    """One line per host with what is used of what there is."""
+    header = ("HOST", "STATE", "VCPUS", "MEMORY_MB", "DISK_GB", "INSTANCES", "LIBVIRT", "WARNINGS")
+    rows = [(name, *_host(document)) for name, document in sorted(documents.items())]
+    rows += [(name, "left out", "-", "-", "-", "-", "-", reason) for name, reason in sorted(verdicts.items())]
+    return table(header, rows)
+
+
+def _host(document):
+    service = document.get("service") or {}
+    state = "disabled" if service.get("disabled") else "up" if document.get("prepared") else "not prepared"
+    foreign = sum(1 for instance in document["instances"] if instance.get("foreign"))
+    count = len(document["instances"]) - foreign
+    return (
+        state,
+        "%s/%s" % (document.get("vcpus_used"), document.get("vcpus")),
+        "%s/%s" % (document.get("memory_mb_used"), document.get("memory_mb")),
+        "%s/%s" % (document.get("local_gb_used"), document.get("local_gb")),
+        "%d (+%d foreign)" % (count, foreign) if foreign else count,
+        document.get("libvirt_version"),
+        "; ".join(document.get("warnings") or ()),
+    )

@@ -1,0 +1,130 @@
+#!/usr/bin/python
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: rescan
+short_description: Read which instances a KVM host holds, after claims were written
+description:
+  - Returns every record of the host, claims too. The C(create) playbook reads all hosts this way between claim and
+    commit, because of two runs that want the same name, group or quota at least one then sees the other.
+  - Tells the host where the other hosts' instances are, and returns what it remembered. A later run needs that to
+    refuse a second copy of an instance whose host does not answer.
+options:
+  about:
+    description: The UUIDs of the instances to recall the whereabouts of.
+    type: list
+    elements: str
+    default: []
+  answered:
+    description: The UUIDs of the hosts that answered in this run. What was remembered of these is replaced by O(told).
+    type: list
+    elements: str
+    default: []
+  told:
+    description: Instance UUID to a dictionary with C(host), C(host_uuid) and C(run).
+    type: dict
+    default: {}
+extends_documentation_fragment:
+  - berth.kvm.host
+attributes:
+  check_mode:
+    support: full
+  diff_mode:
+    support: none
+author:
+  - The berth.kvm authors
+"""
+
+EXAMPLES = r"""
+- name: See what the host holds now
+  berth.kvm.rescan:
+    about: [0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a]
+  register: seen
+"""
+
+RETURN = r"""
+host_uuid:
+  description: The pinned UUID of the host.
+  returned: success
+  type: str
+  sample: 4c4c4544-0042-3510-8052-b4c04f4a3232
+instances:
+  description: Every record of the host, of whatever role.
+  returned: success
+  type: list
+  elements: dict
+  sample:
+    - uuid: 0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a
+      name: web-1
+      project_id: default
+      role: OWN
+      phase: active
+      token: 5f0c1f7d
+      power_state: running
+      group: web
+      vcpus: 2
+      memory_mb: 2048
+notes:
+  description: What the host remembered of the instances in O(about), before it was told anything.
+  returned: success
+  type: dict
+  sample:
+    0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a:
+      host: kvm2
+      host_uuid: 4c4c4544-0042-3510-8052-b4c04f4a3233
+      run: r-8f31
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ..module_utils.compute import whereabouts
+from ..module_utils.compute.settings import load
+from ..module_utils.compute.store import Store, check_uuid
+from ..module_utils.model.errors import BerthError
+
+
+def summary(record):
+    flavor = record.spec.get("flavor") or {}
+    return {
+        "uuid": record.uuid,
+        "name": record.name,
+        "project_id": record.project_id,
+        "role": record.role,
+        "phase": record.phase,
+        "token": record.token,
+        "power_state": record.power_state,
+        "group": (record.spec.get("group") or {}).get("name"),
+        "vcpus": flavor.get("vcpus", 0),
+        "memory_mb": flavor.get("memory_mb", 0),
+    }
+
+
+def main():
+    module = AnsibleModule(
+        argument_spec={
+            "about": {"type": "list", "elements": "str", "default": []},
+            "answered": {"type": "list", "elements": "str", "default": []},
+            "told": {"type": "dict", "default": {}},
+        },
+        supports_check_mode=True,
+    )
+    store = Store(action="rescan")
+    try:
+        for uuid in list(module.params["about"]) + list(module.params["told"]):
+            check_uuid(uuid)
+        notes = whereabouts.recall(store, module.params["about"])
+        instances = [summary(record) for record in store.records()]
+        if not module.check_mode:
+            whereabouts.remember(store, set(module.params["answered"]), module.params["told"])
+        # what a host remembers of others is not a change of the host
+        module.exit_json(changed=False, host_uuid=load().uuid, instances=instances, notes=notes)
+    except BerthError as error:
+        module.fail_json(**error.to_result())
+
+
+if __name__ == "__main__":
+    main()

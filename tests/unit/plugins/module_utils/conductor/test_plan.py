@@ -1,0 +1,281 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The rounds of a creation against hosts in memory: claim, read all hosts, commit, build (C02, C10, C11, C17, C30, S45)."""
+
+from __future__ import annotations
+
+import itertools
+import random
+
+import pytest
+
+from ansible_collections.berth.kvm.plugins.module_utils.conductor import plan as rounds
+
+HOSTS = ("h1", "h2", "h3")
+
+
+class Host:
+    """What a KVM host does for claim, rescan and build, each under its lock and so in one piece."""
+
+    def __init__(self, name, capacity=9):
+        self.name, self.capacity, self.records, self.notes, self.up = name, capacity, {}, {}, True
+
+    def claim(self, claims, withdraw=()):
+        if not self.up:
+            return {"reason": "UNREACHABLE"}
+        for entry in withdraw:
+            record = self.records.get(entry["uuid"])
+            if record and record["role"] == "CLAIM" and record["token"] == entry["token"]:
+                del self.records[entry["uuid"]]
+        results = []
+        for entry in claims:
+            uuid = entry["spec"]["uuid"]
+            record = self.records.get(uuid)
+            if record and record["role"] != "CLAIM":
+                results.append({"uuid": uuid, "claimed": False, "error": {"code": "InstanceExists", "message": "there", "retryable": False}})
+            elif not record and len(self.records) >= self.capacity:
+                results.append({"uuid": uuid, "claimed": False, "error": {"code": "ClaimFailed", "message": "full", "retryable": True}})
+            else:
+                group = entry["spec"].get("group") or {}
+                self.records[uuid] = {"uuid": uuid, "role": "CLAIM", "token": entry["token"], "group": group.get("name"), "project_id": "p"}
+                results.append({"uuid": uuid, "claimed": True, "token": entry["token"]})
+        return {"results": results}
+
+    def rescan(self, told=None, run=None):
+        if not self.up:
+            return {"reason": "UNREACHABLE"}
+        notes = dict(self.notes)
+        self.notes.update({uuid: {**note, "run": run} for uuid, note in (told or {}).items()})
+        return {"host_uuid": self.name, "instances": [dict(record) for record in self.records.values()], "notes": notes}
+
+    def build(self, uuid, token):
+        record = self.records.get(uuid)
+        if record and record["role"] == "OWN":
+            return {"changed": False, "instance": {}}
+        if not record or record["token"] != token:
+            return {"error": {"code": "ClaimRevoked", "message": "not yours", "retryable": False}}
+        record["role"] = "OWN"
+        return {"changed": True, "instance": {}}
+
+
+def instance(name, host="h1", alternates=("h2", "h3"), group=None, **more):
+    return {
+        "uuid": "u-" + name,
+        "name": name,
+        "project": "p",
+        "spec": {"uuid": "u-" + name, "name": name, "group": group},
+        "state": rounds.CLAIMING,
+        "host": host,
+        "alternates": [{"host": other} for other in alternates],
+        **more,
+    }
+
+
+def a_plan(*instances, max_attempts=3, hosts=HOSTS, run="r1"):
+    return rounds.new_plan(run, {entry["name"]: entry for entry in instances}, {host: {"uuid": host} for host in hosts}, max_attempts)
+
+
+def steps(plan, hosts, tokens):
+    """A run of the create playbook as a generator: it yields after each thing done to one host."""
+    rounds.prepare_round(plan, lambda: next(tokens))
+    for _round in range(rounds.MAX_ROUNDS):
+        if plan["claims"]:
+            claims = {}
+            for name in sorted(set(plan["claims"]) | set(plan["withdraw"])):
+                claims[name] = hosts[name].claim(plan["claims"].get(name, ()), plan["withdraw"].get(name, ()))
+                yield
+            scans = {}
+            for name, host in hosts.items():
+                scans[name] = host.rescan()
+                yield
+            rounds.commit(plan, claims, scans)
+        built = {}
+        for name in plan["build"]:
+            entry = plan["instances"][name]
+            built[name] = hosts[entry["host"]].build(entry["uuid"], entry["token"])
+            yield
+        rounds.settle(plan, built)
+        rounds.prepare_round(plan, lambda: next(tokens))
+    for name, entries in plan["withdraw"].items():
+        hosts[name].claim((), entries)
+        yield
+
+
+def run_all(plan, hosts):
+    for _step in steps(plan, hosts, map("t{:04d}".format, itertools.count())):
+        pass
+    return plan["instances"]
+
+
+def test_claim_lost_goes_to_the_alternate():
+    """C17, S45."""
+    hosts = {name: Host(name) for name in HOSTS}
+    hosts["h1"].capacity = 0
+    result = run_all(a_plan(instance("a")), hosts)["a"]
+    assert (result["state"], result["host"]) == ("active", "h2")
+    assert [attempt["code"] for attempt in result["attempts"]] == ["ClaimFailed"]
+
+
+def test_attempts_end_at_max_attempts_with_every_cause():
+    """C10."""
+    hosts = {name: Host(name, capacity=0) for name in HOSTS}
+    result = run_all(a_plan(instance("a"), max_attempts=2), hosts)["a"]
+    assert result["error"]["code"] == "MaxRetriesExceeded"
+    assert [attempt["host"] for attempt in result["attempts"]] == ["h1", "h2"]
+    assert "2 attempts for instance a" in result["error"]["message"]
+
+
+def test_no_alternate_left_says_so_as_nova_does():
+    """C11."""
+    hosts = {name: Host(name, capacity=0) for name in HOSTS}
+    result = run_all(a_plan(instance("a", alternates=())), hosts)["a"]
+    assert "Exhausted all hosts available for retrying build failures for instance a" in result["error"]["message"]
+
+
+def test_one_attempt_keeps_the_error_itself():
+    """C10: no retry with max_attempts 1."""
+    hosts = {name: Host(name, capacity=0) for name in HOSTS}
+    result = run_all(a_plan(instance("a"), max_attempts=1), hosts)["a"]
+    assert result["error"]["code"] == "ClaimFailed"
+
+
+def test_error_that_no_other_host_cures_stops():
+    """C30."""
+    hosts = {name: Host(name) for name in HOSTS}
+    hosts["h1"].build = lambda uuid, token: {"error": {"code": "ImageInvalid", "message": "backing file", "retryable": False}}
+    result = run_all(a_plan(instance("a")), hosts)["a"]
+    assert (result["state"], result["error"]["code"], result["host"]) == ("failed", "ImageInvalid", "h1")
+
+
+def test_retryable_build_failure_goes_to_the_alternate():
+    """C30."""
+    hosts = {name: Host(name) for name in HOSTS}
+
+    def build(uuid, token):
+        del hosts["h1"].records[uuid]
+        return {"error": {"code": "NetworkNotFound", "message": "no br9", "retryable": True}}
+
+    hosts["h1"].build = build
+    result = run_all(a_plan(instance("a")), hosts)["a"]
+    assert (result["state"], result["host"]) == ("active", "h2")
+
+
+def test_host_silent_during_the_build_is_not_followed_by_another_host():
+    """Cx of the design: A unreachable: stop, do not try B."""
+    hosts = {name: Host(name) for name in HOSTS}
+    hosts["h1"].build = lambda uuid, token: {"reason": "UNREACHABLE"}
+    result = run_all(a_plan(instance("a")), hosts)["a"]
+    assert (result["state"], result["error"]["code"]) == ("failed", "HostUnknown")
+    assert not hosts["h2"].records and not hosts["h3"].records
+
+
+def test_host_silent_at_the_claim_is_followed_by_another_host():
+    hosts = {name: Host(name) for name in HOSTS}
+    hosts["h1"].up = False
+    result = run_all(a_plan(instance("a")), hosts)["a"]
+    assert (result["state"], result["host"], result["attempts"][0]["code"]) == ("active", "h2", "HostUnreachable")
+
+
+def test_instance_remembered_on_a_silent_host_is_refused_and_its_claim_withdrawn():
+    """I1: a second copy of a guest that may run is never made."""
+    hosts = {name: Host(name) for name in HOSTS}
+    hosts["h2"].notes["u-a"] = {"host": "h3", "host_uuid": "h3", "run": "r0"}
+    hosts["h3"].up = False
+    plan = a_plan(instance("a", alternates=("h2",)))
+    plan["hosts"]["h3"] = {"reason": "UNREACHABLE"}
+    result = run_all(plan, hosts)["a"]
+    assert (result["state"], result["error"]["code"]) == ("failed", "InstanceUnknown")
+    assert not hosts["h1"].records
+
+
+@pytest.mark.parametrize("lost, run", [(("h3",), "r0"), ((), "r1")], ids=["given up as lost", "told by this very run"])
+def test_note_about_a_silent_host_does_not_count(lost, run):
+    hosts = {name: Host(name) for name in HOSTS}
+    plan = a_plan(instance("a"))
+    rounds.prepare_round(plan, lambda: "t")
+    claims = {"h1": hosts["h1"].claim(plan["claims"]["h1"])}
+    hosts["h2"].notes["u-a"] = {"host": "h3", "host_uuid": "h3", "run": run}
+    rounds.commit(plan, claims, {"h1": hosts["h1"].rescan(), "h2": hosts["h2"].rescan(), "h3": {"reason": "x"}}, lost_hosts=lost)
+    assert plan["build"] == ["a"]
+
+
+def test_note_about_a_host_that_answers_does_not_count():
+    hosts = {name: Host(name) for name in HOSTS}
+    hosts["h2"].notes["u-a"] = {"host": "h3", "host_uuid": "h3", "run": "r0"}
+    assert run_all(a_plan(instance("a")), hosts)["a"]["state"] == "active"
+
+
+def test_claim_left_by_a_dead_run_is_dropped():
+    """C1 of the design: adopt or sweep."""
+    hosts = {name: Host(name) for name in HOSTS}
+    hosts["h2"].claim([{"spec": {"uuid": "u-a"}, "token": "0 of the dead"}])
+    result = run_all(a_plan(instance("a", stale_claims=["h2"])), hosts)["a"]
+    assert (result["state"], result["host"], result["attempts"]) == ("active", "h1", [])
+    assert not hosts["h2"].records
+
+
+def test_affinity_across_hosts_goes_to_the_members_host():
+    """S41: the late check that does not work in Nova."""
+    hosts = {name: Host(name) for name in HOSTS}
+    group = {"name": "g", "uuid": "g", "policy": "affinity"}
+    hosts["h2"].claim([{"spec": {"uuid": "u-other", "group": group}, "token": "x"}])
+    hosts["h2"].records["u-other"]["role"] = "OWN"
+    result = run_all(a_plan(instance("a", group=group)), hosts)["a"]
+    assert (result["state"], result["host"], result["attempts"][0]["code"]) == ("active", "h2", "GroupPolicyViolation")
+    assert not hosts["h1"].records
+
+
+def test_existing_instance_is_built_on_its_host_without_a_claim():
+    hosts = {name: Host(name) for name in HOSTS}
+    hosts["h3"].records["u-a"] = {"uuid": "u-a", "role": "OWN", "token": "t", "group": None, "project_id": "p"}
+    plan = a_plan(instance("a", host="h3", state=rounds.EXISTING))
+    rounds.prepare_round(plan, lambda: "t")
+    assert (plan["build"], plan["claims"]) == (["a"], {})
+
+
+def race(seed, two_plans, hosts):
+    """Both runs, step by step in a random order; tokens are drawn from one source, as nonces are."""
+    random_ = random.Random(seed)
+    tokens = ("%06x" % random_.randrange(1 << 24) for _n in itertools.count())
+    runs = [steps(plan, hosts, tokens) for plan in two_plans]
+    while runs:
+        run = random_.choice(runs)
+        try:
+            next(run)
+        except StopIteration:
+            runs.remove(run)
+        owners = [(uuid, name) for name, host in hosts.items() for uuid, record in host.records.items() if record["role"] == "OWN"]
+        assert len({uuid for uuid, _host in owners}) == len(owners), "I1: %s" % owners
+        assert all(len(host.records) <= host.capacity for host in hosts.values()), "I2"
+
+
+@pytest.mark.parametrize("seed", range(400))
+def test_two_runs_for_the_same_instance_never_make_two(seed):
+    """I1, I4, I5: of two runs that write, then read, at least one sees the other."""
+    hosts = {name: Host(name) for name in HOSTS}
+    first, second = a_plan(instance("a", "h1", ("h2", "h3"))), a_plan(instance("a", "h2", ("h3", "h1")), run="r2")
+    race(seed, (first, second), hosts)
+    left = [record for host in hosts.values() for record in host.records.values() if record["role"] == "CLAIM"]
+    assert not left
+
+
+@pytest.mark.parametrize("seed", range(200))
+def test_affinity_holds_in_a_race(seed):
+    """I6, S41: members of an affinity group are never committed on two hosts."""
+    group = {"name": "g", "uuid": "g", "policy": "affinity"}
+    hosts = {name: Host(name) for name in HOSTS}
+    race(seed, (a_plan(instance("a", "h1", group=group)), a_plan(instance("b", "h2", ("h1", "h3"), group=group), run="r2")), hosts)
+    homes = {name for name, host in hosts.items() for record in host.records.values() if record["role"] == "OWN"}
+    assert len(homes) <= 1
+
+
+@pytest.mark.parametrize("seed", range(100))
+def test_last_slot_is_given_once(seed):
+    """I2, C17: two runs, one place left in the fleet."""
+    hosts = {name: Host(name, capacity=0) for name in HOSTS}
+    hosts["h1"].capacity = 1
+    plans = (a_plan(instance("a")), a_plan(instance("b"), run="r2"))
+    race(seed, plans, hosts)
+    states = sorted(entry["state"] for plan in plans for entry in plan["instances"].values())
+    assert states == ["active", "failed"]
