@@ -52,6 +52,7 @@ def up(lab, count, size_arguments):
     _make_keys(lab)
     network.networks_up(lab)
     shared.shared_up(lab)
+    shared.share_image(lab)
     lab.control_sockets.mkdir(exist_ok=True)
     hosts = [Host(lab, number) for number in range(1, count + 1)]
     for host in hosts:

@@ -32,6 +32,9 @@ def _inventory(lab, hosts):
         "    lab_guest_gateway: %s.1" % lab.guests,
         "    lab_guest_prefix: %s  # .100-.199 by DHCP, .200-.250 for addresses of your own" % lab.guests,
     ]
+    checksum = lab.image.with_suffix(".qcow2.sha256")
+    if checksum.exists():
+        lines += ["    lab_image: /srv/shared/images/guest.qcow2", "    lab_image_checksum: sha256:%s" % checksum.read_text().strip()]
     lines += ["  children:", "    kvm_hosts:", "      vars:"]
     variables = {
         "ansible_user": "root",

@@ -105,6 +105,11 @@ class Lab:
         return self.state / "inventory.yml"
 
     @property
+    def image(self):
+        """The guest image that lab/image has built, here and in the directory that the hosts share."""
+        return self.cache / "image" / "guest.qcow2"
+
+    @property
     def shared(self):
         return self.state / "shared"
 

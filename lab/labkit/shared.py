@@ -10,6 +10,7 @@ is taken for shared storage without any flag.
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 
@@ -38,6 +39,15 @@ def shared_up(lab):
     )  # fmt: skip
     (lab.state / "bindfs.pid").write_text(str(server.pid))
     wait_for(lambda: os.path.ismount(_mountpoint(lab)) or server.poll() is not None, 10, "the shared directory")
+
+
+def share_image(lab):
+    """The guest image as /srv/shared/images/guest.qcow2 on the hosts."""
+    images = lab.shared / "images"
+    images.mkdir(exist_ok=True)
+    place = images / lab.image.name
+    if lab.image.exists() and not (place.exists() and place.stat().st_mtime >= lab.image.stat().st_mtime):
+        shutil.copyfile(lab.image, place)
 
 
 def shared_down(lab):
