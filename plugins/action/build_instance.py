@@ -1,0 +1,41 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Action build_instance: see plugins/modules/build_instance.py for its documentation."""
+
+from __future__ import annotations
+
+from ansible.plugins.action import ActionBase
+
+from ..module_utils.model.catalog import Catalog
+from ..module_utils.placement.request import build_request
+from ..module_utils.model.errors import BerthError
+from ..plugin_utils.ask import ask
+from ..plugin_utils.controller import CATALOG, INSTANCE, variables
+
+
+class ActionModule(ActionBase):
+    """Adds the seed to the module's arguments here, so that nothing secret is ever in the plan or in a task's arguments."""
+
+    TRANSFERS_FILES = False
+    _requires_connection = True
+
+    def run(self, tmp=None, task_vars=None):
+        super().run(tmp, task_vars)
+        _result, args = self.validate_argument_spec(
+            argument_spec={
+                "spec": {"type": "dict", "required": True},
+                "token": {"type": "str"},
+                "timeout": {"type": "int", "default": 600},
+            }
+        )
+        name = task_vars["inventory_hostname"]
+        given = variables(task_vars, name, CATALOG + INSTANCE)
+        try:
+            _spec, seed = build_request({**given, "inventory_hostname": name}, Catalog.from_variables(given))
+        except BerthError as error:
+            return {"changed": False, "error": error.to_dict()}
+        arguments = {"state": "started", "uuid": args["spec"]["uuid"], "spec": args["spec"], "seed": seed, "timeout": args["timeout"]}
+        if args.get("token"):
+            arguments["token"] = args["token"]
+        return ask(self, "berth.kvm.instance", arguments, task_vars)

@@ -1,0 +1,21 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Action fleet_report: see plugins/modules/fleet_report.py for its documentation."""
+
+from __future__ import annotations
+
+from ansible.utils.display import Display
+
+from ..module_utils.conductor import report
+from ..plugin_utils.controller import ControllerAction, read_reports
+
+
+class ActionModule(ControllerAction):
+    argument_spec = {"hosts": {"type": "list", "elements": "str"}}
+
+    def act(self, args, task_vars):
+        fleet = read_reports(task_vars, args["hosts"])
+        lines = report.fleet(fleet.documents, fleet.verdicts)
+        Display().display("\n".join(["", *lines, ""]))
+        return {"report": lines, "verdicts": fleet.verdicts}

@@ -1,0 +1,41 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Action locate_instances: see plugins/modules/locate_instances.py for its documentation."""
+
+from __future__ import annotations
+
+from ..module_utils.conductor.errors import SelectionNotExplicit
+from ..module_utils.conductor.locate import locate
+from ..module_utils.model.errors import BerthError
+from ..module_utils.model.identity import check_name, instance_uuid
+from ..plugin_utils.controller import ControllerAction, own_variables, read_reports, variables, with_variable
+
+
+class ActionModule(ControllerAction):
+    argument_spec = {
+        "instances": {"type": "list", "elements": "str", "required": True},
+        "hosts": {"type": "list", "elements": "str"},
+        "selected": {"type": "bool", "default": True},
+    }
+
+    def act(self, args, task_vars):
+        names = with_variable(task_vars, args["instances"], "berth_flavor", unless="berth_name")
+        if names and not args["selected"]:
+            raise SelectionNotExplicit(
+                "this would delete all %d instances of the inventory" % len(names),
+                hint="Say which with --limit or -e berth_instances=PATTERN, or pass -e berth_delete_all=true",
+                instances=names,
+            )
+        fleet = read_reports(task_vars, args["hosts"])
+        lost = own_variables(task_vars, ["berth_lost_hosts"]).get("berth_lost_hosts") or ()
+        found, errors = {}, {}
+        for name in names:
+            try:
+                project = variables(task_vars, name, ["berth_project"]).get("berth_project") or "default"
+                uuid = instance_uuid(project, check_name(name))
+                found[name] = {"uuid": uuid, "hosts": locate(fleet, name, uuid, lost)}
+            except BerthError as error:
+                errors[name] = error.to_result()["msg"]
+        located = {"instances": found, "found": [name for name in found if found[name]["hosts"]], "errors": errors}
+        return {"ansible_facts": {"berth_located": located}, "verdicts": fleet.verdicts}

@@ -1,0 +1,43 @@
+#!/usr/bin/python
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+# The work is done by the action plugin of the same name.
+
+DOCUMENTATION = r"""
+module: fleet_report
+short_description: Show the KVM hosts as a table
+description:
+  - Gives one line per host with what is used of what there is, and why a host is left out.
+
+options:
+  hosts:
+    description: The inventory names of the KVM hosts. By default the hosts of group C(kvm_hosts).
+    type: list
+    elements: str
+extends_documentation_fragment:
+  - berth.kvm.controller
+author:
+  - The berth.kvm authors
+"""
+
+EXAMPLES = r"""
+- name: Show the fleet
+  berth.kvm.fleet_report:
+"""
+
+RETURN = r"""
+report:
+  description: The lines.
+  returned: success
+  type: list
+  elements: str
+verdicts:
+  description: Why a host was left out.
+  returned: success
+  type: dict
+  sample: {kvm3: "UNREACHABLE: Connection refused"}
+"""

@@ -1,0 +1,53 @@
+#!/usr/bin/python
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+# The work is done by the action plugin of the same name.
+
+DOCUMENTATION = r"""
+module: locate_instances
+short_description: Find the hosts that hold instances
+description:
+  - Part of the playbooks that act on existing instances. Reads what the hosts reported. An instance that was not found
+    while a host is silent is unknown, and that is an error for this instance.
+
+options:
+  instances:
+    description: The inventory names of the instances. Hosts without the variable C(berth_flavor) are passed over.
+    type: list
+    elements: str
+    required: true
+  hosts:
+    description: The inventory names of the KVM hosts. By default the hosts of group C(kvm_hosts).
+    type: list
+    elements: str
+  selected:
+    description: Whether the instances were selected explicitly. Without that a destructive run is refused.
+    type: bool
+    default: true
+extends_documentation_fragment:
+  - berth.kvm.controller
+author:
+  - The berth.kvm authors
+"""
+
+EXAMPLES = r"""
+- name: Find the instances
+  berth.kvm.locate_instances:
+    instances: [web-1]
+"""
+
+RETURN = r"""
+ansible_facts:
+  description: Where the instances are, as a fact of localhost.
+  returned: success
+  type: dict
+  contains:
+    berth_located:
+      description: The C(hosts) by instance with its C(uuid), the names C(found), and the C(errors) by instance.
+      type: dict
+      sample: {instances: {web-1: {uuid: 0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a, hosts: [kvm1]}}, found: [web-1], errors: {}}
+"""

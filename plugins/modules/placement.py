@@ -1,0 +1,97 @@
+#!/usr/bin/python
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+# The work is done by the action plugin of the same name.
+
+DOCUMENTATION = r"""
+module: placement
+short_description: Choose a KVM host for each instance
+description:
+  - Reads what the hosts reported, checks it, and selects hosts as OpenStack Nova's scheduler does, with an explanation of
+    every decision. Runs in the controller, changes nothing, and does the same in check mode.
+  - An instance that a host holds already is not placed again. A host that did not answer, or whose facts break the
+    schema, gets a verdict that says so, and the others are used.
+  - The flavors, images and other catalog variables are read from the variables of the host that runs the task, so define
+    them for all hosts.
+
+options:
+  instances:
+    description: The inventory names of the instances. Hosts without the variable C(berth_flavor) are passed over.
+    type: list
+    elements: str
+    default: []
+  requests:
+    description:
+      - Request specs to place, by name, in place of those made from the variables of O(instances). No plan is made.
+    type: dict
+  hosts:
+    description: The inventory names of the KVM hosts. By default the hosts of group C(kvm_hosts).
+    type: list
+    elements: str
+  options:
+    description: Scheduler options that override those of the variable C(berth_placement).
+    type: dict
+    default: {}
+  seed:
+    description: The seed of the random choices. The same seed and the same hosts give the same selections.
+    type: int
+    default: 0
+  receipt_dir:
+    description: A directory on the controller where a file with the whole decision is written, to be replayed later.
+    type: path
+  plan:
+    description: Whether to make the plan that playbook C(berth.kvm.create) follows, as fact C(berth_plan).
+    type: bool
+    default: false
+extends_documentation_fragment:
+  - berth.kvm.controller
+author:
+  - The berth.kvm authors
+"""
+
+EXAMPLES = r"""
+- name: Where would these instances go
+  berth.kvm.placement:
+    instances: [web-1, web-2]
+  register: placed
+"""
+
+RETURN = r"""
+selections:
+  description: For each placed instance the host, the alternates, the allocation and the limits.
+  returned: success
+  type: dict
+  sample:
+    web-1:
+      uuid: 0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a
+      host: kvm2
+      alternates: [{host: kvm1}]
+      allocation: {vcpus: 1, memory_mb: 512, disk_gb: 4}
+failures:
+  description: For each instance that got no host the error.
+  returned: success
+  type: dict
+  sample: {web-2: {code: NoValidHost, message: "No valid host was found"}}
+existing:
+  description: The host of each instance that is there already.
+  returned: success
+  type: dict
+  sample: {db-1: kvm1}
+verdicts:
+  description: Why a host was left out.
+  returned: success
+  type: dict
+  sample: {kvm3: "UNREACHABLE: Connection refused"}
+explanation:
+  description: For every host what each filter and weigher said, as text.
+  returned: success
+  type: str
+receipt:
+  description: The decision as one document that can be replayed offline.
+  returned: success
+  type: dict
+"""

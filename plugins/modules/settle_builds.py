@@ -1,0 +1,38 @@
+#!/usr/bin/python
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+# The work is done by the action plugin of the same name.
+
+DOCUMENTATION = r"""
+module: settle_builds
+short_description: Take in what the hosts built and choose what to try next
+description:
+  - Part of playbook C(berth.kvm.create). A build that failed in a way that another host may cure goes on to its next
+    alternate, until the attempts or the alternates are used up.
+
+extends_documentation_fragment:
+  - berth.kvm.controller
+author:
+  - The berth.kvm authors
+"""
+
+EXAMPLES = r"""
+- name: Take in the results
+  berth.kvm.settle_builds:
+"""
+
+RETURN = r"""
+ansible_facts:
+  description: The plan of the run, as a fact of localhost.
+  returned: success
+  type: dict
+  contains:
+    berth_plan:
+      description: What is claimed where, what is built, what is tried next, and why an instance failed.
+      type: dict
+      sample: {round: 1, claims: {}, build: [web-1], failed: []}
+"""

@@ -1,0 +1,121 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the actions that run in the controller share: the plan of the run and what the hosts replied."""
+
+from __future__ import annotations
+
+import secrets
+
+from ansible.plugins.action import ActionBase
+
+from ..module_utils.conductor.fleet import read_fleet
+from ..module_utils.model import catalog_schema, host_document
+from ..module_utils.model.errors import BerthError
+from .plain import plain
+
+CATALOG = (
+    "berth_aggregates",
+    "berth_flavors",
+    "berth_images",
+    "berth_networks_defined",
+    "berth_pci_aliases",
+    "berth_placement",
+    "berth_quotas",
+    "berth_server_groups",
+)
+INSTANCE = (*catalog_schema.INSTANCE, "berth_user_data")
+
+
+class ControllerAction(ActionBase):
+    """An action on data of the controller: no connection, errors of the collection become the task's failure."""
+
+    TRANSFERS_FILES = False
+    _requires_connection = False
+    _supports_check_mode = True
+    argument_spec = {}
+
+    def run(self, tmp=None, task_vars=None):
+        super().run(tmp, task_vars)
+        _result, args = self.validate_argument_spec(argument_spec=self.argument_spec)
+        try:
+            return {"changed": False, **self.act(args, task_vars)}
+        except BerthError as error:
+            return {"failed": True, **error.to_result()}
+
+    def act(self, args, task_vars):
+        raise NotImplementedError
+
+
+def raw_vars(task_vars, name):
+    """All variables of a host as they are, nothing rendered: what a host sent is never a template."""
+    return task_vars["hostvars"].raw_get(name)
+
+
+def variables(task_vars, host, names):
+    """The rendered variables ``names`` of an inventory host, as plain data; absent ones are left out."""
+    found = task_vars["hostvars"][host]
+    return plain({name: found[name] for name in names if name in found})
+
+
+def own_variables(task_vars, names):
+    """Rendered variables of the task's own host, as plain data; absent ones are left out."""
+    return plain({name: task_vars[name] for name in names if name in task_vars})
+
+
+def replies(task_vars, askers, variable):
+    """What ask_host registered in a loop over hosts: inventory name of the asked host -> its result."""
+    found = {}
+    for asker in askers:
+        for reply in (raw_vars(task_vars, asker).get(variable) or {}).get("results") or ():
+            found[str(reply["item"])] = reply
+    return found
+
+
+def askers(task_vars, hosts):
+    """Who asked the hosts: they themselves, or under --limit the instances of the play."""
+    return task_vars["ansible_play_hosts_all"] if task_vars.get("ansible_limit") else hosts
+
+
+def current_plan(task_vars):
+    return plain(raw_vars(task_vars, "localhost")["ansible_facts"]["berth_plan"])
+
+
+def plan_result(plan):
+    """The plan travels as a fact of localhost; it is long, so it is only shown by those who debug."""
+    return {"ansible_facts": {"berth_plan": plan}, "_ansible_verbose_override": True}
+
+
+def new_token():
+    """A nonce, never a counter: a claim with another token is another run's."""
+    return secrets.token_hex(16)
+
+
+def with_variable(task_vars, names, variable, unless=None):
+    """The hosts that have a variable; all of them where the run has the variable ``unless``."""
+    if unless and unless in task_vars:
+        return [str(name) for name in names]
+    return [str(name) for name in names if variable in raw_vars(task_vars, name)]
+
+
+def read_reports(task_vars, hosts=None):
+    """The fleet as the hosts reported it: what ask_host brought in this run, else the facts that Ansible has of a host."""
+    if hosts is None:
+        hosts = task_vars["groups"].get("kvm_hosts", [])
+    hosts = [str(name) for name in hosts]
+    found = replies(task_vars, askers(task_vars, hosts), "__berth_facts")
+    reports = {}
+    for name in hosts:
+        reply = found.get(name)
+        facts = (reply or raw_vars(task_vars, name)).get("ansible_facts") or {}
+        if "berth_host" in facts:
+            reports[name] = {"document": plain(facts["berth_host"])}
+        else:
+            reports[name] = {"reason": _reason(reply or {})}
+    return read_fleet(reports, host_document.check)
+
+
+def _reason(reply):
+    if "error" in reply:
+        return "%s: %s" % (reply["error"].get("code"), reply["error"].get("message"))
+    return str(reply.get("reason") or "has no facts: run berth.kvm.host_facts on it first")
