@@ -54,7 +54,7 @@ class Address:
 
 
 class Image:
-    """An image: where its bytes are (``url`` on the KVM host's side or ``src`` on the controller's) and what it needs."""
+    """An image: where its bytes are (``url`` seen from the KVM host, ``src`` from the controller) and what it needs."""
 
     fields = Fields(
         {
@@ -73,21 +73,28 @@ class Image:
             "projects": ListOf(PROJECT),
         },
         defaults={
-            "url": None, "src": None, "min_disk": 0, "min_ram": 0, "properties": {}, "visibility": None, "projects": [],
+            "url": None,
+            "src": None,
+            "min_disk": 0,
+            "min_ram": 0,
+            "properties": {},
+            "visibility": None,
+            "projects": [],
         },
-    )  # fmt: skip
+    )
 
     def check(self, value, field):
         image = self.fields.check(value, field)
         if (image["url"] is None) == (image["src"] is None):
-            raise InvalidInput(field, sorted(name for name in ("url", "src") if image[name]), "exactly one of url and src")
+            given = [name for name in ("url", "src") if image[name]]
+            raise InvalidInput(field, given, "exactly one of url and src")
         if image["visibility"] is None:
             image["visibility"] = "private" if image["projects"] else "public"
         return image
 
 
 class Network:
-    """A network that NICs can be on: a bridge or a libvirt network of the same name on every host that may be chosen."""
+    """A network that NICs can be on: a bridge or libvirt network of the same name on every host that may be chosen."""
 
     fields = Fields(
         {
@@ -102,9 +109,15 @@ class Network:
             "nameservers": ListOf(Address(), longest=16),
         },
         defaults={
-            "model": "virtio", "mtu": None, "vlan": None, "nwfilter": None, "cidr": None, "gateway": None, "nameservers": [],
+            "model": "virtio",
+            "mtu": None,
+            "vlan": None,
+            "nwfilter": None,
+            "cidr": None,
+            "gateway": None,
+            "nameservers": [],
         },
-    )  # fmt: skip
+    )
 
     def check(self, value, field):
         network = self.fields.check(value, field)
@@ -185,9 +198,10 @@ class SshKey:
     """A public SSH key of one line; a private key is refused and not repeated."""
 
     line = Text(
-        r"(ssh-|ecdsa-|sk-)[A-Za-z0-9@.-]+ [A-Za-z0-9+/=]+( [^\n]*)?\Z", "a public key of one line, such as ssh-ed25519 AAAA... me",
+        r"(ssh-|ecdsa-|sk-)[A-Za-z0-9@.-]+ [A-Za-z0-9+/=]+( [^\n]*)?\Z",
+        "a public key of one line, such as ssh-ed25519 AAAA...",
         longest=16384,
-    )  # fmt: skip
+    )
 
     def check(self, value, field):
         if isinstance(value, str) and "PRIVATE KEY" in value:

@@ -61,7 +61,7 @@ class InvalidImageProperty(BerthError):
 
 
 class ImageProperties:
-    """Check of the ``properties`` of an image; every value becomes text (a list of texts stays one), as Glance gives it.
+    """Check of the ``properties`` of an image; every value becomes text, as Glance gives it, a list of texts stays one.
 
     Properties outside hw_*, img_* and os_* are somebody's own and are kept.
     """

@@ -128,7 +128,8 @@ class Fields:
             raise InvalidInput(field, value, "a mapping with the fields %s" % ", ".join(self.fields))
         for name in value:
             if name not in self.fields:
-                raise InvalidInput("%s.%s" % (field, name), value[name], "a known field", hint=did_you_mean(name, self.fields))
+                path = "%s.%s" % (field, name)
+                raise InvalidInput(path, value[name], "a known field", hint=did_you_mean(name, self.fields))
         return {name: self._one(name, value.get(name), field) for name in self.fields}
 
     def _one(self, name, value, field):
@@ -167,7 +168,7 @@ class Named:
         if isinstance(value, dict):
             for name, one in value.items():
                 if isinstance(one, dict) and one.get("name", name) != name:
-                    raise InvalidInput("%s.%s.name" % (field, name), one["name"], "the name it is listed under, or none")
+                    raise InvalidInput("%s.%s.name" % (field, name), one["name"], "the name it is under, or none")
                 yield name, self._without_name(one)
         elif isinstance(value, (list, tuple)):
             for at, one in enumerate(value):

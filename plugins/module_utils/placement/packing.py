@@ -16,7 +16,7 @@ _LARGEST_CACHE = 500000
 
 
 class Size:
-    """A typical request: ``amounts``, the number of NUMA ``cells`` it is pinned to (0 = not pinned) and its ``share``."""
+    """A typical request: its ``amounts``, the NUMA ``cells`` it is pinned to (0 = not pinned) and its ``share``."""
 
     __slots__ = ("amounts", "cells", "share")
 
@@ -98,7 +98,7 @@ class _Part:
 
 
 def most_spanning(counts, span):
-    """How many requests that take one place in each of ``span`` different cells fit, with ``counts`` places per cell."""
+    """How many requests fit that take a place in ``span`` different cells each; ``counts`` are the places per cell."""
     if span == 1:
         return sum(counts)
     if span == len(counts):
@@ -119,9 +119,7 @@ def take_cells(cells, amounts, span):
         return (min(left) < -_HAIR, sum((one / m) ** 2 for one, m in zip(left, mean)))
 
     chosen = set(sorted(range(len(cells)), key=left_over)[:span])
-    return tuple(
-        tuple([f - a for f, a in zip(cell, ask)]) if at in chosen else cell for at, cell in enumerate(cells)
-    )
+    return tuple(tuple([f - a for f, a in zip(cell, ask)]) if at in chosen else cell for at, cell in enumerate(cells))
 
 
 def _remember(cache, key, value):

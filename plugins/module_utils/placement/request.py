@@ -1,0 +1,196 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The variables of one instance as a request: names looked up, defaults filled in, everything derived that follows.
+
+Errors name the variable; those of unknown names say what was probably meant.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import uuid
+
+from ..model import catalog_schema as schema
+from ..model.catalog import NetworkNotFound, ServerGroupNotFound, check_image_fits
+from ..model.errors import InvalidInput
+from ..model.identity import NAMESPACE, check_name, instance_uuid
+from ..model.request_spec import SCHEMA, RequestSpec
+from ..model.user_data import decode_user_data
+from . import numa, pci
+
+DEFAULT_PROJECT = "default"
+DEFAULT_POOL = "berth"
+
+
+def build_request(hostvars, catalog, allow_disabled=False):
+    """One instance's request: (spec, seed).
+
+    ``hostvars`` are the variables of the instance's inventory host, with ``inventory_hostname``. The spec is complete
+    but for what only the fleet knows: the members of the server group. The seed {hostname, ssh_keys, user_data,
+    network_config} holds everything that may be secret and goes to the build only.
+    """
+    name = check_name(hostvars.get("inventory_hostname"), "inventory_hostname")
+    given = {
+        field: check.check(hostvars[field], field)
+        for field, check in schema.INSTANCE.items()
+        if hostvars.get(field) not in (None, "")
+    }
+    for field in ("berth_flavor", "berth_image"):
+        if field not in given:
+            raise InvalidInput(field, None, "this variable is required", hint="Set %s for %s" % (field, name))
+    project = given.get("berth_project", DEFAULT_PROJECT)
+    flavor = catalog.flavor(given["berth_flavor"], project, allow_disabled=allow_disabled)
+    image = catalog.image(given["berth_image"], project)
+    check_image_fits(flavor, image)
+    own_uuid = instance_uuid(project, name)
+    nics = [_nic(own_uuid, at, nic, catalog) for at, nic in enumerate(given.get("berth_networks", []))]
+    zone, forced_host, forced_node = _zone(given.get("berth_availability_zone", ""))
+    force_hosts = given.get("berth_force_hosts", []) + ([forced_host] if forced_host else [])
+    target = given.get("berth_target_host")
+    spec = {
+        "schema": SCHEMA,
+        "uuid": own_uuid,
+        "name": name,
+        "project_id": project,
+        "user_id": None,
+        "flavor": _flavor_snapshot(flavor),
+        "image": _image_snapshot(image),
+        "networks": nics,
+        "group": _group(given.get("berth_server_group"), project, catalog),
+        "availability_zone": zone,
+        "scheduler_hints": _hints(given.get("berth_hints", {}), project),
+        "pool": given.get("berth_pool", DEFAULT_POOL),
+        "ignore_hosts": given.get("berth_ignore_hosts", []),
+        "force_hosts": force_hosts,
+        "force_nodes": [forced_node] if forced_node else [],
+        "requested_destination": {"host": target} if target else None,
+        "num_instances": 1,
+        "instance_uuids": [own_uuid],
+        "numa_topology": None,
+        "pci_requests": None,
+        "metadata": given.get("berth_metadata", {}),
+        "batch_id": None,
+    }
+    _derive(spec, catalog)
+    seed = {
+        "hostname": name,
+        "ssh_keys": given.get("berth_ssh_keys", []),
+        "user_data": decode_user_data(hostvars.get("berth_user_data")),
+        "network_config": _network_config(nics),
+    }
+    return spec, seed
+
+
+def _derive(spec, catalog):
+    """Fill in the NUMA topology and the PCI requests that flavor and image ask for (A16, A17)."""
+    read = RequestSpec(spec)
+    topology = numa.constraints(read.flavor, read.image_props)
+    spec["numa_topology"] = topology.to_document() if topology else None
+    spec["pci_requests"] = (
+        pci.requests_from(read.flavor, read.image_props, pci.read_aliases(catalog.pci_aliases)) or None
+    )
+
+
+def _flavor_snapshot(flavor):
+    """What is kept of a flavor with the instance (C07); who may use it is not."""
+    sizes = ("name", "vcpus", "memory_mb", "root_gb", "ephemeral_gb", "swap")
+    return dict({part: flavor[part] for part in sizes}, extra_specs=dict(flavor["extra_specs"]))
+
+
+def _image_snapshot(image):
+    parts = ("name", "url", "src", "checksum", "disk_format", "min_disk", "min_ram")
+    return dict({part: image[part] for part in parts}, id=image["name"], properties=dict(image["properties"]))
+
+
+def _zone(text):
+    """zone[:host[:node]] (A29) -> (zone, host, node), each None where it is not given."""
+    parts = (text.split(":") + ["", ""])[:3]
+    return tuple(part or None for part in parts)
+
+
+def _group(name, project, catalog):
+    if name is None:
+        return None
+    if name not in catalog.server_groups:
+        raise ServerGroupNotFound("berth_server_group", name, catalog.server_groups)
+    group = catalog.server_groups[name]
+    # A project name has no "/", so this is never the uuid of an instance.
+    own_uuid = str(uuid.uuid5(NAMESPACE, "server-group/%s/%s" % (project, name)))
+    return {"name": name, "uuid": own_uuid, "policy": group["policy"], "rules": dict(group["rules"]), "members": []}
+
+
+def _hints(hints, project):
+    """same_host and different_host name instances; a name that is not a uuid is one of the same project's."""
+    named = ("same_host", "different_host")
+    return {
+        hint: [_instance(one, project) for one in values] if hint in named else values for hint, values in hints.items()
+    }
+
+
+def _instance(name, project):
+    try:
+        return str(uuid.UUID(name))
+    except ValueError:
+        return instance_uuid(project, check_name(name, "berth_hints"))
+
+
+def _nic(own_uuid, at, nic, catalog):
+    """A NIC with all that the host needs to make it; its MAC follows from the instance, so that it never changes."""
+    field = "berth_networks[%d]" % at
+    if nic["network"] not in catalog.networks:
+        raise NetworkNotFound(field + ".network", nic["network"], catalog.networks)
+    network = catalog.networks[nic["network"]]
+    return {
+        "network": network["name"],
+        "address": _address(nic["address"], network, field + ".address"),
+        "mac": (nic["mac"] or _mac(own_uuid, at)).lower(),
+        **{part: network[part] for part in ("type", "source", "model", "mtu", "vlan", "nwfilter", "gateway")},
+        "nameservers": list(network["nameservers"]),
+    }
+
+
+def _mac(own_uuid, at):
+    """A locally administered unicast MAC address out of the instance's uuid and the NIC's place."""
+    tail = uuid.uuid5(uuid.UUID(own_uuid), "nic/%d" % at).bytes[:5]
+    return ":".join("%02x" % byte for byte in b"\x02" + tail)
+
+
+def _address(text, network, field):
+    """address/prefix, the prefix taken from the network where it is not given; None without an address."""
+    if text is None:
+        return None
+    try:
+        address = ipaddress.ip_interface(text)
+    except ValueError:
+        raise InvalidInput(field, text, "an IP address such as 192.0.2.10 or 192.0.2.10/24")
+    if network["cidr"]:
+        cidr = ipaddress.ip_network(network["cidr"])
+        if address.ip not in cidr:
+            raise InvalidInput(field, text, "an address in %s, the cidr of network %s" % (cidr, network["name"]))
+        return text if "/" in text else "%s/%d" % (address.ip, cidr.prefixlen)
+    if "/" not in text:
+        raise InvalidInput(field, text, "an address with prefix length, as network %s has no cidr" % network["name"])
+    return text
+
+
+def _network_config(nics):
+    """cloud-init's network-config version 2: static where a NIC has an address, else DHCP; None without NICs."""
+    if not nics:
+        return None
+    return {"version": 2, "ethernets": {"nic%d" % at: _ethernet(nic) for at, nic in enumerate(nics)}}
+
+
+def _ethernet(nic):
+    ethernet = {"match": {"macaddress": nic["mac"]}}
+    if nic["mtu"]:
+        ethernet["mtu"] = nic["mtu"]
+    if nic["address"] is None:
+        return dict(ethernet, dhcp4=True)
+    ethernet["addresses"] = [nic["address"]]
+    if nic["gateway"]:
+        everywhere = "::/0" if ":" in nic["gateway"] else "0.0.0.0/0"
+        ethernet["routes"] = [{"to": everywhere, "via": nic["gateway"]}]
+    if nic["nameservers"]:
+        ethernet["nameservers"] = {"addresses": nic["nameservers"]}
+    return ethernet

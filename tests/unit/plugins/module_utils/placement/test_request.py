@@ -1,0 +1,261 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+from __future__ import annotations
+
+import base64
+import copy
+
+import pytest
+
+from ansible_collections.berth.kvm.plugins.module_utils.model import catalog as catalog_module
+from ansible_collections.berth.kvm.plugins.module_utils.model.catalog import Catalog
+from ansible_collections.berth.kvm.plugins.module_utils.model.errors import BerthError, InvalidInput
+from ansible_collections.berth.kvm.plugins.module_utils.model.user_data import decode_user_data
+from ansible_collections.berth.kvm.plugins.module_utils.placement.request import build_request
+
+CHECKSUM = "sha256:" + "0" * 64
+
+
+def variables():
+    return {
+        "berth_flavors": {
+            "m1.tiny": {"vcpus": 1, "memory_mb": 512, "root_gb": 1},
+            "m1.small": {"vcpus": 2, "memory_mb": 2048, "root_gb": 20, "extra_specs": {"hw:numa_nodes": 2}},
+            "old": {"vcpus": 1, "memory_mb": 512, "root_gb": 1, "disabled": True},
+            "secret": {"vcpus": 1, "memory_mb": 512, "root_gb": 1, "projects": ["blue"]},
+        },
+        "berth_images": {
+            "debian-12": {"url": "https://x/debian.qcow2", "checksum": CHECKSUM, "disk_format": "qcow2"},
+            "big": {"url": "/srv/big.raw", "checksum": CHECKSUM, "disk_format": "raw", "min_ram": 1024, "min_disk": 10},
+            "blue-only": {"src": "files/b.raw", "checksum": CHECKSUM, "disk_format": "raw", "projects": ["blue"]},
+        },
+        "berth_networks_defined": {
+            "lan": {"type": "bridge", "source": "br0", "cidr": "192.0.2.0/24", "gateway": "192.0.2.1", "mtu": 9000},
+            "plain": {"type": "network", "source": "default"},
+        },
+        "berth_server_groups": {"web": {"policy": "anti-affinity", "rules": {"max_server_per_host": 2}}},
+        "berth_aggregates": {
+            "ssd": {"groups": ["fast"], "hosts": ["k9"], "availability_zone": "a", "metadata": {"ssd": True}}
+        },
+        "berth_pci_aliases": {"gpu": {"vendor_id": "10de", "product_id": "1db4", "device_type": "type-PCI"}},
+        "berth_quotas": {"*": {"cores": 20}, "blue": {"instances": 3}},
+        "berth_placement": {"ram_weight_multiplier": 2.0},
+    }
+
+
+@pytest.fixture
+def catalog():
+    return Catalog.from_variables(variables())
+
+
+def instance(**changes):
+    return dict({"inventory_hostname": "web-1", "berth_flavor": "m1.tiny", "berth_image": "debian-12"}, **changes)
+
+
+BAD_INSTANCES = [
+    ({"berth_flavor": "m1.tny"}, "FlavorNotFound", "berth_flavor", "Did you mean m1.tiny?"),
+    ({"berth_flavor": "old"}, "FlavorNotFound", "berth_flavor", None),
+    ({"berth_flavor": "secret"}, "FlavorNotFound", "berth_flavor", None),
+    ({"berth_flavor": None}, "InvalidInput", "berth_flavor", None),
+    ({"berth_image": "debian12"}, "ImageNotFound", "berth_image", "Did you mean debian-12?"),
+    ({"berth_image": "blue-only"}, "ImageNotFound", "berth_image", None),
+    ({"berth_image": "big"}, "FlavorMemoryTooSmall", "berth_flavors.m1.tiny.memory_mb", None),
+    ({"berth_networks": ["lna"]}, "NetworkNotFound", "berth_networks[0].network", "Did you mean lan?"),
+    (
+        {"berth_networks": [{"network": "lan", "address": "192.0.3.5"}]},
+        "InvalidInput",
+        "berth_networks[0].address",
+        None,
+    ),
+    (
+        {"berth_networks": [{"network": "plain", "address": "192.0.3.5"}]},
+        "InvalidInput",
+        "berth_networks[0].address",
+        None,
+    ),
+    (
+        {"berth_networks": [{"network": "lan", "mac": "01:00:00:00:00:01"}]},
+        "InvalidInput",
+        "berth_networks[0].mac",
+        None,
+    ),
+    ({"berth_server_group": "wbe"}, "ServerGroupNotFound", "berth_server_group", "Did you mean web?"),
+    ({"berth_project": "a/b"}, "InvalidInput", "berth_project", None),
+    ({"berth_availability_zone": "a:b:c:d"}, "InvalidInput", "berth_availability_zone", None),
+    ({"berth_pool": "../x"}, "InvalidInput", "berth_pool", None),
+    ({"berth_ssh_keys": ["not a key"]}, "InvalidInput", "berth_ssh_keys[0]", None),
+    ({"berth_hints": ["a"]}, "InvalidInput", "berth_hints", None),
+    ({"berth_user_data": "!!"}, "InstanceUserDataMalformed", "berth_user_data", None),
+    ({"inventory_hostname": "web.example.org"}, "InvalidInput", "inventory_hostname", None),
+    ({"inventory_hostname": "-rf"}, "InvalidInput", "inventory_hostname", None),
+    ({"inventory_hostname": "$(id)"}, "InvalidInput", "inventory_hostname", None),
+]
+
+
+@pytest.mark.parametrize(
+    ("changes", "code", "field", "hint"), BAD_INSTANCES, ids=[str(row[0])[:50] for row in BAD_INSTANCES]
+)
+def test_a_bad_instance_variable_is_refused_by_name_with_a_stable_code(catalog, changes, code, field, hint):
+    """A07, A08, A28, C06 and the bad input table of the second issue"""
+    with pytest.raises(BerthError) as caught:
+        build_request(instance(**changes), catalog)
+    assert (caught.value.code, caught.value.field) == (code, field)
+    assert hint in (None, caught.value.hint)
+
+
+def test_a_hint_never_names_what_the_project_may_not_see(catalog):
+    with pytest.raises(catalog_module.FlavorNotFound) as caught:
+        build_request(instance(berth_flavor="secre"), catalog)
+    assert "secret" not in caught.value.hint
+
+
+def test_a_private_flavor_serves_its_project(catalog):
+    assert (
+        build_request(instance(berth_flavor="secret", berth_project="blue"), catalog)[0]["flavor"]["name"] == "secret"
+    )
+
+
+def test_a_disabled_flavor_serves_a_move_that_keeps_it(catalog):
+    """A07"""
+    assert catalog.flavor("old", "default", allow_disabled=True)["name"] == "old"
+
+
+def test_a_root_disk_below_min_disk_is_refused(catalog):
+    """A28"""
+    small = dict(catalog.flavors["m1.small"], root_gb=5)
+    with pytest.raises(catalog_module.FlavorDiskSmallerThanMinDisk):
+        catalog_module.check_image_fits(small, catalog.images["big"])
+
+
+def test_root_gb_0_takes_the_images_size_whatever_min_disk_says(catalog):
+    """A28"""
+    catalog_module.check_image_fits(dict(catalog.flavors["m1.small"], root_gb=0), catalog.images["big"])
+
+
+@pytest.mark.parametrize(
+    ("text", "zone", "hosts", "nodes"),
+    [
+        ("az", "az", [], []),
+        ("az:k1", "az", ["k1"], []),
+        ("az:k1:n1", "az", ["k1"], ["n1"]),
+        ("az::n1", "az", [], ["n1"]),
+        (":k1", None, ["k1"], []),
+    ],
+)
+def test_a_zone_may_name_the_host_and_node(catalog, text, zone, hosts, nodes):
+    """A29"""
+    spec = build_request(instance(berth_availability_zone=text), catalog)[0]
+    assert (spec["availability_zone"], spec["force_hosts"], spec["force_nodes"]) == (zone, hosts, nodes)
+
+
+def test_hints_become_lists_and_names_of_instances_become_uuids(catalog):
+    """A26"""
+    hints = {"same_host": "web-2", "query": [">=", "$free_ram_mb", 1024], "cidr": "/24"}
+    spec = build_request(instance(berth_hints=hints), catalog)[0]
+    other = build_request(instance(inventory_hostname="web-2"), catalog)[0]["uuid"]
+    assert spec["scheduler_hints"] == {"same_host": [other], "query": ['[">=", "$free_ram_mb", 1024]'], "cidr": ["/24"]}
+
+
+def test_a_query_that_is_json_already_is_kept(catalog):
+    hints = {"query": ['[">=", "$free_ram_mb", 1024]']}
+    assert build_request(instance(berth_hints=hints), catalog)[0]["scheduler_hints"] == hints
+
+
+def test_a_nic_carries_what_its_network_defines_and_a_mac_that_stays(catalog):
+    """C06, I8"""
+    nics = ["plain", {"network": "lan", "address": "192.0.2.7"}]
+    first, again = (build_request(instance(berth_networks=nics), catalog) for attempt in (1, 2))
+    assert first == again
+    plain, lan = first[0]["networks"]
+    assert plain["source"] == "default" and lan["address"] == "192.0.2.7/24"
+    assert plain["mac"] != lan["mac"] and plain["mac"].startswith("02:")
+    assert first[1]["network_config"]["ethernets"]["nic1"] == {
+        "match": {"macaddress": lan["mac"]},
+        "mtu": 9000,
+        "addresses": ["192.0.2.7/24"],
+        "routes": [{"to": "0.0.0.0/0", "via": "192.0.2.1"}],
+    }
+
+
+def test_two_instances_share_no_part_of_their_requests(catalog):
+    """C22"""
+    one, two = (
+        build_request(instance(inventory_hostname=name, berth_server_group="web"), catalog)[0] for name in ("a", "b")
+    )
+    before = copy.deepcopy(two)
+    one["flavor"]["extra_specs"]["x"] = "y"
+    one["image"]["properties"]["x"] = "y"
+    one["group"]["rules"]["max_server_per_host"] = 9
+    one["group"]["members"].append("x")
+    assert two == before
+
+
+def test_secrets_are_in_the_seed_and_not_in_the_spec(catalog):
+    """I10"""
+    given = instance(berth_user_data="#cloud-config\npassword: CANARY", berth_ssh_keys=["ssh-ed25519 AAAACANARY me"])
+    spec, seed = build_request(given, catalog)
+    assert "CANARY" not in repr(spec)
+    assert seed["user_data"].endswith("CANARY") and seed["ssh_keys"] == ["ssh-ed25519 AAAACANARY me"]
+
+
+def test_no_error_repeats_user_data_or_a_private_key(catalog):
+    """I10"""
+    for bad in ({"berth_user_data": "CANARY!"}, {"berth_ssh_keys": ["-----BEGIN PRIVATE KEY-----CANARY"]}):
+        with pytest.raises(BerthError) as caught:
+            build_request(instance(**bad), catalog)
+        assert "CANARY" not in repr(caught.value.to_result())
+
+
+def test_the_flavor_snapshot_holds_extra_specs_as_text(catalog):
+    """C07"""
+    assert build_request(instance(berth_flavor="m1.small"), catalog)[0]["flavor"]["extra_specs"] == {
+        "hw:numa_nodes": "2"
+    }
+
+
+@pytest.mark.parametrize(
+    "text", ["#cloud-config\na: 1", "#!/bin/sh\n", "Content-Type: multipart/mixed\n", "\n#cloud-config\n"]
+)
+def test_user_data_may_be_plain_cloud_init_text(text):
+    """A08"""
+    assert decode_user_data(text) == text
+
+
+def test_user_data_may_be_base64_broken_into_lines():
+    """A08"""
+    packed = base64.encodebytes(b"#cloud-config\n" * 50).decode()
+    assert decode_user_data(packed) == "#cloud-config\n" * 50
+
+
+@pytest.mark.parametrize("text", ["hello", "aGVsbG8", "a===", "\u00e9", "/w=="])
+def test_user_data_that_is_neither_is_refused(text):
+    """A08"""
+    with pytest.raises(BerthError) as caught:
+        decode_user_data(text)
+    assert caught.value.code == "InstanceUserDataMalformed"
+
+
+def test_user_data_of_65535_bytes_in_base64_is_the_limit():
+    """A08: 49149 bytes are 65532 in base64, one more is 65536"""
+    decode_user_data("#" * 49149)
+    with pytest.raises(BerthError) as caught:
+        decode_user_data("#" * 49152 + "#")
+    assert caught.value.code == "InstanceUserDataTooLarge"
+
+
+def test_numa_topology_and_pci_requests_follow_from_flavor_image_and_aliases():
+    """A16, A17"""
+    given = variables()
+    given["berth_flavors"]["m1.small"]["extra_specs"]["pci_passthrough:alias"] = "gpu:1"
+    spec = build_request(instance(berth_flavor="m1.small"), Catalog.from_variables(given))[0]
+    assert len(spec["numa_topology"]["cells"]) == 2
+    assert [(one["alias_name"], one["count"]) for one in spec["pci_requests"]] == [("gpu", 1)]
+
+
+def test_an_unknown_pci_alias_is_refused_with_the_one_that_was_meant():
+    given = variables()
+    given["berth_flavors"]["m1.tiny"]["extra_specs"] = {"pci_passthrough:alias": "gpus:1"}
+    with pytest.raises(InvalidInput) as caught:
+        build_request(instance(), Catalog.from_variables(given))
+    assert caught.value.hint == "Did you mean gpu?"
