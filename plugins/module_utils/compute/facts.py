@@ -1,0 +1,311 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The host state document: everything placement must know of this host, gathered in one pass.
+
+No call here waits for a QEMU, and none is made twice. Names are Nova's; *_mb are MiB, *_gb GiB.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import ipaddress
+import json
+import socket
+
+from ..model.errors import BerthError
+from ..model.version import COLLECTION_VERSION
+from . import capabilities, counters, domains, metrics, numa, pci, storage_pools, traits
+from .connection import Deadline, LibvirtUnavailable, require_libvirt
+from .store import STATE_DIR
+
+SCHEMA = 1
+GIB = storage_pools.GIB
+POOL_TIMEOUT = 5  # s
+WARNINGS_LIMIT = 50
+
+# Phases and task states in which an instance keeps the host's disks or network busy (S21).
+BUSY_PHASES = frozenset(("claimed", "building", "resizing", "frozen", "incoming", "migrating", "reverting"))
+BUSY_TASKS = frozenset(
+    (
+        "scheduling",
+        "networking",
+        "block_device_mapping",
+        "spawning",
+        "resize_prep",
+        "resize_migrating",
+        "resize_migrated",
+        "resize_finish",
+        "resize_reverting",
+        "rebuilding",
+        "migrating",
+        "image_snapshot",
+        "image_backup",
+    )
+)
+
+
+class HostIdentityChanged(BerthError):
+    """libvirt's host uuid is not the one that was pinned when the host was prepared."""
+
+    retryable = True
+
+
+def collect(connection, settings, records, state_dir=STATE_DIR, timeout=30, save_generation=True):
+    """The host state document (schema 1) of this host, within ``timeout`` seconds or LibvirtTimeout.
+
+    ``records``: all records of the host's store; every role counts. ``save_generation`` false writes nothing.
+    """
+    deadline = Deadline(timeout)
+    library = require_libvirt()
+    try:
+        return deadline.call(
+            _collect, connection, settings, records, state_dir, deadline, save_generation, what="gathering the facts"
+        )
+    except library.libvirtError as error:
+        raise LibvirtUnavailable("libvirt: %s" % error)
+
+
+def _collect(connection, settings, records, state_dir, deadline, save_generation):
+    warnings = []
+    host = capabilities.parse_host(connection.getCapabilities())
+    if settings.uuid and settings.uuid != host.uuid:
+        raise HostIdentityChanged(
+            "this host's uuid is %s, it was prepared as %s" % (host.uuid, settings.uuid),
+            hint="Two hosts may share a uuid, or the host was cloned: fix host_uuid in libvirtd.conf, or prepare it again",
+        )
+    guest_types = capabilities.domain_types(connection, settings.domain_type)
+    if not guest_types:
+        warnings.append("no guest can run here: libvirt offers no domain type for the setting %s" % settings.domain_type)
+    found = domains.states(connection)
+    for uuid, reason in sorted(domains.hung(found).items()):
+        warnings.append("domain %s (%s) hangs: %s" % (uuid, found[uuid][0].name(), reason))
+    mine = {record.uuid: record for record in records}
+    foreign = [domain for domain in (domains.read(one) for uuid, (one, _state) in found.items() if uuid not in mine) if domain]
+    disk_uses = {domain.uuid: domains.disk_use(domain, warnings) for domain in foreign}
+
+    pools = _pools(connection, settings, records, disk_uses, deadline, warnings)
+    cpus = _cpus(connection, settings)
+    document = {
+        "schema": SCHEMA,
+        "collection_version": COLLECTION_VERSION,
+        "prepared": settings.prepared,
+        "uuid": host.uuid,
+        **_identity(connection, settings),
+        "cpu_allocation_ratio": settings.cpu_allocation_ratio,
+        "ram_allocation_ratio": settings.ram_allocation_ratio,
+        "disk_allocation_ratio": settings.disk_allocation_ratio,
+        "reserved_host_cpus": settings.reserved_host_cpus,
+        "reserved_host_memory_mb": settings.reserved_host_memory_mb,
+        "reserved_host_disk_gb": settings.reserved_host_disk_gb,
+        "service": {"disabled": settings.disabled, "disabled_reason": settings.disabled_reason, "up": True},
+        "domain_types": [guest.domain_type for guest in guest_types],
+        "machine_types": list(host.machine_types),
+        "cpu_info": host.cpu_info,
+        "supported_instances": [
+            list(guest) for guest in host.guests if guest[1] in {one.domain_type for one in guest_types}
+        ],
+        "metrics": metrics.read(len(cpus["online"]), cpus["frequency"]),
+        "failed_builds": counters.failed_builds(state_dir),
+        "num_io_ops": sum(record.phase in BUSY_PHASES or record.task_state in BUSY_TASKS for record in records),
+        "pools": {name: pool["shown"] for name, pool in pools.items()},
+    }
+    topology, distances = numa.read_topology(host.topology, cpus["shared"], cpus["dedicated"])
+    document["traits"] = _traits(connection, settings, host, guest_types, topology)
+    document.update(_pci(connection, settings, records, foreign))
+    document["instances"] = [_own(record, found) for record in records] + [
+        _foreign(domain, found[domain.uuid][1], disk_uses[domain.uuid], pools.get(settings.pool), cpus["dedicated"])
+        for domain in foreign
+    ]
+    document.update(_usage(connection, settings, document["instances"], pools.get(settings.pool), cpus))
+    if topology is not None:
+        topology = numa.add_records(topology, records, warnings)
+        for domain in foreign:
+            topology = numa.add_foreign(topology, domain)
+    document["numa_topology"] = numa.to_document(topology, distances)
+    document["generation"] = counters.generation(_fingerprint(document, settings, records), save_generation, state_dir)
+    document["warnings"] = warnings[:WARNINGS_LIMIT]
+    return document
+
+
+def _identity(connection, settings):
+    name = connection.getHostname()
+    return {
+        "host": name,
+        "node": name,
+        "hypervisor_hostname": name,
+        "hypervisor_type": connection.getType(),
+        "hypervisor_version": connection.getVersion(),
+        "libvirt_version": connection.getLibVersion(),
+        "host_ip": _address(settings.migration_address, name),
+    }
+
+
+def _address(configured, name):
+    """The address other hosts reach this one by: as configured, else that of the default route, else that of the name."""
+    try:
+        return str(ipaddress.ip_address(configured or ""))
+    except ValueError:
+        pass
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect(("192.0.2.1", 9))  # sends nothing, only asks the routing table
+            return probe.getsockname()[0]
+        except OSError:
+            pass
+    try:
+        return socket.gethostbyname(configured or name)
+    except OSError:
+        return None
+
+
+def _cpus(connection, settings):
+    _known, states, _online = connection.getCPUMap(0)
+    online = frozenset(cpu for cpu, on in enumerate(states) if on)
+    shared, dedicated = numa.cpu_pools(online, settings.dedicated_cpus(), settings.shared_cpus())
+    info = connection.getInfo()
+    return {"online": online, "shared": shared, "dedicated": dedicated, "frequency": info[3], "node_memory_mb": info[1]}
+
+
+def _memory_mb(connection, fallback):
+    """MiB of memory. The node's memory statistics, since the node's info sums NUMA cells that may not tell all."""
+    library = require_libvirt()
+    try:
+        return connection.getMemoryStats(library.VIR_NODE_MEMORY_STATS_ALL_CELLS, 0)["total"] // 1024
+    except library.libvirtError:
+        return fallback
+
+
+def _traits(connection, settings, host, guest_types, topology):
+    if not guest_types:
+        return sorted(settings.traits)
+    best = guest_types[0]
+    features = capabilities.guest_cpu_features(connection, host.arch, best)
+    threads = 2 if topology is not None and topology.has_threads else 1
+    return traits.host_traits(host.arch, features, best.enums, threads, settings.traits)
+
+
+def _pci(connection, settings, records, foreign):
+    devices, mdev_types = pci.read_devices(connection)
+    users = {one["address"]: record.uuid for record in records for one in record.resources.get("pci_devices") or ()}
+    users.update((address, domain.uuid) for domain in foreign for address in domain.pci_addresses)
+    pci.mark(devices, users, settings.pci_devices)
+    return {"pci_devices": devices, "pci_pools": pci.pools(devices), "mdev_types": mdev_types}
+
+
+def _pools(connection, settings, records, disk_uses, deadline, warnings):
+    """{name: {shown (part of the document), device, least (bytes, S14)}}"""
+    limit = Deadline(min(POOL_TIMEOUT, deadline.remaining()))
+    found = storage_pools.read_pools(connection, limit, warnings)
+    if settings.pool not in found:
+        warnings.append("the pool %s for instances is not there or not active: no disk space to offer" % settings.pool)
+    result = {}
+    for name, pool in found.items():
+        promised = owed = 0
+        for record in records:
+            if (record.spec.get("pool") or settings.pool) == name:
+                size = record.resources.get("disk_gb", 0) * GIB
+                allocated = storage_pools.allocated_below("%s/instances/%s" % (pool["path"], record.uuid))
+                promised, owed = promised + size, owed + max(0, size - allocated)
+        for use in disk_uses.values():
+            size, allocated = use.get(pool["device"], (0, 0))
+            promised, owed = promised + size, owed + max(0, size - allocated)
+        result[name] = {
+            "device": pool["device"],
+            "least": pool["free"] - owed,
+            "shown": {
+                "path": pool["path"],
+                "type": pool["type"],
+                "capacity_gb": pool["capacity"] // GIB,
+                "free_gb": pool["free"] // GIB,
+                "promised_gb": _gb_up(promised),
+            },
+        }
+    return result
+
+
+def _gb_up(size):
+    return -(-size // GIB)
+
+
+def _own(record, found):
+    """An instance of berth: what its record says, and whether it runs."""
+    spec, resources = record.spec, record.resources
+    return {
+        "uuid": record.uuid,
+        "name": record.name,
+        "project_id": record.project_id,
+        "flavor": spec.get("flavor"),
+        "group": (spec.get("group") or {}).get("name"),
+        "role": record.role,
+        "phase": record.phase,
+        "vm_state": record.vm_state,
+        "task_state": record.task_state,
+        "power_state": found[record.uuid][1] if record.uuid in found else "nostate",
+        "foreign": False,
+        "vcpus": resources.get("vcpus", 0),
+        "pcpus": resources.get("pcpus", 0),
+        "memory_mb": resources.get("memory_mb", 0),
+        "disk_gb": resources.get("disk_gb", 0),
+        "pool": spec.get("pool"),
+        "image_props": (spec.get("image") or {}).get("properties") or {},
+    }
+
+
+def _foreign(domain, power_state, disk_use, pool, dedicated):
+    """A domain that berth did not make: it counts at its full size, running or not, and is never touched."""
+    pinned = len(domain.pinned_cpus & dedicated)
+    on_dedicated = sum(1 for pin in domain.vcpu_pins if pin and pin <= dedicated)
+    size = disk_use.get(pool["device"], (0, 0))[0] if pool else 0
+    return {
+        "uuid": domain.uuid,
+        "name": domain.name,
+        "project_id": None,
+        "flavor": None,
+        "group": None,
+        "role": None,
+        "phase": None,
+        "vm_state": None,
+        "task_state": None,
+        "power_state": power_state,
+        "foreign": True,
+        "vcpus": domain.vcpus - on_dedicated,
+        "pcpus": pinned,
+        "memory_mb": domain.memory_mb,
+        "disk_gb": _gb_up(size),
+        "pool": None,
+        "image_props": {},
+    }
+
+
+def _usage(connection, settings, instances, pool, cpus):
+    """The totals, what instances use of them (without reserves), and what is left; a negative rest is shown (S15)."""
+    memory_mb = _memory_mb(connection, cpus["node_memory_mb"])
+    memory_mb_used = sum(one["memory_mb"] for one in instances)
+    local_gb, local_gb_used, least = 0, 0, 0
+    if pool:
+        local_gb, local_gb_used = pool["shown"]["capacity_gb"], pool["shown"]["promised_gb"]
+        least = pool["least"] // GIB
+    return {
+        "vcpus": len(cpus["shared"]),
+        "pcpus": len(cpus["dedicated"]),
+        "vcpus_used": sum(one["vcpus"] for one in instances),
+        "pcpus_used": sum(one["pcpus"] for one in instances),
+        "memory_mb": memory_mb,
+        "memory_mb_used": memory_mb_used,
+        "free_ram_mb": memory_mb - settings.reserved_host_memory_mb - memory_mb_used,
+        "local_gb": local_gb,
+        "local_gb_used": local_gb_used,
+        "free_disk_gb": local_gb - settings.reserved_host_disk_gb - local_gb_used,
+        "disk_available_least": least,
+        "num_instances": len(instances),
+    }
+
+
+def _fingerprint(document, settings, records):
+    """What makes one state of the host another; numbers that always move (metrics, physical free space) are left out."""
+    moving = ("metrics", "disk_available_least", "pools", "generation")
+    steady = {name: value for name, value in document.items() if name not in moving}
+    versions = sorted([record.uuid, *map(str, record.version())] for record in records)
+    text = json.dumps([counters.boot_id(), settings.to_dict(), versions, steady], sort_keys=True, default=str)
+    return hashlib.sha256(text.encode("utf-8")).hexdigest()
