@@ -8,8 +8,8 @@ from __future__ import annotations
 from ansible.plugins.action import ActionBase
 
 from ..module_utils.model.catalog import Catalog
-from ..module_utils.placement.request import build_request
 from ..module_utils.model.errors import BerthError
+from ..module_utils.placement.request import build_request
 from ..plugin_utils.ask import ask
 from ..plugin_utils.controller import CATALOG, INSTANCE, variables
 

@@ -65,3 +65,11 @@ def told(fleet, run):
             if place["role"] != CLAIM and (uuid not in notes or place["role"] == OWN):
                 notes[uuid] = {"host": place["host"], "host_uuid": fleet.documents[place["host"]]["uuid"], "run": run}
     return notes
+
+
+def unplaced(requests):
+    """The instances of a plan for requests that are to be placed whatever there is (a move)."""
+    return {
+        name: {"uuid": spec["uuid"], "name": spec["name"], "project": spec["project_id"], "spec": spec, "host": None, "alternates": []}
+        for name, spec in requests.items()
+    }

@@ -226,6 +226,23 @@ def test_affinity_across_hosts_goes_to_the_members_host():
     assert not hosts["h1"].records
 
 
+@pytest.mark.parametrize(
+    "role, token, host, code",
+    [("OWN", "0", "h2", "InstanceExists"), ("OUT", "0", "h2", "InstanceMoving"), ("CLAIM", "another", "h1", "ClaimConflict")],
+    ids=["made elsewhere meanwhile", "on the move elsewhere", "claim taken over on the same host"],
+)
+def test_what_is_seen_after_the_claim_ends_the_attempt(role, token, host, code):
+    """C2 of the design: withdraw what another run overtook."""
+    hosts = {name: Host(name) for name in HOSTS}
+    plan = a_plan(instance("a"))
+    rounds.prepare_round(plan, lambda: "t")
+    claims = {"h1": hosts["h1"].claim(plan["claims"]["h1"])}
+    hosts[host].records["u-a"] = {"uuid": "u-a", "role": role, "token": token, "group": None, "project_id": "p"}
+    rounds.commit(plan, claims, {name: one.rescan() for name, one in hosts.items()})
+    assert (plan["instances"]["a"]["error"]["code"], plan["build"]) == (code, [])
+    assert ("h1" in plan["withdraw"]) == (host != "h1")
+
+
 def test_existing_instance_is_built_on_its_host_without_a_claim():
     hosts = {name: Host(name) for name in HOSTS}
     hosts["h3"].records["u-a"] = {"uuid": "u-a", "role": "OWN", "token": "t", "group": None, "project_id": "p"}

@@ -1,0 +1,146 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the conductor reads out of the hosts' reports, and what it makes of it (S11, S12, C13, A04-A06)."""
+
+from __future__ import annotations
+
+import pytest
+
+from ansible_collections.berth.kvm.plugins.module_utils.conductor import quotas, report, wanted
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.errors import DuplicateInstance, InstanceMoving, InstanceUnknown
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.fleet import read_fleet
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.locate import locate
+from ansible_collections.berth.kvm.plugins.module_utils.model.errors import InvalidInput
+
+
+def record(uuid, role="OWN", group=None, project="default", vcpus=1, memory_mb=512):
+    return {
+        "uuid": uuid, "name": uuid, "role": role, "phase": "active", "group": group, "project_id": project,
+        "foreign": False, "vcpus": vcpus, "memory_mb": memory_mb,
+    }  # fmt: skip
+
+
+def fleet(silent=(), **hosts):
+    reports = {name: {"document": {"uuid": "id-" + name, "host": "a lie", "instances": list(held)}} for name, held in hosts.items()}
+    reports.update({name: {"reason": "UNREACHABLE"} for name in silent})
+    return read_fleet(reports, dict)
+
+
+def spec(name, group=None, vcpus=1, memory_mb=512):
+    return {"uuid": name, "name": name, "project_id": "default", "group": group, "flavor": {"vcpus": vcpus, "memory_mb": memory_mb}}
+
+
+def test_host_is_called_by_its_inventory_name_whatever_it_sends():
+    document = fleet(h1=[]).documents["h1"]
+    assert (document["host"], document["node"]) == ("h1", "h1")
+
+
+def test_document_that_breaks_the_schema_is_a_verdict_and_the_rest_goes_on():
+    """S11, bad input: a lying host."""
+
+    def check(document):
+        if document["lies"]:
+            raise InvalidInput("memory_mb", float("nan"), "a number")
+        return document
+
+    reports = {name: {"document": {"uuid": name, "lies": name == "h2", "instances": []}} for name in ("h1", "h2")}
+    found = read_fleet(reports, check)
+    assert list(found.documents) == ["h1"]
+    assert found.verdicts["h2"].startswith("InvalidInput: memory_mb: nan")
+
+
+def test_two_hosts_of_one_identity_are_both_refused():
+    reports = {name: {"document": {"uuid": "same", "instances": []}} for name in ("h1", "h2")}
+    found = read_fleet(reports, dict)
+    assert not found.documents
+    assert set(found.verdicts) == {"h1", "h2"}
+
+
+def test_owner_comes_last():
+    assert locate(fleet(h1=[record("a")], h2=[record("a", "CLAIM")]), "a", "a") == ["h2", "h1"]
+
+
+@pytest.mark.parametrize(
+    "held, silent, error",
+    [
+        ({"h1": [record("a")], "h2": [record("a")]}, (), DuplicateInstance),
+        ({"h1": [record("a", "OUT")], "h2": [record("a", "IN")]}, (), InstanceMoving),
+        ({"h1": []}, ("h2",), InstanceUnknown),
+        ({"h1": [record("a", "CLAIM")]}, ("h2",), InstanceUnknown),
+    ],
+    ids=["two owners", "between two hosts", "a silent host", "only a claim and a silent host"],
+)
+def test_place_that_is_not_certain_is_an_error(held, silent, error):
+    with pytest.raises(error):
+        locate(fleet(silent, **held), "a", "a")
+
+
+@pytest.mark.parametrize("silent, lost", [((), ()), (("h2",), ("h2",))], ids=["all hosts answered", "the silent one is lost"])
+def test_instance_is_nowhere(silent, lost):
+    assert locate(fleet(silent, h1=[]), "a", "a", lost) == []
+
+
+def test_existing_instance_stays_with_its_host():
+    found = wanted.sort_out({"a": spec("a")}, fleet(("h2",), h1=[record("a")]))["a"]
+    assert (found["state"], found["host"]) == ("existing", "h1")
+
+
+def test_claim_of_an_ended_run_is_taken_up():
+    """C1 of the design."""
+    found = wanted.sort_out({"a": spec("a")}, fleet(h1=[record("a", "CLAIM")], h2=[record("a", "CLAIM")]))["a"]
+    assert (found["state"], found["host"], found["stale_claims"]) == ("claiming", "h2", ["h1"])
+
+
+def test_new_instance_is_placed_though_a_host_is_silent():
+    assert "state" not in wanted.sort_out({"a": spec("a")}, fleet(("h2",), h1=[]))["a"]
+
+
+def test_new_instance_is_refused_with_a_silent_host_where_asked_to():
+    found = wanted.sort_out({"a": spec("a")}, fleet(("h2",), h1=[]), strict=True)["a"]
+    assert (found["state"], found["error"]["code"]) == ("failed", "InstanceUnknown")
+
+
+def test_group_members_are_those_of_the_same_project():
+    """C13."""
+    group = {"name": "g", "uuid": "g-id", "members": []}
+    held = [record("b", group="g"), record("c", group="g", project="other"), record("d", group="h")]
+    instances = wanted.sort_out({"a": spec("a", group)}, fleet(h1=held))
+    wanted.set_group_members(instances, fleet(h1=held))
+    assert group["members"] == ["b"]
+
+
+def test_hosts_are_told_who_owns_what():
+    told = wanted.told(fleet(h1=[record("a"), record("b", "CLAIM")]), "r1")
+    assert told == {"a": {"host": "h1", "host_uuid": "id-h1", "run": "r1"}}
+
+
+@pytest.mark.parametrize("limit, made", [({"instances": 2}, ["a"]), ({"cores": 3}, ["a", "b"]), ({"ram": 512}, []), ({}, ["a", "b"])], ids=str)
+def test_quota_counts_what_is_there_and_what_the_run_asked_before(limit, made):
+    """A04: the fleet holds one instance; two more are wanted."""
+    here = fleet(h1=[record("old")])
+    instances = wanted.sort_out({"a": spec("a"), "b": spec("b")}, here)
+    quotas.before_placement(instances, here, {"default": limit})
+    assert [name for name in instances if instances[name].get("state") != "failed"] == made
+
+
+def test_quota_is_counted_again_with_all_claims():
+    """A05."""
+    over = quotas.after_the_claims({"default": {"instances": 1}})
+    instance = {"uuid": "a", "project": "default", "spec": spec("a")}
+    assert over(instance, [record("a", "CLAIM")]) is None
+    assert over(instance, [record("a", "CLAIM"), record("b", "CLAIM")]).code == "QuotaExceeded"
+
+
+def test_table_aligns_columns():
+    assert report.table(("A", "BB"), [("xxx", 1)]) == ["A    BB", "xxx  1"]
+
+
+def test_report_names_the_attempts_of_a_failure():
+    """C11."""
+    attempt = {"attempt": 1, "host": "h1", "code": "ClaimFailed", "cause": "full"}
+    failed = {"state": "failed", "host": "h1", "spec": {}, "attempts": [attempt], "error": {"code": "MaxRetriesExceeded", "message": "m"}}
+    lines = report.creation({"instances": {"a": failed}, "hosts": {"h9": {"reason": "UNREACHABLE"}}})
+    assert "a: MaxRetriesExceeded: m" in lines
+    assert any(line.split() == ["1", "h1", "ClaimFailed", "full"] for line in lines)
+    assert lines[-1] == "host h9 left out: UNREACHABLE"
