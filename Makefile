@@ -1,0 +1,52 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Short names for those who develop the collection; ./test.sh needs none of them.
+
+BERTH_VENV ?= $(CURDIR)/.venv
+export BERTH_VENV
+export ANSIBLE_COLLECTIONS_PATH = $(CURDIR)/.cache/collections
+export PATH := $(BERTH_VENV)/bin:$(PATH)
+LAB ?= 3
+
+.DEFAULT_GOAL := help
+.PHONY: help setup lint unit integration molecule bench faults docs package lab lab-down clean
+
+help:  ## this list
+	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 24
+
+setup:  ## install the tools into .venv
+	lab/setup
+
+lint:  ## every static check, side by side
+	tests/lint.sh
+
+unit:  ## unit tests
+	pytest tests/unit
+
+integration:  ## tests on a lab of real libvirt hosts
+	pytest tests/integration
+
+molecule:  ## Molecule's scenarios, each on a lab of its own
+	tests/molecule.sh
+
+bench:  ## benchmarks, to .bench/
+	tests/bench.sh
+
+faults:  ## kill and crash sweeps
+	tests/faults/run.py
+
+docs:  ## the pages made from the code
+	tests/docs.sh
+
+package:  ## build the tarball, install it elsewhere, check what it holds
+	tests/package.sh
+
+lab:  ## bring up a lab of LAB=3 hosts
+	lab/lab up $(LAB)
+
+lab-down:  ## take it down
+	lab/lab down
+
+clean:  ## remove what the checks left (not the lab, not .venv)
+	rm -rf .cache/lint .cache/package .bench tests/output

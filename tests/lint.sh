@@ -1,0 +1,117 @@
+#!/usr/bin/env bash
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+#
+# All static checks, side by side on the CPUs there are:   tests/lint.sh [step ...]
+# They read a copy of the working tree under .cache/lint, laid out as an installed collection, so that a check neither
+# sees nor writes anything in the checkout. The log of each step is .cache/lint/log/<step>.
+# BERTH_VENV names the virtual environment that has the tools (default: .venv).
+set -euo pipefail
+
+root=$(cd "$(dirname "$0")/.." && pwd)
+venv=${BERTH_VENV:-$root/.venv}
+work=$root/.cache/lint
+copy=$work/collections/ansible_collections/berth/kvm
+logs=$work/log
+steps=(sanity ansible-lint docs ruff yamllint reuse shellcheck changelog)
+
+fail() { echo "lint: $*" >&2; exit 2; }
+
+[ -x "$venv/bin/ansible-test" ] || fail "no tools in $venv: run ./test.sh once, or set BERTH_VENV"
+export PATH="$venv/bin:$PATH" LC_ALL=C.UTF-8
+export ANSIBLE_COLLECTIONS_PATH=$work/collections ANSIBLE_HOME=$work/ansible ANSIBLE_NOCOLOR=1 NO_COLOR=1
+
+# One run at a time: two would pull the copy from under each other.
+mkdir -p "$logs" "$work/ansible"
+exec 9>"$work/lock"
+flock -w 900 9 || fail "another lint run holds $work/lock"
+
+export_tree() {
+    rm -rf "$copy" && mkdir -p "$copy"
+    git -C "$root" ls-files --cached --others --exclude-standard -z |
+        (cd "$root" && while IFS= read -r -d '' path; do [ ! -e "$path" ] || printf '%s\0' "$path"; done) |
+        tar -C "$root" --null --files-from=- -cf - | tar -C "$copy" -xf -
+    # A repository of its own: else the tools find the checkout's further up, which ignores the copy.
+    git -C "$copy" init --quiet
+}
+
+# ansible-test gives its children HOME but not the environment that says where packages come from: hence a HOME of our
+# own with pip's settings in it. It also keeps its environments there, so that only the first run makes them.
+prepare_ansible_test_home() {
+    local home=$work/home pip_version
+    mkdir -p "$home/.ansible/test/cache" "$home/.config/pip"
+    { echo "[global]"
+      python -m pip config list | sed -nE "s/^(:env:|global)\.([a-z-]+)='(.*)'$/\2 = \3/p" | awk -F' = ' '!seen[$1]++'
+    } >"$home/.config/pip/pip.conf"
+    pip_version=$(sed -nE "s/^ *(venv_packages = dict\()?pip='([0-9.]+)'.*/\2/p" \
+        "$(python -c 'import ansible_test; print(ansible_test.__path__[0])')/_internal/python_requirements.py" | head -1)
+    cp "$copy/tests/sanity/get_pip.py" "$home/.ansible/test/cache/get_pip_${pip_version//./_}.py"
+}
+
+# pyenv's shims answer for versions that are not switched on, and then fail: the versions themselves stand in for them.
+path_without_shims() {
+    local entry versions path=
+    while IFS= read -r -d : entry; do
+        versions=${entry%/shims}/versions
+        if [ "${entry##*/}" = shims ] && [ -d "$versions" ]; then
+            for entry in "$versions"/*/bin; do path+=$entry:; done
+        else
+            path+=$entry:
+        fi
+    done <<<"$PATH:"
+    echo "${path%:}"
+}
+
+step_sanity() {
+    prepare_ansible_test_home
+    PATH=$(path_without_shims)
+    # The lab is no part of what is built and installed.
+    HOME=$work/home ansible-test sanity --color no --venv --exclude lab/
+}
+step_ansible-lint() { ansible-lint --offline --profile production --nocolor; }
+step_docs() { antsibull-docs lint-collection-docs --plugin-docs --validate-collection-refs self .; }
+step_ruff() { ruff check --no-cache --output-format concise .; }
+step_yamllint() { yamllint --strict --format parsable .; }
+step_reuse() { reuse --no-multiprocessing lint --lines; }
+step_shellcheck() {
+    command -v shellcheck >/dev/null || { echo "shellcheck is not installed: skipped"; return 0; }
+    # Scripts are known by their first line, most have no suffix.
+    grep -rlIE --exclude-dir=.cache '^#! ?/(usr/)?bin/(env )?(ba|da)?sh\b' . |
+        xargs -r awk 'FNR==1 && /^#!.*sh\>/ {print FILENAME} {nextfile}' | xargs -r shellcheck --severity=warning
+}
+step_changelog() { antsibull-changelog lint; }
+
+run_step() {
+    local name=$1 began=$SECONDS verdict=PASS status
+    set +e
+    (set -e; cd "$copy"; "step_$name") >"$logs/$name" 2>&1 </dev/null
+    status=$?
+    [ "$status" -eq 0 ] || verdict=FAIL
+    echo "$verdict $name $((SECONDS - began))" >"$logs/$name.verdict"
+    printf '%s  %-12s %4d s\n' "$verdict" "$name" "$((SECONDS - began))"
+}
+
+wanted=("${@:-${steps[@]}}")
+began=$SECONDS
+for name in "${wanted[@]}"; do
+    declare -F "step_$name" >/dev/null || fail "no step $name; there are: ${steps[*]}"
+done
+export_tree
+rm -f "$logs"/*
+
+for name in "${wanted[@]}"; do
+    while [ "$(jobs -rp | wc -l)" -ge "$(nproc)" ]; do wait -n || true; done
+    run_step "$name" &
+done
+wait
+
+failed=0
+for name in "${wanted[@]}"; do
+    grep -qs ^PASS "$logs/$name.verdict" && continue
+    failed=$((failed + 1))
+    printf '\n===== %s failed (%s)\n' "$name" "$logs/$name"
+    tail -n 60 "$logs/$name"
+done
+printf '\nlint: %d steps, %d failed, %d s\n' "${#wanted[@]}" "$failed" "$((SECONDS - began))"
+[ "$failed" -eq 0 ]
