@@ -14,6 +14,7 @@ import json
 import socket
 
 from ..model.errors import BerthError
+from ..model.safe_text import clean, clean_all
 from ..model.version import COLLECTION_VERSION
 from . import capabilities, counters, domains, metrics, numa, pci, storage_pools, traits
 from .connection import Deadline, LibvirtUnavailable, require_libvirt
@@ -23,6 +24,7 @@ SCHEMA = 1
 GIB = storage_pools.GIB
 POOL_TIMEOUT = 5  # s
 WARNINGS_LIMIT = 50
+WARNING_LENGTH = 500
 
 # Phases and task states in which an instance keeps the host's disks or network busy (S21).
 BUSY_PHASES = frozenset(("claimed", "building", "resizing", "frozen", "incoming", "migrating", "reverting"))
@@ -108,7 +110,7 @@ def _collect(connection, settings, records, state_dir, deadline, save_generation
         "metrics": metrics.read(len(cpus["online"]), cpus["frequency"]),
         "failed_builds": counters.failed_builds(state_dir),
         "num_io_ops": sum(record.phase in BUSY_PHASES or record.task_state in BUSY_TASKS for record in records),
-        "pools": {name: pool["shown"] for name, pool in pools.items()},
+        "pools": {clean(name): pool["shown"] for name, pool in pools.items()},
     }
     topology, distances = numa.read_topology(host.topology, cpus["shared"], cpus["dedicated"])
     document["traits"] = _traits(connection, settings, host, guest_types, topology)
@@ -124,7 +126,7 @@ def _collect(connection, settings, records, state_dir, deadline, save_generation
             topology = numa.add_foreign(topology, domain)
     document["numa_topology"] = numa.to_document(topology, distances)
     document["generation"] = counters.generation(_fingerprint(document, settings, records), save_generation, state_dir)
-    document["warnings"] = warnings[:WARNINGS_LIMIT]
+    document["warnings"] = [clean(warning, WARNING_LENGTH) for warning in warnings[:WARNINGS_LIMIT]]
     return document
 
 
@@ -190,7 +192,7 @@ def _pci(connection, settings, records, foreign):
     users = {one["address"]: record.uuid for record in records for one in record.resources.get("pci_devices") or ()}
     users.update((address, domain.uuid) for domain in foreign for address in domain.pci_addresses)
     pci.mark(devices, users, settings.pci_devices)
-    return {"pci_devices": devices, "pci_pools": pci.pools(devices), "mdev_types": mdev_types}
+    return {"pci_devices": devices, "pci_pools": pci.pools(devices), "mdev_types": clean_all(mdev_types)}
 
 
 def _pools(connection, settings, records, disk_uses, deadline, warnings):
@@ -214,7 +216,7 @@ def _pools(connection, settings, records, disk_uses, deadline, warnings):
             "device": pool["device"],
             "least": pool["free"] - owed,
             "shown": {
-                "path": pool["path"],
+                "path": clean_all(pool["path"]),
                 "type": pool["type"],
                 "capacity_gb": pool["capacity"] // GIB,
                 "free_gb": pool["free"] // GIB,
@@ -235,8 +237,8 @@ def _own(record, found):
         "uuid": record.uuid,
         "name": record.name,
         "project_id": record.project_id,
-        "flavor": spec.get("flavor"),
-        "group": (spec.get("group") or {}).get("name"),
+        "flavor": clean_all(spec.get("flavor")),
+        "group": clean_all((spec.get("group") or {}).get("name")),
         "role": record.role,
         "phase": record.phase,
         "vm_state": record.vm_state,
@@ -248,7 +250,7 @@ def _own(record, found):
         "memory_mb": resources.get("memory_mb", 0),
         "disk_gb": resources.get("disk_gb", 0),
         "pool": spec.get("pool"),
-        "image_props": (spec.get("image") or {}).get("properties") or {},
+        "image_props": clean_all((spec.get("image") or {}).get("properties") or {}),
     }
 
 
@@ -259,7 +261,7 @@ def _foreign(domain, power_state, disk_use, pool, dedicated):
     size = disk_use.get(pool["device"], (0, 0))[0] if pool else 0
     return {
         "uuid": domain.uuid,
-        "name": domain.name,
+        "name": clean(domain.name),
         "project_id": None,
         "flavor": None,
         "group": None,

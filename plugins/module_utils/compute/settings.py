@@ -13,6 +13,7 @@ import re
 from typing import Any, Dict, FrozenSet, Optional, Tuple
 
 from ..model.errors import BerthError, InvalidInput
+from ..model.safe_text import is_safe
 
 PATH = "/etc/berth/host.json"
 SCHEMA = 1
@@ -25,7 +26,6 @@ ADDRESS = re.compile(r"[A-Za-z0-9][A-Za-z0-9.:-]{0,252}\Z")
 TRAIT = re.compile(r"[A-Z0-9_]{1,255}\Z")
 PCI_ID = re.compile(r"[0-9a-f]{4}\Z")
 PCI_ADDRESS = re.compile(r"[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]\Z")
-TEXT = re.compile(r"[^\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]{0,255}\Z")
 
 
 class SettingsInvalid(InvalidInput):
@@ -136,6 +136,12 @@ def _text(pattern, rule, optional=False):
     return check
 
 
+def _line(value, field):
+    if not isinstance(value, str) or not is_safe(value, 255):
+        raise SettingsInvalid(field, value, "one line of at most 255 printable characters without template marks")
+    return value
+
+
 def _choice(*choices):
     def check(value, field):
         if not isinstance(value, str) or value not in choices:
@@ -187,7 +193,7 @@ _CHECKS = {
     "pci_devices": _list(_pci_device, 1000),
     "domain_type": _choice("auto", "kvm", "qemu"),
     "disabled": _yes_no,
-    "disabled_reason": _text(TEXT, "one line of at most 255 printable characters"),
+    "disabled_reason": _line,
     "max_concurrent_builds": _whole(1, 1000),
     "traits": _list(_text(TRAIT, "A-Z, 0-9 and _"), 1000),
     "migration_address": _text(ADDRESS, "a host name or an IP address", optional=True),

@@ -1,0 +1,39 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the modules that run on a KVM host have in common."""
+
+from __future__ import annotations
+
+
+class ModuleDocFragment:
+    DOCUMENTATION = r"""
+requirements:
+  - Python 3.9 or later
+  - libvirt's binding for the Python that Ansible uses on the host (package python3-libvirt)
+attributes:
+  check_mode:
+    description: Can run in check mode and say what it would do, without changing the host.
+  diff_mode:
+    description: Returns details on what has changed, or would change in check mode, when in diff mode.
+  platform:
+    description: The target systems that the module can run on.
+    platforms: posix
+"""
+
+    # Facts only: nothing changes, so there is no difference to show.
+    FACTS = r"""
+attributes:
+  check_mode:
+    support: full
+    details: Gathers facts and changes nothing.
+  diff_mode:
+    support: none
+    details: Gathers facts, there is nothing to compare.
+  platform:
+    support: full
+    details: Linux with libvirt and QEMU.
+  facts:
+    description: Action returns an C(ansible_facts) dictionary that will update existing host facts.
+    support: full
+"""

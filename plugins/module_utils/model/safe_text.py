@@ -1,0 +1,33 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Text that may travel from a host to the controller: one printable line that no template engine takes for its own."""
+
+from __future__ import annotations
+
+import re
+
+TEMPLATE = re.compile(r"\{(?=[{%#])")
+LONGEST = 1024
+
+
+def is_safe(text, longest=LONGEST):
+    """Printable as Unicode has it (no control, format or bidi characters, no lone surrogate), without {{, {% and {#."""
+    return len(text) <= longest and text.isprintable() and not ("{" in text and TEMPLATE.search(text))
+
+
+def clean(text, longest=255):
+    """The nearest safe text: at most ``longest`` characters, what may not pass becomes "?"."""
+    text = "".join(char if char.isprintable() else "?" for char in text[:longest])
+    return TEMPLATE.sub("?", text)
+
+
+def clean_all(value):
+    """A copy of plain data with every text in it clean, names of fields too."""
+    if isinstance(value, str):
+        return value if is_safe(value) else clean(value, LONGEST)
+    if isinstance(value, dict):
+        return {clean_all(key): clean_all(part) for key, part in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [clean_all(part) for part in value]
+    return value

@@ -1,0 +1,284 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The module host_facts."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: host_facts
+short_description: Gather the state of a KVM host for placement
+version_added: 0.1.0
+description:
+  - Returns everything that the placement of instances must know of a KVM host, as Nova's HostState has it.
+  - Domains that this collection did not make count against the capacity and are listed as foreign.
+  - No call waits for a QEMU process, so a guest that hangs does not hold up the facts. It is named in RV(ansible_facts.berth_host.warnings).
+options:
+  timeout:
+    description:
+      - Seconds within which libvirt must have answered, else the module fails with the code V(LibvirtTimeout).
+    type: int
+    default: 30
+author:
+  - The berth.kvm authors (@berth)
+extends_documentation_fragment:
+  - berth.kvm.host
+  - berth.kvm.host.facts
+seealso:
+  - module: berth.kvm.placement
+notes:
+  - Reads the settings in C(/etc/berth/host.json), which the role P(berth.kvm.kvm_host#role) writes. A host without them is reported
+    with the defaults and RV(ansible_facts.berth_host.prepared) is V(false).
+  - Numbers whose names end in C(_mb) are MiB, those in C(_gb) GiB.
+"""
+
+EXAMPLES = r"""
+- name: Gather the state of all KVM hosts
+  hosts: kvm_hosts
+  gather_facts: false
+  tasks:
+    - name: Gather the host state
+      berth.kvm.host_facts:
+
+    - name: Show what is left
+      ansible.builtin.debug:
+        msg: "{{ ansible_facts.berth_host.free_ram_mb }} MiB of memory, {{ ansible_facts.berth_host.free_disk_gb }} GiB of disk"
+"""
+
+RETURN = r"""
+ansible_facts:
+  description: Facts to add to ansible_facts.
+  returned: success
+  type: dict
+  contains:
+    berth_host:
+      description: The host state document.
+      type: dict
+      returned: success
+      contains:
+        schema:
+          description: The version of this document.
+          type: int
+          sample: 1
+        collection_version:
+          description: The version of the collection that made it.
+          type: str
+          sample: 0.1.0
+        uuid:
+          description: libvirt's uuid of the host, pinned when the host was prepared.
+          type: str
+          sample: e083fc1c-e230-5e1e-a5ea-175f6b4c38fe
+        generation:
+          description: Grows with each change of the state, V(0) on a host that is not prepared. The later of two documents has the higher one.
+          type: int
+          sample: 17
+        prepared:
+          description: Whether the role kvm_host has run on this host.
+          type: bool
+          sample: true
+        host:
+          description: The name that the host gives itself. The controller goes by the inventory name.
+          type: str
+          sample: kvm1
+        node:
+          description: The same as RV(ansible_facts.berth_host.host), a host is one node.
+          type: str
+          sample: kvm1
+        hypervisor_hostname:
+          description: The name that libvirt gives the host.
+          type: str
+          sample: kvm1
+        hypervisor_type:
+          description: libvirt's name of its driver.
+          type: str
+          sample: QEMU
+        hypervisor_version:
+          description: Version of QEMU, as major * 1000000 + minor * 1000 + release.
+          type: int
+          sample: 7002022
+        libvirt_version:
+          description: Version of libvirt, counted likewise.
+          type: int
+          sample: 9000000
+        host_ip:
+          description: The address by which other hosts reach this one, null where it has none.
+          type: str
+          sample: 192.0.2.11
+        vcpus:
+          description: CPUs for shared use.
+          type: int
+          sample: 16
+        vcpus_used:
+          description: Shared vCPUs of all instances and foreign domains.
+          type: int
+          sample: 12
+        pcpus:
+          description: CPUs for pinned use.
+          type: int
+          sample: 0
+        pcpus_used:
+          description: CPUs that are pinned.
+          type: int
+          sample: 0
+        memory_mb:
+          description: Memory of the host.
+          type: int
+          sample: 3934
+        memory_mb_used:
+          description: Memory of all instances and foreign domains, running or not, without what is reserved.
+          type: int
+          sample: 128
+        free_ram_mb:
+          description: RV(ansible_facts.berth_host.memory_mb) without what is used and reserved. May be negative.
+          type: int
+          sample: 3294
+        local_gb:
+          description: Size of the file system of the instances' pool.
+          type: int
+          sample: 18
+        local_gb_used:
+          description: Virtual sizes of the disks there.
+          type: int
+          sample: 2
+        free_disk_gb:
+          description: RV(ansible_facts.berth_host.local_gb) without what is used and reserved. May be negative.
+          type: int
+          sample: 16
+        disk_available_least:
+          description: What is physically free, less what the disks may still grow by.
+          type: int
+          sample: 7
+        reserved_host_cpus:
+          description: CPUs kept for the host.
+          type: int
+          sample: 0
+        reserved_host_memory_mb:
+          description: Memory kept for the host.
+          type: int
+          sample: 512
+        reserved_host_disk_gb:
+          description: Disk space kept for the host.
+          type: int
+          sample: 0
+        cpu_allocation_ratio:
+          description: How many shared vCPUs may be given out for each CPU.
+          type: float
+          sample: 4.0
+        ram_allocation_ratio:
+          description: The same for memory.
+          type: float
+          sample: 1.0
+        disk_allocation_ratio:
+          description: The same for disk space.
+          type: float
+          sample: 1.0
+        service:
+          description: Whether the host takes new instances.
+          type: dict
+          sample: {"disabled": false, "disabled_reason": "", "up": true}
+        num_instances:
+          description: Number of instances and foreign domains.
+          type: int
+          sample: 2
+        num_io_ops:
+          description: Number of instances that are being built, resized or moved.
+          type: int
+          sample: 0
+        failed_builds:
+          description: Builds that failed of late. Halves with each hour, and a build that works sets it to V(0).
+          type: int
+          sample: 0
+        domain_types:
+          description: Domain types that work, the best first.
+          type: list
+          elements: str
+          sample: [kvm, qemu]
+        machine_types:
+          description: Machine types of the host's architecture.
+          type: list
+          elements: str
+          sample: [pc, q35]
+        supported_instances:
+          description: Architecture, hypervisor type and VM mode of the guests that can run.
+          type: list
+          elements: list
+          sample: [[x86_64, kvm, hvm]]
+        cpu_info:
+          description: The CPU of the host, with the keys C(arch), C(model), C(vendor), C(topology) and C(features).
+          type: dict
+          sample: {"arch": "x86_64", "features": ["aes", "avx"], "model": "EPYC", "topology": {"cells": 1, "cores": 8, "sockets": 1, "threads": 2}, "vendor": "AMD"}
+        traits:
+          description: Nova's traits, from the CPU that guests see, the devices they can have, and the host's settings.
+          type: list
+          elements: str
+          sample: [COMPUTE_STORAGE_BUS_VIRTIO, HW_CPU_X86_AVX2]
+        metrics:
+          description: How busy the host is. Names ending in C(.percent) and those beginning with C(psi) are parts of 1.
+          type: list
+          elements: dict
+          sample: [{"name": "cpu.percent", "value": 0.12}]
+        numa_topology:
+          description: The NUMA cells, null where the host has none.
+          type: dict
+          sample: {"cells": [{"cpu_usage": 0, "cpuset": [0, 1], "distances": {"0": 10}, "id": 0, "memory_mb": 3934, "memory_usage": 0,
+                              "mempages": [{"reserved": 0, "size_kb": 4, "total": 1007104, "used": 0}], "network_metadata": null,
+                              "pcpuset": [], "pinned_cpus": [], "siblings": [[0], [1]], "socket": 0}]}
+        pci_devices:
+          description: All PCI devices but bridges. C(available) are those that the settings offer and nobody uses.
+          type: list
+          elements: dict
+          sample: [{"address": "0000:81:10.1", "available": true, "dev_type": "type-VF", "iommu_group": 11, "numa_node": 0,
+                    "parent": "0000:81:00.0", "product_id": "10ed", "used_by": null, "vendor_id": "8086"}]
+        pci_pools:
+          description: The available PCI devices, counted by kind and NUMA node.
+          type: list
+          elements: dict
+          sample: [{"count": 3, "dev_type": "type-VF", "numa_node": 0, "product_id": "10ed", "vendor_id": "8086"}]
+        mdev_types:
+          description: The types of mediated devices that can be made.
+          type: list
+          elements: dict
+          sample: [{"available": 16, "name": "GRID T4-1B", "parent": "0000:af:00.0", "type": "nvidia-222"}]
+        pools:
+          description: The active storage pools. C(promised_gb) is the sum of the virtual sizes of the disks on them.
+          type: dict
+          sample: {"berth": {"capacity_gb": 18, "free_gb": 9, "path": "/var/lib/libvirt/berth", "promised_gb": 2, "type": "dir"}}
+        instances:
+          description: The instances, in every role, and the foreign domains.
+          type: list
+          elements: dict
+          sample: [{"disk_gb": 1, "flavor": {"name": "m1.tiny"}, "foreign": false, "group": null, "image_props": {}, "memory_mb": 64,
+                    "name": "web-1", "pcpus": 0, "phase": "active", "pool": null, "power_state": "shutdown", "project_id": "default",
+                    "role": "OWN", "task_state": null, "uuid": "0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a", "vcpus": 1, "vm_state": "stopped"}]
+        warnings:
+          description: What a person should look at, such as guests that hang.
+          type: list
+          elements: str
+          sample: []
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ..module_utils.compute import connection, facts, settings, store
+from ..module_utils.model.errors import BerthError
+
+
+def gather(timeout, save_generation, uri=connection.URI, settings_path=settings.PATH, state_dir=store.STATE_DIR):
+    """The host state document of this host."""
+    host_settings = settings.load(settings_path)
+    records = store.Store(state_dir).records()
+    libvirt = connection.connect(timeout, uri)
+    return facts.collect(libvirt, host_settings, records, state_dir, timeout, save_generation)
+
+
+def main():
+    module = AnsibleModule(argument_spec={"timeout": {"type": "int", "default": 30}}, supports_check_mode=True)
+    try:
+        document = gather(module.params["timeout"], save_generation=not module.check_mode)
+    except BerthError as error:
+        module.fail_json(**error.to_result())
+    module.exit_json(ansible_facts={"berth_host": document})
+
+
+if __name__ == "__main__":
+    main()
