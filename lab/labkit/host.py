@@ -113,6 +113,8 @@ class Host:
             (self.directory / part).mkdir(parents=True)
         for part in OPAQUE:
             (self.upper / part).mkdir(parents=True)
+            if part == "var/lib/berth":  # as the role would make it
+                (self.upper / part).chmod(0o700)
             os.setxattr(self.upper / part, "trusted.overlay.opaque", b"y")
         (self.directory / "size.json").write_text(json.dumps(size.to_dict()))
         self._make_disk(size)

@@ -1,0 +1,90 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The lab that all integration tests share: three hosts of different sizes, prepared, empty again after each test.
+
+The lab is called ``test`` or what BERTH_TEST_LAB says; BERTH_TEST_KEEP=1 leaves it up, which makes the next run start sooner.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent / "lab"))
+
+from client import REPOSITORY, LabClient  # noqa: E402
+
+SIZES = ("1:cpus=8,mem=16384,cells=2,disk=20G", "2:cpus=4,mem=8192,disk=10G", "3:cpus=2,mem=4096,disk=6G")
+
+# What is left of guests on a host, to be removed between tests whatever the product thinks of it.
+WIPE = """
+for domain in $(virsh -q list --all --uuid); do
+  virsh -q destroy "$domain" >/dev/null 2>&1
+  virsh -q undefine "$domain" --nvram --managed-save --snapshots-metadata >/dev/null 2>&1
+done
+rm -rf /var/lib/berth/instances/* /run/berth/permits/* /var/lib/libvirt/berth/instances/* /var/lib/berth/failed_builds.json
+"""
+
+
+@pytest.fixture(scope="session")
+def bare_lab():
+    """Three hosts as a new machine is: libvirt runs, berth has not been there."""
+    lab = LabClient(os.environ.get("BERTH_TEST_LAB", "test"))
+    lab.up(len(SIZES), *SIZES)
+    yield lab
+    if not os.environ.get("BERTH_TEST_KEEP"):
+        lab.down()
+
+
+@pytest.fixture(scope="session")
+def prepared_lab(bare_lab):
+    """The same after berth.kvm.prepare_hosts, with the catalog of examples/demo as an inventory."""
+    bare_lab.extra_inventories = [REPOSITORY / "examples" / "demo" / "catalog.yml"]
+    bare_lab.ansible_playbook("berth.kvm.prepare_hosts")
+    return bare_lab
+
+
+def make_whole(lab):
+    """All hosts up and connected, libvirtd running, no guests."""
+    for row in lab.status()["hosts"]:
+        if row["power"] == "down":
+            lab.start(row["name"])
+        lab.heal(row["name"])
+        lab.sh(row["name"], "pkill -CONT qemu-system; service libvirtd status >/dev/null || service libvirtd restart", check=False)
+        lab.sh(row["name"], WIPE, check=False)
+
+
+@pytest.fixture
+def lab(prepared_lab):
+    """The prepared lab, empty and whole before and after the test."""
+    make_whole(prepared_lab)
+    yield prepared_lab
+    make_whole(prepared_lab)
+
+
+@pytest.fixture(scope="session")
+def image(bare_lab):
+    """The guest image: {url (a path on every host), checksum, disk_format}, an entry for berth_images."""
+    checksum = (REPOSITORY / ".cache" / "image" / "guest.qcow2.sha256").read_text().strip()
+    return {"url": "/srv/shared/images/guest.qcow2", "checksum": "sha256:" + checksum, "disk_format": "qcow2"}
+
+
+@pytest.fixture
+def inventory(tmp_path):
+    """inventory(instances, variables={}) writes an inventory file with these instance hosts -> its path.
+
+    ``instances``: {name: {berth_flavor: ..., ...}}; ``variables``: for all hosts, such as berth_flavors.
+    """
+
+    def write(instances, variables=None, name="instances.yml"):
+        path = tmp_path / name
+        tree = {"all": {"vars": variables or {}, "children": {"instances": {"hosts": instances}}}}
+        path.write_text(json.dumps(tree))  # JSON is YAML
+        return path
+
+    return write
