@@ -66,6 +66,16 @@ class BuildFailed(BerthError):
     retryable = True
 
 
+class StateUnknown(BerthError):
+    """libvirt did not answer in time: what it did is not known, so no other host is tried."""
+
+
+class DeletionFinished(BerthError):
+    """What was to be started was half deleted; it is gone now."""
+
+    retryable = True
+
+
 class CleanupFailed(BerthError):
     """Something of the instance could not be removed: run the same again before trying another host (Cx)."""
 
@@ -80,3 +90,5 @@ class InstanceInvalidState(BerthError):
 
 class HostNotPrepared(BerthError):
     """The host lacks what role kvm_host installs, or is set up in a way that is refused."""
+
+    retryable = True

@@ -1,0 +1,192 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Claims: the host's last word on a placement, given under its lock with the scheduler's own arithmetic (C17, C19, S41, S45).
+
+A claim is a record in role CLAIM. It holds room on the host for its instance until it is built or withdrawn. The token
+says whose it is: the same token again is the same claim, another token adopts what an ended run left.
+"""
+
+from __future__ import annotations
+
+import secrets
+
+from ..model.errors import BerthError, InvalidInput
+from ..model.host_state import HostState
+from ..model.identity import check_name, instance_uuid
+from ..model.record import CLAIM, Record
+from ..model.request_spec import RequestSpec
+from ..placement import capacity
+from . import facts, journal
+from .errors import ClaimRevoked, GroupPolicyViolated, InstanceExists
+from .store import check_uuid
+
+CLAIMED = "claimed"
+
+
+def claim_all(host, claims, dry=False):
+    """Decide claims [{spec, token, limits}] one after the other: [{uuid, name, claimed, token, allocation, error}].
+
+    Facts are gathered once, then each claim that holds is taken out of them. A claim that fails leaves the others alone.
+    """
+    host.identify()
+    with host.store.host_lock():
+        results = [_prepare(host.store, claim, dry) for claim in claims]
+        if any(result["pending"] for result in results):
+            ledger = _Ledger(host)
+            for claim, result in zip(claims, results):
+                if result.pop("pending"):
+                    _decide(host, ledger, claim, result, dry)
+        for result in results:
+            result.pop("pending", None)
+    return results
+
+
+def withdraw_all(store, withdrawals, dry=False):
+    """Drop claims [{uuid, token}]: [{uuid, withdrawn}]. What was adopted by another run, or is built, stays."""
+    results = []
+    with store.host_lock():
+        for one in withdrawals:
+            uuid, token = check_uuid(one["uuid"]), one["token"]
+            record = store.read(uuid)
+            mine = record is not None and record.role == CLAIM and record.token == token
+            if not dry:
+                store.bury(token)
+                if mine:
+                    with store.instance_lock(uuid, timeout=0):
+                        store.compare_and_swap(record, None)
+            results.append({"uuid": uuid, "withdrawn": mine})
+    return results
+
+
+def _prepare(store, claim, dry):
+    """The part that needs no facts: is the claim there already, or another's that has to make way?"""
+    result = {"uuid": None, "name": None, "claimed": False, "changed": False, "token": None, "allocation": None, "error": None}
+    result["pending"] = False
+    try:
+        spec, token = claim["spec"], claim.get("token") or secrets.token_hex(16)
+        _check_identity(spec)
+        result.update(uuid=spec["uuid"], name=spec["name"], token=token)
+        if store.is_buried(token):
+            raise ClaimRevoked("this claim of %s was withdrawn" % spec["name"])
+        record = store.read(spec["uuid"])
+        if record is None:
+            result["pending"] = True
+        elif record.role != CLAIM:
+            raise InstanceExists("this host holds %s already (%s, %s)" % (record.name, record.role, record.phase), uuid=record.uuid)
+        elif record.token == token or _same_room(record.spec, spec):
+            _adopt(store, record, token, spec, result, dry)
+        else:
+            result["pending"] = True
+            if not dry:
+                with store.instance_lock(record.uuid, timeout=0):
+                    store.compare_and_swap(record, None)
+    except BerthError as error:
+        result["error"] = error.to_dict()
+    return result
+
+
+def _check_identity(spec):
+    check_name(spec.get("name"), "spec.name")
+    check_uuid(spec.get("uuid"))
+    if spec["uuid"] != instance_uuid(spec.get("project_id"), spec["name"]):
+        raise InvalidInput("spec.uuid", spec["uuid"], "the uuid that follows from project and name")
+
+
+def _same_room(old, new):
+    return all(old.get(part) == new.get(part) for part in ("flavor", "image", "group", "numa_topology", "pci_requests", "pool"))
+
+
+def _adopt(store, record, token, spec, result, dry):
+    if record.token != token and not dry:
+        with store.instance_lock(record.uuid, timeout=0):
+            adopted = journal.noted(record.next(token=token, spec=spec), "claim", adopted=True)
+            record = store.compare_and_swap(record, adopted)
+        result["changed"] = True
+    result.update(claimed=True, allocation=record.resources)
+
+
+class _Ledger:
+    """The host's state while claims are taken out of it, and who is on it."""
+
+    def __init__(self, host):
+        records = host.store.records()
+        self.document = facts.collect(host.connection, host.settings, records, host.store.state_dir, save_generation=False)
+        self.state = HostState.from_document(self.document)
+        self.present = list(self.document["instances"])
+
+    def allocate(self, request, limits):
+        allocation = capacity.allocate(self.state, request, limits)
+        check_group(request.instance_group, request.document, self.present)
+        return allocation
+
+    def take(self, request, allocation):
+        capacity.consume(self.state, request, allocation)
+        spec = request.document
+        self.present.append(
+            {
+                "uuid": spec["uuid"],
+                "name": spec["name"],
+                "project_id": spec["project_id"],
+                "group": (spec.get("group") or {}).get("name"),
+                "foreign": False,
+            }
+        )
+
+
+def check_group(group, spec, present):
+    """The late check of a server group on this host: every role counts, a member on its way in or out too (S40, S41)."""
+    if group is None or group.policy != "anti-affinity":
+        return
+    members = [
+        one["name"]
+        for one in present
+        if one["uuid"] != spec["uuid"]
+        and not one["foreign"]
+        and (one["uuid"] in group.members or (one["group"] == group.name and one["project_id"] == spec["project_id"]))
+    ]
+    if len(members) >= group.max_server_per_host:
+        raise GroupPolicyViolated(
+            "anti-affinity group %s has %d of at most %d members here: %s"
+            % (group.name, len(members), group.max_server_per_host, ", ".join(sorted(members))),
+            group=group.name,
+            members=sorted(members),
+        )
+
+
+def _decide(host, ledger, claim, result, dry):
+    spec = claim["spec"]
+    try:
+        for one in ledger.present:
+            if one["foreign"] and spec["uuid"] == one["uuid"] or one["foreign"] and spec["name"] == one["name"]:
+                raise InstanceExists(
+                    "a domain that berth does not manage has the name or uuid of %s" % spec["name"],
+                    hint="Choose another name, or remove that domain",
+                    domain=one["name"],
+                )
+        request = RequestSpec.from_dict(spec)
+        allocation = ledger.allocate(request, claim.get("limits"))
+        if not dry:
+            _write(host.store, request.to_dict(), result["token"], allocation)
+        ledger.take(request, allocation)
+        result.update(claimed=True, changed=True, allocation=allocation)
+    except BerthError as error:
+        result["error"] = error.to_dict()
+
+
+def _write(store, spec, token, allocation):
+    record = Record(
+        uuid=spec["uuid"],
+        name=spec["name"],
+        project_id=spec["project_id"],
+        role=CLAIM,
+        generation=[0, 1],
+        token=token,
+        phase=CLAIMED,
+        spec=spec,
+        resources=allocation,
+        vm_state="building",
+        task_state="scheduling",
+    )
+    with store.instance_lock(record.uuid, timeout=0):
+        store.compare_and_swap(None, journal.noted(record, "claim"))

@@ -1,0 +1,110 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The disks of an instance: which there are follows from its request, and a second look gives the same answer.
+
+root      qcow2 on the cached image (overlay), or a copy of it: flavor extra spec berth:root_disk = overlay, full or raw
+ephemeral0 raw, ext4, labelled ephemeral0
+swap      raw, labelled swap
+Sizes are in bytes. Every call of qemu-img names its formats and ends its options with --.
+"""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import os
+
+from ..model.errors import InvalidInput
+from . import image as images
+from . import paths
+from .run import run
+
+GIB = 1 << 30
+MIB = 1 << 20
+ROOT_KINDS = ("overlay", "full", "raw")
+Disk = collections.namedtuple("Disk", "name file format size kind")
+
+
+def root_kind(spec):
+    kind = (spec["flavor"].get("extra_specs") or {}).get("berth:root_disk", "overlay")
+    if kind not in ROOT_KINDS:
+        raise InvalidInput("flavor.extra_specs.berth:root_disk", kind, "one of " + ", ".join(ROOT_KINDS))
+    return kind
+
+
+def plan(spec):
+    """The disks in the order of the guest's devices; a root size of None is the image's own (flavor root_gb 0)."""
+    flavor = spec["flavor"]
+    kind = root_kind(spec)
+    form = "raw" if kind == "raw" else "qcow2"
+    disks = [Disk("root", "root." + form, form, (flavor.get("root_gb") or 0) * GIB or None, kind)]
+    if flavor.get("ephemeral_gb"):
+        disks.append(Disk("ephemeral0", "ephemeral0", "raw", flavor["ephemeral_gb"] * GIB, "ephemeral"))
+    if flavor.get("swap"):
+        disks.append(Disk("swap", "swap", "raw", flavor["swap"] * MIB, "swap"))
+    return disks
+
+
+def build(pool_path, uuid, spec):
+    """Make all disks of an instance afresh; what was there of an earlier try is discarded."""
+    base = images.ensure(pool_path, spec["image"], spec["flavor"].get("root_gb") or 0)
+    paths.make_directory(os.path.join(pool_path, "instances"))
+    paths.make_directory(paths.instance(pool_path, uuid))
+    for disk in plan(spec):
+        path = paths.instance(pool_path, uuid, disk.file)
+        temporary = path + ".tmp"
+        paths.remove(path)
+        paths.remove(temporary)
+        _make(disk, temporary, base)
+        os.chmod(temporary, 0o600)
+        paths.publish(temporary, path)
+    return base
+
+
+def _make(disk, path, base):
+    with _private():
+        if disk.kind == "overlay":
+            size = str(disk.size or base["virtual_size"])
+            run(["qemu-img", "create", "-q", "-f", "qcow2", "-F", base["format"], "-b", base["path"], "--", path, size])
+        elif disk.name == "root":
+            run(["qemu-img", "convert", "-q", "-f", base["format"], "-O", disk.format, "--", base["path"], path])
+            if disk.size:
+                run(["qemu-img", "resize", "-q", "-f", disk.format, "--", path, str(disk.size)])
+        else:
+            _make_sparse(path, disk.size)
+            if disk.kind == "swap":
+                run(["mkswap", "-q", "-L", "swap", "--", path])
+            else:
+                run(["mke2fs", "-q", "-F", "-t", "ext4", "-L", disk.name, "--", path])
+
+
+def _make_sparse(path, size):
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    try:
+        os.ftruncate(fd, size)
+    finally:
+        os.close(fd)
+
+
+@contextlib.contextmanager
+def _private():
+    before = os.umask(0o077)
+    try:
+        yield
+    finally:
+        os.umask(before)
+
+
+def remove_all(pool_path, uuid):
+    """Remove the instance's directory with all that is in it; whether there was one. Links are removed, not followed."""
+    directory = paths.instance(pool_path, uuid)
+    try:
+        paths.check_directory(directory)
+    except FileNotFoundError:
+        return False
+    for name in os.listdir(directory):
+        os.unlink(os.path.join(directory, name))
+    os.rmdir(directory)
+    paths.sync_directory(os.path.dirname(directory))
+    return True

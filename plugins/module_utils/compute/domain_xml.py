@@ -1,0 +1,288 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The definition of a guest in libvirt's XML, rendered from its record and what the host can do; nothing else gets in.
+
+Image properties and flavor extra specs that have a part here, by Nova's names (the flavor's hw:x goes before hw_x):
+hw_machine_type, hw_firmware_type, os_secure_boot, hw_disk_bus, hw_cdrom_bus (the seed as a CD-ROM), hw_vif_model,
+hw_vif_multiqueue_enabled, hw_cpu_sockets/cores/threads, hw_watchdog_action, hw_video_model (with VNC on 127.0.0.1),
+hw_boot_menu. CPU pinning, NUMA cells, page sizes and PCI devices come from the claim's allocation.
+"""
+
+from __future__ import annotations
+
+import collections
+import xml.etree.ElementTree as ElementTree
+
+from ..model.errors import InvalidInput
+from . import disk, paths, seed
+
+NAMESPACE = "https://berth.kvm/xmlns/instance/1"
+GUEST_AGENT = "org.qemu.guest_agent.0"
+CONSOLE_LOG = "console.log"
+MIB = 1024  # KiB
+TARGET_PREFIX = {"virtio": "vd", "scsi": "sd", "sata": "sd", "usb": "sd", "ide": "hd"}
+MAX_QUEUES = 16
+
+# What the host gives to every definition: the domain type that works, its architecture, and the pool's directory.
+Host = collections.namedtuple("Host", "domain_type arch pool_path")
+
+ElementTree.register_namespace("berth", NAMESPACE)
+
+
+def _child(parent, tag, text=None, **attributes):
+    element = ElementTree.SubElement(parent, tag, {name: str(value) for name, value in attributes.items() if value is not None})
+    if text is not None:
+        element.text = str(text)
+    return element
+
+
+def _is_true(text):
+    return str(text).lower() in ("1", "true", "yes", "on")
+
+
+class _Wishes:
+    """The image's properties and the flavor's extra specs under one name: ``machine_type`` is hw:... or hw_..."""
+
+    def __init__(self, spec):
+        self._image = (spec.get("image") or {}).get("properties") or {}
+        self._flavor = (spec.get("flavor") or {}).get("extra_specs") or {}
+
+    def get(self, name, default=None):
+        return self._flavor.get("hw:" + name, self._image.get("hw_" + name, default))
+
+    def image(self, name, default=None):
+        return self._image.get(name, default)
+
+
+def render(record, host):
+    """The XML text of the record's guest on ``host`` (a Host)."""
+    spec, allocation = record.spec, record.resources
+    wishes = _Wishes(spec)
+    flavor = spec["flavor"]
+    root = ElementTree.Element("domain", type=host.domain_type)
+    _child(root, "name", record.uuid)
+    _child(root, "uuid", record.uuid)
+    _child(root, "title", record.name)
+    root.append(metadata(record))
+    _child(root, "memory", flavor["memory_mb"] * MIB, unit="KiB")
+    _child(root, "currentMemory", flavor["memory_mb"] * MIB, unit="KiB")
+    cells = ((allocation or {}).get("numa_topology") or {}).get("cells") or []
+    _memory_backing(root, cells)
+    _child(root, "vcpu", flavor["vcpus"], placement="static")
+    _pinning(root, allocation, cells)
+    machine = wishes.get("machine_type") or _default_machine(host.arch)
+    _firmware(root, host, machine, wishes)
+    _features(root, host, wishes)
+    _cpu(root, host, flavor, wishes, cells)
+    _clock(root, host)
+    for event, action in (("poweroff", "destroy"), ("reboot", "restart"), ("crash", "destroy")):
+        _child(root, "on_" + event, action)
+    _devices(_child(root, "devices"), record, host, wishes)
+    return ElementTree.tostring(root, encoding="unicode")
+
+
+def metadata(record):
+    """Who the guest is. The generation is its epoch alone: it changes where the owner does, not with every write."""
+    element = ElementTree.Element("metadata")
+    instance = _child(element, "{%s}instance" % NAMESPACE)
+    parts = {
+        "uuid": record.uuid,
+        "name": record.name,
+        "project": record.project_id,
+        "flavor": record.spec["flavor"]["name"],
+        "image": (record.spec.get("image") or {}).get("name", ""),
+        "generation": record.generation[0],
+    }
+    for name, text in parts.items():
+        _child(instance, "{%s}%s" % (NAMESPACE, name), text)
+    return element
+
+
+def _default_machine(arch):
+    return {"x86_64": "q35", "i686": "q35", "aarch64": "virt", "riscv64": "virt"}.get(arch)
+
+
+def _memory_backing(root, cells):
+    """Huge pages where the allocation has them; locked, since a page that may be swapped is not a huge page."""
+    pages = [(index, cell["pagesize"]) for index, cell in enumerate(cells) if (cell.get("pagesize") or 0) > 4]
+    if pages:
+        huge = _child(_child(root, "memoryBacking"), "hugepages")
+        for index, size in pages:
+            _child(huge, "page", size=size, unit="KiB", nodeset=index)
+
+
+def _pinning(root, allocation, cells):
+    """cputune and numatune: guest cell i is bound to the host cell of the allocation."""
+    if not cells:
+        return
+    tune = _child(root, "cputune")
+    everywhere = set()
+    for cell in cells:
+        pins = {int(vcpu): [cpu] for vcpu, cpu in (cell.get("cpu_pinning") or {}).items()}
+        everywhere.update(cpu for cpus in pins.values() for cpu in cpus)
+        for vcpu, cpus in sorted(pins.items()):
+            _child(tune, "vcpupin", vcpu=vcpu, cpuset=_ranges(cpus))
+    if everywhere:
+        _child(tune, "emulatorpin", cpuset=_ranges(everywhere))
+    else:
+        root.remove(tune)
+    numa = _child(root, "numatune")
+    _child(numa, "memory", mode="strict", nodeset=_ranges(cell["id"] for cell in cells))
+    for index, cell in enumerate(cells):
+        _child(numa, "memnode", cellid=index, mode="strict", nodeset=cell["id"])
+
+
+def _ranges(numbers):
+    """"0-3,8" of a set of numbers."""
+    parts = []
+    for number in sorted(set(numbers)):
+        if parts and parts[-1][1] == number - 1:
+            parts[-1][1] = number
+        else:
+            parts.append([number, number])
+    return ",".join(str(low) if low == high else "%d-%d" % (low, high) for low, high in parts)
+
+
+def _firmware(root, host, machine, wishes):
+    uefi = wishes.get("firmware_type") == "uefi" or host.arch in ("aarch64", "riscv64")
+    secure = wishes.image("os_secure_boot") == "required"
+    element = _child(root, "os", firmware="efi" if uefi else None)
+    _child(element, "type", "hvm", arch=host.arch, machine=machine)
+    if uefi and secure:
+        choices = _child(element, "firmware")
+        _child(choices, "feature", enabled="yes", name="secure-boot")
+        _child(choices, "feature", enabled="yes", name="enrolled-keys")
+        _child(element, "loader", secure="yes")
+    if _is_true(wishes.get("boot_menu", "false")):
+        _child(element, "bootmenu", enable="yes", timeout=5000)
+
+
+def _features(root, host, wishes):
+    element = _child(root, "features")
+    if host.arch in ("x86_64", "i686"):
+        _child(element, "acpi")
+        _child(element, "apic")
+        if wishes.image("os_secure_boot") == "required":
+            _child(element, "smm", state="on")
+    elif host.arch == "aarch64":
+        _child(element, "acpi")
+
+
+def _cpu(root, host, flavor, wishes, cells):
+    """host-model under KVM: the host's CPU as far as it can be moved. Under TCG only x86 has it."""
+    topology = {name: int(wishes.get("cpu_" + name, 0) or 0) for name in ("sockets", "cores", "threads")}
+    known = host.domain_type == "kvm" or host.arch in ("x86_64", "i686")
+    if not (known or any(topology.values()) or cells):
+        return
+    element = _child(root, "cpu", mode="host-model" if known else "maximum")
+    if any(topology.values()):
+        cores, threads = topology["cores"] or 1, topology["threads"] or 1
+        sockets = topology["sockets"] or max(1, flavor["vcpus"] // (cores * threads))
+        if sockets * cores * threads != flavor["vcpus"]:
+            raise InvalidInput(
+                "hw:cpu_sockets, cpu_cores, cpu_threads", (sockets, cores, threads), "their product is vcpus, %d" % flavor["vcpus"]
+            )
+        _child(element, "topology", sockets=sockets, cores=cores, threads=threads)
+    if cells:
+        numa = _child(element, "numa")
+        for index, cell in enumerate(cells):
+            cpus = set(cell.get("cpuset") or ()) | set(cell.get("pcpuset") or ())
+            _child(numa, "cell", id=index, cpus=_ranges(cpus), memory=cell["memory_mb"] * MIB, unit="KiB")
+
+
+def _clock(root, host):
+    element = _child(root, "clock", offset="utc")
+    if host.arch in ("x86_64", "i686"):
+        _child(element, "timer", name="pit", tickpolicy="delay")
+        _child(element, "timer", name="rtc", tickpolicy="catchup")
+        _child(element, "timer", name="hpet", present="no")
+
+
+def _devices(devices, record, host, wishes):
+    pool, uuid, spec = host.pool_path, record.uuid, record.spec
+    bus = wishes.get("disk_bus", "virtio")
+    cdrom_bus = wishes.get("cdrom_bus")
+    buses = [bus] * len(disk.plan(spec)) + [cdrom_bus or bus]
+    names = _targets(buses)
+    for index, one in enumerate(disk.plan(spec)):
+        element = _disk(devices, paths.instance(pool, uuid, one.file), one.format, names[index], bus, "disk")
+        if index == 0:
+            _child(element, "boot", order=1)
+    element = _disk(devices, paths.instance(pool, uuid, seed.FILE), "raw", names[-1], buses[-1], "cdrom" if cdrom_bus else "disk")
+    _child(element, "readonly")
+    if "scsi" in buses:
+        _child(devices, "controller", type="scsi", index=0, model="virtio-scsi")
+    for nic in spec.get("networks") or []:
+        _interface(devices, nic, spec["flavor"], wishes)
+    _consoles(devices, paths.instance(pool, uuid, CONSOLE_LOG))
+    rng = _child(devices, "rng", model="virtio")
+    _child(rng, "backend", "/dev/urandom", model="random")
+    _child(_child(devices, "memballoon", model="virtio"), "stats", period=10)
+    _screen(devices, wishes)
+    action = wishes.get("watchdog_action", "disabled")
+    if action != "disabled":
+        _child(devices, "watchdog", model="i6300esb", action=action)
+    for device in (record.resources or {}).get("pci_devices") or []:
+        _hostdev(devices, device["address"])
+
+
+def _targets(buses):
+    """A device name per disk: vda, vdb, ... counted by prefix."""
+    counts, names = collections.Counter(), []
+    for bus in buses:
+        prefix = TARGET_PREFIX[bus]
+        names.append(prefix + "abcdefghijklmnopqrstuvwxyz"[counts[prefix]])
+        counts[prefix] += 1
+    return names
+
+
+def _disk(devices, path, form, target, bus, device):
+    element = _child(devices, "disk", type="file", device=device)
+    _child(element, "driver", name="qemu", type=form, cache="none", discard="unmap" if device == "disk" else None)
+    _child(element, "source", file=path)
+    _child(element, "target", dev=target, bus=bus)
+    return element
+
+
+def _interface(devices, nic, flavor, wishes):
+    element = _child(devices, "interface", type=nic["type"])
+    _child(element, "source", **{nic["type"]: nic["source"]})
+    _child(element, "mac", address=nic["mac"])
+    model = nic.get("model") or wishes.get("vif_model", "virtio")
+    _child(element, "model", type=model)
+    if model == "virtio" and _is_true(wishes.get("vif_multiqueue_enabled", "false")) and flavor["vcpus"] > 1:
+        _child(element, "driver", name="vhost", queues=min(flavor["vcpus"], MAX_QUEUES))
+    if nic.get("mtu"):
+        _child(element, "mtu", size=nic["mtu"])
+    if nic.get("vlan"):
+        _child(_child(element, "vlan"), "tag", id=nic["vlan"])
+    if nic.get("nwfilter"):
+        _child(element, "filterref", filter=nic["nwfilter"])
+
+
+def _consoles(devices, log):
+    serial = _child(devices, "serial", type="pty")
+    _child(serial, "log", file=log, append="on")
+    _child(serial, "target", port=0)
+    console = _child(devices, "console", type="pty")
+    _child(console, "target", type="serial", port=0)
+    channel = _child(devices, "channel", type="unix")
+    _child(channel, "target", type="virtio", name=GUEST_AGENT)
+
+
+def _screen(devices, wishes):
+    model = wishes.get("video_model", "none")
+    if model != "none":
+        graphics = _child(devices, "graphics", type="vnc", autoport="yes")
+        _child(graphics, "listen", type="address", address="127.0.0.1")
+    _child(_child(devices, "video"), "model", type=model)
+
+
+def _hostdev(devices, address):
+    """A PCI device "0000:81:00.0", bound to VFIO and back by libvirt."""
+    domain, bus, rest = address.split(":")
+    slot, function = rest.split(".")
+    element = _child(devices, "hostdev", mode="subsystem", type="pci", managed="yes")
+    parts = {"domain": domain, "bus": bus, "slot": slot, "function": function}
+    _child(_child(element, "source"), "address", **{name: "0x" + part for name, part in parts.items()})

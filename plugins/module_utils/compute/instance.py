@@ -1,0 +1,311 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""One instance on this host, brought to the state that is wanted: the steps C3 to C7 and Cx of the design.
+
+    CLAIM -C3-> OWN building -C4 disks, seed-> -C5 define-> -C6-> active -C7 permit, start-> running
+    Cx: phase deleting, then guest, definition, disks, permit, record
+
+Every step is written down before or after its effect so that a run that follows a crash at any point goes on there.
+Until ``active`` is written the guest has never run and is rebuilt; from then on its disks are never made again.
+``observe(step)`` is called before each effect, for progress and for tests that end the process there.
+"""
+
+from __future__ import annotations
+
+from ..model.errors import BerthError, InvalidInput
+from ..model.record import CLAIM, OWN
+from . import counters, disk, domain, domain_xml, gate, journal, network, seed
+from .connection import LibvirtTimeout
+from .errors import (
+    BuildFailed,
+    ClaimRevoked,
+    CleanupFailed,
+    DeletionFinished,
+    InstanceInvalidState,
+    InstanceNotFound,
+    StateUnknown,
+)
+
+CLAIMED, BUILDING, ACTIVE, DELETING = "claimed", "building", "active", "deleting"
+LOCK_TIMEOUT = 600  # s: a build by another run, or one whose controller was killed, is waited for
+
+
+def _nothing(step):
+    """No observer."""
+
+
+class Instance:
+    """The work on one instance; ``host`` is a compute.host.Host."""
+
+    def __init__(self, host, uuid, timeout=LOCK_TIMEOUT, observe=_nothing):
+        self.host = host
+        self.store = host.store
+        self.uuid = uuid
+        self.timeout = timeout
+        self.observe = observe
+
+    # what is there
+
+    def summary(self):
+        """{uuid, name, project_id, role, phase, vm_state, task_state, power_state, ...} or {state: absent}: for people."""
+        record = self.store.read(self.uuid)
+        if record is None:
+            return {"uuid": self.uuid, "state": "absent"}
+        return describe(record, domain.state(self.host.connection, self.uuid))
+
+    # started
+
+    def started(self, token=None, given_seed=None):
+        """Build from the claim with ``token``, or converge what is there; whether anything was changed."""
+        with self.store.instance_lock(self.uuid, timeout=self.timeout):
+            record = self._started_record(token)
+            if record.role == OWN and record.phase == ACTIVE:
+                return self._converge_started(record)
+            if given_seed is None:
+                raise InvalidInput("seed", None, "needed to build an instance")
+            self._build(record, given_seed)
+            return True
+
+    def would_start(self, token=None):
+        """The same decision without any change."""
+        record = self._started_record(token, dry=True)
+        if record is None or record.role == CLAIM or record.phase != ACTIVE:
+            return True
+        return not self._is_converged_started(record)
+
+    def _started_record(self, token, dry=False):
+        record = self.store.read(self.uuid)
+        if record is None:
+            raise ClaimRevoked("this host has no claim for instance %s" % self.uuid)
+        self._refuse_moving(record)
+        if record.role == CLAIM and record.token != token:
+            raise ClaimRevoked("the claim of %s was adopted by another run" % record.name)
+        if record.phase == DELETING and not dry:
+            self._delete(record)
+            raise DeletionFinished("an earlier run had begun to delete %s; that is done, now it can be placed anew" % record.name)
+        return record
+
+    def _refuse_moving(self, record):
+        if record.op or record.role not in (OWN, CLAIM) or record.phase not in (CLAIMED, BUILDING, ACTIVE, DELETING):
+            raise InstanceInvalidState(
+                "Cannot change instance %s while it is %s (%s)" % (record.name, record.phase, record.role),
+                hint="Finish or abandon the move first",
+                role=record.role,
+                phase=record.phase,
+                op=record.op,
+            )
+
+    def _is_converged_started(self, record):
+        return (
+            record.power_state == "running"
+            and (record.vm_state, record.task_state) == ("active", None)
+            and domain.state(self.host.connection, self.uuid) == "running"
+            and gate.is_permitted(self.uuid, self.host.run_dir)
+        )
+
+    def _converge_started(self, record):
+        if self._is_converged_started(record):
+            return False
+        try:
+            self._start(record)
+        except BerthError as error:
+            self._swap(journal.faulted(self.store.read(self.uuid), error))
+            raise
+        return True
+
+    # C3 to C7
+
+    def _build(self, record, given_seed):
+        try:
+            self.host.require_prepared()
+        except BerthError:
+            if record.role == CLAIM:
+                self.store.compare_and_swap(record, None)
+            raise
+        record = self._own(record)
+        try:
+            record = self._make(record, given_seed)
+        except BerthError as error:
+            self._clean_up(error)
+            raise
+        except OSError as error:
+            failure = BuildFailed("%s: %s" % (error.filename or "the host", error.strerror or error))
+            self._clean_up(failure)
+            raise failure
+        try:
+            self._start(record)
+        except LibvirtTimeout as error:
+            raise StateUnknown("whether the guest of %s was started is not known: %s" % (record.name, error))
+        except BerthError as error:
+            if not domain.is_active(self.host.connection, self.uuid):
+                self._clean_up(error)
+            raise
+        counters.build_succeeded(self.store.state_dir)
+
+    def _own(self, record):
+        """C3: the claim becomes ownership. A record in phase building is an ended run's: its guest never ran."""
+        self.observe("C3")
+        if record.role == OWN:
+            return self._swap(journal.noted(record, "build", resumed=True))
+        event = journal.noted(record, "build")
+        return self._swap(
+            event.replace(
+                role=OWN,
+                generation=[record.generation[0] + 1, 0],
+                phase=BUILDING,
+                vm_state="building",
+                task_state="block_device_mapping",
+            )
+        )
+
+    def _make(self, record, given_seed):
+        spec = record.spec
+        host = self.host.for_guests(spec.get("pool"))
+        network.check(self.host.connection, spec.get("networks"))
+        self.observe("C4 disks")
+        domain.remove(self.host.connection, self.uuid)
+        disk.remove_all(host.pool_path, self.uuid)
+        disk.build(host.pool_path, self.uuid, spec)
+        self.observe("C4 seed")
+        seed.build(host.pool_path, self.uuid, given_seed)
+        record = self._swap(record.replace(task_state="spawning"))
+        self.observe("C5 define")
+        domain.define(self.host.connection, self.uuid, domain_xml.render(record, host))
+        self.observe("C6 active")
+        return self._swap(record.replace(phase=ACTIVE, vm_state="active", power_state="running"))
+
+    def _start(self, record):
+        """C7, and every later start: permit, then start. Defines the guest anew where libvirt lost it."""
+        record = self._swap(record.replace(power_state="running", vm_state="active", task_state="powering-on"))
+        if domain.find(self.host.connection, self.uuid) is None:
+            self.observe("C7 define")
+            host = self.host.for_guests(record.spec.get("pool"))
+            domain.define(self.host.connection, self.uuid, domain_xml.render(record, host))
+        self.observe("C7 permit")
+        gate.permit(self.uuid, self.host.run_dir)
+        self.observe("C7 start")
+        domain.start(self.host.connection, self.uuid)
+        self.observe("C7 started")
+        self._swap(journal.noted(record, "start").replace(task_state=None))
+
+    def _clean_up(self, error):
+        """Cx. A host's own trouble counts against it (S42); what remains is said, and stays in phase deleting."""
+        if error.retryable:
+            counters.build_failed(self.store.state_dir)
+        try:
+            self._delete(self.store.read(self.uuid))
+        except (BerthError, OSError) as trouble:
+            raise CleanupFailed(
+                "the build failed (%s) and could not be removed: %s" % (error, trouble),
+                hint="Run the same again when the host is well: it removes the rest first",
+                cause=error.to_dict(),
+            )
+
+    # stopped
+
+    def stopped(self, grace):
+        """Have the guest off; ``grace`` seconds for its own shutdown. Whether anything was changed."""
+        with self.store.instance_lock(self.uuid, timeout=self.timeout):
+            record = self._stoppable()
+            if self._is_converged_stopped(record):
+                return False
+            record = self._swap(record.replace(power_state="shutdown", task_state="powering-off"))
+            self.observe("stop")
+            gate.revoke(self.uuid, self.host.run_dir)
+            forced = domain.stop(self.host.connection, self.uuid, grace)
+            self.observe("stopped")
+            self._swap(journal.noted(record, "stop", forced=forced).replace(vm_state="stopped", task_state=None))
+            return True
+
+    def would_stop(self):
+        return not self._is_converged_stopped(self._stoppable())
+
+    def _stoppable(self):
+        record = self.store.read(self.uuid)
+        if record is None:
+            raise InstanceNotFound("Instance %s could not be found" % self.uuid)
+        self._refuse_moving(record)
+        if record.role != OWN or record.phase != ACTIVE:
+            raise InstanceInvalidState("Cannot stop instance %s while it is %s" % (record.name, record.phase), phase=record.phase)
+        return record
+
+    def _is_converged_stopped(self, record):
+        return (record.power_state, record.vm_state, record.task_state) == ("shutdown", "stopped", None) and not domain.is_active(
+            self.host.connection, self.uuid
+        )
+
+    # absent
+
+    def absent(self):
+        """Remove the instance with its disks, or an orphan that berth left here; whether there was anything."""
+        with self.store.instance_lock(self.uuid, timeout=self.timeout):
+            record = self.store.read(self.uuid)
+            if record is None:
+                return self._sweep()
+            self._refuse_moving(record)
+            self._delete(record)
+            return True
+
+    def would_remove(self):
+        record = self.store.read(self.uuid)
+        if record is not None:
+            self._refuse_moving(record)
+            return True
+        there = domain.find(self.host.connection, self.uuid)
+        return there is not None and domain.is_managed(there)
+
+    def _delete(self, record):
+        if record.phase != DELETING:
+            self.observe("Cx deleting")
+            record = self._swap(journal.noted(record, "delete").replace(phase=DELETING, task_state="deleting"))
+        self._sweep(record)
+        self.observe("Cx record")
+        self.store.compare_and_swap(record, None)
+
+    def _sweep(self, record=None):
+        """Remove everything but the record; whether there was anything."""
+        self.observe("Cx permit")
+        found = gate.revoke(self.uuid, self.host.run_dir)
+        self.observe("Cx domain")
+        found = domain.remove(self.host.connection, self.uuid) or found
+        self.observe("Cx disks")
+        pool = record.spec.get("pool") if record else None
+        return disk.remove_all(self.host.pool_path(pool), self.uuid) or found
+
+    def _swap(self, new):
+        """Write the record's next state, compared with what is there now."""
+        current = self.store.read(self.uuid)
+        if current is None:
+            raise ClaimRevoked("the record of %s vanished" % self.uuid)
+        if list(new.generation) <= list(current.generation):
+            new = new.replace(generation=[current.generation[0], current.generation[1] + 1])
+        return self.store.compare_and_swap(current, new)
+
+
+def describe(record, power):
+    """The user's view of a record and its guest; nothing in it is secret."""
+    flavor = record.spec.get("flavor") or {}
+    return {
+        "uuid": record.uuid,
+        "name": record.name,
+        "project_id": record.project_id,
+        "role": record.role,
+        "phase": record.phase,
+        "generation": list(record.generation),
+        "op": record.op,
+        "vm_state": record.vm_state,
+        "task_state": record.task_state,
+        "power_state": record.power_state,
+        "state": power or "absent",
+        "flavor": flavor.get("name"),
+        "vcpus": flavor.get("vcpus"),
+        "memory_mb": flavor.get("memory_mb"),
+        "root_gb": flavor.get("root_gb"),
+        "image": (record.spec.get("image") or {}).get("name"),
+        "networks": [{key: nic.get(key) for key in ("network", "mac", "address")} for nic in record.spec.get("networks") or []],
+        "group": (record.spec.get("group") or {}).get("name"),
+        "availability_zone": record.spec.get("availability_zone"),
+        "faults": list(record.faults),
+        "history": list(record.history),
+    }

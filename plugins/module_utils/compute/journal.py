@@ -1,0 +1,26 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What happened to an instance, kept in its record: events (Nova's instance actions) and faults (C32, A25)."""
+
+from __future__ import annotations
+
+import datetime
+
+FAULT_LIMIT = 20
+
+
+def now():
+    """The time for people, UTC; no decision reads it."""
+    return datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def noted(record, event, **details):
+    """The record with one more event."""
+    return record.noted(event, now(), **details)
+
+
+def faulted(record, error):
+    """The record with one more fault, from a BerthError: {code, message, at}."""
+    fault = {"code": error.code, "message": str(error)[:1000], "at": now()}
+    return record.replace(faults=(list(record.faults) + [fault])[-FAULT_LIMIT:])

@@ -1,0 +1,80 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Where things are on the host. No part of a path comes from a user: directories are uuids, images are checksums."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+
+from .errors import StateUnsafe
+from .store import check_uuid
+
+POOL_PATH = "/var/lib/libvirt/berth"
+# QEMU runs as another user: it may pass through the directories, but not list them
+PASS_MODE = 0o711
+CHECKSUM = re.compile(r"sha256:([0-9a-f]{64})\Z", re.ASCII)
+
+
+def digest(checksum):
+    """The hexadecimal part of "sha256:<64 hex>"."""
+    match = CHECKSUM.match(checksum) if isinstance(checksum, str) else None
+    if not match:
+        raise StateUnsafe("%r is not sha256: and 64 hexadecimal digits" % (checksum,))
+    return match.group(1)
+
+
+def image(pool_path, checksum):
+    return os.path.join(pool_path, "images", digest(checksum))
+
+
+def instance(pool_path, uuid, *name):
+    return os.path.join(pool_path, "instances", check_uuid(uuid), *name)
+
+
+def make_directory(path):
+    """Make a directory below the pool, or check that it is one of its own: root's, no link, closed to writers."""
+    try:
+        os.mkdir(path, PASS_MODE)
+        os.chmod(path, PASS_MODE)
+        sync_directory(os.path.dirname(path))
+    except FileExistsError:
+        pass
+    check_directory(path)
+    return path
+
+
+def check_directory(path):
+    status = os.lstat(path)
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid() or status.st_mode & 0o022:
+        raise StateUnsafe("%s is not a directory that only its owner may write to" % path)
+
+
+def sync_directory(path):
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def publish(temporary, path):
+    """Give a finished file its name for good: fsync, rename, fsync of the directory."""
+    fd = os.open(temporary, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+    os.rename(temporary, path)
+    sync_directory(os.path.dirname(path))
+
+
+def remove(path):
+    """Remove a file; whether there was one."""
+    try:
+        os.unlink(path)
+    except FileNotFoundError:
+        return False
+    return True

@@ -1,0 +1,141 @@
+#!/usr/bin/python
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: claim
+short_description: Claim room on a KVM host for instances, or withdraw claims
+description:
+  - A placement is advice, the host has the last word. Under the host's lock, and with the arithmetic of the scheduler,
+    each claim is tested against what the host holds now, for capacity, server group, and name.
+  - One run decides all claims of a host. A claim that does not hold is a result with an error, and does not fail the task.
+  - The same token again gives the same claim. Another token adopts the claim of a run that has ended.
+options:
+  claims:
+    description: The claims to make.
+    type: list
+    elements: dict
+    default: []
+    suboptions:
+      spec:
+        description: The request spec of the instance.
+        type: dict
+        required: true
+      token:
+        description: Whose claim it is, a nonce. Made here where it is left out.
+        type: str
+      limits:
+        description: The limits of the decision, tested again.
+        type: dict
+        default: {}
+  withdraw:
+    description: The claims to give up, done first. A claim that another run has adopted, or that is built, stays.
+    type: list
+    elements: dict
+    default: []
+    suboptions:
+      uuid:
+        description: The UUID of the instance.
+        type: str
+        required: true
+      token:
+        description: The token of the claim.
+        type: str
+        required: true
+extends_documentation_fragment:
+  - berth.kvm.host
+attributes:
+  check_mode:
+    support: full
+  diff_mode:
+    support: none
+  platform:
+    support: full
+    details: Linux with libvirt and QEMU.
+author:
+  - The berth.kvm authors
+"""
+
+EXAMPLES = r"""
+- name: Claim room for what was placed here
+  berth.kvm.claim:
+    claims: "{{ my_claims }}"
+  register: claimed
+"""
+
+RETURN = r"""
+results:
+  description: One result per claim, in their order.
+  returned: success
+  type: list
+  elements: dict
+  contains:
+    uuid:
+      description: The UUID of the instance.
+      type: str
+      sample: 0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a
+    name:
+      description: The name of the instance.
+      type: str
+      sample: web-1
+    claimed:
+      description: Whether the claim holds.
+      type: bool
+      sample: true
+    token:
+      description: The token of the claim.
+      type: str
+      sample: 5f0c1f7d6a6b4c5d8e9f00112233aabb
+    allocation:
+      description: What the host has set aside.
+      type: dict
+      sample: {"vcpus": 1, "pcpus": 0, "memory_mb": 512, "disk_gb": 1, "numa_topology": null, "pci_devices": []}
+    error:
+      description: Why the claim does not hold, with C(code), C(message) and C(retryable).
+      type: dict
+      sample: null
+withdrawn:
+  description: One result per withdrawal, with C(uuid) and C(withdrawn).
+  returned: success
+  type: list
+  elements: dict
+  sample: []
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ..module_utils.compute.claim import claim_all, withdraw_all
+from ..module_utils.compute.host import Host
+from ..module_utils.model.errors import BerthError
+
+CLAIM = {
+    "spec": {"type": "dict", "required": True},
+    "token": {"type": "str", "no_log": False},
+    "limits": {"type": "dict", "default": {}},
+}
+WITHDRAWAL = {"uuid": {"type": "str", "required": True}, "token": {"type": "str", "required": True, "no_log": False}}
+
+
+def main():
+    module = AnsibleModule(
+        argument_spec={
+            "claims": {"type": "list", "elements": "dict", "default": [], "options": CLAIM},
+            "withdraw": {"type": "list", "elements": "dict", "default": [], "options": WITHDRAWAL},
+        },
+        supports_check_mode=True,
+    )
+    try:
+        host = Host.here("claim")
+        withdrawn = withdraw_all(host.store, module.params["withdraw"], dry=module.check_mode)
+        results = claim_all(host, module.params["claims"], dry=module.check_mode)
+    except BerthError as error:
+        module.fail_json(**error.to_result())
+    changed = any(one["withdrawn"] for one in withdrawn) or any(one.pop("changed") for one in results)
+    module.exit_json(changed=changed, results=results, withdrawn=withdrawn)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,128 @@
+#!/usr/bin/python
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: host_prepare
+short_description: Make a plain KVM host ready to hold instances
+description:
+  - Writes the settings of the host to C(/etc/berth/host.json), pins the UUID that libvirt gives the host, makes the
+    directories and the storage pool for instances, and installs the boot gate, a hook of libvirt that lets an instance
+    start only where its record says so.
+  - Refuses a host whose libvirt does not confine its guests with SELinux or AppArmor, unless the settings allow it.
+  - Role P(berth.kvm.kvm_host#role) calls it, and restarts libvirt where that is needed.
+options:
+  settings:
+    description:
+      - The settings of the host by name, such as C(cpu_allocation_ratio) or C(reserved_host_memory_mb). What is left out
+        has its default.
+    type: dict
+    default: {}
+  pool_path:
+    description: The directory of the storage pool, where the pool does not exist yet.
+    type: path
+    default: /var/lib/libvirt/berth
+  remove_unused_images:
+    description: Remove the cached images that no instance on the host needs.
+    type: bool
+    default: false
+extends_documentation_fragment:
+  - berth.kvm.host
+attributes:
+  check_mode:
+    support: full
+  diff_mode:
+    support: full
+  platform:
+    support: full
+    details: Linux with libvirt and QEMU.
+author:
+  - The berth.kvm authors
+"""
+
+EXAMPLES = r"""
+- name: Prepare the host
+  berth.kvm.host_prepare:
+    settings:
+      reserved_host_memory_mb: 2048
+      cpu_allocation_ratio: 2.0
+"""
+
+RETURN = r"""
+parts:
+  description: What was not as it should be and was changed, of C(settings), C(pool) and C(gate).
+  returned: success
+  type: list
+  elements: str
+  sample: [settings, pool, gate]
+host_uuid:
+  description: The pinned UUID of the host.
+  returned: success
+  type: str
+  sample: 4c4c4544-0042-3510-8052-b4c04f4a3232
+restart_libvirtd:
+  description: Whether libvirt runs without the boot gate until it is restarted. Running guests live through the restart.
+  returned: success
+  type: bool
+  sample: true
+removed_images:
+  description: The checksums of the images that were removed.
+  returned: success
+  type: list
+  elements: str
+  sample: []
+"""
+
+import json
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ..module_utils.compute import image
+from ..module_utils.compute.host import Host
+from ..module_utils.compute.connection import connect
+from ..module_utils.compute.preparation import prepare
+from ..module_utils.compute.settings import load
+from ..module_utils.compute.store import Store
+from ..module_utils.model.errors import BerthError
+
+
+def remove_unused(store, connection):
+    with store.host_lock():
+        host = Host(store=store, settings=load(), connect=lambda: connection)
+        return image.remove_unused(host.pool_path(), store.records())
+
+
+def main():
+    module = AnsibleModule(
+        argument_spec={
+            "settings": {"type": "dict", "default": {}},
+            "pool_path": {"type": "path", "default": "/var/lib/libvirt/berth"},
+            "remove_unused_images": {"type": "bool", "default": False},
+        },
+        supports_check_mode=True,
+    )
+    store = Store(action="host_prepare")
+    try:
+        connection = connect()
+        done = prepare(connection, store, module.params["settings"], module.params["pool_path"], dry=module.check_mode)
+        removed = []
+        if module.params["remove_unused_images"] and not module.check_mode:
+            removed = remove_unused(store, connection)
+    except BerthError as error:
+        module.fail_json(**error.to_result())
+    shown = {when: json.dumps(done[when], indent=1, sort_keys=True) + "\n" for when in ("before", "after")}
+    module.exit_json(
+        changed=bool(done["changed"] or removed),
+        parts=done["changed"],
+        host_uuid=done["uuid"],
+        restart_libvirtd=done["restart_libvirtd"],
+        removed_images=removed,
+        diff=shown,
+    )
+
+
+if __name__ == "__main__":
+    main()

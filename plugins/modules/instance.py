@@ -1,0 +1,189 @@
+#!/usr/bin/python
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: instance
+short_description: Bring one instance on a KVM host to a state
+description:
+  - With O(state=started) builds the instance from its claim (image, disks, seed, definition, start), or converges one that
+    is there. It can be run again after an end at any point, and goes on there.
+  - A build that fails removes what it made, says why, and says with RV(retryable) whether another host may do better.
+  - Does not place instances, the C(create) playbook does.
+options:
+  state:
+    description:
+      - V(started) means that the guest runs, V(stopped) that it is off and its disks stay, V(absent) that it is gone with
+        its disks.
+    type: str
+    choices: [started, stopped, absent]
+    default: started
+  uuid:
+    description: The UUID of the instance.
+    type: str
+    required: true
+  token:
+    description: The token of the claim to build from.
+    type: str
+  spec:
+    description:
+      - The request spec of the instance. It is compared with that of the instance, and differences are a warning.
+        To change an instance is what resize is for.
+    type: dict
+  seed:
+    description: What cloud-init gets at first boot. Needed to build, and never kept in a record or a log.
+    type: dict
+    suboptions:
+      hostname:
+        description: The host name of the guest.
+        type: str
+        required: true
+      ssh_keys:
+        description: Public SSH keys of the default user.
+        type: list
+        elements: str
+        default: []
+      user_data:
+        description: User data as plain text.
+        type: str
+      network_config:
+        description: Network configuration, version 2.
+        type: dict
+      metadata:
+        description: Free metadata of the instance.
+        type: dict
+  timeout:
+    description: How long to wait for another run on the same instance, in seconds.
+    type: int
+    default: 600
+  shutdown_timeout:
+    description:
+      - How long a guest may take to shut down with O(state=stopped), in seconds. It is asked again every few seconds, and
+        ended when the time is over. With O(state=absent) the guest is ended at once.
+    type: int
+    default: 60
+extends_documentation_fragment:
+  - berth.kvm.host
+attributes:
+  check_mode:
+    support: full
+  diff_mode:
+    support: full
+  platform:
+    support: full
+    details: Linux with libvirt and QEMU.
+author:
+  - The berth.kvm authors
+"""
+
+EXAMPLES = r"""
+- name: Stop an instance
+  berth.kvm.instance:
+    uuid: 0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a
+    state: stopped
+    shutdown_timeout: 120
+
+- name: Delete an instance
+  berth.kvm.instance:
+    uuid: 0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a
+    state: absent
+"""
+
+RETURN = r"""
+instance:
+  description: The instance as it is now. RV(instance.state) is that of the guest in libvirt, or C(absent).
+  returned: success
+  type: dict
+  sample: {"uuid": "0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a", "name": "web-1", "state": "running", "vm_state": "active", "task_state": null,
+           "flavor": "m1.tiny", "vcpus": 1, "memory_mb": 512, "root_gb": 1, "image": "cirros", "role": "OWN", "phase": "active"}
+retryable:
+  description: Whether another host may do better.
+  returned: failure
+  type: bool
+  sample: true
+error_code:
+  description: The kind of failure, such as C(BuildFailed), C(ImageInvalid), C(NetworkNotFound) or C(ClaimRevoked).
+  returned: failure
+  type: str
+  sample: BuildFailed
+error:
+  description: The failure with C(code), C(message), C(retryable) and what else is known.
+  returned: failure
+  type: dict
+  sample: {"code": "BuildFailed", "message": "starting the guest failed", "retryable": true}
+"""
+
+import json
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ..module_utils.compute.host import Host
+from ..module_utils.compute.instance import Instance
+from ..module_utils.model.errors import BerthError
+
+SEED = {
+    "hostname": {"type": "str", "required": True},
+    "ssh_keys": {"type": "list", "elements": "str", "default": [], "no_log": False},
+    "user_data": {"type": "str", "no_log": True},
+    "network_config": {"type": "dict"},
+    "metadata": {"type": "dict"},
+}
+ARGUMENTS = {
+    "state": {"type": "str", "choices": ["started", "stopped", "absent"], "default": "started"},
+    "uuid": {"type": "str", "required": True},
+    "token": {"type": "str", "no_log": False},
+    "spec": {"type": "dict"},
+    "seed": {"type": "dict", "no_log": True, "options": SEED},
+    "timeout": {"type": "int", "default": 600},
+    "shutdown_timeout": {"type": "int", "default": 60},
+}
+SHOWN = ("state", "power_state", "flavor", "vcpus", "memory_mb", "root_gb", "image", "networks")
+AFTER = {"started": "running", "stopped": "shutoff", "absent": "absent"}
+
+
+def act(instance, params, dry):
+    if params["state"] == "started":
+        return instance.would_start(params["token"]) if dry else instance.started(params["token"], params["seed"])
+    if params["state"] == "stopped":
+        return instance.would_stop() if dry else instance.stopped(params["shutdown_timeout"])
+    return instance.would_remove() if dry else instance.absent()
+
+
+def differences(instance, spec):
+    """Warnings where the instance is not what the inventory says by now."""
+    record = instance.store.read(instance.uuid)
+    if not spec or record is None:
+        return []
+    parts = [part for part in ("flavor", "image") if (record.spec.get(part) or {}).get("name") != (spec.get(part) or {}).get("name")]
+    return [
+        "instance %s has %s %s, the inventory says %s. Nothing was changed about it."
+        % (record.name, part, record.spec[part].get("name"), spec[part].get("name"))
+        for part in parts
+        if spec.get(part)
+    ]
+
+
+def shown(summary):
+    return json.dumps({name: summary[name] for name in SHOWN if name in summary}, indent=1, sort_keys=True) + "\n"
+
+
+def main():
+    module = AnsibleModule(argument_spec=ARGUMENTS, supports_check_mode=True)
+    params = module.params
+    try:
+        instance = Instance(Host.here(params["state"]), params["uuid"], timeout=params["timeout"])
+        before = instance.summary()
+        changed = act(instance, params, module.check_mode)
+        after = dict(before, state=AFTER[params["state"]]) if module.check_mode and changed else instance.summary()
+        for warning in differences(instance, params["spec"]):
+            module.warn(warning)
+    except BerthError as error:
+        module.fail_json(**error.to_result())
+    module.exit_json(changed=changed, instance=after, diff={"before": shown(before), "after": shown(after)})
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,92 @@
+#!/usr/bin/python
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: instance_info
+short_description: Read the instances of a KVM host
+description:
+  - Returns every instance that has a record on the host, in whatever role, with the state of its guest, and the domains
+    that berth does not manage. Nothing is changed.
+options:
+  uuids:
+    description: Only these instances. All where it is left out.
+    type: list
+    elements: str
+    default: []
+extends_documentation_fragment:
+  - berth.kvm.host
+attributes:
+  check_mode:
+    support: full
+  diff_mode:
+    support: none
+  platform:
+    support: full
+    details: Linux with libvirt and QEMU.
+author:
+  - The berth.kvm authors
+"""
+
+EXAMPLES = r"""
+- name: What is on the host
+  berth.kvm.instance_info:
+  register: here
+"""
+
+RETURN = r"""
+instances:
+  description: The instances. RV(instances[].state) is that of the guest in libvirt, or C(absent).
+  returned: success
+  type: list
+  elements: dict
+  sample: [{"uuid": "0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a", "name": "web-1", "role": "OWN", "phase": "active", "state": "running",
+            "console_log": "/var/lib/libvirt/berth/instances/0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a/console.log"}]
+foreign:
+  description: The domains that berth does not manage.
+  returned: success
+  type: list
+  elements: dict
+  sample: [{"uuid": "8c7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2b", "name": "legacy", "state": "running"}]
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ..module_utils.compute import domains, paths
+from ..module_utils.compute.domain_xml import CONSOLE_LOG
+from ..module_utils.compute.host import Host
+from ..module_utils.compute.instance import describe
+from ..module_utils.model.errors import BerthError
+
+
+def read(host, uuids):
+    """(instances, foreign) of the host, by one call of libvirt for all states."""
+    found = domains.states(host.connection)
+    records = host.store.records()
+    instances = []
+    for record in records:
+        if not uuids or record.uuid in uuids:
+            state = found[record.uuid][1] if record.uuid in found else None
+            log = paths.instance(host.pool_path(record.spec.get("pool")), record.uuid, CONSOLE_LOG)
+            instances.append(dict(describe(record, state), token=record.token, console_log=log))
+    mine = {record.uuid for record in records}
+    foreign = [
+        {"uuid": uuid, "name": domain.name(), "state": state} for uuid, (domain, state) in sorted(found.items()) if uuid not in mine
+    ]
+    return instances, foreign
+
+
+def main():
+    module = AnsibleModule(argument_spec={"uuids": {"type": "list", "elements": "str", "default": []}}, supports_check_mode=True)
+    try:
+        instances, foreign = read(Host.here("instance_info"), module.params["uuids"])
+    except BerthError as error:
+        module.fail_json(**error.to_result())
+    module.exit_json(changed=False, instances=instances, foreign=foreign)
+
+
+if __name__ == "__main__":
+    main()
