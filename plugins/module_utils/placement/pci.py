@@ -181,6 +181,7 @@ def give_addresses(devices, taken):
             device
             for device in devices
             if not device.get("used_by")
+            and device.get("available", True)
             and device["address"] not in used
             and all(str(device.get(key, "")).lower() == str(pool.get(key, "")).lower() for key in ("vendor_id", "product_id"))
             and device.get("numa_node") == pool.get("numa_node")
