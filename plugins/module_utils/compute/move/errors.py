@@ -1,0 +1,73 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Errors of resize and migrate. The names are Nova's where Nova has one."""
+
+from __future__ import annotations
+
+from ...model.errors import BerthError
+
+
+class InstanceNotFound(BerthError):
+    """No record of the instance on this host."""
+
+
+class InstanceInvalidState(BerthError):
+    """The instance is not in a state in which this can be done (R11): names the attribute and the state."""
+
+    def __init__(self, uuid, attr, state, method, **details):
+        super().__init__(
+            "Cannot '%s' instance %s while it is in %s %s" % (method, uuid, attr, state),
+            attr=attr,
+            state=state,
+            method=method,
+            **details
+        )
+
+
+class InstanceNotResized(BerthError):
+    """Confirm or revert of an instance that is not waiting for either (R14)."""
+
+    def __init__(self, uuid, **details):
+        super().__init__("Instance %s has not been resized." % uuid, **details)
+
+
+class CannotResizeDisk(BerthError):
+    """A disk would become smaller (R13)."""
+
+
+class MigrationFenced(BerthError):
+    """Another run has taken the move up since: this one must not go on. Look again and run once more."""
+
+
+class MigrationEnded(BerthError):
+    """The move was given up or the instance deleted; a late step of it is refused."""
+
+
+class MigrationConflict(BerthError):
+    """The record on this host belongs to something else."""
+
+
+class MigrationNotReady(BerthError):
+    """A step came before what it needs: the guest still runs, or the copy is not proven."""
+
+
+class MigrationPreCheckError(BerthError):
+    """The move cannot work; every reason is in ``problems`` (R15, R30)."""
+
+    retryable = True
+
+    def __init__(self, uuid, problems):
+        super().__init__("Instance %s cannot be moved: %s" % (uuid, "; ".join(problems)), problems=problems)
+
+
+class TransferFailed(BerthError):
+    """Copying a disk failed; the source is whole and nothing was taken over."""
+
+    retryable = True
+
+
+class MigrationError(BerthError):
+    """A live migration failed; the guest runs on the source."""
+
+    retryable = True

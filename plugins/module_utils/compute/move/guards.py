@@ -1,0 +1,47 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What must hold before a move begins; a refusal changes nothing (I11)."""
+
+from __future__ import annotations
+
+from ...model.migration import ACTIVE, KINDS, LIVE, RESIZE
+from .errors import CannotResizeDisk, InstanceInvalidState, MigrationPreCheckError
+
+# The parts of a flavor that are disks: (key, unit).
+DISKS = (("root_gb", "GiB"), ("ephemeral_gb", "GiB"), ("swap", "MiB"))
+
+
+def check_begin(record, kind, spec, executing):
+    """ACTIVE or STOPPED, nothing else under way (R11, R16), no disk becomes smaller (R13)."""
+    if kind not in KINDS:
+        raise ValueError("unknown kind of move: %r" % (kind,))
+    if record.phase != ACTIVE or record.task_state is not None:
+        raise InstanceInvalidState(record.uuid, "task_state", record.task_state or record.phase, kind)
+    allowed = ("active",) if kind == LIVE else ("active", "stopped")
+    if record.vm_state not in allowed:
+        raise InstanceInvalidState(record.uuid, "vm_state", record.vm_state, kind)
+    if kind == LIVE and not executing:
+        raise InstanceInvalidState(record.uuid, "power_state", "shutdown", kind)
+    if kind == RESIZE:
+        check_grow_only(record.spec["flavor"], spec["flavor"])
+
+
+def check_grow_only(old, new):
+    """Raise CannotResizeDisk where a disk of the flavor ``new`` is smaller than that of ``old`` (0 root_gb: the image's size)."""
+    for key, unit in DISKS:
+        before, wanted = old.get(key) or 0, new.get(key) or 0
+        if wanted < before:
+            raise CannotResizeDisk(
+                "Unable to resize disk down: %s of %s is %d %s, of %s %d %s"
+                % (key, old.get("name"), before, unit, new.get("name"), wanted, unit),
+                field=key,
+                value=wanted,
+                rule="at least %d %s" % (before, unit),
+            )
+
+
+def check_same_host(uuid, old, new):
+    """Pinned CPUs, NUMA cells and PCI devices cannot be held twice on one host."""
+    if any(part.get("numa_topology") or part.get("pci_devices") for part in (old, new)):
+        raise MigrationPreCheckError(uuid, ["NUMA cells and PCI devices are not resized on the same host"])

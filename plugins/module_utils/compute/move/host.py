@@ -1,0 +1,151 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The real host under the steps of a move: its store, its libvirt, its disks."""
+
+from __future__ import annotations
+
+import secrets
+import time
+
+from ...model.host_state import HostState
+from ...model.migration import LIVE
+from ...model.request_spec import RequestSpec
+from ...placement.capacity import allocate
+from .. import disk, domain, domain_xml, facts, gate
+from ..host import Host as ComputeHost
+from . import disks, live, transfer
+from .errors import MigrationNotReady
+
+
+class Host:
+    """``identity`` is {uuid, name}: the uuid is libvirt's, the name the host's own."""
+
+    def __init__(self, host=None):
+        self.compute = host or ComputeHost.here("migration")
+        self.store = self.compute.store
+        self.connection = self.compute.connection
+        self.settings = self.compute.settings
+        self.identity = {"uuid": self.compute.identify(), "name": self.connection.getHostname()}
+        self.effects = Effects(self)
+
+    def now(self):
+        """Seconds since 1970, for deadlines that are shown to people; no step of a move reads it."""
+        return int(time.time())
+
+    def nonce(self):
+        return secrets.token_hex(16)
+
+
+class Effects:
+    """What the steps do to the world. Each is safe to do again."""
+
+    def __init__(self, host):
+        self.host = host
+        self.connection = host.connection
+
+    # the guest
+
+    def running(self, uuid):
+        return domain.is_active(self.connection, uuid)
+
+    def executing(self, uuid):
+        return domain.state(self.connection, uuid) == "running"
+
+    def stop(self, uuid, timeout):
+        gate.revoke(uuid)
+        domain.stop(self.connection, uuid, timeout)
+
+    def start(self, record):
+        self.host.compute.require_prepared()
+        self.define(record)
+        gate.permit(record.uuid)
+        domain.start(self.connection, record.uuid)
+
+    def define(self, record):
+        domain.define(self.connection, record.uuid, domain_xml.render(record, self.host.compute.for_guests(record.spec.get("pool"))))
+
+    def hide(self, record):
+        """What was released here cannot be started any more: neither by hand nor by autostart."""
+        gate.revoke(record.uuid)
+
+    def settle(self, record):
+        """The domain's metadata follows the record where the guest is off; a running one has it from its start."""
+        if not self.running(record.uuid):
+            self.define(record)
+
+    def purge(self, record):
+        transfer.close(record.uuid)
+        domain.remove(self.connection, record.uuid)
+        gate.revoke(record.uuid)
+        disk.remove_all(self.pool_path(record), record.uuid)
+
+    def pool_path(self, record):
+        return self.host.compute.pool_path(record.spec.get("pool"))
+
+    # room
+
+    def allocate(self, uuid, spec):
+        """What the request takes on this host, by the scheduler's own arithmetic; the instance itself does not count."""
+        nothing = {"vcpus": 0, "pcpus": 0, "memory_mb": 0, "disk_gb": 0}
+        records = [
+            record.replace(resources=nothing) if record.uuid == uuid else record for record in self.host.store.records()
+        ]
+        document = facts.collect(self.connection, self.host.settings, records, save_generation=False)
+        return allocate(HostState.from_document(document), RequestSpec.from_dict(spec))
+
+    # disks
+
+    def disks(self, record):
+        return disks.manifest(self.pool_path(record), record)
+
+    def receive(self, record, manifest, key):
+        wanted = disks.expected(self.pool_path(record), record, manifest)
+        address = facts._address(self.host.settings.migration_address, self.host.identity["name"])
+        return transfer.open_targets(record.uuid, wanted, key, address, record.migration["attempt"])
+
+    def presend(self, record, targets, key, options):
+        return None
+
+    def send(self, record, targets, key, options):
+        bandwidth = options.get("bandwidth")
+        manifest = disks.manifest(self.pool_path(record), record, with_path=True)
+        return transfer.send(record.uuid, manifest, targets, key, bandwidth * disk.MIB if bandwidth else None)
+
+    def complete(self, record, sent):
+        if not sent:
+            raise MigrationNotReady("the source has not sent the disks of %s" % record.uuid)
+        transfer.close(record.uuid)
+        disks.publish(self.pool_path(record), record)
+
+    def stop_transfer(self, uuid):
+        live.abort(self.connection, uuid)
+        transfer.close(uuid)
+
+    # the same host
+
+    def keep_disks(self, record):
+        disks.keep(self.pool_path(record), record)
+
+    def has_kept_disks(self, record):
+        return disks.has_kept(self.pool_path(record), record)
+
+    def restore_disks(self, record):
+        disks.restore(self.pool_path(record), record)
+
+    def drop_disks(self, record):
+        disks.drop_kept(self.connection, self.pool_path(record), record)
+
+    # live
+
+    def arrived(self, record):
+        return record.migration["type"] == LIVE and live.has_arrived(self.connection, record.uuid)
+
+    def discard_arrived(self, record):
+        domain.destroy(domain.find(self.connection, record.uuid))
+
+    def prepare_live(self, record, manifest):
+        return live.prepare(self, record, manifest)
+
+    def migrate_live(self, record, targets, options):
+        live.migrate(self.connection, record, targets, options)

@@ -1,0 +1,267 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Copying disks from host to host without trust between them: NBD over TLS with a pre-shared key that lives for one move.
+
+The destination opens a fresh file per disk with qemu-nbd, the source writes to it with qemu-img. The key is made by the
+controller and never in an argument list. Ports are open from ``open_targets`` to ``close``. Sizes are in bytes.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import time
+
+from .. import durable, paths
+from ..run import PATH, run
+from ..store import check_uuid
+from .errors import TransferFailed
+
+RUN_DIR = "/run/berth/moves"
+USER = "berth"
+PORTS = range(49216, 49344)
+KEY = re.compile(r"[0-9a-f]{64}\Z", re.ASCII)
+PERCENT = re.compile(rb"\((\d+\.\d+)/100%\)")
+ENVIRONMENT = {"PATH": PATH, "LC_ALL": "C"}
+
+
+def directory(uuid, *name):
+    return os.path.join(RUN_DIR, check_uuid(uuid), *name)
+
+
+def incoming(path, attempt):
+    """The name of a disk while it arrives: each attempt has its own, so a late writer of an older one harms nothing."""
+    return "%s.incoming-%d" % (path, attempt)
+
+
+def make_directories(uuid):
+    for path in (os.path.dirname(RUN_DIR), RUN_DIR, directory(uuid)):
+        os.close(durable.open_directory(path, create=True))
+
+
+def write_key(uuid, key):
+    if not isinstance(key, str) or not KEY.match(key):
+        raise TransferFailed("the key of the transfer is not 64 hexadecimal digits")
+    make_directories(uuid)
+    fd = os.open(directory(uuid, "keys.psk"), os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
+    try:
+        os.write(fd, ("%s:%s\n" % (USER, key)).encode())
+    finally:
+        os.close(fd)
+
+
+def close(uuid):
+    """End what copies for this instance on this host, with its port and key; nothing there is fine."""
+    try:
+        names = os.listdir(directory(uuid))
+    except FileNotFoundError:
+        return
+    for name in names:
+        if name.endswith(".pid"):
+            kill(directory(uuid, name), uuid)
+    shutil.rmtree(directory(uuid), ignore_errors=True)
+
+
+def kill(pid_file, uuid):
+    """Kill the process a pid file names, where it really is one that works for this instance."""
+    try:
+        with open(pid_file) as file:
+            pid = int(file.read().strip())
+        with open("/proc/%d/cmdline" % pid, "rb") as file:
+            ours = uuid.encode() in file.read()
+    except (OSError, ValueError):
+        return
+    if not ours:
+        return
+    os.kill(pid, signal.SIGKILL)
+    for dummy in range(100):
+        if not os.path.exists("/proc/%d" % pid) or _is_zombie(pid):
+            return
+        time.sleep(0.02)
+
+
+def _is_zombie(pid):
+    try:
+        with open("/proc/%d/stat" % pid) as file:
+            return file.read().rsplit(")", 1)[1].split()[0] == "Z"
+    except OSError:
+        return True
+
+
+# ---- the destination ------------------------------------------------------------------------------------------------
+
+
+def open_targets(uuid, disks, key, address, attempt):
+    """Fresh files for ``disks`` [{name, path, format, size}], each behind a port. -> [{name, host, port}]"""
+    close(uuid)
+    write_key(uuid, key)
+    targets = []
+    for disk in disks:
+        path = incoming(disk["path"], attempt)
+        paths.remove(path)
+        make_empty(path, disk["format"], disk["size"])
+        targets.append({"name": disk["name"], "host": address, "port": _serve(uuid, disk, path, address)})
+    return targets
+
+
+def make_empty(path, form, size):
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    try:
+        if form == "raw":
+            os.ftruncate(fd, size)
+    finally:
+        os.close(fd)
+    if form != "raw":
+        run(["qemu-img", "create", "-q", "-f", form, "--", path, str(size)], error=TransferFailed)
+
+
+def _serve(uuid, disk, path, address):
+    pid_file = directory(uuid, "%s.pid" % disk["name"])
+    said = ""
+    for port in PORTS:
+        if not _is_free(address, port):
+            continue
+        command = [
+            "qemu-nbd", "--fork", "--persistent", "--shared=4", "--pid-file", pid_file, "--bind", address, "--port", str(port),
+            "--object", "tls-creds-psk,id=tls0,endpoint=server,dir=%s" % directory(uuid), "--tls-creds", "tls0",
+            "--format", disk["format"], "--discard", "unmap", "--detect-zeroes", "unmap", "--export-name", disk["name"], path,
+        ]  # fmt: skip
+        # The server goes on in the background: it must hold none of our pipes.
+        log = directory(uuid, "%s.log" % disk["name"])
+        with open(log, "wb") as out:
+            done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=out, stderr=out, env=ENVIRONMENT, check=False)
+        if done.returncode == 0:
+            return port
+        with open(log, "rb") as file:
+            said = file.read().decode("utf-8", "replace").strip()[-300:]
+        if "in use" not in said:
+            break
+    raise TransferFailed("no port could be opened for %s: %s" % (disk["name"], said or "all are taken"))
+
+
+def _is_free(address, port):
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    with socket.socket(family) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((address, port))
+        except OSError:
+            return False
+    return True
+
+
+# ---- the source -----------------------------------------------------------------------------------------------------
+
+
+def send(uuid, disks, targets, key, bandwidth=None, verify=True):
+    """Write each disk to its target and read it back for comparison. ``bandwidth`` in bytes/s. -> {bytes, seconds}"""
+    ports = {target["name"]: target for target in targets}
+    close(uuid)
+    write_key(uuid, key)
+    progress = Progress(uuid, sum(disk["size"] for disk in disks))
+    try:
+        for disk in disks:
+            _convert(uuid, disk, ports[disk["name"]], bandwidth, progress)
+            progress.disk_done(disk["size"])
+        if verify:
+            progress.note("comparing")
+            for disk in disks:
+                _compare(uuid, disk, ports[disk["name"]])
+    finally:
+        close(uuid)
+    return {"bytes": progress.total, "seconds": round(time.monotonic() - progress.began, 3)}
+
+
+def target_options(uuid, disk, target):
+    if not re.match(r"[A-Za-z0-9.:-]+\Z", target["host"]):
+        raise TransferFailed("the destination's address %r is not valid" % (target["host"],))
+    return [
+        "--object", "tls-creds-psk,id=tls0,endpoint=client,username=%s,dir=%s" % (USER, directory(uuid)),
+    ], "driver=nbd,server.type=inet,server.host=%s,server.port=%d,export=%s,tls-creds=tls0" % (
+        target["host"], int(target["port"]), disk["name"],
+    )  # fmt: skip
+
+
+def _convert(uuid, disk, target, bandwidth, progress):
+    credentials, options = target_options(uuid, disk, target)
+    command = ["qemu-img", "convert", "-p", "-n", "--target-is-zero"] + credentials
+    if bandwidth:
+        command += ["-r", str(int(bandwidth))]
+    command += ["-f", disk["format"], "--target-image-opts", "--", disk["path"], options]
+    _watch(uuid, command, lambda percent: progress.part(disk["size"] * percent / 100))
+
+
+def _compare(uuid, disk, target):
+    credentials, options = target_options(uuid, disk, target)
+    own = "driver=%s,file.driver=file,file.filename=%s" % (disk["format"], disk["path"])
+    _watch(uuid, ["qemu-img", "compare", "-q"] + credentials + ["--image-opts", "--", own, options], None)
+
+
+def _watch(uuid, command, on_percent):
+    """Run a program that another run may have to kill, and follow the percentage it prints."""
+    process = subprocess.Popen(
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=ENVIRONMENT
+    )
+    with open(directory(uuid, "send.pid"), "w") as file:
+        file.write(str(process.pid))
+    tail = b""
+    with process.stdout as output:
+        part = output.read1(4096)
+        while part:
+            tail = (tail + part)[-2000:]
+            found = PERCENT.findall(part)
+            if found and on_percent:
+                on_percent(float(found[-1]))
+            part = output.read1(4096)
+    if process.wait():
+        said = re.sub(rb"\s*\(\d+\.\d+/100%\)\s*", b"", tail).decode("utf-8", "replace").strip()[-400:]
+        raise TransferFailed("%s %s failed with %d: %s" % (command[0], command[1], process.returncode, said))
+
+
+class Progress:
+    """What is copied so far, in a file that another run may read: {state, bytes, total, percent, rate (bytes/s)}."""
+
+    def __init__(self, uuid, total):
+        self.uuid, self.total, self.done = uuid, total, 0
+        self.began = time.monotonic()
+        self.written = 0.0
+        self.note("copying")
+
+    def disk_done(self, size):
+        self.done += size
+        self.note("copying")
+
+    def part(self, size):
+        now = time.monotonic()
+        if now - self.written >= 0.5:
+            self.note("copying", self.done + int(size))
+
+    def note(self, state, copied=None):
+        copied = self.done if copied is None else copied
+        self.written = time.monotonic()
+        seconds = max(self.written - self.began, 0.001)
+        write_progress(self.uuid, state, copied, self.total, copied / seconds)
+
+
+def write_progress(uuid, state, copied, total, rate):
+    percent = round(100.0 * copied / total, 1) if total else 100.0
+    text = json.dumps({"state": state, "bytes": copied, "total": total, "percent": percent, "rate": int(rate)})
+    temporary = directory(uuid, "progress.tmp")
+    with open(temporary, "w") as file:
+        file.write(text)
+    os.replace(temporary, directory(uuid, "progress.json"))
+
+
+def read_progress(uuid):
+    """How far the copy from this host is, or None where none runs."""
+    try:
+        with open(directory(uuid, "progress.json")) as file:
+            return json.loads(file.read(4096))
+    except (OSError, ValueError):
+        return None

@@ -1,0 +1,76 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a move is called while it happens: Nova's names for a migration, and the part of a record that tells of it."""
+
+from __future__ import annotations
+
+# Nova's migration_type.
+RESIZE, COLD, LIVE = "resize", "migration", "live-migration"
+KINDS = (RESIZE, COLD, LIVE)
+
+# Phases of a record while it moves.
+ACTIVE = "active"
+RESIZING, FROZEN, INCOMING, VERIFIED, KEEP, RESIZED = "resizing", "frozen", "incoming", "verified", "keep", "resized"
+CONFIRMING, REVERTING, REVERTED, RESTORING = "confirming", "reverting", "reverted", "restoring"
+
+# phase -> (vm_state or None for the one before the move, task_state, status of the migration), cold and resize.
+COLD_NAMES = {
+    RESIZING: (None, "resize_prep", "pre-migrating"),
+    FROZEN: (None, "resize_migrating", "migrating"),
+    INCOMING: (None, "resize_migrating", "migrating"),
+    VERIFIED: (None, "resize_migrating", "migrating"),
+    KEEP: (None, "resize_migrated", "post-migrating"),
+    RESIZED: ("resized", None, "finished"),
+    CONFIRMING: ("resized", None, "confirming"),
+    REVERTING: ("resized", "resize_reverting", "reverting"),
+    REVERTED: ("resized", "resize_reverting", "reverting"),
+    RESTORING: ("resized", "resize_reverting", "reverting"),
+}
+# phase -> the same for a live migration.
+LIVE_NAMES = {
+    RESIZING: (None, "migrating", "preparing"),
+    INCOMING: (None, "migrating", "preparing"),
+    VERIFIED: (None, "migrating", "running"),
+    KEEP: (None, "migrating", "running"),
+    RESIZED: (None, "migrating", "running"),
+    CONFIRMING: (None, "migrating", "completed"),
+    RESTORING: (None, "migrating", "failed"),
+}
+
+
+def names(kind, phase, vm_state_before):
+    """(vm_state, task_state, status) of an instance in ``phase`` of a move of this ``kind``."""
+    vm_state, task_state, status = (LIVE_NAMES if kind == LIVE else COLD_NAMES)[phase]
+    return vm_state or vm_state_before, task_state, status
+
+
+def new_migration(op, kind, source, destination, record, spec, now, confirm_window=0):
+    """The migration part of a record at the beginning of a move.
+
+    ``source`` and ``destination`` are {uuid, name}; ``spec`` is the request with the new flavor; ``attempt`` counts who
+    took the move up and only grows; ``frozen`` and ``verified`` are the attempt for which the guest was stopped and the
+    copy was proven; ``confirm_window`` is in seconds, 0 = never confirmed by itself.
+    """
+    return {
+        "id": op,
+        "type": kind,
+        "status": None,
+        "source": source,
+        "destination": destination,
+        "attempt": 1,
+        "frozen": None,
+        "verified": None,
+        "started": False,
+        "vm_state_before": record.vm_state or "active",
+        "old_spec": record.spec,
+        "new_spec": spec,
+        "old_resources": record.resources,
+        "confirm_window": confirm_window,
+        "confirm_by": None,
+        "created_at": now,
+    }
+
+
+def same_host(migration):
+    return migration["source"]["uuid"] == migration["destination"]["uuid"]

@@ -1,0 +1,185 @@
+#!/usr/bin/python
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: migration
+short_description: One host's part in a resize or migration of an instance
+description:
+  - Runs steps of a move on the KVM host that the task runs on. The roles C(resize), C(confirm_resize), C(revert_resize),
+    C(cold_migrate) and C(live_migrate) call it on the source and the destination in the order that keeps the instance
+    safe. It is rarely used by itself.
+  - Every step looks at the record first. What was done already is passed over, so the same list can be run again after
+    a crash.
+  - Without O(steps) it only tells what this host holds.
+
+options:
+  uuid:
+    description: The instance. Without it all instances of the host are told.
+    type: str
+  steps:
+    description: The steps to run, in this order.
+    type: list
+    elements: str
+    default: []
+    choices: [begin, claim, receive, presend, freeze, send, verify, release, acquire, start, confirm, purge, finish, revert,
+      give_back, take_back, abort, resize_here, restore_here, drop_here, prepare_live, migrate_live, verify_live]
+  ticket:
+    description: Which operation this is and whose turn, as the first step handed it out.
+    type: dict
+    default: {}
+    suboptions:
+      op:
+        description: The id of the operation.
+        type: str
+      attempt:
+        description: The number of the attempt.
+        type: int
+        default: 0
+  peer:
+    description: What the last step on the other host returned as RV(move).
+    type: dict
+    default: {}
+  kind:
+    description: What begins.
+    type: str
+    choices: [resize, migration, live-migration]
+    default: resize
+  spec:
+    description: The request with the flavor that the instance shall have.
+    type: dict
+  destination:
+    description: The host it goes to, its C(uuid) and C(name).
+    type: dict
+  confirm_window:
+    description: Seconds after which an unconfirmed resize is confirmed by the playbook C(confirm_due). 0 is never.
+    type: int
+    default: 0
+  key:
+    description: The one-time key of the transfer, 64 hexadecimal digits.
+    type: str
+  bandwidth:
+    description: The most that is copied per second, in MiB. 0 is no limit.
+    type: int
+    default: 0
+  copy_while_running:
+    description: Whether disks are copied while the guest still runs, so that only the rest is copied when it is stopped.
+    type: bool
+    default: true
+  stop_timeout:
+    description: Seconds that the guest has to shut down before it is powered off.
+    type: int
+    default: 60
+  timeout:
+    description: Seconds that a live migration may take before it is aborted. 0 is no limit.
+    type: int
+    default: 0
+  tls:
+    description: Whether a live migration is encrypted. Off sends the guest's memory readably over the network.
+    type: bool
+    default: true
+extends_documentation_fragment:
+  - berth.kvm.host
+author:
+  - The berth.kvm authors
+"""
+
+EXAMPLES = r"""
+- name: See what the host holds
+  berth.kvm.migration:
+  register: here
+"""
+
+RETURN = r"""
+move:
+  description: The record after the last step, and what the steps said.
+  returned: with uuid
+  type: dict
+  sample: {role: OWN, phase: resized, attempt: 1, vm_state: resized, task_state: null}
+moves:
+  description: All records of the host.
+  returned: without uuid
+  type: list
+  elements: dict
+ticket:
+  description: What the steps that follow have to carry.
+  returned: with uuid
+  type: dict
+  sample: {op: 1f0c2a9e, attempt: 1}
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ..module_utils.compute.move.host import Host
+from ..module_utils.compute.move.sequence import TAKING
+from ..module_utils.compute.move.steps import STEPS, run, view
+from ..module_utils.model.errors import BerthError
+
+SPEC = {
+    "uuid": {"type": "str"},
+    "steps": {"type": "list", "elements": "str", "default": [], "choices": list(STEPS)},
+    "ticket": {
+        "type": "dict",
+        "default": {},
+        "options": {"op": {"type": "str"}, "attempt": {"type": "int", "default": 0}},
+    },
+    "peer": {"type": "dict", "default": {}},
+    "kind": {"type": "str", "default": "resize", "choices": ["resize", "migration", "live-migration"]},
+    "spec": {"type": "dict"},
+    "destination": {"type": "dict"},
+    "confirm_window": {"type": "int", "default": 0},
+    "key": {"type": "str", "no_log": True},
+    "bandwidth": {"type": "int", "default": 0},
+    "copy_while_running": {"type": "bool", "default": True},
+    "stop_timeout": {"type": "int", "default": 60},
+    "timeout": {"type": "int", "default": 0},
+    "tls": {"type": "bool", "default": True},
+}
+OPTIONS = ("bandwidth", "copy_while_running", "timeout", "tls")
+
+
+def act(module):
+    parameters = module.params
+    host = Host()
+    uuid, ticket = parameters["uuid"], parameters["ticket"]
+    if not uuid:
+        return {"changed": False, "host": host.identity, "moves": [view(host, one.uuid) for one in host.store.records()]}
+    said, changed = view(host, uuid), False
+    if not module.check_mode:
+        for step in parameters["steps"]:
+            did, now = run(
+                host,
+                uuid,
+                step,
+                ticket,
+                parameters["peer"],
+                kind=parameters["kind"],
+                spec=parameters["spec"],
+                destination=parameters["destination"],
+                confirm_window=parameters["confirm_window"],
+                key=parameters["key"],
+                stop_timeout=parameters["stop_timeout"],
+                options={name: parameters[name] for name in OPTIONS},
+            )
+            changed = changed or did
+            if step in TAKING:
+                # This step decided whose turn it is; no other may, or a fenced run would follow who fenced it.
+                ticket = {"op": ticket["op"], "attempt": now["attempt"]}
+            said = dict(said, **now)
+    return {"changed": changed, "move": said, "ticket": ticket}
+
+
+def main():
+    module = AnsibleModule(argument_spec=SPEC, supports_check_mode=True)
+    try:
+        result = act(module)
+    except BerthError as error:
+        module.fail_json(**error.to_result())
+    module.exit_json(**result)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,152 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Explore every interleaving of a few controllers with kills, host crashes and a writing guest.
+
+A state is the world and where each controller stands. In every state reached, everything dies and the operator runs
+again: the move must come to one of its ends, leave no orphan, and the run after that must change nothing.
+"""
+
+from __future__ import annotations
+
+import copy
+
+from memory import D, IN, ON, OUT, OWN, PAUSED, S, Controller, Killed, Violation
+
+KILL_POINTS = 4
+
+
+class State:
+    def __init__(self, world, controllers, kills, crashes, writes, after):
+        self.world, self.controllers = world, controllers
+        self.kills, self.crashes, self.writes, self.after = kills, crashes, writes, after
+
+    def key(self):
+        return (self.world.key(), tuple(c.key() for c in self.controllers), self.kills, self.crashes, self.writes)
+
+    def choices(self):
+        for i, controller in enumerate(self.controllers):
+            waits = self.after.get(i)
+            if controller.state != "run" or (waits is not None and self.controllers[waits].state == "run"):
+                continue
+            yield ("step", i)
+            if self.kills:
+                yield ("kill", i)
+                for point in range(KILL_POINTS):
+                    yield ("kill inside", i, point)
+        if self.crashes:
+            yield ("crash", S)
+            yield ("crash", D)
+        if self.writes:
+            yield ("write",)
+
+    def apply(self, choice):
+        kind = choice[0]
+        if kind == "step":
+            self.controllers[choice[1]].advance(self.world)
+        elif kind == "kill":
+            self.kills -= 1
+            self.controllers[choice[1]].state = "dead"
+        elif kind == "kill inside":
+            self.kills -= 1
+            self.world.fuse = choice[2]
+            try:
+                self.controllers[choice[1]].advance(self.world)
+            finally:
+                self.world.fuse = None
+            self.controllers[choice[1]].state = "dead"
+        elif kind == "crash":
+            self.crashes -= 1
+            self.world.crash_host(choice[1])
+        elif kind == "write":
+            self.writes -= 1
+            self.world.write()
+        self.world.check()
+
+
+def run_once(world, wish, op):
+    controller = Controller(wish, op)
+    for _ in range(60):
+        if controller.state != "run":
+            break
+        controller.advance(world)
+    return controller
+
+
+def operator_wish(world, wish):
+    """What a person runs again: the delete once it began, else the wish."""
+    records = [r for r in world.records.values() if r]
+    return "delete" if world.deleted or any(r["phase"] == "deleting" for r in records) else wish
+
+
+def converge(world, wish):
+    """Re-run until a run changes nothing; the first may still meet what another left, the third must be quiet."""
+    world.lose_finish = False
+    errors = []
+    for round_ in range(4):
+        controller = run_once(world, operator_wish(world, wish), "again%d" % round_)
+        errors.append(getattr(controller, "error", None))
+        if controller.state == "failed" and world.kind == "live-migration":
+            run_once(world, "abort", "again")  # what the role does when a live migration fails
+    off = world.kind == "live-migration" and "power_state shutdown" in (errors[-1] or "")
+    if controller.changed or not (controller.state == "done" or off):
+        raise Violation("I4 does not converge: %s" % errors)
+    check_end(world, wish)
+
+
+def check_end(world, wish):
+    world.check()
+    records = {n: world.records[n] for n in (S, D)}
+    owners = [n for n in (S, D) if records[n] and records[n]["role"] == OWN]
+    if world.deleted:
+        if any(records.values()) or any(world.disks.values()) or any(world.guest.values()) or any(world.kept.values()):
+            raise Violation("I5 orphans after a delete: %s %s" % (records, world.disks))
+        return
+    if len(owners) != 1:
+        raise Violation("I4 no owner")
+    owner = owners[0]
+    other = D if owner == S else S
+    record = records[owner]
+    on = ON if (record["migration"] or {}).get("vm_state_before", record["vm_state"]) == "active" else 0
+    if record["phase"] == "active":
+        if records[other] or world.disks[other] or world.guest[other] or world.kept[owner] or world.parts[other]:
+            raise Violation("I5 orphans of a finished move on %s" % other)
+        if world.guest[owner] != on and world.crashed is False:
+            raise Violation("I4 the guest is not as it was")
+    elif record["phase"] == "resized":
+        if world.kind != "here" and not (records[other] and records[other]["role"] == OUT and world.disks[other]):
+            raise Violation("I3 no way back")
+        if world.guest[owner] != on:
+            raise Violation("I4 the guest is not as it was")
+    else:
+        raise Violation("I4 stuck in %s" % record["phase"])
+    if world.channel[S] or world.channel[D]:
+        raise Violation("I5 a port is left open")
+
+
+def explore(make, wishes, kills=1, crashes=0, writes=0, after=None, goal="resize", limit=400000):
+    """Walk every state. -> (states, violation or None, the path that led to it)."""
+    first = State(make(), [Controller(w, "op%d" % i) for i, w in enumerate(wishes)], kills, crashes, writes, after or {})
+    first.world.crashed = bool(crashes)
+    stack, seen = [(first, ())], {first.key()}
+    while stack:
+        state, path = stack.pop()
+        for choice in state.choices():
+            following = copy.deepcopy(state)
+            here = path + (choice,)
+            try:
+                following.apply(choice)
+                key = following.key()
+                if key in seen:
+                    continue
+                seen.add(key)
+                converge(copy.deepcopy(following.world), goal)
+            except (Violation, Killed) as violation:
+                return len(seen), violation, here
+            if len(seen) > limit:
+                return len(seen), Violation("too many states"), here
+            stack.append((following, here))
+    return len(seen), None, ()
+
+
+__all__ = ["explore", "State", "IN", "OUT", "PAUSED"]

@@ -1,0 +1,417 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Two hosts in memory with the store and the effects that the steps of a move need, and the invariants over both.
+
+A disk is {"version": n}; the guest writes by counting it up. ``latest`` is the newest version that a guest on the owner
+wrote and that nobody agreed to give up. A durable action costs one tick; where the fuse runs out the process is killed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+
+from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import StaleRecord
+from ansible_collections.berth.kvm.plugins.module_utils.compute.move import sequence, steps
+from ansible_collections.berth.kvm.plugins.module_utils.model.errors import BerthError
+from ansible_collections.berth.kvm.plugins.module_utils.model.record import IN, OUT, OWN, Record
+
+UUID = "0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a"
+S, D = "S", "D"
+OLD = {"name": UUID, "flavor": {"name": "old", "vcpus": 1, "memory_mb": 128, "root_gb": 1}}
+NEW = {"name": UUID, "flavor": {"name": "new", "vcpus": 2, "memory_mb": 256, "root_gb": 2}}
+OFF, ON, PAUSED = 0, 1, 2
+
+
+class Killed(Exception):
+    """The process died here."""
+
+
+class Violation(Exception):
+    """An invariant is broken."""
+
+
+class World:
+    def __init__(self, vm_state="active", kind="resize"):
+        self.kind = kind
+        self.records = {S: None, D: None}
+        self.disks = {S: {"version": 1}, D: None}
+        self.kept = {S: None, D: None}
+        self.parts = {S: None, D: None}
+        self.channel = {S: None, D: None}
+        self.guest = {S: ON if vm_state == "active" else OFF, D: OFF}
+        self.buried = {S: [], D: []}
+        self.latest = 1
+        self.deleted = False
+        self.nonces = 0
+        self.fuse = None
+        self.lose_finish = False
+        self.left = False
+        self.records[S] = Record(
+            uuid=UUID, name="vm", project_id="default", role=OWN, generation=[1, 1], token="t0", phase="active",
+            vm_state=vm_state, spec=OLD, resources={"vcpus": 1}, power_state="running",
+        ).to_dict()  # fmt: skip
+
+    def key(self):
+        records = [
+            None if r is None else (
+                r["role"], r["phase"], r["op"], r["generation"][0], r["vm_state"], r["spec"]["flavor"]["name"],
+                r["migration"] and tuple(r["migration"][k] for k in ("attempt", "frozen", "verified")),
+            )
+            for r in (self.records[S], self.records[D])
+        ]  # fmt: skip
+        parts = (self.disks, self.kept, self.parts, self.channel, self.guest, self.buried, self.latest, self.deleted)
+        return repr((records, parts, self.lose_finish, self.left))
+
+    def tick(self):
+        if self.fuse is not None:
+            if self.fuse == 0:
+                raise Killed()
+            self.fuse -= 1
+
+    def host(self, name):
+        return Host(self, name)
+
+    def crash_host(self, name):
+        self.guest[name] = OFF
+        self.channel[name] = None
+        self.left = self.left and name != S
+
+    def write(self):
+        """The guest writes, wherever one runs."""
+        for name in (S, D):
+            if self.guest[name] == ON and self.disks[name]:
+                self.disks[name]["version"] += 1
+                record = self.records[name]
+                if record and record["role"] == OWN:
+                    self.latest = self.disks[name]["version"]
+
+    def check(self):
+        running = [name for name in (S, D) if self.guest[name] == ON]
+        if len(running) > 1:
+            raise Violation("I1 two running guests")
+        owners = [name for name in (S, D) if self.records[name] and self.records[name]["role"] == OWN]
+        if len(owners) > 1:
+            raise Violation("I1 two owners")
+        for name in running:
+            if name not in owners:
+                raise Violation("I1 a guest runs on %s which does not own it" % name)
+        if self.deleted:
+            return
+        if owners:
+            disk = self.disks[owners[0]]
+            if disk is None:
+                raise Violation("I3 the owner %s has no disk" % owners[0])
+            if disk["version"] < self.latest:
+                raise Violation("I3 the owner's disk has %d, the latest is %d" % (disk["version"], self.latest))
+            if running and disk.get("of") != self.records[owners[0]]["spec"]["flavor"]["name"] and disk.get("of"):
+                raise Violation("I4 a guest runs on a disk of another flavor")
+        elif not any(self.disks[n] and self.disks[n]["version"] >= self.latest for n in (S, D)):
+            raise Violation("I3 nobody holds the latest disk")
+
+
+class Host:
+    def __init__(self, world, name):
+        self.world, self.name = world, name
+        self.identity = {"uuid": "host-" + name, "name": name}
+        self.store, self.effects = Store(world, name), Effects(world, name)
+
+    def now(self):
+        return 0
+
+    def nonce(self):
+        self.world.nonces += 1
+        return "t%d" % self.world.nonces
+
+
+class Store:
+    def __init__(self, world, name):
+        self.world, self.name = world, name
+
+    def read(self, uuid):
+        data = self.world.records[self.name]
+        return Record.from_dict(copy.deepcopy(data)) if data else None
+
+    @contextlib.contextmanager
+    def instance_lock(self, uuid):
+        yield
+
+    @contextlib.contextmanager
+    def host_lock(self):
+        yield
+
+    def compare_and_swap(self, expected, new):
+        found = self.read(UUID)
+        if (found and found.version()) != (expected and expected.version()):
+            raise StaleRecord("changed")
+        if expected and new and list(new.generation) <= list(expected.generation):
+            raise Violation("I12 the generation does not grow")
+        self.world.tick()
+        self.world.records[self.name] = copy.deepcopy(new.to_dict()) if new else None
+        return new
+
+    def bury(self, op):
+        self.world.tick()
+        if op not in self.world.buried[self.name]:
+            self.world.buried[self.name].append(op)
+
+    def is_buried(self, op):
+        return op in self.world.buried[self.name]
+
+
+class Effects:
+    def __init__(self, world, name):
+        self.world, self.name = world, name
+
+    def running(self, uuid):
+        return self.world.guest[self.name] != OFF
+
+    def executing(self, uuid):
+        return self.world.guest[self.name] == ON
+
+    def disks(self, record):
+        return [{"name": "root"}]
+
+    def allocate(self, uuid, spec):
+        return {"vcpus": spec["flavor"]["vcpus"]}
+
+    def stop(self, uuid, timeout):
+        self.world.tick()
+        self.world.guest[self.name] = OFF
+
+    def start(self, record):
+        self.world.tick()
+        self.world.guest[self.name] = ON
+        self.world.check()
+
+    def define(self, record):
+        self.world.tick()
+
+    def hide(self, record):
+        self.world.tick()
+
+    def settle(self, record):
+        self.world.tick()
+        if self.world.disks[self.name]:
+            self.world.disks[self.name].pop("of", None)
+
+    def purge(self, record):
+        self.world.tick()
+        self.world.guest[self.name] = OFF
+        self.world.channel[self.name] = None
+        self.world.tick()
+        self.world.disks[self.name] = self.world.parts[self.name] = None
+
+    def stop_transfer(self, uuid):
+        self.world.tick()
+        self.world.channel[self.name] = None
+
+    # cold copy
+
+    def receive(self, record, disks, key):
+        self.world.tick()
+        self.world.parts[self.name] = None
+        self.world.channel[self.name] = "%s/%d" % (record.op, record.migration["attempt"])
+        return {"channel": self.world.channel[self.name]}
+
+    def presend(self, record, targets, key, options):
+        return self._open(targets)
+
+    def send(self, record, targets, key, options):
+        return self._open(targets)
+
+    def _open(self, targets):
+        """The copy begins; the explorer lets it land later, with whatever happened in between."""
+        return {"pending": targets["channel"], "from": self.world.disks[self.name]["version"]}
+
+    def complete(self, record, transfer):
+        self.world.tick()
+        part = self.world.parts[self.name]
+        if part is None and self.world.disks[self.name] is None:
+            raise BerthError("no complete copy")
+        if part is not None:
+            self.world.disks[self.name], self.world.parts[self.name] = part, None
+        self.world.channel[self.name] = None
+
+    # live
+
+    def prepare_live(self, record, disks):
+        self.world.tick()
+        if self.world.guest[self.name] == OFF:
+            self.world.disks[self.name] = None
+        return {"arrived": self.world.guest[self.name] == PAUSED}
+
+    def discard_arrived(self, record):
+        self.world.tick()
+        self.world.guest[self.name] = OFF
+
+    def migrate_live(self, record, targets, options):
+        world = self.world
+        if world.guest[S] == ON:
+            world.tick()
+            world.disks[D] = copy.deepcopy(world.disks[S])
+            world.guest[D] = PAUSED if not world.__dict__.get("unpaused") else ON
+            if world.lose_finish:
+                world.check()
+                raise BerthError("the reply was lost, the guest resumed on the source")
+            world.guest[S], world.left = OFF, True
+            world.check()
+            world.tick()
+        elif not (world.left and targets.get("arrived")):
+            raise BerthError("the guest is off and has not arrived")
+
+    def arrived(self, record):
+        return self.world.guest[self.name] == PAUSED
+
+    def resume(self, record):
+        self.world.tick()
+        self.world.guest[self.name] = ON
+        self.world.check()
+
+    # one host
+
+    def keep_disks(self, record):
+        self.world.tick()
+        if self.world.kept[self.name] is None:
+            self.world.kept[self.name] = dict(self.world.disks[self.name])
+            self.world.disks[self.name]["of"] = "new"
+
+    def has_kept_disks(self, record):
+        return self.world.kept[self.name] is not None
+
+    def restore_disks(self, record):
+        self.world.tick()
+        if self.world.kept[self.name] is not None:
+            if self.world.guest[self.name] != OFF:
+                raise Violation("the disks change under a running guest")
+            self.world.latest = self.world.kept[self.name]["version"]
+            self.world.disks[self.name], self.world.kept[self.name] = self.world.kept[self.name], None
+
+    def drop_disks(self, record):
+        self.world.tick()
+        self.world.kept[self.name] = None
+
+
+def land(world, name, transfer):
+    """A copy that began with ``transfer`` arrives; the channel of an older attempt is closed."""
+    if world.channel[D] != transfer["pending"]:
+        raise BerthError("the destination closed the channel")
+    torn = transfer["from"] != world.disks[name]["version"]
+    world.parts[D] = {"version": -1 if torn else transfer["from"]}
+
+
+def give_up_writes(world):
+    """The commit of a revert: the user agreed to lose what came after the resize."""
+    world.latest = world.disks[S]["version"]
+
+
+class Controller:
+    """One playbook run: look at both hosts, choose the sequence, walk it. Each call of advance() is one step on one host."""
+
+    def __init__(self, wish, op):
+        self.wish, self.op = wish, op
+        self.views = {}
+        self.steps = None
+        self.ticket = None
+        self.pending = None
+        self.changed = False
+        self.state = "run"
+
+    def key(self):
+        views = [(v.get("role"), v.get("phase"), v.get("op"), v.get("attempt"), v.get("generation", [0])[0]) for v in self.views.values()]
+        return (self.wish, self.state, self.steps, self.ticket and tuple(self.ticket.items()), repr(self.pending), repr(views),
+                repr([(v.get("targets"), v.get("transfer")) for v in self.views.values()]))  # fmt: skip
+
+    def advance(self, world):
+        try:
+            self._advance(world)
+        except Killed:
+            self.state = "dead"
+        except (BerthError, KeyError) as error:
+            if isinstance(error, KeyError):
+                raise Violation("a step misses %s" % error)
+            self.state, self.error = "failed", "%s: %s" % (type(error).__name__, error)
+        world.check()
+
+    def _advance(self, world):
+        for name in (S, D):
+            if name not in self.views:
+                self.views[name] = steps.view(world.host(name), UUID)
+                return
+        if self.steps is None:
+            self._plan(world)
+            return
+        if self.pending:
+            name, transfer = self.pending
+            self.pending = None
+            land(world, name, transfer)
+        elif self.steps:
+            side, step = self.steps[0]
+            self.steps = self.steps[1:]
+            self._step(world, S if side == sequence.SOURCE else D, step)
+        if not self.steps and not self.pending:
+            self.state = "done"
+
+    def _plan(self, world):
+        if self.wish == "delete":
+            self.steps = plan_delete(self.views[S], self.views[D])
+        else:
+            name = sequence.next_sequence(self.wish, self.views[S], self.views[D])
+            if name == "resize" and world.kind == "live-migration":
+                name = "live_migrate"
+            if name == "resize" and world.kind == "here":
+                name = "resize_here"
+            self.steps = tuple((side, step) for side, names in sequence.SEQUENCES.get(name, ()) for step in names)
+        owner = next((v for v in self.views.values() if v["role"] == OWN), None) or self.views[S] or self.views[D]
+        self.ticket = {"op": owner.get("op") or self.op, "attempt": max([v.get("attempt") or 0 for v in self.views.values()])}
+        if not self.steps:
+            self.state = "done"
+
+    def _step(self, world, name, step):
+        peer = self.views[D if name == S else S]
+        if step == "destroy":
+            destroy(world, name, self.ticket)
+            self.changed = True
+            return
+        options = {}
+        if step == "begin":
+            here = world.kind == "here"
+            options = {
+                "kind": "resize" if here else world.kind, "spec": NEW,
+                "destination": world.host(S if here else D).identity,
+            }  # fmt: skip
+        changed, said = steps.run(world.host(name), UUID, step, self.ticket, peer, **options)
+        if step in ("give_back",) and changed:
+            give_up_writes(world)
+        self.changed = self.changed or changed
+        kept = {k: v for k, v in self.views[name].items() if k in ("targets", "transfer", "disks")}
+        self.views[name] = dict(kept, **said)
+        if step in sequence.TAKING:
+            self.ticket = {"op": self.ticket["op"], "attempt": said.get("attempt") or self.ticket["attempt"]}
+        if step in ("send", "presend") and isinstance(said.get("transfer"), dict):
+            self.pending = (name, said["transfer"])
+
+
+def plan_delete(source, destination):
+    """Role delete goes to the owner; the module there refuses while a move is under way."""
+    here = {S: sequence.SOURCE, D: sequence.DESTINATION}
+    owner = next((n for n, v in ((S, source), (D, destination)) if v["role"] == OWN), None)
+    return ((here[owner], "destroy"),) if owner else ()
+
+
+def destroy(world, name, ticket):
+    """Deleting the owner's side: guest, disks, record (module ``instance`` with state absent)."""
+    host = world.host(name)
+    record = host.store.read(UUID)
+    if record is None:
+        return
+    if record.role != OWN or record.op:
+        raise BerthError("finish or abandon the move first")
+    if record.phase != "deleting":
+        record = host.store.compare_and_swap(record, record.next(phase="deleting", token=host.nonce()))
+    world.deleted = True
+    world.guest[name] = OFF
+    world.tick()
+    world.disks[name] = world.kept[name] = None
+    host.store.compare_and_swap(host.store.read(UUID), None)

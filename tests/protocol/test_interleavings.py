@@ -1,0 +1,136 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Nothing is lost and nothing runs twice, whatever runs at the same time and wherever it dies (I1-I5, I12)."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+import explorer  # noqa: E402
+import memory  # noqa: E402
+
+from ansible_collections.berth.kvm.plugins.module_utils.compute.move import steps  # noqa: E402
+
+CASES = {
+    "resize, guest writes, host crash": dict(wishes=["resize"], kills=1, crashes=1, writes=2),
+    "resize of a stopped instance": dict(wishes=["resize"], kills=1, crashes=1, vm_state="stopped"),
+    "two resizes": dict(wishes=["resize", "resize"], kills=1),
+    "resize against abort, guest writes": dict(wishes=["resize", "abort"], kills=1, writes=1),
+    "resize against abort, host crash": dict(wishes=["resize", "abort"], kills=0, crashes=1),
+    "revert against confirm": dict(wishes=["resize", "confirm", "revert"], kills=1, after={1: 0, 2: 0}),
+    "revert against confirm, host crash": dict(wishes=["resize", "confirm", "revert"], kills=0, crashes=1, after={1: 0, 2: 0}),
+    "revert, guest writes": dict(wishes=["resize", "revert"], kills=1, crashes=1, writes=2, after={1: 0}),
+    "two reverts": dict(wishes=["resize", "revert", "revert"], kills=1, after={1: 0, 2: 0}),
+    "delete during resize": dict(wishes=["resize", "delete"], kills=1, crashes=1),
+    "delete against revert": dict(wishes=["resize", "revert", "delete"], kills=1, after={1: 0, 2: 0}),
+    "delete against confirm": dict(wishes=["resize", "confirm", "delete"], kills=1, after={1: 0, 2: 0}),
+    "here": dict(wishes=["resize"], kind="here", kills=1, crashes=1, writes=1),
+    "here, revert against confirm": dict(wishes=["resize", "confirm", "revert"], kind="here", kills=1, crashes=1, after={1: 0, 2: 0}),
+    "here, two resizes against abort": dict(wishes=["resize", "abort"], kind="here", kills=1),
+    "live, lost reply": dict(wishes=["resize"], kind="live-migration", kills=1, crashes=1, writes=1, lose=True),
+    "live": dict(wishes=["resize"], kind="live-migration", kills=1, crashes=1, writes=2),
+    "live twice": dict(wishes=["resize", "resize"], kind="live-migration", kills=1),
+    "live against abort": dict(wishes=["resize", "abort"], kind="live-migration", kills=1),
+    "live against delete": dict(wishes=["resize", "delete"], kind="live-migration", kills=1),
+}  # fmt: skip
+
+
+def explore(wishes, vm_state="active", kind="resize", lose=False, unpaused=False, **options):
+    def make():
+        world = memory.World(vm_state=vm_state, kind=kind)
+        world.lose_finish = lose
+        if unpaused:
+            world.unpaused = True
+        return world
+
+    return explorer.explore(make, wishes, **options)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_every_interleaving_keeps_the_invariants(name):
+    states, violation, path = explore(**CASES[name])
+    assert violation is None, "%s after %s" % (violation, path)
+    assert states > 20
+
+
+def without_fencing(monkeypatch):
+    monkeypatch.setattr(steps, "mine", lambda host, uuid, ticket, roles: steps.existing(host, uuid))
+
+
+def without_verification(monkeypatch):
+    monkeypatch.setattr(steps, "check_verified", lambda record, ticket, peer: None)
+    monkeypatch.setitem(steps.STEPS, "verify", mark_verified)
+
+
+def mark_verified(host, uuid, ticket, peer=None, **dummy):
+    record = steps.mine(host, uuid, ticket, ("IN",))
+    steps.put(host, record, steps.moved(record, verified=ticket["attempt"]).replace(phase="verified"))
+
+
+def without_freeze(monkeypatch):
+    def freeze(host, uuid, ticket, peer=None, **dummy):
+        record = steps.mine(host, uuid, ticket, ("OWN",))
+        steps.put(host, record, steps.moved(record, frozen=ticket["attempt"]).replace(phase="frozen"))
+
+    monkeypatch.setitem(steps.STEPS, "freeze", freeze)
+    monkeypatch.setattr(memory.Effects, "running", lambda self, uuid: False)
+
+
+def with_an_early_owner(monkeypatch):
+    def acquire(host, uuid, ticket, peer=None, **dummy):
+        record = steps.mine(host, uuid, ticket, ("IN",))
+        steps.put(host, record, record.replace(role="OWN", phase="resized"))
+
+    def verify(host, uuid, ticket, peer=None, **dummy):
+        mark_verified(host, uuid, ticket)
+        acquire(host, uuid, ticket)
+
+    monkeypatch.setitem(steps.STEPS, "verify", verify)
+
+
+def without_tombstones(monkeypatch):
+    monkeypatch.setattr(memory.Store, "is_buried", lambda self, op: False)
+
+
+def with_a_start_of_any_record(monkeypatch):
+    def start(host, uuid, ticket, peer=None, **dummy):
+        host.effects.start(steps.existing(host, uuid))
+        return True
+
+    monkeypatch.setitem(steps.STEPS, "start", start)
+
+
+def with_an_early_finish(monkeypatch):
+    original = steps.STEPS["finish"]
+    monkeypatch.setitem(steps.STEPS, "purge", lambda *args, **kw: False)
+    monkeypatch.setitem(steps.STEPS, "finish", lambda h, u, t, peer=None, **kw: original(h, u, t, {"role": None}, **kw))
+
+
+MUTANTS = {
+    "an older attempt is not fenced": (without_fencing, dict(wishes=["resize", "abort"], kills=0)),
+    "the copy is not verified": (without_verification, dict(wishes=["resize"], kills=1)),
+    "the guest is not stopped": (without_freeze, dict(wishes=["resize"], kills=0, writes=2)),
+    "the destination acquires first": (with_an_early_owner, dict(wishes=["resize"], kills=0)),
+    "no tombstones": (without_tombstones, dict(wishes=["resize", "delete"], kills=1)),
+    "anybody starts": (with_a_start_of_any_record, dict(wishes=["resize", "abort"], kills=1)),
+    "finished before the other side is purged": (with_an_early_finish, dict(wishes=["resize", "confirm"], kills=0, after={1: 0})),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MUTANTS)
+def test_a_protocol_without_this_rule_is_caught(name, monkeypatch):
+    break_it, case = MUTANTS[name]
+    break_it(monkeypatch)
+    violation = explore(**case)[1]
+    assert violation is not None
+    assert "too many states" not in str(violation)
+
+
+def test_a_live_migration_that_does_not_arrive_paused_is_caught():
+    assert explore(["resize"], kind="live-migration", kills=0, lose=True, unpaused=True)[1] is not None
