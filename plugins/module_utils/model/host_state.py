@@ -178,7 +178,7 @@ class HostState:
         self.stats["num_instances"] = str(self.num_instances)
         self.stats["io_workload"] = str(self.num_io_ops)
         self.stats["failed_builds"] = str(self.failed_builds)
-        self.service = get("service") or {}
+        self.service = dict({"disabled": False, "disabled_reason": None, "forced_down": False}, **(get("service") or {}))
         self.traits = frozenset(get("traits") or ())
         if self.service.get("disabled"):
             self.traits |= {"COMPUTE_STATUS_DISABLED"}
@@ -187,6 +187,17 @@ class HostState:
         self.pci_devices = [dict(one) for one in get("pci_devices") or ()]
         self.updated = get("generation")
         return self
+
+    @property
+    def key(self):
+        """What the host is called in results: its name, with the node behind a bar where that is another."""
+        return self.host if self.host == self.nodename else "%s|%s" % (self.host, self.nodename)
+
+    def copy(self):
+        """A state of its own: consuming one leaves the other as it is."""
+        new = HostState.__new__(type(self))
+        new.__dict__.update(self.__dict__, limits=dict(self.limits), instances=dict(self.instances))
+        return new
 
     @property
     def service_up(self):

@@ -62,6 +62,8 @@ class RequestSpec:
         self.network_metadata = document.get("network_metadata")
         self.numa_topology = copy.deepcopy(document.get("numa_topology"))
         self.pci_requests = copy.deepcopy(document.get("pci_requests"))
+        # The InstanceTopology of numa_topology; placement sets it.
+        self.topology = None
         self.batch_id = document.get("batch_id")
 
     vcpus = property(lambda self: self.flavor.vcpus)

@@ -212,9 +212,8 @@ def _take_devices(host_state, devices):
             if {key: value for key, value in pool.items() if key != "count"} == device["pool"]:
                 pool["count"] -= 1
                 break
-        for known in host_state.pci_devices:
-            if device.get("address") and known["address"] == device["address"]:
-                known["used_by"] = device.get("request_id") or "claimed"
+    given = {device["address"] for device in devices if device.get("address")}
+    host_state.pci_devices = [dict(one, used_by="claimed") if one["address"] in given else one for one in host_state.pci_devices]
     host_state.pci_stats = [pool for pool in pools if pool["count"] > 0 or not _was_taken(pool, devices)]
 
 

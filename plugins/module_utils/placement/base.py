@@ -1,0 +1,121 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The base classes of filters and weighers, and the verdict of a filter."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from ..model.aggregate import lowest
+
+
+class Verdict(NamedTuple):
+    """What a filter says of a host: whether it passes, why in words, and the numbers behind it (plain JSON values)."""
+
+    passed: bool
+    reason: str = ""
+    numbers: Any = None
+
+
+PASS = Verdict(True)
+
+
+def fail(reason, **numbers):
+    return Verdict(False, reason, numbers)
+
+
+class Filter:
+    """A rule that a host passes or not.
+
+    A subclass defines check(host_state, spec) -> Verdict. It must change nothing, read no clock and no file, and draw
+    no random number. ``options`` are the names and defaults of the options it reads from self.options;
+    ``run_filter_once_per_request`` says that the verdict does not change between the instances of one request;
+    ``run_on_rebuild`` that it is asked even where an instance is only rebuilt in place.
+    """
+
+    run_filter_once_per_request = False
+    run_on_rebuild = False
+    options = {}
+
+    def __init__(self, options):
+        self.options = options
+
+    @property
+    def name(self):
+        return type(self).__name__
+
+    def check(self, host_state, spec):
+        raise NotImplementedError
+
+
+class Weigher:
+    """A preference between hosts: the higher multiplier * normalised raw weight, the better.
+
+    A subclass defines raw(host_state, spec) -> number. Raw weights are clamped to ``minval`` and ``maxval`` where these
+    are set and normalised over the hosts that passed: (x - min) / (max - min), with minval and maxval in place of the
+    extremes, and 0 for all where the extremes are equal. ``multiplier_option`` names the option; the metadata of a
+    host's aggregates overrides it (the lowest value; one that is no number is ignored). ``default`` says whether the
+    weigher is part of all_weighers.
+    """
+
+    minval = None
+    maxval = None
+    multiplier_option = None
+    multiplier_key = None
+    sign = 1
+    default = True
+    options = {}
+
+    def __init__(self, options):
+        self.options = options
+
+    @property
+    def name(self):
+        return type(self).__name__
+
+    def configured(self):
+        """The multiplier where no aggregate overrides it, before its sign."""
+        return self.options[self.multiplier_option] if self.multiplier_option else 1.0
+
+    def multiplier(self, host_state):
+        if not self.multiplier_option:
+            return 1.0
+        return self.sign * lowest(host_state.aggregates, self.multiplier_key or self.multiplier_option, self.configured(), float)
+
+    def raw(self, host_state, spec):
+        raise NotImplementedError
+
+    def weigh(self, host_states, spec):
+        """Raw weights of all hosts, clamped."""
+        low, high = self.minval, self.maxval
+        weights = [self.raw(one, spec) for one in host_states]
+        if low is not None:
+            weights = [one if one > low else low for one in weights]
+        if high is not None:
+            weights = [one if one < high else high for one in weights]
+        return weights
+
+
+def normalize(weights, minval=None, maxval=None):
+    """Raw weights between 0 and 1 (S39)."""
+    high = float(max(weights) if maxval is None else maxval)
+    low = float(min(weights) if minval is None else minval)
+    if high == low:
+        return [0] * len(weights)
+    spread = high - low
+    return [(one - low) / spread for one in weights]
+
+
+def parse_options(items, read=float):
+    """[(name, value)] of "name=value" texts; what cannot be read is left out, as in Nova."""
+    found = []
+    for item in items or ():
+        name, equals, value = str(item).partition("=")
+        try:
+            value = read(value)
+        except ValueError:
+            continue
+        if name and equals:
+            found.append((name, value))
+    return found

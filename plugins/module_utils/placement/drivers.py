@@ -1,0 +1,23 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Two drivers for comparison: chance takes a random host that is up, fake the first one; both still claim (S06).
+
+The caching driver is the filter driver on facts that the caller has kept: the claim on the host tests them again (S05).
+"""
+
+from __future__ import annotations
+
+from .filters.compute_filter import ComputeFilter
+
+
+def run_simple(pipeline, spec, driver, explain):
+    """Run one request with no filter but ComputeFilter and no weigher."""
+    kept = pipeline.filters, pipeline.weighers, pipeline._ordered
+    pipeline.filters, pipeline.weighers = [ComputeFilter(pipeline.options)], []
+    if driver == "chance":
+        pipeline._ordered = lambda hosts, weights, record: pipeline.rng.sample(hosts, len(hosts))
+    try:
+        return pipeline.run(spec, explain)
+    finally:
+        pipeline.filters, pipeline.weighers, pipeline._ordered = kept

@@ -1,0 +1,21 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""ExactDiskFilter."""
+
+from __future__ import annotations
+
+from ..base import PASS, Filter, fail
+
+
+class ExactDiskFilter(Filter):
+    """A host passes when exactly the MiB of disk that the flavor needs are free on it (for whole-host instances).
+
+    Options: none. Aggregate metadata: none. Runs for every instance.
+    Source: nova.scheduler.filters.exact_disk_filter.ExactDiskFilter, removed in Nova 18.
+    """
+
+    def check(self, host_state, spec):
+        asked = (spec.root_gb + spec.ephemeral_gb) * 1024 + spec.swap
+        free = host_state.free_disk_mb
+        return PASS if asked == free else fail("needs exactly %d MiB of disk, %g free" % (asked, free), asked=asked, free=free)

@@ -1,0 +1,41 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""NUMATopologyFilter."""
+
+from __future__ import annotations
+
+from .. import capacity
+from ..base import PASS, Filter, fail
+
+
+class NUMATopologyFilter(Filter):
+    """A host passes when the instance's NUMA topology fits on its cells.
+
+    Judged are CPUs and memory of each cell (shared ones up to the allocation ratios), pinning with the thread policy,
+    free pages of the size asked for, PCI devices and physical networks near the cells. A topology needs a host that
+    reports cells; dedicated CPUs with thread policy require need a host with SMT. A host that passes gets the limit
+    ``numa_topology``, under which the claim fits it again.
+    Options: packing_host_numa_cells_allocation_strategy (false): fuller cells first.
+    Aggregate metadata: none. Runs for every instance.
+    Source: nova.scheduler.filters.numa_topology_filter.NUMATopologyFilter.
+    """
+
+    def check(self, host_state, spec):
+        host = host_state.numa_topology
+        extra_specs, props = spec.flavor.extra_specs, spec.image_props
+        policies = (extra_specs.get("hw:cpu_policy"), props.get("hw_cpu_policy"))
+        threads = (extra_specs.get("hw:cpu_thread_policy"), props.get("hw_cpu_thread_policy"))
+        if host and "dedicated" in policies and "require" in threads and not host.has_threads:
+            return fail("has no SMT, which hw:cpu_thread_policy=require needs")
+        if spec.topology is None:
+            return PASS
+        if host is None:
+            return fail("reports no NUMA cells")
+        limits, why = capacity.numa_limits(host_state, spec), []
+        packing = self.options["packing_host_numa_cells_allocation_strategy"]
+        if capacity.fit_numa(host_state, spec.topology.copy(), limits, spec.pci_requests, packing, why) is None:
+            reasons = list(dict.fromkeys(why))
+            return fail("; ".join(reasons) or "does not fit", reasons=reasons)
+        host_state.limits["numa_topology"] = limits
+        return PASS

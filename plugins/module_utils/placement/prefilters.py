@@ -1,0 +1,266 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What Nova asks of Placement before any filter runs: which hosts are candidates at all (S37).
+
+Every function below bears the name of Nova's request filter and adds its terms to a Query; the Query then judges hosts.
+"""
+
+from __future__ import annotations
+
+
+from ..model.errors import InvalidInput
+from ..model.image import is_true
+from . import capacity, numa
+from .base import Verdict
+from .errors import NoValidHost
+from .requested import requested
+
+TENANT_KEY = "filter_tenant_id"
+IMAGE_TYPES = frozenset("AKI AMI ARI ISO QCOW2 RAW VDI VHD VHDX VMDK PLOOP".split())
+_METADATA_TRAITS = (
+    ("hw_cdrom_bus", "COMPUTE_STORAGE_BUS"),
+    ("hw_disk_bus", "COMPUTE_STORAGE_BUS"),
+    ("hw_video_model", "COMPUTE_GRAPHICS_MODEL"),
+    ("hw_vif_model", "COMPUTE_NET_VIF_MODEL"),
+    ("hw_architecture", "HW_ARCH"),
+    ("hw_emulation_architecture", "COMPUTE_ARCH"),
+    ("hw_viommu_model", "COMPUTE_VIOMMU"),
+)
+_TRAIT_VALUES = {
+    "COMPUTE_STORAGE_BUS": "FDC IDE LXC SATA SCSI USB VIRTIO UML XEN",
+    "COMPUTE_GRAPHICS_MODEL": "BOCHS CIRRUS GOP NONE QXL VGA VIRTIO VMVGA XEN",
+    "COMPUTE_NET_VIF_MODEL": "E1000 E1000E LAN9118 NETFRONT NE2K_PCI PCNET RTL8139 SPAPR_VLAN SRIOV VIRTIO VMXNET VMXNET3 IGB",
+    "HW_ARCH": "ALPHA ARMV6 ARMV7 ARMV7B AARCH64 CRIS I686 IA64 LM32 M68K MICROBLAZE MICROBLAZEEL MIPS MIPSEL MIPS64 MIPS64EL "
+    "OPENRISC PARISC PARISC64 PPC PPCLE PPC64 PPC64LE PPCEMB S390 S390X SH4 SH4EB SPARC SPARC64 UNICORE32 X86_64 XTENSA XTENSAEB",
+    "COMPUTE_ARCH": "AARCH64 PPC64LE MIPSEL S390X RISCV64 X86_64",
+    "COMPUTE_VIOMMU": "MODEL_INTEL MODEL_SMMUV3 MODEL_VIRTIO MODEL_AUTO",
+}
+
+
+class Query:
+    """The terms that a host must meet to be a candidate."""
+
+    def __init__(self, spec, options):
+        self.spec = spec
+        self.ask = requested(spec)
+        self.fallback = None
+        if self.ask.pinned and not options["disable_fallback_pcpu_query"]:
+            self.fallback = requested(spec, pin=False)
+        self.root_required = []  # (trait, name of the rule)
+        self.member_of = []  # (rule, set of aggregate uuids, what was asked)
+        self.not_member_of = {}  # aggregate uuid: name
+        self.in_tree = None
+
+    def amounts(self, host_state):
+        """The amounts to claim on a candidate: pinned CPUs where it has them, else the fallback."""
+        if self._answers(host_state, self.ask):
+            return self.ask.amounts
+        return self.fallback.amounts
+
+    def passes(self, host_state):
+        traits = host_state.traits
+        if "COMPUTE_STATUS_DISABLED" in traits:
+            return False
+        if self.in_tree is not None and host_state.uuid != self.in_tree:
+            return False
+        if any(trait not in traits for trait, _rule in self.root_required):
+            return False
+        if self.member_of or self.not_member_of:
+            mine = {one.uuid for one in host_state.aggregates}
+            if any(not wanted & mine for _rule, wanted, _what in self.member_of):
+                return False
+            if any(uuid in self.not_member_of for uuid in mine):
+                return False
+        return self._answers(host_state, self.ask) or (self.fallback is not None and self._answers(host_state, self.fallback))
+
+    @staticmethod
+    def _answers(host_state, ask):
+        traits = host_state.traits
+        if not ask.required <= traits or ask.forbidden & traits or ask.unanswerable:
+            return False
+        if len(ask.groups) == 1:
+            return capacity.fits(host_state, ask.amounts)
+        return not capacity.request_shortfalls(host_state, ask)
+
+    def verdicts(self, host_state):
+        """[(rule, Verdict)]: every rule with its reason and numbers; for explanations."""
+        spec, traits, found = self.spec, host_state.traits, []
+
+        def say(rule, passed, reason="", **numbers):
+            found.append((rule, Verdict(passed, "" if passed else reason, numbers)))
+
+        disabled = "COMPUTE_STATUS_DISABLED" in traits
+        say("compute_status_filter", not disabled, "the host is disabled: %s" % (host_state.service.get("disabled_reason") or "no reason given"))
+        if self.in_tree is not None:
+            say("requested_destination", host_state.uuid == self.in_tree, "another host was asked for")
+        mine = {one.uuid: one.name for one in host_state.aggregates}
+        for rule, wanted, what in self.member_of:
+            say(rule, bool(wanted & set(mine)), "is in no aggregate of %s" % what, aggregates=sorted(mine.values()))
+        if self.not_member_of:
+            bad = sorted(name for uuid, name in mine.items() if uuid in self.not_member_of)
+            say("isolate_aggregates", not bad, "its aggregates %s are isolated by a trait not asked for" % ", ".join(bad), aggregates=bad)
+        for trait, rule in self.root_required:
+            say(rule, trait in traits, "lacks trait %s" % trait, required=[trait])
+        ask = self.ask
+        if not self._answers(host_state, ask) and self.fallback is not None and self._answers(host_state, self.fallback):
+            ask = self.fallback
+        if ask.required or ask.forbidden:
+            lacks, has = sorted(ask.required - traits), sorted(ask.forbidden & traits)
+            words = ["lacks trait " + one for one in lacks] + ["has forbidden trait " + one for one in has]
+            say("traits", not words, ", ".join(words), lacks=lacks, forbidden=has)
+        short = capacity.request_shortfalls(host_state, ask)
+        used = {name: host_state.used.get(name, 0) for name in ask.amounts}
+        say("capacity", not short, "; ".join(one["reason"] for one in short), asked=ask.amounts, used=used, shortfalls=short)
+        if spec.requested_destination and spec.requested_destination.get("cell") and not self.same_cell(host_state):
+            say("cell", False, "is in cell %s, asked for %s" % (host_state.cell_uuid, spec.requested_destination["cell"]))
+        return found
+
+    def same_cell(self, host_state):
+        destination = self.spec.requested_destination or {}
+        cell = destination.get("cell")
+        return not cell or bool(destination.get("allow_cross_cell_move")) or host_state.cell_uuid == cell
+
+
+def limited(spec, target_is_one):
+    """Whether max_placement_results applies: not with a group or the same_host and different_host hints."""
+    if spec.instance_group is not None or any(hint in spec.scheduler_hints for hint in ("group", "same_host", "different_host")):
+        return False
+    return target_is_one is not False
+
+
+def require_tenant_aggregate(query, options, aggregates):
+    if not options["limit_tenants_to_placement_aggregate"]:
+        return
+    project = query.spec.project_id
+    mine = {
+        one.uuid for one in aggregates if any(key.startswith(TENANT_KEY) and value == project for key, value in one.metadata.items())
+    }
+    if mine:
+        query.member_of.append(("require_tenant_aggregate", mine, "project %s" % project))
+    elif options["placement_aggregate_required_for_tenants"]:
+        raise NoValidHost("no hosts available for tenant %s: no aggregate has it" % project)
+
+
+def map_az_to_placement_aggregate(query, options, aggregates):
+    zone = query.spec.availability_zone
+    if zone:
+        mine = {one.uuid for one in aggregates if one.metadata.get("availability_zone") == zone}
+        if mine:
+            query.member_of.append(("map_az_to_placement_aggregate", mine, "availability zone %s" % zone))
+
+
+def require_image_type_support(query, options, aggregates):
+    if options["query_placement_for_image_type_support"] and not query.spec.is_bfv and query.spec.image:
+        kind = query.spec.image.disk_format.upper()
+        if kind in IMAGE_TYPES:
+            query.root_required.append(("COMPUTE_IMAGE_TYPE_" + kind, "require_image_type_support"))
+
+
+def isolate_aggregates(query, options, aggregates):
+    if not options["enable_isolated_aggregate_filtering"]:
+        return
+    asked = {"trait:" + trait for trait in query.ask.required}
+    for one in aggregates:
+        if any(key.startswith("trait:") and value == "required" and key not in asked for key, value in one.metadata.items()):
+            query.not_member_of[one.uuid] = one.name
+
+
+def transform_image_metadata(query, options, aggregates):
+    if not options["image_metadata_prefilter"]:
+        return
+    found = []
+    for key, prefix in _METADATA_TRAITS:
+        value = query.spec.image_props.get(key)
+        if value is not None:
+            word = value.replace("-", "_").upper()
+            if word not in _TRAIT_VALUES[prefix].split():
+                return
+            found.append(("%s_%s" % (prefix, word), "transform_image_metadata"))
+    query.root_required += found
+
+
+def accelerators_filter(query, options, aggregates):
+    if query.spec.flavor.extra_specs.get("accel:device_profile"):
+        query.root_required.append(("COMPUTE_ACCELERATORS", "accelerators_filter"))
+
+
+def packed_virtqueue_filter(query, options, aggregates):
+    if _flag(query.spec, "virtio_packed_ring"):
+        query.root_required.append(("COMPUTE_NET_VIRTIO_PACKED", "packed_virtqueue_filter"))
+
+
+def ephemeral_encryption_filter(query, options, aggregates):
+    spec = query.spec
+    if not _flag(spec, "ephemeral_encryption"):
+        return
+    query.root_required.append(("COMPUTE_EPHEMERAL_ENCRYPTION", "ephemeral_encryption_filter"))
+    kind = numa.one_of_both(spec.flavor, spec.image_props, "ephemeral_encryption_format")
+    if kind:
+        if kind not in ("plain", "luks", "luksv2"):
+            raise InvalidInput("hw:ephemeral_encryption_format", kind, "plain, luks or luksv2")
+        query.root_required.append(("COMPUTE_EPHEMERAL_ENCRYPTION_" + kind.upper(), "ephemeral_encryption_filter"))
+
+
+def virtio_sound_filter(query, options, aggregates):
+    if numa.one_of_both(query.spec.flavor, query.spec.image_props, "sound_model") == "virtio":
+        query.root_required.append(("COMPUTE_SOUND_MODEL_VIRTIO", "virtio_sound_filter"))
+
+
+def tpm_secret_security_filter(query, options, aggregates):
+    spec = query.spec
+    if numa.one_of_both(spec.flavor, spec.image_props, "tpm_version"):
+        security = spec.flavor.extra_specs.get("hw:tpm_secret_security") or "user"
+        if security not in ("user", "host", "deployment"):
+            raise NoValidHost("TPM secret security %r is not supported" % security)
+        query.root_required.append(("COMPUTE_SECURITY_TPM_SECRET_SECURITY_" + security.upper(), "tpm_secret_security_filter"))
+
+
+def _flag(spec, key):
+    in_flavor, in_image = numa.both(spec.flavor, spec.image_props, key)
+    in_flavor = None if in_flavor is None else is_true(in_flavor)
+    if in_flavor is not None and in_image is not None and in_flavor != in_image:
+        raise InvalidInput("hw:" + key, in_flavor, "the image says %s" % in_image)
+    return bool(in_flavor or in_image)
+
+
+REQUEST_FILTERS = (
+    require_tenant_aggregate,
+    map_az_to_placement_aggregate,
+    require_image_type_support,
+    isolate_aggregates,
+    transform_image_metadata,
+    accelerators_filter,
+    packed_virtqueue_filter,
+    ephemeral_encryption_filter,
+    virtio_sound_filter,
+    tpm_secret_security_filter,
+)
+
+
+def query_for(spec, options, aggregates, host_states):
+    """The Query of a request, its target resolved; raises NoValidHost where there is no such host or tenant aggregate.
+
+    Returns (query, limit): the largest number of candidates, or None.
+    """
+    query = Query(spec, options)
+    for rule in REQUEST_FILTERS:
+        rule(query, options, aggregates)
+    destination = spec.requested_destination or {}
+    host = destination.get("host") or (spec.force_hosts[0] if spec.force_hosts else None)
+    node = destination.get("node") or (spec.force_nodes[0] if spec.force_nodes else None)
+    one = None
+    if host or node:
+        nodes = [each for each in host_states if (not host or each.host == host) and (not node or each.nodename == node)]
+        if host and node:
+            nodes = nodes[:1]
+        if not nodes:
+            raise NoValidHost("no such host: host %s, node %s" % (host, node))
+        one = len(nodes) == 1
+        if one:
+            query.in_tree = nodes[0].uuid
+            if spec.requested_destination is not None:
+                spec.requested_destination = dict(destination, host=nodes[0].host, node=nodes[0].nodename)
+    return query, options["max_placement_results"] if limited(spec, one) else None
+
+

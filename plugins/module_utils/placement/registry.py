@@ -1,0 +1,122 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Finds filters and weighers by name.
+
+A name is a class name of this collection (``ComputeFilter``, ``RAMWeigher``; Nova's path before it is allowed), or the
+fully qualified name ``ns.coll.name`` of a module in any collection:
+
+    ansible_collections.<ns>.<coll>.plugins.module_utils.placement.filters.<name>    for a filter
+    ansible_collections.<ns>.<coll>.plugins.module_utils.placement.weighers.<name>   for a weigher
+
+which defines exactly one subclass of Filter or Weigher. A class itself may stand for its name.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+
+from ..model.suggest import did_you_mean
+from .base import Filter, Weigher
+from .errors import FilterRemoved, SchedulerHostFilterNotFound, SchedulerWeigherNotFound
+
+ALL = ("all_weighers", "all_filters")
+# Filters that Nova had and that have no meaning without the service they asked.
+REMOVED = {
+    "TrustedFilter": "it asked an attestation service that nobody runs any more; Nova removed it in 17.0.0 (Queens)",
+    "TrustedComputeFilter": "it asked an attestation service that nobody runs any more; Nova removed it in 17.0.0 (Queens)",
+}
+
+_cache = {}
+
+
+def builtin(kind):
+    """{class name: class} of the filters or weighers of this collection."""
+    if kind not in _cache:
+        base = Filter if kind == "filters" else Weigher
+        package = "%s.%s" % (__package__, kind)
+        directory = os.path.join(os.path.dirname(os.path.abspath(__file__)), kind)
+        found = {}
+        for name in sorted(os.listdir(directory)):
+            if name.endswith(".py") and name != "__init__.py":
+                module = importlib.import_module("%s.%s" % (package, name[:-3]))
+                for one in _classes(module, base):
+                    found[one.__name__] = one
+        _cache[kind] = found
+    return _cache[kind]
+
+
+def _classes(module, base):
+    return [
+        one
+        for one in vars(module).values()
+        if isinstance(one, type) and issubclass(one, base) and one.__module__ == module.__name__ and not one.__name__.startswith("_")
+    ]
+
+
+def _load(name, kind):
+    """The class of a name, or None; ``name`` is checked to be dotted words before anything is imported."""
+    base = Filter if kind == "filters" else Weigher
+    if isinstance(name, type) and issubclass(name, base):
+        return name
+    parts = str(name).split(".")
+    if parts[-1] in builtin(kind) and (len(parts) == 1 or parts[0] == "nova"):
+        return builtin(kind)[parts[-1]]
+    if len(parts) < 3 or not all(part.isidentifier() for part in parts) or parts[0] == "nova":
+        return None
+    path = "ansible_collections.%s.%s.plugins.module_utils.placement.%s.%s" % (parts[0], parts[1], kind, ".".join(parts[2:]))
+    try:
+        module = importlib.import_module(path)
+    except ImportError:
+        return None
+    found = _classes(module, base)
+    return found[0] if len(found) == 1 else None
+
+
+def find_filters(names):
+    """Filter classes in the order of ``names``; all unknown names in one SchedulerHostFilterNotFound (S33, S34)."""
+    found, bad = [], []
+    for name in names:
+        short = str(name).rsplit(".", 1)[-1]
+        if short in REMOVED:
+            raise FilterRemoved("enabled_filters", name, "a filter that can work here", hint="%s: %s" % (short, REMOVED[short]))
+        one = _load(name, "filters")
+        if one is None:
+            bad.append(str(name))
+        else:
+            found.append(one)
+    if bad:
+        raise SchedulerHostFilterNotFound(
+            "enabled_filters",
+            ", ".join(bad),
+            "names of filters",
+            hint=" ".join("%s: %s" % (one, did_you_mean(one, builtin("filters"))) for one in bad),
+            names=bad,
+        )
+    return found
+
+
+def find_weighers(names):
+    """Weigher classes by name, sorted by class name so that sums do not depend on the order of files."""
+    found, bad = {}, []
+    for name in names:
+        if str(name).rsplit(".", 1)[-1] == "all_weighers":
+            for one in builtin("weighers").values():
+                if one.default:
+                    found[one.__name__] = one
+            continue
+        one = _load(name, "weighers")
+        if one is None:
+            bad.append(str(name))
+        else:
+            found[one.__name__] = one
+    if bad:
+        raise SchedulerWeigherNotFound(
+            "weight_classes",
+            ", ".join(bad),
+            "names of weighers, or all_weighers",
+            hint=" ".join("%s: %s" % (one, did_you_mean(one, builtin("weighers"))) for one in bad),
+            names=bad,
+        )
+    return [found[name] for name in sorted(found)]

@@ -1,0 +1,173 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Placement as a library: host documents and requests in, selections and their reasons out.
+
+Nothing here reads a file, a clock or a hidden random number: the same input and seed give the same answer.
+"""
+
+from __future__ import annotations
+
+import random
+
+from ..model.aggregate import Aggregate
+from ..model.host_state import HostState
+from ..model.request_spec import RequestSpec
+from . import pci, registry
+from .errors import NoValidHost, UnsupportedPolicy
+from .options import read_options
+from .pipeline import Pipeline, prepare
+from .result import RequestResult, Result
+
+# policy: what must be enabled for it (C13)
+POLICY_NEEDS = {
+    "affinity": "ServerGroupAffinityFilter",
+    "anti-affinity": "ServerGroupAntiAffinityFilter",
+    "soft-affinity": "ServerGroupSoftAffinityWeigher",
+    "soft-anti-affinity": "ServerGroupSoftAntiAffinityWeigher",
+}
+
+
+def select_destinations(
+    host_documents, request_specs, options=None, aggregates=(), seed=0, plugins=(), explain=False, check_policies=True
+):
+    """Choose a host for every instance of every request.
+
+    ``host_documents``: documents of host_facts, or HostStates (left unchanged). ``request_specs``: RequestSpecs or their
+    documents, placed in order, each all or nothing; those of one ``batch_id`` all or nothing together. ``options``: see
+    options.OPTIONS. ``aggregates``: documents {name, hosts, metadata}. ``plugins``: filter and weigher classes that may be
+    enabled by class name. ``explain``: keep the verdicts of every filter on every host (a failure always has them).
+    ``check_policies``: refuse a group policy whose filter or weigher is not enabled, as nova-conductor does.
+    Returns a Result; a request without a valid host has its NoValidHost there. Raises for input that is wrong itself.
+    """
+    filters, weighers, options = load(options, plugins)
+    aggregates = [one if isinstance(one, Aggregate) else Aggregate(one) for one in aggregates or ()]
+    specs = [one if isinstance(one, RequestSpec) else RequestSpec.from_dict(one) for one in request_specs]
+    aliases = pci.read_aliases(options["pci_alias"])
+    for spec in specs:
+        prepare(spec, aliases)
+        if check_policies:
+            check_policy(spec, filters, weighers)
+    states = host_states(host_documents, aggregates)
+    pipeline = Pipeline(states, options, filters, weighers, aggregates, random.Random(seed))
+    return Result(_run(pipeline, specs, explain), states, seed)
+
+
+def load(options, plugins=()):
+    """(filters, weighers, options) of an options document, all complete and checked."""
+    given = dict(options or {})
+    own = {one.__name__: one for one in plugins}
+    named = lambda names: [own.get(one, one) if isinstance(one, str) else one for one in names]  # noqa: E731
+    base = read_options({name: given[name] for name in ("enabled_filters", "weight_classes") if name in given})
+    filter_classes = registry.find_filters(named(base["enabled_filters"]))
+    weigher_classes = registry.find_weighers(named(base["weight_classes"]))
+    declared = [one.options for one in filter_classes + weigher_classes if isinstance(one.options, dict)]
+    options = read_options(given, declared)
+    return [one(options) for one in filter_classes], [one(options) for one in weigher_classes], options
+
+
+def host_states(host_documents, aggregates):
+    """HostStates of the caller's documents or states, with their aggregates."""
+    states = [one.copy() if isinstance(one, HostState) else HostState.from_document(one) for one in host_documents]
+    if aggregates:
+        of_host = {}
+        for aggregate in aggregates:
+            for host in aggregate.hosts:
+                of_host.setdefault(host, []).append(aggregate)
+        for one in states:
+            one.aggregates = of_host.get(one.host, [])
+    return states
+
+
+def check_policy(spec, filters, weighers):
+    """Raise UnsupportedPolicy for a group whose policy nothing would enforce (C13)."""
+    group = spec.instance_group
+    needed = POLICY_NEEDS.get(group.policy) if group else None
+    if needed and needed not in {one.name for one in filters + weighers}:
+        raise UnsupportedPolicy(
+            "server group %s has policy %s, but %s is not enabled" % (group.name or group.uuid, group.policy, needed),
+            field="group.policy",
+            value=group.policy,
+            rule="%s among enabled_filters or weight_classes" % needed,
+        )
+
+
+class Groups:
+    """Server groups across the requests of one run: who is a member, and on which hosts members are."""
+
+    def __init__(self, states):
+        self.host_of = {uuid: one.host for one in states for uuid in one.instances}
+        self.groups = {}
+
+    def join(self, spec):
+        """Give the spec the run's one object for its group, with its instances as members; returns an undo."""
+        if spec.instance_group is None:
+            return lambda: None
+        group = self.groups.setdefault(spec.instance_group.uuid, spec.instance_group)
+        before = set(group.members), set(group.hosts)
+        group.members |= spec.instance_group.members | set(spec.instance_uuids)
+        group.hosts |= {self.host_of[one] for one in group.members if one in self.host_of}
+        spec.instance_group = group
+
+        def undo():
+            group.members, group.hosts = before
+
+        return undo
+
+    def placed(self, result):
+        for one in result.selections:
+            self.host_of[one.uuid] = one.host
+
+
+def _run(pipeline, specs, explain):
+    groups = Groups(pipeline.host_states)
+    results, number = [], 0
+    while number < len(specs):
+        batch = [specs[number]]
+        while batch[0].batch_id is not None and number + len(batch) < len(specs) and specs[number + len(batch)].batch_id == batch[0].batch_id:
+            batch.append(specs[number + len(batch)])
+        results += _run_batch(pipeline, groups, batch, explain)
+        number += len(batch)
+    return results
+
+
+def _run_batch(pipeline, groups, batch, explain):
+    """All requests of a batch, or none of them (S07)."""
+    before = [dict(one.copy().__dict__) for one in pipeline.host_states] if len(batch) > 1 else None
+    host_of = dict(groups.host_of) if before else None
+    results, undos = [], []
+    for spec in batch:
+        undos.append(groups.join(spec))
+        result = run_one(pipeline, spec, explain)
+        results.append(result)
+        if result.error is not None:
+            break
+        groups.placed(result)
+    if results[-1].error is None:
+        return results
+    for undo in reversed(undos):
+        undo()
+    if before:
+        for one, saved in zip(pipeline.host_states, before):
+            one.__dict__.clear()
+            one.__dict__.update(saved)
+        groups.host_of = host_of
+        error = results[-1].error
+        for spec in batch:
+            if spec is not results[-1].spec:
+                other = NoValidHost("%s is not placed: %s of its batch has no valid host" % (spec.name, results[-1].spec.name))
+                results = [one for one in results if one.spec is not spec]
+                results.append(RequestResult(spec, (), other, None))
+        results.sort(key=lambda one: batch.index(one.spec))
+        assert error is not None
+    return results
+
+
+def run_one(pipeline, spec, explain):
+    """One request by the configured driver (S04 to S06)."""
+    driver = pipeline.options["driver"]
+    if driver in ("filter", "caching"):
+        return pipeline.run(spec, explain)
+    from .drivers import run_simple
+
+    return run_simple(pipeline, spec, driver, explain)

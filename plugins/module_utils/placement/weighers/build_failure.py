@@ -1,0 +1,23 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""BuildFailureWeigher."""
+
+from __future__ import annotations
+
+from ..base import Weigher
+
+
+class BuildFailureWeigher(Weigher):
+    """Sinks hosts where builds failed lately; the multiplier is negated.
+
+    Normalised from the smallest to the largest. Options: build_failure_weight_multiplier (1000000.0). Aggregate metadata: build_failure_weight_multiplier.
+
+    Source: nova.scheduler.weights.compute.BuildFailureWeigher.
+    """
+
+    multiplier_option = "build_failure_weight_multiplier"
+    sign = -1
+
+    def raw(self, host_state, spec):
+        return host_state.failed_builds

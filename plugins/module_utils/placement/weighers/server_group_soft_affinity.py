@@ -1,0 +1,25 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""ServerGroupSoftAffinityWeigher."""
+
+from __future__ import annotations
+
+from ..base import Weigher
+
+
+class ServerGroupSoftAffinityWeigher(Weigher):
+    """With group policy soft-affinity: prefers a host the more members of the group it has.
+
+    Normalised from the smallest to the largest. Options: soft_affinity_weight_multiplier (1.0, not negative). Aggregate metadata: soft_affinity_weight_multiplier.
+
+    Source: nova.scheduler.weights.affinity.ServerGroupSoftAffinityWeigher.
+    """
+
+    multiplier_option = "soft_affinity_weight_multiplier"
+
+    def raw(self, host_state, spec):
+        group = spec.instance_group
+        if group is None or group.policy != "soft-affinity":
+            return 0
+        return len(group.members.intersection(host_state.instances))
