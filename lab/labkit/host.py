@@ -28,8 +28,20 @@ SHIM = "/usr/lib/berth-lab-shim.so"  # where the shim is inside a host
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 # directories of which a host sees nothing that the machine has there
-OPAQUE = ("root", "home", "etc/ssh", "etc/berth", "etc/libvirt/qemu", "etc/libvirt/hooks", "etc/libvirt/storage", "etc/libvirt/secrets",
-          "var/lib/berth", "var/log/libvirt", "var/cache/libvirt", "srv")  # fmt: skip
+OPAQUE = (
+    "root",
+    "home",
+    "etc/ssh",
+    "etc/berth",
+    "etc/libvirt/qemu",
+    "etc/libvirt/hooks",
+    "etc/libvirt/storage",
+    "etc/libvirt/secrets",
+    "var/lib/berth",
+    "var/log/libvirt",
+    "var/cache/libvirt",
+    "srv",
+)
 
 SSHD_CONFIG = """\
 ListenAddress %(address)s
@@ -136,7 +148,18 @@ class Host:
         run("mkfs.ext4", "-q", "-F", "-m", "0", "-O", "^has_journal", "-E", "lazy_itable_init=1,nodiscard", image)
 
     def _make_ssh(self):
-        run("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", self.name, "-f", self.upper / "etc/ssh/ssh_host_ed25519_key")
+        run(
+            "ssh-keygen",
+            "-q",
+            "-t",
+            "ed25519",
+            "-N",
+            "",
+            "-C",
+            self.name,
+            "-f",
+            self.upper / "etc/ssh/ssh_host_ed25519_key",
+        )
         self._write("etc/ssh/sshd_config", SSHD_CONFIG % {"address": self.address})
         self._write("etc/ssh/ssh_known_hosts", "")
         ssh = self.upper / "root/.ssh"
@@ -180,18 +203,29 @@ class Host:
             return
         (self.directory / "pid1").unlink(missing_ok=True)
         environment = {
-            "PATH": PATH, "HOME": "/root", "LC_ALL": "C.UTF-8",
-            "BERTH_LAB_HOST": str(self.directory), "HOST_NAME": self.name,
-            "HOST_ADDRESS": self.address, "GUEST_ADDRESS": self.guest_address,
-            "LAB_STATE": str(self.lab.state), "LAB_KVM": "1" if self.size.kvm else "",
-        }  # fmt: skip
+            "PATH": PATH,
+            "HOME": "/root",
+            "LC_ALL": "C.UTF-8",
+            "BERTH_LAB_HOST": str(self.directory),
+            "HOST_NAME": self.name,
+            "HOST_ADDRESS": self.address,
+            "GUEST_ADDRESS": self.guest_address,
+            "LAB_STATE": str(self.lab.state),
+            "LAB_KVM": "1" if self.size.kvm else "",
+        }
         namespaces = ["--mount", "--uts", "--ipc", "--net", "--pid", "--cgroup"]
         with open(self.directory / "boot.log", "wb") as log:
             keeper = subprocess.Popen(
                 ["unshare", *namespaces, "--fork", "--kill-child", "--propagation", "private", str(INIT)],
-                env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
-            )  # fmt: skip
-        pid = wait_for(lambda: (children_of(keeper.pid) or [0])[0] if keeper.poll() is None else -1, 10, "start of " + self.name)
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+        pid = wait_for(
+            lambda: (children_of(keeper.pid) or [0])[0] if keeper.poll() is None else -1, 10, "start of " + self.name
+        )
         if pid < 0:
             raise LabError("%s did not start: %s" % (self.name, (self.directory / "boot.log").read_text().strip()))
         (self.directory / "pid1").write_text(str(pid))
@@ -200,9 +234,15 @@ class Host:
     def wait_ready(self, seconds=60):
         """Until sshd listens and libvirtd answers inside."""
         pid = self.pid
-        wait_for(lambda: self.is_ready or not is_alive(pid), seconds, "%s to answer (see %s)" % (self.name, self.directory / "boot.log"))
+        wait_for(
+            lambda: self.is_ready or not is_alive(pid),
+            seconds,
+            "%s to answer (see %s)" % (self.name, self.directory / "boot.log"),
+        )
         if not self.is_ready:
-            raise LabError("%s died while starting: %s" % (self.name, (self.directory / "boot.log").read_text().strip()))
+            raise LabError(
+                "%s died while starting: %s" % (self.name, (self.directory / "boot.log").read_text().strip())
+            )
 
     @property
     def is_ready(self):
@@ -244,8 +284,25 @@ class Host:
         """The words to put before a command so that it runs inside."""
         if not self.pid:
             raise LabError("%s is down" % self.name)
-        return ["nsenter", "-t", str(self.pid), "--mount", "--uts", "--ipc", "--net", "--pid", "--root", "--wdns=/root", "--",
-                "env", "-i", "PATH=" + PATH, "HOME=/root", "LC_ALL=C.UTF-8", "TERM=" + os.environ.get("TERM", "dumb")]  # fmt: skip
+        return [
+            "nsenter",
+            "-t",
+            str(self.pid),
+            "--mount",
+            "--uts",
+            "--ipc",
+            "--net",
+            "--pid",
+            "--root",
+            "--wdns=/root",
+            "--",
+            "env",
+            "-i",
+            "PATH=" + PATH,
+            "HOME=/root",
+            "LC_ALL=C.UTF-8",
+            "TERM=" + os.environ.get("TERM", "dumb"),
+        ]
 
     def run(self, *argv, check=True):
         return run(*self.enter(), *argv, check=check)

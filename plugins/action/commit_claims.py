@@ -8,17 +8,17 @@ from __future__ import annotations
 from ..module_utils.conductor.plan import commit, prepare_round
 from ..module_utils.conductor.quotas import after_the_claims
 from ..module_utils.model.catalog import Catalog
-from ..plugin_utils.controller import CATALOG, ControllerAction, askers, current_plan, new_token, own_variables, plan_result, replies
+from ..plugin_utils.controller import CATALOG, ControllerAction, current_plan, new_token, plan_result, replies
 from ..plugin_utils.plain import plain
 
 
 class ActionModule(ControllerAction):
     def act(self, args, task_vars):
         plan = current_plan(task_vars)
-        names = askers(task_vars, list(plan["hosts"]))
+        names = list(plan["hosts"])
         claims = plain(replies(task_vars, names, "__berth_claims"))
         scans = plain(replies(task_vars, names, "__berth_scans"))
-        given = own_variables(task_vars, ["berth_lost_hosts", *CATALOG])
+        given = self.own_variables(task_vars, ["berth_lost_hosts", *CATALOG])
         over_quota = after_the_claims(Catalog.from_variables(given).quotas) if given.get("berth_quotas") else None
         commit(plan, claims, scans, given.get("berth_lost_hosts") or (), over_quota)
         if not plan["build"]:

@@ -46,6 +46,10 @@ class ControllerAction(ActionBase):
     def act(self, args, task_vars):
         raise NotImplementedError
 
+    def own_variables(self, task_vars, names):
+        """The rendered variables of the task's own host, as plain data; absent ones are left out."""
+        return plain({name: self._templar.template(task_vars[name]) for name in names if name in task_vars})
+
 
 def raw_vars(task_vars, name):
     """All variables of a host as they are, nothing rendered: what a host sent is never a template."""
@@ -58,23 +62,18 @@ def variables(task_vars, host, names):
     return plain({name: found[name] for name in names if name in found})
 
 
-def own_variables(task_vars, names):
-    """Rendered variables of the task's own host, as plain data; absent ones are left out."""
-    return plain({name: task_vars[name] for name in names if name in task_vars})
+def replies(task_vars, hosts, variable, known=None):
+    """What ask_host registered in a loop over KVM hosts: inventory name of the asked host -> its result.
 
-
-def replies(task_vars, askers, variable):
-    """What ask_host registered in a loop over hosts: inventory name of the asked host -> its result."""
+    They asked for themselves, or under --limit the instances of the play did. ``known`` has raw variables already read.
+    """
+    known = known or {}
     found = {}
-    for asker in askers:
-        for reply in (raw_vars(task_vars, asker).get(variable) or {}).get("results") or ():
+    for asker in task_vars["ansible_play_hosts_all"] if task_vars.get("ansible_limit") else hosts:
+        values = known[asker] if asker in known else raw_vars(task_vars, asker)
+        for reply in (values.get(variable) or {}).get("results") or ():
             found[str(reply["item"])] = reply
     return found
-
-
-def askers(task_vars, hosts):
-    """Who asked the hosts: they themselves, or under --limit the instances of the play."""
-    return task_vars["ansible_play_hosts_all"] if task_vars.get("ansible_limit") else hosts
 
 
 def current_plan(task_vars):
@@ -103,11 +102,12 @@ def read_reports(task_vars, hosts=None):
     if hosts is None:
         hosts = task_vars["groups"].get("kvm_hosts", [])
     hosts = [str(name) for name in hosts]
-    found = replies(task_vars, askers(task_vars, hosts), "__berth_facts")
+    known = {name: raw_vars(task_vars, name) for name in hosts}
+    found = replies(task_vars, hosts, "__berth_facts", known)
     reports = {}
     for name in hosts:
         reply = found.get(name)
-        facts = (reply or raw_vars(task_vars, name)).get("ansible_facts") or {}
+        facts = (reply or known[name]).get("ansible_facts") or {}
         if "berth_host" in facts:
             reports[name] = {"document": plain(facts["berth_host"])}
         else:

@@ -1,0 +1,124 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Action placement: see plugins/modules/placement.py for its documentation."""
+
+from __future__ import annotations
+
+from ansible.utils.display import Display
+
+from ..module_utils.conductor import placing, quotas, wanted
+from ..module_utils.conductor.plan import FAILED, MAX_ROUNDS, new_plan, prepare_round
+from ..module_utils.model.catalog import Catalog
+from ..module_utils.model.errors import BerthError, InvalidInput
+from ..module_utils.placement.request import build_request
+from ..plugin_utils.controller import (
+    CATALOG,
+    INSTANCE,
+    ControllerAction,
+    new_token,
+    plan_result,
+    read_reports,
+    variables,
+    with_variable,
+)
+from ..plugin_utils.plain import plain
+
+RUN = ("berth_count", "berth_lost_hosts", "berth_name", "berth_receipt_dir", "berth_strict_uniqueness")
+
+
+def explain(result):
+    """What every filter said of every host, per instance."""
+    lines = []
+    for answer in result.requests:
+        lines.append("%s: %s" % (answer.spec.name, answer.error or ", ".join(answer.hosts)))
+    return "\n".join(lines)
+
+
+class ActionModule(ControllerAction):
+    argument_spec = {
+        "instances": {"type": "list", "elements": "str", "default": []},
+        "requests": {"type": "dict"},
+        "hosts": {"type": "list", "elements": "str"},
+        "options": {"type": "dict", "default": {}},
+        "seed": {"type": "int", "default": 0},
+        "receipt_dir": {"type": "path"},
+        "plan": {"type": "bool", "default": False},
+    }
+
+    def act(self, args, task_vars):
+        given = self.own_variables(task_vars, CATALOG + RUN)
+        catalog = Catalog.from_variables(given)
+        options = {**catalog.placement, **plain(args["options"])}
+        run = "r-" + new_token()[:8]
+        fleet = read_reports(task_vars, args["hosts"])
+        if args["requests"] is not None:
+            instances = wanted.unplaced(plain(args["requests"]))
+        else:
+            requests = self._requests(args["instances"], task_vars, catalog, run if given.get("berth_count") else None)
+            instances = wanted.sort_out(requests, fleet, given.get("berth_lost_hosts") or (), given.get("berth_strict_uniqueness"))
+        wanted.set_group_members(instances, fleet)
+        quotas.before_placement(instances, fleet, catalog.quotas)
+        decision = placing.place(
+            instances, fleet, options, catalog.aggregate_documents(plain(task_vars["groups"])), args["seed"], catalog.pci_aliases
+        )
+        self._say(instances, fleet, decision)
+        result = self._result(instances, fleet, decision)
+        if args["plan"]:
+            result.update(self._plan(run, instances, fleet, decision.max_attempts))
+        return result
+
+    def _requests(self, names, task_vars, catalog, batch_id):
+        """The request of every instance; all faults of the input are told at once, before anything is done."""
+        requests, faults = {}, []
+        for name in with_variable(task_vars, names, "berth_flavor", unless="berth_name"):
+            try:
+                spec, _seed = build_request({**variables(task_vars, name, INSTANCE), "inventory_hostname": name}, catalog)
+            except BerthError as error:
+                faults.append((name, error))
+                continue
+            requests[name] = {**spec, "batch_id": batch_id}
+        if len(faults) > 1:
+            first = faults[0][1]
+            first.message = "%d instances are not valid: %s" % (len(faults), "; ".join("%s: %s" % fault for fault in faults))
+            first.details["faults"] = {name: error.to_dict() for name, error in faults}
+        if faults:
+            raise faults[0][1]
+        if not requests:
+            Display().warning("No instance is selected: no host of the inventory in question has the variable berth_flavor")
+        return requests
+
+    def _plan(self, run, instances, fleet, max_attempts):
+        if max_attempts > MAX_ROUNDS:
+            raise InvalidInput("berth_placement.max_attempts", max_attempts, "at most %d, as many as playbook create has rounds" % MAX_ROUNDS)
+        hosts = {name: {"uuid": uuid} for name, uuid in fleet.uuids().items()}
+        hosts.update({name: {"reason": reason} for name, reason in fleet.verdicts.items()})
+        plan = new_plan(run, instances, hosts, max_attempts, wanted.told(fleet, run))
+        plan["check_mode"] = self._task.check_mode
+        prepare_round(plan, new_token)
+        if self._task.check_mode:
+            plan["claims"] = {}
+        return plan_result(plan)
+
+    def _say(self, instances, fleet, decision):
+        display = Display()
+        for name, reason in sorted(fleet.verdicts.items()):
+            display.warning("Host %s is left out: %s" % (name, reason))
+        failed = any(instance.get("state") == FAILED for instance in instances.values())
+        if decision.result and (failed or display.verbosity):
+            display.display(explain(decision.result))
+
+    def _result(self, instances, fleet, decision):
+        chosen = ("uuid", "host", "host_uuid", "alternates", "allocation", "limits")
+        return {
+            "changed": False,
+            "selections": {
+                name: {key: instance.get(key) for key in chosen}
+                for name, instance in instances.items()
+                if instance["state"] != FAILED and not instance.get("existing")
+            },
+            "existing": {name: instance["host"] for name, instance in instances.items() if instance.get("existing")},
+            "failures": {name: instance["error"] for name, instance in instances.items() if instance["state"] == FAILED},
+            "verdicts": fleet.verdicts,
+            "explanation": explain(decision.result) if decision.result else "",
+        }
