@@ -4,50 +4,51 @@
 """The arithmetic of dense packing: what placing a request on a host costs the requests that will come later.
 
 Sizes are tuples with one number per dimension, the first two being vCPUs and memory; every other tuple has the same
-dimensions in the same order and units. A host is its free capacity, and the free capacity of its NUMA cells where
-requests are pinned to cells.
+dimensions in the same order and units. NUMA cells have the first two only.
 """
 
 from __future__ import annotations
+
+from typing import NamedTuple, Tuple
 
 # Guards a floor against floats that are a hair below the whole number they stand for.
 _HAIR = 1e-6
 _LARGEST_CACHE = 500000
 
 
-class Size:
+class Size(NamedTuple):
     """A typical request: its ``amounts``, the NUMA ``cells`` it is pinned to (0 = not pinned) and its ``share``."""
 
-    __slots__ = ("amounts", "cells", "share")
+    amounts: Tuple[float, ...]
+    cells: int = 0
+    share: float = 1.0
 
-    def __init__(self, amounts, cells=0, share=1.0):
-        self.amounts, self.cells, self.share = tuple(amounts), cells, share
+
+class Host(NamedTuple):
+    """A host: what is ``free``, what it has in all, and what is free in each NUMA cell where requests are pinned."""
+
+    free: Tuple[float, ...]
+    capacity: Tuple[float, ...]
+    cells: Tuple[Tuple[float, ...], ...] = ()
 
 
 class Packing:
     """Scores a placement by the room it takes from a mix of typical requests.
 
     The room of a host is the number of typical requests of each size that still fit it, weighted by the size's share
-    and by the cube of its size, so that room for the large ones, which is the first to vanish, counts most. The cost of
-    a placement is the room lost, plus the growth of the host's imbalance (free vCPUs and free memory, both measured in
-    mean requests, drifting apart), plus a little for what stays free (best fit between equals).
-
-    ``scale`` is the mean capacity of a host, which makes the dimensions comparable.
+    and by the cube of its size in mean requests, so that room for the large ones, which is the first to vanish, counts
+    most. The cost of a placement is the room lost, plus the growth of the host's imbalance (free vCPUs and free memory,
+    both in mean requests, drifting apart), plus a little for what stays free (best fit between equals).
     """
 
     exponent, balance, tie = 3.0, 1.0, 0.005
 
-    def __init__(self, mix, scale):
-        self.scale = tuple(max(one, _HAIR) for one in scale)
-        total = sum(size.share for size in mix) or 1.0
-        worth = [
-            size.share / total * sum(a / s for a, s in zip(size.amounts, self.scale)) ** self.exponent for size in mix
-        ]
-        whole = sum(worth) or 1.0
-        self.mix = [_Part(size, one / whole) for size, one in zip(mix, worth)]
-        self.mean = tuple(
-            max(sum(size.share / total * size.amounts[at] for size in mix), _HAIR) for at in range(len(self.scale))
-        )
+    def __init__(self, mix):
+        total = sum(size.share for size in mix)
+        dimensions = range(len(mix[0].amounts))
+        self.mean = tuple(max(sum(size.share * size.amounts[at] for size in mix) / total, _HAIR) for at in dimensions)
+        worth = [size.share * sum(a / m for a, m in zip(size.amounts, self.mean)) ** self.exponent for size in mix]
+        self.parts = [_Part(size, one / sum(worth)) for size, one in zip(mix, worth)]
         self._room = {}
         self._cost = {}
 
@@ -55,22 +56,22 @@ class Packing:
         """How many of the typical requests fit, weighted."""
         found = self._room.get((free, cells))
         if found is None:
-            found = sum(part.worth * part.fits(free, cells) for part in self.mix)
+            found = sum([part.worth * part.fits(free, cells) for part in self.parts])
             _remember(self._room, (free, cells), found)
         return found
 
-    def cost(self, free, cells, amounts, span=0):
-        """The cost of placing ``amounts``, pinned to ``span`` cells (0 = not pinned), on a host; less is better."""
-        key = (free, cells, amounts, span)
+    def cost(self, host, amounts, span=0):
+        """The cost of placing ``amounts``, pinned to ``span`` cells (0 = not pinned), on a Host; less is better."""
+        key = (host, amounts, span)
         found = self._cost.get(key)
         if found is None:
-            after = tuple([f - a for f, a in zip(free, amounts)])
-            left = take_cells(cells, amounts, span) if cells and span else cells
+            after = tuple([f - a for f, a in zip(host.free, amounts)])
+            cells = take_cells(host.cells, amounts, span) if span else host.cells
             found = (
-                self.room(free, cells)
-                - self.room(after, left)
-                + self.tie * sum([(a / s) ** 2 for a, s in zip(after, self.scale)])
-                + self.balance * (self._imbalance(after) - self._imbalance(free))
+                self.room(host.free, host.cells)
+                - self.room(after, cells)
+                + self.tie * sum([(a / max(c, _HAIR)) ** 2 for a, c in zip(after, host.capacity)])
+                + self.balance * (self._imbalance(after) - self._imbalance(host.free))
             )
             _remember(self._cost, key, found)
         return found
@@ -82,19 +83,22 @@ class Packing:
 class _Part:
     """A size of the mix, ready for counting."""
 
-    __slots__ = ("asked", "cells", "worth")
+    __slots__ = ("asked", "asked_of_cell", "cells", "worth")
 
     def __init__(self, size, worth):
-        split = max(size.cells, 1)
-        self.asked = [(at, amount / split) for at, amount in enumerate(size.amounts) if amount > 0]
+        self.asked = [(at, amount) for at, amount in enumerate(size.amounts) if amount > 0]
+        self.asked_of_cell = [(at, amount / max(size.cells, 1)) for at, amount in self.asked if at < 2]
         self.cells, self.worth = size.cells, worth
 
     def fits(self, free, cells):
-        if not self.cells or not cells:
-            split = max(self.cells, 1)
-            return min([max(int((free[at] + _HAIR) // (ask * split)), 0) for at, ask in self.asked], default=0)
-        counts = [min([max(int((cell[at] + _HAIR) // ask), 0) for at, ask in self.asked], default=0) for cell in cells]
-        return most_spanning(counts, self.cells)
+        count = _count(free, self.asked)
+        if not self.cells or not cells or not count:
+            return count
+        return min(count, most_spanning([_count(cell, self.asked_of_cell) for cell in cells], self.cells))
+
+
+def _count(free, asked):
+    return min([max(int((free[at] + _HAIR) // amount), 0) for at, amount in asked], default=0)
 
 
 def most_spanning(counts, span):
@@ -110,16 +114,18 @@ def most_spanning(counts, span):
 
 
 def take_cells(cells, amounts, span):
-    """The cells' free capacity after a pinned request took the ``span`` cells it fits with least left over."""
-    ask = [amount / span for amount in amounts]
-    mean = [max(sum(cell[at] for cell in cells) / len(cells), _HAIR) for at in range(len(ask))]
+    """The cells' free capacity after a pinned request took the ``span`` cells that it leaves least over in."""
+    if not cells:
+        return cells
+    ask = [amount / span for amount in amounts[:2]]
+    mean = [max(sum(cell[at] for cell in cells) / len(cells), _HAIR) for at in (0, 1)]
 
     def left_over(at):
         left = [f - a for f, a in zip(cells[at], ask)]
-        return (min(left) < -_HAIR, sum((one / m) ** 2 for one, m in zip(left, mean)))
+        return (min(left) < -_HAIR, sum([(one / m) ** 2 for one, m in zip(left, mean)]))
 
     chosen = set(sorted(range(len(cells)), key=left_over)[:span])
-    return tuple(tuple([f - a for f, a in zip(cell, ask)]) if at in chosen else cell for at, cell in enumerate(cells))
+    return tuple([tuple([f - a for f, a in zip(cell, ask)]) if at in chosen else cell for at, cell in enumerate(cells)])
 
 
 def _remember(cache, key, value):
