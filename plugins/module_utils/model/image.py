@@ -127,8 +127,7 @@ def known_properties(properties, strict=True):
             if strict:
                 rule = error.rule if isinstance(error, InvalidInput) else "a whole number"
                 raise InvalidInput("image.properties.%s" % name, value, rule)
-    traits = list((properties or {}).get("traits_required") or ()) if strict else []
-    traits += [name[6:] for name, value in (properties or {}).items() if name.startswith("trait:") and str(value) == "required"]
+    traits = [name[6:] for name, value in (properties or {}).items() if name.startswith("trait:") and str(value) == "required"]
     if traits:
         found["traits_required"] = traits
     for name, read in (("hw_numa_cpus", parse_cpu_spec), ("hw_numa_mem", int)):

@@ -188,6 +188,10 @@ def allocation_of(amounts, topology=None, pci_devices=()):
 
 def consume(host_state, spec, allocation):
     """Take an allocation out of the host state, in Nova's order (S18); raises numa.PinningInvalid."""
+    used = dict(host_state.used)
+    for name, amount in allocation["resources"].items():
+        used[name] = used.get(name, 0) + amount
+    host_state.used = used
     host_state.free_ram_mb -= spec.memory_mb
     host_state.free_disk_mb -= (spec.root_gb + spec.ephemeral_gb) * 1024
     host_state.vcpus_used += spec.vcpus
@@ -197,10 +201,6 @@ def consume(host_state, spec, allocation):
         host_state.numa_topology = numa.add_usage(host_state.numa_topology, topology)
     _take_devices(host_state, allocation.get("pci_devices") or ())
     host_state.num_io_ops += 1
-    used = dict(host_state.used)
-    for name, amount in allocation["resources"].items():
-        used[name] = used.get(name, 0) + amount
-    host_state.used = used
 
 
 def _take_devices(host_state, devices):

@@ -297,35 +297,48 @@ class Pipeline:
         amounts = asks.get(id(host_state), {})
         if not capacity.fits(host_state, amounts):
             return None, "; ".join(one["reason"] for one in capacity.shortfalls(host_state, amounts))
-        topology, devices = spec.topology, []
-        fitted = None
-        if topology and host_state.numa_topology:
-            packing = self.options["packing_host_numa_cells_allocation_strategy"]
-            limits = host_state.limits.get("numa_topology")
-            fitted = capacity.fit_numa(host_state, topology.copy(), limits, spec.pci_requests, packing)
-        if spec.pci_requests:
-            cells = (fitted.cells if fitted else None) if host_state.numa_topology and topology else (topology.cells if topology else None)
-            devices = pci.take(pci.copy_pools(host_state.pci_stats), spec.pci_requests, cells, host_state.numa_topology)
-            if devices is None:
-                return None, "has no free PCI devices for the request"
-        allocation = capacity.allocation_of(amounts, fitted, pci.give_addresses(host_state.pci_devices, devices))
         if host_state not in self.saved:
             self.saved[host_state] = host_state.copy().__dict__
-        try:
-            capacity.consume(host_state, spec, allocation)
-        except numa.PinningInvalid as error:
-            host_state.__dict__.update(self.saved.pop(host_state))
-            return None, str(error)
-        if topology and host_state.numa_topology:
-            # Nova asks for the same fit again for the next instance of the request.
-            spec.topology = fitted
+        allocation, reason = self._consume(spec, host_state, amounts)
         self.round += 1
         self.chosen_at[id(host_state)] = self.round
         group = spec.instance_group
         if group is not None:
             group.hosts.add(host_state.host)
             host_state.instances.setdefault(spec.instance_uuid, {"uuid": spec.instance_uuid})
-        return allocation, ""
+        return allocation, reason
+
+    def _consume(self, spec, host_state, amounts):
+        """Take the instance out of the host: (allocation, what did not fit).
+
+        What no enabled filter has tested (NUMA cells, PCI devices) may turn out not to fit here. As Nova does, the host
+        stays chosen and its claim will tell; the rest of its state, from the PCI devices on, is then not counted.
+        """
+        topology, fitted, reason = spec.topology, None, ""
+        if topology and host_state.numa_topology:
+            packing = self.options["packing_host_numa_cells_allocation_strategy"]
+            limits = host_state.limits.get("numa_topology")
+            fitted = capacity.fit_numa(host_state, topology, limits, spec.pci_requests, packing)
+            reason = "" if fitted else "the NUMA topology does not fit"
+            # The next instance of the request asks for what this one got.
+            spec.topology = fitted
+        cells = spec.topology.cells if spec.topology else None
+        devices, missing = [], False
+        pools = pci.copy_pools(host_state.pci_stats)
+        for request in spec.pci_requests:
+            taken = pci.take(pools, [request], cells, host_state.numa_topology)
+            if taken is None:
+                missing, reason = True, "has no free PCI devices for %s" % request["alias_name"]
+                break
+            devices += taken
+        allocation = capacity.allocation_of(amounts, fitted, pci.give_addresses(host_state.pci_devices, devices))
+        try:
+            capacity.consume(host_state, spec, allocation)
+            if missing:
+                host_state.num_io_ops -= 1
+        except numa.PinningInvalid as error:
+            reason = str(error)
+        return allocation, reason
 
     def _alternates(self, spec, hosts, chosen, selections):
         number = self.options["max_attempts"] - 1
