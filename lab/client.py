@@ -51,9 +51,15 @@ def run(argv, timeout=600, env=None, check=False, stdin=None):
     """Run a command to its end -> Done; ``check`` makes a failure a CommandFailed."""
     began = time.monotonic()
     done = subprocess.run(
-        [str(word) for word in argv], text=True, capture_output=True, timeout=timeout, env={**os.environ, **(env or {})},
-        input=stdin if stdin is not None else "", cwd=REPOSITORY, check=False,
-    )  # fmt: skip
+        [str(word) for word in argv],
+        text=True,
+        capture_output=True,
+        timeout=timeout,
+        env={**os.environ, **(env or {})},
+        input=stdin if stdin is not None else "",
+        cwd=REPOSITORY,
+        check=False,
+    )
     result = Done(done.returncode, done.stdout, done.stderr, time.monotonic() - began)
     if check and result.rc:
         raise CommandFailed("%s: exit status %d\n%s" % (" ".join(map(str, argv)), result.rc, result.output))
@@ -155,7 +161,12 @@ class LabClient:
 
     def ansible_argv(self, playbook, *argv, inventory=()):
         inventories = [self.inventory, *self.extra_inventories, *inventory]
-        return [tool("ansible-playbook"), *(word for path in inventories for word in ("-i", str(path))), playbook, *argv]
+        return [
+            tool("ansible-playbook"),
+            *(word for path in inventories for word in ("-i", str(path))),
+            playbook,
+            *argv,
+        ]
 
     def ansible_playbook(self, playbook, *argv, inventory=(), extra_vars=None, env=None, check=True, timeout=300):
         """Run a playbook (berth.kvm.create or a path) against the lab -> Done.
@@ -172,17 +183,23 @@ class LabClient:
         """The same without waiting -> subprocess.Popen in a process group of its own (to be killed, or raced)."""
         words = list(argv) + (["-e", json.dumps(extra_vars)] if extra_vars else [])
         return subprocess.Popen(
-            self.ansible_argv(playbook, *words, inventory=inventory), text=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT, env={**os.environ, **self.environment(**(env or {}))}, cwd=REPOSITORY, start_new_session=True,
-        )  # fmt: skip
+            self.ansible_argv(playbook, *words, inventory=inventory),
+            text=True,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            env={**os.environ, **self.environment(**(env or {}))},
+            cwd=REPOSITORY,
+            start_new_session=True,
+        )
 
     def module(self, host, name, arguments=None, check=True, timeout=120):
         """Run one module on one host over SSH -> its result as a dict (``rc`` of ansible in ``_rc``)."""
-        argv = [tool("ansible"), "-i", str(self.inventory), str(host), "-m", name, "-a", json.dumps(arguments or {}), "--one-line"]
+        argv = [tool("ansible"), "-i", str(self.inventory), str(host), "-m", name]
+        argv += ["-a", json.dumps(arguments)] if arguments else []
         done = run(argv, timeout=timeout, env=self.environment(), check=False)
-        line = next((text for text in done.stdout.splitlines() if " | " in text), "")
         try:
-            result = json.loads(line[line.index("{"):])
+            result, _end = json.JSONDecoder().raw_decode(done.stdout[done.stdout.index("=> {") + 3 :])
         except ValueError:
             raise CommandFailed("%s on %s said no JSON\n%s" % (name, host, done.output)) from None
         if check and done.rc:

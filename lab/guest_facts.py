@@ -2,7 +2,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a lab guest says on its console, as data. Also a command: guest_facts.py FILE... prints the facts as JSON lines."""
+"""What a lab guest says on its console, as data. As a command: guest_facts.py FILE... prints JSON lines."""
 
 from __future__ import annotations
 
@@ -11,7 +11,17 @@ import re
 import sys
 
 LINE = re.compile(r"berth-guest (\w+)((?: \w+=[^ \n]*)*) end\s*$", re.MULTILINE)
-NUMBERS = {"vcpus": int, "mem_kib": int, "disk": int, "boots": int, "ack": int, "seq": int, "n": int, "errno": int, "up": float}
+NUMBERS = {
+    "vcpus": int,
+    "mem_kib": int,
+    "disk": int,
+    "boots": int,
+    "ack": int,
+    "seq": int,
+    "n": int,
+    "errno": int,
+    "up": float,
+}
 
 
 def events(text):
@@ -34,8 +44,8 @@ def _pair(word):
 def guest_facts(text):
     """Console text -> the last facts of the last boot, {} before the first; keys as in lab/README.md.
 
-    Added: ``ready`` (this boot came up), ``poweroff`` (it was ended in order), ``ack`` is the highest number acknowledged by
-    then, ``verify`` the newest verdict as {result: none|ok|bad, last, first_bad}, ``verdicts`` all of them, boot by boot.
+    Added: ``ready`` (this boot came up), ``poweroff`` (it was ended in order), ``ack`` is the highest number acknowledged
+    by then, ``verify`` the newest verdict as {result: none|ok|bad, last, first_bad}, ``verdicts`` all of them by boot.
     """
     facts, ack, ready, poweroff, verdicts = {}, 0, False, False, []
     for event, values in events(text):
@@ -53,7 +63,14 @@ def guest_facts(text):
             ack = max(ack, values.get("ack") or 0)
     if not facts:
         return {}
-    return {**facts, "ack": ack, "ready": ready, "poweroff": poweroff, "verify": verdicts[-1] if verdicts else None, "verdicts": verdicts}
+    return {
+        **facts,
+        "ack": ack,
+        "ready": ready,
+        "poweroff": poweroff,
+        "verify": verdicts[-1] if verdicts else None,
+        "verdicts": verdicts,
+    }
 
 
 def _verdict(text):

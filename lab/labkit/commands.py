@@ -28,7 +28,9 @@ def hosts_of(lab):
     """The hosts that were made, in the order of their numbers."""
     directory = lab.state / "hosts"
     names = [entry.name for entry in directory.iterdir()] if directory.exists() else []
-    numbers = sorted(int(name[len(lab.name):]) for name in names if name.startswith(lab.name) and name[len(lab.name):].isdigit())
+    numbers = sorted(
+        int(name[len(lab.name) :]) for name in names if name.startswith(lab.name) and name[len(lab.name) :].isdigit()
+    )
     return [Host(lab, number) for number in numbers]
 
 
@@ -141,15 +143,35 @@ def status(lab, as_json):
     rows = [_status_of(host) for host in hosts_of(lab)] if lab.is_known else []
     if as_json:
         guests = {"cidr": lab.guests + ".0/24", "gateway": lab.guests + ".1"} if lab.is_known else None
-        print(json.dumps({"name": lab.name, "state": str(lab.state), "inventory": str(lab.inventory), "guests": guests, "hosts": rows}))
+        print(
+            json.dumps(
+                {
+                    "name": lab.name,
+                    "state": str(lab.state),
+                    "inventory": str(lab.inventory),
+                    "guests": guests,
+                    "hosts": rows,
+                }
+            )
+        )
         return
     if not rows:
         say("%s is not up" % lab.name)
     for row in rows:
         size = row["size"]
-        print("%-12s %-5s %-14s cpus=%d mem=%dMiB cells=%d disk=%dGiB guests=%s" % (
-            row["name"], row["power"], row["address"], size["cpus"], size["mem"], size["cells"], size["disk"] >> 30,
-            "?" if row["guests"] is None else len(row["guests"])))  # fmt: skip
+        print(
+            "%-12s %-5s %-14s cpus=%d mem=%dMiB cells=%d disk=%dGiB guests=%s"
+            % (
+                row["name"],
+                row["power"],
+                row["address"],
+                size["cpus"],
+                size["mem"],
+                size["cells"],
+                size["disk"] >> 30,
+                "?" if row["guests"] is None else len(row["guests"]),
+            )
+        )
 
 
 def _status_of(host):
@@ -157,8 +179,16 @@ def _status_of(host):
     if host.is_ready:
         listed = host.run("timeout", "5", "virsh", "-q", "list", "--name", check=False)
         guests = listed.stdout.split() if listed.returncode == 0 else None
-    return {"name": host.name, "power": "up" if host.pid else "down", "ready": host.is_ready, "address": host.address,
-            "directory": str(host.directory), "uuid": host.uuid, "size": host.size.to_dict(), "guests": guests}  # fmt: skip
+    return {
+        "name": host.name,
+        "power": "up" if host.pid else "down",
+        "ready": host.is_ready,
+        "address": host.address,
+        "directory": str(host.directory),
+        "uuid": host.uuid,
+        "size": host.size.to_dict(),
+        "guests": guests,
+    }
 
 
 # --- one host

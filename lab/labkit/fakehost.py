@@ -90,7 +90,10 @@ def write_cpus(tree, size, cells):
             first = members[0] + core * size.threads
             siblings = range(first, first + size.threads)
             topology = {"core_id": core, "physical_package_id": cell, "die_id": 0, "cluster_id": 0}
-            for names, group in ((("thread_siblings", "core_cpus"), siblings), (("core_siblings", "package_cpus", "die_cpus"), members)):
+            for names, group in (
+                (("thread_siblings", "core_cpus"), siblings),
+                (("core_siblings", "package_cpus", "die_cpus"), members),
+            ):
                 for name in names:
                     topology[name] = cpu_mask(group)
                     topology[name + "_list"] = cpu_list(group)
@@ -113,7 +116,15 @@ def write_cells(tree, size, cells):
         lines = ["Node %d %-15s%9d kB" % (cell, name + ":", value) for name, value in kib.items()]
         lines += ["Node %d %-15s%6d" % (cell, name + ":", value) for name, value in pages.items()]
         distances = ["10" if other == cell else "21" for other in range(size.cells)]
-        tree.files(node, {"cpulist": cpu_list(members), "cpumap": cpu_mask(members), "meminfo": "\n".join(lines), "distance": " ".join(distances)})
+        tree.files(
+            node,
+            {
+                "cpulist": cpu_list(members),
+                "cpumap": cpu_mask(members),
+                "meminfo": "\n".join(lines),
+                "distance": " ".join(distances),
+            },
+        )
         for cpu in members:
             tree.link("%s/cpu%d" % (node, cpu), "devices/system/cpu/cpu%d" % cpu)
         for kib_per_page, count in ((2048, size.huge), (1048576, 0)):
@@ -136,18 +147,27 @@ class PciBus:
     def add(self, address, vendor, product, device_class, numa_node, **extra):
         """One function -> its directory below /sys; extra attributes become files."""
         directory = "devices/pci0000:00/" + address
-        self.tree.files(directory, {
-            "config": self._config(vendor, product, device_class),
-            "vendor": "0x%04x" % vendor, "device": "0x%04x" % product,
-            "subsystem_vendor": "0x%04x" % vendor, "subsystem_device": "0x0001",
-            "class": "0x%06x" % device_class, "revision": "0x01", "numa_node": numa_node, "irq": 0, "enable": 1,
-            "resource": "\n".join(["0x%016x 0x%016x 0x%016x" % (0, 0, 0)] * 13),
-            "modalias": "pci:v%08Xd%08Xsv%08Xsd00000001bc%02Xsc%02Xi%02X" % (
-                vendor, product, vendor, device_class >> 16, device_class >> 8 & 255, device_class & 255),
-            "uevent": "PCI_CLASS=%X\nPCI_ID=%04X:%04X\nPCI_SUBSYS_ID=%04X:0001\nPCI_SLOT_NAME=%s" % (
-                device_class, vendor, product, vendor, address),
-            **extra,
-        })  # fmt: skip
+        self.tree.files(
+            directory,
+            {
+                "config": self._config(vendor, product, device_class),
+                "vendor": "0x%04x" % vendor,
+                "device": "0x%04x" % product,
+                "subsystem_vendor": "0x%04x" % vendor,
+                "subsystem_device": "0x0001",
+                "class": "0x%06x" % device_class,
+                "revision": "0x01",
+                "numa_node": numa_node,
+                "irq": 0,
+                "enable": 1,
+                "resource": "\n".join(["0x%016x 0x%016x 0x%016x" % (0, 0, 0)] * 13),
+                "modalias": "pci:v%08Xd%08Xsv%08Xsd00000001bc%02Xsc%02Xi%02X"
+                % (vendor, product, vendor, device_class >> 16, device_class >> 8 & 255, device_class & 255),
+                "uevent": "PCI_CLASS=%X\nPCI_ID=%04X:%04X\nPCI_SUBSYS_ID=%04X:0001\nPCI_SLOT_NAME=%s"
+                % (device_class, vendor, product, vendor, address),
+                **extra,
+            },
+        )
         self.tree.link(directory + "/subsystem", "bus/pci")
         self.tree.link("bus/pci/devices/" + address, directory)
         group = "kernel/iommu_groups/%d" % self.next_group
@@ -170,11 +190,19 @@ def write_network_card(bus, size):
     """An SR-IOV network card (Intel 82599) with its virtual functions dealt out over the cells."""
     if not size.vfs:
         return
-    counts = {"sriov_totalvfs": size.vfs, "sriov_numvfs": size.vfs, "sriov_offset": 1, "sriov_stride": 1, "sriov_vf_device": "10ed"}
+    counts = {
+        "sriov_totalvfs": size.vfs,
+        "sriov_numvfs": size.vfs,
+        "sriov_offset": 1,
+        "sriov_stride": 1,
+        "sriov_vf_device": "10ed",
+    }
     card = bus.add("0000:00:10.0", 0x8086, 0x10FB, 0x020000, 0, **counts)
     for number in range(size.vfs):
         slot, function = divmod(number + 1, 8)
-        function_directory = bus.add("0000:00:%02x.%d" % (0x10 + slot, function), 0x8086, 0x10ED, 0x020000, number % size.cells)
+        function_directory = bus.add(
+            "0000:00:%02x.%d" % (0x10 + slot, function), 0x8086, 0x10ED, 0x020000, number % size.cells
+        )
         bus.tree.link(function_directory + "/physfn", card)
         bus.tree.link("%s/virtfn%d" % (card, number), function_directory)
 
@@ -189,7 +217,14 @@ def meminfo(real, size):
     """The machine's /proc/meminfo with the numbers of the size."""
     total, huge = size.mem * 1024, size.huge * size.cells
     free = total - huge * 2048 - RESERVED_KIB
-    kib = {"MemTotal": total, "MemFree": free, "MemAvailable": free, "Hugetlb": huge * 2048, "Buffers": 10240, "Cached": 102400}
+    kib = {
+        "MemTotal": total,
+        "MemFree": free,
+        "MemAvailable": free,
+        "Hugetlb": huge * 2048,
+        "Buffers": 10240,
+        "Cached": 102400,
+    }
     pages = {"HugePages_Total": huge, "HugePages_Free": huge}
     lines = []
     for line in real.splitlines():
@@ -209,9 +244,14 @@ def cpuinfo(real, size):
     for cell, members in enumerate(split_cells(size)):
         for cpu in members:
             values = {
-                "processor": cpu, "physical id": cell, "siblings": len(members), "core id": (cpu - members[0]) // size.threads,
-                "cpu cores": len(members) // size.threads, "apicid": cpu, "initial apicid": cpu,
-            }  # fmt: skip
+                "processor": cpu,
+                "physical id": cell,
+                "siblings": len(members),
+                "core id": (cpu - members[0]) // size.threads,
+                "cpu cores": len(members) // size.threads,
+                "apicid": cpu,
+                "initial apicid": cpu,
+            }
             block = []
             for line in model:
                 label = line.partition(":")[0]

@@ -15,17 +15,24 @@ def _write_in_place(path, text):
 
 def write_index(lab, hosts):
     """inventory.yml, known_hosts and /etc/hosts for all hosts of the lab."""
-    names = ["127.0.0.1 localhost", "%s.1 controller" % lab.management] + ["%s %s" % (host.address, host.name) for host in hosts]
+    names = ["127.0.0.1 localhost", "%s.1 controller" % lab.management] + [
+        "%s %s" % (host.address, host.name) for host in hosts
+    ]
     _write_in_place(lab.etc_hosts, "\n".join(names) + "\n")
-    _write_in_place(lab.known_hosts, "".join("%s,%s %s\n" % (host.name, host.address, host.public_key) for host in hosts))
+    _write_in_place(
+        lab.known_hosts, "".join("%s,%s %s\n" % (host.name, host.address, host.public_key) for host in hosts)
+    )
     _write_in_place(lab.inventory, _inventory(lab, hosts))
 
 
 def _inventory(lab, hosts):
     ssh = [
-        "-o UserKnownHostsFile=%s" % lab.known_hosts, "-o StrictHostKeyChecking=yes", "-o IdentitiesOnly=yes",
-        "-o ServerAliveInterval=5", "-o ServerAliveCountMax=3",
-    ]  # fmt: skip
+        "-o UserKnownHostsFile=%s" % lab.known_hosts,
+        "-o StrictHostKeyChecking=yes",
+        "-o IdentitiesOnly=yes",
+        "-o ServerAliveInterval=5",
+        "-o ServerAliveCountMax=3",
+    ]
     lines = ["# Written by lab/lab: the hosts of lab '%s'." % lab.name, "all:", "  vars:"]
     lines += [
         "    lab_guest_cidr: %s.0/24" % lab.guests,
@@ -34,7 +41,10 @@ def _inventory(lab, hosts):
     ]
     checksum = lab.image.with_suffix(".qcow2.sha256")
     if checksum.exists():
-        lines += ["    lab_image: /srv/shared/images/guest.qcow2", "    lab_image_checksum: sha256:%s" % checksum.read_text().strip()]
+        lines += [
+            "    lab_image: /srv/shared/images/guest.qcow2",
+            "    lab_image_checksum: sha256:%s" % checksum.read_text().strip(),
+        ]
     lines += ["  children:", "    kvm_hosts:", "      vars:"]
     variables = {
         "ansible_user": "root",

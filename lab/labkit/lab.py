@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """One lab: its name, where its state is, its place among the other labs of the machine (slot), its addresses and names.
 
-Two labs differ by their state directory, so the same lab name in two checkouts gives two labs. Whatever the machine shares
+Two labs differ by their state directory, so the same lab name in two checkouts gives two labs. What the machine shares
 (link names, subnets, control sockets) carries the slot, a number that each lab holds while it is up.
 """
 
@@ -29,7 +29,9 @@ class Lab:
         if not re.fullmatch(r"[a-z]([a-z0-9-]{0,14}[a-z0-9])?", name):
             raise LabError("lab name %r: small letters, digits and '-', at most 16, beginning with a letter" % name)
         self.name = name
-        self.state = Path(state_root or os.environ.get("BERTH_LAB_STATE") or REPOSITORY / ".cache" / "lab").resolve() / name
+        self.state = (
+            Path(state_root or os.environ.get("BERTH_LAB_STATE") or REPOSITORY / ".cache" / "lab").resolve() / name
+        )
         if re.search(r"[\s,:\\]", str(self.state)):  # overlayfs and ssh options take them for separators
             raise LabError("%s: set BERTH_LAB_STATE to a path without spaces, ',' and ':'" % self.state)
         self.cache = REPOSITORY / ".cache"
@@ -57,7 +59,11 @@ class Lab:
             for slot in ((first + step) % SLOTS for step in range(SLOTS)):
                 owner = REGISTRY / str(slot)
                 taken = owner.exists() and owner.read_text() != str(self.state) and Path(owner.read_text()).exists()
-                if not taken and " 10.231.%d." % (2 * slot) not in addresses and " 10.231.%d." % (2 * slot + 1) not in addresses:
+                if (
+                    not taken
+                    and " 10.231.%d." % (2 * slot) not in addresses
+                    and " 10.231.%d." % (2 * slot + 1) not in addresses
+                ):
                     owner.write_text(str(self.state))
                     self.state.mkdir(parents=True, exist_ok=True)
                     (self.state / "lab.json").write_text(json.dumps({"slot": slot}))

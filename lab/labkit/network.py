@@ -37,11 +37,19 @@ def _dhcp_up(lab):
     if _dhcp_pid(lab):
         return
     options = [
-        "--conf-file=/dev/null", "--port=0", "--no-ping", "--dhcp-authoritative", "--leasefile-ro", "--user=root",
-        "--interface=" + lab.guest_bridge, "--except-interface=lo", "--bind-interfaces",
+        "--conf-file=/dev/null",
+        "--port=0",
+        "--no-ping",
+        "--dhcp-authoritative",
+        "--leasefile-ro",
+        "--user=root",
+        "--interface=" + lab.guest_bridge,
+        "--except-interface=lo",
+        "--bind-interfaces",
         "--dhcp-range=%s.100,%s.199,12h" % (lab.guests, lab.guests),
-        "--pid-file=%s" % (lab.state / ADDRESS_FILE), "--log-facility=%s" % (lab.state / "dnsmasq.log"),
-    ]  # fmt: skip
+        "--pid-file=%s" % (lab.state / ADDRESS_FILE),
+        "--log-facility=%s" % (lab.state / "dnsmasq.log"),
+    ]
     run("dnsmasq", *options, stdin=subprocess.DEVNULL)
 
 
@@ -56,8 +64,11 @@ def networks_down(lab):
 
 
 def plug_in(lab, host, pid):
-    """Give the network namespace of a process its eth0 (management) and eth1 (guests); they go when the namespace goes."""
-    for link, inside, bridge in ((host.link("m"), "eth0", lab.management_bridge), (host.link("g"), "eth1", lab.guest_bridge)):
+    """Give the network namespace of a process its eth0 (management) and eth1 (guests); they go with it."""
+    for link, inside, bridge in (
+        (host.link("m"), "eth0", lab.management_bridge),
+        (host.link("g"), "eth1", lab.guest_bridge),
+    ):
         if _exists(link):  # of a host that has just died: the kernel takes such links away a little later
             run("ip", "link", "del", link, check=False)
         run("ip", "link", "add", link, "type", "veth", "peer", "name", inside, "netns", pid)

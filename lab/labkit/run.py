@@ -16,9 +16,18 @@ class LabError(Exception):
 
 def run(*argv, check=True, **options):
     """Run a command quietly -> CompletedProcess with text output; a failure says what failed and why."""
-    done = subprocess.run([str(word) for word in argv], text=True, capture_output=True, stdin=options.pop("stdin", subprocess.DEVNULL), check=False, **options)
+    done = subprocess.run(
+        [str(word) for word in argv],
+        text=True,
+        capture_output=True,
+        stdin=options.pop("stdin", subprocess.DEVNULL),
+        check=False,
+        **options,
+    )
     if check and done.returncode:
-        raise LabError("%s: exit status %d: %s" % (" ".join(map(str, argv)), done.returncode, (done.stderr or done.stdout).strip()))
+        raise LabError(
+            "%s: exit status %d: %s" % (" ".join(map(str, argv)), done.returncode, (done.stderr or done.stdout).strip())
+        )
     return done
 
 

@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The directory that all hosts of a lab share, as /srv/shared: a FUSE mount that calls itself a cluster file system.
 
-libvirt refuses to migrate a disk on a plain bind mount ("unsafe migration"); a type from its list of cluster file systems
-is taken for shared storage without any flag.
+libvirt refuses to migrate a disk on a plain bind mount ("unsafe migration"); a type from its list of cluster
+file systems is taken for shared storage without any flag.
 """
 
 from __future__ import annotations
@@ -35,8 +35,11 @@ def shared_up(lab):
         run("umount", "-l", _mountpoint(lab))
     server = subprocess.Popen(
         ["bindfs", "-f", "-o", "subtype=glusterfs,allow_other", str(lab.shared), str(_mountpoint(lab))],
-        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
-    )  # fmt: skip
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
     (lab.state / "bindfs.pid").write_text(str(server.pid))
     wait_for(lambda: os.path.ismount(_mountpoint(lab)) or server.poll() is not None, 10, "the shared directory")
 

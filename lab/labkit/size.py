@@ -15,7 +15,7 @@ class BadSize(ValueError):
 
 @dataclass(frozen=True)
 class Size:
-    """cpus, threads (per core), cells (NUMA), mem (MiB), huge (2 MiB pages per cell), vfs, gpus, disk (bytes), kvm (0|1)."""
+    """cpus, threads (per core), cells (NUMA), mem (MiB), huge (2 MiB pages a cell), vfs, gpus, disk (bytes), kvm (0|1)."""
 
     cpus: int = 4
     threads: int = 1
@@ -39,7 +39,9 @@ UNITS = {"": 1, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 def _value(key, text):
     match = re.fullmatch(r"(\d{1,15})([MGT]?)", text)
     if not match or (match.group(2) and key != "disk"):
-        raise BadSize("%s=%s: a whole number is needed%s" % (key, text, " (disk: with M, G or T)" if key == "disk" else ""))
+        raise BadSize(
+            "%s=%s: a whole number is needed%s" % (key, text, " (disk: with M, G or T)" if key == "disk" else "")
+        )
     value = int(match.group(1)) * UNITS[match.group(2)]
     low, high = MINIMUM.get(key, 0), MAXIMUM.get(key, 1 << 30)
     if not low <= value <= high:
@@ -49,7 +51,9 @@ def _value(key, text):
 
 def _check(size):
     if size.cpus % (size.cells * size.threads):
-        raise BadSize("cpus=%d does not divide into %d cells with %d threads a core" % (size.cpus, size.cells, size.threads))
+        raise BadSize(
+            "cpus=%d does not divide into %d cells with %d threads a core" % (size.cpus, size.cells, size.threads)
+        )
     if size.huge * 2 > size.mem // size.cells // 2:
         raise BadSize("huge=%d: huge pages may take half of a cell's memory at most" % size.huge)
     return size

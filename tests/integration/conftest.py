@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The lab that all integration tests share: three hosts of different sizes, prepared, empty again after each test.
 
-The lab is called ``test`` or what BERTH_TEST_LAB says; BERTH_TEST_KEEP=1 leaves it up, which makes the next run start sooner.
+The lab is called ``test`` or what BERTH_TEST_LAB says; BERTH_TEST_KEEP=1 leaves it up for the next run.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent / "lab"))
+sys.path.insert(0, str(Path(__file__).resolve().parent))  # helpers that several tests share
 
 from client import REPOSITORY, LabClient  # noqa: E402
 
@@ -27,7 +28,8 @@ for domain in $(virsh -q list --all --uuid); do
   virsh -q destroy "$domain" >/dev/null 2>&1
   virsh -q undefine "$domain" --nvram --managed-save --snapshots-metadata >/dev/null 2>&1
 done
-rm -rf /var/lib/berth/instances/* /run/berth/permits/* /var/lib/libvirt/berth/instances/* /var/lib/berth/failed_builds.json
+rm -rf /var/lib/berth/instances/* /run/berth/permits/* /var/lib/libvirt/berth/instances/*
+rm -f /var/lib/berth/failed_builds.json
 """
 
 
@@ -55,7 +57,11 @@ def make_whole(lab):
         if row["power"] == "down":
             lab.start(row["name"])
         lab.heal(row["name"])
-        lab.sh(row["name"], "pkill -CONT qemu-system; service libvirtd status >/dev/null || service libvirtd restart", check=False)
+        lab.sh(
+            row["name"],
+            "pkill -CONT qemu-system; service libvirtd status >/dev/null || service libvirtd restart",
+            check=False,
+        )
         lab.sh(row["name"], WIPE, check=False)
 
 
