@@ -1,0 +1,69 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""libvirt's capabilities, read from recorded XML."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from ansible_collections.berth.kvm.plugins.module_utils.compute import capabilities, connection
+
+DATA = Path(__file__).parent / "data"
+HOST = capabilities.parse_host((DATA / "capabilities.xml").read_text())
+GUEST = capabilities.parse_domain((DATA / "domain_capabilities.xml").read_text())
+
+
+def test_the_host_tells_its_uuid_its_machine_types_and_its_guests():
+    assert HOST.uuid == "e083fc1c-e230-5e1e-a5ea-175f6b4c38fe"
+    assert HOST.machine_types == ("pc", "pc-q35-7.2", "q35")
+    assert HOST.guests == (("i686", "qemu", "hvm"), ("x86_64", "qemu", "hvm"))
+
+
+def test_cpu_info_has_the_keys_of_nova():
+    assert HOST.cpu_info == {
+        "arch": "x86_64",
+        "model": "kvm64",
+        "vendor": "AMD",
+        "topology": {"cells": 2, "sockets": 1, "cores": 2, "threads": 2},
+        "features": ["aes", "avx", "avx2"],
+    }
+
+
+def test_security_models_are_listed():
+    assert "none" in HOST.security_models
+
+
+def test_a_guest_type_tells_its_cpu_and_devices():
+    assert (GUEST.domain_type, GUEST.cpu_model) == ("qemu", "EPYC")
+    assert "vaes" in GUEST.cpu_required and "sha-ni" in GUEST.cpu_disabled
+    assert "virtio" in GUEST.enums["disk", "bus"]
+    assert GUEST.enums["loader", "secure"] == {"no"}
+
+
+class Libvirt:
+    """Knows the domain types it is given."""
+
+    def __init__(self, *types):
+        self.types = types
+
+    def getDomainCapabilities(self, _emulator, _arch, _machine, domain_type, _flags):
+        if domain_type not in self.types:
+            raise connection.libvirt.libvirtError("the accel 'kvm' is not supported")
+        return (DATA / "domain_capabilities.xml").read_text().replace("<domain>qemu<", "<domain>%s<" % domain_type)
+
+
+@pytest.mark.parametrize(
+    ("works", "setting", "types"),
+    [
+        (("kvm", "qemu"), "auto", ["kvm", "qemu"]),
+        (("qemu",), "auto", ["qemu"]),
+        (("kvm", "qemu"), "qemu", ["qemu"]),
+        (("qemu",), "kvm", []),
+        (("kvm", "qemu"), "kvm", ["kvm"]),
+    ],
+)
+def test_a_domain_type_is_offered_where_libvirt_says_it_works_and_the_setting_allows_it(works, setting, types):
+    pytest.importorskip("libvirt")
+    assert [guest.domain_type for guest in capabilities.domain_types(Libvirt(*works), setting)] == types

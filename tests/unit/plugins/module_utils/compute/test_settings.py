@@ -1,0 +1,121 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a host is told about itself: defaults, rules, and errors that name the field."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from ansible_collections.berth.kvm.plugins.module_utils.compute import settings
+from hypothesis import HealthCheck, given
+from hypothesis import settings as examples
+from hypothesis import strategies as st
+
+
+def test_no_file_means_the_defaults_of_nova_and_an_unprepared_host(tmp_path):
+    """S24: today's ratios, 512 MiB reserved."""
+    found = settings.load(tmp_path / "host.json")
+    assert not found.prepared
+    assert (found.cpu_allocation_ratio, found.ram_allocation_ratio, found.disk_allocation_ratio) == (4.0, 1.0, 1.0)
+    assert (found.reserved_host_memory_mb, found.pool, found.domain_type) == (512, "berth", "auto")
+
+
+def test_what_is_written_reads_back_the_same(tmp_path):
+    wanted = settings.parse({"pool": "fast", "cpu_dedicated_set": "2-3", "pci_devices": [{"vendor_id": "8086", "product_id": "10ed"}]})
+    path = tmp_path / "host.json"
+    path.write_text(json.dumps(wanted.to_dict()))
+    assert settings.load(path) == wanted
+    assert wanted.prepared
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("schema", 2),
+        ("schema", "1"),
+        ("uuid", "E083FC1C-E230-5E1E-A5EA-175F6B4C38FE"),
+        ("uuid", "host-1"),
+        ("pool", "../etc"),
+        ("pool", ""),
+        ("cpu_allocation_ratio", 0),
+        ("cpu_allocation_ratio", float("nan")),
+        ("ram_allocation_ratio", float("inf")),
+        ("disk_allocation_ratio", True),
+        ("reserved_host_cpus", -1),
+        ("reserved_host_memory_mb", 1.5),
+        ("reserved_host_disk_gb", 10**400),
+        ("cpu_dedicated_set", "3-1"),
+        ("cpu_dedicated_set", "0-99999"),
+        ("cpu_shared_set", "a"),
+        ("cpu_shared_set", 3),
+        ("domain_type", "xen"),
+        ("disabled", "yes"),
+        ("disabled_reason", "two\nlines"),
+        ("disabled_reason", "{{ lookup('pipe', 'id') }}"),
+        ("max_concurrent_builds", 0),
+        ("traits", ["hw_cpu"]),
+        ("traits", "HW_CPU"),
+        ("migration_address", "-oProxyCommand=id"),
+        ("security_driver_none_ok", None),
+        ("pci_devices", {}),
+    ],
+)
+def test_a_bad_value_is_an_error_that_names_the_field(name, value):
+    with pytest.raises(settings.SettingsInvalid) as error:
+        settings.parse({name: value})
+    assert error.value.field.partition("[")[0] == name
+    assert error.value.rule
+
+
+@pytest.mark.parametrize(
+    "device",
+    [{"vendor_id": "8086"}, {"vendor_id": "8086", "product_id": "0x10"}, {"vendor_id": "8086", "product_id": "10ed", "address": "81:00.0"}],
+)
+def test_a_bad_pci_device_is_named_with_its_place_in_the_list(device):
+    good = {"vendor_id": "8086", "product_id": "10ed", "address": "0000:81:00.0"}
+    with pytest.raises(settings.SettingsInvalid) as error:
+        settings.parse({"pci_devices": [good, device]})
+    assert error.value.field.startswith("pci_devices[1]")
+
+
+def test_an_unknown_setting_is_an_error_with_the_nearest_name():
+    with pytest.raises(settings.SettingsInvalid, match="Did you mean cpu_allocation_ratio"):
+        settings.parse({"cpu_alocation_ratio": 2.0})
+
+
+def test_a_cpu_is_in_one_set_only():
+    with pytest.raises(settings.SettingsInvalid, match="CPU 3 is in cpu_dedicated_set too"):
+        settings.parse({"cpu_dedicated_set": "2-3", "cpu_shared_set": "3-5"})
+
+
+@pytest.mark.parametrize("text", [b"{", b"[]", b"\xff", b'{"a": ' * 100000, b" " * (settings.MAX_BYTES + 1)])
+def test_a_file_that_is_no_object_is_a_typed_error(tmp_path, text):
+    path = tmp_path / "host.json"
+    path.write_bytes(text)
+    with pytest.raises(settings.SettingsUnreadable):
+        settings.load(path)
+
+
+@pytest.mark.parametrize(
+    ("text", "cpus"),
+    [("", set()), ("0", {0}), ("0-3", {0, 1, 2, 3}), ("0-3,^2", {0, 1, 3}), ("^2,0-3", {0, 1, 3}), (" 1 , 5-6 ,", {1, 5, 6})],
+)
+def test_cpu_sets_are_read_as_nova_reads_them(text, cpus):
+    assert settings.parse_cpu_set(text, "cpu_shared_set") == cpus
+
+
+@given(st.sets(st.integers(0, settings.MAX_CPU), max_size=50))
+def test_every_list_of_cpus_reads_back(cpus):
+    assert settings.parse_cpu_set(",".join(map(str, cpus)), "cpu_shared_set") == cpus
+
+
+@examples(suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@given(st.dictionaries(st.sampled_from(settings.NAMES), st.one_of(st.none(), st.integers(), st.floats(), st.text(), st.lists(st.text()))))
+def test_whatever_is_in_the_file_gives_settings_or_a_typed_error(data):
+    try:
+        found = settings.parse(data)
+    except (settings.SettingsInvalid, settings.SettingsUnreadable):
+        return
+    assert settings.parse(found.to_dict()) == found
