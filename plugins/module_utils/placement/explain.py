@@ -1,0 +1,176 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Why every host was or was not chosen: as a document for programs, as text for people.
+
+``document(request_result)`` makes the document of one request out of its explanation; ``decision_text(document)`` the
+text of such a document; ``fleet_text(host documents)`` the table of a fleet. The text is plain, in columns, and leaves
+out hosts beyond ``most`` after having counted them by rule.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from ..model.host_state import HostState
+from .plain import plain
+from .text import number, table
+
+MOST_HOSTS = 40
+
+
+def document(answer):
+    """{name, hosts, error, candidates, instances} of a RequestResult that was explained, as plain JSON values.
+
+    A verdict is {passed, reason, numbers}, or only {passed: true} where there is nothing to tell; ``candidates`` has
+    for each host the list of rules [{rule, ...verdict}] that come before the filters; for ``instances`` see
+    result.RequestResult.
+    """
+    explanation = answer.explanation or {}
+    return {
+        "name": answer.spec.name,
+        "hosts": answer.hosts,
+        "error": answer.error.to_dict() if answer.error else None,
+        "candidates": {
+            host: [{"rule": rule, **_verdict(verdict)} for rule, verdict in rules]
+            for host, rules in (explanation.get("candidates") or {}).items()
+        },
+        "instances": [_instance(one) for one in explanation.get("instances") or ()],
+    }
+
+
+def _instance(one):
+    filters = [
+        {**step, "verdicts": {host: _verdict(verdict) for host, verdict in step["verdicts"].items()}}
+        for step in one["filters"]
+    ]
+    return plain({**one, "filters": filters})
+
+
+def _verdict(verdict):
+    told = {"passed": bool(verdict.passed)}
+    if verdict.reason:
+        told["reason"] = verdict.reason
+    if verdict.numbers:
+        told["numbers"] = plain(verdict.numbers)
+    return told
+
+
+def rejections(explained, at=-1):
+    """{host: (rule, reason)}: the first rule that refused the host, for the instance ``at`` of a document()."""
+    found = {}
+    for host, rules in explained["candidates"].items():
+        for rule in rules:
+            if not rule["passed"]:
+                found.setdefault(host, (rule["rule"], rule.get("reason", "")))
+    for instance in explained["instances"][at:][:1]:
+        for step in instance["filters"]:
+            for host, verdict in step["verdicts"].items():
+                if not verdict["passed"]:
+                    found.setdefault(host, (step["filter"], verdict.get("reason", "")))
+        for claim in instance["claims"]:
+            if not claim["passed"]:
+                found.setdefault(claim["host"], ("claim", claim["reason"]))
+    return found
+
+
+def decision_text(explained, most=MOST_HOSTS):
+    """The text of one document(): for each instance the choice, what became of each host, and the weights."""
+    if not explained["instances"]:
+        return "\n".join([_headline(explained, None), *_hosts(explained, 0, most)]) + "\n"
+    parts = []
+    for at, instance in enumerate(explained["instances"]):
+        parts += [_headline(explained, instance), *_hosts(explained, at, most), *_weights(instance, most), ""]
+    return "\n".join(parts)
+
+
+def _headline(explained, instance):
+    name = explained["name"]
+    if instance is None or instance["host"] is None:
+        message = (explained["error"] or {}).get("message") or "no host"
+        return "%s: NO VALID HOST: %s" % (name, message)
+    if len(explained["instances"]) > 1:
+        name += " (%s)" % instance["uuid"]
+    known = len(explained["candidates"]) or len(instance["hosts"])
+    return "%s: %s, the best of %d of %d hosts" % (name, instance["host"], len(instance["order"]), known)
+
+
+def _hosts(explained, at, most):
+    """A line per host: its place in the order with its weight, or the rule that refused it."""
+    instance = explained["instances"][at] if explained["instances"] else None
+    refused = rejections(explained, at if explained["instances"] else -1)
+    rows = []
+    if instance:
+        for place, host in enumerate(instance["order"], 1):
+            said = "chosen" if host == instance["host"] else ""
+            if not said and host in refused:
+                said = "%s: %s" % refused[host]
+            rows.append((host, "%d." % place, number(instance["weights"].get(host, 0.0)), said))
+    ordered = {row[0] for row in rows}
+    for host, (rule, reason) in refused.items():
+        if host not in ordered:
+            rows.append((host, "-", "", "%s: %s" % (rule, reason) if reason else rule))
+    lines = table(("HOST", "PLACE", "WEIGHT", "WHY"), rows[:most])
+    if len(rows) > most:
+        left_out = Counter(refused[row[0]][0] if row[0] in refused else "passed" for row in rows[most:])
+        lines.append(
+            "... and %d more: %s" % (len(rows) - most, ", ".join("%d %s" % (n, r) for r, n in left_out.items()))
+        )
+    return lines
+
+
+def _weights(instance, most):
+    """What each weigher gave: raw > normalised x multiplier, for the weighers that tell the hosts apart."""
+    telling = [one for one in instance["weighers"] if len(set(_points(one).values())) > 1]
+    if not telling:
+        return ["  every weigher says the same of all of them"] if len(instance["order"]) > 1 else []
+    hosts = instance["order"][:most]
+    rows = [
+        [host, *(_cell(one, host) for one in telling), number(instance["weights"].get(host, 0.0))] for host in hosts
+    ]
+    heads = [one["weigher"].replace("Weigher", "") for one in telling]
+    return ["  weights, as raw > normalised x multiplier:", *table(["HOST", *heads, "SUM"], rows)]
+
+
+def _points(one):
+    return {host: one["normalised"][host] * one["multiplier"][host] for host in one["normalised"]}
+
+
+def _cell(one, host):
+    return "%s > %s x %s" % tuple(number(one[part].get(host)) for part in ("raw", "normalised", "multiplier"))
+
+
+def fleet_text(documents, verdicts=None):
+    """The fleet as a table: used of all, free, ratios and state; ``verdicts`` {host: why it is left out} come last."""
+    rows = [_fleet_row(one) for one in sorted(documents, key=lambda one: one["host"])]
+    rows += [(host, "", "", "", "", "", reason) for host, reason in sorted((verdicts or {}).items())]
+    return "\n".join(table(("HOST", "VCPUS", "MEMORY MiB", "DISK GiB", "INSTANCES", "IO OPS", "STATE"), rows)) + "\n"
+
+
+def _fleet_row(one):
+    state = HostState.from_document(one)
+    instances = str(state.num_instances)
+    foreign = sum(1 for instance in state.instances.values() if instance.get("foreign"))
+    if foreign:
+        instances += " (%d foreign)" % foreign
+    return (
+        state.host,
+        "%s of %s x %s" % (number(state.vcpus_used), number(state.vcpus_total), number(state.cpu_allocation_ratio)),
+        "%s free of %s x %s"
+        % (number(state.free_ram_mb), number(state.total_usable_ram_mb), number(state.ram_allocation_ratio)),
+        "%s free of %s" % (number(state.free_disk_mb / 1024), number(state.total_usable_disk_gb)),
+        instances,
+        str(state.num_io_ops),
+        _service(state),
+    )
+
+
+def _service(state):
+    if state.service.get("disabled"):
+        return "disabled: %s" % (state.service.get("disabled_reason") or "no reason given")
+    return "up" if state.service_up else "down"
+
+
+def host_line(one):
+    """One host state document on one line, as Nova prints a HostState (S44)."""
+    return repr(HostState.from_document(one))

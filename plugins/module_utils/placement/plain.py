@@ -1,0 +1,25 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Values as JSON has them: what is no JSON value becomes the nearest that is, the same way every time."""
+
+from __future__ import annotations
+
+
+def plain(value):
+    """Plain JSON: tuples and sets become lists (sets sorted), other objects their text, NaN and infinities text."""
+    if value is None or isinstance(value, (bool, int)):
+        return value
+    if isinstance(value, str):
+        return str(value)
+    if isinstance(value, float):
+        return value if value - value == 0 else repr(value)
+    if isinstance(value, dict):
+        return {str(key): plain(one) for key, one in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(one) for one in value]
+    if isinstance(value, (set, frozenset)):
+        return sorted((plain(one) for one in value), key=repr)
+    if hasattr(value, "to_document"):
+        return plain(value.to_document())
+    return str(value)

@@ -1,0 +1,31 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Plain text in columns."""
+
+from __future__ import annotations
+
+# What a terminal would act upon must not reach it: names and reasons may come from a host.
+_VISIBLE = {code: "?" for code in list(range(32)) + list(range(127, 160))}
+_VISIBLE.update(
+    {code: "?" for code in (0x200E, 0x200F, 0x202A, 0x202B, 0x202C, 0x202D, 0x202E, 0x2066, 0x2067, 0x2068, 0x2069)}
+)
+
+
+def number(value):
+    """A number as a person writes it: at most 4 digits after the point, none where it is whole."""
+    if value is None:
+        return "-"
+    if isinstance(value, float):
+        return ("%.4f" % value).rstrip("0").rstrip(".") if value != int(value) else str(int(value))
+    return str(value)
+
+
+def table(heads, rows, indent="  "):
+    """Lines of a table; columns are as wide as their widest cell, the last one is not filled up."""
+    cells = [[str(cell).translate(_VISIBLE) for cell in row] for row in [heads, *rows]]
+    widths = [max(len(row[at]) for row in cells) for at in range(len(heads) - 1)]
+    return [
+        (indent + "  ".join([cell.ljust(width) for cell, width in zip(row, widths)] + [row[-1]])).rstrip()
+        for row in cells
+    ]
