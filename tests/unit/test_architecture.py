@@ -18,7 +18,9 @@ PLUGINS = ROOT / "plugins"
 HEADER = "SPDX-License-Identifier: GPL-3.0-or-later"
 
 # What a compute file may take from placement: the arithmetic of a claim, so that host and scheduler count alike.
-CLAIM_ARITHMETIC = {"module_utils/placement/%s.py" % name for name in ("capacity", "errors", "numa", "pci", "requested")}
+CLAIM_ARITHMETIC = {
+    "module_utils/placement/%s.py" % name for name in ("capacity", "errors", "numa", "pci", "requested")
+}
 PURE = {"module_utils/model", "module_utils/placement", "module_utils/conductor"}
 
 # Room -> the rooms (or single files) it may import from. A room that is not named here is an error.
@@ -43,7 +45,10 @@ LIBVIRT_DOOR = "module_utils/compute/connection.py"
 
 def sources():
     """{path under plugins/: syntax tree} of every Python file of the collection."""
-    return {path.relative_to(PLUGINS).as_posix(): ast.parse(path.read_text("utf-8")) for path in sorted(PLUGINS.rglob("*.py"))}
+    return {
+        path.relative_to(PLUGINS).as_posix(): ast.parse(path.read_text("utf-8"))
+        for path in sorted(PLUGINS.rglob("*.py"))
+    }
 
 
 SOURCES = sources()
@@ -106,7 +111,12 @@ def test_imports_follow_the_directions():
 
 def test_imports_of_our_own_code_are_relative():
     """An absolute import would take another installed copy of the collection."""
-    wrong = ["%s:%d" % (name, line) for name in SOURCES for _file, package, line in imports(name) if package == "ansible_collections"]
+    wrong = [
+        "%s:%d" % (name, line)
+        for name in SOURCES
+        for _file, package, line in imports(name)
+        if package == "ansible_collections"
+    ]
     assert not wrong, wrong
 
 
@@ -190,24 +200,38 @@ def test_the_product_does_not_know_the_lab():
     wrong = []
     for folder in ("plugins", "roles", "playbooks"):
         for path in sorted((ROOT / folder).rglob("*")):
-            if path.is_file() and path.suffix != ".pyc" and re.search(r"\blab\b", path.read_text("utf-8"), re.IGNORECASE):
+            if (
+                path.is_file()
+                and path.suffix != ".pyc"
+                and re.search(r"\blab\b", path.read_text("utf-8"), re.IGNORECASE)
+            ):
                 wrong.append(str(path.relative_to(ROOT)))
     assert not wrong, wrong
 
 
-@pytest.mark.parametrize("name", [name for name in SOURCES if name.startswith(("modules/", "action/", "inventory/", "callback/"))])
+@pytest.mark.parametrize(
+    "name", [name for name in SOURCES if name.startswith(("modules/", "action/", "inventory/", "callback/"))]
+)
 def test_every_plugin_is_documented(name):
     """An action is documented by the module file of its name."""
     documented = name.replace("action/", "modules/", 1)
     assert documented in SOURCES, "%s has no %s" % (name, documented)
-    blocks = {node.targets[0].id for node in SOURCES[documented].body if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)}
+    blocks = {
+        node.targets[0].id
+        for node in SOURCES[documented].body
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)
+    }
     wanted = {"DOCUMENTATION", "EXAMPLES"} | ({"RETURN"} if documented.startswith("modules/") else set())
     assert wanted <= blocks
 
 
 @pytest.mark.parametrize(
     "name",
-    [name for name in SOURCES if name.startswith(("module_utils/placement/filters/", "module_utils/placement/weighers/"))],
+    [
+        name
+        for name in SOURCES
+        if name.startswith(("module_utils/placement/filters/", "module_utils/placement/weighers/"))
+    ],
 )
 def test_every_filter_and_weigher_says_its_rule(name):
     for node in SOURCES[name].body:
