@@ -12,7 +12,8 @@ version_added: 0.1.0
 description:
   - Returns everything that the placement of instances must know of a KVM host, as Nova's HostState has it.
   - Domains that this collection did not make count against the capacity and are listed as foreign.
-  - No call waits for a QEMU process, so a guest that hangs does not hold up the facts. It is named in RV(ansible_facts.berth_host.warnings).
+  - No call waits for a QEMU process, so a guest that hangs does not hold up the facts.
+    It is named in RV(ansible_facts.berth_host.warnings).
 options:
   timeout:
     description:
@@ -27,8 +28,8 @@ extends_documentation_fragment:
 seealso:
   - module: berth.kvm.placement
 notes:
-  - Reads the settings in C(/etc/berth/host.json), which the role P(berth.kvm.kvm_host#role) writes. A host without them is reported
-    with the defaults and RV(ansible_facts.berth_host.prepared) is V(false).
+  - Reads the settings in C(/etc/berth/host.json), which the role P(berth.kvm.kvm_host#role) writes.
+    A host without them is reported with the defaults and RV(ansible_facts.berth_host.prepared) is V(false).
   - Numbers whose names end in C(_mb) are MiB, those in C(_gb) GiB.
 """
 
@@ -42,7 +43,7 @@ EXAMPLES = r"""
 
     - name: Show what is left
       ansible.builtin.debug:
-        msg: "{{ ansible_facts.berth_host.free_ram_mb }} MiB of memory, {{ ansible_facts.berth_host.free_disk_gb }} GiB of disk"
+        msg: "{{ ansible_facts.berth_host.free_ram_mb }} MiB, {{ ansible_facts.berth_host.free_disk_gb }} GiB"
 """
 
 RETURN = r"""
@@ -69,7 +70,9 @@ ansible_facts:
           type: str
           sample: e083fc1c-e230-5e1e-a5ea-175f6b4c38fe
         generation:
-          description: Grows with each change of the state, V(0) on a host that is not prepared. The later of two documents has the higher one.
+          description:
+            - Grows with each change of the state, so that the later of two documents has the higher one.
+            - V(0) on a host that is not prepared.
           type: int
           sample: 17
         prepared:
@@ -206,7 +209,12 @@ ansible_facts:
         cpu_info:
           description: The CPU of the host, with the keys C(arch), C(model), C(vendor), C(topology) and C(features).
           type: dict
-          sample: {"arch": "x86_64", "features": ["aes", "avx"], "model": "EPYC", "topology": {"cells": 1, "cores": 8, "sockets": 1, "threads": 2}, "vendor": "AMD"}
+          sample:
+            arch: x86_64
+            features: [aes, avx]
+            model: EPYC
+            topology: {"cells": 1, "cores": 8, "sockets": 1, "threads": 2}
+            vendor: AMD
         traits:
           description: Nova's traits, from the CPU that guests see, the devices they can have, and the host's settings.
           type: list
@@ -220,15 +228,34 @@ ansible_facts:
         numa_topology:
           description: The NUMA cells, null where the host has none.
           type: dict
-          sample: {"cells": [{"cpu_usage": 0, "cpuset": [0, 1], "distances": {"0": 10}, "id": 0, "memory_mb": 3934, "memory_usage": 0,
-                              "mempages": [{"reserved": 0, "size_kb": 4, "total": 1007104, "used": 0}], "network_metadata": null,
-                              "pcpuset": [], "pinned_cpus": [], "siblings": [[0], [1]], "socket": 0}]}
+          sample:
+            cells:
+              - id: 0
+                socket: 0
+                cpuset: [0, 1]
+                pcpuset: []
+                pinned_cpus: []
+                siblings: [[0], [1]]
+                cpu_usage: 0
+                memory_mb: 3934
+                memory_usage: 0
+                mempages: [{"reserved": 0, "size_kb": 4, "total": 1007104, "used": 0}]
+                distances: {"0": 10}
+                network_metadata: null
         pci_devices:
           description: All PCI devices but bridges. C(available) are those that the settings offer and nobody uses.
           type: list
           elements: dict
-          sample: [{"address": "0000:81:10.1", "available": true, "dev_type": "type-VF", "iommu_group": 11, "numa_node": 0,
-                    "parent": "0000:81:00.0", "product_id": "10ed", "used_by": null, "vendor_id": "8086"}]
+          sample:
+            - address: "0000:81:10.1"
+              available: true
+              dev_type: type-VF
+              iommu_group: 11
+              numa_node: 0
+              parent: "0000:81:00.0"
+              product_id: 10ed
+              used_by: null
+              vendor_id: "8086"
         pci_pools:
           description: The available PCI devices, counted by kind and NUMA node.
           type: list
@@ -242,14 +269,35 @@ ansible_facts:
         pools:
           description: The active storage pools. C(promised_gb) is the sum of the virtual sizes of the disks on them.
           type: dict
-          sample: {"berth": {"capacity_gb": 18, "free_gb": 9, "path": "/var/lib/libvirt/berth", "promised_gb": 2, "type": "dir"}}
+          sample:
+            berth:
+              capacity_gb: 18
+              free_gb: 9
+              path: /var/lib/libvirt/berth
+              promised_gb: 2
+              type: dir
         instances:
           description: The instances, in every role, and the foreign domains.
           type: list
           elements: dict
-          sample: [{"disk_gb": 1, "flavor": {"name": "m1.tiny"}, "foreign": false, "group": null, "image_props": {}, "memory_mb": 64,
-                    "name": "web-1", "pcpus": 0, "phase": "active", "pool": null, "power_state": "shutdown", "project_id": "default",
-                    "role": "OWN", "task_state": null, "uuid": "0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a", "vcpus": 1, "vm_state": "stopped"}]
+          sample:
+            - uuid: 0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a
+              name: web-1
+              project_id: default
+              role: OWN
+              phase: active
+              vm_state: stopped
+              task_state: null
+              power_state: shutdown
+              foreign: false
+              flavor: {"name": "m1.tiny"}
+              group: null
+              image_props: {}
+              vcpus: 1
+              pcpus: 0
+              memory_mb: 64
+              disk_gb: 1
+              pool: null
         warnings:
           description: What a person should look at, such as guests that hang.
           type: list

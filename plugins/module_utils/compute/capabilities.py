@@ -118,7 +118,7 @@ def domain_types(connection, setting) -> List[DomainCapabilities]:
 
 
 def guest_cpu_features(connection, arch, domain) -> FrozenSet[str]:
-    """Every CPU feature that a guest with mode host-model sees: those of the model, with what is added and taken away."""
+    """Every CPU feature that a guest with mode host-model sees: the model's, with what is added and taken away."""
     library = require_libvirt()
     if domain.cpu_model is None:
         return frozenset()

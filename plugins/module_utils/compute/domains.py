@@ -22,7 +22,16 @@ MIB_IN_KIB = 1024
 RUN_DIR = "/run/libvirt/qemu"
 
 # libvirt's virDomainState -> Nova's power state; a guest that is shutting down still runs
-POWER_STATES = {0: "nostate", 1: "running", 2: "running", 3: "paused", 4: "running", 5: "shutdown", 6: "crashed", 7: "suspended"}
+POWER_STATES = {
+    0: "nostate",
+    1: "running",
+    2: "running",
+    3: "paused",
+    4: "running",
+    5: "shutdown",
+    6: "crashed",
+    7: "suspended",
+}
 INACTIVE = ("shutdown", "crashed")
 
 
@@ -36,7 +45,7 @@ class Disk:
 
 @dataclasses.dataclass(frozen=True)
 class Domain:
-    """A domain as its inactive XML defines it: the most it may use. memory_mb in MiB, huge_page_kb in KiB (0: default)."""
+    """A domain as its inactive XML defines it: the most it may use. MiB; huge_page_kb in KiB, 0 for the default."""
 
     uuid: str
     name: str
@@ -79,7 +88,9 @@ def parse(text) -> Domain:
     page = None if huge is None else huge.find("page")
     memory = root.find("numatune/memory")
     addresses = [element for element in root.iterfind("devices/hostdev[@type='pci']/source/address")]
-    addresses += [element for element in root.iterfind("devices/interface[@type='hostdev']/source/address[@type='pci']")]
+    addresses += [
+        element for element in root.iterfind("devices/interface[@type='hostdev']/source/address[@type='pci']")
+    ]
     return Domain(
         uuid=root.findtext("uuid"),
         name=root.findtext("name"),

@@ -12,6 +12,7 @@ import hashlib
 import ipaddress
 import json
 import socket
+import xml.etree.ElementTree as ElementTree
 
 from ..model.errors import BerthError
 from ..model.safe_text import clean, clean_all
@@ -64,8 +65,8 @@ def collect(connection, settings, records, state_dir=STATE_DIR, timeout=30, save
         return deadline.call(
             _collect, connection, settings, records, state_dir, deadline, save_generation, what="gathering the facts"
         )
-    except library.libvirtError as error:
-        raise LibvirtUnavailable("libvirt: %s" % error)
+    except (library.libvirtError, ElementTree.ParseError) as error:
+        raise LibvirtUnavailable("libvirt gave no usable answer: %s" % error)
 
 
 def _collect(connection, settings, records, state_dir, deadline, save_generation):
@@ -74,16 +75,18 @@ def _collect(connection, settings, records, state_dir, deadline, save_generation
     if settings.uuid and settings.uuid != host.uuid:
         raise HostIdentityChanged(
             "this host's uuid is %s, it was prepared as %s" % (host.uuid, settings.uuid),
-            hint="Two hosts may share a uuid, or the host was cloned: fix host_uuid in libvirtd.conf, or prepare it again",
+            hint="Was the host cloned? Fix host_uuid in libvirtd.conf, or prepare the host again",
         )
     guest_types = capabilities.domain_types(connection, settings.domain_type)
     if not guest_types:
-        warnings.append("no guest can run here: libvirt offers no domain type for the setting %s" % settings.domain_type)
+        warnings.append("no guest can run here: libvirt offers nothing for the domain type %s" % settings.domain_type)
     found = domains.states(connection)
     for uuid, reason in sorted(domains.hung(found).items()):
         warnings.append("domain %s (%s) hangs: %s" % (uuid, found[uuid][0].name(), reason))
     mine = {record.uuid: record for record in records}
-    foreign = [domain for domain in (domains.read(one) for uuid, (one, _state) in found.items() if uuid not in mine) if domain]
+    foreign = [
+        domain for domain in (domains.read(one) for uuid, (one, _state) in found.items() if uuid not in mine) if domain
+    ]
     disk_uses = {domain.uuid: domains.disk_use(domain, warnings) for domain in foreign}
 
     pools = _pools(connection, settings, records, disk_uses, deadline, warnings)
@@ -144,7 +147,7 @@ def _identity(connection, settings):
 
 
 def _address(configured, name):
-    """The address other hosts reach this one by: as configured, else that of the default route, else that of the name."""
+    """The address that others reach this host by: as configured, else of the default route, else of the name."""
     try:
         return str(ipaddress.ip_address(configured or ""))
     except ValueError:
@@ -305,7 +308,7 @@ def _usage(connection, settings, instances, pool, cpus):
 
 
 def _fingerprint(document, settings, records):
-    """What makes one state of the host another; numbers that always move (metrics, physical free space) are left out."""
+    """What makes one state of the host another; numbers that always move are left out."""
     moving = ("metrics", "disk_available_least", "pools", "generation")
     steady = {name: value for name, value in document.items() if name not in moving}
     versions = sorted([record.uuid, *map(str, record.version())] for record in records)

@@ -38,7 +38,9 @@ def parse_device(text):
     capability = ElementTree.fromstring(text).find("capability[@type='pci']")
     if int(capability.findtext("class") or "0", 16) >> 16 == BRIDGE_CLASS:
         return None, []
-    address = "%04x:%02x:%02x.%x" % tuple(int(capability.findtext(part)) for part in ("domain", "bus", "slot", "function"))
+    address = "%04x:%02x:%02x.%x" % tuple(
+        int(capability.findtext(part)) for part in ("domain", "bus", "slot", "function")
+    )
     kinds = {part.get("type"): part for part in capability.findall("capability")}
     dev_type, parent = "type-PCI", None
     if "phys_function" in kinds:
@@ -59,7 +61,9 @@ def parse_device(text):
     if "mdev_types" in kinds:
         for one in kinds["mdev_types"].findall("type"):
             available = int(one.findtext("availableInstances") or 0)
-            types.append({"parent": address, "type": one.get("id"), "name": one.findtext("name"), "available": available})
+            types.append(
+                {"parent": address, "type": one.get("id"), "name": one.findtext("name"), "available": available}
+            )
     return device, types
 
 

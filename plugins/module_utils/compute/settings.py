@@ -114,7 +114,12 @@ def _whole(low, high):
 
 
 def _ratio(value, field):
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value) or not 0 < value <= 1000:
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, (int, float))
+        or not math.isfinite(value)
+        or not 0 < value <= 1000
+    ):
         raise SettingsInvalid(field, value, "a number above 0 and at most 1000")
     return float(value)
 
@@ -217,7 +222,9 @@ def parse(data: Any) -> HostSettings:
     both = settings.dedicated_cpus() & settings.shared_cpus()
     if both:
         raise SettingsInvalid(
-            "cpu_shared_set", settings.cpu_shared_set, "CPU %d is in cpu_dedicated_set too, a CPU is in one of them" % min(both)
+            "cpu_shared_set",
+            settings.cpu_shared_set,
+            "CPU %d is in cpu_dedicated_set too" % min(both),
         )
     return settings
 

@@ -11,7 +11,7 @@ import xml.etree.ElementTree as ElementTree
 from .connection import LibvirtTimeout, require_libvirt
 
 GIB = 1 << 30
-# Pools that are a directory: the file system answers at once and truly. libvirt's own numbers are those of its last refresh.
+# For pools that are a directory the file system answers at once; libvirt's numbers are those of its last refresh.
 DIRECTORIES = ("dir", "fs", "netfs")
 
 

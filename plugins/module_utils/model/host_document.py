@@ -236,7 +236,11 @@ def _anything(value, field):
                 return part
             if kind is list and len(part) <= PARTS_LIMIT:
                 return [copy(item, depth + 1) for item in part]
-            if kind is dict and len(part) <= PARTS_LIMIT and all(type(key) is str and is_safe(key, 255) for key in part):
+            if (
+                kind is dict
+                and len(part) <= PARTS_LIMIT
+                and all(type(key) is str and is_safe(key, 255) for key in part)
+            ):
                 return {key: copy(item, depth + 1) for key, item in part.items()}
         raise _Fault(field, part, "plain data of at most %d parts, with safe texts and numbers" % PARTS_LIMIT)
 
@@ -364,7 +368,10 @@ _DOCUMENT = _object(
         "cpu_info": _mapping,
         "traits": _words("[A-Z0-9_]+", 2000),
         "metrics": _list(
-            _object({"name": _word(r"[A-Za-z0-9][A-Za-z0-9._-]*", 64), "value": _number(-float(1 << 62), float(1 << 62))}), 200
+            _object(
+                {"name": _word(r"[A-Za-z0-9][A-Za-z0-9._-]*", 64), "value": _number(-float(1 << 62), float(1 << 62))}
+            ),
+            200,
         ),
         "numa_topology": _or_null(_object({"cells": _list(_CELL, 1024)})),
         "pci_devices": _list(
@@ -384,7 +391,9 @@ _DOCUMENT = _object(
             DEVICES_LIMIT,
         ),
         "pci_pools": _list(
-            _object({"vendor_id": _HEX, "product_id": _HEX, "numa_node": _NODE, "dev_type": _DEV_TYPE, "count": _COUNT}),
+            _object(
+                {"vendor_id": _HEX, "product_id": _HEX, "numa_node": _NODE, "dev_type": _DEV_TYPE, "count": _COUNT}
+            ),
             DEVICES_LIMIT,
         ),
         "mdev_types": _list(

@@ -8,6 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+
 from ansible_collections.berth.kvm.plugins.module_utils.compute import capabilities, connection
 
 DATA = Path(__file__).parent / "data"

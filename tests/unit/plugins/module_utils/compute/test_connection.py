@@ -9,6 +9,7 @@ import threading
 import time
 
 import pytest
+
 from ansible_collections.berth.kvm.plugins.module_utils.compute import connection
 
 

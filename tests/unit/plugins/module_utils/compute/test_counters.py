@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from ansible_collections.berth.kvm.plugins.module_utils.compute import counters
 
 

@@ -11,6 +11,7 @@ import subprocess
 from types import SimpleNamespace
 
 import pytest
+
 from ansible_collections.berth.kvm.plugins.module_utils.compute import connection, domains
 
 XML = """<domain type='kvm'><name>db</name><uuid>6695eb01-f6a4-8304-79aa-97f2502e193f</uuid>
@@ -25,9 +26,11 @@ XML = """<domain type='kvm'><name>db</name><uuid>6695eb01-f6a4-8304-79aa-97f2502
 <disk type='file' device='cdrom'><source file='/c.iso'/><target dev='hda'/></disk>
 <disk type='network' device='disk'><source protocol='rbd' name='x'/><target dev='vdc'/></disk>
 <disk type='file' device='disk'><target dev='vdd'/></disk>
-<hostdev mode='subsystem' type='pci'><source><address domain='0x0000' bus='0x81' slot='0x10' function='0x1'/></source></hostdev>
+<hostdev mode='subsystem' type='pci'><source>
+<address domain='0x0000' bus='0x81' slot='0x10' function='0x1'/></source></hostdev>
 <hostdev mode='subsystem' type='usb'><source><address bus='1' device='2'/></source></hostdev>
-<interface type='hostdev'><source><address type='pci' domain='0x0000' bus='0x81' slot='0x10' function='0x2'/></source></interface>
+<interface type='hostdev'><source>
+<address type='pci' domain='0x0000' bus='0x81' slot='0x10' function='0x2'/></source></interface>
 </devices></domain>"""
 PLAIN = "<domain><name>p</name><uuid>u</uuid><memory unit='KiB'>65536</memory><vcpu>1</vcpu><devices/></domain>"
 

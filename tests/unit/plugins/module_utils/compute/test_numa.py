@@ -11,6 +11,7 @@ from types import SimpleNamespace
 from xml.etree import ElementTree
 
 import pytest
+
 from ansible_collections.berth.kvm.plugins.module_utils.compute import numa
 
 TOPOLOGY = ElementTree.parse(Path(__file__).parent / "data" / "capabilities.xml").getroot().find("host/topology")

@@ -6,16 +6,19 @@
 from __future__ import annotations
 
 import pytest
+
 from ansible_collections.berth.kvm.plugins.module_utils.compute import pci
 
 NODE_DEVICE = """<device><name>pci</name><capability type='pci'><class>0x%(class)s</class>
 <domain>0</domain><bus>129</bus><slot>16</slot><function>%(function)d</function>
 <product id='0x%(product)s'>x</product><vendor id='0x8086'>x</vendor>%(more)s</capability></device>"""
-PF = "<capability type='virt_functions' maxCount='2'><address domain='0x0000' bus='0x81' slot='0x10' function='0x1'/></capability>"
+PF = """<capability type='virt_functions' maxCount='2'>
+<address domain='0x0000' bus='0x81' slot='0x10' function='0x1'/></capability>"""
 VF = "<capability type='phys_function'><address domain='0x0000' bus='0x81' slot='0x10' function='0x0'/></capability>"
 MDEV = """<capability type='mdev_types'><type id='nvidia-222'><name>GRID T4-1B</name><deviceAPI>vfio-pci</deviceAPI>
 <availableInstances>16</availableInstances></type></capability>"""
-PLACE = "<iommuGroup number='11'><address domain='0x0000' bus='0x81' slot='0x10' function='0x1'/></iommuGroup><numa node='%d'/>"
+PLACE = """<iommuGroup number='11'><address domain='0x0000' bus='0x81' slot='0x10' function='0x1'/></iommuGroup>
+<numa node='%d'/>"""
 
 
 def parse(more="", function=0, product="10fb", kind="020000"):

@@ -8,10 +8,11 @@ from __future__ import annotations
 import json
 
 import pytest
-from ansible_collections.berth.kvm.plugins.module_utils.compute import settings
 from hypothesis import HealthCheck, given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
+
+from ansible_collections.berth.kvm.plugins.module_utils.compute import settings
 
 
 def test_no_file_means_the_defaults_of_nova_and_an_unprepared_host(tmp_path):
@@ -23,7 +24,9 @@ def test_no_file_means_the_defaults_of_nova_and_an_unprepared_host(tmp_path):
 
 
 def test_what_is_written_reads_back_the_same(tmp_path):
-    wanted = settings.parse({"pool": "fast", "cpu_dedicated_set": "2-3", "pci_devices": [{"vendor_id": "8086", "product_id": "10ed"}]})
+    wanted = settings.parse(
+        {"pool": "fast", "cpu_dedicated_set": "2-3", "pci_devices": [{"vendor_id": "8086", "product_id": "10ed"}]}
+    )
     path = tmp_path / "host.json"
     path.write_text(json.dumps(wanted.to_dict()))
     assert settings.load(path) == wanted
@@ -71,7 +74,11 @@ def test_a_bad_value_is_an_error_that_names_the_field(name, value):
 
 @pytest.mark.parametrize(
     "device",
-    [{"vendor_id": "8086"}, {"vendor_id": "8086", "product_id": "0x10"}, {"vendor_id": "8086", "product_id": "10ed", "address": "81:00.0"}],
+    [
+        {"vendor_id": "8086"},
+        {"vendor_id": "8086", "product_id": "0x10"},
+        {"vendor_id": "8086", "product_id": "10ed", "address": "81:00.0"},
+    ],
 )
 def test_a_bad_pci_device_is_named_with_its_place_in_the_list(device):
     good = {"vendor_id": "8086", "product_id": "10ed", "address": "0000:81:00.0"}
@@ -100,7 +107,14 @@ def test_a_file_that_is_no_object_is_a_typed_error(tmp_path, text):
 
 @pytest.mark.parametrize(
     ("text", "cpus"),
-    [("", set()), ("0", {0}), ("0-3", {0, 1, 2, 3}), ("0-3,^2", {0, 1, 3}), ("^2,0-3", {0, 1, 3}), (" 1 , 5-6 ,", {1, 5, 6})],
+    [
+        ("", set()),
+        ("0", {0}),
+        ("0-3", {0, 1, 2, 3}),
+        ("0-3,^2", {0, 1, 3}),
+        ("^2,0-3", {0, 1, 3}),
+        (" 1 , 5-6 ,", {1, 5, 6}),
+    ],
 )
 def test_cpu_sets_are_read_as_nova_reads_them(text, cpus):
     assert settings.parse_cpu_set(text, "cpu_shared_set") == cpus
@@ -112,7 +126,12 @@ def test_every_list_of_cpus_reads_back(cpus):
 
 
 @examples(suppress_health_check=[HealthCheck.too_slow], deadline=None)
-@given(st.dictionaries(st.sampled_from(settings.NAMES), st.one_of(st.none(), st.integers(), st.floats(), st.text(), st.lists(st.text()))))
+@given(
+    st.dictionaries(
+        st.sampled_from(settings.NAMES),
+        st.one_of(st.none(), st.integers(), st.floats(), st.text(), st.lists(st.text())),
+    )
+)
 def test_whatever_is_in_the_file_gives_settings_or_a_typed_error(data):
     try:
         found = settings.parse(data)

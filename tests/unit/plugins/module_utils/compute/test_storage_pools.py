@@ -9,6 +9,7 @@ import os
 import threading
 
 import pytest
+
 from ansible_collections.berth.kvm.plugins.module_utils.compute import connection, storage_pools
 
 libvirt = pytest.importorskip("libvirt")

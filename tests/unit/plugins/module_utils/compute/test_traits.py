@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import pytest
+
 from ansible_collections.berth.kvm.plugins.module_utils.compute import traits
 
 
@@ -49,6 +50,10 @@ def test_the_settings_own_traits_are_added():
 
 def test_every_trait_of_the_tables_is_known_to_os_traits():
     known = set(pytest.importorskip("os_traits").get_traits())
-    mine = set(traits.cpu_traits(traits.X86_FEATURES)) | {trait for table in traits.DEVICES.values() for trait in table.values()}
-    mine |= set(traits.host_traits("x86_64", [], {}, 2)) | {trait for names in traits.ARCHITECTURES.values() for trait in names}
+    mine = set(traits.cpu_traits(traits.X86_FEATURES)) | {
+        trait for table in traits.DEVICES.values() for trait in table.values()
+    }
+    mine |= set(traits.host_traits("x86_64", [], {}, 2)) | {
+        trait for names in traits.ARCHITECTURES.values() for trait in names
+    }
     assert mine - known == set()

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 
 import pytest
+
 from ansible_collections.berth.kvm.plugins.module_utils.compute import virtual_size
 
 GIB = 1 << 30

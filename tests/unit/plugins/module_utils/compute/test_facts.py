@@ -1,0 +1,303 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The host state document as a whole, from recorded answers of libvirt."""
+
+from __future__ import annotations
+
+import json
+import threading
+from pathlib import Path
+
+import pytest
+
+from ansible_collections.berth.kvm.plugins.module_utils.compute import connection, facts, settings
+from ansible_collections.berth.kvm.plugins.module_utils.model import host_document
+from ansible_collections.berth.kvm.plugins.module_utils.model.host_state import HostState
+from ansible_collections.berth.kvm.plugins.module_utils.model.record import Record
+
+libvirt = pytest.importorskip("libvirt")
+DATA = Path(__file__).parent / "data"
+GIB = 1 << 30
+UUIDS = ["6695eb01-f6a4-8304-79aa-%012d" % number for number in range(10)]
+
+ONE_CELL = """<topology><cells num='1'><cell id='0'><memory unit='KiB'>4028416</memory>
+<pages unit='KiB' size='4'>1007104</pages>
+<cpus num='2'><cpu id='0' socket_id='0' core_id='0' siblings='0'/>
+<cpu id='1' socket_id='0' core_id='1' siblings='1'/></cpus>
+</cell></cells></topology>"""
+
+
+class Pool:
+    """A pool that is no directory, so that its numbers are what a test says."""
+
+    def __init__(self, capacity_gb, free_gb, name="berth"):
+        self._name, self.numbers = name, [2, capacity_gb * GIB, 0, free_gb * GIB]
+
+    def name(self):
+        return self._name
+
+    def XMLDesc(self, _flags):
+        return "<pool type='logical'><target><path>/nonexistent</path></target></pool>"
+
+    def refresh(self, _flags):
+        pass
+
+    def info(self):
+        return self.numbers
+
+
+class Domain:
+    def __init__(self, uuid, memory_mb=64, vcpus=1, name="foreign", state=5):
+        self.uuid, self.memory_mb, self.vcpus, self._name, self.state = uuid, memory_mb, vcpus, name, state
+
+    def UUIDString(self):
+        return self.uuid
+
+    def name(self):
+        return self._name
+
+    def controlInfo(self):
+        return [0, 0, 0]
+
+    def XMLDesc(self, flags):
+        assert flags == libvirt.VIR_DOMAIN_XML_INACTIVE
+        return "<domain><name>%s</name><uuid>%s</uuid><memory>%d</memory><vcpu>%d</vcpu><devices/></domain>" % (
+            self._name, self.uuid, self.memory_mb * 1024, self.vcpus,
+        )  # fmt: skip
+
+
+class Libvirt:
+    """A host of 3934 MiB with 2 CPUs in one cell; a call that facts should not make has no method here."""
+
+    def __init__(self, domains=(), pools=None, capabilities=None):
+        self.domains = domains
+        self.pools = [Pool(18, 9)] if pools is None else pools
+        text = (DATA / "capabilities.xml").read_text()
+        start, end = text.index("<topology>"), text.index("</topology>")
+        self.capabilities = capabilities or text[:start] + ONE_CELL + text[end + len("</topology>") :]
+
+    def getCapabilities(self):
+        return self.capabilities
+
+    def getDomainCapabilities(self, _emulator, _arch, _machine, domain_type, _flags):
+        if domain_type == "kvm":
+            raise libvirt.libvirtError("the accel 'kvm' is not supported")
+        return (DATA / "domain_capabilities.xml").read_text()
+
+    def baselineCPU(self, _cpus, _flags):
+        return "<cpu><model>EPYC</model><feature name='avx2'/><feature name='sha-ni'/></cpu>"
+
+    def getAllDomainStats(self, stats, flags):
+        assert (stats, flags) == (libvirt.VIR_DOMAIN_STATS_STATE, 0), "anything more asks each QEMU"
+        return [(domain, {"state.state": domain.state}) for domain in self.domains]
+
+    def listAllStoragePools(self, _flags):
+        return self.pools
+
+    def listAllDevices(self, _flags):
+        return []
+
+    def getCPUMap(self, _flags):
+        return (2, [True, True], 2)
+
+    def getInfo(self):
+        return ["x86_64", 1000, 2, 2600, 1, 1, 2, 1]
+
+    def getMemoryStats(self, _cell, _flags):
+        return {"total": 3934 * 1024, "free": 1}
+
+    def getHostname(self):
+        return "kvm1"
+
+    def getType(self):
+        return "QEMU"
+
+    def getVersion(self):
+        return 2005000
+
+    def getLibVersion(self):
+        return 9000000
+
+
+def record(number, role="OWN", phase="active", memory_mb=64, disk_gb=1, **spec):
+    flavor = {"name": "m1.tiny", "vcpus": 1, "memory_mb": memory_mb, "root_gb": disk_gb, "extra_specs": {}}
+    return Record(
+        uuid=UUIDS[number],
+        name="web-%d" % number,
+        project_id="default",
+        role=role,
+        generation=[1, 1],
+        token="t",
+        phase=phase,
+        spec={"flavor": flavor, **spec},
+        resources={"vcpus": 1, "pcpus": 0, "memory_mb": memory_mb, "disk_gb": disk_gb, "pci_devices": []},
+    )
+
+
+def collect(domains=(), records=(), options=(), tmp_path=Path("/nonexistent"), **libvirt_options):
+    host_settings = settings.parse({"reserved_host_memory_mb": 512, **dict(options)})
+    document = facts.collect(Libvirt(domains, **libvirt_options), host_settings, list(records), str(tmp_path / "state"))
+    return json.loads(json.dumps(document))
+
+
+@pytest.fixture(scope="module")
+def seed():
+    """The host of the seeds' DumpFilter log: two shut-off instances of 64 MiB, ratios 16/1.5/1.0, QEMU 2.5."""
+    domains = [Domain(UUIDS[0], name="instance-1"), Domain(UUIDS[1], name="instance-2")]
+    ratios = {"cpu_allocation_ratio": 16.0, "ram_allocation_ratio": 1.5, "disk_allocation_ratio": 1.0}
+    return collect(domains, [record(0), record(1)], ratios)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("memory_mb", 3934),
+        ("memory_mb_used", 128),
+        ("free_ram_mb", 3294),
+        ("local_gb", 18),
+        ("local_gb_used", 2),
+        ("free_disk_gb", 16),
+        ("disk_available_least", 7),
+        ("vcpus", 2),
+        ("vcpus_used", 2),
+        ("cpu_allocation_ratio", 16.0),
+        ("ram_allocation_ratio", 1.5),
+        ("disk_allocation_ratio", 1.0),
+        ("hypervisor_type", "QEMU"),
+        ("hypervisor_version", 2005000),
+        ("num_instances", 2),
+        ("num_io_ops", 0),
+    ],
+)
+def test_the_host_of_the_seeds_log_has_its_numbers(seed, field, value):
+    """S13, S14, S24"""
+    assert seed[field] == value
+
+
+def test_the_host_of_the_seeds_log_has_its_numa_cell(seed):
+    (cell,) = seed["numa_topology"]["cells"]
+    assert (cell["cpuset"], cell["memory_mb"]) == ([0, 1], 3934)
+
+
+def test_the_host_of_the_seeds_log_reads_as_it_was_logged(seed):
+    """S44: 7168 MiB of disk, 1024 x min(16, 7)."""
+    assert repr(HostState.from_document(seed)) == "(kvm1, kvm1) ram: 3294MB disk: 7168MB io_ops: 0 instances: 2"
+
+
+def test_the_document_passes_the_controllers_check_unchanged(seed):
+    assert host_document.check(seed, "kvm1") == seed
+
+
+def test_memory_is_that_of_the_memory_statistics():
+    """Hazard: on some hosts the node's info knows 10 of 24 GiB."""
+    assert collect()["memory_mb"] == 3934
+
+
+def test_a_foreign_domain_counts_running_or_not_and_is_listed_as_foreign():
+    """S20, I9"""
+    document = collect([Domain(UUIDS[5], memory_mb=1000, vcpus=2, name="db")])
+    assert (document["memory_mb_used"], document["vcpus_used"], document["num_instances"]) == (1000, 2, 1)
+    (instance,) = document["instances"]
+    assert (instance["foreign"], instance["name"], instance["power_state"], instance["role"]) == (
+        True,
+        "db",
+        "shutdown",
+        None,
+    )
+
+
+def test_an_instance_with_a_record_and_a_domain_counts_once():
+    assert collect([Domain(UUIDS[0], memory_mb=64)], [record(0)])["memory_mb_used"] == 64
+
+
+@pytest.mark.parametrize("role", ["OWN", "IN", "OUT", "CLAIM"])
+def test_every_role_of_a_record_counts(role):
+    """I2"""
+    document = collect(records=[record(0, role=role)])
+    assert (document["memory_mb_used"], document["local_gb_used"], document["instances"][0]["role"]) == (64, 1, role)
+
+
+def test_negative_rests_are_shown():
+    """S15"""
+    document = collect(records=[record(0, memory_mb=8000, disk_gb=100)])
+    assert (document["free_ram_mb"], document["free_disk_gb"], document["disk_available_least"]) == (-4578, -82, -91)
+
+
+def test_instances_that_are_built_or_moved_are_io_operations():
+    """S21"""
+    phases = ["claimed", "building", "active", "resizing", "resized", "deleting"]
+    assert collect(records=[record(number, phase=phase) for number, phase in enumerate(phases)])["num_io_ops"] == 3
+
+
+def test_only_the_pool_for_instances_counts_as_local_disk():
+    """S14: promised is told per pool."""
+    records = [record(0, disk_gb=3), record(1, disk_gb=5, pool="slow")]
+    document = collect(records=records, pools=(Pool(18, 9), Pool(100, 90, "slow")))
+    assert (document["local_gb"], document["local_gb_used"]) == (18, 3)
+    assert {name: pool["promised_gb"] for name, pool in document["pools"].items()} == {"berth": 3, "slow": 5}
+
+
+def test_without_its_pool_a_host_offers_no_disk_and_says_so():
+    document = collect(pools=())
+    assert (document["local_gb"], document["free_disk_gb"]) == (0, 0)
+    assert any("the pool berth for instances" in warning for warning in document["warnings"])
+
+
+def test_only_guests_that_can_run_are_supported():
+    """/dev/kvm may exist and fail: what libvirt has tried decides."""
+    document = collect()
+    assert document["domain_types"] == ["qemu"]
+    assert document["supported_instances"] == [["i686", "qemu", "hvm"], ["x86_64", "qemu", "hvm"]]
+
+
+def test_a_host_where_nothing_can_run_says_so():
+    document = collect(options={"domain_type": "kvm"})
+    assert (document["domain_types"], document["supported_instances"]) == ([], [])
+    assert any("no guest can run here" in warning for warning in document["warnings"])
+
+
+def test_traits_are_of_the_cpu_that_guests_see():
+    """S37: the model's features, without those that host-model takes away."""
+    found = collect(options={"traits": ["CUSTOM_GOLD"]})["traits"]
+    assert "HW_CPU_X86_AVX2" in found and "CUSTOM_GOLD" in found
+    assert "HW_CPU_X86_SHA" not in found
+
+
+def test_a_disabled_host_says_why():
+    service = collect(options={"disabled": True, "disabled_reason": "new disks"})["service"]
+    assert service == {"disabled": True, "disabled_reason": "new disks", "up": True}
+
+
+def test_another_host_uuid_than_the_pinned_one_is_an_error():
+    with pytest.raises(facts.HostIdentityChanged):
+        collect(options={"uuid": UUIDS[9]})
+
+
+def test_names_that_a_host_may_not_send_are_made_harmless():
+    document = collect([Domain(UUIDS[5], name="{{ lookup('pipe', 'id') }}\u202e")])
+    assert document["instances"][0]["name"] == "?{ lookup('pipe', 'id') }}?"
+    host_document.check(document)
+
+
+def test_a_libvirt_that_hangs_ends_in_time():
+    """Hazard: a hung libvirt must not hang the play."""
+
+    class Hung(Libvirt):
+        def getCapabilities(self):
+            threading.Event().wait(30)
+
+    with pytest.raises(connection.LibvirtTimeout, match="gathering the facts"):
+        facts.collect(Hung(), settings.HostSettings(), [], "/nonexistent", timeout=0.2)
+
+
+def test_xml_that_cannot_be_read_is_a_typed_error():
+    with pytest.raises(connection.LibvirtUnavailable):
+        collect(capabilities="<capabilities>")
+
+
+def test_the_generation_grows_with_a_record_and_not_with_time(tmp_path):
+    """S16"""
+    (tmp_path / "state").mkdir(mode=0o700)
+    seen = [collect(records=records, tmp_path=tmp_path)["generation"] for records in ([], [], [record(0)], [])]
+    assert seen == [1, 1, 2, 3]

@@ -1,0 +1,77 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The module host_facts: what it returns, and how it fails."""
+
+from __future__ import annotations
+
+import pytest
+import yaml
+
+from ansible_collections.berth.kvm.plugins.module_utils.compute import connection
+from ansible_collections.berth.kvm.plugins.modules import host_facts
+
+pytest.importorskip("libvirt")
+
+
+class Ended(Exception):
+    """The module has ended; args: its result."""
+
+
+@pytest.fixture
+def run(monkeypatch):
+    """run(gather, check_mode) -> the result of main() with this in place of gather()."""
+
+    def run(gather, check_mode=False):
+        class Module:
+            def __init__(self, argument_spec, supports_check_mode):
+                self.params = {name: option["default"] for name, option in argument_spec.items()}
+                self.check_mode = check_mode
+                assert supports_check_mode
+
+            def exit_json(self, **result):
+                raise Ended(result)
+
+            def fail_json(self, **result):
+                raise Ended({"failed": True, **result})
+
+        monkeypatch.setattr(host_facts, "AnsibleModule", Module)
+        monkeypatch.setattr(host_facts, "gather", gather)
+        with pytest.raises(Ended) as ended:
+            host_facts.main()
+        return ended.value.args[0]
+
+    return run
+
+
+def test_the_document_is_a_fact(run):
+    assert run(lambda timeout, save_generation: {"schema": 1}) == {"ansible_facts": {"berth_host": {"schema": 1}}}
+
+
+@pytest.mark.parametrize("check_mode", [True, False])
+def test_check_mode_writes_no_generation(run, check_mode):
+    assert (
+        run(lambda timeout, save_generation: save_generation, check_mode)["ansible_facts"]["berth_host"]
+        is not check_mode
+    )
+
+
+def test_a_typed_error_becomes_the_modules_failure(run):
+    def gather(timeout, save_generation):
+        raise connection.LibvirtUnavailable("no libvirt")
+
+    result = run(gather)
+    assert (result["failed"], result["error_code"], result["retryable"]) == (True, "LibvirtUnavailable", True)
+
+
+def test_every_returned_field_is_documented_with_a_sample(tmp_path):
+    document = host_facts.gather(10, False, "test:///default", str(tmp_path / "none"), str(tmp_path / "state"))
+    documented = yaml.safe_load(host_facts.RETURN)["ansible_facts"]["contains"]["berth_host"]["contains"]
+    assert set(documented) == set(document)
+    assert all("sample" in field for field in documented.values())
+
+
+def test_nothing_is_written_on_a_host_that_is_not_prepared(tmp_path):
+    document = host_facts.gather(10, True, "test:///default", str(tmp_path / "none"), str(tmp_path / "state"))
+    assert (document["prepared"], document["generation"]) == (False, 0)
+    assert list(tmp_path.iterdir()) == []
