@@ -9,7 +9,7 @@ from ansible.plugins.action import ActionBase
 
 from ..plugin_utils.ask import ask
 
-MODULES = ("host_facts", "claim", "instance", "rescan")
+MODULES = ("host_facts", "claim", "instance", "migration", "rescan")
 
 
 class ActionModule(ActionBase):

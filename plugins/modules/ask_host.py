@@ -19,7 +19,7 @@ options:
     description: The module to run, without the collection's name.
     type: str
     required: true
-    choices: [host_facts, claim, instance, rescan]
+    choices: [host_facts, claim, instance, migration, rescan]
   arguments:
     description: The module's arguments.
     type: dict

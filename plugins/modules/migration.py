@@ -138,6 +138,8 @@ SPEC = {
     "timeout": {"type": "int", "default": 0},
     "tls": {"type": "bool", "default": True},
 }
+# What a step says beside the record, and what the other host needs to know of it.
+SAID = ("disks", "targets", "transfer")
 OPTIONS = ("bandwidth", "copy_while_running", "timeout", "tls")
 
 
@@ -168,7 +170,7 @@ def act(module):
             if step in TAKING:
                 # This step decided whose turn it is; no other may, or a fenced run would follow who fenced it.
                 ticket = {"op": ticket["op"], "attempt": now["attempt"]}
-            said = dict(said, **now)
+            said = dict({name: said[name] for name in SAID if name in said}, **now)
     return {"changed": changed, "move": said, "ticket": ticket}
 
 

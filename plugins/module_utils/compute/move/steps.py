@@ -48,6 +48,9 @@ from .errors import (
 )
 
 
+CONFIRMED, REVERTED_EVENT, GIVEN_UP = "confirmed", "reverted", "given up"
+
+
 def view(host, uuid):
     """What the controller and the other host may know of a record: plain data, no secrets."""
     record = host.store.read(uuid)
@@ -69,9 +72,16 @@ def view(host, uuid):
         "spec": record.spec,
         "resources": record.resources,
         "migration": record.migration,
+        "last_move": last_move(record),
         "running": host.effects.running(uuid),
         "executing": host.effects.executing(uuid),
     }
+
+
+def last_move(record):
+    """How the last move of this instance ended: confirmed, reverted, given up, or None."""
+    ends = [entry["event"] for entry in record.history if entry.get("event") in (CONFIRMED, REVERTED_EVENT, GIVEN_UP)]
+    return ends[-1] if ends else None
 
 
 def attempt_of(record):
@@ -147,7 +157,7 @@ def after(generation):
 # ---- R1-R8: source S, destination D -----------------------------------------------------------------------------------
 
 
-def begin(host, uuid, ticket, peer=None, kind=names.RESIZE, spec=None, destination=None, confirm_window=0):
+def begin(host, uuid, ticket, peer=None, kind=names.RESIZE, spec=None, destination=None, confirm_window=0, **dummy):
     """R1 on S: take the move up. Hands out the attempt; nothing else has happened to the guest."""
     record = existing(host, uuid)
     op = ticket["op"]
@@ -155,6 +165,8 @@ def begin(host, uuid, ticket, peer=None, kind=names.RESIZE, spec=None, destinati
         return False
     if record.role != OWN:
         raise MigrationConflict("%s is not owned by %s" % (uuid, host.identity["name"]), role=record.role)
+    if kind != names.RESIZE:
+        spec = record.spec
     if record.op is None:
         if host.store.is_buried(op):
             raise MigrationEnded("the move %s of %s has ended" % (op, uuid))
@@ -408,7 +420,7 @@ def finish(host, uuid, ticket, peer=None, **dummy):
     if not names.same_host(record.migration) and (peer is None or peer["role"] is not None):
         raise MigrationNotReady("the other host still holds a part of the move of %s" % uuid)
     host.store.bury(ticket["op"])
-    event = "confirmed" if record.phase == CONFIRMING else "reverted"
+    event = CONFIRMED if record.phase == CONFIRMING else REVERTED_EVENT
     ended = record.replace(
         op=None, phase=ACTIVE, vm_state=record.migration["vm_state_before"], task_state=None, migration=None
     )
@@ -474,9 +486,10 @@ def abort(host, uuid, ticket, peer=None, **dummy):
         return False
     if record.op != ticket["op"] or record.role != OWN or record.phase not in (RESIZING, FROZEN, RESTORING):
         raise InstanceInvalidState(uuid, "task_state", record.task_state or record.phase, "abort")
+    mine(host, uuid, ticket, (OWN,))
     taken = moved(record, attempt=attempt_of(record) + 1, frozen=None).replace(phase=RESTORING)
     host.effects.stop_transfer(uuid)
-    put(host, record, taken, "given up")
+    put(host, record, taken, GIVEN_UP)
     return True
 
 
@@ -508,6 +521,7 @@ def restore_here(host, uuid, ticket, peer=None, stop_timeout=60, **dummy):
     if record.op != ticket["op"] or record.role != OWN or record.phase == CONFIRMING:
         raise InstanceNotResized(uuid)
     if record.phase != REVERTING:
+        mine(host, uuid, ticket, (OWN,))
         taken = moved(record, attempt=attempt_of(record) + 1)
         record = put(host, record, taken.replace(phase=REVERTING), "revert begins")
     if host.effects.has_kept_disks(record):

@@ -1,0 +1,144 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Action plan_moves: see plugins/modules/plan_moves.py for its documentation."""
+
+from __future__ import annotations
+
+import time
+
+from ansible.utils.display import Display
+
+from ..module_utils.conductor import moving, placing, quotas, wanted
+from ..module_utils.conductor.errors import SelectionNotExplicit
+from ..module_utils.conductor.plan import FAILED
+from ..module_utils.model import migration
+from ..module_utils.model.catalog import Catalog
+from ..module_utils.model.errors import BerthError
+from ..module_utils.model.identity import check_name, instance_uuid
+from ..module_utils.placement.request import build_request
+from ..plugin_utils.controller import CATALOG, INSTANCE, ControllerAction, new_token, read_reports, replies, variables, with_variable
+from ..plugin_utils.plain import plain
+
+KINDS = {"resize": migration.RESIZE, "cold_migrate": migration.COLD, "live_migrate": migration.LIVE}
+
+
+class ActionModule(ControllerAction):
+    argument_spec = {
+        "instances": {"type": "list", "elements": "str", "required": True},
+        "hosts": {"type": "list", "elements": "str"},
+        "wish": {
+            "type": "str",
+            "required": True,
+            "choices": ["resize", "cold_migrate", "live_migrate", "confirm", "revert", "abort", "confirm_due"],
+        },
+        "allow_same_host": {"type": "bool", "default": False},
+        "target": {"type": "str"},
+        "selected": {"type": "bool", "default": True},
+    }
+
+    def act(self, args, task_vars):
+        given = self.own_variables(task_vars, CATALOG)
+        catalog = Catalog.from_variables(given)
+        fleet = read_reports(task_vars, args["hosts"])
+        hosts = list(args["hosts"] or task_vars["groups"].get("kvm_hosts", []))
+        views = self._views(task_vars, hosts, fleet)
+        wish, kind = args["wish"], KINDS.get(args["wish"], migration.RESIZE)
+        names = with_variable(task_vars, args["instances"], "berth_flavor", unless="berth_name")
+        if names and not args["selected"]:
+            raise SelectionNotExplicit(
+                "this would stop and move all %d instances of the inventory" % len(names),
+                hint="Say which with --limit or -e berth_instances=PATTERN",
+                instances=names,
+            )
+        moves, errors = {}, {}
+        for name in names:
+            try:
+                moves[name] = self._plan(name, wish, kind, task_vars, catalog, fleet, views)
+            except BerthError as error:
+                errors[name] = error.to_dict()
+        if wish == "confirm_due":
+            moves = {name: move for name, move in moves.items() if self._is_due(move)}
+            errors = {}
+        self._place(moves, errors, args, catalog, fleet, task_vars)
+        return self._result(moves, errors, fleet)
+
+    def _views(self, task_vars, hosts, fleet):
+        found = {}
+        for host, reply in replies(task_vars, hosts, "__berth_views").items():
+            if host in fleet.documents and "moves" in reply:
+                found[host] = {view["uuid"]: view for view in plain(reply["moves"])}
+        return found
+
+    def _plan(self, name, wish, kind, task_vars, catalog, fleet, views):
+        values = variables(task_vars, name, (*INSTANCE, "berth_locked"))
+        uuid = instance_uuid(values.get("berth_project") or "default", check_name(name))
+        host_names = {document_uuid: host for host, document_uuid in fleet.uuids().items() if host in views}
+        sides = moving.find(uuid, name, views, host_names, fleet.verdicts)
+        request = None
+        if wish in KINDS and sides[2] is None:
+            request, _seed = build_request({**values, "inventory_hostname": name}, catalog, allow_disabled=wish != "resize")
+        plain_wish = "resize" if wish in KINDS else "confirm" if wish == "confirm_due" else wish
+        move = moving.plan(plain_wish, kind, uuid, name, sides, request, values.get("berth_locked"))
+        move["request"] = request
+        return move
+
+    @staticmethod
+    def _is_due(move):
+        owner = move["views"]["destination"] if move["views"]["destination"]["role"] else move["views"]["source"]
+        window = (owner.get("migration") or {}).get("confirm_by")
+        return owner.get("phase") == migration.CONFIRMING or bool(
+            owner.get("phase") == migration.RESIZED and window and window <= time.time()
+        )
+
+    def _place(self, moves, errors, args, catalog, fleet, task_vars):
+        """A destination for each move that has none yet; all as if the instance were new there, so old and new count."""
+        waiting = {}
+        for name, move in moves.items():
+            if not move["place"]:
+                continue
+            source, kind = move["source"], move["kind"]
+            others = set(fleet.documents) - {args["target"]} if args["target"] else set()
+            same = args["allow_same_host"] and kind == migration.RESIZE
+            ignored = others | (set() if same else {source})
+            waiting[name] = moving.request(move["views"]["source"], move.pop("request"), kind, sorted(ignored))
+        if not waiting:
+            return
+        instances = wanted.unplaced(waiting)
+        wanted.set_group_members(instances, fleet)
+        for instance in instances.values():
+            group = instance["spec"].get("group")
+            if group:
+                group["members"] = [member for member in group["members"] if member != instance["uuid"]]
+        quotas.before_placement(instances, fleet, catalog.quotas)
+        placing.place(
+            instances, fleet, catalog.placement, catalog.aggregate_documents(plain(task_vars["groups"])), 0, catalog.pci_aliases
+        )
+        for name, instance in instances.items():
+            if instance.get("state") == FAILED:
+                errors[name] = instance["error"]
+                del moves[name]
+                continue
+            move = moves[name]
+            move.update(spec=instance["spec"], candidates=moving.candidates(instance, new_token), why=instance.get("why"))
+            move["destination"] = instance["host"]
+            begin = {migration.LIVE: "live_migrate"}.get(move["kind"], "resize")
+            move["sequence"] = "resize_here" if move["destination"] == move["source"] else begin
+            if move["sequence"] != "resize_here":
+                move["candidates"] = [one for one in move["candidates"] if one["host"] != move["source"]]
+
+    def _result(self, moves, errors, fleet):
+        display = Display()
+        for name, reason in sorted(fleet.verdicts.items()):
+            display.warning("Host %s is left out: %s" % (name, reason))
+        for name, move in sorted(moves.items()):
+            move.pop("request", None)
+            if move["sequence"] is None:
+                display.display("%s: nothing to do, it %s" % (name, move["why"]))
+            else:
+                display.display("%s: %s, %s -> %s (%s)" % (name, move["sequence"], move["source"], move["destination"], move["why"]))
+        for name, error in sorted(errors.items()):
+            display.display("%s: %s: %s" % (name, error["code"], error["message"]))
+        act = [name for name, move in moves.items() if move["sequence"]]
+        facts = {"moves": moves, "act": act, "errors": {name: "%(code)s: %(message)s" % error for name, error in errors.items()}}
+        return {"ansible_facts": {"berth_moves": facts}, "_ansible_verbose_override": True}

@@ -1,0 +1,131 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What is next for an instance that is to be moved: which sequence of steps, between which hosts, with which request.
+
+Pure: the fleet's documents and the hosts' views in, a move for each instance out. A move: {uuid, sequence (None: nothing
+to do), source, destination (inventory names), ticket, kind, why, deadline, candidates: [{op, host, destination {uuid,
+name}}], spec}.
+"""
+
+from __future__ import annotations
+
+from ..compute.move.errors import InstanceInvalidState, InstanceNotFound, InstanceNotResized
+from ..compute.move.guards import check_grow_only
+from ..compute.move.sequence import next_sequence
+from ..model import migration as names
+from ..model.errors import BerthError
+from .errors import DuplicateInstance, HostUnknown
+
+NOTHING = {"role": None}
+# What of a flavor makes it another one.
+SIZES = ("name", "vcpus", "memory_mb", "root_gb", "ephemeral_gb", "swap", "extra_specs")
+
+
+class InstanceIsLocked(BerthError):
+    """The inventory says that this instance is not to be touched (R10)."""
+
+
+def find(uuid, name, views, host_names, silent):
+    """The sides of an instance: (source, view there, destination, view there); destination None where it does not move.
+
+    ``views``: inventory name -> {instance uuid: view}; ``host_names``: host uuid -> inventory name; ``silent``: hosts
+    that gave no answer. A side that is silent is unknown, and nothing is done.
+    """
+    found = {host: seen[uuid] for host, seen in views.items() if uuid in seen and seen[uuid]["role"] != "CLAIM"}
+    owners = [host for host, view in found.items() if view["role"] == "OWN"]
+    if len(owners) > 1:
+        raise DuplicateInstance("%s is owned by %s" % (name, " and ".join(sorted(owners))))
+    move = next((view["migration"] for view in found.values() if view.get("migration")), None)
+    if move is None:
+        if not owners:
+            where = " on the hosts that answered (silent: %s)" % ", ".join(sorted(silent)) if silent else ""
+            raise InstanceNotFound("Instance %s could not be found%s" % (name, where))
+        return owners[0], found[owners[0]], None, NOTHING
+    source, destination = (_host_of(move[side], host_names, name) for side in ("source", "destination"))
+    here = found.get(source, NOTHING)
+    return source, here, destination, NOTHING if source == destination else found.get(destination, NOTHING)
+
+
+def _host_of(side, host_names, name):
+    if side["uuid"] not in host_names:
+        raise HostUnknown(
+            "%s moves from or to %s (%s), which did not answer" % (name, side["name"], side["uuid"]),
+            hint="Bring the host back and run again: the instance is safe where it is",
+        )
+    return host_names[side["uuid"]]
+
+
+def plan(wish, kind, uuid, name, sides, wanted, locked=None):
+    """The move of one instance, without a destination where one has still to be placed (``place`` is true).
+
+    ``wanted`` is the request of the inventory (None where only confirm, revert or abort is asked for).
+    """
+    source, here, destination, there = sides
+    if locked:
+        raise InstanceIsLocked("Instance %s is locked" % name, locked_by=str(locked))
+    owner = here if here["role"] == "OWN" else there if there["role"] == "OWN" else here
+    move = {
+        "uuid": uuid,
+        "name": name,
+        "source": source,
+        "destination": destination,
+        "sequence": None,
+        "kind": (owner.get("migration") or {}).get("type", kind),
+        "ticket": {"op": owner.get("op"), "attempt": max(here.get("attempt") or 0, there.get("attempt") or 0)},
+        "views": {"source": here, "destination": there},
+        "why": None,
+        "place": False,
+    }
+    move["sequence"] = next_sequence(wish, here, there)
+    if destination is None:
+        return _from_rest(move, wish, kind, here, wanted)
+    if wish in ("confirm", "revert") and (owner.get("phase") in (names.RESIZING, names.FROZEN) and wish == "confirm"):
+        raise InstanceNotResized(uuid, hint="The resize of %s has not ended: run it again" % name)
+    deadline = (owner.get("migration") or {}).get("confirm_by")
+    move["why"] = "goes on with the %s that was begun" % move["kind"]
+    move["deadline"] = deadline
+    return move
+
+
+def _from_rest(move, wish, kind, view, wanted):
+    """Nothing is under way: begin, or there is nothing to do."""
+    move["sequence"] = None
+    if wish == "abort":
+        move["why"] = "nothing is under way"
+        return move
+    if wish in ("confirm", "revert"):
+        if view.get("last_move") != {"confirm": "confirmed", "revert": "reverted"}[wish]:
+            raise InstanceNotResized(move["uuid"])
+        move["why"] = "was %s already" % view["last_move"]
+        return move
+    if view["phase"] != names.ACTIVE or view["task_state"]:
+        raise InstanceInvalidState(move["uuid"], "task_state", view["task_state"] or view["phase"], kind)
+    if kind == names.RESIZE:
+        if same_flavor(view["spec"]["flavor"], wanted["flavor"]):
+            move["why"] = "has flavor %s already" % wanted["flavor"]["name"]
+            return move
+        check_grow_only(view["spec"]["flavor"], wanted["flavor"])
+    move["place"] = True
+    return move
+
+
+def same_flavor(one, other):
+    return all((one.get(key) or 0) == (other.get(key) or 0) for key in SIZES)
+
+
+def request(view, wanted, kind, ignore_hosts):
+    """The request for the destination: the instance's own with the new flavor, free of what pinned it before (R24, R26)."""
+    spec = dict(view["spec"])
+    if kind == names.RESIZE:
+        spec.update({key: wanted.get(key) for key in ("flavor", "numa_topology", "pci_requests") if key in wanted})
+    spec.update(force_hosts=[], force_nodes=[], requested_destination=None, ignore_hosts=list(ignore_hosts), num_instances=1)
+    return spec
+
+
+def candidates(instance, new_op):
+    """The selected host and its alternates, each with an operation of its own (R27)."""
+    chosen = [{"host": instance["host"], "host_uuid": instance["host_uuid"]}] + list(instance.get("alternates") or ())
+    return [
+        {"op": new_op(), "host": one["host"], "destination": {"uuid": one["host_uuid"], "name": one["host"]}} for one in chosen
+    ]

@@ -1,0 +1,67 @@
+#!/usr/bin/python
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+# The work is done by the action plugin of the same name.
+
+DOCUMENTATION = r"""
+module: plan_moves
+short_description: Decide what is next for instances that are resized or migrated
+description:
+  - Part of the playbooks that move instances. Reads what the hosts reported, finds the two sides of each move, goes on
+    with one that was begun, or chooses a destination for a new one.
+  - A side that did not answer is unknown, and then nothing is done for that instance.
+
+options:
+  instances:
+    description: The inventory names of the instances. Hosts without the variable C(berth_flavor) are passed over.
+    type: list
+    elements: str
+    required: true
+  hosts:
+    description: The inventory names of the KVM hosts. By default the hosts of group C(kvm_hosts).
+    type: list
+    elements: str
+  wish:
+    description: What is to be reached.
+    type: str
+    required: true
+    choices: [resize, cold_migrate, live_migrate, confirm, revert, abort, confirm_due]
+  allow_same_host:
+    description: Whether a resize may stay on its host (Nova's C(allow_resize_to_same_host)).
+    type: bool
+    default: false
+  target:
+    description: The one host to move to. It must pass the filters.
+    type: str
+  selected:
+    description: Whether the instances were selected explicitly. Without that the run is refused.
+    type: bool
+    default: true
+extends_documentation_fragment:
+  - berth.kvm.controller
+author:
+  - The berth.kvm authors
+"""
+
+EXAMPLES = r"""
+- name: Plan a resize
+  berth.kvm.plan_moves:
+    instances: [web-1]
+    wish: resize
+"""
+
+RETURN = r"""
+ansible_facts:
+  description: The plan, as a fact of localhost.
+  returned: success
+  type: dict
+  contains:
+    berth_moves:
+      description: The C(moves) by instance, the names to C(act) on, and the C(errors) by instance.
+      type: dict
+      sample: {moves: {}, act: [], errors: {}}
+"""
