@@ -1,0 +1,158 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The time of the facts of a host with 200 domains, against the bare libvirt calls that they need; both in one run.
+
+Needs a lab of its own and root. Writes .bench/host_facts.json: [{name, value, unit, against, ratio}].
+"""
+
+from __future__ import annotations
+
+import argparse
+import base64
+import io
+import json
+import sys
+import zipfile
+from pathlib import Path
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(REPOSITORY / "lab"))
+
+from client import LabClient, run  # noqa: E402
+
+PACKAGE = "ansible_collections/berth/kvm/plugins/module_utils"
+
+# Runs on the lab's host: defines the domains, then takes turns, so that both sides see the same load of the machine.
+ON_HOST = r"""
+import base64, json, statistics, subprocess, sys, tempfile, time
+archive = tempfile.NamedTemporaryFile(suffix=".zip")
+archive.write(base64.b64decode(ARCHIVE)); archive.flush()
+sys.path.insert(0, archive.name)
+import libvirt
+from ansible_collections.berth.kvm.plugins.module_utils.compute import connection, facts, settings
+from ansible_collections.berth.kvm.plugins.module_utils.model import host_document
+
+POOL = "/var/lib/libvirt/berth"
+DOMAIN = '''<domain type="qemu"><name>bench%d</name><memory unit="MiB">64</memory><vcpu>1</vcpu>
+<os><type arch="x86_64">hvm</type></os><devices>
+<disk type="file" device="disk"><driver name="qemu" type="qcow2"/><source file="''' + POOL + '''/bench%d"/><target dev="vda" bus="virtio"/></disk>
+<interface type="bridge"><source bridge="br0"/><model type="virtio"/></interface>
+<serial type="pty"/><console type="pty"/><rng model="virtio"><backend model="random">/dev/urandom</backend></rng>
+</devices></domain>'''
+
+link = connection.connect()
+subprocess.run(["mkdir", "-p", POOL], check=True)
+try:
+    pool = link.storagePoolLookupByName("berth")
+except libvirt.libvirtError:
+    pool = link.storagePoolDefineXML('<pool type="dir"><name>berth</name><target><path>%s</path></target></pool>' % POOL)
+if not pool.isActive():
+    pool.create()
+for number in range(DOMAINS):
+    subprocess.run(["qemu-img", "create", "-q", "-f", "qcow2", "--", POOL + "/bench%d" % number, "1G"], check=True)
+    link.defineXML(DOMAIN % (number, number))
+
+
+def raw():
+    # every call that facts.collect makes, once, and nothing else
+    link.getCapabilities()
+    for kind in ("kvm", "qemu"):
+        try:
+            caps = link.getDomainCapabilities(None, None, None, kind, 0)
+        except libvirt.libvirtError:
+            pass
+    domains = [domain for domain, _stats in link.getAllDomainStats(libvirt.VIR_DOMAIN_STATS_STATE, 0)]
+    for domain in domains:
+        domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE)
+    for one in link.listAllStoragePools(libvirt.VIR_CONNECT_LIST_STORAGE_POOLS_ACTIVE):
+        one.XMLDesc(0)
+    link.getCPUMap(0), link.getInfo(), link.getMemoryStats(-1, 0)
+    for device in link.listAllDevices(libvirt.VIR_CONNECT_LIST_NODE_DEVICES_CAP_PCI_DEV):
+        device.XMLDesc(0)
+    link.baselineCPU([CPU], libvirt.VIR_CONNECT_BASELINE_CPU_EXPAND_FEATURES)
+    link.getHostname(), link.getType(), link.getVersion(), link.getLibVersion()
+    return len(domains)
+
+
+CPU = "<cpu><arch>x86_64</arch><model>EPYC</model></cpu>"
+times = {"facts": [], "raw": []}
+for turn in range(ROUNDS + 2):
+    for name in ("facts", "raw") if turn % 2 else ("raw", "facts"):
+        began = time.perf_counter()
+        if name == "raw":
+            count = raw()
+        else:
+            document = facts.collect(link, settings.HostSettings(), [], "/nonexistent")
+        if turn > 1:
+            times[name].append(time.perf_counter() - began)
+assert count == document["num_instances"] == DOMAINS, (count, document["num_instances"], DOMAINS)
+document = json.loads(json.dumps(document))
+began = time.perf_counter()
+for _each in range(20):
+    host_document.check(document)
+check = (time.perf_counter() - began) / 20
+for number in range(DOMAINS):
+    link.lookupByName("bench%d" % number).undefine()
+    subprocess.run(["rm", "-f", POOL + "/bench%d" % number], check=True)
+print(json.dumps({
+    "facts": statistics.median(times["facts"]), "raw": statistics.median(times["raw"]), "check": check,
+    "ratios": sorted(one / other for one, other in zip(times["facts"], times["raw"])),
+    "bytes": len(json.dumps(document)),
+}))
+"""
+
+
+def archive():
+    """The collection's module_utils as a zip file that Python imports from, in base64."""
+    data = io.BytesIO()
+    with zipfile.ZipFile(data, "w") as file:
+        for path in sorted((REPOSITORY / "plugins" / "module_utils").rglob("*.py")):
+            file.write(path, "%s/%s" % (PACKAGE, path.relative_to(REPOSITORY / "plugins" / "module_utils")))
+        for depth in range(1, PACKAGE.count("/") + 1):
+            file.writestr("/".join(PACKAGE.split("/")[:depth]) + "/__init__.py", "")
+    return base64.b64encode(data.getvalue()).decode()
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--lab", default="bench", help="name of the lab (default: %(default)s)")
+    parser.add_argument("--domains", type=int, default=200)
+    parser.add_argument("--rounds", type=int, default=15)
+    options = parser.parse_args()
+    lab = LabClient(options.lab)
+    lab.up(1, "1:disk=2G")
+    try:
+        code = "DOMAINS, ROUNDS, ARCHIVE = %d, %d, %r\n" % (options.domains, options.rounds, archive()) + ON_HOST
+        argv = [REPOSITORY / "lab" / "lab", "--name", lab.name, "exec", lab.host(1), "/usr/bin/python3", "-"]
+        measured = json.loads(run(argv, stdin=code, check=True).stdout.splitlines()[-1])
+    finally:
+        lab.down()
+    ratio = measured["facts"] / measured["raw"]
+    rows = [
+        {
+            "name": "host_facts of %d domains" % options.domains,
+            "value": round(measured["facts"] * 1000, 1),
+            "unit": "ms",
+            "against": "bare libvirt calls, %.1f ms" % (measured["raw"] * 1000),
+            "ratio": round(ratio, 3),
+        },
+        {
+            "name": "check of a document of %d instances, %d bytes" % (options.domains, measured["bytes"]),
+            "value": round(measured["check"] * 1000, 2),
+            "unit": "ms",
+            "against": "the facts",
+            "ratio": round(measured["check"] / measured["facts"], 3),
+        },
+    ]
+    target = REPOSITORY / ".bench"
+    target.mkdir(exist_ok=True)
+    (target / "host_facts.json").write_text(json.dumps(rows, indent=1) + "\n")
+    for row in rows:
+        print("%(name)s: %(value)s %(unit)s, %(ratio)s x %(against)s" % row)
+    print("ratio of each round: %s" % " ".join("%.2f" % one for one in measured["ratios"]))
+    return 0 if ratio < 1.5 else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
