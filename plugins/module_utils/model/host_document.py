@@ -34,32 +34,44 @@ def check(document, host=None, uuid=None):
     Raises HostDocumentInvalid.
     """
     try:
-        cleaned = _DOCUMENT(document, "")
+        cleaned = _DOCUMENT(document)
         _check_whole(cleaned, uuid)
     except _Fault as fault:
-        field, value, rule = fault.args
         name = "host %s" % host if host else "the host"
+        field = fault.field()
         raise HostDocumentInvalid(
-            "%s: %s is not valid in its facts" % (name, field or "the document"),
-            field=field or "document",
-            value=_show(value),
-            rule=rule,
+            "%s: %s is not valid in its facts" % (name, field),
+            field=field,
+            value=_show(fault.value),
+            rule=fault.rule,
             host=host,
         ) from None
     return cleaned
 
 
 class _Fault(Exception):
-    """args: field, value, rule"""
+    """``path``: the keys that lead to the fault, the innermost first; put together only when it is needed."""
+
+    def __init__(self, value, rule, *path):
+        super().__init__(rule)
+        self.value, self.rule, self.path = value, rule, list(path)
+
+    def field(self):
+        parts = ("[%d]" % key if type(key) is int else "." + _shorten(key) for key in reversed(self.path))
+        return "".join(parts).lstrip(".") or "document"
+
+
+def _shorten(key):
+    return clean(key if type(key) is str else type(key).__name__, 64)
 
 
 def _check_whole(document, uuid):
     if uuid is not None and document["uuid"] != uuid:
-        raise _Fault("uuid", document["uuid"], "the uuid %s that this host had before" % uuid)
+        raise _Fault(document["uuid"], "the uuid %s that this host had before" % uuid, "uuid")
     if document["num_instances"] != len(document["instances"]):
-        raise _Fault("num_instances", document["num_instances"], "the number of instances listed")
+        raise _Fault(document["num_instances"], "the number of instances listed", "num_instances")
     if len({one["uuid"] for one in document["instances"]}) != len(document["instances"]):
-        raise _Fault("instances", len(document["instances"]), "each uuid once")
+        raise _Fault(document["instances"], "each uuid once", "instances")
 
 
 def _show(value):
@@ -75,16 +87,16 @@ def _show(value):
     return clean(type(value).__name__)
 
 
-# Each check is a function (value, field) -> cleaned value. Types are compared exactly: bool is no number, and a
+# Each check is a function value -> cleaned value. Types are compared exactly: bool is no number, and a
 # subclass of str is not what json gives.
 
 
 def _whole(low, high=MOST):
     rule = "a whole number from %d to %d" % (low, high)
 
-    def check_whole(value, field):
+    def check_whole(value):
         if type(value) is not int or not low <= value <= high:
-            raise _Fault(field, value, rule)
+            raise _Fault(value, rule)
         return value
 
     return check_whole
@@ -93,27 +105,27 @@ def _whole(low, high=MOST):
 def _number(low, high):
     rule = "a number from %g to %g" % (low, high)
 
-    def check_number(value, field):
+    def check_number(value):
         # NaN is not between any two numbers; a whole number may be too large for a float, but not for this
         if type(value) not in (int, float) or not low <= value <= high:
-            raise _Fault(field, value, rule)
+            raise _Fault(value, rule)
         return value
 
     return check_number
 
 
-def _flag(value, field):
+def _flag(value):
     if type(value) is not bool:
-        raise _Fault(field, value, "true or false")
+        raise _Fault(value, "true or false")
     return value
 
 
 def _text(longest=255):
     rule = "one line of at most %d printable characters without template marks" % longest
 
-    def check_text(value, field):
+    def check_text(value):
         if type(value) is not str or not is_safe(value, longest):
-            raise _Fault(field, value, rule)
+            raise _Fault(value, rule)
         return value
 
     return check_text
@@ -123,9 +135,9 @@ def _word(pattern, longest=255):
     match = re.compile(pattern + r"\Z", re.ASCII).match
     rule = "text like %s, at most %d long" % (pattern, longest)
 
-    def check_word(value, field):
+    def check_word(value):
         if type(value) is not str or len(value) > longest or not match(value):
-            raise _Fault(field, value, rule)
+            raise _Fault(value, rule)
         return value
 
     return check_word
@@ -136,93 +148,104 @@ def _words(pattern, limit, longest=255):
     match = re.compile(r"(?:(?:%s)\n)*\Z" % pattern, re.ASCII).match
     rule = "a list of at most %d texts like %s" % (limit, pattern)
 
-    def check_words(value, field):
+    def check_words(value):
         if type(value) is not list or len(value) > limit or not set(map(type, value)) <= {str}:
-            raise _Fault(field, value, rule)
+            raise _Fault(value, rule)
         if value and max(map(len, value)) > longest:
-            raise _Fault(field, value, rule)
+            raise _Fault(value, rule)
         joined = "".join([one + "\n" for one in value])
         if not match(joined) or joined.count("\n") != len(value):
-            raise _Fault(field, value, rule)
+            raise _Fault(value, rule)
         return list(value)
 
     return check_words
 
 
 def _choice(*choices):
-    def check_choice(value, field):
+    def check_choice(value):
         if type(value) is not str or value not in choices:
-            raise _Fault(field, value, "one of " + ", ".join(choices))
+            raise _Fault(value, "one of " + ", ".join(choices))
         return value
 
     return check_choice
 
 
 def _or_null(check_value):
-    def check_optional(value, field):
-        return None if value is None else check_value(value, field)
+    def check_optional(value):
+        return None if value is None else check_value(value)
 
     return check_optional
 
 
-def _cpus(value, field):
+def _cpus(value):
     if (
         type(value) is not list
         or len(value) > MAX_CPU + 1
         or not set(map(type, value)) <= {int}
         or (value and not (min(value) >= 0 and max(value) <= MAX_CPU))
     ):
-        raise _Fault(field, value, "a list of CPU numbers from 0 to %d" % MAX_CPU)
+        raise _Fault(value, "a list of CPU numbers from 0 to %d" % MAX_CPU)
     return list(value)
 
 
-def _list(check_item, limit, length=None):
-    rule = "a list of %d items" % length if length else "a list of at most %d items" % limit
+def _list(check_item, limit):
+    rule = "a list of at most %d items" % limit
 
-    def check_list(value, field):
-        if type(value) is not list or len(value) > limit or (length and len(value) != length):
-            raise _Fault(field, value, rule)
-        return [check_item(item, "%s[%d]" % (field, index)) for index, item in enumerate(value)]
+    def check_list(value):
+        if type(value) is not list or len(value) > limit:
+            raise _Fault(value, rule)
+        cleaned = []
+        try:
+            for item in value:
+                cleaned.append(check_item(item))
+        except _Fault as fault:
+            fault.path.append(len(cleaned))
+            raise
+        return cleaned
 
     return check_list
 
 
 def _map(check_key, check_value, limit):
-    def check_map(value, field):
+    def check_map(value):
         if type(value) is not dict or len(value) > limit:
-            raise _Fault(field, value, "an object of at most %d fields" % limit)
-        return {
-            check_key(key, field + ", name of a field"): check_value(item, "%s.%s" % (field, key))
-            for key, item in value.items()
-        }
+            raise _Fault(value, "an object of at most %d fields" % limit)
+        cleaned = {}
+        for key, item in value.items():
+            try:
+                cleaned[check_key(key)] = check_value(item)
+            except _Fault as fault:
+                fault.path.append(key)
+                raise
+        return cleaned
 
     return check_map
-
-
-_MISSING = object()
 
 
 def _object(fields, optional=()):
     """An object with these fields; those that are not known are dropped, unknown meaning can do no harm."""
     pairs = tuple(fields.items())
 
-    def check_object(value, field):
+    def check_object(value):
         if type(value) is not dict:
-            raise _Fault(field, value, "an object")
+            raise _Fault(value, "an object")
         cleaned = {}
-        prefix = field + "." if field else ""
-        for name, check_value in pairs:
-            item = value.get(name, _MISSING)
-            if item is not _MISSING:
-                cleaned[name] = check_value(item, prefix + name)
-            elif name not in optional:
-                raise _Fault(prefix + name, None, "this field is required")
+        name = None
+        try:
+            for name, check_value in pairs:
+                if name in value:
+                    cleaned[name] = check_value(value[name])
+                elif name not in optional:
+                    raise _Fault(None, "this field is required")
+        except _Fault as fault:
+            fault.path.append(name)
+            raise
         return cleaned
 
     return check_object
 
 
-def _anything(value, field):
+def _anything(value):
     """Plain data of unknown shape: numbers of a sane size, safe text, at most PARTS_LIMIT parts, six levels deep."""
     left = [PARTS_LIMIT]
 
@@ -242,7 +265,7 @@ def _anything(value, field):
                 and all(type(key) is str and is_safe(key, 255) for key in part)
             ):
                 return {key: copy(item, depth + 1) for key, item in part.items()}
-        raise _Fault(field, part, "plain data of at most %d parts, with safe texts and numbers" % PARTS_LIMIT)
+        raise _Fault(part, "plain data of at most %d parts, with safe texts and numbers" % PARTS_LIMIT)
 
     return copy(value, 0)
 
@@ -267,23 +290,26 @@ _FLAVOR_SIZES = _object(
 )
 
 
-def _flavor(value, field):
+def _flavor(value):
     """The flavor snapshot: known sizes are numbers, whatever else it has is kept as plain data."""
-    sizes = _FLAVOR_SIZES(value, field)
-    return {**_anything(value, field), **sizes}
+    sizes = _FLAVOR_SIZES(value)
+    return {**_anything(value), **sizes}
 
 
-def _mapping(value, field):
+def _mapping(value):
     if type(value) is not dict:
-        raise _Fault(field, value, "an object")
-    return _anything(value, field)
+        raise _Fault(value, "an object")
+    return _anything(value)
 
 
-def _supported(value, field):
-    return _WORDS_OF_THREE(_list(lambda item, _field: item, 3, length=3)(value, field), field)
+def _supported(value):
+    words = _THREE_WORDS(value)
+    if len(words) != 3:
+        raise _Fault(value, "architecture, hypervisor type and VM mode")
+    return words
 
 
-_WORDS_OF_THREE = _words(_IDENTIFIER, 3, 64)
+_THREE_WORDS = _words(_IDENTIFIER, 3, 64)
 
 _INSTANCE = _object(
     {

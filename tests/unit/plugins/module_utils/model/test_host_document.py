@@ -187,6 +187,12 @@ def test_no_number_that_is_none_passes(path, lie):
         check(changed(path, lie))
 
 
+def test_the_field_is_named_by_its_whole_path():
+    with pytest.raises(HostDocumentInvalid) as error:
+        check(changed(("numa_topology", "cells", 0, "mempages", 0, "total"), -1))
+    assert error.value.field == "numa_topology.cells[0].mempages[0].total"
+
+
 def test_names_of_fields_are_checked_too():
     with pytest.raises(HostDocumentInvalid):
         check(changed(("pools", "{{ x }}"), GOOD["pools"]["berth"]))
