@@ -13,6 +13,9 @@ from . import catalog_schema as schema
 from .errors import BerthError, InvalidInput
 from .suggest import did_you_mean
 
+# What Nova calls the zone of hosts that are in none (default_availability_zone).
+DEFAULT_ZONE = "nova"
+
 
 class _Unknown(BerthError):
     """A name in an instance's variables that is not in the catalog."""
@@ -47,6 +50,12 @@ class ServerGroupNotFound(_Unknown):
     """The server group is not defined."""
 
     kind = "server group"
+
+
+class AvailabilityZoneNotFound(_Unknown):
+    """No aggregate makes this availability zone."""
+
+    kind = "availability zone"
 
 
 class FlavorDiskSmallerThanMinDisk(BerthError):
@@ -116,6 +125,14 @@ class Catalog:
                 metadata["availability_zone"] = aggregate["availability_zone"]
             documents.append({"name": name, "hosts": list(dict.fromkeys(hosts)), "metadata": metadata})
         return documents
+
+    @property
+    def zones(self):
+        """The availability zones that the aggregates make, and the one of the hosts that are in none."""
+        named = {
+            one["availability_zone"] or one["metadata"].get("availability_zone") for one in self.aggregates.values()
+        }
+        return {DEFAULT_ZONE} | (named - {None})
 
     def flavor(self, name, project, field="berth_flavor", allow_disabled=False):
         """The flavor ``name`` as ``project`` may use it; ``allow_disabled`` for a move that keeps its flavor (A07)."""

@@ -12,7 +12,7 @@ import ipaddress
 import uuid
 
 from ..model import catalog_schema as schema
-from ..model.catalog import NetworkNotFound, ServerGroupNotFound, check_image_fits
+from ..model.catalog import AvailabilityZoneNotFound, NetworkNotFound, ServerGroupNotFound, check_image_fits
 from ..model.errors import InvalidInput
 from ..model.identity import NAMESPACE, check_name, instance_uuid
 from ..model.request_spec import SCHEMA, RequestSpec
@@ -46,6 +46,8 @@ def build_request(hostvars, catalog, allow_disabled=False):
     own_uuid = instance_uuid(project, name)
     nics = [_nic(own_uuid, at, nic, catalog) for at, nic in enumerate(given.get("berth_networks", []))]
     zone, forced_host, forced_node = _zone(given.get("berth_availability_zone", ""))
+    if zone and zone not in catalog.zones:
+        raise AvailabilityZoneNotFound("berth_availability_zone", zone, catalog.zones)
     force_hosts = given.get("berth_force_hosts", []) + ([forced_host] if forced_host else [])
     target = given.get("berth_target_host")
     spec = {

@@ -16,7 +16,7 @@ def number(value):
     """A number as a person writes it: at most 4 digits after the point, none where it is whole."""
     if value is None:
         return "-"
-    if isinstance(value, float):
+    if isinstance(value, float) and value - value == 0:
         return ("%.4f" % value).rstrip("0").rstrip(".") if value != int(value) else str(int(value))
     return str(value)
 

@@ -83,6 +83,7 @@ BAD_INSTANCES = [
     ({"berth_server_group": "wbe"}, "ServerGroupNotFound", "berth_server_group", "Did you mean web?"),
     ({"berth_project": "a/b"}, "InvalidInput", "berth_project", None),
     ({"berth_availability_zone": "a:b:c:d"}, "InvalidInput", "berth_availability_zone", None),
+    ({"berth_availability_zone": "mars"}, "AvailabilityZoneNotFound", "berth_availability_zone", "Known: a, nova"),
     ({"berth_pool": "../x"}, "InvalidInput", "berth_pool", None),
     ({"berth_ssh_keys": ["not a key"]}, "InvalidInput", "berth_ssh_keys[0]", None),
     ({"berth_hints": ["a"]}, "InvalidInput", "berth_hints", None),
@@ -136,10 +137,10 @@ def test_root_gb_0_takes_the_images_size_whatever_min_disk_says(catalog):
 @pytest.mark.parametrize(
     ("text", "zone", "hosts", "nodes"),
     [
-        ("az", "az", [], []),
-        ("az:k1", "az", ["k1"], []),
-        ("az:k1:n1", "az", ["k1"], ["n1"]),
-        ("az::n1", "az", [], ["n1"]),
+        ("a", "a", [], []),
+        ("a:k1", "a", ["k1"], []),
+        ("a:k1:n1", "a", ["k1"], ["n1"]),
+        ("a::n1", "a", [], ["n1"]),
         (":k1", None, ["k1"], []),
     ],
 )

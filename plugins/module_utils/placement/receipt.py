@@ -1,0 +1,141 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The receipt of a placement: one document that says what was decided from what, and that replays bit for bit.
+
+A receipt holds the options, the seed, the aggregates, the requests (without what placement does not read: metadata,
+networks, where the image lies), a hash of every host's document, the verdict of every rule on every host with its
+numbers, the weights and the selections. It holds no secret and needs none. ``replay`` with the same host documents, on
+any machine, gives the same decision or says where it differs.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+
+from ..model.errors import BerthError, InvalidInput
+from . import explain
+from .plain import plain
+from .scheduler import load, select_destinations
+
+SCHEMA = 1
+# Beyond this many host rows the matrix is left out: its hash stays, and replaying makes it again.
+MOST_ROWS = 200000
+# What of a request placement does not read.
+_NOT_KEPT = ("metadata", "networks", "user_data", "seed")
+_NOT_KEPT_OF_IMAGE = ("url", "src", "checksum")
+
+
+class ReceiptMismatch(BerthError):
+    """A replay that is not the same: other host documents (``snapshot``), or another decision (``decision``)."""
+
+
+def make(host_documents, requests, options, result, aggregates=(), left_out=None, seconds=None):
+    """The receipt of ``result``, which select_destinations gave for these arguments with ``explain`` true.
+
+    ``left_out`` {host: reason} are hosts that took no part (unreachable, a lying document); ``seconds`` is how long the
+    decision took, told by the caller, and is no part of what is replayed.
+    """
+    explained = [explain.document(one) for one in result.requests]
+    decision = {
+        "requests": [
+            {
+                "name": one.spec.name,
+                "selections": [plain(selection.to_dict()) for selection in one.selections],
+                "error": one.error.to_dict() if one.error else None,
+            }
+            for one in result.requests
+        ],
+        "matrix_sha256": digest(explained),
+    }
+    rows = sum(len(one["candidates"]) * max(len(one["instances"]), 1) for one in explained)
+    receipt = {
+        "schema": SCHEMA,
+        "seed": result.seed,
+        "options": plain(load(options)[2]),
+        "aggregates": plain([_as_document(one) for one in aggregates]),
+        "requests": [_request(one) for one in requests],
+        "hosts": {one["host"]: digest(one) for one in host_documents},
+        "host_order_sha256": digest([one["host"] for one in host_documents]),
+        "left_out": plain(left_out or {}),
+        "decision": plain(decision),
+        "matrix": explained if rows <= MOST_ROWS else None,
+    }
+    receipt["sha256"] = digest(receipt)
+    if seconds is not None:
+        receipt["seconds"] = seconds
+    return receipt
+
+
+def replay(receipt, host_documents):
+    """Decide again from the receipt and the host documents it was made from; returns the Result.
+
+    Raises ReceiptMismatch where the documents are not those of the receipt or the decision is not the same in every
+    verdict, number, weight and selection, and InvalidInput for a receipt of a newer schema.
+    """
+    if not isinstance(receipt, dict) or not isinstance(receipt.get("schema"), int) or receipt["schema"] > SCHEMA:
+        raise InvalidInput("receipt", type(receipt).__name__, "a receipt of schema %d or older" % SCHEMA)
+    body = {name: part for name, part in receipt.items() if name not in ("sha256", "seconds")}
+    if digest(body) != receipt.get("sha256"):
+        raise ReceiptMismatch("the receipt was changed after it was made", part="receipt")
+    _same_hosts(receipt, host_documents)
+    result = select_destinations(
+        host_documents, receipt["requests"], receipt["options"], receipt["aggregates"], receipt["seed"], explain=True
+    )
+    again = make(
+        host_documents, receipt["requests"], receipt["options"], result, receipt["aggregates"], receipt["left_out"]
+    )
+    if again["sha256"] != receipt["sha256"]:
+        where = first_difference(body, again)
+        raise ReceiptMismatch("the replay differs at %s" % where, part="decision", where=where)
+    return result
+
+
+def _same_hosts(receipt, host_documents):
+    given = {one["host"]: digest(one) for one in host_documents}
+    changed = sorted(
+        host for host in set(given) | set(receipt["hosts"]) if given.get(host) != receipt["hosts"].get(host)
+    )
+    if changed:
+        raise ReceiptMismatch(
+            "the documents of %d hosts are not those of the receipt: %s" % (len(changed), ", ".join(changed[:8])),
+            part="snapshot",
+            hosts=changed,
+        )
+    if digest([one["host"] for one in host_documents]) != receipt["host_order_sha256"]:
+        raise ReceiptMismatch("the host documents are in another order than those of the receipt", part="snapshot")
+
+
+def digest(value):
+    """sha256 of a value's canonical JSON."""
+    text = json.dumps(plain(value), sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
+    return hashlib.sha256(text.encode("ascii")).hexdigest()
+
+
+def first_difference(one, other, path="receipt"):
+    """The path of the first place where two plain values differ, '' where they do not."""
+    if isinstance(one, dict) and isinstance(other, dict):
+        for name in sorted(set(one) | (set(other) - {"sha256", "seconds"})):
+            found = first_difference(one.get(name), other.get(name), "%s.%s" % (path, name))
+            if found:
+                return found
+        return ""
+    if isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
+        for at, (mine, its) in enumerate(zip(one, other)):
+            found = first_difference(mine, its, "%s[%d]" % (path, at))
+            if found:
+                return found
+        return ""
+    return "" if one == other else path
+
+
+def _request(document):
+    kept = {name: part for name, part in document.items() if name not in _NOT_KEPT}
+    if isinstance(kept.get("image"), dict):
+        kept["image"] = {name: part for name, part in kept["image"].items() if name not in _NOT_KEPT_OF_IMAGE}
+    return plain(kept)
+
+
+def _as_document(aggregate):
+    return aggregate if isinstance(aggregate, dict) else aggregate.to_dict()
