@@ -133,8 +133,8 @@ def main():
         results = claim_all(host, module.params["claims"], dry=module.check_mode)
     except BerthError as error:
         module.fail_json(**error.to_result())
-    changed = any(one["withdrawn"] for one in withdrawn) or any(one.pop("changed") for one in results)
-    module.exit_json(changed=changed, results=results, withdrawn=withdrawn)
+    changes = [one.pop("changed") for one in results] + [one["withdrawn"] for one in withdrawn]
+    module.exit_json(changed=any(changes), results=results, withdrawn=withdrawn)
 
 
 if __name__ == "__main__":

@@ -136,12 +136,12 @@ ARGUMENTS = {
     "uuid": {"type": "str", "required": True},
     "token": {"type": "str", "no_log": False},
     "spec": {"type": "dict"},
-    "seed": {"type": "dict", "no_log": True, "options": SEED},
+    "seed": {"type": "dict", "no_log": False, "options": SEED},
     "timeout": {"type": "int", "default": 600},
     "shutdown_timeout": {"type": "int", "default": 60},
 }
 SHOWN = ("state", "power_state", "flavor", "vcpus", "memory_mb", "root_gb", "image", "networks")
-AFTER = {"started": "running", "stopped": "shutoff", "absent": "absent"}
+AFTER = {"started": "running", "stopped": "shutdown", "absent": "absent"}
 
 
 def act(instance, params, dry):

@@ -44,7 +44,7 @@ instances:
   type: list
   elements: dict
   sample: [{"uuid": "0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a", "name": "web-1", "role": "OWN", "phase": "active", "state": "running",
-            "console_log": "/var/lib/libvirt/berth/instances/0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a/console.log"}]
+            "console_log": "/var/log/libvirt/qemu/0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a-console.log"}]
 foreign:
   description: The domains that berth does not manage.
   returned: success
@@ -56,7 +56,6 @@ foreign:
 from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils.compute import domains, paths
-from ..module_utils.compute.domain_xml import CONSOLE_LOG
 from ..module_utils.compute.host import Host
 from ..module_utils.compute.instance import describe
 from ..module_utils.model.errors import BerthError
@@ -70,8 +69,7 @@ def read(host, uuids):
     for record in records:
         if not uuids or record.uuid in uuids:
             state = found[record.uuid][1] if record.uuid in found else None
-            log = paths.instance(host.pool_path(record.spec.get("pool")), record.uuid, CONSOLE_LOG)
-            instances.append(dict(describe(record, state), token=record.token, console_log=log))
+            instances.append(dict(describe(record, state), token=record.token, console_log=paths.console_log(record.uuid)))
     mine = {record.uuid for record in records}
     foreign = [
         {"uuid": uuid, "name": domain.name(), "state": state} for uuid, (domain, state) in sorted(found.items()) if uuid not in mine

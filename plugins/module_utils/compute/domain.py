@@ -10,25 +10,12 @@ import xml.etree.ElementTree as ElementTree
 
 from .connection import Deadline, LibvirtTimeout, LibvirtUnavailable, require_libvirt
 from .domain_xml import NAMESPACE
+from .domains import POWER_STATES
 from .errors import BuildFailed, InstanceExists
 
 CALL_TIMEOUT = 60  # s
 SHUTDOWN_AGAIN = 5  # s between two requests to power off: one that comes before the guest is up is lost
 POLL = 0.2
-
-
-def _states():
-    library = require_libvirt()
-    return {
-        library.VIR_DOMAIN_NOSTATE: "nostate",
-        library.VIR_DOMAIN_RUNNING: "running",
-        library.VIR_DOMAIN_BLOCKED: "running",
-        library.VIR_DOMAIN_PAUSED: "paused",
-        library.VIR_DOMAIN_SHUTDOWN: "shutdown",
-        library.VIR_DOMAIN_SHUTOFF: "shutoff",
-        library.VIR_DOMAIN_CRASHED: "crashed",
-        library.VIR_DOMAIN_PMSUSPENDED: "suspended",
-    }
 
 
 def _call(what, function, *args, timeout=CALL_TIMEOUT):
@@ -54,11 +41,11 @@ def find(connection, uuid):
 
 
 def state(connection, uuid):
-    """running, paused, shutoff, ... or None where libvirt does not know the guest."""
+    """running, paused, shutdown, crashed, suspended, or None where libvirt does not know the guest."""
     domain = find(connection, uuid)
     if domain is None:
         return None
-    return _states().get(_call("reading the state", domain.state)[0], "nostate")
+    return POWER_STATES.get(_call("reading the state", domain.state)[0], "nostate")
 
 
 def is_active(connection, uuid):

@@ -19,7 +19,6 @@ from . import disk, paths, seed
 
 NAMESPACE = "https://berth.kvm/xmlns/instance/1"
 GUEST_AGENT = "org.qemu.guest_agent.0"
-CONSOLE_LOG = "console.log"
 MIB = 1024  # KiB
 TARGET_PREFIX = {"virtio": "vd", "scsi": "sd", "sata": "sd", "usb": "sd", "ide": "hd"}
 MAX_QUEUES = 16
@@ -215,7 +214,7 @@ def _devices(devices, record, host, wishes):
         _child(devices, "controller", type="scsi", index=0, model="virtio-scsi")
     for nic in spec.get("networks") or []:
         _interface(devices, nic, spec["flavor"], wishes)
-    _consoles(devices, paths.instance(pool, uuid, CONSOLE_LOG))
+    _consoles(devices, paths.console_log(uuid))
     rng = _child(devices, "rng", model="virtio")
     _child(rng, "backend", "/dev/urandom", model="random")
     _child(_child(devices, "memballoon", model="virtio"), "stats", period=10)

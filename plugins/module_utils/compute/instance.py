@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from ..model.errors import BerthError, InvalidInput
 from ..model.record import CLAIM, OWN
-from . import counters, disk, domain, domain_xml, gate, journal, network, seed
+from . import counters, disk, domain, domain_xml, gate, journal, network, paths, seed
 from .connection import LibvirtTimeout
 from .errors import (
     BuildFailed,
@@ -271,7 +271,8 @@ class Instance:
         found = domain.remove(self.host.connection, self.uuid) or found
         self.observe("Cx disks")
         pool = record.spec.get("pool") if record else None
-        return disk.remove_all(self.host.pool_path(pool), self.uuid) or found
+        found = disk.remove_all(self.host.pool_path(pool), self.uuid) or found
+        return paths.remove_console_logs(self.uuid) or found
 
     def _swap(self, new):
         """Write the record's next state, compared with what is there now."""

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import glob
 import os
 import re
 import stat
@@ -13,6 +14,7 @@ from .errors import StateUnsafe
 from .store import check_uuid
 
 POOL_PATH = "/var/lib/libvirt/berth"
+CONSOLE_DIRECTORY = "/var/log/libvirt/qemu"
 # QEMU runs as another user: it may pass through the directories, but not list them
 PASS_MODE = 0o711
 CHECKSUM = re.compile(r"sha256:([0-9a-f]{64})\Z", re.ASCII)
@@ -32,6 +34,18 @@ def image(pool_path, checksum):
 
 def instance(pool_path, uuid, *name):
     return os.path.join(pool_path, "instances", check_uuid(uuid), *name)
+
+
+def console_log(uuid):
+    """Where libvirt's log daemon writes what the guest says on its serial console, bounded in size."""
+    return os.path.join(CONSOLE_DIRECTORY, check_uuid(uuid) + "-console.log")
+
+
+def remove_console_logs(uuid):
+    """Remove the guest's console log and its rotated parts; whether there was one."""
+    path = console_log(uuid)
+    found = [path] + sorted(glob.glob(path + ".*"))
+    return any([remove(one) for one in found])
 
 
 def make_directory(path):
