@@ -13,7 +13,18 @@ class NoValidHost(BerthError):
 
     def __init__(self, message, explanation=None, **details):
         super().__init__(message, **details)
-        self.explanation = explanation
+        self._explanation = explanation
+
+    @property
+    def explanation(self):
+        """Made when it is first read."""
+        if callable(self._explanation):
+            self._explanation = self._explanation()
+        return self._explanation
+
+    @explanation.setter
+    def explanation(self, value):
+        self._explanation = value
 
 
 class ClaimFailed(BerthError):

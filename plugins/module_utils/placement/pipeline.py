@@ -18,11 +18,19 @@ from .errors import NoValidHost
 from .result import RequestResult, Selection
 
 
-def prepare(spec, aliases):
-    """Derive from flavor and image what the document does not give: NUMA topology and PCI requests."""
-    spec.topology = InstanceTopology.from_document(spec.numa_topology) or numa.constraints(spec.flavor, spec.image_props)
+def prepare(spec, aliases, known=None):
+    """Derive from flavor and image what the document does not give: NUMA topology and PCI requests.
+
+    ``known`` keeps what was derived for the next request of the same flavor and image.
+    """
+    known = {} if known is None else known
+    key = (repr(spec.flavor.document), repr(spec.image.document) if spec.image else None)
+    if key not in known:
+        known[key] = numa.constraints(spec.flavor, spec.image_props), pci.requests_from(spec.flavor, spec.image_props, aliases)
+    topology, requests = known[key]
+    spec.topology = InstanceTopology.from_document(spec.numa_topology) or (topology.copy() if topology else None)
     if spec.pci_requests is None:
-        spec.pci_requests = pci.requests_from(spec.flavor, spec.image_props, aliases)
+        spec.pci_requests = requests
     return spec
 
 
@@ -39,6 +47,18 @@ class Pipeline:
         self.position = {id(one): number for number, one in enumerate(host_states)}
         self.chosen_at = {}
         self.round = 0
+        self.saved = {}
+        self.journal = {}
+
+    def begin(self):
+        """From here on rollback() leads back to here."""
+        self.journal = {}
+
+    def rollback(self):
+        for host_state, before in self.journal.items():
+            host_state.__dict__.clear()
+            host_state.__dict__.update(before)
+        self.journal = {}
 
     def run(self, spec, explain=False):
         """The RequestResult of one request; on failure nothing is changed and the result explains itself."""
@@ -60,6 +80,8 @@ class Pipeline:
         if spec.is_rebuild:
             self._restore(spec, topology, hosts_before)
         else:
+            for host_state, before in self.saved.items():
+                self.journal.setdefault(host_state, before)
             self._settle(spec, selections)
         return RequestResult(spec, selections, None, trace)
 
@@ -305,7 +327,7 @@ class Pipeline:
         group = spec.instance_group
         if group is not None:
             group.hosts.add(host_state.host)
-            host_state.instances.setdefault(spec.instance_uuid, {"uuid": spec.instance_uuid})
+            host_state.instances.setdefault(spec.instance_uuid, {"uuid": spec.instance_uuid, "flavor": {"name": spec.flavor.name}})
         return allocation, reason
 
     def _consume(self, spec, host_state, amounts):

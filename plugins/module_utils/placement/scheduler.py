@@ -8,6 +8,7 @@ Nothing here reads a file, a clock or a hidden random number: the same input and
 
 from __future__ import annotations
 
+import copy
 import random
 
 from ..model.aggregate import Aggregate
@@ -15,6 +16,7 @@ from ..model.host_state import HostState
 from ..model.request_spec import RequestSpec
 from . import pci, registry
 from .errors import NoValidHost, UnsupportedPolicy
+from .fast import FastPipeline, instance_hosts, serves
 from .options import read_options
 from .pipeline import Pipeline, prepare
 from .result import RequestResult, Result
@@ -29,7 +31,7 @@ POLICY_NEEDS = {
 
 
 def select_destinations(
-    host_documents, request_specs, options=None, aggregates=(), seed=0, plugins=(), explain=False, check_policies=True
+    host_documents, request_specs, options=None, aggregates=(), seed=0, plugins=(), explain=False, check_policies=True, fast=True
 ):
     """Choose a host for every instance of every request.
 
@@ -37,20 +39,25 @@ def select_destinations(
     documents, placed in order, each all or nothing; those of one ``batch_id`` all or nothing together. ``options``: see
     options.OPTIONS. ``aggregates``: documents {name, hosts, metadata}. ``plugins``: filter and weigher classes that may be
     enabled by class name. ``explain``: keep the verdicts of every filter on every host (a failure always has them).
-    ``check_policies``: refuse a group policy whose filter or weigher is not enabled, as nova-conductor does.
+    ``check_policies``: refuse a group policy whose filter or weigher is not enabled, as nova-conductor does. ``fast`` false: the plain pipeline for every
+    request (the same answers; for tests).
     Returns a Result; a request without a valid host has its NoValidHost there. Raises for input that is wrong itself.
     """
     filters, weighers, options = load(options, plugins)
     aggregates = [one if isinstance(one, Aggregate) else Aggregate(one) for one in aggregates or ()]
-    specs = [one if isinstance(one, RequestSpec) else RequestSpec.from_dict(one) for one in request_specs]
-    aliases = pci.read_aliases(options["pci_alias"])
+    specs = [copy.copy(one) if isinstance(one, RequestSpec) else RequestSpec.from_dict(one) for one in request_specs]
+    aliases, known = pci.read_aliases(options["pci_alias"]), {}
     for spec in specs:
-        prepare(spec, aliases)
+        prepare(spec, aliases, known)
         if check_policies:
             check_policy(spec, filters, weighers)
-    states = host_states(host_documents, aggregates)
-    pipeline = Pipeline(states, options, filters, weighers, aggregates, random.Random(seed))
-    return Result(_run(pipeline, specs, explain), states, seed)
+    rng = random.Random(seed)
+    hosts = list(host_documents)
+    if fast and serves(options, filters, weighers, aggregates):
+        pipeline = FastPipeline(hosts, options, filters, weighers, aggregates, rng)
+    else:
+        pipeline = Pipeline(host_states(hosts, aggregates), options, filters, weighers, aggregates, rng)
+    return Result(_run(pipeline, Groups(hosts), specs, explain), lambda: pipeline.host_states, seed)
 
 
 def load(options, plugins=()):
@@ -95,14 +102,18 @@ def check_policy(spec, filters, weighers):
 class Groups:
     """Server groups across the requests of one run: who is a member, and on which hosts members are."""
 
-    def __init__(self, states):
-        self.host_of = {uuid: one.host for one in states for uuid in one.instances}
+    def __init__(self, hosts):
+        self.hosts = hosts
+        self.host_of = None
         self.groups = {}
+        self.placed_here = {}
 
     def join(self, spec):
         """Give the spec the run's one object for its group, with its instances as members; returns an undo."""
         if spec.instance_group is None:
             return lambda: None
+        if self.host_of is None:
+            self.host_of = dict(instance_hosts(self.hosts), **self.placed_here)
         group = self.groups.setdefault(spec.instance_group.uuid, spec.instance_group)
         before = set(group.members), set(group.hosts)
         group.members |= spec.instance_group.members | set(spec.instance_uuids)
@@ -116,15 +127,23 @@ class Groups:
 
     def placed(self, result):
         for one in result.selections:
-            self.host_of[one.uuid] = one.host
+            self.placed_here[one.uuid] = one.host
+            if self.host_of is not None:
+                self.host_of[one.uuid] = one.host
+
+    def forget(self, result):
+        for one in result.selections:
+            self.placed_here.pop(one.uuid, None)
+            if self.host_of is not None:
+                self.host_of.pop(one.uuid, None)
 
 
-def _run(pipeline, specs, explain):
-    groups = Groups(pipeline.host_states)
+def _run(pipeline, groups, specs, explain):
     results, number = [], 0
     while number < len(specs):
         batch = [specs[number]]
-        while batch[0].batch_id is not None and number + len(batch) < len(specs) and specs[number + len(batch)].batch_id == batch[0].batch_id:
+        identity = batch[0].batch_id
+        while identity is not None and number + len(batch) < len(specs) and specs[number + len(batch)].batch_id == identity:
             batch.append(specs[number + len(batch)])
         results += _run_batch(pipeline, groups, batch, explain)
         number += len(batch)
@@ -133,8 +152,7 @@ def _run(pipeline, specs, explain):
 
 def _run_batch(pipeline, groups, batch, explain):
     """All requests of a batch, or none of them (S07)."""
-    before = [dict(one.copy().__dict__) for one in pipeline.host_states] if len(batch) > 1 else None
-    host_of = dict(groups.host_of) if before else None
+    pipeline.begin()
     results, undos = [], []
     for spec in batch:
         undos.append(groups.join(spec))
@@ -143,24 +161,21 @@ def _run_batch(pipeline, groups, batch, explain):
         if result.error is not None:
             break
         groups.placed(result)
-    if results[-1].error is None:
+    failed = results[-1]
+    if failed.error is None:
         return results
+    if len(batch) > 1:
+        pipeline.rollback()
+        for one in results:
+            groups.forget(one)
     for undo in reversed(undos):
         undo()
-    if before:
-        for one, saved in zip(pipeline.host_states, before):
-            one.__dict__.clear()
-            one.__dict__.update(saved)
-        groups.host_of = host_of
-        error = results[-1].error
-        for spec in batch:
-            if spec is not results[-1].spec:
-                other = NoValidHost("%s is not placed: %s of its batch has no valid host" % (spec.name, results[-1].spec.name))
-                results = [one for one in results if one.spec is not spec]
-                results.append(RequestResult(spec, (), other, None))
-        results.sort(key=lambda one: batch.index(one.spec))
-        assert error is not None
-    return results
+    return [failed if spec is failed.spec else _not_placed(spec, failed) for spec in batch]
+
+
+def _not_placed(spec, failed):
+    message = "%s is not placed: %s of its batch has no valid host" % (spec.name, failed.spec.name)
+    return RequestResult(spec, (), NoValidHost(message), None)
 
 
 def run_one(pipeline, spec, explain):
