@@ -16,3 +16,12 @@ if not LINK.exists():
     LINK.parent.mkdir(parents=True, exist_ok=True)
     LINK.symlink_to("../../../..")
 sys.path.insert(0, str(COLLECTIONS))
+
+try:
+    from hypothesis import HealthCheck, settings
+except ImportError:
+    pass  # the tests that need it say so themselves
+else:
+    # How fast examples come says something of the machine's load, not of the code.
+    settings.register_profile("berth", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+    settings.load_profile("berth")

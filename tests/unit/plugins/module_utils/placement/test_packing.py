@@ -1,0 +1,163 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ansible_collections.berth.kvm.plugins.module_utils.model.errors import InvalidInput
+from ansible_collections.berth.kvm.plugins.module_utils.model.host_state import HostState
+from ansible_collections.berth.kvm.plugins.module_utils.model.request_spec import RequestSpec
+from ansible_collections.berth.kvm.plugins.module_utils.placement.packing import (
+    Host,
+    Packing,
+    Size,
+    most_spanning,
+    take_cells,
+)
+from ansible_collections.berth.kvm.plugins.module_utils.placement.scheduler import select_destinations
+from ansible_collections.berth.kvm.plugins.module_utils.placement.weighers.headroom import (
+    HeadroomWeigher,
+    host_of,
+    read_mix,
+    running,
+)
+
+OPTIONS = {"weight_classes": ["HeadroomWeigher"]}
+
+
+def host(name, vcpus_used=0, memory_mb_used=0, **more):
+    document = {"host": name, "vcpus": 8, "cpu_allocation_ratio": 1.0, "memory_mb": 8192, "local_gb": 100}
+    document.update(vcpus_used=vcpus_used, memory_mb_used=memory_mb_used, reserved_host_memory_mb=0, **more)
+    return document
+
+
+def request(vcpus, memory_mb):
+    return {"uuid": "u", "name": "i", "flavor": {"name": "f", "vcpus": vcpus, "memory_mb": memory_mb, "root_gb": 1}}
+
+
+def chosen(hosts, spec, mix):
+    options = dict(OPTIONS, headroom_flavor_mix=mix)
+    return select_destinations(hosts, [spec], options).requests[0].hosts
+
+
+def test_the_room_for_a_large_instance_is_kept():
+    """A small instance goes where no large one would fit anyway."""
+    mix = [{"vcpus": 8, "memory_mb": 8192}, {"vcpus": 1, "memory_mb": 1024}]
+    assert chosen([host("empty"), host("begun", 2, 2048)], request(1, 1024), mix) == ["begun"]
+
+
+def test_an_instance_goes_where_it_restores_the_balance():
+    mix = [{"vcpus": 2, "memory_mb": 2048}]
+    lopsided = host("much-memory-left", vcpus_used=4, memory_mb_used=0)
+    even = host("even", vcpus_used=2, memory_mb_used=2048)
+    assert chosen([even, lopsided], request(1, 4096), mix) == ["much-memory-left"]
+
+
+def test_between_equals_the_fuller_host_is_taken():
+    mix = [{"vcpus": 8, "memory_mb": 8192}]
+    assert chosen([host("a", 1, 1024), host("b", 3, 3072)], request(1, 1024), mix) == ["b"]
+
+
+def test_without_a_mix_the_instances_that_run_are_the_mix():
+    document = host(
+        "a", instances=[{"uuid": "1", "vcpus": 2, "memory_mb": 512}, {"uuid": "2", "vcpus": 2, "memory_mb": 512}]
+    )
+    document["instances"].append(
+        {"uuid": "3", "vcpus": 4, "memory_mb": 64, "flavor": {"extra_specs": {"hw:numa_nodes": "2"}}}
+    )
+    assert running([HostState.from_document(document)]) == [Size((2, 512, 0), 0, 2), Size((4, 64, 0), 2, 1)]
+
+
+def test_the_default_weighers_do_not_include_it():
+    hosts = [host("empty"), host("begun", 2, 2048)]
+    assert select_destinations(hosts, [request(1, 1024)]).requests[0].hosts == ["empty"]
+
+
+def test_raw_weights_do_not_depend_on_the_other_hosts():
+    """S39: the same host weighs the same in every company, given a mix."""
+    weigher = HeadroomWeigher(
+        {"headroom_weight_multiplier": 1.0, "headroom_flavor_mix": [{"vcpus": 2, "memory_mb": 512}]}
+    )
+    states = [HostState.from_document(host("h%d" % used, used, 512 * used)) for used in range(4)]
+    spec = RequestSpec(request(1, 1024))
+    assert weigher.weigh(states, spec) == [weigher.raw(one, spec) for one in states]
+
+
+def test_what_is_placed_in_a_run_counts_for_the_next_instance():
+    mix = [{"vcpus": 4, "memory_mb": 4096}]
+    spec = {**request(1, 1024), "num_instances": 4, "instance_uuids": ["1", "2", "3", "4"]}
+    spec.pop("uuid")
+    assert chosen([host("a"), host("b")], spec, mix) == ["a", "a", "a", "a"]
+
+
+def test_the_disk_counts_by_what_the_pool_really_has():
+    """S14"""
+    state = HostState.from_document(host("a", disk_available_least=7))
+    assert host_of(state).free[2] == 7
+
+
+@pytest.mark.parametrize(
+    "item",
+    [
+        "m1",
+        {"vcpu": 1},
+        {"vcpus": -1},
+        {"vcpus": "2"},
+        {"disk_gb": 1},
+        {"vcpus": 1, "share": 0},
+        {"vcpus": float("nan")},
+    ],
+    ids=str,
+)
+def test_a_bad_mix_is_refused_by_the_place_in_the_option(item):
+    with pytest.raises(InvalidInput) as caught:
+        read_mix([{"vcpus": 1}, item])
+    assert caught.value.field.startswith("berth_placement.headroom_flavor_mix[1]")
+
+
+@pytest.mark.parametrize(
+    ("counts", "span", "fit"),
+    [
+        ([3, 2], 1, 5),
+        ([3, 2], 2, 2),
+        ([3, 3, 3], 2, 4),
+        ([9, 1, 1], 2, 2),
+        ([5, 0, 0], 2, 0),
+        ([2, 2, 2, 2], 3, 2),
+        ([4], 2, 0),
+    ],
+)
+def test_requests_over_several_cells_take_different_ones(counts, span, fit):
+    assert most_spanning(counts, span) == fit
+
+
+def test_a_pinned_request_takes_the_cell_it_fits_with_least_left_over():
+    assert take_cells(((8, 8), (4, 4)), (4, 4, 99), 1) == ((8, 8), (0, 0))
+    assert take_cells(((8, 8), (4, 4)), (6, 6), 1) == ((2, 2), (4, 4))
+    assert take_cells(((8, 8), (4, 4)), (4, 4), 2) == ((6, 6), (2, 2))
+
+
+def test_room_is_counted_cell_by_cell_for_pinned_sizes():
+    pinned, loose = Packing([Size((4, 4), 1)]), Packing([Size((4, 4), 0)])
+    assert pinned.room((6, 6), ((3, 3), (3, 3))) == 0
+    assert loose.room((6, 6), ((3, 3), (3, 3))) == 1
+
+
+amounts = st.tuples(st.integers(1, 16), st.integers(64, 8192))
+
+
+@given(st.lists(amounts, min_size=1, max_size=5), amounts, amounts)
+def test_a_placement_never_makes_room(mix, free, asked):
+    packing = Packing([Size(one) for one in mix])
+    after = tuple(f - a for f, a in zip(free, asked))
+    assert packing.room(after) <= packing.room(free)
+
+
+@given(st.lists(amounts, min_size=1, max_size=5), amounts, amounts)
+def test_the_cost_is_the_same_whenever_it_is_asked(mix, free, asked):
+    sizes = [Size(one) for one in mix]
+    warm, one = Packing(sizes), Host(free, free)
+    assert warm.cost(one, asked) == warm.cost(one, asked) == Packing(sizes).cost(one, asked)
