@@ -73,7 +73,7 @@ def add_pins(topology, pinned):
     cells = []
     for cell in topology.cells:
         cell = cell.copy()
-        cell.pinned_cpus |= cell.pcpuset & pinned
+        cell.pinned_cpus |= cell.pcpuset.intersection(pinned)
         cells.append(cell)
     return HostTopology(cells)
 
@@ -83,9 +83,11 @@ def add_foreign(topology, domain):
 
     A domain that names several cells for its huge pages, or none, may take them from any: they count evenly on all.
     """
-    topology = add_pins(topology, domain.pinned_cpus)
+    if domain.pinned_cpus:
+        topology = add_pins(topology, domain.pinned_cpus)
     if domain.huge_page_kb is None:
         return topology
+    topology = add_pins(topology, ())  # a copy
     cells = [cell for cell in topology.cells if not domain.memory_nodes or cell.id in domain.memory_nodes]
     for cell in cells:
         sizes = sorted(pages.size_kb for pages in cell.mempages)[1:]
