@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from ansible.utils.display import Display
 
-from ..module_utils.conductor import report
+from ..module_utils.placement.explain import fleet_text
 from ..plugin_utils.controller import ControllerAction, read_reports
 
 
@@ -16,6 +16,6 @@ class ActionModule(ControllerAction):
 
     def act(self, args, task_vars):
         fleet = read_reports(task_vars, args["hosts"])
-        lines = report.fleet(fleet.documents, fleet.verdicts)
-        Display().display("\n".join(["", *lines, ""]))
-        return {"report": lines, "verdicts": fleet.verdicts}
+        text = fleet_text(list(fleet.documents.values()), fleet.verdicts)
+        Display().display("\n" + text)
+        return {"report": text.splitlines(), "verdicts": fleet.verdicts}

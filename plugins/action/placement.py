@@ -5,10 +5,14 @@
 
 from __future__ import annotations
 
+import json
+import os
+import re
+
 from ansible.utils.display import Display
 
 from ..module_utils.conductor import placing, quotas, wanted
-from ..module_utils.conductor.plan import FAILED, MAX_ROUNDS, new_plan, prepare_round
+from ..module_utils.conductor.plan import CLAIMING, FAILED, MAX_ROUNDS, PLANNED, new_plan, prepare_round
 from ..module_utils.model.catalog import Catalog
 from ..module_utils.model.errors import BerthError, InvalidInput
 from ..module_utils.placement.request import build_request
@@ -25,14 +29,25 @@ from ..plugin_utils.controller import (
 from ..plugin_utils.plain import plain
 
 RUN = ("berth_count", "berth_lost_hosts", "berth_name", "berth_receipt_dir", "berth_strict_uniqueness")
+MOST_AT_ONCE = 1000
 
 
-def explain(result):
-    """What every filter said of every host, per instance."""
-    lines = []
-    for answer in result.requests:
-        lines.append("%s: %s" % (answer.spec.name, answer.error or ", ".join(answer.hosts)))
-    return "\n".join(lines)
+def check_run(given):
+    """The variables that say what the run is about."""
+    count = given.get("berth_count", 1)
+    if not re.fullmatch("[0-9]{1,4}", str(count)) or not 1 <= int(count) <= MOST_AT_ONCE:
+        raise InvalidInput("berth_count", count, "a whole number from 1 to %d" % MOST_AT_ONCE)
+
+
+def write_receipt(directory, run, receipt):
+    """Write the receipt for its owner only, whole or not at all; gives the path."""
+    os.makedirs(directory, mode=0o700, exist_ok=True)
+    path = os.path.join(directory, "placement-%s.json" % run)
+    descriptor = os.open(path + ".tmp", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        json.dump(receipt, file, sort_keys=True)
+    os.replace(path + ".tmp", path)
+    return path
 
 
 class ActionModule(ControllerAction):
@@ -48,6 +63,7 @@ class ActionModule(ControllerAction):
 
     def act(self, args, task_vars):
         given = self.own_variables(task_vars, CATALOG + RUN)
+        check_run(given)
         catalog = Catalog.from_variables(given)
         options = {**catalog.placement, **plain(args["options"])}
         run = "r-" + new_token()[:8]
@@ -62,8 +78,11 @@ class ActionModule(ControllerAction):
         decision = placing.place(
             instances, fleet, options, catalog.aggregate_documents(plain(task_vars["groups"])), args["seed"], catalog.pci_aliases
         )
-        self._say(instances, fleet, decision)
         result = self._result(instances, fleet, decision)
+        self._say(result)
+        directory = args["receipt_dir"] or given.get("berth_receipt_dir")
+        if directory and result["receipt"] and not self._task.check_mode:
+            result["receipt_file"] = write_receipt(directory, run, result["receipt"])
         if args["plan"]:
             result.update(self._plan(run, instances, fleet, decision.max_attempts))
         return result
@@ -92,26 +111,25 @@ class ActionModule(ControllerAction):
         if max_attempts > MAX_ROUNDS:
             raise InvalidInput("berth_placement.max_attempts", max_attempts, "at most %d, as many as playbook create has rounds" % MAX_ROUNDS)
         hosts = {name: {"uuid": uuid} for name, uuid in fleet.uuids().items()}
+        if self._task.check_mode:
+            for instance in instances.values():
+                instance["state"] = PLANNED if instance["state"] == CLAIMING else instance["state"]
         hosts.update({name: {"reason": reason} for name, reason in fleet.verdicts.items()})
         plan = new_plan(run, instances, hosts, max_attempts, wanted.told(fleet, run))
-        plan["check_mode"] = self._task.check_mode
         prepare_round(plan, new_token)
-        if self._task.check_mode:
-            plan["claims"] = {}
         return plan_result(plan)
 
-    def _say(self, instances, fleet, decision):
+    def _say(self, result):
         display = Display()
-        for name, reason in sorted(fleet.verdicts.items()):
+        for name, reason in sorted(result["verdicts"].items()):
             display.warning("Host %s is left out: %s" % (name, reason))
-        failed = any(instance.get("state") == FAILED for instance in instances.values())
-        if decision.result and (failed or display.verbosity):
-            display.display(explain(decision.result))
+        if result["failures"] or display.verbosity:
+            display.display(result["explanation"])
 
     def _result(self, instances, fleet, decision):
         chosen = ("uuid", "host", "host_uuid", "alternates", "allocation", "limits")
         return {
-            "changed": False,
+            "changed": self._task.check_mode and any(instance["state"] == CLAIMING for instance in instances.values()),
             "selections": {
                 name: {key: instance.get(key) for key in chosen}
                 for name, instance in instances.items()
@@ -120,5 +138,7 @@ class ActionModule(ControllerAction):
             "existing": {name: instance["host"] for name, instance in instances.items() if instance.get("existing")},
             "failures": {name: instance["error"] for name, instance in instances.items() if instance["state"] == FAILED},
             "verdicts": fleet.verdicts,
-            "explanation": explain(decision.result) if decision.result else "",
+            "explanation": decision.explanation(),
+            "receipt": decision.receipt(),
+            "_ansible_verbose_override": True,
         }

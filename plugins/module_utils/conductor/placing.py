@@ -5,33 +5,61 @@
 
 from __future__ import annotations
 
-import dataclasses
-from typing import Any
+import time
 
-from ..placement.options import read_options
-from ..placement.scheduler import select_destinations
+from ..placement import explain, receipt, relax
+from ..placement.scheduler import load, select_destinations
 from .plan import CLAIMING, fail
 
+ADVISED = 3  # how many failed requests get advice; more of a kind would be told the same
 
-@dataclasses.dataclass
+
 class Decision:
-    """``max_attempts`` is what the options say; ``result`` the scheduler's, None where there was nothing to place."""
+    """What was decided, and all it was decided from. ``max_attempts`` is what the options say."""
 
-    max_attempts: int
-    result: Any = None
+    def __init__(self, fleet, options, aggregates, seed):
+        self.fleet, self.aggregates, self.seed = fleet, list(aggregates), seed
+        self.options = options
+        self.max_attempts = load(options)[2]["max_attempts"]
+        self.documents = list(fleet.documents.values())
+        self.requests, self.result, self.seconds = [], None, 0.0
+
+    def run(self, requests):
+        started = time.monotonic()
+        self.requests = requests
+        self.result = select_destinations(self.documents, requests, self.options, self.aggregates, self.seed, explain=True)
+        self.seconds = time.monotonic() - started
+        return self.result.requests
+
+    def explanation(self):
+        """For each request what became of each host, and for what failed the smallest change that would help."""
+        if not self.result:
+            return ""
+        return "\n".join(explain.decision_text(explain.document(answer)) for answer in self.result.requests) + "\n".join(self.advice())
+
+    def advice(self):
+        lines = []
+        for answer in [answer for answer in self.result.requests if answer.error][:ADVISED]:
+            changes = relax.smallest_changes(self.result.host_states, [answer.spec.document], self.options, self.aggregates, self.seed)
+            lines += ["%s would fit: %s" % (answer.spec.name, change.text) for change in changes]
+        return lines
+
+    def receipt(self):
+        """The decision as one document that replays offline, or None where nothing was placed."""
+        if not self.result:
+            return None
+        return receipt.make(
+            self.documents, self.requests, self.options, self.result, self.aggregates, left_out=self.fleet.verdicts, seconds=round(self.seconds, 6)
+        )
 
 
 def place(instances, fleet, options, aggregates=(), seed=0, pci_aliases=()):
     """Give the instances without a state their hosts. Those of one batch (-e berth_count) all get one, or none does (S07)."""
-    given = {**options, "pci_alias": [*options.get("pci_alias", ()), *pci_aliases]}
-    decision = Decision(max_attempts=read_options({"max_attempts": given["max_attempts"]} if "max_attempts" in given else {})["max_attempts"])
+    decision = Decision(fleet, {**options, "pci_alias": [*options.get("pci_alias", ()), *pci_aliases]}, aggregates, seed)
     waiting = {instance["uuid"]: instance for instance in instances.values() if "state" not in instance}
     if not waiting:
         return decision
-    decision.result = select_destinations(
-        list(fleet.documents.values()), [instance["spec"] for instance in waiting.values()], given, aggregates, seed, explain=True
-    )
-    for answer in decision.result.requests:
+    for answer in decision.run([instance["spec"] for instance in waiting.values()]):
         instance = waiting[answer.spec.instance_uuids[0]]
         if answer.error:
             fail(instance, answer.error)

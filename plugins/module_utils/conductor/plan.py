@@ -8,7 +8,8 @@ answered; nothing here talks to a host. The rounds are: claims -> (hosts claim, 
 (hosts build) -> settle -> claims of the next round.
 
 An instance in a plan: {uuid, name, project, spec, state, host, limits, allocation, alternates, token, attempts, error, why},
-with the states claiming -> building -> active, existing (it is there already, its host converges it) and failed.
+with the states claiming -> building -> active, existing (it is there already, its host converges it), planned
+(check mode: it would be made) and failed.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from .errors import (
     InstanceUnknown,
 )
 
-CLAIMING, BUILDING, ACTIVE, EXISTING, FAILED = "claiming", "building", "active", "existing", "failed"
+CLAIMING, BUILDING, ACTIVE, EXISTING, PLANNED, FAILED = "claiming", "building", "active", "existing", "planned", "failed"
 OWN, CLAIM = "OWN", "CLAIM"
 MAX_ROUNDS = 5  # as many as the create playbook has
 

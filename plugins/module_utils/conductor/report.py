@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from .plan import ACTIVE, EXISTING, FAILED
+from .plan import ACTIVE, EXISTING, FAILED, PLANNED
 
 
 def table(header, rows):
@@ -31,6 +31,8 @@ def _instance(name, instance):
     state = instance["state"]
     if state in (ACTIVE, EXISTING):
         state = "active" if instance.get("changed") else "unchanged"
+    elif state == PLANNED:
+        state = "would be made"
     addresses = ",".join(str(nic["address"]).split("/")[0] for nic in instance["spec"].get("networks") or () if nic.get("address"))
     why = instance.get("why") or ""
     if instance["attempts"] and instance["state"] == ACTIVE:
@@ -46,27 +48,3 @@ def _instance(name, instance):
 def silent(verdicts):
     """The hosts that were left out, each with the reason."""
     return [""] + ["host %s left out: %s" % entry for entry in sorted(verdicts.items())] if verdicts else []
-
-
-def fleet(documents, verdicts):
-    """One line per host with what is used of what there is."""
-    header = ("HOST", "STATE", "VCPUS", "MEMORY_MB", "DISK_GB", "INSTANCES", "LIBVIRT", "WARNINGS")
-    rows = [(name, *_host(document)) for name, document in sorted(documents.items())]
-    rows += [(name, "left out", "-", "-", "-", "-", "-", reason) for name, reason in sorted(verdicts.items())]
-    return table(header, rows)
-
-
-def _host(document):
-    service = document.get("service") or {}
-    state = "disabled" if service.get("disabled") else "up" if document.get("prepared") else "not prepared"
-    foreign = sum(1 for instance in document["instances"] if instance.get("foreign"))
-    count = len(document["instances"]) - foreign
-    return (
-        state,
-        "%s/%s" % (document.get("vcpus_used"), document.get("vcpus")),
-        "%s/%s" % (document.get("memory_mb_used"), document.get("memory_mb")),
-        "%s/%s" % (document.get("local_gb_used"), document.get("local_gb")),
-        "%d (+%d foreign)" % (count, foreign) if foreign else count,
-        document.get("libvirt_version"),
-        "; ".join(document.get("warnings") or ()),
-    )

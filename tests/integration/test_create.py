@@ -1,0 +1,133 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Create, seen from outside and from inside the guests: what a user does first (issue 2)."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from conftest import make_whole
+from playbooks import KEY, catalog, homes, left, records, vm, watched
+
+FOUR = {
+    "web1": vm(server_group="pair", ssh_keys=[KEY]),
+    "web2": vm(server_group="pair"),
+    "db": vm("two", networks=[{"network": "lan", "address": "{{ lab_guest_prefix }}.220"}]),
+    "cache": vm(user_data="#cloud-config\n# lab-marker: cachemark\n"),
+}
+
+
+@pytest.fixture(scope="module")
+def four(prepared_lab, image, tmp_path_factory):
+    """Four instances made by one run of the playbook -> (lab, inventory file, the run)."""
+    make_whole(prepared_lab)
+    path = tmp_path_factory.mktemp("four") / "instances.yml"
+    path.write_text(json.dumps({"all": {"vars": catalog(image), "children": {"instances": {"hosts": FOUR}}}}))
+    planned = prepared_lab.ansible_playbook("berth.kvm.create", "--check", inventory=[path])
+    assert planned.stdout.count("would be made") == 4
+    assert left(prepared_lab) == {}, "check mode changed something"
+    done = prepared_lab.ansible_playbook("berth.kvm.create", inventory=[path])
+    yield prepared_lab, path, done
+    make_whole(prepared_lab)
+
+
+def test_each_instance_is_changed_once(four):
+    _lab, _path, done = four
+    assert {name: done.changed[name] for name in FOUR} == dict.fromkeys(FOUR, 1)
+
+
+def test_the_report_says_where_and_why(four):
+    lab, _path, done = four
+    for name, host in homes(lab).items():
+        assert any(line.split()[:3] == [name, "active", host] for line in done.stdout.splitlines()), done.stdout
+
+
+def test_anti_affine_pair_is_on_two_hosts(four):
+    """S40."""
+    where = homes(four[0])
+    assert where["web1"] != where["web2"]
+
+
+@pytest.mark.parametrize("name, vcpus, memory_mb, disk_gb", [("web1", 1, 128, 1), ("db", 2, 192, 2)])
+def test_guest_has_what_its_flavor_says(four, name, vcpus, memory_mb, disk_gb):
+    facts = four[0].guest_facts(name, timeout=120)
+    assert (facts["vcpus"], facts["disk"]) == (vcpus, disk_gb << 30)
+    assert memory_mb * 1024 * 0.5 < facts["mem_kib"] <= memory_mb * 1024
+
+
+@pytest.mark.parametrize(
+    "name, key, value",
+    [("web1", "key", KEY.replace(" ", "_")), ("cache", "marker", "cachemark"), ("db", "ip", ".220")],
+    ids=["ssh key (A10)", "user data (A08)", "address (C06)"],
+)
+def test_guest_got_its_seed(four, name, key, value):
+    facts = four[0].guest_facts(name, timeout=120, until=lambda said: said.get(key))
+    assert value in facts[key]
+
+
+def test_again_is_no_change(four):
+    """I4."""
+    lab, path, _done = four
+    before = records(lab)
+    again = lab.ansible_playbook("berth.kvm.create", inventory=[path])
+    assert set(again.changed.values()) == {0}
+    assert records(lab) == before
+
+
+def test_limit_selects_instances_and_still_asks_all_hosts(four):
+    lab, path, _done = four
+    limited = lab.ansible_playbook("berth.kvm.create", "--limit", "web*", inventory=[path])
+    assert set(limited.changed) == {"web1", "web2"}
+    assert set(limited.changed.values()) == {0}
+
+
+def test_stop_and_start(four):
+    lab, path, _done = four
+    host = homes(lab)["web1"]
+    lab.guest_facts("web1", timeout=120)
+    running = len(lab.domains(host))
+    assert lab.ansible_playbook("berth.kvm.stop", "--limit", "web1", inventory=[path]).changed == {"web1": 1}
+    assert len(lab.domains(host)) == running - 1
+    assert lab.ansible_playbook("berth.kvm.start", "--limit", "web1", inventory=[path]).changed == {"web1": 1}
+    assert len(lab.domains(host)) == running
+
+
+def test_twenty_instances_take_one_module_run_each(lab, image, inventory, tmp_path):
+    """Happy path: per instance one build; per host one run for facts, one claim, one rescan."""
+    instances = {"vm%02d" % number: vm() for number in range(20)}
+    counts = tmp_path / "counts"
+    path = inventory(instances, catalog(image))
+    lab.ansible_playbook("berth.kvm.create", "--forks", "10", inventory=[path], env=watched(counts))
+    lines = [json.loads(line) for line in counts.read_text().splitlines()]
+    remote = [line for line in lines if line["host"] in lab.hosts]
+    per_task = {}
+    for line in remote:
+        per_task[line["task"].rpartition(" : ")[2]] = per_task.get(line["task"].rpartition(" : ")[2], 0) + 1
+    assert per_task == {
+        "Ask each host for its facts": 3,
+        "Claim": 3,
+        "Read what all hosts hold now": 3,
+        "Build and start the instance, or converge it": 20,
+    }
+    assert len(homes(lab)) == 20
+
+
+def test_instances_that_are_in_no_inventory(lab, image, inventory):
+    """What a survey sends: name, flavor, image and count."""
+    path = inventory({}, catalog(image))
+    asked = {"berth_name": "job", "berth_flavor": "tiny", "berth_image": "guest", "berth_count": 2}
+    lab.ansible_playbook("berth.kvm.create", inventory=[path], extra_vars=asked)
+    assert set(homes(lab)) == {"job-1", "job-2"}
+    lab.ansible_playbook("berth.kvm.delete", inventory=[path], extra_vars=asked)
+    assert left(lab) == {}
+
+
+def test_batch_is_all_or_nothing(lab, image, inventory):
+    """S07: room for one of them is not enough."""
+    path = inventory({}, catalog(image, berth_quotas={"default": {"cores": 99}}))
+    asked = {"berth_name": "job", "berth_flavor": "half", "berth_image": "guest", "berth_count": 30}
+    done = lab.ansible_playbook("berth.kvm.create", inventory=[path], extra_vars=asked, check=False)
+    assert done.rc == 2
+    assert left(lab) == {}
