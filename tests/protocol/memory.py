@@ -167,6 +167,10 @@ class Effects:
     def running(self, uuid):
         return self.world.guest[self.name] != OFF
 
+    def check_apart(self, uuid, op, spec):
+        if self.world.disks[self.name] or self.world.parts[self.name]:
+            raise BerthError("the destination holds files of the instance")
+
     def executing(self, uuid):
         return self.world.guest[self.name] == ON
 
@@ -236,6 +240,12 @@ class Effects:
 
     # live
 
+    def receive_seed(self, record, disks, key):
+        return {}
+
+    def send_seed(self, record, targets, key):
+        return {}
+
     def prepare_live(self, record, disks):
         self.world.tick()
         if self.world.guest[self.name] == OFF:
@@ -260,6 +270,9 @@ class Effects:
             world.tick()
         elif not (world.left and targets.get("arrived")):
             raise BerthError("the guest is off and has not arrived")
+
+    def seal(self, record):
+        self.world.tick()
 
     def arrived(self, record):
         return self.world.guest[self.name] == PAUSED

@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import json
 import os
+import re
 
 from .. import disk, domain, paths
 from ..run import run
 from . import transfer
-from .errors import CannotResizeDisk, MigrationConflict, TransferFailed
+from .errors import CannotResizeDisk, MigrationConflict, MigrationPreCheckError, TransferFailed
 
 LARGEST = 64 << 40
 SEED = disk.Disk("seed", "seed.iso", "raw", None, "seed")
@@ -62,7 +63,7 @@ def expected(pool_path, record, told):
     return wanted
 
 
-def publish(pool_path, record):
+def publish(pool_path, record, make_new=True):
     """What has arrived becomes the instance's disks: grown to the new flavor, fsynced, renamed. New disks are made."""
     sizes = {one.name: one.size for one in disk.plan(record.spec)}
     for one in planned(record.migration["old_spec"]):
@@ -72,7 +73,8 @@ def publish(pool_path, record):
             grow(part, one.format, sizes.get(one.name))
             os.chmod(part, 0o600)
             paths.publish(part, path)
-    add_new(pool_path, record)
+    if make_new:
+        add_new(pool_path, record)
     discard_older(pool_path, record)
 
 
@@ -104,6 +106,39 @@ def discard_older(pool_path, record):
     for name in os.listdir(directory):
         if ".incoming-" in name:
             paths.remove(os.path.join(directory, name))
+
+
+# ---- is it one storage? -------------------------------------------------------------------------------------------------
+
+
+def mark(pool_path, record):
+    """A file that says: this directory is the source's. Where the destination sees it, both have one storage."""
+    fd = os.open(marker(pool_path, record.uuid, record.op), os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    os.close(fd)
+    paths.sync_directory(paths.instance(pool_path, record.uuid))
+
+
+def marker(pool_path, uuid, op):
+    if not re.match(r"[0-9a-f]{8,64}\Z", op):
+        raise MigrationConflict("%r is not the id of an operation" % (op,))
+    return paths.instance(pool_path, uuid, "moving-" + op)
+
+
+def unmark(pool_path, uuid):
+    """Remove the marks of moves that ended."""
+    directory = paths.instance(pool_path, uuid)
+    for name in os.listdir(directory):
+        if name.startswith("moving-"):
+            paths.remove(os.path.join(directory, name))
+
+
+def check_apart(pool_path, uuid, op):
+    """Refuse a destination that holds anything of the instance: on shared storage a copy would overwrite the original."""
+    if os.path.lexists(marker(pool_path, uuid, op)):
+        raise MigrationPreCheckError(uuid, ["source and destination have one storage, and only local disks can be moved"])
+    directory = paths.instance(pool_path, uuid)
+    if os.path.lexists(directory) and os.listdir(directory):
+        raise MigrationPreCheckError(uuid, ["the destination holds files in %s that no record accounts for" % directory])
 
 
 # ---- one host: the old disks stay under another name ------------------------------------------------------------------

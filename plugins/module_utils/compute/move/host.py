@@ -9,7 +9,7 @@ import secrets
 import time
 
 from ...model.host_state import HostState
-from ...model.migration import LIVE
+from ...model.migration import LIVE, same_host
 from ...model.request_spec import RequestSpec
 from ...placement.capacity import allocate
 from .. import disk, domain, domain_xml, facts, gate
@@ -71,6 +71,7 @@ class Effects:
 
     def settle(self, record):
         """The domain's metadata follows the record where the guest is off; a running one has it from its start."""
+        disks.unmark(self.pool_path(record), record.uuid)
         if not self.running(record.uuid):
             self.define(record)
 
@@ -96,13 +97,21 @@ class Effects:
 
     # disks
 
+    def check_apart(self, uuid, op, spec):
+        disks.check_apart(self.host.compute.pool_path(spec.get("pool")), uuid, op)
+
     def disks(self, record):
+        if record.op and not same_host(record.migration):
+            disks.mark(self.pool_path(record), record)
         return disks.manifest(self.pool_path(record), record)
 
     def receive(self, record, manifest, key):
         wanted = disks.expected(self.pool_path(record), record, manifest)
-        address = facts._address(self.host.settings.migration_address, self.host.identity["name"])
-        return transfer.open_targets(record.uuid, wanted, key, address, record.migration["attempt"])
+        return transfer.open_targets(record.uuid, wanted, key, self.address(), record.migration["attempt"])
+
+    def address(self):
+        """Where other hosts reach this one."""
+        return facts._address(self.host.settings.migration_address, self.host.identity["name"])
 
     def presend(self, record, targets, key, options):
         return None
@@ -144,8 +153,30 @@ class Effects:
     def discard_arrived(self, record):
         domain.destroy(domain.find(self.connection, record.uuid))
 
+    def seal(self, record):
+        gate.revoke(record.uuid)
+
+    def resume(self, record):
+        gate.permit(record.uuid)
+        domain.start(self.connection, record.uuid)
+
+    def receive_seed(self, record, manifest, key):
+        return self.receive(record, [entry for entry in manifest if entry["name"] == disks.SEED.name], key)
+
+    def send_seed(self, record, targets, key):
+        manifest = disks.manifest(self.pool_path(record), record, with_path=True)
+        return transfer.send(record.uuid, [entry for entry in manifest if entry["name"] == disks.SEED.name], targets, key)
+
     def prepare_live(self, record, manifest):
-        return live.prepare(self, record, manifest)
+        arrived = live.has_arrived(self.connection, record.uuid)
+        if not self.running(record.uuid):
+            transfer.close(record.uuid)
+            disks.publish(self.pool_path(record), record, make_new=False)
+        prepared = live.prepare(self, record, manifest, arrived)
+        # The gate sees an arriving guest as any other start. The permit is taken back when it has arrived.
+        gate.permit(record.uuid)
+        return prepared
 
     def migrate_live(self, record, targets, options):
         live.migrate(self.connection, record, targets, options)
+        gate.revoke(record.uuid)

@@ -10,6 +10,8 @@ UNDEFINE_SOURCE (the record decides what is removed).
 
 from __future__ import annotations
 
+import os
+import threading
 import time
 
 from .. import domain as guests
@@ -19,6 +21,14 @@ from . import disks, transfer
 from .errors import MigrationError, MigrationPreCheckError
 
 POLL = 0.2
+CERTIFICATES = (
+    "/etc/pki/CA/cacert.pem",
+    "/etc/pki/libvirt/clientcert.pem",
+    "/etc/pki/libvirt/private/clientkey.pem",
+    "/etc/pki/qemu/ca-cert.pem",
+    "/etc/pki/qemu/client-cert.pem",
+    "/etc/pki/qemu/client-key.pem",
+)
 
 
 def has_arrived(connection, uuid):
@@ -52,21 +62,125 @@ def abort(connection, uuid):
         pass
 
 
-def prepare(effects, record, manifest):
-    """L3 on the destination: own definition, empty disks of the right size. -> {uri, address, arrived}"""
+def prepare(effects, record, manifest, arrived):
+    """L3 on the destination: own definition, empty disks of the right size. -> {arrived, address, hypervisor}"""
     connection = effects.connection
-    arrived = has_arrived(connection, record.uuid)
-    active = guests.is_active(connection, record.uuid)
-    effects.define(record)
-    if not active:
+    if not guests.is_active(connection, record.uuid):
+        effects.define(record)
         for entry in disks.expected(effects.pool_path(record), record, manifest):
-            paths.remove(entry["path"])
-            transfer.make_empty(entry["path"], entry["format"], entry["size"])
-    return {"arrived": arrived}
+            if entry["name"] != disks.SEED.name:
+                paths.remove(entry["path"])
+                transfer.make_empty(entry["path"], entry["format"], entry["size"])
+    return {"arrived": arrived, "address": effects.address(), "libvirt": connection.getLibVersion()}
+
+
+def problems(connection, record, targets, options):
+    """Everything that speaks against this migration, at once, before anything is started (R30)."""
+    found = []
+    if not transfer.ADDRESS.match(str(targets.get("address"))):
+        found.append("the destination's address %r is not valid" % (targets.get("address"),))
+    if targets.get("libvirt", 0) < connection.getLibVersion() and targets.get("libvirt", 0) // 1000000 < 5:
+        found.append("libvirt on the destination is too old")
+    if record.resources.get("pci_devices"):
+        found.append("the guest holds PCI devices")
+    if record.resources.get("numa_topology"):
+        found.append("the guest is bound to NUMA cells, which are others on the destination")
+    if options.get("tls", True):
+        missing = [path for path in CERTIFICATES if not os.path.exists(path)]
+        if missing:
+            found.append("no certificates for TLS here: %s (or set live_migrate_tls to false)" % ", ".join(missing))
+    return found
 
 
 def migrate(connection, record, targets, options):
-    raise MigrationPreCheckError(record.uuid, ["live migration is not offered by this version"])
+    """L4 on the source: hand the guest over, paused, or wait for the job that already does. Raises MigrationError.
+
+    A guest that is off here has gone only where libvirt says so: else the destination's copy may be older than what the
+    guest wrote after a failed attempt.
+    """
+    if has_left(connection, record.uuid) and targets.get("arrived"):
+        return
+    found = guests.find(connection, record.uuid)
+    if found is None or not found.isActive():
+        raise MigrationError("the guest is off on the source and did not leave by a migration")
+    if is_migrating(found):
+        follow(found, record.uuid)
+        if has_left(connection, record.uuid):
+            return
+        raise MigrationError("the migration that ran did not succeed: run again")
+    speaking_against = problems(connection, record, targets, options)
+    if speaking_against:
+        raise MigrationPreCheckError(record.uuid, speaking_against)
+    start(found, record, targets, options)
 
 
-__all__ = ["MigrationError", "abort", "has_arrived", "has_left", "migrate", "prepare"]
+def is_migrating(found):
+    library = require_libvirt()
+    return found.jobInfo()[0] != library.VIR_DOMAIN_JOB_NONE
+
+
+def follow(found, uuid):
+    """Wait for a running job to end."""
+    library = require_libvirt()
+    try:
+        while is_migrating(found):
+            note(found, uuid)
+            time.sleep(POLL)
+    except library.libvirtError:
+        pass  # the job ended with the guest
+
+
+def note(found, uuid):
+    """The progress, where another run may read it."""
+    stats = found.jobStats(0)
+    total, done = stats.get("data_total", 0) or 1, stats.get("data_processed", 0)
+    transfer.make_directories(uuid)
+    transfer.write_progress(uuid, "migrating", done, total, stats.get("memory_bps", 0))
+
+
+def start(found, record, targets, options):
+    """Run the migration and watch it: progress, time limit."""
+    library = require_libvirt()
+    tls = options.get("tls", True)
+    flags = library.VIR_MIGRATE_LIVE | library.VIR_MIGRATE_PEER2PEER | library.VIR_MIGRATE_PAUSED
+    flags |= library.VIR_MIGRATE_NON_SHARED_DISK | library.VIR_MIGRATE_AUTO_CONVERGE
+    if tls:
+        flags |= library.VIR_MIGRATE_TLS
+    address = targets["address"]
+    parameters = {library.VIR_MIGRATE_PARAM_URI: "tcp://%s" % bracketed(address)}
+    if options.get("bandwidth"):
+        parameters[library.VIR_MIGRATE_PARAM_BANDWIDTH] = options["bandwidth"]
+    uri = "qemu+%s://%s/system" % ("tls" if tls else "tcp", bracketed(address))
+    outcome = []
+
+    def run():
+        try:
+            found.migrateToURI3(uri, parameters, flags)
+            outcome.append(None)
+        except library.libvirtError as error:
+            outcome.append(error)
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    watch(found, record.uuid, thread, options.get("timeout") or 0)
+    if outcome[0] is not None:
+        raise MigrationError("libvirt: %s" % outcome[0])
+
+
+def watch(found, uuid, thread, timeout):
+    library = require_libvirt()
+    until = time.monotonic() + timeout if timeout else None
+    while thread.is_alive():
+        thread.join(POLL)
+        try:
+            if thread.is_alive():
+                note(found, uuid)
+            if until and time.monotonic() > until:
+                until = None
+                found.abortJob()
+        except library.libvirtError:
+            pass  # between two phases there is no job to ask
+
+
+def bracketed(address):
+    return "[%s]" % address if ":" in address else address

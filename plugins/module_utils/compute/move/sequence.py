@@ -41,16 +41,16 @@ SEQUENCES = {
     # L1-L8
     "live_migrate": (
         (SOURCE, ("begin",)),
-        (DESTINATION, ("claim", "prepare_live")),
-        (SOURCE, ("migrate_live",)),
-        (DESTINATION, ("verify_live",)),
-        (SOURCE, ("release",)),
-        (DESTINATION, ("acquire", "start", "confirm")),
+        (DESTINATION, ("claim", "receive_seed")),
+        (SOURCE, ("send_seed",)),
+        (DESTINATION, ("prepare_live",)),
+        (SOURCE, ("migrate_live", "release")),
+        (DESTINATION, ("verify_live", "acquire", "start", "confirm")),
         (SOURCE, ("purge",)),
         (DESTINATION, ("finish",)),
     ),
     "live_hand_over": (
-        (DESTINATION, ("acquire", "start", "confirm")),
+        (DESTINATION, ("verify_live", "acquire", "start", "confirm")),
         (SOURCE, ("purge",)),
         (DESTINATION, ("finish",)),
     ),

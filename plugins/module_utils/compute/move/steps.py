@@ -184,7 +184,7 @@ def begin(host, uuid, ticket, peer=None, kind=names.RESIZE, spec=None, destinati
         put(host, record, taken, "%s is taken up again" % record.migration["type"])
     else:
         raise InstanceInvalidState(uuid, "task_state", record.task_state or record.phase, kind, op=record.op)
-    return {"disks": host.effects.disks(record)}
+    return {"disks": host.effects.disks(host.store.read(uuid))}
 
 
 def both_resources(host, record):
@@ -231,6 +231,7 @@ def claim(host, uuid, ticket, peer=None, **dummy):
 def claim_room(host, uuid, ticket, peer):
     """Capacity is decided and written under one hold of the host's lock."""
     migration = dict(peer["migration"], attempt=ticket["attempt"], verified=None, frozen=None)
+    host.effects.check_apart(uuid, ticket["op"], migration["new_spec"])
     with host.store.host_lock():
         resources = host.effects.allocate(uuid, migration["new_spec"])
         incoming = Record(
@@ -310,7 +311,9 @@ def release(host, uuid, ticket, peer=None, **dummy):
     if is_past(host.store.read(uuid), ticket["op"], (OUT, KEEP)):
         return False
     record = mine(host, uuid, ticket, (OWN,))
-    check_verified(record, ticket, peer)
+    if record.migration["type"] != names.LIVE:
+        # Live, libvirt's own word that the destination has the whole guest stands for it: frozen was written on that.
+        check_verified(record, ticket, peer)
     if record.migration["frozen"] != ticket["attempt"]:
         raise MigrationNotReady("%s may have run since it was copied" % uuid)
     if host.effects.running(uuid):
@@ -551,6 +554,22 @@ def drop_here(host, uuid, ticket, peer=None, **dummy):
 # ---- L3-L7: live ------------------------------------------------------------------------------------------------------
 
 
+def receive_seed(host, uuid, ticket, peer=None, key=None, **dummy):
+    """L3 on D: a file for the seed, which libvirt does not copy since the guest only reads it."""
+    if is_past(host.store.read(uuid), ticket["op"], (OWN, RESIZED)) or host.effects.running(uuid):
+        return False
+    record = mine(host, uuid, ticket, (IN,))
+    return {"targets": host.effects.receive_seed(record, peer["disks"], key)}
+
+
+def send_seed(host, uuid, ticket, peer=None, key=None, **dummy):
+    """L3 on S: send it."""
+    if not peer.get("targets") or is_past(host.store.read(uuid), ticket["op"], (OUT, KEEP)):
+        return False
+    record = mine(host, uuid, ticket, (OWN,))
+    return {"transfer": host.effects.send_seed(record, peer["targets"], key)}
+
+
 def prepare_live(host, uuid, ticket, peer=None, **dummy):
     """L3 on D: what the guest needs to arrive. -> whether it has arrived already, paused, in an earlier attempt."""
     if is_past(host.store.read(uuid), ticket["op"], (OWN, RESIZED)):
@@ -577,15 +596,17 @@ def migrate_live(host, uuid, ticket, peer=None, options=None, **dummy):
 
 
 def verify_live(host, uuid, ticket, peer=None, **dummy):
-    """L5 on D: the whole guest waits here, paused, and the definition is this host's own."""
+    """L6 on D: the whole guest waits here, paused. If this host crashed since the source let go, its disks are whole."""
     record = host.store.read(uuid)
     if is_past(record, ticket["op"], (OWN, RESIZED)):
         return False
     record = mine(host, uuid, ticket, (IN,))
     if record.migration["verified"] == ticket["attempt"]:
         return False
-    if not host.effects.arrived(record):
+    released = peer and (peer["role"], peer["op"], peer["phase"]) == (OUT, ticket["op"], KEEP)
+    if not released and not host.effects.arrived(record):
         raise MigrationNotReady("%s has not arrived on %s" % (uuid, host.identity["name"]))
+    host.effects.seal(record)
     put(host, record, moved(record, verified=ticket["attempt"]).replace(phase=VERIFIED), "the guest has arrived")
     return True
 
@@ -596,11 +617,11 @@ STEPS = {
         begin, claim, freeze, receive, send, presend, verify, release, acquire, start,
         confirm, purge, finish, revert, give_back, take_back, abort,
         resize_here, restore_here, drop_here,
-        prepare_live, migrate_live, verify_live,
+        receive_seed, send_seed, prepare_live, migrate_live, verify_live,
     )
 }  # fmt: skip
 # These run long and hold no lock; they check the attempt themselves and their effect is fenced by the other host.
-UNLOCKED = ("send", "presend", "migrate_live")
+UNLOCKED = ("send", "presend", "send_seed", "migrate_live")
 
 
 def run(host, uuid, step, ticket, peer=None, **options):

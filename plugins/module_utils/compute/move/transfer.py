@@ -26,6 +26,7 @@ from .errors import TransferFailed
 RUN_DIR = "/run/berth/moves"
 USER = "berth"
 PORTS = range(49216, 49344)
+ADDRESS = re.compile(r"[A-Za-z0-9.:-]{1,255}\Z", re.ASCII)
 KEY = re.compile(r"[0-9a-f]{64}\Z", re.ASCII)
 PERCENT = re.compile(rb"\((\d+\.\d+)/100%\)")
 ENVIRONMENT = {"PATH": PATH, "LC_ALL": "C"}
@@ -179,7 +180,7 @@ def send(uuid, disks, targets, key, bandwidth=None, verify=True):
 
 
 def target_options(uuid, disk, target):
-    if not re.match(r"[A-Za-z0-9.:-]+\Z", target["host"]):
+    if not ADDRESS.match(target["host"]):
         raise TransferFailed("the destination's address %r is not valid" % (target["host"],))
     return [
         "--object", "tls-creds-psk,id=tls0,endpoint=client,username=%s,dir=%s" % (USER, directory(uuid)),
