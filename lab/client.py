@@ -17,7 +17,7 @@ from pathlib import Path
 from guest_facts import guest_facts
 
 REPOSITORY = Path(__file__).resolve().parent.parent
-CONSOLE_LOGS = ("upper/var/log/libvirt/qemu", "upper/var/lib/berth", "upper/var/log/berth")
+CONSOLE_LOGS = "upper/var/log/libvirt/qemu"  # below a host's directory; readable when the host is down, too
 
 
 class CommandFailed(AssertionError):
@@ -211,18 +211,23 @@ class LabClient:
         """Names of the running (or all) domains of a host."""
         return self.exec(host, "virsh", "-q", "list", "--name", *(["--all"] if every else [])).stdout.split()
 
-    def console(self, name, host=None):
-        """The console text of a guest by host name in it or by a file name that has the word, from all hosts or one."""
-        texts = []
+    def consoles(self, name):
+        """[(KVM host, console text)] of a guest, known by its own host name or by its uuid."""
+        found = []
         for row in self.status()["hosts"]:
-            if host and row["name"] != host:
-                continue
-            for place in CONSOLE_LOGS:
-                for path in sorted((Path(row["directory"]) / place).rglob("*.log")):
-                    text = path.read_text(errors="replace")
-                    if name in path.name or " host=%s " % name in text:
-                        texts.append(text)
-        return "".join(texts)
+            for path in sorted((Path(row["directory"]) / CONSOLE_LOGS).glob("*.log")):
+                text = path.read_text(errors="replace")
+                if path.name.startswith(name + "-") or " host=%s " % name in text:
+                    found.append((row["name"], text))
+        return found
+
+    def console(self, name, host=None):
+        """The console text of a guest, from all hosts or one."""
+        return "".join(text for place, text in self.consoles(name) if host in (None, place))
+
+    def host_of(self, name):
+        """The host that has a guest's console, None before there is one (the last by name when several have)."""
+        return ([None] + [place for place, _text in self.consoles(name)])[-1]
 
     def guest_facts(self, name, host=None, timeout=60, until=None):
         """What the guest says of itself, once it has said it and ``until(facts)`` holds -> dict (lab/README.md)."""

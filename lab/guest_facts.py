@@ -44,8 +44,9 @@ def _pair(word):
 def guest_facts(text):
     """Console text -> the last facts of the last boot, {} before the first; keys as in lab/README.md.
 
-    Added: ``ready`` (this boot came up), ``poweroff`` (it was ended in order), ``ack`` is the highest number acknowledged
-    by then, ``verify`` the newest verdict as {result: none|ok|bad, last, first_bad}, ``verdicts`` all of them by boot.
+    Added: ``ready`` (this boot came up), ``poweroff`` (it was ended in order), ``ack`` is the highest number
+    acknowledged by then, ``verify`` the newest verdict as
+    {result: none|ok|bad, last, first_bad}, ``verdicts`` all of them by boot.
     """
     facts, ack, ready, poweroff, verdicts = {}, 0, False, False, []
     for event, values in events(text):

@@ -15,7 +15,7 @@ class BadSize(ValueError):
 
 @dataclass(frozen=True)
 class Size:
-    """cpus, threads (per core), cells (NUMA), mem (MiB), huge (2 MiB pages a cell), vfs, gpus, disk (bytes), kvm (0|1)."""
+    """cpus, threads (a core), cells, mem (MiB), huge (2 MiB pages a cell), vfs, gpus, disk (bytes), kvm (0|1)."""
 
     cpus: int = 4
     threads: int = 1

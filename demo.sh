@@ -1,0 +1,86 @@
+#!/bin/sh
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+#
+# ./demo.sh        a lab of three real libvirt hosts on this machine, and four instances placed and made on it
+# ./demo.sh down   end it, leave nothing
+set -eu
+cd "$(dirname "$0")"
+
+if [ "$(id -u)" != 0 ]; then
+  echo "demo: the lab's namespaces need root; going on with sudo"
+  exec sudo -E "$0" "$@"
+fi
+
+lab="lab/lab --name demo"
+inventories="-i .cache/lab/demo/inventory.yml -i examples/demo/catalog.yml -i examples/demo/instances.yml"
+began=$(date +%s)
+
+case ${1:-up} in
+  up) ;;
+  down)
+    $lab down
+    exit
+    ;;
+  *)
+    sed -n '6,7s/^# //p' "$0" >&2
+    exit 2
+    ;;
+esac
+
+title() {
+  printf '\n==> [%ss] %s\n' $(($(date +%s) - began)) "$*"
+}
+
+playbook() { # without the plays that had nothing to do
+  {
+    # shellcheck disable=SC2086
+    ansible-playbook $inventories "$@" </dev/null && echo 0 >.cache/demo.rc || echo $? >.cache/demo.rc
+  } 2>&1 | awk '
+    /^(.\[[0-9;]*m)?PLAY \[/ { held = $0; next }
+    held && /skipping: no hosts matched/ { held = ""; next }
+    /^$/ { blank = 1; next }
+    held { print "\n" held; held = ""; blank = 1 }
+    { if (blank) print ""; blank = 0; print; fflush() }'
+  return "$(cat .cache/demo.rc)"
+}
+
+title "Set-up: packages, ansible-core, the guest image (what is there is not made again)"
+lab/setup
+. lab/env
+export ANSIBLE_LOCALHOST_WARNING=False ANSIBLE_DISPLAY_SKIPPED_HOSTS=False ANSIBLE_HOME="$PWD/.cache/ansible"
+[ ! -t 1 ] || export ANSIBLE_FORCE_COLOR=True
+
+title "Three hosts of different sizes, each with its own libvirtd, sshd and disk"
+$lab up 3 --size 1:cpus=8,mem=16384,cells=2,disk=20G --size 2:cpus=4,mem=8192,disk=10G --size 3:cpus=2,mem=4096,disk=6G
+$lab status
+
+title "berth.kvm.prepare_hosts: settings, storage pool, boot gate"
+playbook berth.kvm.prepare_hosts
+
+title "berth.kvm.host_facts: what each host has"
+playbook berth.kvm.host_facts
+
+title "berth.kvm.place: where would the four instances go, and why not elsewhere"
+playbook berth.kvm.place
+
+title "berth.kvm.create: four instances, web1 and web2 never on one host"
+playbook berth.kvm.create
+
+title "From the guests' own consoles"
+.venv/bin/python lab/show_guests demo examples/demo
+
+cat <<END
+
+==> Done in $(($(date +%s) - began)) s. What to try next:
+
+  . lab/env
+  inv="$inventories"
+  ansible-playbook \$inv berth.kvm.create                          # again: nothing changes
+  ansible-playbook \$inv berth.kvm.create -e berth_name=extra -e berth_flavor=tiny -e berth_image=guest
+  ansible-playbook \$inv berth.kvm.delete --limit web2
+  lab/lab --name demo exec 1 virsh list --title                   # look at a host
+  lab/lab --name demo crash 2                                     # power cut; 'start 2' brings it back
+  ./demo.sh down                                                  # end everything
+END

@@ -1,0 +1,55 @@
+#!/bin/sh
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+#
+# ./test.sh [lint|unit|integration ...]   set up what is missing and run all tests, or only those named.
+# BERTH_TEST_KEEP=1 leaves the lab of the integration tests up, BERTH_TEST_LAB names it (default: test).
+set -eu
+cd "$(dirname "$0")"
+
+if [ "$(id -u)" != 0 ]; then
+  echo "test: the lab's namespaces need root; going on with sudo"
+  exec sudo -E "$0" "$@"
+fi
+
+lab/setup --dev
+. lab/env
+export PYTHONDONTWRITEBYTECODE=1
+
+title() {
+  printf '\n==> %s (%s)\n' "$*" "$(date +%T)"
+}
+
+lint() {
+  title "lint"
+  tests/lint.sh
+}
+
+unit() {
+  title "unit tests"
+  python -m pytest -q -p no:cacheprovider tests/unit
+}
+
+integration() {
+  title "integration tests, on a lab of real hosts"
+  trap 'lab/lab --name "${BERTH_TEST_LAB:-test}" down >/dev/null' INT TERM
+  python -m pytest -v -p no:cacheprovider --durations=15 tests/integration
+}
+
+# All parts run even if an earlier one fails, so that one run tells everything.
+failed=
+for part in "${@:-lint}" $([ $# -gt 0 ] || echo unit integration); do
+  case $part in
+    lint | unit | integration) $part || failed="$failed $part" ;;
+    *)
+      sed -n '6,7s/^# //p' "$0" >&2
+      exit 2
+      ;;
+  esac
+done
+
+if [ -n "$failed" ]; then
+  echo "FAILED:$failed" >&2
+  exit 1
+fi
