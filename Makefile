@@ -37,7 +37,7 @@ faults:  ## kill and crash sweeps
 	tests/faults/run.py
 
 docs:  ## the pages made from the code
-	tests/docs.sh
+	for page in docs/make_*.py; do python "$$page" || exit 1; done
 
 package:  ## build the tarball, install it elsewhere, check what it holds
 	tests/package.sh
