@@ -312,5 +312,5 @@ def _fingerprint(document, settings, records):
     moving = ("metrics", "disk_available_least", "pools", "generation")
     steady = {name: value for name, value in document.items() if name not in moving}
     versions = sorted([record.uuid, *map(str, record.version())] for record in records)
-    text = json.dumps([counters.boot_id(), settings.to_dict(), versions, steady], sort_keys=True, default=str)
+    text = json.dumps([counters.boot_id(), settings.to_dict(), versions, steady], default=str)
     return hashlib.sha256(text.encode("utf-8")).hexdigest()

@@ -18,6 +18,8 @@ def is_safe(text, longest=LONGEST):
 
 def clean(text, longest=255):
     """The nearest safe text: at most ``longest`` characters, what may not pass becomes "?"."""
+    if is_safe(text, longest):
+        return text
     text = "".join(char if char.isprintable() else "?" for char in text[:longest])
     return TEMPLATE.sub("?", text)
 
