@@ -1,0 +1,223 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Claims on one host: capacity and group under the lock, one token one claim, partial success (C17, C19, S40, S41, S45)."""
+
+from __future__ import annotations
+
+import pytest
+from ansible_collections.berth.kvm.plugins.module_utils.compute import claim, facts
+from ansible_collections.berth.kvm.plugins.module_utils.compute.host import Host
+from ansible_collections.berth.kvm.plugins.module_utils.compute.settings import HostSettings
+from ansible_collections.berth.kvm.plugins.module_utils.compute.store import Store
+from ansible_collections.berth.kvm.plugins.module_utils.model.identity import instance_uuid
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+VCPUS, MEMORY_MB, LOCAL_GB = 4, 2048, 20
+
+
+class FakeHost(Host):
+    """A host of 4 CPUs, 2 GiB, 20 GiB that counts how often its facts are gathered."""
+
+    gathered = 0
+
+    def identify(self):
+        return "host"
+
+
+def document(records, foreign=()):
+    instances = [facts._own(record, {}) for record in records]
+    instances += [dict(instances[0] if instances else {}, **one) for one in foreign]
+    return {
+        "host": "kvm1",
+        "vcpus": VCPUS,
+        "vcpus_used": sum(one.get("vcpus", 0) for one in instances),
+        "cpu_allocation_ratio": 1.0,
+        "memory_mb": MEMORY_MB,
+        "memory_mb_used": sum(one.get("memory_mb", 0) for one in instances),
+        "reserved_host_memory_mb": 0,
+        "local_gb": LOCAL_GB,
+        "local_gb_used": sum(one.get("disk_gb", 0) for one in instances),
+        "instances": instances,
+    }
+
+
+@pytest.fixture
+def host(tmp_path, monkeypatch):
+    one = FakeHost(store=Store(str(tmp_path / "berth")), settings=HostSettings(), connect=lambda: None)
+    one.foreign = []
+
+    def collect(_connection, _settings, records, *_args, **_kwargs):
+        one.gathered += 1
+        return document(records, one.foreign)
+
+    monkeypatch.setattr(facts, "collect", collect)
+    return one
+
+
+def spec(name, group=None, vcpus=1, memory_mb=256, root_gb=1, project="default"):
+    flavor = {"name": "m1", "vcpus": vcpus, "memory_mb": memory_mb, "root_gb": root_gb, "ephemeral_gb": 0, "swap": 0, "extra_specs": {}}
+    return {
+        "schema": 1,
+        "uuid": instance_uuid(project, name),
+        "name": name,
+        "project_id": project,
+        "flavor": flavor,
+        "image": {"name": "guest", "properties": {}},
+        "group": group,
+    }
+
+
+def anti(members=(), rules=None):
+    return {"name": "web", "uuid": "web", "policy": "anti-affinity", "rules": rules or {}, "members": list(members)}
+
+
+def one(host, wanted, token="t1", **more):
+    return claim.claim_all(host, [{"spec": wanted, "token": token, **more}])[0]
+
+
+def test_a_claim_that_fits_is_a_record_in_role_claim(host):
+    result = one(host, spec("web-1"))
+    assert (result["claimed"], result["token"], result["allocation"]["memory_mb"]) == (True, "t1", 256)
+    record = host.store.read(result["uuid"])
+    assert (record.role, record.phase, record.vm_state, record.task_state) == ("CLAIM", "claimed", "building", "scheduling")
+
+
+def test_the_same_token_again_changes_nothing(host):
+    first, again = one(host, spec("web-1")), one(host, spec("web-1"))
+    assert (again["claimed"], again["changed"]) == (True, False)
+    assert again["allocation"] == first["allocation"]
+
+
+def test_another_token_adopts_the_claim(host):
+    one(host, spec("web-1"))
+    assert one(host, spec("web-1"), token="t2")["claimed"]
+    assert host.store.read(spec("web-1")["uuid"]).token == "t2"
+
+
+def test_an_adopted_claim_of_another_size_is_decided_anew(host):
+    one(host, spec("web-1", memory_mb=1500))
+    assert one(host, spec("web-1", memory_mb=1600), token="t2")["allocation"]["memory_mb"] == 1600
+
+
+def test_without_a_token_one_is_made(host):
+    result = claim.claim_all(host, [{"spec": spec("web-1")}])[0]
+    assert len(result["token"]) == 32
+
+
+def test_what_lacks_is_told_with_its_numbers_and_another_host_may_do(host):
+    error = one(host, spec("web-1", memory_mb=4096))["error"]
+    assert (error["code"], error["retryable"]) == ("ClaimFailed", True)
+    assert error["shortfalls"][0]["resource"] == "MEMORY_MB"
+    assert host.store.records() == []
+
+
+def test_many_claims_gather_the_facts_once_and_some_may_fail(host):
+    claims = [{"spec": spec("web-%d" % number, memory_mb=600), "token": "t%d" % number} for number in range(5)]
+    results = claim.claim_all(host, claims)
+    assert [result["claimed"] for result in results] == [True, True, True, False, False]
+    assert host.gathered == 1
+
+
+def test_limits_of_the_decision_are_tested_again(host):
+    error = one(host, spec("web-1", memory_mb=512), limits={"memory_mb": 256})["error"]
+    assert error["code"] == "ClaimFailed"
+
+
+def test_a_member_of_an_anti_affinity_group_on_this_host_forbids_another(host):
+    one(host, spec("web-1", anti()))
+    error = one(host, spec("web-2", anti()), token="t2")["error"]
+    assert (error["code"], error["retryable"]) == ("GroupPolicyViolated", True)
+
+
+def test_anti_affinity_holds_within_one_batch(host):
+    claims = [{"spec": spec("web-%d" % number, anti()), "token": "t%d" % number} for number in range(3)]
+    assert [result["claimed"] for result in claim.claim_all(host, claims)] == [True, False, False]
+
+
+def test_max_server_per_host_allows_that_many(host):
+    claims = [{"spec": spec("web-%d" % number, anti(rules={"max_server_per_host": 2})), "token": "t%d" % number} for number in range(3)]
+    assert [result["claimed"] for result in claim.claim_all(host, claims)] == [True, True, False]
+
+
+def test_a_group_of_the_same_name_in_another_project_is_another_group(host):
+    one(host, spec("web-1", anti()))
+    assert one(host, spec("web-1", anti(), project="other"), token="t2")["claimed"]
+
+
+@pytest.mark.parametrize("role", ["OWN", "IN", "OUT"])
+def test_what_the_host_holds_in_any_other_role_is_never_claimed_over(host, role):
+    one(host, spec("web-1"))
+    record = host.store.read(spec("web-1")["uuid"])
+    host.store.compare_and_swap(record, record.next(role=role, phase="active"))
+    error = one(host, spec("web-1"), token="t2")["error"]
+    assert (error["code"], error["retryable"]) == ("InstanceExists", False)
+
+
+def test_a_foreign_domain_of_that_name_is_not_claimed_over(host):
+    host.foreign = [{"uuid": "11111111-2222-3333-4444-555555555555", "name": "web-1", "foreign": True, "project_id": None, "group": None}]
+    assert one(host, spec("web-1"))["error"]["code"] == "InstanceExists"
+
+
+def test_an_instance_that_another_run_works_on_is_busy(host):
+    one(host, spec("web-1"))
+    with Store(host.store.state_dir).instance_lock(spec("web-1")["uuid"]):
+        error = one(host, spec("web-1"), token="t2")["error"]
+    assert error["code"] == "InstanceBusy"
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"name": "../x"},
+        {"name": "-rf"},
+        {"name": "$(id)"},
+        {"name": "x" * 64},
+        {"uuid": instance_uuid("default", "web-2")},
+        {"uuid": "../../etc"},
+        {"uuid": None},
+    ],
+    ids=["path", "option", "shell", "long", "uuid of another", "path as uuid", "no uuid"],
+)
+def test_a_spec_that_is_not_who_it_says_is_refused(host, changes):
+    error = one(host, {**spec("web-1"), **changes})["error"]
+    assert error["code"] == "InvalidInput"
+    assert host.store.records() == []
+
+
+def test_a_withdrawn_token_never_claims_again(host):
+    one(host, spec("web-1"))
+    uuid = spec("web-1")["uuid"]
+    assert claim.withdraw_all(host.store, [{"uuid": uuid, "token": "t1"}]) == [{"uuid": uuid, "withdrawn": True}]
+    assert one(host, spec("web-1"))["error"]["code"] == "ClaimRevoked"
+    assert one(host, spec("web-1"), token="t2")["claimed"]
+
+
+def test_only_the_own_claim_is_withdrawn(host):
+    one(host, spec("web-1"), token="t2")
+    uuid = spec("web-1")["uuid"]
+    assert claim.withdraw_all(host.store, [{"uuid": uuid, "token": "t1"}]) == [{"uuid": uuid, "withdrawn": False}]
+    assert host.store.read(uuid).token == "t2"
+
+
+def test_a_dry_run_writes_nothing(host):
+    results = claim.claim_all(host, [{"spec": spec("web-1"), "token": "t1"}], dry=True)
+    assert results[0]["claimed"]
+    assert host.store.records() == []
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(st.tuples(st.integers(1, 3), st.integers(64, 1500), st.integers(0, 12)), max_size=8))
+def test_claims_never_exceed_the_host(host, sizes):
+    """I2: whatever is asked, what holds fits, and a second pass gives the same."""
+    for record in host.store.records():
+        host.store.compare_and_swap(record, None)
+    claims = [
+        {"spec": spec("vm-%d" % at, vcpus=vcpus, memory_mb=memory_mb, root_gb=root_gb), "token": "t%d" % at}
+        for at, (vcpus, memory_mb, root_gb) in enumerate(sizes)
+    ]
+    held = [result["uuid"] for result in claim.claim_all(host, claims) if result["claimed"]]
+    totals = [sum(record.resources[part] for record in host.store.records()) for part in ("vcpus", "memory_mb", "disk_gb")]
+    assert totals[0] <= VCPUS and totals[1] <= MEMORY_MB and totals[2] <= LOCAL_GB
+    assert [result["uuid"] for result in claim.claim_all(host, claims) if result["claimed"]] == held

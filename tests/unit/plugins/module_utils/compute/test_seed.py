@@ -1,0 +1,57 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The seed: what cloud-init gets, in a file that only its owner may read (A08, A10, A11, A20)."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+
+import pytest
+from ansible_collections.berth.kvm.plugins.module_utils.compute import seed
+from ansible_collections.berth.kvm.plugins.module_utils.model.errors import InvalidInput
+
+UUID = "0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a"
+
+
+def test_the_documents_are_nocloud_s():
+    files = seed.documents(
+        UUID,
+        {"hostname": "web-1", "ssh_keys": ["ssh-ed25519 AAAA me"], "user_data": "#!/bin/sh\n", "network_config": {"version": 2}},
+    )
+    assert files["meta-data"].decode().splitlines() == [
+        "instance-id: " + UUID,
+        "local-hostname: web-1",
+        'public-keys: ["ssh-ed25519 AAAA me"]',
+    ]
+    assert files["user-data"] == b"#!/bin/sh\n"
+    assert json.loads(files["network-config"]) == {"version": 2}
+
+
+def test_without_user_data_cloud_init_gets_an_empty_config():
+    assert seed.documents(UUID, {"hostname": "web-1"})["user-data"].startswith(b"#cloud-config\n")
+
+
+@pytest.mark.parametrize("key", ['ssh-ed25519 AAAA "me"', "ssh-ed25519 AAAA me: {}", "ssh-ed25519 AAAA \u202e"])
+def test_a_key_cannot_leave_its_line(key):
+    line = seed.documents(UUID, {"hostname": "web-1", "ssh_keys": [key]})["meta-data"].decode().splitlines()[2]
+    assert json.loads(line.partition(": ")[2]) == [key]
+
+
+def test_an_unknown_part_is_refused_without_its_value():
+    with pytest.raises(InvalidInput) as caught:
+        seed.documents(UUID, {"hostname": "web-1", "password": "secret"})
+    assert "secret" not in str(caught.value.to_result())
+
+
+def test_the_seed_is_for_its_owner_only(tmp_path):
+    os.makedirs(str(tmp_path / "instances" / UUID))
+    before = os.umask(0)
+    try:
+        path = seed.build(str(tmp_path), UUID, {"hostname": "web-1"})
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE(os.stat(path).st_mode) == 0o600
+    assert os.listdir(os.path.dirname(path)) == [seed.FILE]
