@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import copy
 
-from ..model.host_state import HostState
+from ..model.aggregate import Aggregate
 from ..model.request_spec import RequestSpec
 from . import capacity
 from .scheduler import host_states as states_of
@@ -69,13 +69,8 @@ class _Trial:
     """The fleet and the requests, and placement run on altered copies of them."""
 
     def __init__(self, host_documents, requests, options, aggregates, seed):
-        self.states = states_of(host_documents, ())
-        documents = [one for one in aggregates or ()]
-        if documents and not isinstance(host_documents[0], HostState):
-            from ..model.aggregate import Aggregate
-
-            self.states = states_of(host_documents, [Aggregate(one) for one in documents])
-        self.aggregates = documents
+        self.aggregates = [one if isinstance(one, Aggregate) else Aggregate(one) for one in aggregates or ()]
+        self.states = states_of(host_documents, self.aggregates)
         self.requests = [copy.deepcopy(one.document if isinstance(one, RequestSpec) else one) for one in requests]
         self.options, self.seed = options, seed
         self.by_key = {one.key: one for one in self.states}

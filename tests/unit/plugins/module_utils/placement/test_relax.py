@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ansible_collections.berth.kvm.plugins.module_utils.placement.relax import smallest_changes
+from ansible_collections.berth.kvm.plugins.module_utils.placement.scheduler import select_destinations
 
 
 def host(name, memory_mb_used=3072, **more):
@@ -81,6 +82,16 @@ def test_a_zone_without_room_is_offered_to_be_left_out():
 def test_operations_that_run_are_waited_for_or_allowed():
     found = texts([host("k1", 0, num_io_ops=9)], options={"enabled_filters": ["IoOpsFilter"]})
     assert found == ["on k1: 2 running operations fewer, or max_io_ops_per_host 10"]
+
+
+def test_a_fleet_without_hosts_gets_no_advice():
+    assert texts([], aggregates=[{"name": "a", "hosts": []}]) == []
+
+
+def test_the_states_of_a_run_serve_as_well_as_documents():
+    failed = select_destinations([host("k1")], [request()], explain=True)
+    (change,) = smallest_changes(failed.host_states, [request()], failed=failed)
+    assert change.to_dict()["kind"] == "limit" and change.to_dict()["host"] == "k1"
 
 
 def test_several_limits_of_one_host_are_one_change():
