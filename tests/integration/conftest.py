@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The lab that all integration tests share: three hosts of different sizes, prepared, empty again after each test.
+"""The lab that all integration tests share: three hosts of different sizes, prepared, empty before and after each test.
 
 The lab is called ``test`` or what BERTH_TEST_LAB says; BERTH_TEST_KEEP=1 leaves it up for the next run.
 """
@@ -22,8 +22,10 @@ from client import REPOSITORY, LabClient  # noqa: E402
 
 SIZES = ("1:cpus=8,mem=16384,cells=2,disk=20G", "2:cpus=4,mem=8192,disk=10G", "3:cpus=2,mem=4096,disk=6G")
 
-# What is left of guests on a host, to be removed between tests whatever the product thinks of it.
+# Makes a host whole and removes what is left of guests, whatever the product thinks of it.
 WIPE = """
+pkill -CONT qemu-system
+service libvirtd status >/dev/null || service libvirtd restart
 for domain in $(virsh -q list --all --uuid); do
   virsh -q destroy "$domain" >/dev/null 2>&1
   virsh -q undefine "$domain" --nvram --managed-save --snapshots-metadata >/dev/null 2>&1
@@ -57,11 +59,6 @@ def make_whole(lab):
         if row["power"] == "down":
             lab.start(row["name"])
         lab.heal(row["name"])
-        lab.sh(
-            row["name"],
-            "pkill -CONT qemu-system; service libvirtd status >/dev/null || service libvirtd restart",
-            check=False,
-        )
         lab.sh(row["name"], WIPE, check=False)
 
 
