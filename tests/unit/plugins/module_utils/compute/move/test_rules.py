@@ -1,0 +1,133 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The transfer's own rules: keys, addresses, what the source may offer, the percentage of qemu-img."""
+
+from __future__ import annotations
+
+import pytest
+
+from ansible_collections.berth.kvm.plugins.module_utils.compute.move import disks, errors, guards, transfer
+from ansible_collections.berth.kvm.plugins.module_utils.model.record import Record
+
+UUID = "0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a"
+
+
+def record(**changes):
+    flavor = {"name": "small", "vcpus": 1, "memory_mb": 128, "root_gb": 1}
+    parts = dict(
+        uuid=UUID, name="vm", project_id="default", role="OWN", generation=[1, 1], token="t", phase="active", vm_state="active",
+        spec={"flavor": flavor}, resources={}, op="ab" * 16, migration={"attempt": 1, "old_spec": {"flavor": flavor}},
+    )  # fmt: skip
+    return Record(**{**parts, **changes})
+
+
+@pytest.fixture(autouse=True)
+def run_directory(tmp_path, monkeypatch):
+    monkeypatch.setattr(transfer, "RUN_DIR", str(tmp_path / "berth" / "moves"))
+
+
+@pytest.mark.parametrize("key", ["", "ab", "g" * 64, "a" * 63 + "\n", None])
+def test_a_key_is_64_hexadecimal_digits(key):
+    with pytest.raises(errors.TransferFailed):
+        transfer.write_key(UUID, key)
+
+
+def test_a_key_is_readable_by_its_owner_only(tmp_path):
+    transfer.write_key(UUID, "a" * 64)
+    path = tmp_path / "berth" / "moves" / UUID / "keys.psk"
+    assert oct(path.stat().st_mode & 0o777) == "0o600"
+    assert path.read_text() == "berth:%s\n" % ("a" * 64)
+
+
+def test_close_leaves_nothing(tmp_path):
+    transfer.write_key(UUID, "a" * 64)
+    transfer.close(UUID)
+    transfer.close(UUID)
+    assert not (tmp_path / "berth" / "moves" / UUID).exists()
+
+
+def test_a_process_of_another_is_not_killed(tmp_path):
+    """The pid in a stale file may belong to anybody now."""
+    path = tmp_path / "x.pid"
+    path.write_text("1")
+    transfer.kill(str(path), UUID)
+
+
+@pytest.mark.parametrize("host", ["a,b=c", "x y", "", "a\nb"])
+def test_an_address_with_options_in_it_is_refused(host):
+    with pytest.raises(errors.TransferFailed):
+        transfer.target_options(UUID, {"name": "root"}, {"host": host, "port": 1})
+
+
+@pytest.mark.parametrize(
+    "offered",
+    [
+        {"name": "extra", "format": "raw", "size": 1},
+        {"name": "root", "format": "vmdk", "size": 1},
+        {"name": "root", "format": "qcow2", "size": 0},
+        {"name": "root", "format": "qcow2", "size": "1"},
+        {"name": "root", "format": "qcow2", "size": 1 << 60},
+    ],
+)
+def test_a_disk_the_instance_does_not_have_is_refused(tmp_path, offered):
+    with pytest.raises(errors.MigrationConflict):
+        disks.expected(str(tmp_path), record(), [offered])
+
+
+def test_one_storage_is_seen(tmp_path):
+    """A destination that sees the source's mark would overwrite the original (I3)."""
+    disks.paths.make_directory(str(tmp_path / "instances"))
+    disks.paths.make_directory(str(tmp_path / "instances" / UUID))
+    disks.check_apart(str(tmp_path), UUID, record().op)
+    disks.mark(str(tmp_path), record())
+    with pytest.raises(errors.MigrationPreCheckError, match="one storage"):
+        disks.check_apart(str(tmp_path), UUID, record().op)
+    disks.unmark(str(tmp_path), UUID)
+    disks.check_apart(str(tmp_path), UUID, record().op)
+
+
+def test_files_without_a_record_are_not_overwritten(tmp_path):
+    disks.paths.make_directory(str(tmp_path / "instances"))
+    disks.paths.make_directory(str(tmp_path / "instances" / UUID))
+    (tmp_path / "instances" / UUID / "root.qcow2").write_text("")
+    with pytest.raises(errors.MigrationPreCheckError, match="no record"):
+        disks.check_apart(str(tmp_path), UUID, record().op)
+
+
+@pytest.mark.parametrize("key", ["root_gb", "ephemeral_gb", "swap"])
+def test_a_disk_never_shrinks(key):
+    """R13."""
+    with pytest.raises(errors.CannotResizeDisk) as raised:
+        guards.check_grow_only({"name": "a", key: 2}, {"name": "b", key: 1})
+    assert raised.value.field == key
+
+
+REFUSED = {
+    "paused": ("resize", dict(vm_state="paused"), "vm_state"),
+    "error": ("resize", dict(vm_state="error"), "vm_state"),
+    "busy": ("resize", dict(task_state="powering-off"), "task_state"),
+    "building": ("resize", dict(phase="building"), "task_state"),
+    "live of a stopped one": ("live-migration", dict(vm_state="stopped"), "vm_state"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_a_move_begins_from_active_or_stopped_only(case):
+    """R11, R16: the attribute and the state are named."""
+    kind, changes, attribute = REFUSED[case]
+    one = record(**changes)
+    with pytest.raises(errors.InstanceInvalidState) as raised:
+        guards.check_begin(one, kind, one.spec, True)
+    assert raised.value.details["attr"] == attribute
+
+
+def test_a_live_migration_needs_a_running_guest():
+    one = record()
+    with pytest.raises(errors.InstanceInvalidState, match="power_state"):
+        guards.check_begin(one, "live-migration", one.spec, False)
+
+
+def test_pinned_cpus_are_not_resized_in_place():
+    with pytest.raises(errors.MigrationPreCheckError):
+        guards.check_same_host(UUID, {"numa_topology": {"cells": []}}, {"numa_topology": {"cells": [1]}})
