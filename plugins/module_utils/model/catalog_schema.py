@@ -54,7 +54,7 @@ class Address:
 
 
 class Image:
-    """An image: where its bytes are (``url`` seen from the KVM host, ``src`` from the controller) and what it needs."""
+    """An image: where its bytes are, seen from the KVM host, and what it needs."""
 
     fields = Fields(
         {
@@ -63,7 +63,6 @@ class Image:
                 "http://... or https://... without user and password, or an absolute path on the KVM host",
                 longest=2048,
             ),
-            "src": Text(r"[^\s].*\Z", "a file on the controller", longest=4096),
             "checksum": Text(r"sha256:[0-9a-f]{64}\Z", "sha256: and 64 hexadecimal digits in lower case", longest=71),
             "disk_format": OneOf("raw", "qcow2"),
             "min_disk": Whole(0, MOST_DISK_GB, "GiB"),
@@ -73,8 +72,6 @@ class Image:
             "projects": ListOf(PROJECT),
         },
         defaults={
-            "url": None,
-            "src": None,
             "min_disk": 0,
             "min_ram": 0,
             "properties": {},
@@ -85,9 +82,6 @@ class Image:
 
     def check(self, value, field):
         image = self.fields.check(value, field)
-        if (image["url"] is None) == (image["src"] is None):
-            given = [name for name in ("url", "src") if image[name]]
-            raise InvalidInput(field, given, "exactly one of url and src")
         if image["visibility"] is None:
             image["visibility"] = "private" if image["projects"] else "public"
         return image

@@ -24,7 +24,7 @@ SCHEMA = 1
 MOST_ROWS = 200000
 # What of a request placement does not read.
 _NOT_KEPT = ("metadata", "networks", "user_data", "seed")
-_NOT_KEPT_OF_IMAGE = ("url", "src", "checksum")
+_NOT_KEPT_OF_IMAGE = ("url", "checksum")
 
 
 class ReceiptMismatch(BerthError):

@@ -101,7 +101,7 @@ def _flavor_snapshot(flavor):
 
 
 def _image_snapshot(image):
-    parts = ("name", "url", "src", "checksum", "disk_format", "min_disk", "min_ram")
+    parts = ("name", "url", "checksum", "disk_format", "min_disk", "min_ram")
     return dict({part: image[part] for part in parts}, id=image["name"], properties=dict(image["properties"]))
 
 

@@ -22,7 +22,7 @@ def variables():
         "berth_images": {
             "debian-12": {"url": "https://x/debian.qcow2", "checksum": CHECKSUM, "disk_format": "qcow2"},
             "big": {"url": "/srv/big.raw", "checksum": CHECKSUM, "disk_format": "raw", "min_ram": 1024, "min_disk": 10},
-            "blue-only": {"src": "files/b.raw", "checksum": CHECKSUM, "disk_format": "raw", "projects": ["blue"]},
+            "blue-only": {"url": "/srv/b.raw", "checksum": CHECKSUM, "disk_format": "raw", "projects": ["blue"]},
         },
         "berth_networks_defined": {
             "lan": {"type": "bridge", "source": "br0", "cidr": "192.0.2.0/24", "gateway": "192.0.2.1", "mtu": 9000},
@@ -58,8 +58,8 @@ BAD_VARIABLES = [
     ("berth_flavors", {"m 1": {}}, "berth_flavors: name"),
     ("berth_flavors", [{"vcpus": 1}], "berth_flavors[0]"),
     ("berth_flavors", "m1", "berth_flavors"),
-    ("berth_images", {"i": {"checksum": CHECKSUM, "disk_format": "raw"}}, "berth_images.i"),
-    ("berth_images", {"i": {"url": "/a", "src": "b", "checksum": CHECKSUM, "disk_format": "raw"}}, "berth_images.i"),
+    ("berth_images", {"i": {"checksum": CHECKSUM, "disk_format": "raw"}}, "berth_images.i.url"),
+    ("berth_images", {"i": {"url": "/a", "src": "b", "checksum": CHECKSUM, "disk_format": "raw"}}, "berth_images.i.src"),
     ("berth_images", {"i": {"url": "ftp://a", "checksum": CHECKSUM, "disk_format": "raw"}}, "berth_images.i.url"),
     (
         "berth_images",
