@@ -10,7 +10,7 @@ export PATH := $(BERTH_VENV)/bin:$(PATH)
 LAB ?= 3
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lint unit integration molecule bench faults docs package lab lab-down clean
+.PHONY: help setup lint unit integration molecule runner bench faults docs package lab lab-down clean
 
 help:  ## this list
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 24
@@ -29,6 +29,9 @@ integration:  ## tests on a lab of real libvirt hosts
 
 molecule:  ## Molecule's scenarios, each on a lab of its own
 	tests/molecule.sh
+
+runner:  ## the create playbook as AWX runs it, by ansible-runner, on a lab of its own
+	tests/runner.sh
 
 bench:  ## benchmarks, to .bench/
 	tests/bench.sh
