@@ -2,7 +2,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Writes docs/placement/ from the docstrings of filters and weighers: a page each, an index, a table of the options.
+"""Writes docs/placement/ from the docstrings of filters and weighers, and docs/catalog.md from the catalog's checks.
 
 docs/generate.py            writes the pages and takes away those of filters that are gone
 docs/generate.py --check    changes nothing; exit status 1 where a page is not what would be written
@@ -19,6 +19,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / ".cache" / "collections"))
 
+from ansible_collections.berth.kvm.plugins.module_utils.model import catalog_schema as schema  # noqa: E402
+from ansible_collections.berth.kvm.plugins.module_utils.model import schema as checks  # noqa: E402
 from ansible_collections.berth.kvm.plugins.module_utils.placement import options, registry  # noqa: E402
 
 PAGES = ROOT / "docs" / "placement"
@@ -45,6 +47,45 @@ GENERAL = {
     "plugin_options": "free options for filters and weighers of other collections",
 }
 
+# The catalog's variables: what each is for, and what checks one thing of it.
+CATALOG = {
+    "berth_flavors": ("Sizes of instances, by name. `projects`: only these may use it.", schema.FLAVOR),
+    "berth_images": (
+        "Images, by name. `properties` have Nova's names. One with `projects` is private to them.",
+        schema.Image.fields,
+    ),
+    "berth_networks_defined": ("Networks that NICs can be on, by name.", schema.Network.fields),
+    "berth_server_groups": (
+        "Groups of instances that want to be together or apart, by name.",
+        schema.ServerGroup.fields,
+    ),
+    "berth_aggregates": (
+        "Sets of hosts, by name. `groups` are inventory groups whose hosts belong to it.",
+        schema.AGGREGATE,
+    ),
+    "berth_pci_aliases": (
+        "PCI devices that a flavor may ask for, by name; several of one name are alternatives.",
+        schema.PCI_ALIAS,
+    ),
+    "berth_quotas": ("What a project may use, by project; `*` is every other project; -1 is no limit.", schema.QUOTA),
+}
+INSTANCE_NOTES = {
+    "berth_flavor": "the name of a flavor; required, and what makes an inventory host an instance",
+    "berth_image": "the name of an image; required",
+    "berth_networks": "NICs: names of networks, or {network, address, mac}",
+    "berth_server_group": "the name of a server group",
+    "berth_project": "whose it is (default)",
+    "berth_availability_zone": "a zone, zone:host or zone:host:node",
+    "berth_pool": "the storage pool (berth)",
+    "berth_ssh_keys": "public keys for the guest's first user",
+    "berth_hints": "scheduler hints; same_host and different_host take names of instances or uuids",
+    "berth_target_host": "only this host, if every filter lets it pass",
+    "berth_ignore_hosts": "never these hosts",
+    "berth_force_hosts": "one of these hosts without asking the filters; its capacity is claimed all the same",
+    "berth_metadata": "names and texts that are kept with the instance",
+    "berth_user_data": "cloud-init's user data: text that begins as such, or base64; at most 65535 bytes in base64",
+}
+
 
 def main(argv):
     pages = every_page()
@@ -69,7 +110,49 @@ def every_page():
     pages.update({PAGES / "weighers" / (name + ".md"): weigher_page(one) for name, one in weighers.items()})
     pages[PAGES / "README.md"] = index(filters, weighers)
     pages[PAGES / "options.md"] = options_page(filters, weighers)
+    pages[ROOT / "docs" / "catalog.md"] = catalog_page()
     return pages
+
+
+def catalog_page():
+    lines = [
+        "<!-- Written by docs/generate.py from plugins/module_utils/model/catalog_schema.py. -->",
+        "# The catalog: what instances are made of",
+        "",
+        "These variables belong into `group_vars/all`. All are checked before anything is done; an error names the",
+        "field, as in `berth_flavors.m1.vcpus`, its value, the rule, and for unknown names what was probably meant.",
+        "Things by name may also be a list of things that carry their `name`. Sizes are MiB for `memory_mb`, `min_ram`",
+        "and `swap`, GiB for disks.",
+        "",
+    ]
+    for name, (said, check) in CATALOG.items():
+        lines += ["## %s" % name, "", said, "", "| field | value | default |", "| --- | --- | --- |"]
+        for field, one in check.fields.items():
+            default = json.dumps(check.defaults[field]) if field in check.defaults else "required"
+            lines.append("| `%s` | %s | %s |" % (field, escaped(described_check(one)), default))
+        lines.append("")
+    lines += ["## berth_placement", "", "[The options of placement](placement/options.md).", "", "## An instance", ""]
+    lines += ["Variables of its inventory host; the host's name is the name of the instance.", ""]
+    lines += ["| variable | meaning |", "| --- | --- |"]
+    if set(schema.INSTANCE) | {"berth_user_data"} != set(INSTANCE_NOTES):
+        raise SystemExit("docs/generate.py: INSTANCE_NOTES and the checks do not name the same variables")
+    lines += ["| `%s` | %s |" % (name, escaped(said)) for name, said in INSTANCE_NOTES.items()]
+    return "\n".join(lines) + "\n"
+
+
+def described_check(check):
+    """A check in words."""
+    if isinstance(check, checks.ListOf):
+        return "list of: " + described_check(check.item)
+    if isinstance(check, checks.MapOf):
+        return "mapping to " + described_check(check.value)
+    if isinstance(check, checks.Fields):
+        return "{%s}" % ", ".join("%s: %s" % (name, described_check(one)) for name, one in check.fields.items())
+    if isinstance(check, checks.Flag):
+        return "true or false"
+    if isinstance(check, checks.Word):
+        return "text, number or truth value"
+    return getattr(check, "rule", None) or "image properties by name"
 
 
 def parsed(one):
