@@ -53,7 +53,6 @@ def write_receipt(directory, run, receipt):
 class ActionModule(ControllerAction):
     argument_spec = {
         "instances": {"type": "list", "elements": "str", "default": []},
-        "requests": {"type": "dict"},
         "hosts": {"type": "list", "elements": "str"},
         "options": {"type": "dict", "default": {}},
         "seed": {"type": "int", "default": 0},
@@ -68,11 +67,8 @@ class ActionModule(ControllerAction):
         options = {**catalog.placement, **plain(args["options"])}
         run = "r-" + new_token()[:8]
         fleet = read_reports(task_vars, args["hosts"])
-        if args["requests"] is not None:
-            instances = wanted.unplaced(plain(args["requests"]))
-        else:
-            requests = self._requests(args["instances"], task_vars, catalog, run if given.get("berth_count") else None)
-            instances = wanted.sort_out(requests, fleet, given.get("berth_lost_hosts") or (), given.get("berth_strict_uniqueness"))
+        requests = self._requests(args["instances"], task_vars, catalog, run if given.get("berth_count") else None)
+        instances = wanted.sort_out(requests, fleet, given.get("berth_lost_hosts") or (), given.get("berth_strict_uniqueness"))
         wanted.set_group_members(instances, fleet)
         quotas.before_placement(instances, fleet, catalog.quotas)
         decision = placing.place(
@@ -85,6 +81,9 @@ class ActionModule(ControllerAction):
             result["receipt_file"] = write_receipt(directory, run, result["receipt"])
         if args["plan"]:
             result.update(self._plan(run, instances, fleet, decision.max_attempts))
+        elif result["failures"]:
+            name, error = next(iter(result["failures"].items()))
+            result.update(failed=True, error=error, error_code=error["code"], msg="%s: %s: %s" % (name, error["code"], error["message"]))
         return result
 
     def _requests(self, names, task_vars, catalog, batch_id):

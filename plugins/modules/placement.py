@@ -17,17 +17,12 @@ description:
     schema, gets a verdict that says so, and the others are used.
   - The flavors, images and other catalog variables are read from the variables of the host that runs the task, so define
     them for all hosts.
-
 options:
   instances:
     description: The inventory names of the instances. Hosts without the variable C(berth_flavor) are passed over.
     type: list
     elements: str
     default: []
-  requests:
-    description:
-      - Request specs to place, by name, in place of those made from the variables of O(instances). No plan is made.
-    type: dict
   hosts:
     description: The inventory names of the KVM hosts. By default the hosts of group C(kvm_hosts).
     type: list
@@ -44,7 +39,9 @@ options:
     description: A directory on the controller where a file with the whole decision is written, to be replayed later.
     type: path
   plan:
-    description: Whether to make the plan that playbook C(berth.kvm.create) follows, as fact C(berth_plan).
+    description:
+      - Whether to make the plan that playbook C(berth.kvm.create) follows, as fact C(berth_plan). An instance that gets no
+        host fails there, and the others go on. Without a plan it fails the task.
     type: bool
     default: false
 extends_documentation_fragment:
@@ -92,6 +89,11 @@ explanation:
   type: str
 receipt:
   description: The decision as one document that can be replayed offline.
-  returned: success
+  returned: when something was placed
   type: dict
+receipt_file:
+  description: Where the receipt was written.
+  returned: when a directory for receipts is given
+  type: str
+  sample: /var/lib/awx/receipts/placement-r-8f31c2d0.json
 """

@@ -77,4 +77,4 @@ def test_place_explains_and_changes_nothing(lab, image, inventory):
 def test_fleet_table_has_a_line_per_host(lab, image, inventory):
     done = lab.ansible_playbook("berth.kvm.host_facts", inventory=[inventory({}, catalog(image))])
     for row in lab.status()["hosts"]:
-        assert any(line.startswith(row["name"] + " ") and " up " in line for line in done.stdout.splitlines()), done.stdout
+        assert any(line.split()[:1] == [row["name"]] and line.endswith(" up") for line in done.stdout.splitlines()), done.stdout

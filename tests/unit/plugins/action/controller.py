@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
+from types import SimpleNamespace
 
 from ansible.inventory.manager import InventoryManager
 from ansible.parsing.dataloader import DataLoader
@@ -18,21 +20,24 @@ from ansible.vars.hostvars import HostVars
 from ansible.vars.manager import VariableManager
 
 
+@functools.lru_cache
+def once():
+    """Ansible's loaders are the process's own."""
+    init_plugin_loader([])
+
+
 class Controller:
     def __init__(self, groups, variables=None, facts=None):
         """``groups``: group -> host names; ``variables``: host or group -> variables; ``facts``: host -> ansible_facts."""
-        try:
-            init_plugin_loader([])
-        except RuntimeError:
-            pass  # another test has done it
+        once()
         self.loader = DataLoader()
         self.inventory = InventoryManager(loader=self.loader, sources=["localhost,"])
         for group, hosts in groups.items():
             self.inventory.add_group(group)
             for host in hosts:
-                self.inventory.add_host(host, group=group)
+                self.inventory._inventory.add_host(host, group=group)
         for name, values in (variables or {}).items():
-            entity = self.inventory.groups.get(name) or self.inventory.get_host(name)
+            entity = self.inventory.groups.get(name) or self.inventory.hosts[name]
             for key, value in values.items():
                 entity.set_variable(key, value)
         self.inventory.reconcile_inventory()
@@ -46,7 +51,8 @@ class Controller:
         self.variable_manager.set_nonpersistent_facts(host, values)
 
     def task_vars(self):
-        return self.variable_manager.get_vars(play=self.play, host=self.inventory.get_host("localhost"))
+        values = self.variable_manager.get_vars(play=self.play, host=self.inventory.get_host("localhost"))
+        return {**values, "hostvars": self.hostvars}
 
     def run(self, action, args=None, task_vars=None):
         task_vars = task_vars or self.task_vars()
@@ -55,7 +61,7 @@ class Controller:
         module = importlib.import_module("ansible_collections.berth.kvm.plugins.action." + action)
         plugin = module.ActionModule(
             task=task,
-            connection=None,
+            connection=SimpleNamespace(_shell=SimpleNamespace(tmpdir="/nowhere")),
             play_context=PlayContext(),
             loader=self.loader,
             templar=Templar(loader=self.loader, variables=task_vars),

@@ -1,0 +1,187 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The placement action in a controller with real hostvars: what it reads, refuses and answers (S11, A07-A29, bad input)."""
+
+from __future__ import annotations
+
+import base64
+import json
+import uuid
+from pathlib import Path
+
+import pytest
+from ansible.template import trust_as_template
+from controller import Controller
+
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.fleet import read_fleet
+from ansible_collections.berth.kvm.plugins.module_utils.model import host_document
+from ansible_collections.berth.kvm.plugins.module_utils.model.identity import instance_uuid
+from ansible_collections.berth.kvm.plugins.module_utils.placement import receipt
+
+HOST = json.loads((Path(__file__).parent / "host.json").read_text())
+CATALOG = {
+    "berth_flavors": {"tiny": {"vcpus": 1, "memory_mb": 128, "root_gb": 1}, "huge": {"vcpus": 64, "memory_mb": 128, "root_gb": 1}},
+    "berth_images": {
+        "guest": {"url": "/images/guest.qcow2", "checksum": "sha256:" + "0" * 64, "disk_format": "qcow2"},
+        "fat": {"url": "/images/fat.qcow2", "checksum": "sha256:" + "1" * 64, "disk_format": "qcow2", "min_disk": 9},
+    },
+    "berth_networks_defined": {"lan": {"type": "bridge", "source": "br0", "cidr": "192.0.2.0/24"}},
+    "berth_server_groups": {"pair": {"policy": "anti-affinity"}},
+}
+VM = {"berth_flavor": "tiny", "berth_image": "guest"}
+
+
+def facts(name, **changes):
+    return {"berth_host": {**HOST, "uuid": str(uuid.uuid5(uuid.NAMESPACE_DNS, name)), **changes}}
+
+
+def controller(instances, variables=None, hosts=("h1", "h2"), more_facts=None, silent=()):
+    groups = {"kvm_hosts": [*hosts, *silent], "instances": list(instances)}
+    known = {name: facts(name) for name in hosts}
+    known.update(more_facts or {})
+    return Controller(groups, {"all": {**CATALOG, **(variables or {})}, **instances}, known)
+
+
+def place(instances, variables=None, args=None, **more):
+    return controller(instances, variables, **more).run("placement", {"instances": list(instances), **(args or {})})
+
+
+def test_instance_gets_a_host():
+    result = place({"a": VM})
+    assert result["selections"]["a"]["host"] in ("h1", "h2")
+    assert not result["changed"]
+
+
+def test_variables_of_an_instance_are_templates_of_its_own():
+    result = place({"a": {**VM, "mine": "tiny", "berth_flavor": trust_as_template("{{ mine }}")}})
+    assert result["selections"]["a"]["allocation"]["memory_mb"] == 128
+
+
+def test_anti_affine_pair_is_spread():
+    """S40: members placed in the same run count."""
+    pair = {**VM, "berth_server_group": "pair"}
+    result = place({"a": pair, "b": pair})
+    assert {result["selections"][name]["host"] for name in "ab"} == {"h1", "h2"}
+
+
+def test_host_without_facts_is_a_verdict_and_the_rest_goes_on():
+    """S11."""
+    result = place({"a": VM}, silent=["h9"])
+    assert list(result["verdicts"]) == ["h9"]
+    assert result["selections"]["a"]["host"] in ("h1", "h2")
+
+
+def test_what_ask_host_brought_counts_more_than_cached_facts():
+    it = controller({"a": VM})
+    it.register("h1", __berth_facts={"results": [{"item": "h1", "reason": "UNREACHABLE: no route"}]})
+    result = it.run("placement", {"instances": ["a"]})
+    assert result["verdicts"] == {"h1": "UNREACHABLE: no route"}
+    assert result["selections"]["a"]["host"] == "h2"
+
+
+@pytest.mark.parametrize(
+    "lie",
+    [{"memory_mb": float("nan")}, {"memory_mb": 10**400}, {"host": "x" * 10**6}, {"vcpus": "{{ 1 }}"}, {"warnings": ["a\0b"]}, {"instances": None}],
+    ids=["NaN", "10^400", "long", "Jinja", "NUL", "missing"],
+)
+def test_lying_host_is_a_verdict_and_the_rest_goes_on(lie):
+    """Bad input: a host that lies in its facts."""
+    result = place({"a": VM}, more_facts={"h1": facts("h1", **lie)})
+    assert list(result["verdicts"]) == ["h1"]
+    assert result["selections"]["a"]["host"] == "h2"
+
+
+def test_jinja_that_a_host_sends_is_never_rendered(tmp_path):
+    """CVE-2016-9587 and kin."""
+    canary = tmp_path / "canary"
+    lie = trust_as_template("{{ lookup('ansible.builtin.pipe', 'touch %s') }}" % canary)
+    place({"a": VM}, more_facts={"h1": facts("h1", hypervisor_hostname=lie, warnings=[lie])})
+    assert not canary.exists()
+
+
+def test_two_hosts_of_one_uuid_are_both_refused():
+    result = place({"a": VM}, hosts=("h1", "h2", "h3"), more_facts={"h2": facts("h1")})
+    assert set(result["verdicts"]) == {"h1", "h2"}
+
+
+def test_existing_instance_is_not_placed():
+    record = {
+        "uuid": instance_uuid("default", "a"), "name": "a", "project_id": "default", "flavor": {"name": "tiny", "vcpus": 1, "memory_mb": 128, "root_gb": 1},
+        "group": None, "role": "OWN", "phase": "active", "vm_state": "active", "task_state": None, "power_state": "running", "foreign": False,
+        "vcpus": 1, "pcpus": 0, "memory_mb": 128, "disk_gb": 1, "pool": None, "image_props": {},
+    }  # fmt: skip
+    result = place({"a": VM}, more_facts={"h2": facts("h2", instances=[record], num_instances=1)})
+    assert (result["existing"], result["selections"]) == ({"a": "h2"}, {})
+
+
+BAD = {
+    "flavor": ({"berth_flavor": "tinny"}, {}, "FlavorNotFound", "tiny"),
+    "image": ({"berth_image": "gest"}, {}, "ImageNotFound", "guest"),
+    "network": ({"berth_networks": ["lam"]}, {}, "NetworkNotFound", "lan"),
+    "server group": ({"berth_server_group": "pear"}, {}, "ServerGroupNotFound", "pair"),
+    "filter": ({}, {"berth_placement": {"enabled_filters": ["ComputFilter", "RamFiltre"]}}, "SchedulerHostFilterNotFound", "RamFiltre"),
+    "option": ({}, {"berth_placement": {"host_subset_sise": 2}}, "UnknownOption", "host_subset_size"),
+    "image too large (A28)": ({"berth_image": "fat"}, {}, "FlavorDiskSmallerThanMinDisk", "9 GiB"),
+    "user data too long (A08)": ({"berth_user_data": base64.b64encode(b"x" * 65536).decode()}, {}, "InstanceUserDataTooLarge", "berth_user_data"),
+    "negative size": ({}, {"berth_flavors": {"tiny": {"vcpus": -1, "memory_mb": 128, "root_gb": 1}}}, "InvalidInput", "berth_flavors.tiny.vcpus"),
+    "absurd size": ({}, {"berth_flavors": {"tiny": {"vcpus": 1, "memory_mb": 10**18, "root_gb": 1}}}, "InvalidInput", "memory_mb"),
+    "address": ({"berth_networks": [{"network": "lan", "address": "198.51.100.1"}]}, {}, "InvalidInput", "berth_networks[0].address"),
+    "attempts": ({}, {"berth_placement": {"max_attempts": 99}}, "InvalidInput", "max_attempts"),
+    "count": ({}, {"berth_count": "-3"}, "InvalidInput", "berth_count"),
+}
+
+
+@pytest.mark.parametrize("case", list(BAD))
+def test_bad_input_is_refused_with_a_code_and_the_field(case):
+    """Nothing is decided, the error has a stable code and names what to mend."""
+    of_instance, of_all, code, named = BAD[case]
+    result = place({"a": {**VM, **of_instance}}, of_all, args={"plan": True})
+    assert (result.get("failed"), result["error_code"]) == (True, code)
+    assert named in result["msg"]
+    assert "ansible_facts" not in result
+
+
+@pytest.mark.parametrize("name", ["-rf", "--help", "$(id)", "a'b", 'a"b', "../x", "a\nb", "x" * 300, "A", "a.b", "\u202eabc", "a_b"])
+def test_name_that_is_no_host_name_is_refused(name):
+    """Security: names."""
+    result = place({name: VM})
+    assert (result.get("failed"), result["error_code"]) == (True, "InvalidInput")
+
+
+def test_all_faults_are_told_at_once():
+    result = place({"a": {**VM, "berth_flavor": "x"}, "b": {**VM, "berth_image": "y"}})
+    assert set(result["error"]["faults"]) == {"a", "b"}
+
+
+def test_unknown_filters_are_all_named():
+    """S34."""
+    result = place({"a": VM}, {"berth_placement": {"enabled_filters": ["ComputFilter", "RamFiltre"]}})
+    assert "ComputFilter" in result["msg"] and "RamFiltre" in result["msg"]
+
+
+def test_no_valid_host_says_what_each_lacked_and_what_would_help():
+    result = place({"a": {**VM, "berth_flavor": "huge"}})
+    assert (result["failed"], result["error_code"]) == (True, "NoValidHost")
+    assert all("%s" % host in result["explanation"] for host in ("h1", "h2"))
+    assert "would fit" in result["explanation"]
+
+
+def test_plan_holds_no_secret():
+    """I10: keys and user data go to the build only."""
+    secret = {**VM, "berth_user_data": "#cloud-config\n# canary-secret\n", "berth_ssh_keys": []}
+    result = place({"a": secret}, args={"plan": True})
+    assert "canary-secret" not in json.dumps(result)
+
+
+def test_receipt_is_written_for_its_owner_only(tmp_path):
+    result = place({"a": VM}, args={"receipt_dir": str(tmp_path / "receipts")})
+    path = Path(result["receipt_file"])
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert json.loads(path.read_text())["sha256"] == result["receipt"]["sha256"]
+
+
+def test_receipt_replays_from_the_facts():
+    result = place({"a": VM})
+    fleet = read_fleet({name: {"document": facts(name)["berth_host"]} for name in ("h1", "h2")}, host_document.check)
+    assert receipt.replay(result["receipt"], list(fleet.documents.values())).requests[0].hosts == [result["selections"]["a"]["host"]]
