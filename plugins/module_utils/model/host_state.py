@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 
+from .errors import InvalidInput
 from .image import canonical_architecture, canonical_hv_type, canonical_vm_mode, known_properties
 from .resources import HostTopology, pci_pools
 
@@ -233,12 +234,20 @@ class HostState:
         )
 
 
+_supported = {}
+
+
 def supported(triple):
     """[architecture, hypervisor type, vm mode] in the canonical words; a word nobody knows stays as it is."""
+    known = _supported.get(tuple(triple))
+    if known is not None:
+        return known
     words = []
     for read, word in zip((canonical_architecture, canonical_hv_type, canonical_vm_mode), triple):
         try:
             words.append(read(word))
-        except Exception:
+        except InvalidInput:
             words.append(word)
+    if len(_supported) < 1000:
+        _supported[tuple(triple)] = words
     return words

@@ -22,6 +22,7 @@ from .errors import NoValidHost
 from .pipeline import Pipeline, judge
 from .result import RequestResult, Selection
 
+SOFT = {"soft-affinity": "ServerGroupSoftAffinityWeigher", "soft-anti-affinity": "ServerGroupSoftAntiAffinityWeigher"}
 # How many of the best hosts are looked at before all are put in order.
 FIRST = 64
 # How many sets of weights are kept for requests whose extremes differ.
@@ -149,7 +150,7 @@ class FastPipeline:
         self.round = 0
         self.chosen_at = {}
         self._columns = None
-        self._instance_hosts = None
+        self._instance_indexes = None
         self.journal = {}
         self.begun = 0
 
@@ -192,17 +193,28 @@ class FastPipeline:
             and not spec.pci_requests
             and not (spec.force_hosts or spec.force_nodes or spec.ignore_hosts or spec.requested_destination)
             and not any(hint in spec.scheduler_hints for hint in HINTS)
-            and (group is None or not str(group.policy).startswith("soft"))
             and (self.options["max_placement_results"] is None or len(self.hosts) <= self.options["max_placement_results"])
             and "retry" not in spec.document
-            and (group is None or not any(uuid in self.instance_hosts() for uuid in spec.instance_uuids))
+            and (group is None or not any(uuid in self.instance_indexes() for uuid in spec.instance_uuids))
         )
 
-    def instance_hosts(self):
-        """{instance uuid: host name} of the instances that were there before."""
-        if self._instance_hosts is None:
-            self._instance_hosts = instance_hosts(self.hosts)
-        return self._instance_hosts
+    def instance_indexes(self):
+        """{instance uuid: [indexes of the hosts that have it]}."""
+        if self._instance_indexes is None:
+            self._instance_indexes = {}
+            for index, one in enumerate(self.hosts):
+                made = self.states[index]
+                for uuid in made.instances if made is not None else [each["uuid"] for each in one.get("instances") or ()]:
+                    self._instance_indexes.setdefault(uuid, []).append(index)
+        return self._instance_indexes
+
+    def _note(self, uuid, index):
+        if self._instance_indexes is not None:
+            self._instance_indexes[uuid] = [index]
+
+    def _forget(self, uuids):
+        for uuid in uuids if self._instance_indexes is not None else ():
+            self._instance_indexes.pop(uuid, None)
 
     def run(self, spec, explain=False):
         if not self.hosts or not self.fits_fast(spec):
@@ -218,6 +230,7 @@ class FastPipeline:
                 self.states[index].__dict__.clear()
                 self.states[index].__dict__.update(before)
                 self._changed(index, 0)
+            self._forget(spec.instance_uuids)
             if group:
                 group.hosts = hosts_before
             again = self._explainer(spec, position, hosts_before)
@@ -234,6 +247,7 @@ class FastPipeline:
         for one, (index, _allocation) in zip(selections, placed):
             instance = {"uuid": one.uuid, "name": one.name, "flavor": {"name": spec.flavor.name}, "image_props": props}
             self.states[index].instances[one.uuid] = instance
+            self._note(one.uuid, index)
 
     def _run_plain(self, spec, explain):
         """The plain pipeline on the same states; what it changed is taken over."""
@@ -247,6 +261,7 @@ class FastPipeline:
             index = position[(one.host, one.nodename)]
             placed.append((index, one.allocation))
             self._changed(index, 0)
+            self._note(one.uuid, index)
         if placed:
             self.log.append((spec, placed))
         return result
@@ -290,7 +305,7 @@ class FastPipeline:
             spec.project_id,
             spec.availability_zone,
             spec.is_bfv,
-            group.uuid if group else None,
+            group.uuid if group and group.policy not in SOFT else None,
             repr(spec.network_metadata),
         )
         kind = self.kinds.get(key)
@@ -441,6 +456,8 @@ class FastPipeline:
             self.states[index].__dict__.clear()
             self.states[index].__dict__.update(saved)
             self._changed(index, 0)
+        for spec, _placed in self.log[self.begun :]:
+            self._forget(spec.instance_uuids)
         del self.log[self.begun :]
 
     # -- placing
@@ -474,6 +491,7 @@ class FastPipeline:
                 first = not group.hosts
                 group.hosts.add(state.host)
                 state.instances.setdefault(uuid, {"uuid": uuid, "flavor": {"name": spec.flavor.name}})
+                self._note(uuid, index)
                 if first and group.policy == "affinity":
                     kind.ok.clear()
                     kind.extremes.clear()
@@ -502,6 +520,55 @@ class FastPipeline:
 
     def _in_order(self, kind):
         """The indexes of the passing hosts, best first; only one such generator at a time."""
+        soft = self._soft(kind.spec)
+        return self._in_soft_order(kind, soft) if soft else self._in_base_order(kind)
+
+    def _soft(self, spec):
+        """(weigher, multiplier) of the request's soft group policy, or None."""
+        group = spec.instance_group
+        name = group and SOFT.get(group.policy)
+        for one in self.weighers if name else ():
+            if one.name == name and one.configured() != 0:
+                return one, one.sign * one.configured()
+        return None
+
+    def _in_soft_order(self, kind, soft):
+        """As _in_base_order, with the weight of a soft group added: few hosts have members, all others are alike in it.
+
+        The soft weighers come last by name, so their part is added last, as in the plain pipeline.
+        """
+        weigher, multiplier = soft
+        spec = kind.spec
+        terms = self._normalisation(kind)
+        if terms is None:
+            return
+        where = {index for uuid in spec.instance_group.members for index in self.instance_indexes().get(uuid, ())}
+        raws = {index: weigher.raw(self.state(index), spec) for index in where if self._ok(kind, index)}
+        with contextlib.closing(self._in_base_order(kind)) as base:
+            base = (index for index in base if index not in raws)
+            first = next(base, None)
+            values = list(raws.values()) + ([0] if first is not None else [])
+            low, high = float(min(values)), float(max(values))
+            part = lambda raw: multiplier * ((raw - low) / (high - low)) if high != low else 0.0  # noqa: E731
+            weights = self._view(terms).weights
+            members = sorted((-(weights[index] + part(raw)), -self.chosen_at.get(index, 0), index) for index, raw in raws.items())
+            others = self._by_sum(base, first, weights, part(0) if first is not None else 0.0)
+            for entry in heapq.merge(members, others):
+                yield entry[2]
+
+    def _by_sum(self, base, first, weights, part):
+        """Entries of the hosts of ``base`` by weight + part; equal sums (rounding may make them) in the order of ties."""
+        equal, index = [], first
+        while index is not None:
+            entry = (-(weights[index] + part), -self.chosen_at.get(index, 0), index)
+            if equal and entry[0] != equal[0][0]:
+                yield from sorted(equal)
+                equal = []
+            equal.append(entry)
+            index = next(base, None)
+        yield from sorted(equal)
+
+    def _in_base_order(self, kind):
         terms = self._normalisation(kind)
         if terms is None:
             return
