@@ -19,6 +19,7 @@ from . import transfer
 from .errors import CannotResizeDisk, MigrationConflict, MigrationPreCheckError, TransferFailed
 
 LARGEST = 64 << 40
+MARK = "moving-"
 SEED = disk.Disk("seed", "seed.iso", "raw", None, "seed")
 
 
@@ -121,14 +122,14 @@ def mark(pool_path, record):
 def marker(pool_path, uuid, op):
     if not re.match(r"[0-9a-f]{8,64}\Z", op):
         raise MigrationConflict("%r is not the id of an operation" % (op,))
-    return paths.instance(pool_path, uuid, "moving-" + op)
+    return paths.instance(pool_path, uuid, MARK + op)
 
 
 def unmark(pool_path, uuid):
     """Remove the marks of moves that ended."""
     directory = paths.instance(pool_path, uuid)
     for name in os.listdir(directory):
-        if name.startswith("moving-"):
+        if name.startswith(MARK):
             paths.remove(os.path.join(directory, name))
 
 

@@ -14,8 +14,8 @@ from ...model.request_spec import RequestSpec
 from ...placement.capacity import allocate
 from .. import disk, domain, domain_xml, facts, gate
 from ..host import Host as ComputeHost
-from . import disks, live, transfer
-from .errors import MigrationNotReady
+from . import disks, increment, live, transfer
+from .errors import MigrationNotReady, TransferFailed
 
 
 class Host:
@@ -35,6 +35,11 @@ class Host:
 
     def nonce(self):
         return secrets.token_hex(16)
+
+
+def bytes_per_second(options):
+    """The bandwidth in bytes per second of options that say MiB; None is no limit."""
+    return (options.get("bandwidth") or 0) * disk.MIB or None
 
 
 class Effects:
@@ -59,6 +64,7 @@ class Effects:
     def start(self, record):
         self.host.compute.require_prepared()
         self.define(record)
+        increment.tidy(self.connection, record.uuid, disks.manifest(self.pool_path(record), record, with_path=True))
         gate.permit(record.uuid)
         domain.start(self.connection, record.uuid)
 
@@ -114,12 +120,27 @@ class Effects:
         return facts._address(self.host.settings.migration_address, self.host.identity["name"])
 
     def presend(self, record, targets, key, options):
-        return None
+        """Copy while the guest runs; a failure costs nothing but time, since send then copies it all."""
+        if not options.get("copy_while_running"):
+            return None
+        manifest = disks.manifest(self.pool_path(record), record, with_path=True)
+        chosen = increment.candidates(self.connection, record, manifest)
+        if not chosen:
+            return None
+        try:
+            return increment.copy_running(self.connection, record, chosen, targets, key, bytes_per_second(options))
+        except TransferFailed as error:
+            return {"failed": str(error)}
 
     def send(self, record, targets, key, options):
-        bandwidth = options.get("bandwidth")
         manifest = disks.manifest(self.pool_path(record), record, with_path=True)
-        return transfer.send(record.uuid, manifest, targets, key, bandwidth * disk.MIB if bandwidth else None)
+        name, bandwidth = increment.bitmap_name(record), bytes_per_second(options)
+        rest = {
+            entry["name"]: lambda disk, target: increment.copy_rest(record.uuid, disk, target, name, bandwidth)
+            for entry in manifest
+            if entry["format"] == "qcow2" and increment.is_usable(entry, record)
+        }
+        return dict(transfer.send(record.uuid, manifest, targets, key, bandwidth, rest), increments=sorted(rest))
 
     def complete(self, record, sent):
         if not sent:
@@ -129,6 +150,7 @@ class Effects:
 
     def stop_transfer(self, uuid):
         live.abort(self.connection, uuid)
+        increment.end_backup_of(self.connection, uuid)
         transfer.close(uuid)
 
     # the same host

@@ -160,19 +160,26 @@ def _is_free(address, port):
 # ---- the source -----------------------------------------------------------------------------------------------------
 
 
-def send(uuid, disks, targets, key, bandwidth=None, verify=True):
-    """Write each disk to its target and read it back for comparison. ``bandwidth`` in bytes/s. -> {bytes, seconds}"""
+def send(uuid, disks, targets, key, bandwidth=None, rest=None):
+    """Write each disk to its target and read it back for comparison. ``bandwidth`` in bytes/s. -> {bytes, seconds}
+
+    ``rest``: disk name -> function(disk, target) that copies what is still missing of a disk that was copied before.
+    """
     ports = {target["name"]: target for target in targets}
     close(uuid)
     write_key(uuid, key)
     progress = Progress(uuid, sum(disk["size"] for disk in disks))
+    rest = rest or {}
     try:
         for disk in disks:
-            _convert(uuid, disk, ports[disk["name"]], bandwidth, progress)
+            if disk["name"] in rest:
+                rest[disk["name"]](disk, ports[disk["name"]])
+            else:
+                _convert(uuid, disk, ports[disk["name"]], bandwidth, progress)
             progress.disk_done(disk["size"])
-        if verify:
-            progress.note("comparing")
-            for disk in disks:
+        progress.note("comparing")
+        for disk in disks:
+            if disk["name"] not in rest:
                 _compare(uuid, disk, ports[disk["name"]])
     finally:
         close(uuid)
@@ -194,14 +201,18 @@ def _convert(uuid, disk, target, bandwidth, progress):
     command = ["qemu-img", "convert", "-p", "-n", "--target-is-zero"] + credentials
     if bandwidth:
         command += ["-r", str(int(bandwidth))]
-    command += ["-f", disk["format"], "--target-image-opts", "--", disk["path"], options]
+    command += ["--image-opts", "--target-image-opts", "--", source_options(disk), options]
     _watch(uuid, command, lambda percent: progress.part(disk["size"] * percent / 100))
 
 
 def _compare(uuid, disk, target):
     credentials, options = target_options(uuid, disk, target)
-    own = "driver=%s,file.driver=file,file.filename=%s" % (disk["format"], disk["path"])
-    _watch(uuid, ["qemu-img", "compare", "-q"] + credentials + ["--image-opts", "--", own, options], None)
+    _watch(uuid, ["qemu-img", "compare", "-q"] + credentials + ["--image-opts", "--", source_options(disk), options], None)
+
+
+def source_options(disk):
+    """A disk on this host: what shows it while its guest runs, else its file."""
+    return disk.get("options") or "driver=%s,file.driver=file,file.filename=%s" % (disk["format"], disk["path"])
 
 
 def _watch(uuid, command, on_percent):

@@ -1,0 +1,256 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Copying a disk while its guest runs, so that only what changed since is copied when it has stopped.
+
+1. running: libvirt's pull backup shows the disk as it is now, and a persistent bitmap notes what is written from then on.
+   The picture is copied and compared, whatever the guest does meanwhile.
+2. stopped: QEMU has stored the bitmap in the qcow2 file; what it marks is copied.
+Where any of this is not to be had (raw disk, guest killed, no qemu-storage-daemon) the whole disk is copied as ever.
+"""
+
+from __future__ import annotations
+
+import glob
+import json
+import os
+import shutil
+import subprocess
+import time
+import xml.etree.ElementTree as ElementTree
+
+from .. import domain as guests
+from .. import paths
+from ..connection import require_libvirt
+from . import disks, jobs, transfer
+from .errors import TransferFailed
+
+DAEMON = "qemu-storage-daemon"
+SCRATCH = "scratch"
+POLL = 0.1
+LIBVIRT_DIR = "/var/lib/libvirt/qemu"
+
+
+def bitmap_name(record):
+    """Each attempt has its own bitmap: one that began earlier or later says nothing about this copy."""
+    return "berth-%s-%d" % (record.op[:12], record.migration["attempt"])
+
+
+def candidates(connection, record, manifest):
+    """The disks that can be copied while the guest runs."""
+    found = guests.find(connection, record.uuid)
+    if found is None or not found.isActive() or not shutil.which(DAEMON, path=transfer.PATH):
+        return []
+    return [disk for disk in manifest if disk["format"] == "qcow2"]
+
+
+def copy_running(connection, record, chosen, targets, key, bandwidth):
+    """Step 1. -> {bytes, seconds}. Raises TransferFailed with the guest as it was."""
+    domain = guests.find(connection, record.uuid)
+    end_backup(domain)
+    forget_checkpoints(domain)
+    socket = os.path.join(own_directory(domain), "berth-backup.sock")
+    scratch = {disk["name"]: "%s.%s" % (disk["path"], SCRATCH) for disk in chosen}
+    discard([socket, *scratch.values()])
+    names = {disk["name"]: jobs.target_of(domain, disk["path"]) for disk in chosen}
+    others = [element.get("dev") for element in _targets(domain) if element.get("dev") not in names.values()]
+    library = require_libvirt()
+    try:
+        domain.backupBegin(
+            _backup(socket, [(names[disk["name"]], scratch[disk["name"]]) for disk in chosen], others),
+            _checkpoint(bitmap_name(record), names.values(), others),
+            0,
+        )
+    except library.libvirtError as error:
+        raise TransferFailed("the running disks could not be shown: %s" % error)
+    done = copied_mark(chosen[0]["path"], record)
+    try:
+        shown = [
+            dict(disk, options="driver=nbd,server.type=unix,server.path=%s,export=%s" % (socket, names[disk["name"]]))
+            for disk in chosen
+        ]
+        said = transfer.send(record.uuid, shown, targets, key, bandwidth)
+        os.close(os.open(done, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
+        return said
+    finally:
+        end_backup(domain)
+        discard([socket, *scratch.values()])
+
+
+def own_directory(domain):
+    """The directory that libvirt makes for this start of the guest, where QEMU may open a socket."""
+    found = glob.glob(os.path.join(LIBVIRT_DIR, "domain-%d-*" % domain.ID()))
+    if len(found) != 1:
+        raise TransferFailed("libvirt has no directory of its own for the guest")
+    return found[0]
+
+
+def copied_mark(path, record):
+    """A file that says: the picture of this attempt was copied whole. Without it the bitmap is worth nothing."""
+    return os.path.join(os.path.dirname(path), "%s%s-%d" % (disks.MARK, record.op, record.migration["attempt"]))
+
+
+def _targets(domain):
+    return ElementTree.fromstring(domain.XMLDesc(0)).iterfind("devices/disk/target")
+
+
+def _backup(socket, chosen, others):
+    root = ElementTree.Element("domainbackup", mode="pull")
+    ElementTree.SubElement(root, "server", transport="unix", socket=socket)
+    parts = ElementTree.SubElement(root, "disks")
+    for target, scratch in chosen:
+        element = ElementTree.SubElement(parts, "disk", name=target, backup="yes", type="file", exportname=target)
+        ElementTree.SubElement(element, "scratch", file=scratch)
+    for target in others:
+        ElementTree.SubElement(parts, "disk", name=target, backup="no")
+    return ElementTree.tostring(root, encoding="unicode")
+
+
+def _checkpoint(name, chosen, others):
+    root = ElementTree.Element("domaincheckpoint")
+    ElementTree.SubElement(root, "name").text = name
+    parts = ElementTree.SubElement(root, "disks")
+    for target in chosen:
+        ElementTree.SubElement(parts, "disk", name=target, checkpoint="bitmap", bitmap=name)
+    for target in others:
+        ElementTree.SubElement(parts, "disk", name=target, checkpoint="no")
+    return ElementTree.tostring(root, encoding="unicode")
+
+
+def end_backup(domain):
+    """End a backup of this guest, also one that a killed run left; none there is fine."""
+    library = require_libvirt()
+    try:
+        domain.backupGetXMLDesc(0)
+    except library.libvirtError:
+        return
+    try:
+        domain.abortJob()
+        while domain.jobInfo()[0] != library.VIR_DOMAIN_JOB_NONE:
+            time.sleep(POLL)
+    except library.libvirtError:
+        pass
+
+
+def end_backup_of(connection, uuid):
+    domain = guests.find(connection, uuid)
+    if domain is not None and domain.isActive():
+        end_backup(domain)
+
+
+def forget_checkpoints(domain):
+    """Remove the checkpoints of earlier attempts with their bitmaps; others' stay."""
+    library = require_libvirt()
+    for checkpoint in domain.listAllCheckpoints(0):
+        if checkpoint.getName().startswith("berth-"):
+            try:
+                checkpoint.delete(0)
+            except library.libvirtError:
+                checkpoint.delete(library.VIR_DOMAIN_CHECKPOINT_DELETE_METADATA_ONLY)
+
+
+def discard(found):
+    for path in found:
+        paths.remove(path)
+
+
+# ---- stopped ------------------------------------------------------------------------------------------------------------
+
+
+def is_usable(disk, record):
+    """Whether only the rest is missing: the picture was copied whole, and the bitmap is that attempt's and whole.
+
+    The bitmap of a guest that was killed is marked as in use.
+    """
+    name = bitmap_name(record)
+    if not os.path.lexists(copied_mark(disk["path"], record)):
+        return False
+    data = (disks.info(disk["path"], "qcow2").get("format-specific") or {}).get("data") or {}
+    for bitmap in data.get("bitmaps") or ():
+        if bitmap["name"] == name:
+            return "in-use" not in bitmap["flags"]
+    return False
+
+
+def tidy(connection, uuid, manifest):
+    """Before a start: bitmaps and checkpoints of earlier moves are of no use any more."""
+    domain = guests.find(connection, uuid)
+    if domain is not None:
+        forget_checkpoints(domain)
+    for disk in manifest:
+        if disk["format"] == "qcow2":
+            remove_bitmaps(disk["path"])
+
+
+def remove_bitmaps(path):
+    """Remove berth's bitmaps from a disk whose guest is off."""
+    data = (disks.info(path, "qcow2").get("format-specific") or {}).get("data") or {}
+    for bitmap in data.get("bitmaps") or ():
+        if bitmap["name"].startswith("berth-"):
+            transfer.run(["qemu-img", "bitmap", "--remove", "-f", "qcow2", "--", path, bitmap["name"]], error=TransferFailed)
+
+
+def copy_rest(uuid, disk, target, name, bandwidth):
+    """Step 2: what the bitmap marks, to the target that has the rest. The key is in place. -> bytes copied"""
+    credentials, options = transfer.target_options(uuid, disk, target)
+    command = [
+        DAEMON, credentials[0], credentials[1],
+        "--blockdev", "driver=file,node-name=file,filename=%s,read-only=on,auto-read-only=off" % disk["path"],
+        "--blockdev", "driver=qcow2,node-name=source,file=file,read-only=on",
+        "--blockdev", options + ",node-name=target",
+        "--chardev", "stdio,id=monitor", "--monitor", "chardev=monitor",
+    ]  # fmt: skip
+    with open(transfer.directory(uuid, "daemon.log"), "wb") as log:
+        process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, env=transfer.ENVIRONMENT, text=True
+        )
+    with open(transfer.directory(uuid, "send.pid"), "w") as file:
+        file.write(str(process.pid))
+    try:
+        monitor = Monitor(process)
+        arguments = {
+            "job-id": "rest", "device": "source", "target": "target", "sync": "bitmap", "bitmap": name,
+            "bitmap-mode": "never", "auto-dismiss": False,
+        }  # fmt: skip
+        if bandwidth:
+            arguments["speed"] = int(bandwidth)
+        monitor.ask("blockdev-backup", arguments)
+        return _await(monitor)
+    finally:
+        process.stdin.close()
+        process.stdout.close()
+        process.kill()
+        process.wait()
+
+
+def _await(monitor):
+    while True:
+        job = next(one for one in monitor.ask("query-jobs") if one["id"] == "rest")
+        if job["status"] == "concluded":
+            if job.get("error"):
+                raise TransferFailed("copying the rest: %s" % job["error"])
+            return job["total-progress"]
+        time.sleep(POLL)
+
+
+class Monitor:
+    """QEMU's monitor protocol over a program's standard streams."""
+
+    def __init__(self, process):
+        self.process = process
+        self._read("QMP")
+        self.ask("qmp_capabilities")
+
+    def ask(self, command, arguments=None):
+        self.process.stdin.write(json.dumps({"execute": command, "arguments": arguments or {}}) + "\n")
+        self.process.stdin.flush()
+        return self._read("return")["return"]
+
+    def _read(self, key):
+        for line in self.process.stdout:
+            message = json.loads(line)
+            if "error" in message:
+                raise TransferFailed("%s: %s" % (DAEMON, message["error"].get("desc")))
+            if key in message:
+                return message
+        raise TransferFailed("%s ended" % DAEMON)
