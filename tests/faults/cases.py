@@ -23,6 +23,7 @@ from client import CommandFailed, LabClient  # noqa: E402
 from playbooks import catalog, vm, watched  # noqa: E402
 
 NAME = "mover"
+WRITER = "#cloud-config\n# lab-writer: on\n"
 FLAVOR, BIGGER = "tiny", "two"
 KINDS = (
     "controller",
@@ -98,7 +99,7 @@ class Case:
     def __init__(self, lab, image, directory):
         self.lab = lab
         self.path = Path(directory) / "mover.yml"
-        tree = {"all": {"vars": catalog(image), "children": {"instances": {"hosts": {NAME: vm("{{ mover_flavor | default('tiny') }}")}}}}}
+        tree = {"all": {"vars": catalog(image), "children": {"instances": {"hosts": {NAME: vm("{{ mover_flavor | default('tiny') }}", user_data=WRITER)}}}}}
         self.path.write_text(json.dumps(tree))
 
     # the playbooks

@@ -1,0 +1,49 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Cold and live migration of local disks on the lab (R30, L1-L8)."""
+
+from __future__ import annotations
+
+import pytest
+from playbooks import homes, records
+from test_resize import cases, facts, mover  # noqa: F401
+
+CLEAR = {"live_migrate_tls": False}  # the lab has no certificates
+
+
+def test_live_migration_keeps_the_guest_running(mover):  # noqa: F811
+    case, source = mover
+    before = facts(case, source)
+    case.play("live_migrate", CLEAR)
+    destination = homes(case.lab)[cases.NAME]
+    assert destination != source
+    assert records(case.lab) == [(destination, cases.NAME, "OWN")]
+    assert case.look(source)["files"] == []
+    after = facts(case, destination, lambda said: said["ack"] > before["ack"])
+    assert (after["boots"], after["nonce"]) == (before["boots"], before["nonce"])
+    assert after["up"] > before["up"]
+
+
+def test_live_migration_without_certificates_is_refused_and_the_guest_stays(mover):  # noqa: F811
+    """R30: the encrypted way is the default; what is missing is said before anything starts."""
+    case, source = mover
+    refused = case.play("live_migrate", check=False)
+    assert refused.rc and "certificates for TLS" in refused.output
+    assert records(case.lab) == [(source, cases.NAME, "OWN")]
+    assert len(case.look(source)["running"]) == 1
+
+
+def test_cold_migration_and_back(mover):  # noqa: F811
+    case, source = mover
+    case.play("cold_migrate")
+    destination = homes(case.lab)[cases.NAME]
+    assert destination != source
+    assert facts(case, destination, lambda said: said["boots"] == 2)["vcpus"] == 1
+    case.play("revert_resize")
+    assert homes(case.lab) == {cases.NAME: source}
+
+
+@pytest.mark.parametrize("fault", ["controller:5", "libvirtd-destination:5"])
+def test_a_fault_in_a_live_migration(lab, image, tmp_path, fault):
+    cases.Case(lab, image, tmp_path).run("live_migrate:" + fault)
