@@ -3,15 +3,19 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The product's HeadroomWeigher as a policy of a packing simulator.
 
-``policy(cap, ctx)`` has ``choose(req, free, cap, ctx) -> host index``. ``req``, ``free`` and ``cap`` are arrays in
-(vCPU, memory GB[, a third resource]); ``ctx`` tells what has arrived so far (``history()``), the hosts that fit
-(``feasible``) and, for pinned runs, the free capacity per NUMA cell (``cells``). The third resource plays the part of
-the disk. Nothing is decided here: hosts become host states, the request a request spec, and the weigher weighs.
+``policy(cap, ctx)`` takes what has arrived so far as headroom_flavor_mix; ``running`` takes what runs, as the weigher
+does by itself where the option is not set.
+Both have ``choose(req, free, cap, ctx) -> host index``. ``req``,
+``free`` and ``cap`` are arrays in (vCPU, memory GB[, a third resource]); ``ctx`` tells what has arrived so far
+(``history()``), the hosts that fit (``feasible``) and, for pinned runs, the free capacity per cell (``cells``). The
+third resource plays the part of the disk. Nothing is decided here: hosts become host states, the request a spec,
+and the weigher weighs.
 """
 
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / ".cache" / "collections"))
@@ -69,30 +73,26 @@ class policy:  # noqa: N801 (the name the simulator is given)
         self.version = None
 
     def choose(self, req, free, cap, ctx):
-        sizes, shares = ctx.history()
-        if self.version != ctx.version:
-            self.version = ctx.version
-            self._read_mix(sizes, shares, ctx)
+        self._refresh(req, ctx)
         states = [self._state(int(at), free, cap, ctx) for at in ctx.feasible]
         spec = RequestSpec(request_document(req, ctx.numa if ctx.cells is not None else 0))
         weights = self.weigher.weigh(states, spec)
         return int(ctx.feasible[max(range(len(weights)), key=weights.__getitem__)])
 
-    def _read_mix(self, sizes, shares, ctx):
-        nodes = [0] * len(shares) if ctx.cells is None else ctx._numa
-        mix = []
-        for size, share, cells in zip(sizes, shares, nodes):
+    def _refresh(self, req, ctx):
+        sizes, shares = ctx.history()
+        if self.version != ctx.version:
+            self.version = ctx.version
+            nodes = [0] * len(shares) if ctx.cells is None else ctx._numa
+            self._set_mix(zip(sizes, nodes, shares))
+
+    def _set_mix(self, mix):
+        items = []
+        for size, cells, share in mix:
             vcpus, memory_mb, disk_gb = amounts(size)
-            mix.append(
-                {
-                    "vcpus": vcpus,
-                    "memory_mb": memory_mb,
-                    "disk_gb": disk_gb,
-                    "numa_nodes": int(cells),
-                    "share": float(share),
-                }
-            )
-        self.weigher = HeadroomWeigher({"headroom_weight_multiplier": 1.0, "headroom_flavor_mix": mix})
+            item = {"vcpus": vcpus, "memory_mb": memory_mb, "disk_gb": disk_gb}
+            items.append({**item, "numa_nodes": int(cells), "share": float(share)})
+        self.weigher = HeadroomWeigher({"headroom_weight_multiplier": 1.0, "headroom_flavor_mix": items})
 
     def _state(self, at, free, cap, ctx):
         now = tuple(free[at].tolist())
@@ -100,3 +100,31 @@ class policy:  # noqa: N801 (the name the simulator is given)
             cells = None if ctx.cells is None else ctx.cells[at].tolist()
             self.states[at] = (now, HostState.from_document(host_document(at, cap[at].tolist(), now, cells)))
         return self.states[at][1]
+
+
+class running(policy):  # noqa: N801
+    """The mix is tallied from what runs, anew whenever an eighth of it has changed."""
+
+    def __init__(self, cap, ctx):
+        super().__init__(cap, ctx)
+        self.tally = Counter()
+        self.changes, self.tallied = 0, None
+
+    def _refresh(self, req, ctx):
+        if self.tallied is None or self.changes > self.tallied / 8:
+            self.changes, self.tallied = 0, sum(self.tally.values())
+            alone = {(tuple(req.tolist()), self._nodes(ctx)): 1}
+            self._set_mix((size, nodes, share) for (size, nodes), share in (self.tally or alone).items())
+
+    @staticmethod
+    def _nodes(ctx):
+        return 0 if ctx.cells is None else ctx.numa
+
+    def placed(self, host, req, ctx):
+        self.tally[tuple(req.tolist()), self._nodes(ctx)] += 1
+        self.changes += 1
+
+    def removed(self, host, req, ctx):
+        self.tally[tuple(req.tolist()), self._nodes(ctx)] -= 1
+        self.tally += Counter()
+        self.changes += 1

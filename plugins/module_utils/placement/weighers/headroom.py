@@ -40,16 +40,26 @@ class HeadroomWeigher(Weigher):
     def __init__(self, options):
         super().__init__(options)
         self.given = read_mix(options["headroom_flavor_mix"])
-        self._packings = {}
+        self._packing_of = (None, None)
         self._hosts = {}
+        self._counted, self._tally, self._mix = set(), Counter(), []
 
     def weigh(self, host_states, spec):
-        packing = self._packing(self.given or running(host_states) or [_size(spec)])
+        packing = self._packing(self.given or self._running(host_states) or [_size(spec)])
         amounts, span = _amounts(spec), _span(spec)
         return [-packing.cost(self._host(one), amounts, span) for one in host_states]
 
     def raw(self, host_state, spec):
         return self.weigh([host_state], spec)[0]
+
+    def _running(self, host_states):
+        """The instances of all hosts weighed in this run; each host is counted once, as it was first seen."""
+        new = [one for one in host_states if one.uuid not in self._counted]
+        if new:
+            self._counted.update(one.uuid for one in new)
+            self._tally.update(tally(new))
+            self._mix = sizes_of(self._tally)
+        return self._mix
 
     def _host(self, host_state):
         """The Host of a host state, worked out anew only where an instance was placed there since."""
@@ -60,10 +70,9 @@ class HeadroomWeigher(Weigher):
         return known[2]
 
     def _packing(self, mix):
-        key = tuple(mix)
-        if key not in self._packings:
-            self._packings = {key: Packing(mix)}
-        return self._packings[key]
+        if self._packing_of[0] != mix:
+            self._packing_of = (mix, Packing(mix))
+        return self._packing_of[1]
 
 
 def read_mix(documents, field="berth_placement.headroom_flavor_mix"):
@@ -83,19 +92,24 @@ def read_mix(documents, field="berth_placement.headroom_flavor_mix"):
     return mix
 
 
-def running(host_states):
-    """[Size] of the instances on the hosts, each kind once with its number as share."""
+def tally(host_states):
+    """{(amounts, extra specs): number} of the instances on the hosts."""
     seen = Counter()
     for host_state in host_states:
         for instance in host_state.instances.values():
             flavor = instance.get("flavor")
             extra_specs = flavor.get("extra_specs") if isinstance(flavor, dict) else None
             amounts = (instance.get("vcpus") or 0, instance.get("memory_mb") or 0, instance.get("disk_gb") or 0)
-            seen[amounts, tuple(sorted(extra_specs.items())) if extra_specs else ()] += 1
+            if amounts[0] or amounts[1]:
+                seen[amounts, tuple(sorted(extra_specs.items())) if extra_specs else ()] += 1
+    return seen
+
+
+def sizes_of(seen):
+    """[Size] of a tally, each kind once with its number as share."""
     return [
         Size(amounts, _pinned_nodes(amounts, dict(extra_specs)), share)
         for (amounts, extra_specs), share in sorted(seen.items())
-        if amounts[0] or amounts[1]
     ]
 
 

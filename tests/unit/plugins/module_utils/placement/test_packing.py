@@ -22,7 +22,8 @@ from ansible_collections.berth.kvm.plugins.module_utils.placement.weighers.headr
     HeadroomWeigher,
     host_of,
     read_mix,
-    running,
+    sizes_of,
+    tally,
 )
 
 OPTIONS = {"weight_classes": ["HeadroomWeigher"]}
@@ -68,7 +69,7 @@ def test_without_a_mix_the_instances_that_run_are_the_mix():
     document["instances"].append(
         {"uuid": "3", "vcpus": 4, "memory_mb": 64, "flavor": {"extra_specs": {"hw:numa_nodes": "2"}}}
     )
-    assert running([HostState.from_document(document)]) == [Size((2, 512, 0), 0, 2), Size((4, 64, 0), 2, 1)]
+    assert sizes_of(tally([HostState.from_document(document)])) == [Size((2, 512, 0), 0, 2), Size((4, 64, 0), 2, 1)]
 
 
 def test_the_default_weighers_do_not_include_it():
