@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import functools
 import importlib
 from types import SimpleNamespace
 
@@ -14,22 +13,14 @@ from ansible.parsing.dataloader import DataLoader
 from ansible.playbook.play import Play
 from ansible.playbook.play_context import PlayContext
 from ansible.playbook.task import Task
-from ansible.plugins.loader import init_plugin_loader
 from ansible.template import Templar
 from ansible.vars.hostvars import HostVars
 from ansible.vars.manager import VariableManager
 
 
-@functools.lru_cache
-def once():
-    """Ansible's loaders are the process's own."""
-    init_plugin_loader([])
-
-
 class Controller:
     def __init__(self, groups, variables=None, facts=None):
         """``groups``: group -> host names; ``variables``: host or group -> variables; ``facts``: host -> ansible_facts."""
-        once()
         self.loader = DataLoader()
         self.inventory = InventoryManager(loader=self.loader, sources=["localhost,"])
         for group, hosts in groups.items():

@@ -123,6 +123,7 @@ BAD = {
     "filter": ({}, {"berth_placement": {"enabled_filters": ["ComputFilter", "RamFiltre"]}}, "SchedulerHostFilterNotFound", "RamFiltre"),
     "option": ({}, {"berth_placement": {"host_subset_sise": 2}}, "UnknownOption", "host_subset_size"),
     "image too large (A28)": ({"berth_image": "fat"}, {}, "FlavorDiskSmallerThanMinDisk", "9 GiB"),
+    "user data malformed (A08)": ({"berth_user_data": "***"}, {}, "InstanceUserDataMalformed", "berth_user_data"),
     "user data too long (A08)": ({"berth_user_data": base64.b64encode(b"x" * 65536).decode()}, {}, "InstanceUserDataTooLarge", "berth_user_data"),
     "negative size": ({}, {"berth_flavors": {"tiny": {"vcpus": -1, "memory_mb": 128, "root_gb": 1}}}, "InvalidInput", "berth_flavors.tiny.vcpus"),
     "absurd size": ({}, {"berth_flavors": {"tiny": {"vcpus": 1, "memory_mb": 10**18, "root_gb": 1}}}, "InvalidInput", "memory_mb"),
