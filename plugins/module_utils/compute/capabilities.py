@@ -101,8 +101,9 @@ def parse_domain(text) -> DomainCapabilities:
 def domain_types(connection, setting) -> List[DomainCapabilities]:
     """The domain types that work here, the best first: kvm where libvirt's QEMU can use it, then qemu.
 
-    /dev/kvm may exist and yet fail, so libvirt is asked, which has tried it. ``setting`` (auto, kvm, qemu) narrows
-    the choice and adds nothing to it.
+    /dev/kvm may exist and yet fail, so libvirt is asked, which has started QEMU with it. A guest that only fails when
+    it runs is not foreseen: such a host needs the setting qemu. ``setting`` (auto, kvm, qemu) narrows the choice and
+    adds nothing to it.
     """
     library = require_libvirt()
     found = []
