@@ -97,7 +97,7 @@ def test_a_missing_network_is_told_before_anything_is_built(side, image):
 def test_secrets_are_in_the_seed_alone_and_no_file_is_open_to_others(lab, side, image):
     web, _built = build(side, image, user_data="#cloud-config\n# %s\n" % CANARY)
     places = "/var/lib/berth /run/berth /etc/libvirt/qemu /run/libvirt/qemu /var/log/libvirt /var/lib/libvirt/berth/instances"
-    seen = lab.sh(side.host, "grep -rl %s %s; ps axww | grep -c '[c]anary'; true" % (CANARY, places)).stdout.split()
+    seen = lab.sh(side.host, "grep -rl %s %s; pgrep -fa '[q]emu-system' | grep -c canary; true" % (CANARY, places)).stdout.split()
     assert seen == ["/var/lib/libvirt/berth/instances/%s/seed.iso" % web["uuid"], "0"]
     open_files = lab.sh(side.host, "find /var/lib/berth /run/berth /var/lib/libvirt/berth -type f -perm /077")
     assert open_files.stdout == ""
