@@ -17,7 +17,16 @@ from ..module_utils.model.catalog import Catalog
 from ..module_utils.model.errors import BerthError
 from ..module_utils.model.identity import check_name, instance_uuid
 from ..module_utils.placement.request import build_request
-from ..plugin_utils.controller import CATALOG, INSTANCE, ControllerAction, new_token, read_reports, replies, variables, with_variable
+from ..plugin_utils.controller import (
+    CATALOG,
+    INSTANCE,
+    ControllerAction,
+    new_token,
+    read_reports,
+    replies,
+    variables,
+    with_variable,
+)
 from ..plugin_utils.plain import plain
 
 KINDS = {"resize": migration.RESIZE, "cold_migrate": migration.COLD, "live_migrate": migration.LIVE}
@@ -77,7 +86,9 @@ class ActionModule(ControllerAction):
         sides = moving.find(uuid, name, views, host_names, fleet.verdicts)
         request = None
         if wish in KINDS and sides[2] is None:
-            request, _seed = build_request({**values, "inventory_hostname": name}, catalog, allow_disabled=wish != "resize")
+            request, _seed = build_request(
+                {**values, "inventory_hostname": name}, catalog, allow_disabled=wish != "resize"
+            )
         plain_wish = "resize" if wish in KINDS else "confirm" if wish == "confirm_due" else wish
         move = moving.plan(plain_wish, kind, uuid, name, sides, request, values.get("berth_locked"))
         move["request"] = request
@@ -92,7 +103,8 @@ class ActionModule(ControllerAction):
         )
 
     def _place(self, moves, errors, args, catalog, fleet, task_vars):
-        """A destination for each move that has none yet; all as if the instance were new there, so old and new count."""
+        """A destination for each move that has none yet; all as if the instance were new there, so old and new
+        count."""
         waiting = {}
         for name, move in moves.items():
             if not move["place"]:
@@ -112,7 +124,12 @@ class ActionModule(ControllerAction):
                 group["members"] = [member for member in group["members"] if member != instance["uuid"]]
         quotas.before_placement(instances, fleet, catalog.quotas)
         placing.place(
-            instances, fleet, catalog.placement, catalog.aggregate_documents(plain(task_vars["groups"])), 0, catalog.pci_aliases
+            instances,
+            fleet,
+            catalog.placement,
+            catalog.aggregate_documents(plain(task_vars["groups"])),
+            0,
+            catalog.pci_aliases,
         )
         for name, instance in instances.items():
             if instance.get("state") == FAILED:
@@ -120,7 +137,9 @@ class ActionModule(ControllerAction):
                 del moves[name]
                 continue
             move = moves[name]
-            move.update(spec=instance["spec"], candidates=moving.candidates(instance, new_token), why=instance.get("why"))
+            move.update(
+                spec=instance["spec"], candidates=moving.candidates(instance, new_token), why=instance.get("why")
+            )
             move["destination"] = instance["host"]
             begin = {migration.LIVE: "live_migrate"}.get(move["kind"], "resize")
             move["sequence"] = "resize_here" if move["destination"] == move["source"] else begin
@@ -136,9 +155,15 @@ class ActionModule(ControllerAction):
             if move["sequence"] is None:
                 display.display("%s: nothing to do, it %s" % (name, move["why"]))
             else:
-                display.display("%s: %s, %s -> %s (%s)" % (name, move["sequence"], move["source"], move["destination"], move["why"]))
+                display.display(
+                    "%s: %s, %s -> %s (%s)" % (name, move["sequence"], move["source"], move["destination"], move["why"])
+                )
         for name, error in sorted(errors.items()):
             display.display("%s: %s: %s" % (name, error["code"], error["message"]))
         act = [name for name, move in moves.items() if move["sequence"]]
-        facts = {"moves": moves, "act": act, "errors": {name: "%(code)s: %(message)s" % error for name, error in errors.items()}}
+        facts = {
+            "moves": moves,
+            "act": act,
+            "errors": {name: "%(code)s: %(message)s" % error for name, error in errors.items()},
+        }
         return {"ansible_facts": {"berth_moves": facts}, "_ansible_verbose_override": True}

@@ -9,7 +9,8 @@ DOCUMENTATION = r"""
 module: migration
 short_description: One host's part in a resize or migration of an instance
 description:
-  - Runs steps of a move on the KVM host that the task runs on. The roles C(resize), C(confirm_resize), C(revert_resize),
+  - Runs steps of a move on the KVM host that the task runs on. The roles C(resize), C(confirm_resize),
+    C(revert_resize),
     C(cold_migrate) and C(live_migrate) call it on the source and the destination in the order that keeps the instance
     safe. It is rarely used by itself.
   - Every step looks at the record first. What was done already is passed over, so the same list can be run again after
@@ -25,8 +26,10 @@ options:
     type: list
     elements: str
     default: []
-    choices: [begin, claim, receive, presend, freeze, send, verify, release, acquire, start, confirm, purge, finish, revert,
-      give_back, take_back, abort, resize_here, restore_here, drop_here, receive_seed, send_seed, prepare_live, migrate_live, verify_live]
+    choices: [begin, claim, receive, presend, freeze, send, verify, release, acquire, start, confirm, purge, finish,
+      revert,
+      give_back, take_back, abort, resize_here, restore_here, drop_here, receive_seed, send_seed, prepare_live,
+      migrate_live, verify_live]
   ticket:
     description: Which operation this is and whose turn, as the first step handed it out.
     type: dict
@@ -66,7 +69,8 @@ options:
     type: int
     default: 0
   copy_while_running:
-    description: Whether disks are copied while the guest still runs, so that only the rest is copied when it is stopped.
+    description: Whether disks are copied while the guest still runs, so that only the rest is copied when it is
+      stopped.
     type: bool
     default: true
   stop_timeout:
@@ -148,7 +152,11 @@ def act(module):
     host = Host()
     uuid, ticket = parameters["uuid"], parameters["ticket"]
     if not uuid:
-        return {"changed": False, "host": host.identity, "moves": [view(host, one.uuid) for one in host.store.records()]}
+        return {
+            "changed": False,
+            "host": host.identity,
+            "moves": [view(host, one.uuid) for one in host.store.records()],
+        }
     said, changed = view(host, uuid), False
     if not module.check_mode:
         for step in parameters["steps"]:

@@ -3,7 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """One move on the lab with one fault in it, and what must hold afterwards.
 
-A fault is named operation:kind:task number, such as resize:crash-source:3. Its command runs before the task of that number;
+A fault is named operation:kind:task number, such as resize:crash-source:3. Its command runs before the task of that
+number;
 task numbers past the last are "after the run". Then the lab is made whole, the same playbook runs again, and once more.
 """
 
@@ -20,6 +21,7 @@ sys.path.insert(0, str(ROOT / "lab"))
 sys.path.insert(0, str(ROOT / "tests" / "integration"))
 
 from client import CommandFailed, LabClient  # noqa: E402
+
 from playbooks import catalog, vm, watched  # noqa: E402
 
 NAME = "mover"
@@ -99,14 +101,28 @@ class Case:
     def __init__(self, lab, image, directory):
         self.lab = lab
         self.path = Path(directory) / "mover.yml"
-        tree = {"all": {"vars": catalog(image), "children": {"instances": {"hosts": {NAME: vm("{{ mover_flavor | default('tiny') }}", user_data=WRITER)}}}}}
+        tree = {
+            "all": {
+                "vars": catalog(image),
+                "children": {
+                    "instances": {"hosts": {NAME: vm("{{ mover_flavor | default('tiny') }}", user_data=WRITER)}}
+                },
+            }
+        }
         self.path.write_text(json.dumps(tree))
 
     # the playbooks
 
     def play(self, playbook, variables=(), env=None, check=True, timeout=300):
         return self.lab.ansible_playbook(
-            "berth.kvm." + playbook, "--limit", NAME, inventory=[self.path], extra_vars=dict(variables), env=env, check=check, timeout=timeout
+            "berth.kvm." + playbook,
+            "--limit",
+            NAME,
+            inventory=[self.path],
+            extra_vars=dict(variables),
+            env=env,
+            check=check,
+            timeout=timeout,
         )
 
     def fresh(self, operation):
@@ -172,14 +188,19 @@ class Case:
         nonce = self.lab.guest_facts(NAME, timeout=120)["nonce"]
         at = {task_names(operation)[number]: self.command(kind, source, destination)}
         process = self.lab.start_playbook(
-            "berth.kvm." + operation.playbook, "--limit", NAME, inventory=[self.path], extra_vars=variables, env=watched(at=at)
+            "berth.kvm." + operation.playbook,
+            "--limit",
+            NAME,
+            inventory=[self.path],
+            extra_vars=variables,
+            env=watched(at=at),
         )
         first = process.communicate(timeout=400)[0]
         self.check_running()
         self.heal()
         self.check_running()
         tries = 2 if operation_name == "live_migrate" else 1
-        for dummy in range(tries):
+        for _each in range(tries):
             again = self.play(operation.playbook, variables, check=False)
             self.check_running()
         if again.rc and not (operation_name == "live_migrate" and "power_state shutdown" in again.output):

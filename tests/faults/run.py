@@ -35,7 +35,11 @@ def main():
     parser.add_argument("--list", action="store_true", help="their names")
     parser.add_argument("--every", type=int, default=1, metavar="N", help="only each N-th")
     given = parser.parse_args()
-    names = [given.replay] if given.replay else [name for name in cases.faults() if name.startswith(given.only)][:: given.every]
+    names = (
+        [given.replay]
+        if given.replay
+        else [name for name in cases.faults() if name.startswith(given.only)][:: given.every]
+    )
     if given.list:
         print("\n".join(names))
         return 0
@@ -55,7 +59,11 @@ def passes(case, name):
     try:
         case.run(name)
     except (AssertionError, subprocess.TimeoutExpired) as violation:
-        print("VIOLATION %s (%.0f s): %s\n  replay: tests/faults/run.py --replay %s" % (name, time.monotonic() - began, violation, name), flush=True)
+        print(
+            "VIOLATION %s (%.0f s): %s\n  replay: tests/faults/run.py --replay %s"
+            % (name, time.monotonic() - began, violation, name),
+            flush=True,
+        )
         return False
     print("ok %s (%.0f s)" % (name, time.monotonic() - began), flush=True)
     return True

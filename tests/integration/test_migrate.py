@@ -6,8 +6,9 @@
 from __future__ import annotations
 
 import pytest
-from playbooks import homes, records
 from test_resize import cases, facts, mover  # noqa: F401
+
+from playbooks import homes, records
 
 CLEAR = {"live_migrate_tls": False}  # the lab has no certificates
 

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from playbooks import homes, records
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "faults"))

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import copy
 
-from memory import D, IN, ON, OUT, OWN, PAUSED, S, Controller, Killed, Violation
+from memory import IN, ON, OUT, OWN, PAUSED, Controller, D, Killed, S, Violation
 
 KILL_POINTS = 4
 
@@ -126,7 +126,9 @@ def check_end(world, wish):
 
 def explore(make, wishes, kills=1, crashes=0, writes=0, after=None, goal="resize", limit=400000):
     """Walk every state. -> (states, violation or None, the path that led to it)."""
-    first = State(make(), [Controller(w, "op%d" % i) for i, w in enumerate(wishes)], kills, crashes, writes, after or {})
+    first = State(
+        make(), [Controller(w, "op%d" % i) for i, w in enumerate(wishes)], kills, crashes, writes, after or {}
+    )
     first.world.crashed = bool(crashes)
     stack, seen = [(first, ())], {first.key()}
     while stack:

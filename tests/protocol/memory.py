@@ -15,7 +15,7 @@ import copy
 from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import StaleRecord
 from ansible_collections.berth.kvm.plugins.module_utils.compute.move import sequence, steps
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import BerthError
-from ansible_collections.berth.kvm.plugins.module_utils.model.record import IN, OUT, OWN, Record
+from ansible_collections.berth.kvm.plugins.module_utils.model.record import OWN, Record
 
 UUID = "0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a"
 S, D = "S", "D"
@@ -167,7 +167,7 @@ class Effects:
     def running(self, uuid):
         return self.world.guest[self.name] != OFF
 
-    def check_apart(self, uuid, op, spec):
+    def check_destination(self, uuid, op, spec):
         if self.world.disks[self.name] or self.world.parts[self.name]:
             raise BerthError("the destination holds files of the instance")
 
@@ -320,7 +320,8 @@ def give_up_writes(world):
 
 
 class Controller:
-    """One playbook run: look at both hosts, choose the sequence, walk it. Each call of advance() is one step on one host."""
+    """One playbook run: look at both hosts, choose the sequence, walk it. Each call of advance() is one step on one
+    host."""
 
     def __init__(self, wish, op):
         self.wish, self.op = wish, op
@@ -332,8 +333,11 @@ class Controller:
         self.state = "run"
 
     def key(self):
-        views = [(v.get("role"), v.get("phase"), v.get("op"), v.get("attempt"), v.get("generation", [0])[0]) for v in self.views.values()]
-        return (self.wish, self.state, self.steps, self.ticket and tuple(self.ticket.items()), repr(self.pending), repr(views),
+        views = [
+            (v.get("role"), v.get("phase"), v.get("op"), v.get("attempt"), v.get("generation", [0])[0])
+            for v in self.views.values()
+        ]
+        return (self.wish, self.state, self.steps, self.ticket and tuple(self.ticket.items()), repr(self.pending), repr(views),  # noqa: E501
                 repr([(v.get("targets"), v.get("transfer")) for v in self.views.values()]))  # fmt: skip
 
     def advance(self, world):
@@ -377,7 +381,10 @@ class Controller:
                 name = "resize_here"
             self.steps = tuple((side, step) for side, names in sequence.SEQUENCES.get(name, ()) for step in names)
         owner = next((v for v in self.views.values() if v["role"] == OWN), None) or self.views[S] or self.views[D]
-        self.ticket = {"op": owner.get("op") or self.op, "attempt": max([v.get("attempt") or 0 for v in self.views.values()])}
+        self.ticket = {
+            "op": owner.get("op") or self.op,
+            "attempt": max([v.get("attempt") or 0 for v in self.views.values()]),
+        }
         if not self.steps:
             self.state = "done"
 

@@ -24,14 +24,14 @@ CASES = {
     "resize against abort, guest writes": dict(wishes=["resize", "abort"], kills=1, writes=1),
     "resize against abort, host crash": dict(wishes=["resize", "abort"], kills=0, crashes=1),
     "revert against confirm": dict(wishes=["resize", "confirm", "revert"], kills=1, after={1: 0, 2: 0}),
-    "revert against confirm, host crash": dict(wishes=["resize", "confirm", "revert"], kills=0, crashes=1, after={1: 0, 2: 0}),
+    "revert against confirm, host crash": dict(wishes=["resize", "confirm", "revert"], kills=0, crashes=1, after={1: 0, 2: 0}),  # noqa: E501
     "revert, guest writes": dict(wishes=["resize", "revert"], kills=1, crashes=1, writes=2, after={1: 0}),
     "two reverts": dict(wishes=["resize", "revert", "revert"], kills=1, after={1: 0, 2: 0}),
     "delete during resize": dict(wishes=["resize", "delete"], kills=1, crashes=1),
     "delete against revert": dict(wishes=["resize", "revert", "delete"], kills=1, after={1: 0, 2: 0}),
     "delete against confirm": dict(wishes=["resize", "confirm", "delete"], kills=1, after={1: 0, 2: 0}),
     "here": dict(wishes=["resize"], kind="here", kills=1, crashes=1, writes=1),
-    "here, revert against confirm": dict(wishes=["resize", "confirm", "revert"], kind="here", kills=1, crashes=1, after={1: 0, 2: 0}),
+    "here, revert against confirm": dict(wishes=["resize", "confirm", "revert"], kind="here", kills=1, crashes=1, after={1: 0, 2: 0}),  # noqa: E501
     "here, two resizes against abort": dict(wishes=["resize", "abort"], kind="here", kills=1),
     "live, lost reply": dict(wishes=["resize"], kind="live-migration", kills=1, crashes=1, writes=1, lose=True),
     "live": dict(wishes=["resize"], kind="live-migration", kills=1, crashes=1, writes=2),
@@ -119,7 +119,7 @@ MUTANTS = {
     "the destination acquires first": (with_an_early_owner, dict(wishes=["resize"], kills=0)),
     "no tombstones": (without_tombstones, dict(wishes=["resize", "delete"], kills=1)),
     "anybody starts": (with_a_start_of_any_record, dict(wishes=["resize", "abort"], kills=1)),
-    "finished before the other side is purged": (with_an_early_finish, dict(wishes=["resize", "confirm"], kills=0, after={1: 0})),
+    "finished before the other side is purged": (with_an_early_finish, dict(wishes=["resize", "confirm"], kills=0, after={1: 0})),  # noqa: E501
 }  # fmt: skip
 
 

@@ -3,7 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What is next for an instance that is to be moved: which sequence of steps, between which hosts, with which request.
 
-Pure: the fleet's documents and the hosts' views in, a move for each instance out. A move: {uuid, sequence (None: nothing
+Pure: the fleet's documents and the hosts' views in, a move for each instance out. A move: {uuid, sequence (None:
+nothing
 to do), source, destination (inventory names), ticket, kind, why, deadline, candidates: [{op, host, destination {uuid,
 name}}], spec}.
 """
@@ -115,11 +116,14 @@ def same_flavor(one, other):
 
 
 def request(view, wanted, kind, ignore_hosts):
-    """The request for the destination: the instance's own with the new flavor, free of what pinned it before (R24, R26)."""
+    """The request for the destination: the instance's own with the new flavor, free of what pinned it before (R24,
+    R26)."""
     spec = dict(view["spec"])
     if kind == names.RESIZE:
         spec.update({key: wanted.get(key) for key in ("flavor", "numa_topology", "pci_requests") if key in wanted})
-    spec.update(force_hosts=[], force_nodes=[], requested_destination=None, ignore_hosts=list(ignore_hosts), num_instances=1)
+    spec.update(
+        force_hosts=[], force_nodes=[], requested_destination=None, ignore_hosts=list(ignore_hosts), num_instances=1
+    )
     return spec
 
 
@@ -127,5 +131,6 @@ def candidates(instance, new_op):
     """The selected host and its alternates, each with an operation of its own (R27)."""
     chosen = [{"host": instance["host"], "host_uuid": instance["host_uuid"]}] + list(instance.get("alternates") or ())
     return [
-        {"op": new_op(), "host": one["host"], "destination": {"uuid": one["host_uuid"], "name": one["host"]}} for one in chosen
+        {"op": new_op(), "host": one["host"], "destination": {"uuid": one["host_uuid"], "name": one["host"]}}
+        for one in chosen
     ]

@@ -49,7 +49,8 @@ def virtual_size(path, form):
 
 
 def expected(pool_path, record, told):
-    """The source's manifest as this host takes it: names, formats and paths are its own, only sizes are the source's."""
+    """The source's manifest as this host takes it: names, formats and paths are its own, only sizes are the
+    source's."""
     paths.make_directory(os.path.join(pool_path, "instances"))
     paths.make_directory(paths.instance(pool_path, record.uuid))
     known = {one.name: one for one in planned(record.migration["old_spec"])}
@@ -109,12 +110,14 @@ def discard_older(pool_path, record):
             paths.remove(os.path.join(directory, name))
 
 
-# ---- is it one storage? -------------------------------------------------------------------------------------------------
+# ---- is it one storage? --------------------------------------------------------------------------------------------
 
 
 def mark(pool_path, record):
     """A file that says: this directory is the source's. Where the destination sees it, both have one storage."""
-    fd = os.open(marker(pool_path, record.uuid, record.op), os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    fd = os.open(
+        marker(pool_path, record.uuid, record.op), os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600
+    )
     os.close(fd)
     paths.sync_directory(paths.instance(pool_path, record.uuid))
 
@@ -134,15 +137,20 @@ def unmark(pool_path, uuid):
 
 
 def check_apart(pool_path, uuid, op):
-    """Refuse a destination that holds anything of the instance: on shared storage a copy would overwrite the original."""
+    """Refuse a destination that holds anything of the instance: on shared storage a copy would overwrite the
+    original."""
     if os.path.lexists(marker(pool_path, uuid, op)):
-        raise MigrationPreCheckError(uuid, ["source and destination have one storage, and only local disks can be moved"])
+        raise MigrationPreCheckError(
+            uuid, ["source and destination have one storage, and only local disks can be moved"]
+        )
     directory = paths.instance(pool_path, uuid)
     if os.path.lexists(directory) and os.listdir(directory):
-        raise MigrationPreCheckError(uuid, ["the destination holds files in %s that no record accounts for" % directory])
+        raise MigrationPreCheckError(
+            uuid, ["the destination holds files in %s that no record accounts for" % directory]
+        )
 
 
-# ---- one host: the old disks stay under another name ------------------------------------------------------------------
+# ---- one host: the old disks stay under another name ---------------------------------------------------------------
 
 
 def kept(path, record):
@@ -175,7 +183,10 @@ def keep(pool_path, record):
 def lay_over(old, path, form, size):
     """A qcow2 disk becomes an overlay; a raw one is cloned where the file system can, else copied."""
     if form == "qcow2":
-        run(["qemu-img", "create", "-q", "-f", "qcow2", "-F", "qcow2", "-b", old, "--", path, str(size)], error=TransferFailed)
+        run(
+            ["qemu-img", "create", "-q", "-f", "qcow2", "-F", "qcow2", "-b", old, "--", path, str(size)],
+            error=TransferFailed,
+        )
     else:
         run(["cp", "--reflink=auto", "--sparse=always", "--", old, path], error=TransferFailed)
         grow(path, form, size)

@@ -21,7 +21,7 @@ class InstanceInvalidState(BerthError):
             attr=attr,
             state=state,
             method=method,
-            **details
+            **details,
         )
 
 

@@ -28,7 +28,8 @@ def check_begin(record, kind, spec, executing):
 
 
 def check_grow_only(old, new):
-    """Raise CannotResizeDisk where a disk of the flavor ``new`` is smaller than that of ``old`` (0 root_gb: the image's size)."""
+    """Raise CannotResizeDisk where a disk of the flavor ``new`` is smaller than that of ``old`` (0 root_gb: the
+    image's size)."""
     for key, unit in DISKS:
         before, wanted = old.get(key) or 0, new.get(key) or 0
         if wanted < before:

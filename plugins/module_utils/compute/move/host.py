@@ -12,7 +12,7 @@ from ...model.host_state import HostState
 from ...model.migration import LIVE, same_host
 from ...model.request_spec import RequestSpec
 from ...placement.capacity import allocate
-from .. import disk, domain, domain_xml, facts, gate
+from .. import disk, domain, domain_xml, facts, gate, network
 from ..host import Host as ComputeHost
 from . import disks, increment, live, transfer
 from .errors import MigrationNotReady, TransferFailed
@@ -69,7 +69,11 @@ class Effects:
         domain.start(self.connection, record.uuid)
 
     def define(self, record):
-        domain.define(self.connection, record.uuid, domain_xml.render(record, self.host.compute.for_guests(record.spec.get("pool"))))
+        domain.define(
+            self.connection,
+            record.uuid,
+            domain_xml.render(record, self.host.compute.for_guests(record.spec.get("pool"))),
+        )
 
     def hide(self, record):
         """What was released here cannot be started any more: neither by hand nor by autostart."""
@@ -93,7 +97,8 @@ class Effects:
     # room
 
     def allocate(self, uuid, spec):
-        """What the request takes on this host, by the scheduler's own arithmetic; the instance itself does not count."""
+        """What the request takes on this host, by the scheduler's own arithmetic; the instance itself does not
+        count."""
         nothing = {"vcpus": 0, "pcpus": 0, "memory_mb": 0, "disk_gb": 0}
         records = [
             record.replace(resources=nothing) if record.uuid == uuid else record for record in self.host.store.records()
@@ -103,7 +108,10 @@ class Effects:
 
     # disks
 
-    def check_apart(self, uuid, op, spec):
+    def check_destination(self, uuid, op, spec):
+        """What would only be found out after the source let go: gate, confinement, networks, one storage."""
+        self.host.compute.require_prepared()
+        network.check(self.connection, spec.get("networks"))
         disks.check_apart(self.host.compute.pool_path(spec.get("pool")), uuid, op)
 
     def disks(self, record):
@@ -187,7 +195,9 @@ class Effects:
 
     def send_seed(self, record, targets, key):
         manifest = disks.manifest(self.pool_path(record), record, with_path=True)
-        return transfer.send(record.uuid, [entry for entry in manifest if entry["name"] == disks.SEED.name], targets, key)
+        return transfer.send(
+            record.uuid, [entry for entry in manifest if entry["name"] == disks.SEED.name], targets, key
+        )
 
     def prepare_live(self, record, manifest):
         arrived = live.has_arrived(self.connection, record.uuid)

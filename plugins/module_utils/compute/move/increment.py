@@ -3,7 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Copying a disk while its guest runs, so that only what changed since is copied when it has stopped.
 
-1. running: libvirt's pull backup shows the disk as it is now, and a persistent bitmap notes what is written from then on.
+1. running: libvirt's pull backup shows the disk as it is now, and a persistent bitmap notes what is written from
+then on.
    The picture is copied and compared, whatever the guest does meanwhile.
 2. stopped: QEMU has stored the bitmap in the qcow2 file; what it marks is copied.
 Where any of this is not to be had (raw disk, guest killed, no qemu-storage-daemon) the whole disk is copied as ever.
@@ -154,7 +155,7 @@ def discard(found):
         paths.remove(path)
 
 
-# ---- stopped ------------------------------------------------------------------------------------------------------------
+# ---- stopped -------------------------------------------------------------------------------------------------------
 
 
 def is_usable(disk, record):
@@ -187,7 +188,9 @@ def remove_bitmaps(path):
     data = (disks.info(path, "qcow2").get("format-specific") or {}).get("data") or {}
     for bitmap in data.get("bitmaps") or ():
         if bitmap["name"].startswith("berth-"):
-            transfer.run(["qemu-img", "bitmap", "--remove", "-f", "qcow2", "--", path, bitmap["name"]], error=TransferFailed)
+            transfer.run(
+                ["qemu-img", "bitmap", "--remove", "-f", "qcow2", "--", path, bitmap["name"]], error=TransferFailed
+            )
 
 
 def copy_rest(uuid, disk, target, name, bandwidth):

@@ -24,7 +24,8 @@ def target_of(domain, path):
 
 
 def pull(domain, path, base):
-    """Copy the layers between ``base`` (None: all) and the disk into it while the guest runs; a running job is awaited."""
+    """Copy the layers between ``base`` (None: all) and the disk into it while the guest runs; a running job is
+    awaited."""
     library = require_libvirt()
     target = target_of(domain, path)
     try:

@@ -4,7 +4,8 @@
 """The steps of a move, each on one host: a compare-and-swap on the record there, and the effect that goes with it.
 
 The tables are R1-R8 (resize, cold migrate), F1-F3 (confirm), V1-V6 (revert), L3-L8 (live) and A1-A3 (give up). A step
-looks at the record first: what was done already is passed over, so a run that follows a crash walks the same list again.
+looks at the record first: what was done already is passed over, so a run that follows a crash walks the same list
+again.
 
 Rules all steps keep:
 - only the OWN host may start the guest; a move is release, then acquire;
@@ -46,7 +47,6 @@ from .errors import (
     MigrationFenced,
     MigrationNotReady,
 )
-
 
 CONFIRMED, REVERTED_EVENT, GIVEN_UP = "confirmed", "reverted", "given up"
 
@@ -109,8 +109,7 @@ def mine(host, uuid, ticket, roles):
         )
     if attempt_of(record) != ticket["attempt"]:
         raise MigrationFenced(
-            "attempt %d of the move of %s was taken over by attempt %d"
-            % (ticket["attempt"], uuid, attempt_of(record)),
+            "attempt %d of the move of %s was taken over by attempt %d" % (ticket["attempt"], uuid, attempt_of(record)),
             hint="Another run is at work, or was since: run again",
         )
     return record
@@ -125,9 +124,7 @@ def put(host, old, new, event=None):
     """Write the record with a new token; names and history follow the phase."""
     if new.migration is not None and new.op is not None:
         vm_state, task_state, status = names.names(new.migration["type"], new.phase, new.migration["vm_state_before"])
-        new = new.replace(
-            vm_state=vm_state, task_state=task_state, migration=dict(new.migration, status=status)
-        )
+        new = new.replace(vm_state=vm_state, task_state=task_state, migration=dict(new.migration, status=status))
     if event:
         status = new.migration["status"] if new.migration else None
         new = journal.noted(new, event, vm_state=new.vm_state, task_state=new.task_state, migration_status=status)
@@ -154,7 +151,7 @@ def after(generation):
     return [generation[0], generation[1] + 1]
 
 
-# ---- R1-R8: source S, destination D -----------------------------------------------------------------------------------
+# ---- R1-R8: source S, destination D --------------------------------------------------------------------------------
 
 
 def begin(host, uuid, ticket, peer=None, kind=names.RESIZE, spec=None, destination=None, confirm_window=0, **dummy):
@@ -231,7 +228,7 @@ def claim(host, uuid, ticket, peer=None, **dummy):
 def claim_room(host, uuid, ticket, peer):
     """Capacity is decided and written under one hold of the host's lock."""
     migration = dict(peer["migration"], attempt=ticket["attempt"], verified=None, frozen=None)
-    host.effects.check_apart(uuid, ticket["op"], migration["new_spec"])
+    host.effects.check_destination(uuid, ticket["op"], migration["new_spec"])
     with host.store.host_lock():
         resources = host.effects.allocate(uuid, migration["new_spec"])
         incoming = Record(
@@ -376,7 +373,7 @@ def bring_up(host, record):
     return True
 
 
-# ---- F1-F3: confirm ---------------------------------------------------------------------------------------------------
+# ---- F1-F3: confirm ------------------------------------------------------------------------------------------------
 
 
 def take(host, uuid, ticket, phases, phase, event):
@@ -403,7 +400,9 @@ def purge(host, uuid, ticket, peer=None, **dummy):
     if record is None:
         return False
     if record.op != ticket["op"] or record.role not in (OUT, IN):
-        raise MigrationConflict("%s on %s is %s: not purged" % (uuid, host.identity["name"], record.role), role=record.role)
+        raise MigrationConflict(
+            "%s on %s is %s: not purged" % (uuid, host.identity["name"], record.role), role=record.role
+        )
     if ticket["attempt"] < attempt_of(record):
         raise MigrationFenced("attempt %d of the move of %s is over" % (ticket["attempt"], uuid))
     host.effects.purge(record)
@@ -434,7 +433,7 @@ def finish(host, uuid, ticket, peer=None, **dummy):
     return True
 
 
-# ---- V1-V6: revert ----------------------------------------------------------------------------------------------------
+# ---- V1-V6: revert -------------------------------------------------------------------------------------------------
 
 
 def revert(host, uuid, ticket, peer=None, stop_timeout=60, **dummy):
@@ -479,7 +478,7 @@ def take_back(host, uuid, ticket, peer=None, **dummy):
     return True
 
 
-# ---- A1-A3: give up before the commit -----------------------------------------------------------------------------------
+# ---- A1-A3: give up before the commit ------------------------------------------------------------------------------
 
 
 def abort(host, uuid, ticket, peer=None, **dummy):
@@ -496,7 +495,7 @@ def abort(host, uuid, ticket, peer=None, **dummy):
     return True
 
 
-# ---- same host: the disks stay, so the copy is a name --------------------------------------------------------------------
+# ---- same host: the disks stay, so the copy is a name --------------------------------------------------------------
 
 
 def resize_here(host, uuid, ticket, peer=None, **dummy):
@@ -551,7 +550,7 @@ def drop_here(host, uuid, ticket, peer=None, **dummy):
     return True
 
 
-# ---- L3-L7: live ------------------------------------------------------------------------------------------------------
+# ---- L3-L7: live ---------------------------------------------------------------------------------------------------
 
 
 def receive_seed(host, uuid, ticket, peer=None, key=None, **dummy):
@@ -596,7 +595,8 @@ def migrate_live(host, uuid, ticket, peer=None, options=None, **dummy):
 
 
 def verify_live(host, uuid, ticket, peer=None, **dummy):
-    """L6 on D: the whole guest waits here, paused. If this host crashed since the source let go, its disks are whole."""
+    """L6 on D: the whole guest waits here, paused. If this host crashed since the source let go, its disks are
+    whole."""
     record = host.store.read(uuid)
     if is_past(record, ticket["op"], (OWN, RESIZED)):
         return False

@@ -1,7 +1,8 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Copying disks from host to host without trust between them: NBD over TLS with a pre-shared key that lives for one move.
+"""Copying disks from host to host without trust between them: NBD over TLS with a pre-shared key that lives for one
+move.
 
 The destination opens a fresh file per disk with qemu-nbd, the source writes to it with qemu-img. The key is made by the
 controller and never in an argument list. Ports are open from ``open_targets`` to ``close``. Sizes are in bytes.
@@ -81,7 +82,7 @@ def kill(pid_file, uuid):
     if not ours:
         return
     os.kill(pid, signal.SIGKILL)
-    for dummy in range(100):
+    for _each in range(100):
         if not os.path.exists("/proc/%d" % pid) or _is_zombie(pid):
             return
         time.sleep(0.02)
@@ -129,14 +130,18 @@ def _serve(uuid, disk, path, address):
         if not _is_free(address, port):
             continue
         command = [
-            "qemu-nbd", "--fork", "--persistent", "--shared=4", "--pid-file", pid_file, "--bind", address, "--port", str(port),
+            "qemu-nbd", "--fork", "--persistent", "--shared=4", "--pid-file", pid_file, "--bind", address, "--port",
+            str(port),
             "--object", "tls-creds-psk,id=tls0,endpoint=server,dir=%s" % directory(uuid), "--tls-creds", "tls0",
-            "--format", disk["format"], "--discard", "unmap", "--detect-zeroes", "unmap", "--export-name", disk["name"], path,
+            "--format", disk["format"], "--discard", "unmap", "--detect-zeroes", "unmap", "--export-name",
+            disk["name"], path,
         ]  # fmt: skip
         # The server goes on in the background: it must hold none of our pipes.
         log = directory(uuid, "%s.log" % disk["name"])
         with open(log, "wb") as out:
-            done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=out, stderr=out, env=ENVIRONMENT, check=False)
+            done = subprocess.run(
+                command, stdin=subprocess.DEVNULL, stdout=out, stderr=out, env=ENVIRONMENT, check=False
+            )
         if done.returncode == 0:
             return port
         with open(log, "rb") as file:
@@ -207,7 +212,9 @@ def _convert(uuid, disk, target, bandwidth, progress):
 
 def _compare(uuid, disk, target):
     credentials, options = target_options(uuid, disk, target)
-    _watch(uuid, ["qemu-img", "compare", "-q"] + credentials + ["--image-opts", "--", source_options(disk), options], None)
+    _watch(
+        uuid, ["qemu-img", "compare", "-q"] + credentials + ["--image-opts", "--", source_options(disk), options], None
+    )
 
 
 def source_options(disk):

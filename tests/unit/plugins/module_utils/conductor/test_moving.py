@@ -30,7 +30,7 @@ def view(role="OWN", phase="active", migration=None, **more):
 
 
 MOVE = {
-    "type": "resize", "source": {"uuid": "u1", "name": "x"}, "destination": {"uuid": "u2", "name": "y"}, "confirm_by": None
+    "type": "resize", "source": {"uuid": "u1", "name": "x"}, "destination": {"uuid": "u2", "name": "y"}, "confirm_by": None  # noqa: E501
 }  # fmt: skip
 NAMES = {"u1": "kvm1", "u2": "kvm2"}
 
@@ -137,4 +137,7 @@ def test_every_candidate_has_an_operation_of_its_own():
     found = moving.candidates(
         {"host": "kvm2", "host_uuid": "u2", "alternates": [{"host": "kvm3", "host_uuid": "u3"}]}, lambda: next(ops)
     )
-    assert [(one["op"], one["host"], one["destination"]["uuid"]) for one in found] == [("a", "kvm2", "u2"), ("b", "kvm3", "u3")]
+    assert [(one["op"], one["host"], one["destination"]["uuid"]) for one in found] == [
+        ("a", "kvm2", "u2"),
+        ("b", "kvm3", "u3"),
+    ]

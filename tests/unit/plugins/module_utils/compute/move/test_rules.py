@@ -16,7 +16,8 @@ UUID = "0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a"
 def record(**changes):
     flavor = {"name": "small", "vcpus": 1, "memory_mb": 128, "root_gb": 1}
     parts = dict(
-        uuid=UUID, name="vm", project_id="default", role="OWN", generation=[1, 1], token="t", phase="active", vm_state="active",
+        uuid=UUID, name="vm", project_id="default", role="OWN", generation=[1, 1], token="t", phase="active",
+        vm_state="active",
         spec={"flavor": flavor}, resources={}, op="ab" * 16, migration={"attempt": 1, "old_spec": {"flavor": flavor}},
     )  # fmt: skip
     return Record(**{**parts, **changes})

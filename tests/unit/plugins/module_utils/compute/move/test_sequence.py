@@ -1,7 +1,8 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The roles walk the same lists of steps that the walk of all interleavings proved (architecture, R1-R8, F, V, A, L)."""
+"""The roles walk the same lists of steps that the walk of all interleavings proved (architecture, R1-R8, F, V, A,
+L)."""
 
 from __future__ import annotations
 
@@ -37,7 +38,9 @@ def test_a_role_walks_the_steps_of_its_sequence(name):
 
 
 def test_every_step_of_a_sequence_exists():
-    assert {step for parts in sequence.SEQUENCES.values() for _side, names in parts for step in names} == set(steps.STEPS)
+    assert {step for parts in sequence.SEQUENCES.values() for _side, names in parts for step in names} == set(
+        steps.STEPS
+    )
 
 
 def view(role, phase=None, kind="resize", here=False):
@@ -60,7 +63,7 @@ NEXT = {
     "a revert is ended before all": ("confirm", view("OUT", "keep"), view("OUT", "reverted"), "revert"),
     "the rest of a revert": ("resize", view("OWN", "restoring"), view("OUT", "reverted"), "restore"),
     "live goes on": ("resize", view("OWN", "resizing", "live-migration"), view(None), "live_migrate"),
-    "live hands over": ("resize", view("OUT", "keep", "live-migration"), view("IN", "incoming", "live-migration"), "live_hand_over"),
+    "live hands over": ("resize", view("OUT", "keep", "live-migration"), view("IN", "incoming", "live-migration"), "live_hand_over"),  # noqa: E501
     "here confirms": ("confirm", view("OWN", "resized", here=True), view(None), "confirm_here"),
     "here reverts": ("revert", view("OWN", "frozen", here=True), view(None), "revert_here"),
 }  # fmt: skip
