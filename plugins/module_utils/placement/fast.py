@@ -124,6 +124,8 @@ class Kind:
         self.amounts = amounts
         self.ok = {}
         self.seen = 0
+        # The indexes of the only hosts that can pass, where an affine group already has hosts.
+        self.narrow = None
         self.extremes = {}  # (column, +1 or -1): (value, index)
 
 
@@ -151,6 +153,7 @@ class FastPipeline:
         self.chosen_at = {}
         self._columns = None
         self._instance_indexes = None
+        self._named = None
         self.journal = {}
         self.begun = 0
 
@@ -348,10 +351,12 @@ class FastPipeline:
 
     def _extreme(self, kind, number, sign):
         """The largest of sign * column over the hosts that pass, or None where no host does."""
+        values = self._columns[number][2]
+        if kind.narrow is not None:
+            return max((sign * values[index] for index in kind.narrow if self._ok(kind, index)), default=None)
         known = kind.extremes.get((number, sign))
         if known is not None:
             return known[0]
-        values = self._columns[number][2]
         best = max(values) if sign > 0 else min(values)
         index = values.index(best)
         if not self._ok(kind, index):
@@ -470,8 +475,7 @@ class FastPipeline:
         self._refresh(kind)
         group = spec.instance_group
         if group is not None and group.policy == "affinity":
-            kind.ok.clear()
-            kind.extremes.clear()
+            self._narrow(kind, group)
         alternates = self.options["max_attempts"] - 1
         several = spec.num_instances > 1
         full, selections, placed, others = set(), [], [], []
@@ -493,8 +497,7 @@ class FastPipeline:
                 state.instances.setdefault(uuid, {"uuid": uuid, "flavor": {"name": spec.flavor.name}})
                 self._note(uuid, index)
                 if first and group.policy == "affinity":
-                    kind.ok.clear()
-                    kind.extremes.clear()
+                    self._narrow(kind, group)
             self.round += 1
             self.chosen_at[index] = self.round
             self._changed(index, self.round)
@@ -503,6 +506,18 @@ class FastPipeline:
         if alternates:
             self._add_alternates(kind, spec, several, selections, placed, others)
         return selections, placed
+
+    def _narrow(self, kind, group):
+        """Whoever has judged hosts for an affine group judges them anew; with hosts of its own only those can pass."""
+        kind.ok.clear()
+        kind.extremes.clear()
+        kind.narrow = None
+        if group.hosts and any(one.name == "ServerGroupAffinityFilter" for one in self.filters):
+            if self._named is None:
+                self._named = {}
+                for index, one in enumerate(self.hosts):
+                    self._named.setdefault(one.host if isinstance(one, HostState) else one["host"], []).append(index)
+            kind.narrow = sorted(index for name in group.hosts for index in self._named.get(name, ()))
 
     def _new_request(self):
         """Among equals, who was chosen in an earlier request comes in its place by index again."""
@@ -571,6 +586,10 @@ class FastPipeline:
     def _in_base_order(self, kind):
         terms = self._normalisation(kind)
         if terms is None:
+            return
+        if kind.narrow is not None:
+            passing = [index for index in kind.narrow if self._ok(kind, index)]
+            yield from sorted(passing, key=lambda index: (-self._weight(terms, index), -self.chosen_at.get(index, 0), index))
             return
         view = self._view(terms)
         try:

@@ -1,0 +1,51 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Record what Nova decided, to be replayed without it: scenarios with, per instance, the hosts Nova may choose.
+
+    record.py --oracle DIR --seeds 0-9 OUT.jsonl.gz
+
+A line is {profile, scenario, answers}: the answers are ours, each of which Nova's own code accepted (it lay in the set of
+equally good hosts); a scenario with a disagreement is not recorded but fails the run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import json
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+import answer  # noqa: E402
+from run import seeds  # noqa: E402
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
+    parser.add_argument("--oracle", required=True)
+    parser.add_argument("--seeds", type=seeds, default=range(10))
+    parser.add_argument("out")
+    options = parser.parse_args()
+    sys.path.insert(0, options.oracle)
+    import gen_scenarios
+    import nova_oracle
+
+    lines = []
+    for profile in gen_scenarios.PROFILES:
+        for seed in options.seeds:
+            scenario = gen_scenarios.generate(seed + 100000, 10, 6, profile)
+            answers = answer.answer(scenario)
+            result = nova_oracle.run(scenario, follow=answers, detail=False)
+            if any(one["agree"] is False for one in result["requests"]):
+                sys.exit("%s seed %d: Nova decides otherwise" % (profile, seed))
+            lines.append(json.dumps({"profile": profile, "scenario": scenario, "answers": answers}, separators=(",", ":")))
+    with open(options.out, "wb") as raw, gzip.GzipFile(filename="", fileobj=raw, mode="wb", mtime=0) as out:
+        out.write(("\n".join(lines) + "\n").encode())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,312 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a decision is made of: order, claims, all or nothing, alternates, errors, and what must always hold."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ansible_collections.berth.kvm.plugins.module_utils.model.host_state import HostState
+from ansible_collections.berth.kvm.plugins.module_utils.model.request_spec import RequestSpec
+from ansible_collections.berth.kvm.plugins.module_utils.placement import capacity
+from ansible_collections.berth.kvm.plugins.module_utils.placement.base import Filter, Verdict
+from ansible_collections.berth.kvm.plugins.module_utils.placement.errors import (
+    ClaimFailed,
+    NoValidHost,
+    SchedulerHostFilterNotFound,
+    UnknownOption,
+    UnsupportedPolicy,
+)
+from ansible_collections.berth.kvm.plugins.module_utils.placement.options import DEFAULT_FILTERS
+from ansible_collections.berth.kvm.plugins.module_utils.placement.scheduler import select_destinations
+
+FLAVOR = {"name": "m1", "vcpus": 2, "memory_mb": 2048, "root_gb": 10}
+
+
+def host(name, **more):
+    return dict({"host": name, "vcpus": 16, "memory_mb": 65536, "local_gb": 500}, **more)
+
+
+def request(**more):
+    return dict({"uuid": "vm", "flavor": FLAVOR}, **more)
+
+
+def chosen(result):
+    return [one.hosts for one in result.requests]
+
+
+def test_the_emptiest_host_wins_by_default():
+    hosts = [host("a", memory_mb_used=30000), host("b", memory_mb_used=100)]
+    assert chosen(select_destinations(hosts, [request()])) == [["b"]]
+
+
+def test_without_any_weight_a_multi_create_stacks_on_the_host_chosen_first():
+    """Nova's order of equals: the host chosen last comes first."""
+    zero = {name + "_weight_multiplier": 0 for name in ("ram", "cpu", "disk", "io_ops", "hypervisor_version", "build_failure", "pci")}
+    hosts = [host("a"), host("b")]
+    assert chosen(select_destinations(hosts, [request(num_instances=3)], zero)) == [["a", "a", "a"]]
+
+
+def test_a_multi_create_is_all_or_nothing_and_leaves_no_trace():
+    """S07"""
+    small = [host("a", vcpus=2, cpu_allocation_ratio=1.0)]
+    result = select_destinations(small, [request(num_instances=2), request(uuid="vm2")])
+    assert chosen(result) == [[], ["a"]]
+    assert isinstance(result.requests[0].error, NoValidHost)
+    with pytest.raises(NoValidHost):
+        result.raise_for_errors()
+
+
+def test_requests_of_one_batch_are_all_or_nothing_together():
+    """S07"""
+    hosts = [host("a", vcpus=4, cpu_allocation_ratio=1.0)]
+    big = dict(FLAVOR, vcpus=8)
+    batch = [request(uuid="v1", batch_id="b"), request(uuid="v2", batch_id="b", flavor=big), request(uuid="v3")]
+    result = select_destinations(hosts, batch)
+    assert chosen(result) == [[], [], ["a"]]
+    assert "of its batch" in str(result.requests[0].error)
+    assert result.host_states[0].num_instances == 1
+
+
+def test_what_the_caller_gave_is_left_unchanged():
+    hosts, requests = [host("a"), host("b")], [request(num_instances=2)]
+    before = copy.deepcopy((hosts, requests))
+    select_destinations(hosts, requests)
+    assert (hosts, requests) == before
+
+
+def test_alternates_are_as_many_as_attempts_allow_without_the_hosts_of_the_batch():
+    """C29"""
+    hosts = [host(name) for name in "abcde"]
+    result = select_destinations(hosts, [request(num_instances=2)], {"max_attempts": 3})
+    used = set(result.requests[0].hosts)
+    for one in result.requests[0].selections:
+        assert len(one.alternates) == 2
+        assert not used & {other["host"] for other in one.alternates}
+
+
+def test_no_valid_host_has_the_verdict_of_every_filter_on_every_host():
+    hosts = [host("a", memory_mb=1024), host("b", service={"up": False})]
+    error = select_destinations(hosts, [request()]).requests[0].error
+    assert not dict(error.explanation["candidates"]["a"])["capacity"].passed
+    told = {one["filter"]: one["verdicts"] for one in error.explanation["instances"][0]["filters"]}
+    assert not told["ComputeFilter"]["b"].passed
+
+
+def test_the_explanation_of_a_success_tells_raw_normalised_and_multiplied_weights():
+    result = select_destinations([host("a"), host("b", memory_mb_used=32768)], [request()], explain=True)
+    record = result.requests[0].explanation["instances"][0]
+    ram = next(one for one in record["weighers"] if one["weigher"] == "RAMWeigher")
+    assert record["host"] == "a" and ram["normalised"]["a"] == 1.0 and ram["raw"]["b"] == 65536 - 32768 - 512
+    assert record["order"] == ["a", "b"]
+
+
+def test_all_unknown_filters_are_named_at_once_with_what_was_meant():
+    """S34"""
+    with pytest.raises(SchedulerHostFilterNotFound) as caught:
+        select_destinations([host("a")], [request()], {"enabled_filters": ["ComputFilter", "ImagePropertyFilter"]})
+    assert caught.value.details["names"] == ["ComputFilter", "ImagePropertyFilter"]
+    assert "ComputeFilter" in caught.value.hint and "ImagePropertiesFilter" in caught.value.hint
+
+
+def test_unknown_options_are_refused_with_what_was_meant():
+    with pytest.raises(UnknownOption, match="ram_weight_multiplier"):
+        select_destinations([host("a")], [request()], {"ram_weigth_multiplier": 1})
+
+
+@pytest.mark.parametrize("name", ["TrustedFilter"])
+def test_a_filter_that_cannot_work_here_says_why(name):
+    with pytest.raises(Exception, match="attestation"):
+        select_destinations([host("a")], [request()], {"enabled_filters": [name]})
+
+
+@pytest.mark.parametrize("policy", ["affinity", "anti-affinity"])
+def test_a_policy_that_nothing_enforces_is_refused(policy):
+    """C13"""
+    with pytest.raises(UnsupportedPolicy):
+        group = {"uuid": "g", "name": "g", "policy": policy, "members": []}
+        select_destinations([host("a")], [request(group=group)], {"enabled_filters": ["ComputeFilter"]})
+
+
+class Grumpy(Filter):
+    """Raises on one host."""
+
+    def check(self, host_state, spec):
+        if host_state.host == "a":
+            raise KeyError("no such key")
+        return Verdict(True)
+
+
+def test_a_plugin_that_raises_is_a_verdict_that_names_class_and_host():
+    options = {"enabled_filters": ["ComputeFilter", "Grumpy"]}
+    result = select_destinations([host("a"), host("b")], [request()], options, plugins=[Grumpy], explain=True)
+    told = {one["filter"]: one["verdicts"] for one in result.requests[0].explanation["instances"][0]["filters"]}
+    assert result.requests[0].hosts == ["b"]
+    assert "Grumpy" in told["Grumpy"]["a"].reason and "on a" in told["Grumpy"]["a"].reason
+
+
+@pytest.mark.parametrize("driver", ["filter", "caching", "chance", "fake", "filter_scheduler"])
+def test_every_driver_places(driver):
+    """S04 S05 S06"""
+    assert len(select_destinations([host("a"), host("b")], [request()], {"driver": driver}).requests[0].hosts) == 1
+
+
+def test_a_claim_tells_every_shortfall_with_its_numbers():
+    """S25"""
+    state = HostState.from_document(host("a", vcpus=1, memory_mb=1024, local_gb=5, cpu_allocation_ratio=1.0))
+    with pytest.raises(ClaimFailed) as caught:
+        capacity.allocate(state, RequestSpec.from_dict(request()))
+    assert [one["resource"] for one in caught.value.shortfalls] == ["VCPU", "MEMORY_MB", "DISK_GB"]
+    assert caught.value.retryable and "2048" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "inventory,fits",
+    [
+        ({}, True),
+        ({"MEMORY_MB": {"step_size": 1024}}, True),
+        ({"MEMORY_MB": {"step_size": 1000}}, False),
+        ({"MEMORY_MB": {"max_unit": 2047}}, False),
+        ({"MEMORY_MB": {"min_unit": 2049}}, False),
+        ({"DISK_GB": None}, False),
+        ({"VCPU": {"reserved": 15, "allocation_ratio": 1.0}}, False),
+        ({"VCPU": {"reserved": 14, "allocation_ratio": 1.0}}, True),
+    ],
+)
+def test_capacity_is_used_plus_asked_within_total_less_reserved_times_ratio(inventory, fits):
+    """S25"""
+    assert bool(select_destinations([host("a", inventory=inventory)], [request()]).requests[0].hosts) is fits
+
+
+def test_the_limits_of_a_decision_are_tested_again_by_the_claim():
+    """S23"""
+    state = HostState.from_document(host("a", memory_mb_used=60000))
+    with pytest.raises(ClaimFailed, match="limit"):
+        capacity.allocate(state, RequestSpec.from_dict(request()), {"memory_mb": 62000})
+
+
+def test_a_request_document_is_given_back_with_unknown_fields_and_hints_as_lists():
+    """A26"""
+    document = request(scheduler_hints={"same_host": "x"}, unknown={"a": 1})
+    again = RequestSpec.from_dict(document).to_dict()
+    assert again["unknown"] == {"a": 1} and again["scheduler_hints"] == {"same_host": ["x"]} and again["schema"] == 1
+
+
+def test_a_host_state_is_one_line_for_people():
+    """S44"""
+    assert repr(HostState.from_document(host("a", num_io_ops=3))) == "(a, a) ram: 65024MB disk: 512000MB io_ops: 3 instances: 0"
+
+
+# -- what must always hold
+HOSTS = st.lists(
+    st.builds(
+        lambda vcpus, gib, used, io, failed, cells, members: {
+            "vcpus": vcpus,
+            "memory_mb": gib * 1024,
+            "local_gb": gib * 8,
+            "vcpus_used": int(vcpus * used),
+            "memory_mb_used": int(gib * 1024 * used),
+            "num_io_ops": io,
+            "failed_builds": failed,
+            "cpu_allocation_ratio": 1.5,
+            "reserved_host_memory_mb": 0,
+            "local_gb_used": 0,
+            "num_instances": members,
+            "hypervisor_version": 8000000 + cells,
+            "cell": "c%d" % cells,
+        },
+        st.sampled_from([4, 8, 16]),
+        st.sampled_from([4, 8, 32]),
+        st.sampled_from([0, 0, 0.25, 0.5, 1]),
+        st.integers(0, 8),
+        st.sampled_from([0, 0, 1]),
+        st.sampled_from([0, 0, 0, 1]),
+        st.integers(0, 3),
+    ),
+    min_size=1,
+    max_size=90,
+)
+POLICIES = ["affinity", "anti-affinity", "soft-affinity", "soft-anti-affinity", None, None]
+REQUESTS = st.lists(
+    st.tuples(st.sampled_from([1, 2, 4]), st.sampled_from([512, 2048]), st.integers(1, 5), st.sampled_from(range(len(POLICIES)))),
+    min_size=1,
+    max_size=8,
+)
+OPTIONS = st.fixed_dictionaries(
+    {
+        "ram_weight_multiplier": st.sampled_from([1.0, -1.0, 0.0, 0.3]),
+        "num_instances_weight_multiplier": st.sampled_from([0.0, -0.5]),
+        "hypervisor_version_weight_multiplier": st.sampled_from([1.0, 0.0]),
+        "max_attempts": st.sampled_from([1, 3]),
+        "enabled_filters": st.sampled_from([list(DEFAULT_FILTERS), [*DEFAULT_FILTERS, "IoOpsFilter", "NumInstancesFilter", "RamFilter"]]),
+    }
+)
+
+
+def build(hosts, requests):
+    documents = [dict(one, host="h%03d" % number) for number, one in enumerate(hosts)]
+    specs = []
+    for number, (vcpus, memory, count, policy) in enumerate(requests):
+        group = {"uuid": "g%d" % policy, "name": "g", "policy": POLICIES[policy], "members": []} if POLICIES[policy] else None
+        flavor = {"name": "f", "vcpus": vcpus, "memory_mb": memory, "root_gb": 1}
+        uuids = ["vm-%d-%d" % (number, each) for each in range(count)]
+        specs.append({"flavor": flavor, "num_instances": count, "instance_uuids": uuids, "group": group})
+    return documents, specs
+
+
+@settings(max_examples=80, deadline=None)
+@given(HOSTS, REQUESTS, OPTIONS)
+def test_the_fast_pipeline_decides_as_the_plain_one(hosts, requests, options):
+    documents, specs = build(hosts, requests)
+    fast = select_destinations(documents, specs, options)
+    plain = select_destinations(documents, specs, options, fast=False)
+    assert [[each.to_dict() for each in one.selections] for one in fast.requests] == [
+        [each.to_dict() for each in one.selections] for one in plain.requests
+    ]
+    assert [vars(one)["used"] for one in fast.host_states] == [vars(one)["used"] for one in plain.host_states]
+
+
+@settings(max_examples=40, deadline=None)
+@given(HOSTS, REQUESTS, OPTIONS)
+def test_no_host_is_ever_filled_over_its_capacity_and_alternates_are_feasible(hosts, requests, options):
+    documents, specs = build(hosts, requests)
+    result = select_destinations(documents, specs, options)
+    for before, state in zip(documents, result.host_states):
+        for name, inventory in state.inventories.items():
+            limit = (inventory["total"] - inventory["reserved"]) * inventory["allocation_ratio"]
+            grown = state.used.get(name, 0) > HostState.from_document(before).used.get(name, 0)
+            assert not grown or state.used[name] <= limit
+    last = result.requests[-1]
+    by_name = {one.host: one for one in result.host_states}
+    for one in last.selections:
+        for other in one.alternates:
+            assert capacity.fits(by_name[other["host"]], other["allocation"]["resources"])
+
+
+@settings(max_examples=25, deadline=None)
+@given(HOSTS, REQUESTS, st.integers(0, 5))
+def test_the_same_seed_gives_the_same_decision(hosts, requests, seed):
+    """S08 S09"""
+    documents, specs = build(hosts, requests)
+    options = {"host_subset_size": 3, "shuffle_best_same_weighed_hosts": True}
+    assert chosen(select_destinations(documents, specs, options, seed=seed)) == chosen(
+        select_destinations(documents, specs, options, seed=seed)
+    )
+
+
+@settings(max_examples=25, deadline=None)
+@given(HOSTS, st.randoms(use_true_random=False))
+def test_the_order_of_hosts_matters_only_between_equals(hosts, rng):
+    documents, specs = build(hosts, [(1, 512, 1, 5)])
+    mixed = list(documents)
+    rng.shuffle(mixed)
+    weights = []
+    for one in (documents, mixed):
+        answer = select_destinations(one, specs, explain=True).requests[0]
+        weights.append(answer.explanation["instances"][0]["weights"].get(answer.hosts[0]) if answer.hosts else None)
+    assert weights[0] == weights[1]

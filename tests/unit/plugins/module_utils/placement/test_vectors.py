@@ -1,0 +1,31 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Decisions recorded from Nova, replayed without it (S08, S36, S38, S39, S45)."""
+
+from __future__ import annotations
+
+import gzip
+import importlib.util
+import json
+from pathlib import Path
+
+import pytest
+
+TESTS = Path(__file__).resolve().parents[5]
+_spec = importlib.util.spec_from_file_location("parity_answer", TESTS / "parity" / "answer.py")
+answer = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(answer)
+
+
+def vectors():
+    with gzip.open(TESTS / "vectors" / "nova34.jsonl.gz", "rt") as lines:
+        return [json.loads(line) for line in lines]
+
+
+@pytest.mark.parametrize("profile", ["basic", "az", "groups", "numa", "pci", "caps", "mixed"])
+def test_decisions_recorded_from_nova_are_repeated(profile):
+    mine = [one for one in vectors() if one["profile"] == profile]
+    assert mine
+    for one in mine:
+        assert answer.answer(one["scenario"]) == one["answers"]
