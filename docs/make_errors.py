@@ -44,7 +44,9 @@ def classes():
     found = {}
     for path in sorted(CORE.rglob("*.py")):
         nodes = [node for node in ast.parse(path.read_text("utf-8")).body if isinstance(node, ast.ClassDef)]
-        found[path] = {node.name: ([base.id for base in node.bases if isinstance(base, ast.Name)], node) for node in nodes}
+        found[path] = {
+            node.name: ([base.id for base in node.bases if isinstance(base, ast.Name)], node) for node in nodes
+        }
     return found
 
 

@@ -23,7 +23,11 @@ def ask(action, module, arguments, task_vars):
     if result.pop("unreachable", False):
         return {"changed": False, "reason": "UNREACHABLE: %s" % result.get("msg")}
     if result.pop("failed", False):
-        error = result.get("error") or {"code": "ModuleFailed", "message": result.get("msg") or "the module failed", "retryable": False}
+        error = result.get("error") or {
+            "code": "ModuleFailed",
+            "message": result.get("msg") or "the module failed",
+            "retryable": False,
+        }
         if result.get("module_stderr"):
             error["message"] += ": " + str(result["module_stderr"]).strip()[-500:]
         return {"changed": bool(result.get("changed")), "error": plain(error)}

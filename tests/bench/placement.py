@@ -69,12 +69,18 @@ def one_flavor(number):
 
 def mixed(number):
     """Single requests of eight flavors; every second one in one of 25 groups, affine, anti-affine or soft."""
-    flavors = [dict(FLAVOR, name="f%d" % n, vcpus=1 + n % 4, memory_mb=1024 << (n % 4), root_gb=10 + 5 * n) for n in range(8)]
+    flavors = [
+        dict(FLAVOR, name="f%d" % n, vcpus=1 + n % 4, memory_mb=1024 << (n % 4), root_gb=10 + 5 * n) for n in range(8)
+    ]
     policies = ["anti-affinity", "affinity", "soft-anti-affinity", "anti-affinity", "soft-affinity"]
     requests = []
     for index in range(number):
         group = index // 2 % 25 if index % 2 else None
-        members = {"uuid": "group%s" % group, "name": "g%s" % group, "policy": policies[group % 5], "members": []} if index % 2 else None
+        members = (
+            {"uuid": "group%s" % group, "name": "g%s" % group, "policy": policies[group % 5], "members": []}
+            if index % 2
+            else None
+        )
         requests.append({"uuid": "vm%04d" % index, "flavor": flavors[index % 8], "image": IMAGE, "group": members})
     return requests
 
@@ -157,7 +163,10 @@ def main():
         ("1000-on-10000", 10000, one_flavor(1000), 10000),
         ("mixed-1000-on-5000", 5000, mixed(1000), 500),
     ]
-    print("%-26s %10s %12s %10s %8s  %s" % ("", "seconds", "Nova", "ratio", "target", "same host as Nova, up to the first tie"))
+    print(
+        "%-26s %10s %12s %10s %8s  %s"
+        % ("", "seconds", "Nova", "ratio", "target", "same host as Nova, up to the first tie")
+    )
     for name, number, requests, target in rows:
         hosts = fleet(number)
         seconds, chosen, _result = ours(hosts, requests, options.rounds)
@@ -175,7 +184,9 @@ def main():
     begin = time.process_time()
     result = select_destinations(hosts, one_flavor(1), {"max_attempts": 1}, explain=True)
     verdicts = sum(len(one) for one in result.requests[0].explanation["candidates"].values())
-    write("one-of-10000-explanation-read", time.process_time() - begin, None, None, "%d verdicts of candidates" % verdicts)
+    write(
+        "one-of-10000-explanation-read", time.process_time() - begin, None, None, "%d verdicts of candidates" % verdicts
+    )
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     print("%-26s %10.0f MiB at most, of this whole process" % ("memory", peak))
     record("placement-memory", peak, "MiB", None)
@@ -183,7 +194,11 @@ def main():
 
 def write(name, seconds, theirs, target, same):
     ratio = theirs / seconds if theirs else None
-    shown = ("%.1f s" % theirs if theirs else "-", "%.0f x" % ratio if ratio else "-", "%g x" % target if target else "")
+    shown = (
+        "%.1f s" % theirs if theirs else "-",
+        "%.0f x" % ratio if ratio else "-",
+        "%g x" % target if target else "",
+    )
     print("%-26s %10.4f %12s %10s %8s  %s" % ((name, seconds) + shown + (same,)), flush=True)
     record("placement-" + name, seconds, "s", ratio)
 

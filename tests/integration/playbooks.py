@@ -36,7 +36,12 @@ def catalog(image, **more):
 
 
 def vm(flavor="tiny", **more):
-    return {"berth_flavor": flavor, "berth_image": "guest", "berth_networks": ["lan"], **{"berth_" + key: value for key, value in more.items()}}
+    return {
+        "berth_flavor": flavor,
+        "berth_image": "guest",
+        "berth_networks": ["lan"],
+        **{"berth_" + key: value for key, value in more.items()},
+    }
 
 
 def watched(counts=None, at=None):
@@ -71,5 +76,7 @@ def homes(lab):
 
 def left(lab):
     """What hosts hold of instances: {host: text} of those that hold anything (I5)."""
-    texts = {row["name"]: lab.sh(row["name"], LEFT).stdout.strip() for row in lab.status()["hosts"] if row["power"] == "up"}
+    texts = {
+        row["name"]: lab.sh(row["name"], LEFT).stdout.strip() for row in lab.status()["hosts"] if row["power"] == "up"
+    }
     return {host: text for host, text in texts.items() if text}

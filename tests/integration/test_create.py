@@ -9,6 +9,7 @@ import json
 
 import pytest
 from conftest import make_whole
+
 from playbooks import KEY, catalog, homes, left, records, vm, watched
 
 FOUR = {

@@ -43,7 +43,9 @@ def test_existing_instance_on_a_silent_host_is_never_made_twice(lab, image, inve
 
 def test_no_host_left(lab, image, inventory):
     """Exit status, what each host lacked, and nothing changed anywhere (C11, S07)."""
-    done = lab.ansible_playbook("berth.kvm.create", inventory=[inventory({"a": vm("huge")}, catalog(image))], check=False)
+    done = lab.ansible_playbook(
+        "berth.kvm.create", inventory=[inventory({"a": vm("huge")}, catalog(image))], check=False
+    )
     assert done.rc == 2
     assert "NoValidHost" in done.stdout
     for row in lab.status()["hosts"]:
@@ -58,7 +60,10 @@ def test_lying_host_owns_nothing(lab, image, inventory):
     lie["host"] = lie["node"] = lie["hypervisor_hostname"] = lie["service"]["disabled_reason"] = template
     lie["memory_mb"] = "NAN"
     text = json.dumps({"changed": False, "ansible_facts": {"berth_host": lie}}).replace('"NAN"', "NaN")
-    lab.sh(2, "cat > /root/liar <<'EOF'\n%sEOF\nchmod 755 /root/liar; cat > /root/lie.json <<'EOF'\n%s\nEOF\n" % (LIAR, text))
+    lab.sh(
+        2,
+        "cat > /root/liar <<'EOF'\n%sEOF\nchmod 755 /root/liar; cat > /root/lie.json <<'EOF'\n%s\nEOF\n" % (LIAR, text),
+    )
     path = inventory({"a": vm()}, catalog(image))
     hosts = path.parent / "liar.yml"
     hosts.write_text(json.dumps({"all": {"hosts": {lab.host(2): {"ansible_python_interpreter": "/root/liar"}}}}))
@@ -77,4 +82,6 @@ def test_place_explains_and_changes_nothing(lab, image, inventory):
 def test_fleet_table_has_a_line_per_host(lab, image, inventory):
     done = lab.ansible_playbook("berth.kvm.host_facts", inventory=[inventory({}, catalog(image))])
     for row in lab.status()["hosts"]:
-        assert any(line.split()[:1] == [row["name"]] and line.endswith(" up") for line in done.stdout.splitlines()), done.stdout
+        assert any(line.split()[:1] == [row["name"]] and line.endswith(" up") for line in done.stdout.splitlines()), (
+            done.stdout
+        )

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import pytest
 from client import REPOSITORY
+
 from playbooks import catalog, homes, left, records, vm, watched
 
 FILL = """
@@ -60,7 +61,9 @@ def test_two_playbooks_for_the_same_instance_make_one(lab, image, inventory):
 def test_controller_killed_and_run_again_converges(lab, image, inventory, task):
     """I4, I5: the run is killed where the named task begins."""
     path = inventory({"a": vm(), "b": vm()}, catalog(image))
-    killed = lab.ansible_playbook("berth.kvm.create", inventory=[path], check=False, env=watched(at={task: "kill -9 $PPID"}))
+    killed = lab.ansible_playbook(
+        "berth.kvm.create", inventory=[path], check=False, env=watched(at={task: "kill -9 $PPID"})
+    )
     assert killed.rc != 0
     lab.ansible_playbook("berth.kvm.create", inventory=[path])
     again = lab.ansible_playbook("berth.kvm.create", inventory=[path])

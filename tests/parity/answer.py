@@ -28,7 +28,9 @@ def documents(scenario):
     for number, request in enumerate(scenario["requests"]):
         count = int(request.get("num_instances", 1))
         document = dict(request, project_id=request.get("project_id", "proj"))
-        document["instance_uuids"] = request.get("instance_uuids") or ["request-%d-%d" % (number, each) for each in range(count)]
+        document["instance_uuids"] = request.get("instance_uuids") or [
+            "request-%d-%d" % (number, each) for each in range(count)
+        ]
         document["num_instances"] = len(document["instance_uuids"])
         document["group"] = groups[request["group"]] if request.get("group") else None
         yield document
@@ -39,7 +41,10 @@ def answer(scenario):
     options, hosts, aggregates = from_nova(scenario.get("config")), scenario["hosts"], scenario.get("aggregates", ())
     requests = list(documents(scenario))
     try:
-        return [one.hosts for one in select_destinations(hosts, requests, options, aggregates, check_policies=False).requests]
+        return [
+            one.hosts
+            for one in select_destinations(hosts, requests, options, aggregates, check_policies=False).requests
+        ]
     except BerthError as error:
         print("%s: %s" % (error.code, error), file=sys.stderr)
         return [[] for _request in requests]

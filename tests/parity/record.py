@@ -42,7 +42,9 @@ def main():
             result = nova_oracle.run(scenario, follow=answers, detail=False)
             if any(one["agree"] is False for one in result["requests"]):
                 sys.exit("%s seed %d: Nova decides otherwise" % (profile, seed))
-            lines.append(json.dumps({"profile": profile, "scenario": scenario, "answers": answers}, separators=(",", ":")))
+            lines.append(
+                json.dumps({"profile": profile, "scenario": scenario, "answers": answers}, separators=(",", ":"))
+            )
     with open(options.out, "wb") as raw, gzip.GzipFile(filename="", fileobj=raw, mode="wb", mtime=0) as out:
         out.write(("\n".join(lines) + "\n").encode())
 

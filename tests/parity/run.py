@@ -40,7 +40,9 @@ def main():
     import gen_scenarios
     import nova_oracle
 
-    ours = subprocess.Popen([options.python, str(HERE / "answer.py")], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    ours = subprocess.Popen(
+        [options.python, str(HERE / "answer.py")], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
     bad = 0
     for profile in options.profiles:
         count = collections.Counter()

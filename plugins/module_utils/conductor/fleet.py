@@ -35,7 +35,10 @@ class Fleet:
         for host, document in self.documents.items():
             for instance in document["instances"]:
                 if not instance.get("foreign"):
-                    place = {key: instance.get(key) for key in ("role", "phase", "power_state", "group", "project_id", "name")}
+                    place = {
+                        key: instance.get(key)
+                        for key in ("role", "phase", "power_state", "group", "project_id", "name")
+                    }
                     places.setdefault(instance["uuid"], []).append({"host": host, **place})
         return places
 
@@ -70,5 +73,8 @@ def read_fleet(reports: Dict[str, Dict[str, Any]], check: Callable[[Any], Dict[s
         if len(names) > 1:
             for name in names:
                 del documents[name]
-                verdicts[name] = "HostIdentityConflict: %s all say that they are host %s" % (", ".join(sorted(names)), uuid)
+                verdicts[name] = "HostIdentityConflict: %s all say that they are host %s" % (
+                    ", ".join(sorted(names)),
+                    uuid,
+                )
     return Fleet(documents, verdicts)

@@ -20,13 +20,17 @@ def locate(fleet, name, uuid, lost_hosts=()):
     claims = [place["host"] for place in places if place["role"] == CLAIM]
     moving = [place["host"] for place in places if place["role"] not in (OWN, CLAIM)]
     if len(owners) > 1:
-        raise DuplicateInstance("%s is owned by %s" % (name, " and ".join(owners)), hint="Find out which copy is right before anything else")
+        raise DuplicateInstance(
+            "%s is owned by %s" % (name, " and ".join(owners)), hint="Find out which copy is right before anything else"
+        )
     if moving:
-        raise InstanceMoving("%s is in the middle of a move (%s)" % (name, ", ".join(moving)), hint="Finish the move first")
+        raise InstanceMoving(
+            "%s is in the middle of a move (%s)" % (name, ", ".join(moving)), hint="Finish the move first"
+        )
     silent = sorted(set(fleet.verdicts) - set(lost_hosts))
     if not owners and silent:
         raise InstanceUnknown(
             "%s is on no host that answered, and %s did not" % (name, ", ".join(silent)),
-            hint="Bring the host back, or if it is gone for good pass -e '{\"berth_lost_hosts\": [\"%s\"]}'" % silent[0],
+            hint='Bring the host back, or if it is gone for good pass -e \'{"berth_lost_hosts": ["%s"]}\'' % silent[0],
         )
     return claims + owners

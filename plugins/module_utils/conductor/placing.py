@@ -27,7 +27,9 @@ class Decision:
     def run(self, requests):
         started = time.monotonic()
         self.requests = requests
-        self.result = select_destinations(self.documents, requests, self.options, self.aggregates, self.seed, explain=True)
+        self.result = select_destinations(
+            self.documents, requests, self.options, self.aggregates, self.seed, explain=True
+        )
         self.seconds = time.monotonic() - started
         return self.result.requests
 
@@ -35,12 +37,16 @@ class Decision:
         """For each request what became of each host, and for what failed the smallest change that would help."""
         if not self.result:
             return ""
-        return "\n".join(explain.decision_text(explain.document(answer)) for answer in self.result.requests) + "\n".join(self.advice())
+        return "\n".join(
+            explain.decision_text(explain.document(answer)) for answer in self.result.requests
+        ) + "\n".join(self.advice())
 
     def advice(self):
         lines = []
         for answer in [answer for answer in self.result.requests if answer.error][:ADVISED]:
-            changes = relax.smallest_changes(self.result.host_states, [answer.spec.document], self.options, self.aggregates, self.seed)
+            changes = relax.smallest_changes(
+                self.result.host_states, [answer.spec.document], self.options, self.aggregates, self.seed
+            )
             lines += ["%s would fit: %s" % (answer.spec.name, change.text) for change in changes]
         return lines
 
@@ -49,13 +55,21 @@ class Decision:
         if not self.result:
             return None
         return receipt.make(
-            self.documents, self.requests, self.options, self.result, self.aggregates, left_out=self.fleet.verdicts, seconds=round(self.seconds, 6)
+            self.documents,
+            self.requests,
+            self.options,
+            self.result,
+            self.aggregates,
+            left_out=self.fleet.verdicts,
+            seconds=round(self.seconds, 6),
         )
 
 
 def place(instances, fleet, options, aggregates=(), seed=0, pci_aliases=()):
     """Give the instances without a state their hosts. Those of one batch (-e berth_count) all get one, or none does (S07)."""
-    decision = Decision(fleet, {**options, "pci_alias": [*options.get("pci_alias", ()), *pci_aliases]}, aggregates, seed)
+    decision = Decision(
+        fleet, {**options, "pci_alias": [*options.get("pci_alias", ()), *pci_aliases]}, aggregates, seed
+    )
     waiting = {instance["uuid"]: instance for instance in instances.values() if "state" not in instance}
     if not waiting:
         return decision
@@ -65,7 +79,9 @@ def place(instances, fleet, options, aggregates=(), seed=0, pci_aliases=()):
             fail(instance, answer.error)
         else:
             selection = answer.selections[0].to_dict()
-            instance.update({key: selection[key] for key in ("host", "host_uuid", "alternates", "allocation", "limits")})
+            instance.update(
+                {key: selection[key] for key in ("host", "host_uuid", "alternates", "allocation", "limits")}
+            )
             instance["state"] = CLAIMING
             instance["why"] = _why(answer)
     return decision

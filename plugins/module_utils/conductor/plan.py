@@ -27,7 +27,14 @@ from .errors import (
     InstanceUnknown,
 )
 
-CLAIMING, BUILDING, ACTIVE, EXISTING, PLANNED, FAILED = "claiming", "building", "active", "existing", "planned", "failed"
+CLAIMING, BUILDING, ACTIVE, EXISTING, PLANNED, FAILED = (
+    "claiming",
+    "building",
+    "active",
+    "existing",
+    "planned",
+    "failed",
+)
 OWN, CLAIM = "OWN", "CLAIM"
 MAX_ROUNDS = 5  # as many as the create playbook has
 
@@ -35,7 +42,9 @@ Plan = Dict[str, Any]
 Instance = Dict[str, Any]
 
 
-def new_plan(run: str, instances: Dict[str, Instance], hosts: Dict[str, Dict[str, Any]], max_attempts: int, told=None) -> Plan:
+def new_plan(
+    run: str, instances: Dict[str, Instance], hosts: Dict[str, Dict[str, Any]], max_attempts: int, told=None
+) -> Plan:
     """``hosts``: inventory name -> {uuid} or {reason} (no answer); ``instances``: inventory name -> instance, see above.
 
     ``told`` is what the hosts are told of each other's instances, see compute/whereabouts.py.
@@ -70,7 +79,11 @@ def prepare_round(plan: Plan, new_token: Callable[[], str]) -> None:
             plan["claims"].setdefault(instance["host"], []).append(claim)
     claiming = [instance for instance in plan["instances"].values() if instance["state"] == CLAIMING]
     places = {
-        instance["uuid"]: {"host": instance["host"], "host_uuid": plan["hosts"][instance["host"]]["uuid"], "run": plan["run"]}
+        instance["uuid"]: {
+            "host": instance["host"],
+            "host_uuid": plan["hosts"][instance["host"]]["uuid"],
+            "run": plan["run"],
+        }
         for instance in claiming
     }
     plan["reachable"] = [name for name, host in plan["hosts"].items() if "uuid" in host]
@@ -90,14 +103,20 @@ def fail(instance: Instance, error: BerthError) -> None:
 def attempt_failed(plan: Plan, instance: Instance, code: str, message: str, retryable: bool) -> None:
     """Keep the cause (C10) and go on with the next alternate, or give up with the whole list of attempts (C11)."""
     host = instance["host"]
-    instance["attempts"].append({"attempt": len(instance["attempts"]) + 1, "host": host, "code": code, "cause": message})
+    instance["attempts"].append(
+        {"attempt": len(instance["attempts"]) + 1, "host": host, "code": code, "cause": message}
+    )
     instance["token"] = None
     if not retryable:
         instance["state"] = FAILED
         instance["error"] = {"code": code, "message": message, "retryable": False}
         return
     tried = {attempt["host"] for attempt in instance["attempts"]}
-    left = [alternate for alternate in instance["alternates"] if alternate["host"] not in tried and "uuid" in plan["hosts"][alternate["host"]]]
+    left = [
+        alternate
+        for alternate in instance["alternates"]
+        if alternate["host"] not in tried and "uuid" in plan["hosts"][alternate["host"]]
+    ]
     if plan["max_attempts"] == 1:
         instance["state"] = FAILED
         instance["error"] = {"code": code, "message": message, "retryable": True}
@@ -114,7 +133,8 @@ def attempt_failed(plan: Plan, instance: Instance, code: str, message: str, retr
         fail(
             instance,
             MaxRetriesExceeded(
-                "Exhausted all hosts available for retrying build failures for instance %s. Last cause: %s" % (instance["name"], message),
+                "Exhausted all hosts available for retrying build failures for instance %s. Last cause: %s"
+                % (instance["name"], message),
                 attempts=instance["attempts"],
             ),
         )
@@ -129,7 +149,13 @@ def withdraw(plan: Plan, host: str, uuid: str, token: str) -> None:
     plan["withdraw"].setdefault(host, []).append({"uuid": uuid, "token": token})
 
 
-def commit(plan: Plan, claims: Dict[str, Dict[str, Any]], scans: Dict[str, Dict[str, Any]], lost_hosts=(), over_quota: Optional[Callable] = None) -> None:
+def commit(
+    plan: Plan,
+    claims: Dict[str, Dict[str, Any]],
+    scans: Dict[str, Dict[str, Any]],
+    lost_hosts=(),
+    over_quota: Optional[Callable] = None,
+) -> None:
     """Decide for each claim, now that all hosts were read after it: build, withdraw, or try elsewhere (C2 of the design).
 
     ``claims``: host -> {results: [{uuid, claimed, token, error}]} or {reason}. ``scans``: host -> {host_uuid, instances:
@@ -156,11 +182,19 @@ def _commit_one(plan, instance, reply, seen, records, lost_hosts) -> None:
     host, uuid, token = instance["host"], instance["uuid"], instance["token"]
     result = next((entry for entry in reply.get("results", ()) if entry.get("uuid") == uuid), None)
     if result is None:
-        attempt_failed(plan, instance, "HostUnreachable", reply.get("reason", "did not answer the claim"), retryable=True)
+        attempt_failed(
+            plan, instance, "HostUnreachable", reply.get("reason", "did not answer the claim"), retryable=True
+        )
         return
     if not result.get("claimed"):
         error = result.get("error") or {}
-        attempt_failed(plan, instance, error.get("code", "ClaimFailed"), error.get("message", "the claim was refused"), error.get("retryable", True))
+        attempt_failed(
+            plan,
+            instance,
+            error.get("code", "ClaimFailed"),
+            error.get("message", "the claim was refused"),
+            error.get("retryable", True),
+        )
         return
     if host not in seen:
         attempt_failed(plan, instance, "HostUnreachable", "did not answer after the claim", retryable=True)
@@ -174,10 +208,20 @@ def _commit_one(plan, instance, reply, seen, records, lost_hosts) -> None:
     moving = next((name for name, record in others if record["role"] not in (OWN, CLAIM)), None)
     if owner:
         withdraw(plan, host, uuid, token)
-        fail(instance, InstanceExists("%s came into being on %s meanwhile" % (instance["name"], owner), hint="Run create again to converge it"))
+        fail(
+            instance,
+            InstanceExists(
+                "%s came into being on %s meanwhile" % (instance["name"], owner), hint="Run create again to converge it"
+            ),
+        )
     elif moving:
         withdraw(plan, host, uuid, token)
-        fail(instance, InstanceMoving("%s is in the middle of a move on %s" % (instance["name"], moving), hint="Finish the move first"))
+        fail(
+            instance,
+            InstanceMoving(
+                "%s is in the middle of a move on %s" % (instance["name"], moving), hint="Finish the move first"
+            ),
+        )
     elif others:
         _meet(plan, instance, others)
     else:
@@ -192,7 +236,7 @@ def _commit_one(plan, instance, reply, seen, records, lost_hosts) -> None:
 def unknown_place(name: str, host: str) -> InstanceUnknown:
     return InstanceUnknown(
         "%s was last seen on %s, which does not answer; it may still run there" % (name, host),
-        hint="Bring %s back, or if it is gone for good pass -e '{\"berth_lost_hosts\": [\"%s\"]}'" % (host, host),
+        hint='Bring %s back, or if it is gone for good pass -e \'{"berth_lost_hosts": ["%s"]}\'' % (host, host),
     )
 
 
@@ -219,7 +263,12 @@ def _last_seen(plan, instance, seen, lost_hosts) -> Optional[str]:
     answering = {scan["host_uuid"] for scan in seen.values()}
     for scan in seen.values():
         note = (scan.get("notes") or {}).get(instance["uuid"])
-        if note and note.get("run") != plan["run"] and note["host_uuid"] not in answering and note["host"] not in lost_hosts:
+        if (
+            note
+            and note.get("run") != plan["run"]
+            and note["host_uuid"] not in answering
+            and note["host"] not in lost_hosts
+        ):
             return note["host"]
     return None
 
@@ -235,13 +284,19 @@ def _check_groups(plan, records) -> None:
             for host, held in records.items()
             if host != instance["host"]
             for record in held.values()
-            if record["uuid"] != instance["uuid"] and record.get("group") in (group["name"], group.get("uuid")) and record["project_id"] == instance["project"]
+            if record["uuid"] != instance["uuid"]
+            and record.get("group") in (group["name"], group.get("uuid"))
+            and record["project_id"] == instance["project"]
         )
         if elsewhere:
             withdraw(plan, instance["host"], instance["uuid"], instance["token"])
-            error = GroupPolicyViolation("server group %s has members on %s too" % (group["name"], ", ".join(elsewhere)))
+            error = GroupPolicyViolation(
+                "server group %s has members on %s too" % (group["name"], ", ".join(elsewhere))
+            )
             # only the members' own host can satisfy the policy
-            instance["alternates"] = [alternate for alternate in instance["alternates"] if alternate["host"] == elsewhere[0]]
+            instance["alternates"] = [
+                alternate for alternate in instance["alternates"] if alternate["host"] == elsewhere[0]
+            ]
             attempt_failed(plan, instance, error.code, str(error), retryable=True)
 
 
@@ -266,14 +321,17 @@ def settle(plan: Plan, built: Dict[str, Dict[str, Any]]) -> None:
             fail(
                 instance,
                 HostUnknown(
-                    "%s stopped answering while it built %s: %s" % (instance["host"], instance["name"], result["reason"]),
+                    "%s stopped answering while it built %s: %s"
+                    % (instance["host"], instance["name"], result["reason"]),
                     hint="Run create again when the host answers; it finishes or cleans up there",
                 ),
             )
         elif "error" in result:
             error = result["error"]
             retryable = bool(error.get("retryable")) and instance["state"] == BUILDING
-            attempt_failed(plan, instance, error.get("code", "BuildFailed"), error.get("message", "the build failed"), retryable)
+            attempt_failed(
+                plan, instance, error.get("code", "BuildFailed"), error.get("message", "the build failed"), retryable
+            )
         else:
             instance["state"] = ACTIVE
             instance["changed"] = bool(result.get("changed"))

@@ -36,14 +36,20 @@ def after_the_claims(quotas):
     """The check for plan.commit: what an instance's claim exceeds, with every record of all hosts counted, or None."""
 
     def over_quota(instance, records):
-        others = [record for record in records if record["project_id"] == instance["project"] and record["uuid"] != instance["uuid"]]
+        others = [
+            record
+            for record in records
+            if record["project_id"] == instance["project"] and record["uuid"] != instance["uuid"]
+        ]
         used = {
             "instances": len({record["uuid"] for record in others}),
             "cores": sum(record["vcpus"] for record in others),
             "ram": sum(record["memory_mb"] for record in others),
         }
         try:
-            check_quota(limits_of(quotas, instance["project"]), used, instance["spec"]["flavor"], 1, project=instance["project"])
+            check_quota(
+                limits_of(quotas, instance["project"]), used, instance["spec"]["flavor"], 1, project=instance["project"]
+            )
         except QuotaExceeded as error:
             return error
         return None

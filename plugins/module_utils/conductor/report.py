@@ -17,7 +17,9 @@ def table(header, rows):
 
 def creation(plan):
     """One line per instance, then what the failed ones tried, then the hosts that had no say."""
-    lines = table(("INSTANCE", "STATE", "HOST", "ADDRESS", "WHY"), [_instance(*entry) for entry in plan["instances"].items()])
+    lines = table(
+        ("INSTANCE", "STATE", "HOST", "ADDRESS", "WHY"), [_instance(*entry) for entry in plan["instances"].items()]
+    )
     for name, instance in plan["instances"].items():
         if instance["state"] == FAILED:
             lines += ["", "%s: %s: %s" % (name, instance["error"]["code"], instance["error"]["message"])]
@@ -33,7 +35,9 @@ def _instance(name, instance):
         state = "active" if instance.get("changed") else "unchanged"
     elif state == PLANNED:
         state = "would be made"
-    addresses = ",".join(str(nic["address"]).split("/")[0] for nic in instance["spec"].get("networks") or () if nic.get("address"))
+    addresses = ",".join(
+        str(nic["address"]).split("/")[0] for nic in instance["spec"].get("networks") or () if nic.get("address")
+    )
     why = instance.get("why") or ""
     if instance["attempts"] and instance["state"] == ACTIVE:
         why = "attempt %d, after %s" % (

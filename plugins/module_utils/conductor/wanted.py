@@ -20,7 +20,14 @@ def sort_out(requests, fleet, lost_hosts=(), strict=False):
     """
     instances = {}
     for name, spec in requests.items():
-        instance = {"uuid": spec["uuid"], "name": spec["name"], "project": spec["project_id"], "spec": spec, "host": None, "alternates": []}
+        instance = {
+            "uuid": spec["uuid"],
+            "name": spec["name"],
+            "project": spec["project_id"],
+            "spec": spec,
+            "host": None,
+            "alternates": [],
+        }
         instances[name] = instance
         try:
             _find(instance, fleet, lost_hosts, strict)
@@ -70,6 +77,13 @@ def told(fleet, run):
 def unplaced(requests):
     """The instances of a plan for requests that are to be placed whatever there is (a move)."""
     return {
-        name: {"uuid": spec["uuid"], "name": spec["name"], "project": spec["project_id"], "spec": spec, "host": None, "alternates": []}
+        name: {
+            "uuid": spec["uuid"],
+            "name": spec["name"],
+            "project": spec["project_id"],
+            "spec": spec,
+            "host": None,
+            "alternates": [],
+        }
         for name, spec in requests.items()
     }

@@ -49,7 +49,12 @@ class BerthError(Exception):
 
     def to_result(self):
         """What a module or action gives to fail_json: {msg, error_code, retryable, error}."""
-        return {"msg": "%s: %s" % (self.code, self), "error_code": self.code, "retryable": self.retryable, "error": self.to_dict()}
+        return {
+            "msg": "%s: %s" % (self.code, self),
+            "error_code": self.code,
+            "retryable": self.retryable,
+            "error": self.to_dict(),
+        }
 
 
 class InvalidInput(BerthError):
@@ -59,4 +64,6 @@ class InvalidInput(BerthError):
         shown = repr(value)
         if len(shown) > 120:
             shown = shown[:117] + "..."
-        super().__init__("%s: %s is not valid" % (field, shown), field=field, value=shown, rule=rule, hint=hint, **details)
+        super().__init__(
+            "%s: %s is not valid" % (field, shown), field=field, value=shown, rule=rule, hint=hint, **details
+        )

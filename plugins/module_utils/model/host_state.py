@@ -14,9 +14,19 @@ from .resources import HostTopology, pci_pools
 BIG = 2147483647
 
 # Nova keeps these as whole numbers of hundredths, and every other metric that it knows as a whole number.
-PERCENT_METRICS = frozenset(("cpu.user.percent", "cpu.kernel.percent", "cpu.idle.percent", "cpu.iowait.percent", "cpu.percent"))
+PERCENT_METRICS = frozenset(
+    ("cpu.user.percent", "cpu.kernel.percent", "cpu.idle.percent", "cpu.iowait.percent", "cpu.percent")
+)
 WHOLE_METRICS = frozenset(
-    ("cpu.frequency", "cpu.user.time", "cpu.kernel.time", "cpu.idle.time", "cpu.iowait.time", "numa.membw.max", "numa.membw.current")
+    (
+        "cpu.frequency",
+        "cpu.user.time",
+        "cpu.kernel.time",
+        "cpu.idle.time",
+        "cpu.iowait.time",
+        "numa.membw.max",
+        "numa.membw.current",
+    )
 )
 
 
@@ -179,7 +189,9 @@ class HostState:
         self.stats["num_instances"] = str(self.num_instances)
         self.stats["io_workload"] = str(self.num_io_ops)
         self.stats["failed_builds"] = str(self.failed_builds)
-        self.service = dict({"disabled": False, "disabled_reason": None, "forced_down": False}, **(get("service") or {}))
+        self.service = dict(
+            {"disabled": False, "disabled_reason": None, "forced_down": False}, **(get("service") or {})
+        )
         self.traits = frozenset(get("traits") or ())
         if self.service.get("disabled"):
             self.traits |= {"COMPUTE_STATUS_DISABLED"}

@@ -21,7 +21,14 @@ HV_TYPES = frozenset(
     "xen zvm prsm".split()
 )
 VM_MODES = frozenset(("hvm", "xen", "uml", "exe"))
-_ARCHITECTURE_NAMES = {"i386": "i686", "i486": "i686", "i586": "i686", "x86_32": "i686", "x86_32p": "i686", "amd64": "x86_64"}
+_ARCHITECTURE_NAMES = {
+    "i386": "i686",
+    "i486": "i686",
+    "i586": "i686",
+    "x86_32": "i686",
+    "x86_32p": "i686",
+    "amd64": "x86_64",
+}
 _VM_MODE_NAMES = {"pv": "xen", "hv": "hvm", "baremetal": "hvm"}
 
 # Names that images carried before Nova had one prefix for each kind.
@@ -127,7 +134,9 @@ def known_properties(properties, strict=True):
             if strict:
                 rule = error.rule if isinstance(error, InvalidInput) else "a whole number"
                 raise InvalidInput("image.properties.%s" % name, value, rule)
-    traits = [name[6:] for name, value in (properties or {}).items() if name.startswith("trait:") and str(value) == "required"]
+    traits = [
+        name[6:] for name, value in (properties or {}).items() if name.startswith("trait:") and str(value) == "required"
+    ]
     if traits:
         found["traits_required"] = traits
     for name, read in (("hw_numa_cpus", parse_cpu_spec), ("hw_numa_mem", int)):

@@ -19,7 +19,9 @@ SCHEMA = 1
 def hint_lists(hints):
     """Scheduler hints as Nova keeps them: every value is a list."""
     return {
-        name: list(value) if isinstance(value, (list, tuple)) else [value if isinstance(value, str) else json.dumps(value)]
+        name: list(value)
+        if isinstance(value, (list, tuple))
+        else [value if isinstance(value, str) else json.dumps(value)]
         for name, value in (hints or {}).items()
     }
 
@@ -90,7 +92,9 @@ class RequestSpec:
         if not isinstance(document, dict):
             raise InvalidInput("request", document, "an object with a flavor")
         if isinstance(document.get("schema"), int) and document["schema"] > SCHEMA:
-            raise InvalidInput("request.schema", document["schema"], "at most %d, the schema this version knows" % SCHEMA)
+            raise InvalidInput(
+                "request.schema", document["schema"], "at most %d, the schema this version knows" % SCHEMA
+            )
         return cls(document)
 
     def to_dict(self):

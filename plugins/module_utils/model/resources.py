@@ -59,7 +59,8 @@ class HostCell:
         self.siblings = tuple(frozenset(one) for one in siblings)
         self.socket = get("socket")
         self.mempages = tuple(
-            Pages(one["size_kb"], one["total"], one.get("used", 0), one.get("reserved", 0)) for one in get("mempages") or ()
+            Pages(one["size_kb"], one["total"], one.get("used", 0), one.get("reserved", 0))
+            for one in get("mempages") or ()
         )
         self.network_metadata = get("network_metadata") or None
 
@@ -194,7 +195,9 @@ def pci_pools(documents):
     pools = []
     for document in documents or ():
         pool = {
-            name: value if value is None else str(value) for name, value in document.items() if name not in ("numa_node", "count")
+            name: value if value is None else str(value)
+            for name, value in document.items()
+            if name not in ("numa_node", "count")
         }
         pool["numa_node"] = document.get("numa_node")
         pool["count"] = document["count"]

@@ -81,7 +81,9 @@ class Weigher:
     def multiplier(self, host_state):
         if not self.multiplier_option:
             return 1.0
-        return self.sign * lowest(host_state.aggregates, self.multiplier_key or self.multiplier_option, self.configured(), float)
+        return self.sign * lowest(
+            host_state.aggregates, self.multiplier_key or self.multiplier_option, self.configured(), float
+        )
 
     def raw(self, host_state, spec):
         raise NotImplementedError

@@ -29,7 +29,15 @@ def shortfall(name, amount, inventory, used):
         return {"resource": name, "asked": amount, "reason": "has no %s" % name}
     total, reserved, ratio = inventory["total"], inventory["reserved"], inventory["allocation_ratio"]
     limit = (total - reserved) * ratio
-    numbers = {"resource": name, "asked": amount, "used": used, "total": total, "reserved": reserved, "ratio": ratio, "limit": limit}
+    numbers = {
+        "resource": name,
+        "asked": amount,
+        "used": used,
+        "total": total,
+        "reserved": reserved,
+        "ratio": ratio,
+        "limit": limit,
+    }
     if used + amount > limit:
         numbers["short"] = used + amount - limit
         numbers["reason"] = "%s: needs %d, %g free of (%d - %d reserved) x %g, %d used" % (
@@ -114,7 +122,10 @@ def _limit_shortfalls(host_state, ask, limits):
 
 def numa_limits(host_state, spec):
     """The limits under which shared CPUs and memory of NUMA cells are overcommitted."""
-    limits = {"cpu_allocation_ratio": host_state.cpu_allocation_ratio, "ram_allocation_ratio": host_state.ram_allocation_ratio}
+    limits = {
+        "cpu_allocation_ratio": host_state.cpu_allocation_ratio,
+        "ram_allocation_ratio": host_state.ram_allocation_ratio,
+    }
     if spec.network_metadata:
         limits["network_metadata"] = spec.network_metadata
     return limits
@@ -164,7 +175,9 @@ def allocate(host_state, spec, limits=None, packing=False):
         fitted = fit_numa(host_state, topology.copy(), ratios, pci_requests, packing, why)
         if fitted is None:
             found.append({"resource": "numa_topology", "reason": "; ".join(dict.fromkeys(why)) or "does not fit"})
-    taken = pci.take(pci.copy_pools(host_state.pci_stats), pci_requests, fitted.cells if fitted else None, host_state.numa_topology)
+    taken = pci.take(
+        pci.copy_pools(host_state.pci_stats), pci_requests, fitted.cells if fitted else None, host_state.numa_topology
+    )
     if taken is None:
         wanted = ", ".join("%s:%d" % (one["alias_name"], one["count"]) for one in pci_requests)
         found.append({"resource": "pci_devices", "asked": wanted, "reason": "has no free PCI devices for %s" % wanted})
@@ -213,7 +226,9 @@ def _take_devices(host_state, devices):
                 pool["count"] -= 1
                 break
     given = {device["address"] for device in devices if device.get("address")}
-    host_state.pci_devices = [dict(one, used_by="claimed") if one["address"] in given else one for one in host_state.pci_devices]
+    host_state.pci_devices = [
+        dict(one, used_by="claimed") if one["address"] in given else one for one in host_state.pci_devices
+    ]
     host_state.pci_stats = [pool for pool in pools if pool["count"] > 0 or not _was_taken(pool, devices)]
 
 

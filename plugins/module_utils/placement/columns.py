@@ -11,7 +11,15 @@ from __future__ import annotations
 from ..model.host_state import HostState, free_disk_mb, free_ram_mb
 
 # Keys that make the short forms below wrong.
-_UNUSUAL = ("pcpus", "free_ram_mb", "free_disk_gb", "disk_available_least", "reserved_host_cpus", "reserved_host_disk_gb", "pcpus_used")
+_UNUSUAL = (
+    "pcpus",
+    "free_ram_mb",
+    "free_disk_gb",
+    "disk_available_least",
+    "reserved_host_cpus",
+    "reserved_host_disk_gb",
+    "pcpus_used",
+)
 
 
 def usual(docs):
@@ -57,11 +65,18 @@ def _failed_builds(docs, plain):
 
 
 def _version(docs, plain):
-    return [x["hypervisor_version"] or 0 for x in docs] if plain else [x.get("hypervisor_version", 8000000) or 0 for x in docs]
+    return (
+        [x["hypervisor_version"] or 0 for x in docs]
+        if plain
+        else [x.get("hypervisor_version", 8000000) or 0 for x in docs]
+    )
 
 
 def _pci(docs, plain):
-    return [100 - min(sum(p["count"] for p in x["pci_pools"]), 99) if "pci_pools" in x and x["pci_pools"] else 100 for x in docs]
+    return [
+        100 - min(sum(p["count"] for p in x["pci_pools"]), 99) if "pci_pools" in x and x["pci_pools"] else 100
+        for x in docs
+    ]
 
 
 READERS = {

@@ -34,7 +34,9 @@ class ClaimFailed(BerthError):
 
     def __init__(self, host, shortfalls):
         self.shortfalls = shortfalls
-        super().__init__("%s: %s" % (host, "; ".join(one["reason"] for one in shortfalls)), host=host, shortfalls=shortfalls)
+        super().__init__(
+            "%s: %s" % (host, "; ".join(one["reason"] for one in shortfalls)), host=host, shortfalls=shortfalls
+        )
 
 
 class SchedulerHostFilterNotFound(InvalidInput):

@@ -33,7 +33,11 @@ HINTS = ("query", "build_near_host_ip", "same_host", "different_host", "_nova_ch
 
 def serves(options, filters, weighers, aggregates):
     """Whether these plugins and options have a fast form (single requests may still need the plain one)."""
-    if options["shuffle_best_same_weighed_hosts"] or options["host_subset_size"] > 1 or options["driver"] not in ("filter", "caching"):
+    if (
+        options["shuffle_best_same_weighed_hosts"]
+        or options["host_subset_size"] > 1
+        or options["driver"] not in ("filter", "caching")
+    ):
         return False
     if any(type(one).__module__.rpartition(".")[0] != __package__ + ".filters" for one in filters):
         return False
@@ -53,7 +57,9 @@ def instance_hosts(hosts):
     return {
         uuid: one.host if isinstance(one, HostState) else one["host"]
         for one in hosts
-        for uuid in (one.instances if isinstance(one, HostState) else [each["uuid"] for each in one.get("instances") or ()])
+        for uuid in (
+            one.instances if isinstance(one, HostState) else [each["uuid"] for each in one.get("instances") or ()]
+        )
     }
 
 
@@ -196,7 +202,10 @@ class FastPipeline:
             and not spec.pci_requests
             and not (spec.force_hosts or spec.force_nodes or spec.ignore_hosts or spec.requested_destination)
             and not any(hint in spec.scheduler_hints for hint in HINTS)
-            and (self.options["max_placement_results"] is None or len(self.hosts) <= self.options["max_placement_results"])
+            and (
+                self.options["max_placement_results"] is None
+                or len(self.hosts) <= self.options["max_placement_results"]
+            )
             and "retry" not in spec.document
             and (group is None or not any(uuid in self.instance_indexes() for uuid in spec.instance_uuids))
         )
@@ -207,7 +216,9 @@ class FastPipeline:
             self._instance_indexes = {}
             for index, one in enumerate(self.hosts):
                 made = self.states[index]
-                for uuid in made.instances if made is not None else [each["uuid"] for each in one.get("instances") or ()]:
+                for uuid in (
+                    made.instances if made is not None else [each["uuid"] for each in one.get("instances") or ()]
+                ):
                     self._instance_indexes.setdefault(uuid, []).append(index)
         return self._instance_indexes
 
@@ -255,7 +266,9 @@ class FastPipeline:
     def _run_plain(self, spec, explain):
         """The plain pipeline on the same states; what it changed is taken over."""
         if self.plain is None:
-            self.plain = Pipeline(self.host_states, self.options, self.filters, self.weighers, self.aggregates, self.rng)
+            self.plain = Pipeline(
+                self.host_states, self.options, self.filters, self.weighers, self.aggregates, self.rng
+            )
             self.plain.journal = {}
         result = self.plain.run(spec, explain)
         position = {(one.host, one.nodename): index for index, one in enumerate(self.states)}
@@ -297,7 +310,12 @@ class FastPipeline:
         for uuid, (index, allocation) in zip(spec.instance_uuids, placed):
             state = self.state(index)
             capacity.consume(state, spec, allocation)
-            state.instances[uuid] = {"uuid": uuid, "name": spec.name, "flavor": {"name": spec.flavor.name}, "image_props": props}
+            state.instances[uuid] = {
+                "uuid": uuid,
+                "name": spec.name,
+                "flavor": {"name": spec.flavor.name},
+                "image_props": props,
+            }
 
     # -- kinds
     def _kind(self, spec):
@@ -485,7 +503,9 @@ class FastPipeline:
                 self._after(kind, spec, placed[-1][0])
             index, others = self._choose(kind, full, 0 if several else alternates)
             if index is None:
-                raise NoValidHost("no valid host was found for %s (instance %d of %d)" % (spec.name, number + 1, spec.num_instances))
+                raise NoValidHost(
+                    "no valid host was found for %s (instance %d of %d)" % (spec.name, number + 1, spec.num_instances)
+                )
             state = self.states[index]
             if index not in saved:
                 saved[index] = state.copy().__dict__
@@ -501,7 +521,9 @@ class FastPipeline:
             self.round += 1
             self.chosen_at[index] = self.round
             self._changed(index, self.round)
-            selections.append(Selection(uuid, spec.name, state, allocation, copy.deepcopy(state.limits) if state.limits else {}))
+            selections.append(
+                Selection(uuid, spec.name, state, allocation, copy.deepcopy(state.limits) if state.limits else {})
+            )
             placed.append((index, allocation))
         if alternates:
             self._add_alternates(kind, spec, several, selections, placed, others)
@@ -530,7 +552,9 @@ class FastPipeline:
     def _after(self, kind, spec, index):
         """Ask the filters that run for every instance about the host that has just taken one."""
         state = self.states[index]
-        kind.ok[index] = kind.ok.get(index) is not False and all(judge(one, state, spec).passed for one in self.each_time)
+        kind.ok[index] = kind.ok.get(index) is not False and all(
+            judge(one, state, spec).passed for one in self.each_time
+        )
         self._follow(kind, index)
 
     def _in_order(self, kind):
@@ -566,7 +590,9 @@ class FastPipeline:
             low, high = float(min(values)), float(max(values))
             part = lambda raw: multiplier * ((raw - low) / (high - low)) if high != low else 0.0  # noqa: E731
             weights = self._view(terms).weights
-            members = sorted((-(weights[index] + part(raw)), -self.chosen_at.get(index, 0), index) for index, raw in raws.items())
+            members = sorted(
+                (-(weights[index] + part(raw)), -self.chosen_at.get(index, 0), index) for index, raw in raws.items()
+            )
             others = self._by_sum(base, first, weights, part(0) if first is not None else 0.0)
             for entry in heapq.merge(members, others):
                 yield entry[2]
@@ -589,7 +615,9 @@ class FastPipeline:
             return
         if kind.narrow is not None:
             passing = [index for index in kind.narrow if self._ok(kind, index)]
-            yield from sorted(passing, key=lambda index: (-self._weight(terms, index), -self.chosen_at.get(index, 0), index))
+            yield from sorted(
+                passing, key=lambda index: (-self._weight(terms, index), -self.chosen_at.get(index, 0), index)
+            )
             return
         view = self._view(terms)
         try:

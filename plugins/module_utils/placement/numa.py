@@ -34,7 +34,9 @@ def one_of_both(flavor, props, key, prefix="hw"):
     in_flavor, in_image = both(flavor, props, key, prefix)
     if in_flavor and in_image and in_flavor != in_image:
         raise InvalidInput(
-            "flavor.extra_specs.%s:%s" % (prefix, key), in_flavor, "the image's %s_%s is %r; both must agree" % (prefix, key, in_image)
+            "flavor.extra_specs.%s:%s" % (prefix, key),
+            in_flavor,
+            "the image's %s_%s is %r; both must agree" % (prefix, key, in_image),
         )
     return in_flavor or in_image
 
@@ -63,7 +65,9 @@ def cpu_thread_policy(flavor, props):
     if in_flavor in (None, "prefer"):
         return in_flavor or in_image
     if in_image and in_image != in_flavor:
-        raise InvalidInput("hw_cpu_thread_policy", in_image, "not allowed with hw:cpu_thread_policy=%s in the flavor" % in_flavor)
+        raise InvalidInput(
+            "hw_cpu_thread_policy", in_image, "not allowed with hw:cpu_thread_policy=%s in the flavor" % in_flavor
+        )
     return in_flavor
 
 
@@ -110,7 +114,9 @@ def realtime_cpus(flavor, props):
     mask, every = in_image or in_flavor, set(range(flavor.vcpus))
     chosen = _mask(flavor, "hw:cpu_realtime_mask", mask) if mask else every
     if not chosen or not chosen <= every or (chosen == every and not emulator_threads_policy(flavor)):
-        raise InvalidInput("hw:cpu_realtime_mask", mask, "a part of the flavor's vCPUs, or all with an emulator threads policy")
+        raise InvalidInput(
+            "hw:cpu_realtime_mask", mask, "a part of the flavor's vCPUs, or all with an emulator threads policy"
+        )
     return chosen
 
 
@@ -136,7 +142,9 @@ def page_size(flavor, props):
         return None
     size = read(in_flavor)
     if in_image and size not in (PAGES_ANY, PAGES_LARGE):
-        raise InvalidInput("hw_mem_page_size", in_image, "not allowed with hw:mem_page_size=%s in the flavor" % in_flavor)
+        raise InvalidInput(
+            "hw_mem_page_size", in_image, "not allowed with hw:mem_page_size=%s in the flavor" % in_flavor
+        )
     return read(in_image) if in_image else size
 
 
@@ -197,7 +205,9 @@ def constraints(flavor, props):
         raise InvalidInput("resources:PCPU", asked_pcpus, "not together with resources:VCPU")
     if asked_pcpus:
         if asked_pcpus != flavor.vcpus + (1 if emulator == "isolate" else 0):
-            raise InvalidInput("resources:PCPU", asked_pcpus, "the flavor's vCPUs, and one more for isolated emulator threads")
+            raise InvalidInput(
+                "resources:PCPU", asked_pcpus, "the flavor's vCPUs, and one more for isolated emulator threads"
+            )
         policy = "dedicated"
     if asked_vcpus:
         policy = "shared"
@@ -262,7 +272,9 @@ def _cells(flavor, props, nodes, shared, pinned):
         raise InvalidInput("hw:numa_cpus", cpu_list, "one hw:numa_cpus.N and one hw:numa_mem.N per node")
     every = [cpu for cpus in cpu_list for cpu in cpus]
     if sorted(every) != list(range(flavor.vcpus)):
-        raise InvalidInput("hw:numa_cpus", sorted(every), "each of the flavor's %d vCPUs in exactly one node" % flavor.vcpus)
+        raise InvalidInput(
+            "hw:numa_cpus", sorted(every), "each of the flavor's %d vCPUs in exactly one node" % flavor.vcpus
+        )
     if sum(mem_list) != flavor.memory_mb:
         raise InvalidInput("hw:numa_mem", mem_list, "%d MiB in all, the flavor's memory" % flavor.memory_mb)
     return [
@@ -363,7 +375,9 @@ def _fit_cell(host_cell, cell, limits, reserved, why):
     if cell.pagesize:
         size = _choose_page_size(host_cell, cell)
         if not size:
-            why.append("cell %s: %d MiB do not fit in free pages of the size asked for" % (host_cell.id, cell.memory_mb))
+            why.append(
+                "cell %s: %d MiB do not fit in free pages of the size asked for" % (host_cell.id, cell.memory_mb)
+            )
             return None
         cell.pagesize = size
     elif host_cell.mempages:
@@ -373,7 +387,8 @@ def _fit_cell(host_cell, cell, limits, reserved, why):
             return None
     elif (host_cell.avail_memory if pins else host_cell.memory_mb) < cell.memory_mb:
         why.append(
-            "cell %s: needs %d MiB, %d of %d free" % (host_cell.id, cell.memory_mb, host_cell.avail_memory, host_cell.memory_mb)
+            "cell %s: needs %d MiB, %d of %d free"
+            % (host_cell.id, cell.memory_mb, host_cell.avail_memory, host_cell.memory_mb)
         )
         return None
     if shares and len(cell.cpuset) > len(host_cell.cpuset):
@@ -386,7 +401,8 @@ def _fit_cell(host_cell, cell, limits, reserved, why):
             return None
         if _pack(host_cell, cell, reserved) is None:
             why.append(
-                "cell %s: no pinning of %d CPUs with thread policy %s" % (host_cell.id, needed, cell.cpu_thread_policy or "prefer")
+                "cell %s: no pinning of %d CPUs with thread policy %s"
+                % (host_cell.id, needed, cell.cpu_thread_policy or "prefer")
             )
             return None
     if shares and limits:

@@ -92,11 +92,16 @@ def read_options(given=None, declared=()):
         known.update((name, (default, None)) for name, default in options.items() if name not in known)
     given = dict(given or {})
     metrics = given.pop("metrics", None) or {}
-    unknown = sorted(set(given) - set(known) - WITHOUT_EFFECT) + sorted("metrics." + name for name in set(metrics) - set(METRICS))
+    unknown = sorted(set(given) - set(known) - WITHOUT_EFFECT) + sorted(
+        "metrics." + name for name in set(metrics) - set(METRICS)
+    )
     if unknown:
         names = list(known) + ["metrics." + name for name in METRICS]
         raise UnknownOption(
-            "berth_placement", unknown, "options of placement", hint=" ".join("%s: %s" % (one, did_you_mean(one, names)) for one in unknown)
+            "berth_placement",
+            unknown,
+            "options of placement",
+            hint=" ".join("%s: %s" % (one, did_you_mean(one, names)) for one in unknown),
         )
     options = Options((name, _copy(default)) for name, (default, _low) in known.items())
     options["metrics"] = {name: _copy(default) for name, (default, _low) in METRICS.items()}
@@ -107,7 +112,12 @@ def read_options(given=None, declared=()):
         options["metrics"][name] = _read("berth_placement.metrics." + name, value, *METRICS[name])
     driver = str(options["driver"]).replace("_scheduler", "")
     if driver not in DRIVERS:
-        raise InvalidInput("berth_placement.driver", options["driver"], "one of " + ", ".join(DRIVERS), hint=did_you_mean(driver, DRIVERS))
+        raise InvalidInput(
+            "berth_placement.driver",
+            options["driver"],
+            "one of " + ", ".join(DRIVERS),
+            hint=did_you_mean(driver, DRIVERS),
+        )
     options["driver"] = driver
     return options
 
@@ -151,7 +161,12 @@ def _read_number(field, value, kind, low):
         number = kind(value)
     except (ValueError, TypeError, OverflowError):
         raise InvalidInput(field, value, rule)
-    if isinstance(value, bool) or number != number or (low is not None and number < low) or (kind is int and number != float(value)):
+    if (
+        isinstance(value, bool)
+        or number != number
+        or (low is not None and number < low)
+        or (kind is int and number != float(value))
+    ):
         raise InvalidInput(field, value, rule)
     return number
 

@@ -183,7 +183,10 @@ def give_addresses(devices, taken):
             if not device.get("used_by")
             and device.get("available", True)
             and device["address"] not in used
-            and all(str(device.get(key, "")).lower() == str(pool.get(key, "")).lower() for key in ("vendor_id", "product_id"))
+            and all(
+                str(device.get(key, "")).lower() == str(pool.get(key, "")).lower()
+                for key in ("vendor_id", "product_id")
+            )
             and device.get("numa_node") == pool.get("numa_node")
             and (not pool.get("dev_type") or device.get("dev_type") in (None, pool["dev_type"]))
         ]

@@ -26,7 +26,10 @@ def prepare(spec, aliases, known=None):
     known = {} if known is None else known
     key = (repr(spec.flavor.document), repr(spec.image.document) if spec.image else None)
     if key not in known:
-        known[key] = numa.constraints(spec.flavor, spec.image_props), pci.requests_from(spec.flavor, spec.image_props, aliases)
+        known[key] = (
+            numa.constraints(spec.flavor, spec.image_props),
+            pci.requests_from(spec.flavor, spec.image_props, aliases),
+        )
     topology, requests = known[key]
     spec.topology = InstanceTopology.from_document(spec.numa_topology) or (topology.copy() if topology else None)
     if spec.pci_requests is None:
@@ -141,7 +144,11 @@ class Pipeline:
     @staticmethod
     def _why(spec, index, hosts):
         if hosts:
-            return "no host can take instance %d of %d of %s: every claim failed" % (index + 1, spec.num_instances, spec.name)
+            return "no host can take instance %d of %d of %s: every claim failed" % (
+                index + 1,
+                spec.num_instances,
+                spec.name,
+            )
         return "no valid host was found for %s (instance %d of %d)" % (spec.name, index + 1, spec.num_instances)
 
     # -- candidates
@@ -166,7 +173,10 @@ class Pipeline:
         """Nova's limit counts each of its two queries by itself."""
         kept, counts = [], [0, 0]
         for one in found:
-            answers = [query._answers(one, query.ask), query.fallback is not None and query._answers(one, query.fallback)]
+            answers = [
+                query._answers(one, query.ask),
+                query.fallback is not None and query._answers(one, query.fallback),
+            ]
             keep = False
             for number, answer in enumerate(answers):
                 if answer and counts[number] < limit:
@@ -191,12 +201,18 @@ class Pipeline:
             hosts = [one for one in hosts if one.host == host and (not node or one.nodename == node)]
         if spec.ignore_hosts:
             ignored = {name.lower() for name in spec.ignore_hosts}
-            hosts = self._drop(hosts, record, "ignore_hosts", lambda one: one.host.lower() not in ignored, "is to be ignored")
+            hosts = self._drop(
+                hosts, record, "ignore_hosts", lambda one: one.host.lower() not in ignored, "is to be ignored"
+            )
         if spec.force_hosts:
             forced = {name.lower() for name in spec.force_hosts}
-            hosts = self._drop(hosts, record, "force_hosts", lambda one: one.host.lower() in forced, "another host is forced")
+            hosts = self._drop(
+                hosts, record, "force_hosts", lambda one: one.host.lower() in forced, "another host is forced"
+            )
         if spec.force_nodes:
-            hosts = self._drop(hosts, record, "force_nodes", lambda one: one.nodename in spec.force_nodes, "another node is forced")
+            hosts = self._drop(
+                hosts, record, "force_nodes", lambda one: one.nodename in spec.force_nodes, "another node is forced"
+            )
         if record is not None:
             record["hosts"] = [one.key for one in hosts]
         if (spec.force_hosts or spec.force_nodes) and not spec.scheduler_hints.get("_nova_check_type"):
@@ -327,7 +343,9 @@ class Pipeline:
         group = spec.instance_group
         if group is not None:
             group.hosts.add(host_state.host)
-            host_state.instances.setdefault(spec.instance_uuid, {"uuid": spec.instance_uuid, "flavor": {"name": spec.flavor.name}})
+            host_state.instances.setdefault(
+                spec.instance_uuid, {"uuid": spec.instance_uuid, "flavor": {"name": spec.flavor.name}}
+            )
         return allocation, reason
 
     def _consume(self, spec, host_state, amounts):

@@ -8,7 +8,6 @@ Every function below bears the name of Nova's request filter and adds its terms 
 
 from __future__ import annotations
 
-
 from ..model.errors import InvalidInput
 from ..model.image import is_true
 from . import capacity, numa
@@ -72,7 +71,9 @@ class Query:
                 return False
             if any(uuid in self.not_member_of for uuid in mine):
                 return False
-        return self._answers(host_state, self.ask) or (self.fallback is not None and self._answers(host_state, self.fallback))
+        return self._answers(host_state, self.ask) or (
+            self.fallback is not None and self._answers(host_state, self.fallback)
+        )
 
     @staticmethod
     def _answers(host_state, ask):
@@ -91,7 +92,11 @@ class Query:
             found.append((rule, Verdict(passed, "" if passed else reason, numbers)))
 
         disabled = "COMPUTE_STATUS_DISABLED" in traits
-        say("compute_status_filter", not disabled, "the host is disabled: %s" % (host_state.service.get("disabled_reason") or "no reason given"))
+        say(
+            "compute_status_filter",
+            not disabled,
+            "the host is disabled: %s" % (host_state.service.get("disabled_reason") or "no reason given"),
+        )
         if self.in_tree is not None:
             say("requested_destination", host_state.uuid == self.in_tree, "another host was asked for")
         mine = {one.uuid: one.name for one in host_state.aggregates}
@@ -99,11 +104,20 @@ class Query:
             say(rule, bool(wanted & set(mine)), "is in no aggregate of %s" % what, aggregates=sorted(mine.values()))
         if self.not_member_of:
             bad = sorted(name for uuid, name in mine.items() if uuid in self.not_member_of)
-            say("isolate_aggregates", not bad, "its aggregates %s are isolated by a trait not asked for" % ", ".join(bad), aggregates=bad)
+            say(
+                "isolate_aggregates",
+                not bad,
+                "its aggregates %s are isolated by a trait not asked for" % ", ".join(bad),
+                aggregates=bad,
+            )
         for trait, rule in self.root_required:
             say(rule, trait in traits, "lacks trait %s" % trait, required=[trait])
         ask = self.ask
-        if not self._answers(host_state, ask) and self.fallback is not None and self._answers(host_state, self.fallback):
+        if (
+            not self._answers(host_state, ask)
+            and self.fallback is not None
+            and self._answers(host_state, self.fallback)
+        ):
             ask = self.fallback
         if ask.required or ask.forbidden:
             lacks, has = sorted(ask.required - traits), sorted(ask.forbidden & traits)
@@ -111,9 +125,20 @@ class Query:
             say("traits", not words, ", ".join(words), lacks=lacks, forbidden=has)
         short = capacity.request_shortfalls(host_state, ask)
         used = {name: host_state.used.get(name, 0) for name in ask.amounts}
-        say("capacity", not short, "; ".join(one["reason"] for one in short), asked=ask.amounts, used=used, shortfalls=short)
+        say(
+            "capacity",
+            not short,
+            "; ".join(one["reason"] for one in short),
+            asked=ask.amounts,
+            used=used,
+            shortfalls=short,
+        )
         if spec.requested_destination and spec.requested_destination.get("cell") and not self.same_cell(host_state):
-            say("cell", False, "is in cell %s, asked for %s" % (host_state.cell_uuid, spec.requested_destination["cell"]))
+            say(
+                "cell",
+                False,
+                "is in cell %s, asked for %s" % (host_state.cell_uuid, spec.requested_destination["cell"]),
+            )
         return found
 
     def same_cell(self, host_state):
@@ -124,7 +149,9 @@ class Query:
 
 def limited(spec, target_is_one):
     """Whether max_placement_results applies: not with a group or the same_host and different_host hints."""
-    if spec.instance_group is not None or any(hint in spec.scheduler_hints for hint in ("group", "same_host", "different_host")):
+    if spec.instance_group is not None or any(
+        hint in spec.scheduler_hints for hint in ("group", "same_host", "different_host")
+    ):
         return False
     return target_is_one is not False
 
@@ -134,7 +161,9 @@ def require_tenant_aggregate(query, options, aggregates):
         return
     project = query.spec.project_id
     mine = {
-        one.uuid for one in aggregates if any(key.startswith(TENANT_KEY) and value == project for key, value in one.metadata.items())
+        one.uuid
+        for one in aggregates
+        if any(key.startswith(TENANT_KEY) and value == project for key, value in one.metadata.items())
     }
     if mine:
         query.member_of.append(("require_tenant_aggregate", mine, "project %s" % project))
@@ -162,7 +191,9 @@ def isolate_aggregates(query, options, aggregates):
         return
     asked = {"trait:" + trait for trait in query.ask.required}
     for one in aggregates:
-        if any(key.startswith("trait:") and value == "required" and key not in asked for key, value in one.metadata.items()):
+        if any(
+            key.startswith("trait:") and value == "required" and key not in asked for key, value in one.metadata.items()
+        ):
             query.not_member_of[one.uuid] = one.name
 
 
@@ -213,7 +244,9 @@ def tpm_secret_security_filter(query, options, aggregates):
         security = spec.flavor.extra_specs.get("hw:tpm_secret_security") or "user"
         if security not in ("user", "host", "deployment"):
             raise NoValidHost("TPM secret security %r is not supported" % security)
-        query.root_required.append(("COMPUTE_SECURITY_TPM_SECRET_SECURITY_" + security.upper(), "tpm_secret_security_filter"))
+        query.root_required.append(
+            ("COMPUTE_SECURITY_TPM_SECRET_SECURITY_" + security.upper(), "tpm_secret_security_filter")
+        )
 
 
 def _flag(spec, key):
@@ -251,7 +284,9 @@ def query_for(spec, options, aggregates, host_states):
     node = destination.get("node") or (spec.force_nodes[0] if spec.force_nodes else None)
     one = None
     if host or node:
-        nodes = [each for each in host_states if (not host or each.host == host) and (not node or each.nodename == node)]
+        nodes = [
+            each for each in host_states if (not host or each.host == host) and (not node or each.nodename == node)
+        ]
         if host and node:
             nodes = nodes[:1]
         if not nodes:
@@ -262,5 +297,3 @@ def query_for(spec, options, aggregates, host_states):
             if spec.requested_destination is not None:
                 spec.requested_destination = dict(destination, host=nodes[0].host, node=nodes[0].nodename)
     return query, options["max_placement_results"] if limited(spec, one) else None
-
-

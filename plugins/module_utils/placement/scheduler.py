@@ -31,7 +31,15 @@ POLICY_NEEDS = {
 
 
 def select_destinations(
-    host_documents, request_specs, options=None, aggregates=(), seed=0, plugins=(), explain=False, check_policies=True, fast=True
+    host_documents,
+    request_specs,
+    options=None,
+    aggregates=(),
+    seed=0,
+    plugins=(),
+    explain=False,
+    check_policies=True,
+    fast=True,
 ):
     """Choose a host for every instance of every request.
 
@@ -143,7 +151,11 @@ def _run(pipeline, groups, specs, explain):
     while number < len(specs):
         batch = [specs[number]]
         identity = batch[0].batch_id
-        while identity is not None and number + len(batch) < len(specs) and specs[number + len(batch)].batch_id == identity:
+        while (
+            identity is not None
+            and number + len(batch) < len(specs)
+            and specs[number + len(batch)].batch_id == identity
+        ):
             batch.append(specs[number + len(batch)])
         results += _run_batch(pipeline, groups, batch, explain)
         number += len(batch)

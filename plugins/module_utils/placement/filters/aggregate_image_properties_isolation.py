@@ -29,5 +29,9 @@ class AggregateImagePropertiesIsolation(Filter):
         for key, allowed in merged_metadata(host_state.aggregates).items():
             have = props.get(key) if key.startswith(prefix) else None
             if have and str(have) not in allowed:
-                return fail("%s=%s is not one of %s" % (key, have, ", ".join(sorted(allowed))), property=key, allowed=sorted(allowed))
+                return fail(
+                    "%s=%s is not one of %s" % (key, have, ", ".join(sorted(allowed))),
+                    property=key,
+                    allowed=sorted(allowed),
+                )
         return PASS

@@ -34,5 +34,10 @@ class AggregateInstanceExtraSpecsFilter(Filter):
             if not values:
                 return fail("no aggregate has %s" % key, key=key, wanted=wanted)
             if not any(extra_specs.match(value, wanted) for value in values):
-                return fail("%s is %s, wanted %s" % (key, ", ".join(sorted(values)), wanted), key=key, wanted=wanted, have=sorted(values))
+                return fail(
+                    "%s is %s, wanted %s" % (key, ", ".join(sorted(values)), wanted),
+                    key=key,
+                    wanted=wanted,
+                    have=sorted(values),
+                )
         return PASS

@@ -26,4 +26,6 @@ class AggregateMultiTenancyIsolation(Filter):
                 tenants |= values
         if not tenants or spec.project_id in tenants:
             return PASS
-        return fail("is for projects %s" % ", ".join(sorted(tenants)), tenants=sorted(tenants), project_id=spec.project_id)
+        return fail(
+            "is for projects %s" % ", ".join(sorted(tenants)), tenants=sorted(tenants), project_id=spec.project_id
+        )

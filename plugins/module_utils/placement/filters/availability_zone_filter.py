@@ -25,4 +25,8 @@ class AvailabilityZoneFilter(Filter):
     def check(self, host_state, spec):
         zone = spec.availability_zone
         zones = sorted(merged_metadata(host_state.aggregates).get("availability_zone", {DEFAULT_ZONE}))
-        return PASS if not zone or zone in zones else fail("is in zone %s, asked for %s" % (", ".join(zones), zone), zones=zones, wanted=zone)
+        return (
+            PASS
+            if not zone or zone in zones
+            else fail("is in zone %s, asked for %s" % (", ".join(zones), zone), zones=zones, wanted=zone)
+        )

@@ -41,7 +41,9 @@ class ComputeCapabilitiesFilter(Filter):
             if have is None:
                 return fail("has no capability %s" % name, capability=name, wanted=wanted)
             if not extra_specs.match(str(have), wanted):
-                return fail("%s is %s, wanted %s" % (name, have, wanted), capability=name, wanted=wanted, have=str(have))
+                return fail(
+                    "%s is %s, wanted %s" % (name, have, wanted), capability=name, wanted=wanted, have=str(have)
+                )
         return PASS
 
     @staticmethod

@@ -19,5 +19,9 @@ class DifferentHostFilter(Filter):
 
     def check(self, host_state, spec):
         named = spec.get_scheduler_hint("different_host")
-        here = sorted({named} & set(host_state.instances) if isinstance(named, str) else set(named or ()) & set(host_state.instances))
+        here = sorted(
+            {named} & set(host_state.instances)
+            if isinstance(named, str)
+            else set(named or ()) & set(host_state.instances)
+        )
         return fail("has %s" % ", ".join(here), instances=here) if named and here else PASS

@@ -15,7 +15,12 @@ class DumpFilter(Filter):
     """
 
     def check(self, host_state, spec):
-        asked = {"vcpus": spec.vcpus, "memory_mb": spec.memory_mb, "root_gb": spec.root_gb, "ephemeral_gb": spec.ephemeral_gb}
+        asked = {
+            "vcpus": spec.vcpus,
+            "memory_mb": spec.memory_mb,
+            "root_gb": spec.root_gb,
+            "ephemeral_gb": spec.ephemeral_gb,
+        }
         state = {
             "total_usable_ram_mb": host_state.total_usable_ram_mb,
             "free_ram_mb": host_state.free_ram_mb,

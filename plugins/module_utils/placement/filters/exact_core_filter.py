@@ -18,4 +18,6 @@ class ExactCoreFilter(Filter):
     def check(self, host_state, spec):
         asked = spec.vcpus
         free = host_state.vcpus_total - host_state.vcpus_used
-        return PASS if asked == free else fail("needs exactly %d vCPUs, %g free" % (asked, free), asked=asked, free=free)
+        return (
+            PASS if asked == free else fail("needs exactly %d vCPUs, %g free" % (asked, free), asked=asked, free=free)
+        )

@@ -18,4 +18,8 @@ class ExactDiskFilter(Filter):
     def check(self, host_state, spec):
         asked = (spec.root_gb + spec.ephemeral_gb) * 1024 + spec.swap
         free = host_state.free_disk_mb
-        return PASS if asked == free else fail("needs exactly %d MiB of disk, %g free" % (asked, free), asked=asked, free=free)
+        return (
+            PASS
+            if asked == free
+            else fail("needs exactly %d MiB of disk, %g free" % (asked, free), asked=asked, free=free)
+        )

@@ -18,4 +18,8 @@ class ExactRamFilter(Filter):
     def check(self, host_state, spec):
         asked = spec.memory_mb
         free = host_state.free_ram_mb
-        return PASS if asked == free else fail("needs exactly %d MiB of memory, %g free" % (asked, free), asked=asked, free=free)
+        return (
+            PASS
+            if asked == free
+            else fail("needs exactly %d MiB of memory, %g free" % (asked, free), asked=asked, free=free)
+        )

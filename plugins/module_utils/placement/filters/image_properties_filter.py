@@ -63,6 +63,13 @@ def version_holds(predicate, version):
         operator, other = match.group(1), [int(part) for part in match.group(2).split(".")]
         width = max(len(numbers), len(other))
         have, want = [one + [0] * (width - len(one)) for one in (numbers, other)]
-        if not {"<": have < want, "<=": have <= want, ">": have > want, ">=": have >= want, "==": have == want, "!=": have != want}[operator]:
+        if not {
+            "<": have < want,
+            "<=": have <= want,
+            ">": have > want,
+            ">=": have >= want,
+            "==": have == want,
+            "!=": have != want,
+        }[operator]:
             return False
     return True

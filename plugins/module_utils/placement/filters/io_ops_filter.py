@@ -22,4 +22,8 @@ class IoOpsFilter(Filter):
         limit = self.limit(host_state)
         if host_state.num_io_ops < limit:
             return PASS
-        return fail("has %d of at most %d I/O operations" % (host_state.num_io_ops, limit), num_io_ops=host_state.num_io_ops, max_io_ops_per_host=limit)
+        return fail(
+            "has %d of at most %d I/O operations" % (host_state.num_io_ops, limit),
+            num_io_ops=host_state.num_io_ops,
+            max_io_ops_per_host=limit,
+        )

@@ -31,5 +31,7 @@ class IsolatedHostsFilter(Filter):
         image_isolated = spec.image is not None and spec.image.id in images
         if image_isolated == host_isolated if restrict else (not image_isolated or host_isolated):
             return PASS
-        reason = "the image is isolated, the host is not" if image_isolated else "the host is isolated, the image is not"
+        reason = (
+            "the image is isolated, the host is not" if image_isolated else "the host is isolated, the image is not"
+        )
         return fail(reason, isolated_host=host_isolated, isolated_image=image_isolated)

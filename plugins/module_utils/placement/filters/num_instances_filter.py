@@ -22,4 +22,8 @@ class NumInstancesFilter(Filter):
         limit = self.limit(host_state)
         if host_state.num_instances < limit:
             return PASS
-        return fail("has %d of at most %d instances" % (host_state.num_instances, limit), num_instances=host_state.num_instances, max_instances_per_host=limit)
+        return fail(
+            "has %d of at most %d instances" % (host_state.num_instances, limit),
+            num_instances=host_state.num_instances,
+            max_instances_per_host=limit,
+        )

@@ -19,8 +19,14 @@ class PciPassthroughFilter(Filter):
     """
 
     def check(self, host_state, spec):
-        if not spec.pci_requests or pci.supports(host_state.pci_stats, spec.pci_requests, None, host_state.numa_topology):
+        if not spec.pci_requests or pci.supports(
+            host_state.pci_stats, spec.pci_requests, None, host_state.numa_topology
+        ):
             return PASS
         wanted = {one["alias_name"]: one["count"] for one in spec.pci_requests}
         text = ", ".join("%s:%d" % pair for pair in wanted.items())
-        return fail("has no free PCI devices for %s" % text, wanted=wanted, free=sum(pool["count"] for pool in host_state.pci_stats))
+        return fail(
+            "has no free PCI devices for %s" % text,
+            wanted=wanted,
+            free=sum(pool["count"] for pool in host_state.pci_stats),
+        )

@@ -22,4 +22,8 @@ class SameHostFilter(Filter):
         if not named:
             return PASS
         named = {named} if isinstance(named, str) else set(named)
-        return PASS if named & set(host_state.instances) else fail("has none of %s" % ", ".join(sorted(named)), wanted=sorted(named))
+        return (
+            PASS
+            if named & set(host_state.instances)
+            else fail("has none of %s" % ", ".join(sorted(named)), wanted=sorted(named))
+        )

@@ -24,4 +24,8 @@ class ServerGroupAntiAffinityFilter(Filter):
         limit = group.max_server_per_host
         if here < limit:
             return PASS
-        return fail("has %d of at most %d members of group %s" % (here, limit, group.name), members=here, max_server_per_host=limit)
+        return fail(
+            "has %d of at most %d members of group %s" % (here, limit, group.name),
+            members=here,
+            max_server_per_host=limit,
+        )

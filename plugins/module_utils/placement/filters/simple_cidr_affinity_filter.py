@@ -32,4 +32,8 @@ class SimpleCIDRAffinityFilter(Filter):
         network = netaddr.IPNetwork(near + spec.get_scheduler_hint("cidr", "/24"))
         if netaddr.IPAddress(host_state.host_ip) in network:
             return PASS
-        return fail("address %s is not in %s" % (host_state.host_ip, network.cidr), host_ip=host_state.host_ip, network=str(network.cidr))
+        return fail(
+            "address %s is not in %s" % (host_state.host_ip, network.cidr),
+            host_ip=host_state.host_ip,
+            network=str(network.cidr),
+        )

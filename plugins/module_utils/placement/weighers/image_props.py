@@ -31,7 +31,9 @@ class ImagePropertiesWeigher(Weigher):
         if self.configured() == 0.0:
             return 0.0
         there = Counter(
-            (name, str(value)) for uuid in list(host_state.instances) for name, value in host_state.image_props_of(uuid).items()
+            (name, str(value))
+            for uuid in list(host_state.instances)
+            for name, value in host_state.image_props_of(uuid).items()
         )
         total = 0.0
         for name, value in spec.image_props.items():

@@ -36,7 +36,9 @@ class Controller:
         for host, values in (facts or {}).items():
             self.variable_manager.set_host_facts(host, values)
         self.hostvars = HostVars(inventory=self.inventory, variable_manager=self.variable_manager, loader=self.loader)
-        self.play = Play.load({"hosts": "localhost", "gather_facts": "no"}, variable_manager=self.variable_manager, loader=self.loader)
+        self.play = Play.load(
+            {"hosts": "localhost", "gather_facts": "no"}, variable_manager=self.variable_manager, loader=self.loader
+        )
 
     def register(self, host, **values):
         self.variable_manager.set_nonpersistent_facts(host, values)

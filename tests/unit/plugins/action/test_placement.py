@@ -21,7 +21,10 @@ from ansible_collections.berth.kvm.plugins.module_utils.placement import receipt
 
 HOST = json.loads((Path(__file__).parent / "host.json").read_text())
 CATALOG = {
-    "berth_flavors": {"tiny": {"vcpus": 1, "memory_mb": 128, "root_gb": 1}, "huge": {"vcpus": 64, "memory_mb": 128, "root_gb": 1}},
+    "berth_flavors": {
+        "tiny": {"vcpus": 1, "memory_mb": 128, "root_gb": 1},
+        "huge": {"vcpus": 64, "memory_mb": 128, "root_gb": 1},
+    },
     "berth_images": {
         "guest": {"url": "/images/guest.qcow2", "checksum": "sha256:" + "0" * 64, "disk_format": "qcow2"},
         "fat": {"url": "/images/fat.qcow2", "checksum": "sha256:" + "1" * 64, "disk_format": "qcow2", "min_disk": 9},
@@ -82,7 +85,14 @@ def test_what_ask_host_brought_counts_more_than_cached_facts():
 
 @pytest.mark.parametrize(
     "lie",
-    [{"memory_mb": float("nan")}, {"memory_mb": 10**400}, {"host": "x" * 10**6}, {"vcpus": "{{ 1 }}"}, {"warnings": ["a\0b"]}, {"instances": None}],
+    [
+        {"memory_mb": float("nan")},
+        {"memory_mb": 10**400},
+        {"host": "x" * 10**6},
+        {"vcpus": "{{ 1 }}"},
+        {"warnings": ["a\0b"]},
+        {"instances": None},
+    ],
     ids=["NaN", "10^400", "long", "Jinja", "NUL", "missing"],
 )
 def test_lying_host_is_a_verdict_and_the_rest_goes_on(lie):
@@ -120,14 +130,39 @@ BAD = {
     "image": ({"berth_image": "gest"}, {}, "ImageNotFound", "guest"),
     "network": ({"berth_networks": ["lam"]}, {}, "NetworkNotFound", "lan"),
     "server group": ({"berth_server_group": "pear"}, {}, "ServerGroupNotFound", "pair"),
-    "filter": ({}, {"berth_placement": {"enabled_filters": ["ComputFilter", "RamFiltre"]}}, "SchedulerHostFilterNotFound", "RamFiltre"),
+    "filter": (
+        {},
+        {"berth_placement": {"enabled_filters": ["ComputFilter", "RamFiltre"]}},
+        "SchedulerHostFilterNotFound",
+        "RamFiltre",
+    ),
     "option": ({}, {"berth_placement": {"host_subset_sise": 2}}, "UnknownOption", "host_subset_size"),
     "image too large (A28)": ({"berth_image": "fat"}, {}, "FlavorDiskSmallerThanMinDisk", "9 GiB"),
     "user data malformed (A08)": ({"berth_user_data": "***"}, {}, "InstanceUserDataMalformed", "berth_user_data"),
-    "user data too long (A08)": ({"berth_user_data": base64.b64encode(b"x" * 65536).decode()}, {}, "InstanceUserDataTooLarge", "berth_user_data"),
-    "negative size": ({}, {"berth_flavors": {"tiny": {"vcpus": -1, "memory_mb": 128, "root_gb": 1}}}, "InvalidInput", "berth_flavors.tiny.vcpus"),
-    "absurd size": ({}, {"berth_flavors": {"tiny": {"vcpus": 1, "memory_mb": 10**18, "root_gb": 1}}}, "InvalidInput", "memory_mb"),
-    "address": ({"berth_networks": [{"network": "lan", "address": "198.51.100.1"}]}, {}, "InvalidInput", "berth_networks[0].address"),
+    "user data too long (A08)": (
+        {"berth_user_data": base64.b64encode(b"x" * 65536).decode()},
+        {},
+        "InstanceUserDataTooLarge",
+        "berth_user_data",
+    ),
+    "negative size": (
+        {},
+        {"berth_flavors": {"tiny": {"vcpus": -1, "memory_mb": 128, "root_gb": 1}}},
+        "InvalidInput",
+        "berth_flavors.tiny.vcpus",
+    ),
+    "absurd size": (
+        {},
+        {"berth_flavors": {"tiny": {"vcpus": 1, "memory_mb": 10**18, "root_gb": 1}}},
+        "InvalidInput",
+        "memory_mb",
+    ),
+    "address": (
+        {"berth_networks": [{"network": "lan", "address": "198.51.100.1"}]},
+        {},
+        "InvalidInput",
+        "berth_networks[0].address",
+    ),
     "attempts": ({}, {"berth_placement": {"max_attempts": 99}}, "InvalidInput", "max_attempts"),
     "count": ({}, {"berth_count": "-3"}, "InvalidInput", "berth_count"),
 }
@@ -143,7 +178,9 @@ def test_bad_input_is_refused_with_a_code_and_the_field(case):
     assert "ansible_facts" not in result
 
 
-@pytest.mark.parametrize("name", ["-rf", "--help", "$(id)", "a'b", 'a"b', "../x", "a\nb", "x" * 300, "A", "a.b", "\u202eabc", "a_b"])
+@pytest.mark.parametrize(
+    "name", ["-rf", "--help", "$(id)", "a'b", 'a"b', "../x", "a\nb", "x" * 300, "A", "a.b", "\u202eabc", "a_b"]
+)
 def test_name_that_is_no_host_name_is_refused(name):
     """Security: names."""
     result = place({name: VM})
@@ -185,4 +222,6 @@ def test_receipt_is_written_for_its_owner_only(tmp_path):
 def test_receipt_replays_from_the_facts():
     result = place({"a": VM})
     fleet = read_fleet({name: {"document": facts(name)["berth_host"]} for name in ("h1", "h2")}, host_document.check)
-    assert receipt.replay(result["receipt"], list(fleet.documents.values())).requests[0].hosts == [result["selections"]["a"]["host"]]
+    assert receipt.replay(result["receipt"], list(fleet.documents.values())).requests[0].hosts == [
+        result["selections"]["a"]["host"]
+    ]

@@ -9,7 +9,14 @@ import pytest
 
 from ansible_collections.berth.kvm.plugins.inventory.instances import instances_of
 
-OWNED = {"uuid": "u1", "name": "web-1", "project_id": "default", "role": "OWN", "foreign": False, "flavor": {"name": "small"}}
+OWNED = {
+    "uuid": "u1",
+    "name": "web-1",
+    "project_id": "default",
+    "role": "OWN",
+    "foreign": False,
+    "flavor": {"name": "small"},
+}
 
 
 @pytest.mark.parametrize(

@@ -33,12 +33,30 @@ class Host:
             uuid = entry["spec"]["uuid"]
             record = self.records.get(uuid)
             if record and record["role"] != "CLAIM":
-                results.append({"uuid": uuid, "claimed": False, "error": {"code": "InstanceExists", "message": "there", "retryable": False}})
+                results.append(
+                    {
+                        "uuid": uuid,
+                        "claimed": False,
+                        "error": {"code": "InstanceExists", "message": "there", "retryable": False},
+                    }
+                )
             elif not record and len(self.records) >= self.capacity:
-                results.append({"uuid": uuid, "claimed": False, "error": {"code": "ClaimFailed", "message": "full", "retryable": True}})
+                results.append(
+                    {
+                        "uuid": uuid,
+                        "claimed": False,
+                        "error": {"code": "ClaimFailed", "message": "full", "retryable": True},
+                    }
+                )
             else:
                 group = entry["spec"].get("group") or {}
-                self.records[uuid] = {"uuid": uuid, "role": "CLAIM", "token": entry["token"], "group": group.get("name"), "project_id": "p"}
+                self.records[uuid] = {
+                    "uuid": uuid,
+                    "role": "CLAIM",
+                    "token": entry["token"],
+                    "group": group.get("name"),
+                    "project_id": "p",
+                }
                 results.append({"uuid": uuid, "claimed": True, "token": entry["token"]})
         return {"results": results}
 
@@ -73,7 +91,9 @@ def instance(name, host="h1", alternates=("h2", "h3"), group=None, **more):
 
 
 def a_plan(*instances, max_attempts=3, hosts=HOSTS, run="r1"):
-    return rounds.new_plan(run, {entry["name"]: entry for entry in instances}, {host: {"uuid": host} for host in hosts}, max_attempts)
+    return rounds.new_plan(
+        run, {entry["name"]: entry for entry in instances}, {host: {"uuid": host} for host in hosts}, max_attempts
+    )
 
 
 def steps(plan, hosts, tokens):
@@ -143,7 +163,9 @@ def test_one_attempt_keeps_the_error_itself():
 def test_error_that_no_other_host_cures_stops():
     """C30."""
     hosts = {name: Host(name) for name in HOSTS}
-    hosts["h1"].build = lambda uuid, token: {"error": {"code": "ImageInvalid", "message": "backing file", "retryable": False}}
+    hosts["h1"].build = lambda uuid, token: {
+        "error": {"code": "ImageInvalid", "message": "backing file", "retryable": False}
+    }
     result = run_all(a_plan(instance("a")), hosts)["a"]
     assert (result["state"], result["error"]["code"], result["host"]) == ("failed", "ImageInvalid", "h1")
 
@@ -196,7 +218,9 @@ def test_note_about_a_silent_host_does_not_count(lost, run):
     rounds.prepare_round(plan, lambda: "t")
     claims = {"h1": hosts["h1"].claim(plan["claims"]["h1"])}
     hosts["h2"].notes["u-a"] = {"host": "h3", "host_uuid": "h3", "run": run}
-    rounds.commit(plan, claims, {"h1": hosts["h1"].rescan(), "h2": hosts["h2"].rescan(), "h3": {"reason": "x"}}, lost_hosts=lost)
+    rounds.commit(
+        plan, claims, {"h1": hosts["h1"].rescan(), "h2": hosts["h2"].rescan(), "h3": {"reason": "x"}}, lost_hosts=lost
+    )
     assert plan["build"] == ["a"]
 
 
@@ -228,7 +252,11 @@ def test_affinity_across_hosts_goes_to_the_members_host():
 
 @pytest.mark.parametrize(
     "role, token, host, code",
-    [("OWN", "0", "h2", "InstanceExists"), ("OUT", "0", "h2", "InstanceMoving"), ("CLAIM", "another", "h1", "ClaimConflict")],
+    [
+        ("OWN", "0", "h2", "InstanceExists"),
+        ("OUT", "0", "h2", "InstanceMoving"),
+        ("CLAIM", "another", "h1", "ClaimConflict"),
+    ],
     ids=["made elsewhere meanwhile", "on the move elsewhere", "claim taken over on the same host"],
 )
 def test_what_is_seen_after_the_claim_ends_the_attempt(role, token, host, code):
@@ -262,7 +290,12 @@ def race(seed, two_plans, hosts):
             next(run)
         except StopIteration:
             runs.remove(run)
-        owners = [(uuid, name) for name, host in hosts.items() for uuid, record in host.records.items() if record["role"] == "OWN"]
+        owners = [
+            (uuid, name)
+            for name, host in hosts.items()
+            for uuid, record in host.records.items()
+            if record["role"] == "OWN"
+        ]
         assert len({uuid for uuid, _host in owners}) == len(owners), "I1: %s" % owners
         assert all(len(host.records) <= host.capacity for host in hosts.values()), "I2"
 
@@ -282,7 +315,11 @@ def test_affinity_holds_in_a_race(seed):
     """I6, S41: members of an affinity group are never committed on two hosts."""
     group = {"name": "g", "uuid": "g", "policy": "affinity"}
     hosts = {name: Host(name) for name in HOSTS}
-    race(seed, (a_plan(instance("a", "h1", group=group)), a_plan(instance("b", "h2", ("h1", "h3"), group=group), run="r2")), hosts)
+    race(
+        seed,
+        (a_plan(instance("a", "h1", group=group)), a_plan(instance("b", "h2", ("h1", "h3"), group=group), run="r2")),
+        hosts,
+    )
     homes = {name for name, host in hosts.items() for record in host.records.values() if record["role"] == "OWN"}
     assert len(homes) <= 1
 

@@ -8,7 +8,11 @@ from __future__ import annotations
 import pytest
 
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import quotas, report, wanted
-from ansible_collections.berth.kvm.plugins.module_utils.conductor.errors import DuplicateInstance, InstanceMoving, InstanceUnknown
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.errors import (
+    DuplicateInstance,
+    InstanceMoving,
+    InstanceUnknown,
+)
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.fleet import read_fleet
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.locate import locate
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import InvalidInput
@@ -22,13 +26,22 @@ def record(uuid, role="OWN", group=None, project="default", vcpus=1, memory_mb=5
 
 
 def fleet(silent=(), **hosts):
-    reports = {name: {"document": {"uuid": "id-" + name, "host": "a lie", "instances": list(held)}} for name, held in hosts.items()}
+    reports = {
+        name: {"document": {"uuid": "id-" + name, "host": "a lie", "instances": list(held)}}
+        for name, held in hosts.items()
+    }
     reports.update({name: {"reason": "UNREACHABLE"} for name in silent})
     return read_fleet(reports, dict)
 
 
 def spec(name, group=None, vcpus=1, memory_mb=512):
-    return {"uuid": name, "name": name, "project_id": "default", "group": group, "flavor": {"vcpus": vcpus, "memory_mb": memory_mb}}
+    return {
+        "uuid": name,
+        "name": name,
+        "project_id": "default",
+        "group": group,
+        "flavor": {"vcpus": vcpus, "memory_mb": memory_mb},
+    }
 
 
 def test_host_is_called_by_its_inventory_name_whatever_it_sends():
@@ -76,7 +89,9 @@ def test_place_that_is_not_certain_is_an_error(held, silent, error):
         locate(fleet(silent, **held), "a", "a")
 
 
-@pytest.mark.parametrize("silent, lost", [((), ()), (("h2",), ("h2",))], ids=["all hosts answered", "the silent one is lost"])
+@pytest.mark.parametrize(
+    "silent, lost", [((), ()), (("h2",), ("h2",))], ids=["all hosts answered", "the silent one is lost"]
+)
 def test_instance_is_nowhere(silent, lost):
     assert locate(fleet(silent, h1=[]), "a", "a", lost) == []
 
@@ -115,7 +130,11 @@ def test_hosts_are_told_who_owns_what():
     assert told == {"a": {"host": "h1", "host_uuid": "id-h1", "run": "r1"}}
 
 
-@pytest.mark.parametrize("limit, made", [({"instances": 2}, ["a"]), ({"cores": 3}, ["a", "b"]), ({"ram": 512}, []), ({}, ["a", "b"])], ids=str)
+@pytest.mark.parametrize(
+    "limit, made",
+    [({"instances": 2}, ["a"]), ({"cores": 3}, ["a", "b"]), ({"ram": 512}, []), ({}, ["a", "b"])],
+    ids=str,
+)
 def test_quota_counts_what_is_there_and_what_the_run_asked_before(limit, made):
     """A04: the fleet holds one instance; two more are wanted."""
     here = fleet(h1=[record("old")])
@@ -139,7 +158,13 @@ def test_table_aligns_columns():
 def test_report_names_the_attempts_of_a_failure():
     """C11."""
     attempt = {"attempt": 1, "host": "h1", "code": "ClaimFailed", "cause": "full"}
-    failed = {"state": "failed", "host": "h1", "spec": {}, "attempts": [attempt], "error": {"code": "MaxRetriesExceeded", "message": "m"}}
+    failed = {
+        "state": "failed",
+        "host": "h1",
+        "spec": {},
+        "attempts": [attempt],
+        "error": {"code": "MaxRetriesExceeded", "message": "m"},
+    }
     lines = report.creation({"instances": {"a": failed}, "hosts": {"h9": {"reason": "UNREACHABLE"}}})
     assert "a: MaxRetriesExceeded: m" in lines
     assert any(line.split() == ["1", "h1", "ClaimFailed", "full"] for line in lines)

@@ -59,7 +59,11 @@ BAD_VARIABLES = [
     ("berth_flavors", [{"vcpus": 1}], "berth_flavors[0]"),
     ("berth_flavors", "m1", "berth_flavors"),
     ("berth_images", {"i": {"checksum": CHECKSUM, "disk_format": "raw"}}, "berth_images.i.url"),
-    ("berth_images", {"i": {"url": "/a", "src": "b", "checksum": CHECKSUM, "disk_format": "raw"}}, "berth_images.i.src"),
+    (
+        "berth_images",
+        {"i": {"url": "/a", "src": "b", "checksum": CHECKSUM, "disk_format": "raw"}},
+        "berth_images.i.src",
+    ),
     ("berth_images", {"i": {"url": "ftp://a", "checksum": CHECKSUM, "disk_format": "raw"}}, "berth_images.i.url"),
     (
         "berth_images",

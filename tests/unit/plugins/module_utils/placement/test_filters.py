@@ -47,7 +47,9 @@ ALIASES = [{"name": "gpu", "vendor_id": "10de", "product_id": "1db4", "device_ty
 def verdict(name, host=None, request=None, options=None, metadata=()):
     options = read_options(dict({"pci_alias": ALIASES}, **(options or {})))
     state = HostState.from_document(dict(HOST, **(host or {})))
-    state.aggregates = [Aggregate({"name": "a%d" % n, "hosts": ["h1"], "metadata": one}) for n, one in enumerate(metadata)]
+    state.aggregates = [
+        Aggregate({"name": "a%d" % n, "hosts": ["h1"], "metadata": one}) for n, one in enumerate(metadata)
+    ]
     request = dict({"flavor": FLAVOR, "uuid": "new"}, **(request or {}))
     spec = prepare(RequestSpec.from_dict(request), pci.read_aliases(ALIASES))
     one = registry.find_filters([name])[0](options)
@@ -63,7 +65,16 @@ def image(**properties):
 
 
 def group(policy, members=(), hosts=(), **rules):
-    return {"group": {"uuid": "g", "name": "g", "policy": policy, "members": list(members), "hosts": list(hosts), "rules": rules}}
+    return {
+        "group": {
+            "uuid": "g",
+            "name": "g",
+            "policy": policy,
+            "members": list(members),
+            "hosts": list(hosts),
+            "rules": rules,
+        }
+    }
 
 
 def hint(**hints):
@@ -96,7 +107,11 @@ TABLE = [
     ("ComputeCapabilitiesFilter", False, {"request": extra(capabilities__hypervisor_type=">= 3")}),
     ("ImagePropertiesFilter", True, {"request": image(hw_architecture="amd64")}),
     ("ImagePropertiesFilter", False, {"request": image(hw_architecture="aarch64")}),
-    ("ImagePropertiesFilter", False, {"request": image(), "options": {"image_properties_default_architecture": "aarch64"}}),
+    (
+        "ImagePropertiesFilter",
+        False,
+        {"request": image(), "options": {"image_properties_default_architecture": "aarch64"}},
+    ),
     ("ImagePropertiesFilter", False, {"request": image(img_hv_type="xen")}),
     ("ImagePropertiesFilter", False, {"request": image(hw_vm_mode="hvm"), "host": {"supported_instances": []}}),
     ("ImagePropertiesFilter", True, {"request": image(img_hv_type="kvm", img_hv_requested_version=">=6.2,<9.0")}),
@@ -118,21 +133,47 @@ TABLE = [
     ("SimpleCIDRAffinityFilter", False, {"request": hint(build_near_host_ip="no address")}),
     ("IoOpsFilter", True, {"host": {"num_io_ops": 7}}),
     ("IoOpsFilter", False, {"host": {"num_io_ops": 8}}),
-    ("AggregateIoOpsFilter", False, {"host": {"num_io_ops": 2}, "metadata": [{"max_io_ops_per_host": "5"}, {"max_io_ops_per_host": "2"}]}),
+    (
+        "AggregateIoOpsFilter",
+        False,
+        {"host": {"num_io_ops": 2}, "metadata": [{"max_io_ops_per_host": "5"}, {"max_io_ops_per_host": "2"}]},
+    ),
     ("AggregateIoOpsFilter", True, {"host": {"num_io_ops": 2}, "metadata": [{"max_io_ops_per_host": "many"}]}),
     ("NumInstancesFilter", False, {"host": {"num_instances": 50}}),
     ("NumInstancesFilter", True, {"host": {"num_instances": 49}}),
-    ("AggregateNumInstancesFilter", False, {"host": {"num_instances": 3}, "metadata": [{"max_instances_per_host": "3"}]}),
-    ("AggregateNumInstancesFilter", True, {"host": {"num_instances": 2}, "metadata": [{"max_instances_per_host": "3"}]}),
+    (
+        "AggregateNumInstancesFilter",
+        False,
+        {"host": {"num_instances": 3}, "metadata": [{"max_instances_per_host": "3"}]},
+    ),
+    (
+        "AggregateNumInstancesFilter",
+        True,
+        {"host": {"num_instances": 2}, "metadata": [{"max_instances_per_host": "3"}]},
+    ),
     ("IsolatedHostsFilter", False, {"options": {"isolated_hosts": ["h1"]}}),
-    ("IsolatedHostsFilter", True, {"request": image(), "options": {"isolated_hosts": ["h1"], "isolated_images": ["img"]}}),
+    (
+        "IsolatedHostsFilter",
+        True,
+        {"request": image(), "options": {"isolated_hosts": ["h1"], "isolated_images": ["img"]}},
+    ),
     ("IsolatedHostsFilter", False, {"request": image(), "options": {"isolated_images": ["img"]}}),
     (
         "IsolatedHostsFilter",
         True,
-        {"options": {"isolated_hosts": ["h1"], "isolated_images": ["x"], "restrict_isolated_hosts_to_isolated_images": False}},
+        {
+            "options": {
+                "isolated_hosts": ["h1"],
+                "isolated_images": ["x"],
+                "restrict_isolated_hosts_to_isolated_images": False,
+            }
+        },
     ),
-    ("JsonFilter", True, {"request": hint(query=json.dumps(["and", [">=", "$free_ram_mb", 1024], ["=", "$stats.tier", "gold"]]))}),
+    (
+        "JsonFilter",
+        True,
+        {"request": hint(query=json.dumps(["and", [">=", "$free_ram_mb", 1024], ["=", "$stats.tier", "gold"]]))},
+    ),
     ("JsonFilter", False, {"request": hint(query=json.dumps(["<", "$free_ram_mb", 1024]))}),
     ("JsonFilter", False, {"request": hint(query=json.dumps(["<=", "$stats.missing", 4]))}),
     ("JsonFilter", False, {"request": hint(query=json.dumps(["zz", "$free_ram_mb", 1]))}),
@@ -143,20 +184,48 @@ TABLE = [
     ("NUMATopologyFilter", False, {"host": {"numa_topology": None}, "request": extra(hw__cpu_policy="dedicated")}),
     ("PciPassthroughFilter", True, {"request": extra(pci_passthrough__alias="gpu:1")}),
     ("PciPassthroughFilter", False, {"request": extra(pci_passthrough__alias="gpu:2")}),
-    ("AggregateImagePropertiesIsolation", False, {"request": image(os_distro="debian"), "metadata": [{"os_distro": "windows"}]}),
-    ("AggregateImagePropertiesIsolation", True, {"request": image(os_distro="debian"), "metadata": [{"os_distro": "windows,debian"}]}),
-    ("AggregateImagePropertiesIsolation", True, {"request": image(unknown="debian"), "metadata": [{"unknown": "windows"}]}),
-    ("AggregateInstanceExtraSpecsFilter", True, {"request": extra(aggregate_instance_extra_specs__ssd="true"), "metadata": [{"ssd": "true"}]}),
+    (
+        "AggregateImagePropertiesIsolation",
+        False,
+        {"request": image(os_distro="debian"), "metadata": [{"os_distro": "windows"}]},
+    ),
+    (
+        "AggregateImagePropertiesIsolation",
+        True,
+        {"request": image(os_distro="debian"), "metadata": [{"os_distro": "windows,debian"}]},
+    ),
+    (
+        "AggregateImagePropertiesIsolation",
+        True,
+        {"request": image(unknown="debian"), "metadata": [{"unknown": "windows"}]},
+    ),
+    (
+        "AggregateInstanceExtraSpecsFilter",
+        True,
+        {"request": extra(aggregate_instance_extra_specs__ssd="true"), "metadata": [{"ssd": "true"}]},
+    ),
     ("AggregateInstanceExtraSpecsFilter", False, {"request": extra(ssd="true")}),
     ("AggregateInstanceExtraSpecsFilter", True, {"request": extra(other__ssd="true")}),
-    ("AggregateMultiTenancyIsolation", False, {"request": {"project_id": "p1"}, "metadata": [{"filter_tenant_id": "p2,p3"}]}),
-    ("AggregateMultiTenancyIsolation", True, {"request": {"project_id": "p1"}, "metadata": [{"filter_tenant_id7": "p1"}]}),
+    (
+        "AggregateMultiTenancyIsolation",
+        False,
+        {"request": {"project_id": "p1"}, "metadata": [{"filter_tenant_id": "p2,p3"}]},
+    ),
+    (
+        "AggregateMultiTenancyIsolation",
+        True,
+        {"request": {"project_id": "p1"}, "metadata": [{"filter_tenant_id7": "p1"}]},
+    ),
     ("AggregateTypeAffinityFilter", True, {"metadata": [{"instance_type": "tiny, small"}]}),
     ("AggregateTypeAffinityFilter", False, {"metadata": [{"instance_type": "tiny"}]}),
     ("RetryFilter", False, {"request": {"retry": {"hosts": [["h1", "h1"]]}}}),
     ("RetryFilter", True, {"request": {"retry": {"hosts": [["h2", "h2"]]}}}),
     ("AvailabilityZoneFilter", True, {"request": {"availability_zone": "nova"}}),
-    ("AvailabilityZoneFilter", False, {"request": {"availability_zone": "nova"}, "metadata": [{"availability_zone": "az1"}]}),
+    (
+        "AvailabilityZoneFilter",
+        False,
+        {"request": {"availability_zone": "nova"}, "metadata": [{"availability_zone": "az1"}]},
+    ),
     ("CoreFilter", True, {"host": {"vcpus_used": 6}}),
     ("CoreFilter", False, {"host": {"vcpus_used": 7}}),
     ("CoreFilter", False, {"host": {"vcpus": 1, "vcpus_used": 0, "cpu_allocation_ratio": 16.0}}),
@@ -178,7 +247,9 @@ TABLE = [
 ]
 
 
-@pytest.mark.parametrize("name,passes,given", TABLE, ids=["%s-%d" % (row[0], number) for number, row in enumerate(TABLE)])
+@pytest.mark.parametrize(
+    "name,passes,given", TABLE, ids=["%s-%d" % (row[0], number) for number, row in enumerate(TABLE)]
+)
 def test_a_filter_keeps_its_truth_table(name, passes, given):
     got = verdict(name, **given)
     assert got.passed is passes

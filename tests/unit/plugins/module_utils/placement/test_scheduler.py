@@ -47,7 +47,10 @@ def test_the_emptiest_host_wins_by_default():
 
 def test_without_any_weight_a_multi_create_stacks_on_the_host_chosen_first():
     """Nova's order of equals: the host chosen last comes first."""
-    zero = {name + "_weight_multiplier": 0 for name in ("ram", "cpu", "disk", "io_ops", "hypervisor_version", "build_failure", "pci")}
+    zero = {
+        name + "_weight_multiplier": 0
+        for name in ("ram", "cpu", "disk", "io_ops", "hypervisor_version", "build_failure", "pci")
+    }
     hosts = [host("a"), host("b")]
     assert chosen(select_destinations(hosts, [request(num_instances=3)], zero)) == [["a", "a", "a"]]
 
@@ -199,7 +202,10 @@ def test_a_request_document_is_given_back_with_unknown_fields_and_hints_as_lists
 
 def test_a_host_state_is_one_line_for_people():
     """S44"""
-    assert repr(HostState.from_document(host("a", num_io_ops=3))) == "(a, a) ram: 65024MB disk: 512000MB io_ops: 3 instances: 0"
+    assert (
+        repr(HostState.from_document(host("a", num_io_ops=3)))
+        == "(a, a) ram: 65024MB disk: 512000MB io_ops: 3 instances: 0"
+    )
 
 
 # -- what must always hold
@@ -233,7 +239,12 @@ HOSTS = st.lists(
 )
 POLICIES = ["affinity", "anti-affinity", "soft-affinity", "soft-anti-affinity", None, None]
 REQUESTS = st.lists(
-    st.tuples(st.sampled_from([1, 2, 4]), st.sampled_from([512, 2048]), st.integers(1, 5), st.sampled_from(range(len(POLICIES)))),
+    st.tuples(
+        st.sampled_from([1, 2, 4]),
+        st.sampled_from([512, 2048]),
+        st.integers(1, 5),
+        st.sampled_from(range(len(POLICIES))),
+    ),
     min_size=1,
     max_size=8,
 )
@@ -243,7 +254,9 @@ OPTIONS = st.fixed_dictionaries(
         "num_instances_weight_multiplier": st.sampled_from([0.0, -0.5]),
         "hypervisor_version_weight_multiplier": st.sampled_from([1.0, 0.0]),
         "max_attempts": st.sampled_from([1, 3]),
-        "enabled_filters": st.sampled_from([list(DEFAULT_FILTERS), [*DEFAULT_FILTERS, "IoOpsFilter", "NumInstancesFilter", "RamFilter"]]),
+        "enabled_filters": st.sampled_from(
+            [list(DEFAULT_FILTERS), [*DEFAULT_FILTERS, "IoOpsFilter", "NumInstancesFilter", "RamFilter"]]
+        ),
     }
 )
 
@@ -252,7 +265,11 @@ def build(hosts, requests):
     documents = [dict(one, host="h%03d" % number) for number, one in enumerate(hosts)]
     specs = []
     for number, (vcpus, memory, count, policy) in enumerate(requests):
-        group = {"uuid": "g%d" % policy, "name": "g", "policy": POLICIES[policy], "members": []} if POLICIES[policy] else None
+        group = (
+            {"uuid": "g%d" % policy, "name": "g", "policy": POLICIES[policy], "members": []}
+            if POLICIES[policy]
+            else None
+        )
         flavor = {"name": "f", "vcpus": vcpus, "memory_mb": memory, "root_gb": 1}
         uuids = ["vm-%d-%d" % (number, each) for each in range(count)]
         specs.append({"flavor": flavor, "num_instances": count, "instance_uuids": uuids, "group": group})

@@ -33,7 +33,11 @@ HOST = {
     "pci_pools": [{"vendor_id": "1", "product_id": "2", "numa_node": None, "count": 7}],
     "metrics": [{"name": "cpu.percent", "value": 0.5}, {"name": "load", "value": 1.5}],
 }
-REQUEST = {"flavor": {"vcpus": 1, "memory_mb": 512}, "uuid": "new", "image": {"id": "i", "properties": {"os_distro": "debian"}}}
+REQUEST = {
+    "flavor": {"vcpus": 1, "memory_mb": 512},
+    "uuid": "new",
+    "image": {"id": "i", "properties": {"os_distro": "debian"}},
+}
 SOFT = {"uuid": "g", "policy": "soft-affinity", "members": ["i1", "i2", "i9"]}
 MOVE = {"cell": "c1", "allow_cross_cell_move": True}
 
@@ -61,12 +65,19 @@ TABLE = [
     ("MetricsWeigher", {}, {"metrics": {"weight_setting": ["cpu.percent=2", "load=1"]}}, 50 * 2 + 1.5),
     ("MetricsWeigher", {}, {"metrics": {"weight_setting": ["none=1"], "required": False}}, -10000.0),
     ("ImagePropertiesWeigher", {}, {"image_props_weight_multiplier": 1.0}, 1.0),
-    ("ImagePropertiesWeigher", {}, {"image_props_weight_multiplier": 1.0, "image_props_weight_setting": ["os_distro=3"]}, 3.0),
+    (
+        "ImagePropertiesWeigher",
+        {},
+        {"image_props_weight_multiplier": 1.0, "image_props_weight_setting": ["os_distro=3"]},
+        3.0,
+    ),
     ("ImagePropertiesWeigher", {}, {}, 0.0),
 ]
 
 
-@pytest.mark.parametrize("name,request_more,options,raw", TABLE, ids=["%s-%d" % (row[0], n) for n, row in enumerate(TABLE)])
+@pytest.mark.parametrize(
+    "name,request_more,options,raw", TABLE, ids=["%s-%d" % (row[0], n) for n, row in enumerate(TABLE)]
+)
 def test_a_weigher_gives_its_raw_weight(name, request_more, options, raw):
     state = HostState.from_document(HOST)
     assert weigher(name, **options).raw(state, RequestSpec.from_dict(dict(REQUEST, **request_more))) == raw
