@@ -74,11 +74,15 @@ class ActionModule(ControllerAction):
         decision = placing.place(
             instances, fleet, options, catalog.aggregate_documents(plain(task_vars["groups"])), args["seed"], catalog.pci_aliases
         )
-        result = self._result(instances, fleet, decision)
+        result = self._result(instances, fleet)
+        if result["failures"] or Display().verbosity or not args["plan"]:
+            result["explanation"] = decision.explanation()
         self._say(result)
         directory = args["receipt_dir"] or given.get("berth_receipt_dir")
-        if directory and result["receipt"] and not self._task.check_mode:
-            result["receipt_file"] = write_receipt(directory, run, result["receipt"])
+        if directory and decision.result:
+            result["receipt"] = decision.receipt()
+            if not self._task.check_mode:
+                result["receipt_file"] = write_receipt(directory, run, result["receipt"])
         if args["plan"]:
             result.update(self._plan(run, instances, fleet, decision.max_attempts))
         elif result["failures"]:
@@ -125,7 +129,7 @@ class ActionModule(ControllerAction):
         if result["failures"] or display.verbosity:
             display.display(result["explanation"])
 
-    def _result(self, instances, fleet, decision):
+    def _result(self, instances, fleet):
         chosen = ("uuid", "host", "host_uuid", "alternates", "allocation", "limits")
         return {
             "changed": self._task.check_mode and any(instance["state"] == CLAIMING for instance in instances.values()),
@@ -137,7 +141,5 @@ class ActionModule(ControllerAction):
             "existing": {name: instance["host"] for name, instance in instances.items() if instance.get("existing")},
             "failures": {name: instance["error"] for name, instance in instances.items() if instance["state"] == FAILED},
             "verdicts": fleet.verdicts,
-            "explanation": decision.explanation(),
-            "receipt": decision.receipt(),
             "_ansible_verbose_override": True,
         }

@@ -84,12 +84,12 @@ verdicts:
   type: dict
   sample: {kvm3: "UNREACHABLE: Connection refused"}
 explanation:
-  description: For every host what each filter and weigher said, as text.
-  returned: success
+  description: For every host what each filter and weigher said, as text, and for what got no host what would help.
+  returned: without a plan, with -v, and when an instance got no host
   type: str
 receipt:
   description: The decision as one document that can be replayed offline.
-  returned: when something was placed
+  returned: when a directory for receipts is given
   type: dict
 receipt_file:
   description: Where the receipt was written.

@@ -219,8 +219,8 @@ def test_receipt_is_written_for_its_owner_only(tmp_path):
     assert json.loads(path.read_text())["sha256"] == result["receipt"]["sha256"]
 
 
-def test_receipt_replays_from_the_facts():
-    result = place({"a": VM})
+def test_receipt_replays_from_the_facts(tmp_path):
+    result = place({"a": VM}, args={"receipt_dir": str(tmp_path)})
     fleet = read_fleet({name: {"document": facts(name)["berth_host"]} for name in ("h1", "h2")}, host_document.check)
     assert receipt.replay(result["receipt"], list(fleet.documents.values())).requests[0].hosts == [
         result["selections"]["a"]["host"]
