@@ -13,13 +13,15 @@ root=$(cd "$(dirname "$0")/.." && pwd)
 venv=${BERTH_VENV:-$root/.venv}
 work=$root/.cache/lint
 copy=$work/collections/ansible_collections/berth/kvm
+# ansible-test writes beside what it reads, so it has a copy of its own.
+sanity=$work/sanity/ansible_collections/berth/kvm
 logs=$work/log
 steps=(sanity ansible-lint docs ruff yamllint reuse shellcheck changelog)
 
 fail() { echo "lint: $*" >&2; exit 2; }
 
 [ -x "$venv/bin/ansible-test" ] || fail "no tools in $venv: run ./test.sh once, or set BERTH_VENV"
-export PATH="$venv/bin:$PATH" LC_ALL=C.UTF-8
+export PATH="$venv/bin:$PATH" LC_ALL=C.UTF-8 PYTHONDONTWRITEBYTECODE=1
 export ANSIBLE_COLLECTIONS_PATH=$work/collections ANSIBLE_HOME=$work/ansible ANSIBLE_NOCOLOR=1 NO_COLOR=1
 
 # One run at a time: two would pull the copy from under each other.
@@ -34,6 +36,7 @@ export_tree() {
         tar -C "$root" --null --files-from=- -cf - | tar -C "$copy" -xf -
     # A repository of its own: else the tools find the checkout's further up, which ignores the copy.
     git -C "$copy" init --quiet
+    rm -rf "$sanity" && mkdir -p "${sanity%/*}" && cp -a "$copy" "$sanity"
 }
 
 # ansible-test gives its children HOME but not the environment that says where packages come from: hence a HOME of our
@@ -46,7 +49,7 @@ prepare_ansible_test_home() {
     } >"$home/.config/pip/pip.conf"
     pip_version=$(sed -nE "s/^ *(venv_packages = dict\()?pip='([0-9.]+)'.*/\2/p" \
         "$(python -c 'import ansible_test; print(ansible_test.__path__[0])')/_internal/python_requirements.py" | head -1)
-    cp "$copy/tests/sanity/get_pip.py" "$home/.ansible/test/cache/get_pip_${pip_version//./_}.py"
+    cp "$sanity/tests/sanity/get_pip.py" "$home/.ansible/test/cache/get_pip_${pip_version//./_}.py"
 }
 
 # pyenv's shims answer for versions that are not switched on, and then fail: the versions themselves stand in for them.
@@ -64,6 +67,7 @@ path_without_shims() {
 }
 
 step_sanity() {
+    cd "$sanity"
     prepare_ansible_test_home
     PATH=$(path_without_shims)
     # The lab is no part of what is built and installed.

@@ -14,7 +14,7 @@ description:
     warning, and its instances are missing.
   - Domains that berth did not make are not listed.
 author:
-  - The berth.kvm authors
+  - The berth.kvm authors (!UNKNOWN)
 extends_documentation_fragment:
   - constructed
   - inventory_cache
@@ -49,7 +49,7 @@ plugin: berth.kvm.instances
 kvm_inventory: hosts.yml
 keyed_groups:
   - key: berth_kvm_host
-    prefix: on
+    prefix: "on"
 """
 
 import json

@@ -35,8 +35,11 @@ attributes:
     support: full
   diff_mode:
     support: none
+  platform:
+    support: full
+    details: Linux with libvirt and QEMU.
 author:
-  - The berth.kvm authors
+  - The berth.kvm authors (!UNKNOWN)
 """
 
 EXAMPLES = r"""
