@@ -51,7 +51,10 @@ def _classes(module, base):
     return [
         one
         for one in vars(module).values()
-        if isinstance(one, type) and issubclass(one, base) and one.__module__ == module.__name__ and not one.__name__.startswith("_")
+        if isinstance(one, type)
+        and issubclass(one, base)
+        and one.__module__ == module.__name__
+        and not one.__name__.startswith("_")
     ]
 
 
@@ -65,7 +68,12 @@ def _load(name, kind):
         return builtin(kind)[parts[-1]]
     if len(parts) < 3 or not all(part.isidentifier() for part in parts) or parts[0] == "nova":
         return None
-    path = "ansible_collections.%s.%s.plugins.module_utils.placement.%s.%s" % (parts[0], parts[1], kind, ".".join(parts[2:]))
+    path = "ansible_collections.%s.%s.plugins.module_utils.placement.%s.%s" % (
+        parts[0],
+        parts[1],
+        kind,
+        ".".join(parts[2:]),
+    )
     try:
         module = importlib.import_module(path)
     except ImportError:
@@ -80,7 +88,9 @@ def find_filters(names):
     for name in names:
         short = str(name).rsplit(".", 1)[-1]
         if short in REMOVED:
-            raise FilterRemoved("enabled_filters", name, "a filter that can work here", hint="%s: %s" % (short, REMOVED[short]))
+            raise FilterRemoved(
+                "enabled_filters", name, "a filter that can work here", hint="%s: %s" % (short, REMOVED[short])
+            )
         one = _load(name, "filters")
         if one is None:
             bad.append(str(name))

@@ -89,7 +89,8 @@ class Requested:
         suffixed = sum(1 for suffix in self.groups if suffix)
         if suffixed > 1 and self.group_policy != "none":
             self.unanswerable = (
-                "group_policy=isolate asks for a provider of its own for each of %d groups; a host is one provider" % suffixed
+                "group_policy=isolate asks for a provider of its own for each of %d groups; a host is one provider"
+                % suffixed
                 if self.group_policy == "isolate"
                 else "%d numbered resource groups need group_policy=none or isolate in the flavor" % suffixed
             )
@@ -162,7 +163,11 @@ def _add_devices(found, flavor, props):
     version = numa.one_of_both(flavor, props, "tpm_version")
     if version:
         model = numa.one_of_both(flavor, props, "tpm_model") or "tpm-tis"
-        if version not in ("1.2", "2.0") or model not in ("tpm-tis", "tpm-crb") or (model == "tpm-crb" and version != "2.0"):
+        if (
+            version not in ("1.2", "2.0")
+            or model not in ("tpm-tis", "tpm-crb")
+            or (model == "tpm-crb" and version != "2.0")
+        ):
             raise InvalidInput("hw:tpm_version", version, "1.2 or 2.0, with model tpm-tis or (2.0 only) tpm-crb")
         add("COMPUTE_SECURITY_TPM_CRB" if model == "tpm-crb" else "COMPUTE_SECURITY_TPM_TIS")
         add("COMPUTE_SECURITY_TPM_2_0" if version == "2.0" else "COMPUTE_SECURITY_TPM_1_2")

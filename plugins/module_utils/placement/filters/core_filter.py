@@ -11,8 +11,8 @@ from ..base import PASS, Filter, fail
 class CoreFilter(Filter):
     """A host passes when total x ratio less what is used leaves the vCPUs that the flavor needs.
 
-    An instance may overcommit against others, never against itself: it must fit in the host's total. A host that reports no CPUs passes. A host
-    that passes gets the limit ``vcpu``, which the claim tests again.
+    An instance may overcommit against others, never against itself: it must fit in the host's total. A host that
+    reports no CPUs passes. A host that passes gets the limit ``vcpu``, which the claim tests again.
     Options: none. Aggregate metadata: none. Host: cpu_allocation_ratio. Runs for every instance.
     Source: nova.scheduler.filters.core_filter.CoreFilter, removed in Nova 20 (Placement took its place).
     """

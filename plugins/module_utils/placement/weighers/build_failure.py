@@ -11,7 +11,9 @@ from ..base import Weigher
 class BuildFailureWeigher(Weigher):
     """Sinks hosts where builds failed lately; the multiplier is negated.
 
-    Normalised from the smallest to the largest. Options: build_failure_weight_multiplier (1000000.0). Aggregate metadata: build_failure_weight_multiplier.
+    Normalised from the smallest to the largest.
+    Options: build_failure_weight_multiplier (1000000.0).
+    Aggregate metadata: build_failure_weight_multiplier.
 
     Source: nova.scheduler.weights.compute.BuildFailureWeigher.
     """

@@ -11,7 +11,9 @@ from ..base import Weigher
 class CPUWeigher(Weigher):
     """Prefers hosts with more free vCPUs (total x cpu_allocation_ratio - used); a negative multiplier stacks.
 
-    Normalised from 0 to the largest (negative raw weights count as 0). Options: cpu_weight_multiplier (1.0). Aggregate metadata: cpu_weight_multiplier.
+    Normalised from 0 to the largest (negative raw weights count as 0).
+    Options: cpu_weight_multiplier (1.0).
+    Aggregate metadata: cpu_weight_multiplier.
 
     Source: nova.scheduler.weights.cpu.CPUWeigher.
     """

@@ -11,7 +11,9 @@ from ..base import Weigher
 class CrossCellWeigher(Weigher):
     """For a move that may leave its cell: 1 for hosts in the preferred cell, -1 for others; else 0.
 
-    Normalised from the smallest to the largest. Options: cross_cell_move_weight_multiplier (1000000.0). Aggregate metadata: cross_cell_move_weight_multiplier.
+    Normalised from the smallest to the largest.
+    Options: cross_cell_move_weight_multiplier (1000000.0).
+    Aggregate metadata: cross_cell_move_weight_multiplier.
 
     Source: nova.scheduler.weights.cross_cell.CrossCellWeigher.
     """

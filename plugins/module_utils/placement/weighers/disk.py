@@ -11,7 +11,9 @@ from ..base import Weigher
 class DiskWeigher(Weigher):
     """Prefers hosts with more free disk (MiB); a negative multiplier stacks.
 
-    Normalised from 0 to the largest (negative raw weights count as 0). Options: disk_weight_multiplier (1.0). Aggregate metadata: disk_weight_multiplier.
+    Normalised from 0 to the largest (negative raw weights count as 0).
+    Options: disk_weight_multiplier (1.0).
+    Aggregate metadata: disk_weight_multiplier.
 
     Source: nova.scheduler.weights.disk.DiskWeigher.
     """

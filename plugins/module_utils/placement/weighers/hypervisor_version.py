@@ -11,7 +11,9 @@ from ..base import Weigher
 class HypervisorVersionWeigher(Weigher):
     """Prefers hosts with a newer hypervisor; a negative multiplier prefers older ones.
 
-    Normalised from the smallest to the largest. Options: hypervisor_version_weight_multiplier (1.0). Aggregate metadata: hypervisor_version_weight_multiplier.
+    Normalised from the smallest to the largest.
+    Options: hypervisor_version_weight_multiplier (1.0).
+    Aggregate metadata: hypervisor_version_weight_multiplier.
 
     Source: nova.scheduler.weights.hypervisor_version.HypervisorVersionWeigher.
     """

@@ -11,7 +11,9 @@ from ..base import Weigher
 class IoOpsWeigher(Weigher):
     """Avoids hosts that are busy with builds, resizes, migrations and snapshots.
 
-    Normalised from 0 to the largest (negative raw weights count as 0). Options: io_ops_weight_multiplier (-1.0). Aggregate metadata: io_ops_weight_multiplier.
+    Normalised from 0 to the largest (negative raw weights count as 0).
+    Options: io_ops_weight_multiplier (-1.0).
+    Aggregate metadata: io_ops_weight_multiplier.
 
     Source: nova.scheduler.weights.io_ops.IoOpsWeigher.
     """

@@ -11,7 +11,9 @@ from ..base import Weigher
 class NumInstancesWeigher(Weigher):
     """Counts instances: a negative multiplier spreads them, a positive one stacks.
 
-    Normalised from the smallest to the largest. Options: num_instances_weight_multiplier (0.0: off). Aggregate metadata: num_instances_weight_multiplier.
+    Normalised from the smallest to the largest.
+    Options: num_instances_weight_multiplier (0.0: off).
+    Aggregate metadata: num_instances_weight_multiplier.
 
     Source: nova.scheduler.weights.num_instances.NumInstancesWeigher.
     """

@@ -11,7 +11,9 @@ from ..base import Weigher
 class PCIWeigher(Weigher):
     """Keeps hosts with many free PCI devices for those who ask for them: 100 - min(free devices, 99), for every request.
 
-    Normalised from the smallest to the largest. Options: pci_weight_multiplier (1.0, not negative). Aggregate metadata: pci_weight_multiplier.
+    Normalised from the smallest to the largest.
+    Options: pci_weight_multiplier (1.0, not negative).
+    Aggregate metadata: pci_weight_multiplier.
 
     Source: nova.scheduler.weights.pci.PCIWeigher.
     """

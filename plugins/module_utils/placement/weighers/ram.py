@@ -11,7 +11,9 @@ from ..base import Weigher
 class RAMWeigher(Weigher):
     """Prefers hosts with more free memory (MiB, without the allocation ratio); a negative multiplier stacks.
 
-    Normalised from 0 to the largest (negative raw weights count as 0). Options: ram_weight_multiplier (1.0). Aggregate metadata: ram_weight_multiplier.
+    Normalised from 0 to the largest (negative raw weights count as 0).
+    Options: ram_weight_multiplier (1.0).
+    Aggregate metadata: ram_weight_multiplier.
 
     Source: nova.scheduler.weights.ram.RAMWeigher.
     """

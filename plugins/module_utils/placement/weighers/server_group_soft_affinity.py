@@ -11,7 +11,9 @@ from ..base import Weigher
 class ServerGroupSoftAffinityWeigher(Weigher):
     """With group policy soft-affinity: prefers a host the more members of the group it has.
 
-    Normalised from the smallest to the largest. Options: soft_affinity_weight_multiplier (1.0, not negative). Aggregate metadata: soft_affinity_weight_multiplier.
+    Normalised from the smallest to the largest.
+    Options: soft_affinity_weight_multiplier (1.0, not negative).
+    Aggregate metadata: soft_affinity_weight_multiplier.
 
     Source: nova.scheduler.weights.affinity.ServerGroupSoftAffinityWeigher.
     """
