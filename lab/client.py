@@ -214,11 +214,10 @@ class LabClient:
     def consoles(self, name):
         """[(KVM host, console text)] of a guest, known by its own host name or by its uuid."""
         found = []
-        for row in self.status()["hosts"]:
-            for path in sorted((Path(row["directory"]) / CONSOLE_LOGS).glob("*.log")):
-                text = path.read_text(errors="replace")
-                if path.name.startswith(name + "-") or " host=%s " % name in text:
-                    found.append((row["name"], text))
+        for path in sorted(self.state.glob("hosts/*/" + CONSOLE_LOGS + "/*.log")):
+            text = path.read_text(errors="replace")
+            if path.name.startswith(name + "-") or " host=%s " % name in text:
+                found.append((path.relative_to(self.state / "hosts").parts[0], text))
         return found
 
     def console(self, name, host=None):
