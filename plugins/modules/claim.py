@@ -11,7 +11,7 @@ short_description: Claim room on a KVM host for instances, or withdraw claims
 description:
   - A placement is advice, the host has the last word. Under the host's lock, and with the arithmetic of the scheduler,
     each claim is tested against what the host holds now, for capacity, server group, and name.
-  - One run decides all claims of a host. A claim that does not hold is a result with an error, and does not fail the task.
+  - One run decides all claims of a host. A claim that does not hold is a result with an error, the task does not fail.
   - The same token again gives the same claim. Another token adopts the claim of a run that has ended.
 options:
   claims:
@@ -56,7 +56,7 @@ attributes:
     support: full
     details: Linux with libvirt and QEMU.
 author:
-  - The berth.kvm authors
+  - The berth.kvm authors (!UNKNOWN)
 """
 
 EXAMPLES = r"""

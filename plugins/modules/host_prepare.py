@@ -17,8 +17,8 @@ description:
 options:
   settings:
     description:
-      - The settings of the host by name, such as C(cpu_allocation_ratio) or C(reserved_host_memory_mb). What is left out
-        has its default.
+      - The settings of the host by name, such as C(cpu_allocation_ratio) or C(reserved_host_memory_mb).
+      - What is left out has its default.
     type: dict
     default: {}
   pool_path:
@@ -40,7 +40,7 @@ attributes:
     support: full
     details: Linux with libvirt and QEMU.
 author:
-  - The berth.kvm authors
+  - The berth.kvm authors (!UNKNOWN)
 """
 
 EXAMPLES = r"""
@@ -64,7 +64,7 @@ host_uuid:
   type: str
   sample: 4c4c4544-0042-3510-8052-b4c04f4a3232
 restart_libvirtd:
-  description: Whether libvirt runs without the boot gate until it is restarted. Running guests live through the restart.
+  description: Whether libvirt runs without the boot gate until it is restarted. Guests live through the restart.
   returned: success
   type: bool
   sample: true
@@ -81,8 +81,8 @@ import json
 from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils.compute import image
-from ..module_utils.compute.host import Host
 from ..module_utils.compute.connection import connect
+from ..module_utils.compute.host import Host
 from ..module_utils.compute.preparation import prepare
 from ..module_utils.compute.settings import load
 from ..module_utils.compute.store import Store

@@ -9,15 +9,15 @@ DOCUMENTATION = r"""
 module: instance
 short_description: Bring one instance on a KVM host to a state
 description:
-  - With O(state=started) builds the instance from its claim (image, disks, seed, definition, start), or converges one that
-    is there. It can be run again after an end at any point, and goes on there.
+  - With O(state=started) builds the instance from its claim (image, disks, seed, definition, start), or converges one
+    that is there. It can be run again after an end at any point, and goes on there.
   - A build that fails removes what it made, says why, and says with RV(retryable) whether another host may do better.
   - Does not place instances, the C(create) playbook does.
 options:
   state:
     description:
-      - V(started) means that the guest runs, V(stopped) that it is off and its disks stay, V(absent) that it is gone with
-        its disks.
+      - V(started) means that the guest runs, V(stopped) that it is off and its disks stay, V(absent) that it is gone
+        with its disks.
     type: str
     choices: [started, stopped, absent]
     default: started
@@ -61,7 +61,7 @@ options:
     default: 600
   shutdown_timeout:
     description:
-      - How long a guest may take to shut down with O(state=stopped), in seconds. It is asked again every few seconds, and
+      - How long a guest may take to shut down with O(state=stopped), in seconds. It is asked every few seconds, and
         ended when the time is over. With O(state=absent) the guest is ended at once.
     type: int
     default: 60
@@ -76,7 +76,7 @@ attributes:
     support: full
     details: Linux with libvirt and QEMU.
 author:
-  - The berth.kvm authors
+  - The berth.kvm authors (!UNKNOWN)
 """
 
 EXAMPLES = r"""
@@ -97,8 +97,8 @@ instance:
   description: The instance as it is now. RV(instance.state) is that of the guest in libvirt, or C(absent).
   returned: success
   type: dict
-  sample: {"uuid": "0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a", "name": "web-1", "state": "running", "vm_state": "active", "task_state": null,
-           "flavor": "m1.tiny", "vcpus": 1, "memory_mb": 512, "root_gb": 1, "image": "cirros", "role": "OWN", "phase": "active"}
+  sample: {"uuid": "0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a", "name": "web-1", "state": "running", "vm_state": "active",
+           "task_state": null, "flavor": "m1.tiny", "vcpus": 1, "memory_mb": 512, "root_gb": 1, "role": "OWN"}
 retryable:
   description: Whether another host may do better.
   returned: failure
@@ -157,7 +157,11 @@ def differences(instance, spec):
     record = instance.store.read(instance.uuid)
     if not spec or record is None:
         return []
-    parts = [part for part in ("flavor", "image") if (record.spec.get(part) or {}).get("name") != (spec.get(part) or {}).get("name")]
+    parts = [
+        part
+        for part in ("flavor", "image")
+        if (record.spec.get(part) or {}).get("name") != (spec.get(part) or {}).get("name")
+    ]
     return [
         "instance %s has %s %s, the inventory says %s. Nothing was changed about it."
         % (record.name, part, record.spec[part].get("name"), spec[part].get("name"))

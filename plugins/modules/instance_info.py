@@ -28,7 +28,7 @@ attributes:
     support: full
     details: Linux with libvirt and QEMU.
 author:
-  - The berth.kvm authors
+  - The berth.kvm authors (!UNKNOWN)
 """
 
 EXAMPLES = r"""
@@ -43,7 +43,7 @@ instances:
   returned: success
   type: list
   elements: dict
-  sample: [{"uuid": "0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a", "name": "web-1", "role": "OWN", "phase": "active", "state": "running",
+  sample: [{"uuid": "0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a", "name": "web-1", "role": "OWN", "state": "running",
             "console_log": "/var/log/libvirt/qemu/0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a-console.log"}]
 foreign:
   description: The domains that berth does not manage.
@@ -69,16 +69,22 @@ def read(host, uuids):
     for record in records:
         if not uuids or record.uuid in uuids:
             state = found[record.uuid][1] if record.uuid in found else None
-            instances.append(dict(describe(record, state), token=record.token, console_log=paths.console_log(record.uuid)))
+            instances.append(
+                dict(describe(record, state), token=record.token, console_log=paths.console_log(record.uuid))
+            )
     mine = {record.uuid for record in records}
     foreign = [
-        {"uuid": uuid, "name": domain.name(), "state": state} for uuid, (domain, state) in sorted(found.items()) if uuid not in mine
+        {"uuid": uuid, "name": domain.name(), "state": state}
+        for uuid, (domain, state) in sorted(found.items())
+        if uuid not in mine
     ]
     return instances, foreign
 
 
 def main():
-    module = AnsibleModule(argument_spec={"uuids": {"type": "list", "elements": "str", "default": []}}, supports_check_mode=True)
+    module = AnsibleModule(
+        argument_spec={"uuids": {"type": "list", "elements": "str", "default": []}}, supports_check_mode=True
+    )
     try:
         instances, foreign = read(Host.here("instance_info"), module.params["uuids"])
     except BerthError as error:

@@ -24,7 +24,7 @@ WAITING = "/run/berth-driver-waits"
 
 
 class Observer:
-    """Counts the steps; at number ``at`` does ``how``. With ``fail_step`` that one fails, and only what follows is counted."""
+    """Counts the steps; at number ``at`` does ``how``. ``fail_step`` fails, then only what follows is counted."""
 
     def __init__(self, at, how, fail_step):
         self.at, self.how, self.fail_step = at, how, fail_step
@@ -51,7 +51,9 @@ def main():
     given = json.loads(sys.argv[1])
     host = Host.here("test")
     observer = Observer(given.get("at", -1), given.get("how", "exit"), given.get("fail_step"))
-    instance = Instance(host, given["uuid"], timeout=given.get("timeout", 20), observe=observer) if "uuid" in given else None
+    instance = (
+        Instance(host, given["uuid"], timeout=given.get("timeout", 20), observe=observer) if "uuid" in given else None
+    )
     calls = {
         "claim": lambda: claim_all(host, given["claims"]),
         "withdraw": lambda: withdraw_all(host.store, given["claims"]),

@@ -11,8 +11,9 @@ import json
 import tarfile
 from pathlib import Path
 
-from ansible_collections.berth.kvm.plugins.module_utils.model.identity import instance_uuid
 from client import REPOSITORY, run
+
+from ansible_collections.berth.kvm.plugins.module_utils.model.identity import instance_uuid
 
 PLACE = "/opt/berth-test"
 INSIDE = "ansible_collections/berth/kvm/plugins/module_utils"

@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""An end at every step of create and delete: one more run converges, the next changes nothing, nothing is left (I1, I4, I5)."""
+"""An end at every step of create and delete: one more run converges, the next changes nothing (I1, I4, I5)."""
 
 from __future__ import annotations
 
@@ -54,7 +54,12 @@ def assert_converges(side, web):
     assert answer.get("result") is True, answer
     assert side.call("started", **web)["result"] is False
     record = side.record(web["uuid"])
-    assert (record["role"], record["phase"], record["vm_state"], record["task_state"]) == ("OWN", "active", "active", None)
+    assert (record["role"], record["phase"], record["vm_state"], record["task_state"]) == (
+        "OWN",
+        "active",
+        "active",
+        None,
+    )
     assert side.traces() == expected_traces(web["uuid"])
 
 

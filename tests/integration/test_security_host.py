@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a host must hold to whatever is sent to it: the gate, foreign domains, images, secrets, modes (I1, I5, I9, I10)."""
+"""What a host must hold to whatever is sent: the gate, foreign domains, images, secrets, modes (I1, I5, I9, I10)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,11 @@ def build(side, image, name="web-1", user_data=None, **changes):
 
 
 def define_foreign(lab, side, name="legacy"):
-    lab.sh(side.host, "cat > /run/foreign.xml <<'X'\n%s\nX\nvirsh -q define /run/foreign.xml && virsh -q start %s" % (FOREIGN % name, name))
+    lab.sh(
+        side.host,
+        "cat > /run/foreign.xml <<'X'\n%s\nX\nvirsh -q define /run/foreign.xml && virsh -q start %s"
+        % (FOREIGN % name, name),
+    )
 
 
 def test_without_its_permit_a_managed_guest_cannot_be_started_by_hand(lab, side, image):
@@ -78,7 +82,9 @@ BAD_IMAGES = {
 @pytest.mark.parametrize("make", BAD_IMAGES.values(), ids=list(BAD_IMAGES))
 def test_a_bad_image_ends_the_build_for_every_host_and_leaves_nothing(lab, side, make):
     path = "/var/tmp/bad.img"
-    checksum = lab.sh(side.host, "f=%s; rm -f $f $f.data; %s >/dev/null && sha256sum $f" % (path, make)).stdout.split()[0]
+    checksum = lab.sh(side.host, "f=%s; rm -f $f $f.data; %s >/dev/null && sha256sum $f" % (path, make)).stdout.split()[
+        0
+    ]
     image = {"url": path, "checksum": "sha256:" + checksum, "disk_format": "qcow2"}
     _web, built = build(side, image)
     assert built["error"]["code"] in ("ImageInvalid", "FlavorTooSmall")
@@ -96,8 +102,10 @@ def test_a_missing_network_is_told_before_anything_is_built(side, image):
 
 def test_secrets_are_in_the_seed_alone_and_no_file_is_open_to_others(lab, side, image):
     web, _built = build(side, image, user_data="#cloud-config\n# %s\n" % CANARY)
-    places = "/var/lib/berth /run/berth /etc/libvirt/qemu /run/libvirt/qemu /var/log/libvirt /var/lib/libvirt/berth/instances"
-    seen = lab.sh(side.host, "grep -rl %s %s; pgrep -fa '[q]emu-system' | grep -c canary; true" % (CANARY, places)).stdout.split()
+    places = "/var/lib/berth /run/berth /etc/libvirt /run/libvirt/qemu /var/log/libvirt /var/lib/libvirt/berth"
+    seen = lab.sh(
+        side.host, "grep -rl %s %s; pgrep -fa '[q]emu-system' | grep -c canary; true" % (CANARY, places)
+    ).stdout.split()
     assert seen == ["/var/lib/libvirt/berth/instances/%s/seed.iso" % web["uuid"], "0"]
     open_files = lab.sh(side.host, "find /var/lib/berth /run/berth /var/lib/libvirt/berth -type f -perm /077")
     assert open_files.stdout == ""

@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Claims: the host's last word on a placement, given under its lock with the scheduler's own arithmetic (C17, C19, S41, S45).
+"""Claims: the host's last word on a placement, under its lock and with the scheduler's arithmetic (C17, C19, S41, S45).
 
 A claim is a record in role CLAIM. It holds room on the host for its instance until it is built or withdrawn. The token
 says whose it is: the same token again is the same claim, another token adopts what an ended run left.
@@ -27,7 +27,7 @@ CLAIMED = "claimed"
 def claim_all(host, claims, dry=False):
     """Decide claims [{spec, token, limits}] one after the other: [{uuid, name, claimed, token, allocation, error}].
 
-    Facts are gathered once, then each claim that holds is taken out of them. A claim that fails leaves the others alone.
+    Facts are gathered once, then each claim that holds is taken out of them. One that fails leaves the others alone.
     """
     host.identify()
     with host.store.host_lock():
@@ -61,7 +61,15 @@ def withdraw_all(store, withdrawals, dry=False):
 
 def _prepare(store, claim, dry):
     """The part that needs no facts: is the claim there already, or another's that has to make way?"""
-    result = {"uuid": None, "name": None, "claimed": False, "changed": False, "token": None, "allocation": None, "error": None}
+    result = {
+        "uuid": None,
+        "name": None,
+        "claimed": False,
+        "changed": False,
+        "token": None,
+        "allocation": None,
+        "error": None,
+    }
     result["pending"] = False
     try:
         spec, token = claim["spec"], claim.get("token") or secrets.token_hex(16)
@@ -73,7 +81,9 @@ def _prepare(store, claim, dry):
         if record is None:
             result["pending"] = True
         elif record.role != CLAIM:
-            raise InstanceExists("this host holds %s already (%s, %s)" % (record.name, record.role, record.phase), uuid=record.uuid)
+            raise InstanceExists(
+                "this host holds %s already (%s, %s)" % (record.name, record.role, record.phase), uuid=record.uuid
+            )
         elif record.token == token or _same_room(record.spec, spec):
             _adopt(store, record, token, spec, result, dry)
         else:
@@ -94,7 +104,9 @@ def _check_identity(spec):
 
 
 def _same_room(old, new):
-    return all(old.get(part) == new.get(part) for part in ("flavor", "image", "group", "numa_topology", "pci_requests", "pool"))
+    return all(
+        old.get(part) == new.get(part) for part in ("flavor", "image", "group", "numa_topology", "pci_requests", "pool")
+    )
 
 
 def _adopt(store, record, token, spec, result, dry):
@@ -111,7 +123,9 @@ class _Ledger:
 
     def __init__(self, host):
         records = host.store.records()
-        self.document = facts.collect(host.connection, host.settings, records, host.store.state_dir, save_generation=False)
+        self.document = facts.collect(
+            host.connection, host.settings, records, host.store.state_dir, save_generation=False
+        )
         self.state = HostState.from_document(self.document)
         self.present = list(self.document["instances"])
 
@@ -135,7 +149,7 @@ class _Ledger:
 
 
 def check_group(group, spec, present):
-    """The late check of a server group on this host: every role counts, a member on its way in or out too (S40, S41)."""
+    """The late check of a server group on this host: every role counts, members that come or go too (S40, S41)."""
     if group is None or group.policy != "anti-affinity":
         return
     members = [

@@ -97,7 +97,7 @@ def _private():
 
 
 def remove_all(pool_path, uuid):
-    """Remove the instance's directory with all that is in it; whether there was one. Links are removed, not followed."""
+    """Remove the instance's directory with all in it; whether there was one. Links are removed, not followed."""
     directory = paths.instance(pool_path, uuid)
     try:
         paths.check_directory(directory)

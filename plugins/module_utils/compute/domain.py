@@ -74,7 +74,7 @@ def define(connection, uuid, xml):
 
 
 def missing(wanted, found, path=""):
-    """What of ``wanted`` is not in ``found``: libvirt may add to a definition, but drops silently what it does not know."""
+    """What of ``wanted`` is not in ``found``: libvirt silently drops what it does not know."""
     lost = []
     for child in wanted:
         here = "%s/%s" % (path, child.tag)
@@ -138,7 +138,9 @@ def stop(connection, uuid, grace):
 def _ask_to_power_off(domain):
     library = require_libvirt()
     try:
-        Deadline(SHUTDOWN_AGAIN).call(domain.shutdownFlags, library.VIR_DOMAIN_SHUTDOWN_ACPI_POWER_BTN, what="asking to power off")
+        Deadline(SHUTDOWN_AGAIN).call(
+            domain.shutdownFlags, library.VIR_DOMAIN_SHUTDOWN_ACPI_POWER_BTN, what="asking to power off"
+        )
     except (library.libvirtError, LibvirtTimeout):
         pass  # a guest that is paused, hung or already off: time runs out and it is ended
 

@@ -30,7 +30,9 @@ ElementTree.register_namespace("berth", NAMESPACE)
 
 
 def _child(parent, tag, text=None, **attributes):
-    element = ElementTree.SubElement(parent, tag, {name: str(value) for name, value in attributes.items() if value is not None})
+    element = ElementTree.SubElement(
+        parent, tag, {name: str(value) for name, value in attributes.items() if value is not None}
+    )
     if text is not None:
         element.text = str(text)
     return element
@@ -133,7 +135,7 @@ def _pinning(root, allocation, cells):
 
 
 def _ranges(numbers):
-    """"0-3,8" of a set of numbers."""
+    """ "0-3,8" of a set of numbers."""
     parts = []
     for number in sorted(set(numbers)):
         if parts and parts[-1][1] == number - 1:
@@ -180,7 +182,9 @@ def _cpu(root, host, flavor, wishes, cells):
         sockets = topology["sockets"] or max(1, flavor["vcpus"] // (cores * threads))
         if sockets * cores * threads != flavor["vcpus"]:
             raise InvalidInput(
-                "hw:cpu_sockets, cpu_cores, cpu_threads", (sockets, cores, threads), "their product is vcpus, %d" % flavor["vcpus"]
+                "hw:cpu_sockets, cpu_cores, cpu_threads",
+                (sockets, cores, threads),
+                "their product is vcpus, %d" % flavor["vcpus"],
             )
         _child(element, "topology", sockets=sockets, cores=cores, threads=threads)
     if cells:
@@ -208,7 +212,9 @@ def _devices(devices, record, host, wishes):
         element = _disk(devices, paths.instance(pool, uuid, one.file), one.format, names[index], bus, "disk")
         if index == 0:
             _child(element, "boot", order=1)
-    element = _disk(devices, paths.instance(pool, uuid, seed.FILE), "raw", names[-1], buses[-1], "cdrom" if cdrom_bus else "disk")
+    element = _disk(
+        devices, paths.instance(pool, uuid, seed.FILE), "raw", names[-1], buses[-1], "cdrom" if cdrom_bus else "disk"
+    )
     _child(element, "readonly")
     if "scsi" in buses:
         _child(devices, "controller", type="scsi", index=0, model="virtio-scsi")

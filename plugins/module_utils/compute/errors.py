@@ -1,7 +1,10 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What can go wrong on the KVM host. ``retryable`` follows Nova: claim lost and host trouble go to the next host, bad input does not (C30)."""
+"""What can go wrong on the KVM host.
+
+``retryable`` follows Nova: a lost claim and trouble of the host go to the next host, bad input does not (C30).
+"""
 
 from __future__ import annotations
 

@@ -147,7 +147,7 @@ def daemons(proc="/proc"):
                 text = stream.read()
         except OSError:
             continue
-        command, fields = text[text.index("(") + 1:text.rindex(")")], text[text.rindex(")") + 2:].split()
+        command, fields = text[text.index("(") + 1 : text.rindex(")")], text[text.rindex(")") + 2 :].split()
         if command in DAEMONS:
             found.append("%s:%s" % (name, fields[19]))
     return sorted(found)

@@ -47,7 +47,7 @@ def used_checksums(records):
 
 
 def remove_unused(pool_path, records):
-    """Remove cached images that no record needs; their names. The caller holds the host's lock: no claim comes between."""
+    """Remove cached images that no record needs; their names. Under the host's lock, so that no claim comes between."""
     directory = os.path.join(pool_path, "images")
     if not os.path.isdir(directory):
         return []
@@ -123,7 +123,9 @@ def _open_source(url):
     if url.startswith("/"):
         return _open_file(url)
     if not url.startswith(("http://", "https://")):
-        raise ImageInvalid("the image's url is not used", field="url", value=url, rule="http://, https:// or an absolute path")
+        raise ImageInvalid(
+            "the image's url is not used", field="url", value=url, rule="http://, https:// or an absolute path"
+        )
     try:
         return urllib.request.urlopen(url, timeout=NETWORK_TIMEOUT)
     except (OSError, ValueError, urllib.error.URLError) as error:

@@ -49,7 +49,7 @@ def detect(head, tail):
     """The formats that a file's first 64 KiB and last 512 bytes speak of; none at all means raw."""
     found = []
     for name, (offset, magic) in MAGICS.items():
-        part = head[offset:offset + len(magic)] if offset >= 0 else tail[offset:][:len(magic)]
+        part = head[offset : offset + len(magic)] if offset >= 0 else tail[offset:][: len(magic)]
         if part == magic:
             found.append(name)
     return found

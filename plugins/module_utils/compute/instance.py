@@ -48,7 +48,7 @@ class Instance:
     # what is there
 
     def summary(self):
-        """{uuid, name, project_id, role, phase, vm_state, task_state, power_state, ...} or {state: absent}: for people."""
+        """{uuid, name, role, phase, vm_state, task_state, power_state, ...} or {state: absent}: for people."""
         record = self.store.read(self.uuid)
         if record is None:
             return {"uuid": self.uuid, "state": "absent"}
@@ -83,7 +83,9 @@ class Instance:
             raise ClaimRevoked("the claim of %s was adopted by another run" % record.name)
         if record.phase == DELETING and not dry:
             self._delete(record)
-            raise DeletionFinished("an earlier run had begun to delete %s; that is done, now it can be placed anew" % record.name)
+            raise DeletionFinished(
+                "an earlier run had begun to delete %s; that is done, now it can be placed anew" % record.name
+            )
         return record
 
     def _refuse_moving(self, record):
@@ -227,13 +229,17 @@ class Instance:
             raise InstanceNotFound("Instance %s could not be found" % self.uuid)
         self._refuse_moving(record)
         if record.role != OWN or record.phase != ACTIVE:
-            raise InstanceInvalidState("Cannot stop instance %s while it is %s" % (record.name, record.phase), phase=record.phase)
+            raise InstanceInvalidState(
+                "Cannot stop instance %s while it is %s" % (record.name, record.phase), phase=record.phase
+            )
         return record
 
     def _is_converged_stopped(self, record):
-        return (record.power_state, record.vm_state, record.task_state) == ("shutdown", "stopped", None) and not domain.is_active(
-            self.host.connection, self.uuid
-        )
+        return (record.power_state, record.vm_state, record.task_state) == (
+            "shutdown",
+            "stopped",
+            None,
+        ) and not domain.is_active(self.host.connection, self.uuid)
 
     # absent
 
@@ -304,7 +310,9 @@ def describe(record, power):
         "memory_mb": flavor.get("memory_mb"),
         "root_gb": flavor.get("root_gb"),
         "image": (record.spec.get("image") or {}).get("name"),
-        "networks": [{key: nic.get(key) for key in ("network", "mac", "address")} for nic in record.spec.get("networks") or []],
+        "networks": [
+            {key: nic.get(key) for key in ("network", "mac", "address")} for nic in record.spec.get("networks") or []
+        ],
         "group": (record.spec.get("group") or {}).get("name"),
         "availability_zone": record.spec.get("availability_zone"),
         "faults": list(record.faults),

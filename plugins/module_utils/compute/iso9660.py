@@ -96,7 +96,7 @@ def _descriptor(kind, label, total, tables, root, escape=b""):
 def image(label, files):
     """The bytes of an ISO image with volume ``label`` holding ``files`` {name: bytes}.
 
-    Names have at most 30 of a-z, 0-9, - and . each; a plain reader sees them in upper case, a Joliet reader as they are.
+    Names have at most 30 of a-z, 0-9, - and . each; a plain reader sees upper case, a Joliet reader these.
     """
     tables, roots = (19, 20, 21, 22), (23, 24)
     at = 25

@@ -17,7 +17,7 @@ POOL_TYPES = ("dir", "fs", "netfs")
 
 
 def prepare(connection, store, given, pool_path=paths.POOL_PATH, dry=False, settings_path=settings.PATH):
-    """Bring the host into its prepared state: {changed, before, after, uuid, restart_libvirtd}. Refusals change nothing."""
+    """Prepare the host: {changed, before, after, uuid, restart_libvirtd}. A refusal changes nothing."""
     caps = capabilities.parse_host(connection.getCapabilities())
     before = settings.load(settings_path)
     wanted = settings.parse({**given, "uuid": _pin(before, given, caps.uuid), "schema": settings.SCHEMA})
@@ -69,7 +69,9 @@ def _existing_pool(connection, name):
         raise HostNotPrepared("storage pool %s: %s" % (name, error))
     kind = ElementTree.fromstring(pool.XMLDesc(0)).get("type")
     if kind not in POOL_TYPES:
-        raise HostNotPrepared("storage pool %s is of type %s" % (name, kind), field="pool", value=name, rule="a directory")
+        raise HostNotPrepared(
+            "storage pool %s is of type %s" % (name, kind), field="pool", value=name, rule="a directory"
+        )
     return pool
 
 

@@ -227,4 +227,6 @@ class Store:
 
 
 def _describe(record):
-    return None if record is None else {"role": record.role, "generation": list(record.generation), "phase": record.phase}
+    return (
+        None if record is None else {"role": record.role, "generation": list(record.generation), "phase": record.phase}
+    )

@@ -1,18 +1,19 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Claims on one host: capacity and group under the lock, one token one claim, partial success (C17, C19, S40, S41, S45)."""
+"""Claims on one host: capacity and group under the lock, one token one claim (C17, C19, S40, S41, S45)."""
 
 from __future__ import annotations
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
 from ansible_collections.berth.kvm.plugins.module_utils.compute import claim, facts
 from ansible_collections.berth.kvm.plugins.module_utils.compute.host import Host
 from ansible_collections.berth.kvm.plugins.module_utils.compute.settings import HostSettings
 from ansible_collections.berth.kvm.plugins.module_utils.compute.store import Store
 from ansible_collections.berth.kvm.plugins.module_utils.model.identity import instance_uuid
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 VCPUS, MEMORY_MB, LOCAL_GB = 4, 2048, 20
 
@@ -57,7 +58,15 @@ def host(tmp_path, monkeypatch):
 
 
 def spec(name, group=None, vcpus=1, memory_mb=256, root_gb=1, project="default"):
-    flavor = {"name": "m1", "vcpus": vcpus, "memory_mb": memory_mb, "root_gb": root_gb, "ephemeral_gb": 0, "swap": 0, "extra_specs": {}}
+    flavor = {
+        "name": "m1",
+        "vcpus": vcpus,
+        "memory_mb": memory_mb,
+        "root_gb": root_gb,
+        "ephemeral_gb": 0,
+        "swap": 0,
+        "extra_specs": {},
+    }
     return {
         "schema": 1,
         "uuid": instance_uuid(project, name),
@@ -81,7 +90,12 @@ def test_a_claim_that_fits_is_a_record_in_role_claim(host):
     result = one(host, spec("web-1"))
     assert (result["claimed"], result["token"], result["allocation"]["memory_mb"]) == (True, "t1", 256)
     record = host.store.read(result["uuid"])
-    assert (record.role, record.phase, record.vm_state, record.task_state) == ("CLAIM", "claimed", "building", "scheduling")
+    assert (record.role, record.phase, record.vm_state, record.task_state) == (
+        "CLAIM",
+        "claimed",
+        "building",
+        "scheduling",
+    )
 
 
 def test_the_same_token_again_changes_nothing(host):
@@ -137,7 +151,10 @@ def test_anti_affinity_holds_within_one_batch(host):
 
 
 def test_max_server_per_host_allows_that_many(host):
-    claims = [{"spec": spec("web-%d" % number, anti(rules={"max_server_per_host": 2})), "token": "t%d" % number} for number in range(3)]
+    claims = [
+        {"spec": spec("web-%d" % number, anti(rules={"max_server_per_host": 2})), "token": "t%d" % number}
+        for number in range(3)
+    ]
     assert [result["claimed"] for result in claim.claim_all(host, claims)] == [True, True, False]
 
 
@@ -156,7 +173,15 @@ def test_what_the_host_holds_in_any_other_role_is_never_claimed_over(host, role)
 
 
 def test_a_foreign_domain_of_that_name_is_not_claimed_over(host):
-    host.foreign = [{"uuid": "11111111-2222-3333-4444-555555555555", "name": "web-1", "foreign": True, "project_id": None, "group": None}]
+    host.foreign = [
+        {
+            "uuid": "11111111-2222-3333-4444-555555555555",
+            "name": "web-1",
+            "foreign": True,
+            "project_id": None,
+            "group": None,
+        }
+    ]
     assert one(host, spec("web-1"))["error"]["code"] == "InstanceExists"
 
 
@@ -218,6 +243,8 @@ def test_claims_never_exceed_the_host(host, sizes):
         for at, (vcpus, memory_mb, root_gb) in enumerate(sizes)
     ]
     held = [result["uuid"] for result in claim.claim_all(host, claims) if result["claimed"]]
-    totals = [sum(record.resources[part] for record in host.store.records()) for part in ("vcpus", "memory_mb", "disk_gb")]
+    totals = [
+        sum(record.resources[part] for record in host.store.records()) for part in ("vcpus", "memory_mb", "disk_gb")
+    ]
     assert totals[0] <= VCPUS and totals[1] <= MEMORY_MB and totals[2] <= LOCAL_GB
     assert [result["uuid"] for result in claim.claim_all(host, claims) if result["claimed"]] == held

@@ -15,6 +15,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+
 from ansible_collections.berth.kvm.plugins.module_utils import compute
 from ansible_collections.berth.kvm.plugins.module_utils.compute import disk
 from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import StateUnsafe
@@ -27,7 +28,10 @@ needs_qemu_img = pytest.mark.skipif(not shutil.which("qemu-img"), reason="qemu-i
 
 
 def spec(image=None, **flavor):
-    return {"flavor": {"name": "m1", "vcpus": 1, "memory_mb": 64, "root_gb": 1, "ephemeral_gb": 0, "swap": 0, **flavor}, "image": image}
+    return {
+        "flavor": {"name": "m1", "vcpus": 1, "memory_mb": 64, "root_gb": 1, "ephemeral_gb": 0, "swap": 0, **flavor},
+        "image": image,
+    }
 
 
 @pytest.mark.parametrize(
@@ -38,7 +42,11 @@ def spec(image=None, **flavor):
         ({"extra_specs": {"berth:root_disk": "raw"}}, [("root", "root.raw", "raw", GIB)]),
         (
             {"ephemeral_gb": 2, "swap": 64},
-            [("root", "root.qcow2", "qcow2", GIB), ("ephemeral0", "ephemeral0", "raw", 2 * GIB), ("swap", "swap", "raw", 64 * MIB)],
+            [
+                ("root", "root.qcow2", "qcow2", GIB),
+                ("ephemeral0", "ephemeral0", "raw", 2 * GIB),
+                ("swap", "swap", "raw", 64 * MIB),
+            ],
         ),
     ],
     ids=["root", "root of the image's size", "raw", "ephemeral and swap"],
@@ -68,7 +76,9 @@ def pool(tmp_path):
 
 
 def info(path, form):
-    text = subprocess.run(["qemu-img", "info", "-U", "-f", form, "--output=json", "--", path], capture_output=True, check=True).stdout
+    text = subprocess.run(
+        ["qemu-img", "info", "-U", "-f", form, "--output=json", "--", path], capture_output=True, check=True
+    ).stdout
     return json.loads(text)
 
 
@@ -100,7 +110,9 @@ def test_every_disk_is_for_its_owner_only(pool, image):
 def test_further_disks_are_labelled(pool, image, name, label):
     disk.build(pool, UUID, spec(image, ephemeral_gb=1, swap=64))
     path = os.path.join(pool, "instances", UUID, name)
-    found = subprocess.run(["blkid", "-p", "-s", "LABEL", "-o", "value", path], capture_output=True, text=True, check=True).stdout
+    found = subprocess.run(
+        ["blkid", "-p", "-s", "LABEL", "-o", "value", path], capture_output=True, text=True, check=True
+    ).stdout
     assert found.strip() == label
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import xml.etree.ElementTree as ElementTree
 
 import pytest
+
 from ansible_collections.berth.kvm.plugins.module_utils.compute import domain, domain_xml
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import InvalidInput
 from ansible_collections.berth.kvm.plugins.module_utils.model.record import Record
@@ -25,7 +26,8 @@ def render(host=HOST, properties=None, resources=None, networks=(), name="web-1"
         "networks": list(networks),
     }
     record = Record(
-        uuid=UUID, name=name, project_id="default", role="OWN", generation=[1, 0], token="t", phase="building", spec=spec,
+        uuid=UUID, name=name, project_id="default", role="OWN", generation=[1, 0], token="t", phase="building",
+        spec=spec,
         resources=resources or {},
     )  # fmt: skip
     return ElementTree.fromstring(domain_xml.render(record, host))
@@ -37,7 +39,11 @@ def found(root, path):
 
 def test_sizes_are_the_flavors():
     root = render()
-    assert (root.findtext("memory"), root.find("memory").get("unit"), root.findtext("vcpu")) == (str(512 * 1024), "KiB", "2")
+    assert (root.findtext("memory"), root.find("memory").get("unit"), root.findtext("vcpu")) == (
+        str(512 * 1024),
+        "KiB",
+        "2",
+    )
 
 
 def test_the_domain_is_called_by_its_uuid_and_titled_by_its_name():
@@ -120,12 +126,19 @@ def test_the_claims_allocation_is_bound():
     assert found(root, "cputune/vcpupin") == [{"vcpu": "0", "cpuset": "5"}, {"vcpu": "1", "cpuset": "2"}]
     assert found(root, "cputune/emulatorpin") == [{"cpuset": "2,5"}]
     assert [(one["cellid"], one["nodeset"]) for one in found(root, "numatune/memnode")] == [("0", "1"), ("1", "0")]
-    assert [(one["size"], one["nodeset"]) for one in found(root, "memoryBacking/hugepages/page")] == [("2048", "0"), ("2048", "1")]
+    assert [(one["size"], one["nodeset"]) for one in found(root, "memoryBacking/hugepages/page")] == [
+        ("2048", "0"),
+        ("2048", "1"),
+    ]
     assert [one["cpus"] for one in found(root, "cpu/numa/cell")] == ["0", "1"]
-    assert found(root, "devices/hostdev/source/address") == [{"domain": "0x0000", "bus": "0x81", "slot": "0x10", "function": "0x1"}]
+    assert found(root, "devices/hostdev/source/address") == [
+        {"domain": "0x0000", "bus": "0x81", "slot": "0x10", "function": "0x1"}
+    ]
 
 
-@pytest.mark.parametrize("text", ["]]>", "</name><devices/>", "&lt;", '"\'', "<!ENTITY x SYSTEM 'file:///etc/passwd'>", "\u202e"])
+@pytest.mark.parametrize(
+    "text", ["]]>", "</name><devices/>", "&lt;", "\"'", "<!ENTITY x SYSTEM 'file:///etc/passwd'>", "\u202e"]
+)
 def test_no_text_leaves_its_place(text):
     root = render(name=text, networks=[{**NIC, "source": text}])
     assert root.findtext("title") == text

@@ -10,6 +10,7 @@ import stat
 import subprocess
 
 import pytest
+
 from ansible_collections.berth.kvm.plugins.module_utils.compute import gate
 from ansible_collections.berth.kvm.plugins.module_utils.compute.domain_xml import NAMESPACE
 
@@ -30,7 +31,9 @@ def hook(tmp_path, run_dir):
     path.write_text(gate.HOOK_TEXT.replace(gate.RUN_DIR, run_dir))
 
     def run(name=UUID, event="prepare", xml=MANAGED):
-        done = subprocess.run([str(path), name, event, "begin", "-"], input=xml, capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            [str(path), name, event, "begin", "-"], input=xml, capture_output=True, text=True, check=False
+        )
         return done.returncode, done.stderr
 
     return run

@@ -12,6 +12,7 @@ import stat
 import threading
 
 import pytest
+
 from ansible_collections.berth.kvm.plugins.module_utils.compute import image
 from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import (
     FlavorTooSmall,
@@ -135,17 +136,10 @@ def test_only_a_checksum_names_a_cached_file(pool, source, checksum):
         image.ensure(pool, {**described(source), "checksum": checksum}, 0)
 
 
-def test_an_image_larger_than_the_flavor_is_refused(pool, tmp_path):
-    path = tmp_path / "large.raw"
-    with open(path, "wb") as stream:
-        stream.truncate((1 << 30) + 512)
-    digest = hashlib.sha256()
-    with open(path, "rb") as stream:
-        for part in iter(lambda: stream.read(1 << 24), b""):
-            digest.update(part)
-    wanted = {**described(str(path)), "checksum": "sha256:" + digest.hexdigest()}
+def test_an_image_larger_than_the_flavor_is_refused(pool, source, monkeypatch):
+    monkeypatch.setattr(image, "GIB", len(CONTENT) - 512)
     with pytest.raises(FlavorTooSmall):
-        image.ensure(pool, wanted, 1)
+        image.ensure(pool, described(source), 1)
     assert left_in(pool) == []
 
 
@@ -157,7 +151,8 @@ def test_only_images_that_no_record_needs_are_removed(pool, tmp_path):
         specs.append({"image": described(str(path), word * 512)})
         image.ensure(pool, specs[-1]["image"], 0)
     record = Record(
-        uuid="0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a", name="web-1", project_id="default", role="OWN", generation=[1, 0], token="t",
+        uuid="0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a", name="web-1", project_id="default", role="OWN",
+        generation=[1, 0], token="t",
         phase="active", spec=specs[0], resources={}, migration={"old_spec": specs[0], "new_spec": specs[1]},
     )  # fmt: skip
     assert image.remove_unused(pool, [record]) == [specs[2]["image"]["checksum"].split(":")[1]]

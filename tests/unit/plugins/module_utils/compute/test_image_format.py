@@ -9,20 +9,35 @@ import os
 import struct
 
 import pytest
-from ansible_collections.berth.kvm.plugins.module_utils.compute import image_format
-from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import ImageInvalid
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+from ansible_collections.berth.kvm.plugins.module_utils.compute import image_format
+from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import ImageInvalid
 
 GIB = 1 << 30
 CLUSTER_BITS = 16
 CLUSTER = 1 << CLUSTER_BITS
 
 
-def qcow2(version=3, backing=0, backing_length=0, cluster_bits=CLUSTER_BITS, size=GIB, encryption=0, l1_size=2, l1=3 * CLUSTER,
+def qcow2(version=3, backing=0, backing_length=0, cluster_bits=CLUSTER_BITS, size=GIB, encryption=0, l1_size=2,
+          l1=3 * CLUSTER,
           refcount=CLUSTER, incompatible=0, header_length=104, extensions=b"\0" * 8, length=4 * CLUSTER):  # fmt: skip
     head = struct.pack(
-        ">4sIQIIQIIQQIIQ", b"QFI\xfb", version, backing, backing_length, cluster_bits, size, encryption, l1_size, l1, refcount, 1, 0, 0
+        ">4sIQIIQIIQQIIQ",
+        b"QFI\xfb",
+        version,
+        backing,
+        backing_length,
+        cluster_bits,
+        size,
+        encryption,
+        l1_size,
+        l1,
+        refcount,
+        1,
+        0,
+        0,
     )
     if version == 3:
         head += struct.pack(">QQQII", incompatible, 0, 0, 4, header_length)
@@ -60,11 +75,17 @@ def test_a_good_image_has_its_virtual_size(tmp_path, content, declared, size):
 
 
 BAD_QCOW2 = {
-    "absolute backing file": (qcow2(backing=112, backing_length=11, extensions=b"\0" * 8 + b"/etc/shadow"), "backing file"),
+    "absolute backing file": (
+        qcow2(backing=112, backing_length=11, extensions=b"\0" * 8 + b"/etc/shadow"),
+        "backing file",
+    ),
     "backing offset without a length": (qcow2(backing=112), "backing file"),
     "backing length without an offset": (qcow2(backing_length=11), "backing file"),
     "nbd backing": (qcow2(backing=112, backing_length=16, extensions=b"\0" * 8 + b"nbd://192.0.2.1/x"), "backing file"),
-    "json backing": (qcow2(backing=112, backing_length=30, extensions=b"\0" * 8 + b'json:{"driver":"file"}'), "backing file"),
+    "json backing": (
+        qcow2(backing=112, backing_length=30, extensions=b"\0" * 8 + b'json:{"driver":"file"}'),
+        "backing file",
+    ),
     "external data file": (qcow2(incompatible=1 << 2), "external data file"),
     "data file by extension only": (qcow2(extensions=extension(0x44415441, b"/etc/shadow")), "external data file"),
     "AES": (qcow2(encryption=1), "encrypted"),

@@ -10,9 +10,10 @@ import struct
 import subprocess
 
 import pytest
-from ansible_collections.berth.kvm.plugins.module_utils.compute import iso9660
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+from ansible_collections.berth.kvm.plugins.module_utils.compute import iso9660
 
 SECTOR = 2048
 NAMES = ("meta-data", "user-data", "network-config", "vendor-data")
@@ -22,11 +23,19 @@ def read_back(image, descriptor, decode):
     """A reader by ECMA-119, written without a look at the writer: {name: content} of the root directory."""
     volume = image[descriptor * SECTOR : (descriptor + 1) * SECTOR]
     assert volume[1:6] == b"CD001"
-    assert len(image) == struct.unpack_from("<I", volume, 80)[0] * SECTOR == struct.unpack_from(">I", volume, 84)[0] * SECTOR
+    assert (
+        len(image)
+        == struct.unpack_from("<I", volume, 80)[0] * SECTOR
+        == struct.unpack_from(">I", volume, 84)[0] * SECTOR
+    )
     start, length = struct.unpack_from("<I", volume, 158)[0], struct.unpack_from("<I", volume, 166)[0]
     directory, at, files = image[start * SECTOR : start * SECTOR + length], 0, {}
     while at < length and directory[at]:
-        size, location, octets = directory[at], struct.unpack_from("<I", directory, at + 2)[0], struct.unpack_from("<I", directory, at + 10)[0]
+        size, location, octets = (
+            directory[at],
+            struct.unpack_from("<I", directory, at + 2)[0],
+            struct.unpack_from("<I", directory, at + 10)[0],
+        )
         name = directory[at + 33 : at + 33 + directory[at + 32]]
         if not directory[at + 25] & 2:
             files[decode(name)] = image[location * SECTOR : location * SECTOR + octets]

@@ -10,6 +10,7 @@ import os
 import stat
 
 import pytest
+
 from ansible_collections.berth.kvm.plugins.module_utils.compute import seed
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import InvalidInput
 
@@ -19,7 +20,12 @@ UUID = "0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a"
 def test_the_documents_are_nocloud_s():
     files = seed.documents(
         UUID,
-        {"hostname": "web-1", "ssh_keys": ["ssh-ed25519 AAAA me"], "user_data": "#!/bin/sh\n", "network_config": {"version": 2}},
+        {
+            "hostname": "web-1",
+            "ssh_keys": ["ssh-ed25519 AAAA me"],
+            "user_data": "#!/bin/sh\n",
+            "network_config": {"version": 2},
+        },
     )
     assert files["meta-data"].decode().splitlines() == [
         "instance-id: " + UUID,

@@ -12,7 +12,9 @@ import os
 import stat
 
 import pytest
-from ansible_collections.berth.kvm.plugins.module_utils.compute import durable, store as store_module
+
+from ansible_collections.berth.kvm.plugins.module_utils.compute import durable
+from ansible_collections.berth.kvm.plugins.module_utils.compute import store as store_module
 from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import (
     HostBusy,
     InstanceBusy,
@@ -294,7 +296,7 @@ def test_a_process_killed_at_any_call_leaves_the_old_or_the_new_record(tmp_path,
         if expected:
             _run(state, None, expected)
 
-        def victim():
+        def victim(at=at, state=state):
             with pytest.MonkeyPatch.context() as patch:
                 fault = Fault(patch, at, lambda: os._exit(9))
                 _run(state, expected, new)
