@@ -18,7 +18,7 @@ from ..model.record import CLAIM, Record
 from ..model.request_spec import RequestSpec
 from ..placement import capacity
 from . import facts, journal
-from .errors import ClaimRevoked, GroupPolicyViolated, InstanceExists
+from .errors import ClaimRevoked, GroupPolicyViolated, InstanceBusy, InstanceExists, StaleRecord
 from .store import check_uuid
 
 CLAIMED = "claimed"
@@ -53,10 +53,19 @@ def withdraw_all(store, withdrawals, dry=False):
             if not dry:
                 store.bury(token)
                 if mine:
-                    with store.instance_lock(uuid, timeout=0):
-                        store.compare_and_swap(record, None)
+                    mine = _drop(store, record)
             results.append({"uuid": uuid, "withdrawn": mine})
     return results
+
+
+def _drop(store, record):
+    """Remove a claim; whether that was possible: one that is being built at this moment is no claim any more."""
+    try:
+        with store.instance_lock(record.uuid, timeout=0):
+            store.compare_and_swap(record, None)
+    except (InstanceBusy, StaleRecord):
+        return False
+    return True
 
 
 def _prepare(store, claim, dry):

@@ -226,6 +226,14 @@ def test_only_the_own_claim_is_withdrawn(host):
     assert host.store.read(uuid).token == "t2"
 
 
+def test_a_claim_that_is_being_built_is_not_withdrawn(host):
+    one(host, spec("web-1"))
+    uuid = spec("web-1")["uuid"]
+    with Store(host.store.state_dir).instance_lock(uuid):
+        withdrawn = claim.withdraw_all(host.store, [{"uuid": uuid, "token": "t1"}])
+    assert withdrawn == [{"uuid": uuid, "withdrawn": False}]
+
+
 def test_a_dry_run_writes_nothing(host):
     results = claim.claim_all(host, [{"spec": spec("web-1"), "token": "t1"}], dry=True)
     assert results[0]["claimed"]
