@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-TESTS = Path(__file__).resolve().parents[5]
+TESTS = Path(__file__).resolve().parents[4]
 _spec = importlib.util.spec_from_file_location("parity_answer", TESTS / "parity" / "answer.py")
 answer = importlib.util.module_from_spec(_spec)
 _spec.loader.exec_module(answer)
