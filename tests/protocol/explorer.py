@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import copy
 
-from memory import IN, ON, OUT, OWN, PAUSED, Controller, D, Killed, S, Violation
+from memory import ON, OUT, OWN, Controller, D, Killed, S, Violation
 
 KILL_POINTS = 4
 
@@ -150,5 +150,3 @@ def explore(make, wishes, kills=1, crashes=0, writes=0, after=None, goal="resize
             stack.append((following, here))
     return len(seen), None, ()
 
-
-__all__ = ["explore", "State", "IN", "OUT", "PAUSED"]
