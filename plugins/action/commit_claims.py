@@ -8,7 +8,15 @@ from __future__ import annotations
 from ..module_utils.conductor.plan import commit, prepare_round
 from ..module_utils.conductor.quotas import after_the_claims
 from ..module_utils.model.catalog import Catalog
-from ..plugin_utils.controller import CATALOG, ControllerAction, current_plan, new_token, plan_result, replies
+from ..plugin_utils.controller import (
+    CATALOG,
+    ControllerAction,
+    current_plan,
+    lost_hosts,
+    new_token,
+    plan_result,
+    replies,
+)
 from ..plugin_utils.plain import plain
 
 
@@ -20,7 +28,7 @@ class ActionModule(ControllerAction):
         scans = plain(replies(task_vars, names, "__berth_scans"))
         given = self.own_variables(task_vars, ["berth_lost_hosts", *CATALOG])
         over_quota = after_the_claims(Catalog.from_variables(given).quotas) if given.get("berth_quotas") else None
-        commit(plan, claims, scans, given.get("berth_lost_hosts") or (), over_quota)
+        commit(plan, claims, scans, lost_hosts(given), over_quota)
         if not plan["build"]:
             prepare_round(plan, new_token)
         return plan_result(plan)

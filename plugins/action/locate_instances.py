@@ -9,7 +9,7 @@ from ..module_utils.conductor.errors import SelectionNotExplicit
 from ..module_utils.conductor.locate import locate
 from ..module_utils.model.errors import BerthError
 from ..module_utils.model.identity import check_name, instance_uuid
-from ..plugin_utils.controller import ControllerAction, read_reports, variables, with_variable
+from ..plugin_utils.controller import ControllerAction, lost_hosts, read_reports, variables, with_variable
 
 
 class ActionModule(ControllerAction):
@@ -28,7 +28,7 @@ class ActionModule(ControllerAction):
                 instances=names,
             )
         fleet = read_reports(task_vars, args["hosts"])
-        lost = self.own_variables(task_vars, ["berth_lost_hosts"]).get("berth_lost_hosts") or ()
+        lost = lost_hosts(self.own_variables(task_vars, ["berth_lost_hosts"]))
         found, errors = {}, {}
         for name in names:
             try:

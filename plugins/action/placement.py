@@ -9,6 +9,7 @@ import json
 import os
 import re
 
+from ansible.module_utils.parsing.convert_bool import boolean
 from ansible.utils.display import Display
 
 from ..module_utils.conductor import placing, quotas, wanted
@@ -20,6 +21,7 @@ from ..plugin_utils.controller import (
     CATALOG,
     INSTANCE,
     ControllerAction,
+    lost_hosts,
     new_token,
     plan_result,
     read_reports,
@@ -68,7 +70,7 @@ class ActionModule(ControllerAction):
         run = "r-" + new_token()[:8]
         fleet = read_reports(task_vars, args["hosts"])
         requests = self._requests(args["instances"], task_vars, catalog, run if given.get("berth_count") else None)
-        instances = wanted.sort_out(requests, fleet, given.get("berth_lost_hosts") or (), given.get("berth_strict_uniqueness"))
+        instances = wanted.sort_out(requests, fleet, lost_hosts(given), boolean(given.get("berth_strict_uniqueness") or False))
         wanted.set_group_members(instances, fleet)
         quotas.before_placement(instances, fleet, catalog.quotas)
         decision = placing.place(

@@ -51,6 +51,12 @@ class ControllerAction(ActionBase):
         return plain({name: self._templar.template(task_vars[name]) for name in names if name in task_vars})
 
 
+def lost_hosts(given):
+    """berth_lost_hosts as a list; -e gives text, names with commas between them."""
+    value = given.get("berth_lost_hosts") or []
+    return [name.strip() for name in value.split(",")] if isinstance(value, str) else value
+
+
 def raw_vars(task_vars, name):
     """All variables of a host as they are, nothing rendered: what a host sent is never a template."""
     return task_vars["hostvars"].raw_get(name)

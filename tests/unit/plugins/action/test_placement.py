@@ -117,9 +117,10 @@ def test_two_hosts_of_one_uuid_are_both_refused():
 
 def test_existing_instance_is_not_placed():
     record = {
-        "uuid": instance_uuid("default", "a"), "name": "a", "project_id": "default", "flavor": {"name": "tiny", "vcpus": 1, "memory_mb": 128, "root_gb": 1},
-        "group": None, "role": "OWN", "phase": "active", "vm_state": "active", "task_state": None, "power_state": "running", "foreign": False,
-        "vcpus": 1, "pcpus": 0, "memory_mb": 128, "disk_gb": 1, "pool": None, "image_props": {},
+        "uuid": instance_uuid("default", "a"), "name": "a", "project_id": "default",
+        "flavor": {"name": "tiny", "vcpus": 1, "memory_mb": 128, "root_gb": 1},
+        "group": None, "role": "OWN", "phase": "active", "vm_state": "active", "task_state": None, "power_state": "running",
+        "foreign": False, "vcpus": 1, "pcpus": 0, "memory_mb": 128, "disk_gb": 1, "pool": None, "image_props": {},
     }  # fmt: skip
     result = place({"a": VM}, more_facts={"h2": facts("h2", instances=[record], num_instances=1)})
     assert (result["existing"], result["selections"]) == ({"a": "h2"}, {})
