@@ -19,6 +19,9 @@ class ActionModule(ActionBase):
     def run(self, tmp=None, task_vars=None):
         super().run(tmp, task_vars)
         _result, args = self.validate_argument_spec(
-            argument_spec={"module": {"type": "str", "required": True, "choices": list(MODULES)}, "arguments": {"type": "dict", "default": {}}}
+            argument_spec={
+                "module": {"type": "str", "required": True, "choices": list(MODULES)},
+                "arguments": {"type": "dict", "default": {}},
+            }
         )
         return ask(self, "berth.kvm." + args["module"], args["arguments"], task_vars)

@@ -114,7 +114,7 @@ class ActionModule(ControllerAction):
 
     def _plan(self, run, instances, fleet, max_attempts):
         if max_attempts > MAX_ROUNDS:
-            raise InvalidInput("berth_placement.max_attempts", max_attempts, "at most %d, as many as playbook create has rounds" % MAX_ROUNDS)
+            raise InvalidInput("berth_placement.max_attempts", max_attempts, "at most %d, the rounds of playbook create" % MAX_ROUNDS)
         hosts = {name: {"uuid": uuid} for name, uuid in fleet.uuids().items()}
         if self._task.check_mode:
             for instance in instances.values():

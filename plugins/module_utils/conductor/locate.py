@@ -31,6 +31,6 @@ def locate(fleet, name, uuid, lost_hosts=()):
     if not owners and silent:
         raise InstanceUnknown(
             "%s is on no host that answered, and %s did not" % (name, ", ".join(silent)),
-            hint='Bring the host back, or if it is gone for good pass -e \'{"berth_lost_hosts": ["%s"]}\'' % silent[0],
+            hint="Bring the host back, or if it is gone for good pass -e berth_lost_hosts=%s" % ",".join(silent),
         )
     return claims + owners

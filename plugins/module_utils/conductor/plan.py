@@ -236,7 +236,7 @@ def _commit_one(plan, instance, reply, seen, records, lost_hosts) -> None:
 def unknown_place(name: str, host: str) -> InstanceUnknown:
     return InstanceUnknown(
         "%s was last seen on %s, which does not answer; it may still run there" % (name, host),
-        hint='Bring %s back, or if it is gone for good pass -e \'{"berth_lost_hosts": ["%s"]}\'' % (host, host),
+        hint="Bring %s back, or if it is gone for good pass -e berth_lost_hosts=%s" % (host, host),
     )
 
 
