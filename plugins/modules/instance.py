@@ -94,7 +94,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 instance:
-  description: The instance as it is now. RV(instance.state) is that of the guest in libvirt, or C(absent).
+  description: The instance as it is now. C(state) is that of the guest in libvirt, or C(absent).
   returned: success
   type: dict
   sample: {"uuid": "0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a", "name": "web-1", "state": "running", "vm_state": "active",

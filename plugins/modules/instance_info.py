@@ -39,7 +39,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 instances:
-  description: The instances. RV(instances[].state) is that of the guest in libvirt, or C(absent).
+  description: The instances. C(state) is that of the guest in libvirt, or C(absent).
   returned: success
   type: list
   elements: dict

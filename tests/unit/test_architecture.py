@@ -15,7 +15,7 @@ import yaml
 
 ROOT = Path(__file__).resolve().parents[2]
 PLUGINS = ROOT / "plugins"
-HEADER = "SPDX-License-Identifier: GPL-3.0-or-later"
+HEADER = "SPDX-License-Identifier" + ": GPL-3.0-or-later"
 
 # What a compute file may take from placement: the arithmetic of a claim, so that host and scheduler count alike.
 CLAIM_ARITHMETIC = {

@@ -47,8 +47,8 @@ def select_destinations(
     documents, placed in order, each all or nothing; those of one ``batch_id`` all or nothing together. ``options``: see
     options.OPTIONS. ``aggregates``: documents {name, hosts, metadata}. ``plugins``: filter and weigher classes that may be
     enabled by class name. ``explain``: keep the verdicts of every filter on every host (a failure always has them).
-    ``check_policies``: refuse a group policy whose filter or weigher is not enabled, as nova-conductor does. ``fast`` false: the plain pipeline for every
-    request (the same answers; for tests).
+    ``check_policies``: refuse a group policy whose filter or weigher is not enabled, as nova-conductor does. ``fast``
+    false: the plain pipeline for every request (the same answers; for tests).
     Returns a Result; a request without a valid host has its NoValidHost there. Raises for input that is wrong itself.
     """
     filters, weighers, options = load(options, plugins)
