@@ -143,8 +143,9 @@ def test_hosts_in_another_order_are_another_snapshot():
 def test_a_receipt_that_somebody_altered_is_refused():
     paper = made(request())
     paper["seed"] = 4
-    with pytest.raises(receipt.ReceiptMismatch):
+    with pytest.raises(receipt.ReceiptMismatch) as caught:
         receipt.replay(paper, fleet())
+    assert caught.value.details["part"] == "receipt"
 
 
 def test_a_replay_that_decides_otherwise_says_where():

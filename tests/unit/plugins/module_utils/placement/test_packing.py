@@ -88,10 +88,21 @@ def test_raw_weights_do_not_depend_on_the_other_hosts():
 
 
 def test_what_is_placed_in_a_run_counts_for_the_next_instance():
+    """Both hosts have room for one large instance and a small one; the second small one must not take a large one's."""
     mix = [{"vcpus": 4, "memory_mb": 4096}]
-    spec = {**request(1, 1024), "num_instances": 4, "instance_uuids": ["1", "2", "3", "4"]}
-    spec.pop("uuid")
-    assert chosen([host("a"), host("b")], spec, mix) == ["a", "a", "a", "a"]
+    spec = {**request(2, 2048), "num_instances": 2, "instance_uuids": ["1", "2"]}
+    assert chosen([host("a", 2, 2048), host("b", 2, 2048)], spec, mix) == ["a", "b"]
+
+
+def test_room_for_a_size_counts_by_its_cube():
+    small, large = Packing([Size((1, 1)), Size((8, 8))]).parts
+    assert large.worth == pytest.approx(512 * small.worth)
+
+
+def test_growing_an_imbalance_costs_and_shrinking_it_pays():
+    packing = Packing([Size((1, 1024))])
+    much_memory, many_cpus = Host((2, 4096), (8, 8192)), Host((4, 2048), (8, 8192))
+    assert packing.cost(much_memory, (1, 512)) - packing.cost(many_cpus, (1, 512)) == pytest.approx(1, abs=0.01)
 
 
 def test_the_disk_counts_by_what_the_pool_really_has():
