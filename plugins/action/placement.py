@@ -101,6 +101,11 @@ class ActionModule(ControllerAction):
             except BerthError as error:
                 faults.append((name, error))
                 continue
+            if not spec["image"]["url"]:
+                image = spec["image"]
+                rule = "url: images are read by the KVM hosts, none is copied from the controller yet"
+                faults.append((name, InvalidInput("berth_images.%s.src" % image["name"], image["src"], rule)))
+                continue
             requests[name] = {**spec, "batch_id": batch_id}
         if len(faults) > 1:
             first = faults[0][1]

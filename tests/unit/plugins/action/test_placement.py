@@ -164,6 +164,12 @@ BAD = {
         "InvalidInput",
         "berth_networks[0].address",
     ),
+    "image on the controller": (
+        {},
+        {"berth_images": {"guest": {"src": "guest.qcow2", "checksum": "sha256:" + "0" * 64, "disk_format": "qcow2"}}},
+        "InvalidInput",
+        "berth_images.guest.src",
+    ),
     "attempts": ({}, {"berth_placement": {"max_attempts": 99}}, "InvalidInput", "max_attempts"),
     "count": ({}, {"berth_count": "-3"}, "InvalidInput", "berth_count"),
 }
