@@ -73,14 +73,20 @@ class ActionModule(ControllerAction):
         instances = wanted.sort_out(requests, fleet, lost_hosts(given), boolean(given.get("berth_strict_uniqueness") or False))
         wanted.set_group_members(instances, fleet)
         quotas.before_placement(instances, fleet, catalog.quotas)
+        directory = args["receipt_dir"] or given.get("berth_receipt_dir")
         decision = placing.place(
-            instances, fleet, options, catalog.aggregate_documents(plain(task_vars["groups"])), args["seed"], catalog.pci_aliases
+            instances,
+            fleet,
+            options,
+            catalog.aggregate_documents(plain(task_vars["groups"])),
+            args["seed"],
+            catalog.pci_aliases,
+            explained=bool(directory or Display().verbosity or not args["plan"]),
         )
         result = self._result(instances, fleet)
         if result["failures"] or Display().verbosity or not args["plan"]:
             result["explanation"] = decision.explanation()
         self._say(result)
-        directory = args["receipt_dir"] or given.get("berth_receipt_dir")
         if directory and decision.result:
             result["receipt"] = decision.receipt()
             if not self._task.check_mode:

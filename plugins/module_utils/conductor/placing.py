@@ -11,6 +11,7 @@ from ..placement import explain, receipt, relax
 from ..placement.scheduler import load, select_destinations
 from .plan import CLAIMING, fail
 
+SMALL = 5000  # hosts x instances up to which every decision is explained, whether asked for or not
 ADVISED = 3  # how many failed requests get advice; more of a kind would be told the same
 
 
@@ -24,11 +25,11 @@ class Decision:
         self.documents = list(fleet.documents.values())
         self.requests, self.result, self.seconds = [], None, 0.0
 
-    def run(self, requests):
+    def run(self, requests, explained):
         started = time.monotonic()
         self.requests = requests
         self.result = select_destinations(
-            self.documents, requests, self.options, self.aggregates, self.seed, explain=True
+            self.documents, requests, self.options, self.aggregates, self.seed, explain=explained
         )
         self.seconds = time.monotonic() - started
         return self.result.requests
@@ -38,7 +39,7 @@ class Decision:
         if not self.result:
             return ""
         return "\n".join(
-            explain.decision_text(explain.document(answer)) for answer in self.result.requests
+            explain.decision_text(explain.document(answer)) for answer in self.result.requests if answer.explanation
         ) + "\n".join(self.advice())
 
     def advice(self):
@@ -65,15 +66,19 @@ class Decision:
         )
 
 
-def place(instances, fleet, options, aggregates=(), seed=0, pci_aliases=()):
-    """Give the instances without a state their hosts. Those of one batch (-e berth_count) all get one, or none does (S07)."""
+def place(instances, fleet, options, aggregates=(), seed=0, pci_aliases=(), explained=True):
+    """Give the instances without a state their hosts. Those of one batch (-e berth_count) all get one, or none does (S07).
+
+    Without ``explained`` a large run keeps only the explanations of its failures.
+    """
     decision = Decision(
         fleet, {**options, "pci_alias": [*options.get("pci_alias", ()), *pci_aliases]}, aggregates, seed
     )
     waiting = {instance["uuid"]: instance for instance in instances.values() if "state" not in instance}
     if not waiting:
         return decision
-    for answer in decision.run([instance["spec"] for instance in waiting.values()]):
+    explained = explained or len(waiting) * len(fleet.documents) <= SMALL
+    for answer in decision.run([instance["spec"] for instance in waiting.values()], explained):
         instance = waiting[answer.spec.instance_uuids[0]]
         if answer.error:
             fail(instance, answer.error)
@@ -83,7 +88,7 @@ def place(instances, fleet, options, aggregates=(), seed=0, pci_aliases=()):
                 {key: selection[key] for key in ("host", "host_uuid", "alternates", "allocation", "limits")}
             )
             instance["state"] = CLAIMING
-            instance["why"] = _why(answer)
+            instance["why"] = _why(answer) if explained else "best of the hosts that fit"
     return decision
 
 
