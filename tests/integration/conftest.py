@@ -30,7 +30,8 @@ for domain in $(virsh -q list --all --uuid); do
   virsh -q destroy "$domain" >/dev/null 2>&1
   virsh -q undefine "$domain" --nvram --managed-save --snapshots-metadata >/dev/null 2>&1
 done
-rm -rf /var/lib/berth/instances/* /run/berth/permits/* /var/lib/libvirt/berth/instances/* /var/log/libvirt/qemu/*-console.log* /var/lib/berth/tombstones.json
+rm -rf /var/lib/berth/instances/* /var/lib/berth/tombstones.json /run/berth/permits/*
+rm -rf /var/lib/libvirt/berth/instances/* /var/log/libvirt/qemu/*-console.log*
 rm -f /var/lib/berth/failed_builds.json /var/lib/berth/whereabouts.json
 """
 
