@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import collections
 import hashlib
 import json
 
@@ -109,13 +110,11 @@ def test_twenty_instances_take_one_module_run_each(lab, image, inventory, tmp_pa
     path = inventory(instances, catalog(image))
     lab.ansible_playbook("berth.kvm.create", "--forks", "10", inventory=[path], env=watched(counts))
     lines = [json.loads(line) for line in counts.read_text().splitlines()]
-    remote = [line for line in lines if line["host"] in lab.hosts]
-    per_task = {}
-    for line in remote:
-        per_task[line["task"].rpartition(" : ")[2]] = per_task.get(line["task"].rpartition(" : ")[2], 0) + 1
-    assert per_task == {
+    remote = [line["task"].rpartition(" : ")[2] for line in lines if line["host"] != "localhost"]
+    runs = collections.Counter(task for task in remote if not task.startswith("Validating arguments"))
+    assert runs == {
         "Ask each host for its facts": 3,
-        "Claim": 3,
+        "Claim": len(set(homes(lab).values())),
         "Read what all hosts hold now": 3,
         "Build and start the instance, or converge it": 20,
     }

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """A callback for tests: counts what runs on which host, and runs a command when a play begins.
 
-BERTH_TEST_COUNTS: a file that gets JSON lines {play, task, host}, one per task result or loop item, ``host`` being where it ran.
+BERTH_TEST_COUNTS: a file that gets JSON lines {play, task, host}, one per task result or loop item; ``host`` is the inventory host.
 BERTH_TEST_AT: a JSON object {start of a play's or task's name: shell command}; the command runs before it, once.
 """
 
@@ -46,10 +46,9 @@ class CallbackModule(CallbackBase):
 
     def _note(self, result):
         if self.counts and not result.is_skipped():
-            delegated = result.result.get("_ansible_delegated_vars") or {}
-            host = delegated.get("ansible_delegated_host") or result.host.get_name()
+            line = {"play": self.play, "task": result.task.name, "host": result.host.get_name()}
             with open(self.counts, "a", encoding="utf-8") as file:
-                file.write(json.dumps({"play": self.play, "task": result.task.name, "host": host}) + "\n")
+                file.write(json.dumps(line) + "\n")
 
     def v2_runner_on_ok(self, result):
         if "results" not in result.result:
