@@ -13,6 +13,11 @@ from playbooks import homes, records
 CLEAR = {"live_migrate_tls": False}  # the lab has no certificates
 
 
+@pytest.fixture(autouse=True)
+def listening(lab):
+    cases.listen(lab)
+
+
 def test_live_migration_keeps_the_guest_running(mover):  # noqa: F811
     case, source = mover
     before = facts(case, source)

@@ -11,7 +11,9 @@ from __future__ import annotations
 
 import copy
 
-from memory import ON, OUT, OWN, Controller, D, Killed, S, Violation
+from memory import ON, Controller, D, Killed, S, Violation
+
+from ansible_collections.berth.kvm.plugins.module_utils.model.record import OUT, OWN
 
 KILL_POINTS = 4
 
@@ -149,4 +151,3 @@ def explore(make, wishes, kills=1, crashes=0, writes=0, after=None, goal="resize
                 return len(seen), Violation("too many states"), here
             stack.append((following, here))
     return len(seen), None, ()
-
