@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/env python
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
@@ -278,7 +278,7 @@ def options_page(filters, weighers):
         "| --- | --- | --- | --- |",
     ]
     users = users_of(filters, weighers)
-    known = {name: spec for name, spec in options.OPTIONS.items()}
+    known = dict(options.OPTIONS)
     known.update({"metrics." + name: spec for name, spec in options.METRICS.items()})
     for one in [*filters.values(), *weighers.values()]:
         declared = one.options if isinstance(one.options, dict) else {}

@@ -63,7 +63,7 @@ class ActionModule(ControllerAction):
         moves, errors = {}, {}
         for name in names:
             try:
-                moves[name] = self._plan(name, wish, kind, task_vars, catalog, fleet, views)
+                moves[name] = self._plan(name, wish, kind, task_vars, catalog, fleet, views, args["target"])
             except BerthError as error:
                 errors[name] = error.to_dict()
         if wish == "confirm_due":
@@ -79,7 +79,7 @@ class ActionModule(ControllerAction):
                 found[host] = {view["uuid"]: view for view in plain(reply["moves"])}
         return found
 
-    def _plan(self, name, wish, kind, task_vars, catalog, fleet, views):
+    def _plan(self, name, wish, kind, task_vars, catalog, fleet, views, target):
         values = variables(task_vars, name, (*INSTANCE, "berth_locked"))
         uuid = instance_uuid(values.get("berth_project") or "default", check_name(name))
         host_names = {document_uuid: host for host, document_uuid in fleet.uuids().items() if host in views}
@@ -92,6 +92,8 @@ class ActionModule(ControllerAction):
         plain_wish = "resize" if wish in KINDS else "confirm" if wish == "confirm_due" else wish
         move = moving.plan(plain_wish, kind, uuid, name, sides, request, values.get("berth_locked"))
         move["request"] = request
+        if move["place"] and kind != migration.RESIZE and target == move["source"]:
+            move.update(place=False, why="is on %s already" % target)
         return move
 
     @staticmethod

@@ -30,7 +30,7 @@ options:
 extends_documentation_fragment:
   - berth.kvm.controller
 author:
-  - The berth.kvm authors
+  - The berth.kvm authors (!UNKNOWN)
 """
 
 EXAMPLES = r"""

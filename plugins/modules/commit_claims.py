@@ -17,7 +17,7 @@ description:
 extends_documentation_fragment:
   - berth.kvm.controller
 author:
-  - The berth.kvm authors
+  - The berth.kvm authors (!UNKNOWN)
 """
 
 EXAMPLES = r"""

@@ -35,7 +35,7 @@ options:
     type: bool
     default: false
   target:
-    description: The one host to move to. It must pass the filters.
+    description: The one host to move to. It must pass the filters. A migration of an instance that is there is no change.
     type: str
   selected:
     description: Whether the instances were selected explicitly. Without that the run is refused.

@@ -25,7 +25,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT / "tests"))
 
-import conftest  # noqa: E402,F401  puts the collection on the path
+import conftest  # noqa: E402,F401  pylint: disable=unused-import  # puts the collection on the path
 
 from ansible_collections.berth.kvm.plugins.module_utils.placement.scheduler import select_destinations  # noqa: E402
 

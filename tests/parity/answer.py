@@ -15,7 +15,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-import conftest  # noqa: E402,F401  puts the collection on the path
+import conftest  # noqa: E402,F401  pylint: disable=unused-import  # puts the collection on the path
 
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import BerthError  # noqa: E402
 from ansible_collections.berth.kvm.plugins.module_utils.placement.options import from_nova  # noqa: E402

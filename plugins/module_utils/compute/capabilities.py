@@ -6,8 +6,8 @@
 from __future__ import annotations
 
 import dataclasses
-import xml.etree.ElementTree as ElementTree
 from typing import Any, Dict, FrozenSet, List, Optional, Tuple
+from xml.etree import ElementTree
 
 from .connection import LibvirtUnavailable, require_libvirt
 

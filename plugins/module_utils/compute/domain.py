@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import time
-import xml.etree.ElementTree as ElementTree
+from xml.etree import ElementTree
 
 from .connection import Deadline, LibvirtTimeout, LibvirtUnavailable, require_libvirt
 from .domain_xml import NAMESPACE

@@ -12,7 +12,7 @@ hw_boot_menu. CPU pinning, NUMA cells, page sizes and PCI devices come from the 
 from __future__ import annotations
 
 import collections
-import xml.etree.ElementTree as ElementTree
+from xml.etree import ElementTree
 
 from ..model.errors import InvalidInput
 from . import disk, paths, seed

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import dataclasses
 import os
-import xml.etree.ElementTree as ElementTree
 from typing import FrozenSet, Optional, Tuple
+from xml.etree import ElementTree
 
 from . import virtual_size
 from .connection import require_libvirt

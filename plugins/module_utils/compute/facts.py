@@ -12,7 +12,7 @@ import hashlib
 import ipaddress
 import json
 import socket
-import xml.etree.ElementTree as ElementTree
+from xml.etree import ElementTree
 
 from ..model.errors import BerthError
 from ..model.safe_text import clean, clean_all

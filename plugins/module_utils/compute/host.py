@@ -8,8 +8,8 @@ from __future__ import annotations
 import dataclasses
 import functools
 import os
-import xml.etree.ElementTree as ElementTree
 from typing import Any
+from xml.etree import ElementTree
 
 from . import capabilities, domain_xml, gate
 from .connection import connect, require_libvirt

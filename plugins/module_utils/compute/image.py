@@ -127,7 +127,7 @@ def _open_source(url):
             "the image's url is not used", field="url", value=url, rule="http://, https:// or an absolute path"
         )
     try:
-        return urllib.request.urlopen(url, timeout=NETWORK_TIMEOUT)
+        return urllib.request.build_opener().open(url, timeout=NETWORK_TIMEOUT)
     except (OSError, ValueError, urllib.error.URLError) as error:
         raise ImageUnavailable("%s could not be had: %s" % (url, error))
 

@@ -45,7 +45,8 @@ def remove_console_logs(uuid):
     """Remove the guest's console log and its rotated parts; whether there was one."""
     path = console_log(uuid)
     found = [path] + sorted(glob.glob(path + ".*"))
-    return any([remove(one) for one in found])
+    removed = [remove(one) for one in found]
+    return any(removed)
 
 
 def make_directory(path):

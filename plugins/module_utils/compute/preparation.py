@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import os
-import xml.etree.ElementTree as ElementTree
+from xml.etree import ElementTree
 
 from . import capabilities, durable, gate, host, paths, settings
 from .connection import require_libvirt

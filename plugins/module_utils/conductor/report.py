@@ -36,7 +36,7 @@ def _instance(name, instance):
     elif state == PLANNED:
         state = "would be made"
     addresses = ",".join(
-        str(nic["address"]).split("/")[0] for nic in instance["spec"].get("networks") or () if nic.get("address")
+        str(nic["address"]).partition("/")[0] for nic in instance["spec"].get("networks") or () if nic.get("address")
     )
     why = instance.get("why") or ""
     if instance["attempts"] and instance["state"] == ACTIVE:

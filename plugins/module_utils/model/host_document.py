@@ -7,6 +7,9 @@ Works on plain objects, as json reads them. What passes is a new document with k
 HostDocumentInvalid that names field and host. Sizes are limited before anything is looked at closely.
 """
 
+# True is an int to isinstance, and a subclass may behave in any way: here the exact type counts.
+# pylint: disable=unidiomatic-typecheck
+
 from __future__ import annotations
 
 import re

@@ -22,6 +22,11 @@ class RecordInvalid(BerthError):
     """A record that is not of the documented shape, or was written by a newer version of the collection."""
 
 
+def _is_count(value):
+    """A whole number from 0; True is none."""
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
 @dataclasses.dataclass(frozen=True)
 class Record:
     """One instance on one host.
@@ -93,7 +98,7 @@ class Record:
             if not isinstance(getattr(self, name), str):
                 raise RecordInvalid("the record's %s is not text" % name)
         numbers = self.generation
-        if not (isinstance(numbers, list) and len(numbers) == 2 and all(type(n) is int and n >= 0 for n in numbers)):
+        if not (isinstance(numbers, list) and len(numbers) == 2 and all(_is_count(n) for n in numbers)):
             raise RecordInvalid("the record's generation is not [epoch, n]: %r" % (numbers,))
         for name, kind in (("spec", dict), ("resources", dict), ("faults", list), ("history", list)):
             if not isinstance(getattr(self, name), kind):

@@ -588,7 +588,10 @@ class FastPipeline:
             first = next(base, None)
             values = list(raws.values()) + ([0] if first is not None else [])
             low, high = float(min(values)), float(max(values))
-            part = lambda raw: multiplier * ((raw - low) / (high - low)) if high != low else 0.0  # noqa: E731
+
+            def part(raw):
+                return multiplier * ((raw - low) / (high - low)) if high != low else 0.0
+
             weights = self._view(terms).weights
             members = sorted(
                 (-(weights[index] + part(raw)), -self.chosen_at.get(index, 0), index) for index, raw in raws.items()

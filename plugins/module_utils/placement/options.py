@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import math
+
 from ..model.errors import InvalidInput
 from ..model.suggest import did_you_mean
 from .errors import UnknownOption
@@ -163,7 +165,7 @@ def _read_number(field, value, kind, low):
         raise InvalidInput(field, value, rule)
     if (
         isinstance(value, bool)
-        or number != number
+        or (isinstance(number, float) and math.isnan(number))
         or (low is not None and number < low)
         or (kind is int and number != float(value))
     ):

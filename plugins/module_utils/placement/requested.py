@@ -150,7 +150,10 @@ def _add_pinning(found, flavor, props):
 
 def _add_devices(found, flavor, props):
     """Traits and classes that follow from devices and firmware asked for."""
-    add = lambda trait: found.group().add_trait(trait, "required")  # noqa: E731
+
+    def add(trait):
+        found.group().add_trait(trait, "required")
+
     if is_true(flavor.extra_specs.get("hw:mem_encryption")) or props.get("hw_mem_encryption"):
         model = numa.one_of_both(flavor, props, "mem_encryption_model") or "amd-sev"
         if model not in _ENCRYPTION_TRAITS:

@@ -72,7 +72,10 @@ def load(options, plugins=()):
     """(filters, weighers, options) of an options document, all complete and checked."""
     given = dict(options or {})
     own = {one.__name__: one for one in plugins}
-    named = lambda names: [own.get(one, one) if isinstance(one, str) else one for one in names]  # noqa: E731
+
+    def named(names):
+        return [own.get(one, one) if isinstance(one, str) else one for one in names]
+
     base = read_options({name: given[name] for name in ("enabled_filters", "weight_classes") if name in given})
     filter_classes = registry.find_filters(named(base["enabled_filters"]))
     weigher_classes = registry.find_weighers(named(base["weight_classes"]))

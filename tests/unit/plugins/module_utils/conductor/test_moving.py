@@ -35,7 +35,7 @@ MOVE = {
 NAMES = {"u1": "kvm1", "u2": "kvm2"}
 
 
-def plan(wish, sides, flavor=BIG, locked=None):
+def plan(wish, sides, flavor=BIG, locked=None):  # pylint: disable=dangerous-default-value
     return moving.plan(wish, "resize", UUID, "vm", sides, {"flavor": flavor}, locked)
 
 

@@ -38,7 +38,7 @@ def request(name="web", memory_mb=1024, **more):
 OPTIONS = {"enabled_filters": ["IoOpsFilter", "ComputeFilter"]}
 
 
-def decide(*requests, options=OPTIONS, seed=0):
+def decide(*requests, options=OPTIONS, seed=0):  # pylint: disable=dangerous-default-value
     return select_destinations(fleet(), list(requests), options, seed=seed, explain=True)
 
 
@@ -114,7 +114,7 @@ def test_a_host_on_one_line_reads_as_in_nova():
     assert explain.host_line(host("k1")) == "(k1, k1) ram: 3584MB disk: 51200MB io_ops: 0 instances: 0"
 
 
-def made(*requests, options=OPTIONS, seed=3):
+def made(*requests, options=OPTIONS, seed=3):  # pylint: disable=dangerous-default-value
     result = decide(*requests, options=options, seed=seed)
     return json.loads(json.dumps(receipt.make(fleet(), list(requests), options, result, seconds=0.5)))
 
