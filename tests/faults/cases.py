@@ -151,6 +151,8 @@ class Case:
         variables = dict(operation.variables)
         if operation.here:
             variables["berth_target_host"] = source
+        elif operation.playbook.endswith("migrate"):
+            variables["berth_target_host"] = others[0]  # to be there is a state, to move on is not
         return source, others[0], variables
 
     # what there is
