@@ -68,7 +68,7 @@ class State:
 
 def run_once(world, wish, op):
     controller = Controller(wish, op)
-    for _ in range(60):
+    for _turn in range(60):
         if controller.state != "run":
             break
         controller.advance(world)

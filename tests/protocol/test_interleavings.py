@@ -117,7 +117,7 @@ MUTANTS = {
     "the copy is not verified": (without_verification, dict(wishes=["resize"], kills=1)),
     "the guest is not stopped": (without_freeze, dict(wishes=["resize"], kills=0, writes=2)),
     "the destination acquires first": (with_an_early_owner, dict(wishes=["resize"], kills=0)),
-    "no tombstones": (without_tombstones, dict(wishes=["resize", "delete"], kills=1)),
+    "no tombstones": (without_tombstones, dict(wishes=["resize", "abort"], kills=0)),
     "anybody starts": (with_a_start_of_any_record, dict(wishes=["resize", "abort"], kills=1)),
     "finished before the other side is purged": (with_an_early_finish, dict(wishes=["resize", "confirm"], kills=0, after={1: 0})),  # noqa: E501
 }  # fmt: skip

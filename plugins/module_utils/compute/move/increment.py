@@ -18,7 +18,7 @@ import os
 import shutil
 import subprocess
 import time
-import xml.etree.ElementTree as ElementTree
+from xml.etree import ElementTree
 
 from .. import domain as guests
 from .. import paths

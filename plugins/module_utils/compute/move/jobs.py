@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import time
-import xml.etree.ElementTree as ElementTree
+from xml.etree import ElementTree
 
 from ..connection import require_libvirt
 from .errors import TransferFailed

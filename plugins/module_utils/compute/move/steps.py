@@ -151,6 +151,11 @@ def after(generation):
     return [generation[0], generation[1] + 1]
 
 
+def has_released(peer, ticket):
+    """The source let go: what is on the destination is the instance now, and nothing there is made anew."""
+    return bool(peer) and (peer.get("role"), peer.get("op"), peer.get("phase")) == (OUT, ticket["op"], KEEP)
+
+
 # ---- R1-R8: source S, destination D --------------------------------------------------------------------------------
 
 
@@ -262,7 +267,7 @@ def freeze(host, uuid, ticket, peer=None, stop_timeout=60, **dummy):
 
 def receive(host, uuid, ticket, peer=None, key=None, **dummy):
     """R4 on D: fresh disks beside their final names, open for the source alone. -> where they are reached."""
-    if is_past(host.store.read(uuid), ticket["op"], (OWN, RESIZED)):
+    if has_released(peer, ticket) or is_past(host.store.read(uuid), ticket["op"], (OWN, RESIZED)):
         return False
     record = mine(host, uuid, ticket, (IN,))
     if record.migration["verified"] == ticket["attempt"]:
@@ -555,7 +560,11 @@ def drop_here(host, uuid, ticket, peer=None, **dummy):
 
 def receive_seed(host, uuid, ticket, peer=None, key=None, **dummy):
     """L3 on D: a file for the seed, which libvirt does not copy since the guest only reads it."""
-    if is_past(host.store.read(uuid), ticket["op"], (OWN, RESIZED)) or host.effects.running(uuid):
+    if (
+        has_released(peer, ticket)
+        or is_past(host.store.read(uuid), ticket["op"], (OWN, RESIZED))
+        or host.effects.running(uuid)
+    ):
         return False
     record = mine(host, uuid, ticket, (IN,))
     return {"targets": host.effects.receive_seed(record, peer["disks"], key)}
@@ -571,7 +580,7 @@ def send_seed(host, uuid, ticket, peer=None, key=None, **dummy):
 
 def prepare_live(host, uuid, ticket, peer=None, **dummy):
     """L3 on D: what the guest needs to arrive. -> whether it has arrived already, paused, in an earlier attempt."""
-    if is_past(host.store.read(uuid), ticket["op"], (OWN, RESIZED)):
+    if has_released(peer, ticket) or is_past(host.store.read(uuid), ticket["op"], (OWN, RESIZED)):
         return False
     record = mine(host, uuid, ticket, (IN,))
     if record.migration["verified"] == ticket["attempt"]:
@@ -603,8 +612,7 @@ def verify_live(host, uuid, ticket, peer=None, **dummy):
     record = mine(host, uuid, ticket, (IN,))
     if record.migration["verified"] == ticket["attempt"]:
         return False
-    released = peer and (peer["role"], peer["op"], peer["phase"]) == (OUT, ticket["op"], KEEP)
-    if not released and not host.effects.arrived(record):
+    if not has_released(peer, ticket) and not host.effects.arrived(record):
         raise MigrationNotReady("%s has not arrived on %s" % (uuid, host.identity["name"]))
     host.effects.seal(record)
     put(host, record, moved(record, verified=ticket["attempt"]).replace(phase=VERIFIED), "the guest has arrived")
