@@ -222,7 +222,8 @@ def _take_devices(host_state, devices):
     pools = pci.copy_pools(host_state.pci_stats)
     for device in devices:
         for pool in pools:
-            if {key: value for key, value in pool.items() if key != "count"} == device["pool"]:
+            # two pools may be alike: the next one serves where the first is used up
+            if pool["count"] > 0 and {key: value for key, value in pool.items() if key != "count"} == device["pool"]:
                 pool["count"] -= 1
                 break
     given = {device["address"] for device in devices if device.get("address")}

@@ -327,3 +327,17 @@ def test_the_order_of_hosts_matters_only_between_equals(hosts, rng):
         answer = select_destinations(one, specs, explain=True).requests[0]
         weights.append(answer.explanation["instances"][0]["weights"].get(answer.hosts[0]) if answer.hosts else None)
     assert weights[0] == weights[1]
+
+
+def test_two_pools_of_like_devices_are_used_one_after_the_other():
+    """A17, S18: devices of a pool that is used up are taken from the next one, never from below zero."""
+    pools = [{"vendor_id": "10de", "product_id": "1db4", "numa_node": None, "count": n} for n in (1, 2)]
+    flavor = dict(FLAVOR, extra_specs={"pci_passthrough:alias": "gpu:2"})
+    options = {
+        "pci_alias": [{"name": "gpu", "vendor_id": "10de", "product_id": "1db4"}],
+        "enabled_filters": ["PciPassthroughFilter"],
+    }
+    result = select_destinations(
+        [host("a", pci_pools=pools)], [request(uuid=uuid, flavor=flavor) for uuid in ("vm1", "vm2")], options
+    )
+    assert chosen(result) == [["a"], []]
