@@ -40,14 +40,20 @@ def answer(scenario):
     """[[host, ...] per request]."""
     options, hosts, aggregates = from_nova(scenario.get("config")), scenario["hosts"], scenario.get("aggregates", ())
     requests = list(documents(scenario))
+    good = [is_good(one, hosts, options) for one in requests]
+    taken = [one for one, is_taken in zip(requests, good) if is_taken]
+    placed = iter(select_destinations(hosts, taken, options, aggregates, check_policies=False).requests)
+    return [next(placed).hosts if is_taken else [] for is_taken in good]
+
+
+def is_good(request, hosts, options):
+    """Whether the request is one that placement takes at all; a wrong one is refused without failing its neighbours."""
     try:
-        return [
-            one.hosts
-            for one in select_destinations(hosts, requests, options, aggregates, check_policies=False).requests
-        ]
+        select_destinations(hosts[:1], [request], options, check_policies=False)
     except BerthError as error:
         print("%s: %s" % (error.code, error), file=sys.stderr)
-        return [[] for _request in requests]
+        return False
+    return True
 
 
 def main():
