@@ -70,8 +70,8 @@ step_sanity() {
     cd "$sanity"
     prepare_ansible_test_home
     PATH=$(path_without_shims)
-    # The lab is no part of what is built and installed.
-    HOME=$work/home ansible-test sanity --color no --venv --exclude lab/
+    # Neither the lab nor the CI script is part of what is built and installed.
+    HOME=$work/home ansible-test sanity --color no --venv --exclude lab/ --exclude .ci/
 }
 step_ansible-lint() { ansible-lint --offline --profile production --nocolor; }
 step_docs() { antsibull-docs lint-collection-docs --plugin-docs --validate-collection-refs self .; }
