@@ -80,15 +80,17 @@ def by_hand(case, source, destination, path, address):
     lab.exec(destination, "sh", "-c", "cat > /root/hand.xml <<'X'\n%s\nX" % xml)
     seed = lab.sh(source, "base64 -w0 %s" % (Path(path).parent / "seed.iso")).stdout
 
+    lab.sh(destination, "echo %s | base64 -d > %s" % (seed, Path(path).parent / "seed.iso"))
+
     def move():
         lab.sh(source, "virsh shutdown %s; while [ $(virsh domstate %s) = running ]; do sleep 0.1; done" % (uuid, uuid))
-        lab.sh(destination, "qemu-nbd --fork -t -f qcow2 -p 49999 -x d %s" % path)
+        lab.sh(destination, "qemu-nbd --fork -t --pid-file /run/hand.pid -f qcow2 -p 49999 -x d %s" % path)
         lab.sh(
             source,
             "qemu-img convert -n --target-is-zero -f qcow2 %s -O raw nbd://%s:49999/d" % (path, target),
             timeout=600,
         )
-        lab.sh(destination, "pkill -f 49999; echo %s | base64 -d > %s" % (seed, Path(path).parent / "seed.iso"))
+        lab.sh(destination, "p=$(cat /run/hand.pid); kill $p; while kill -0 $p 2>/dev/null; do sleep 0.05; done")
         permit = (
             "mkdir -p /run/berth/permits; chmod -R go= /run/berth; "
             "cat /proc/sys/kernel/random/boot_id > /run/berth/permits/%s; chmod 600 /run/berth/permits/*" % uuid
