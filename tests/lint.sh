@@ -80,9 +80,15 @@ step_yamllint() { yamllint --strict --format parsable .; }
 step_reuse() { reuse --no-multiprocessing lint --lines; }
 step_shellcheck() {
     command -v shellcheck >/dev/null || { echo "shellcheck is not installed: skipped"; return 0; }
-    # Scripts are known by their first line, most have no suffix.
-    grep -rlIE --exclude-dir=.cache '^#! ?/(usr/)?bin/(env )?(ba|da)?sh\b' . |
-        xargs -r awk 'FNR==1 && /^#!.*sh\>/ {print FILENAME} {nextfile}' | xargs -r shellcheck --severity=warning
+    # Scripts are known by their first line, most have no suffix; busybox's is told as dash.
+    local path line scripts=()
+    while IFS= read -r -d '' path; do
+        IFS= read -r line <"$path" 2>/dev/null || true
+        case $line in '#!'*sh | '#!'*'sh '*) scripts+=("$path") ;; esac
+    done < <(find . -name .git -prune -o -type f -size -200k -print0)
+    [ ${#scripts[@]} -gt 0 ] || { echo "no script was found"; return 1; }
+    echo "${#scripts[@]} scripts"
+    shellcheck --severity=warning "${scripts[@]}"
 }
 step_changelog() { antsibull-changelog lint; }
 
