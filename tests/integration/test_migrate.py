@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import pytest
-from test_resize import cases, facts, mover  # noqa: F401
+from test_resize import cases, facts, mover  # noqa: F401  pylint: disable=unused-import
 
 from playbooks import homes, records
 
