@@ -33,8 +33,8 @@ molecule:  ## Molecule's scenarios, each on a lab of its own
 runner:  ## the create playbook as AWX runs it, by ansible-runner, on a lab of its own
 	tests/runner.sh
 
-bench:  ## benchmarks, to .bench/
-	tests/bench.sh
+bench:  ## benchmarks that need nothing else than the lab, to .bench/
+	for name in placement placement_task host_facts move; do python tests/bench/$$name.py || exit 1; done
 
 faults:  ## kill and crash sweeps
 	tests/faults/run.py
