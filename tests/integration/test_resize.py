@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Resize, confirm and revert, seen from outside and from inside a guest that writes all the time (issue 4, R01-R29)."""
+"""Resize, confirm and revert, seen from outside and from inside a guest that writes all the time (R01-R29)."""
 
 from __future__ import annotations
 
