@@ -59,8 +59,8 @@ def main():
         "withdraw": lambda: withdraw_all(host.store, given["claims"]),
         "started": lambda: instance.started(given.get("token"), given.get("seed")),
         "stopped": lambda: instance.stopped(given.get("grace", 1)),
-        "absent": instance.absent,
-        "summary": instance.summary,
+        "absent": instance and instance.absent,
+        "summary": instance and instance.summary,
     }
     try:
         answer = {"result": calls[given["call"]]()}
