@@ -28,7 +28,7 @@ pkill -CONT qemu-system
 service libvirtd status >/dev/null || service libvirtd restart
 for domain in $(virsh -q list --all --uuid); do
   virsh -q destroy "$domain" >/dev/null 2>&1
-  virsh -q undefine "$domain" --nvram --managed-save --snapshots-metadata >/dev/null 2>&1
+  virsh -q undefine "$domain" --nvram --managed-save --snapshots-metadata --checkpoints-metadata >/dev/null 2>&1
 done
 rm -rf /var/lib/berth/instances/* /var/lib/berth/tombstones.json /run/berth/permits/*
 rm -rf /var/lib/libvirt/berth/instances/* /var/log/libvirt/qemu/*-console.log*

@@ -74,7 +74,7 @@ def test_a_foreign_domain_with_the_uuid_is_neither_overwritten_nor_removed(lab, 
 BAD_IMAGES = {
     "a backing file": "qemu-img create -q -f qcow2 -F raw -b /etc/shadow $f 1M",
     "an external data file": "qemu-img create -q -f qcow2 -o data_file=$f.data $f 1M",
-    "raw declared as qcow2": "truncate -s 1M $f",
+    "raw declared as qcow2": "yes raw | head -c 1M >$f",
     "larger than the flavor": "qemu-img create -q -f qcow2 $f 60T -o cluster_size=2M",
 }
 
