@@ -106,7 +106,8 @@ def test_confirm_of_what_was_not_resized_is_refused(mover):
 
 
 GIVEN_UP = pytest.mark.xfail(
-    reason="I4: a re-run that finds the move being given up ends that, and it takes one more run to resize", strict=False
+    reason="I4: a re-run that finds the move being given up ends that, and it takes one more run to resize",
+    strict=False,
 )
 
 
