@@ -14,8 +14,6 @@ from typing import Any, Callable, Dict, List
 
 from ..model.errors import BerthError
 
-OWN, IN, OUT, CLAIM = "OWN", "IN", "OUT", "CLAIM"
-
 
 @dataclasses.dataclass
 class Fleet:

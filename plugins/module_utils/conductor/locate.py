@@ -5,9 +5,8 @@
 
 from __future__ import annotations
 
+from ..model.record import CLAIM, OWN
 from .errors import DuplicateInstance, InstanceMoving, InstanceUnknown
-
-OWN, CLAIM = "OWN", "CLAIM"
 
 
 def locate(fleet, name, uuid, lost_hosts=()):

@@ -17,6 +17,7 @@ from __future__ import annotations
 from typing import Any, Callable, Dict, Optional
 
 from ..model.errors import BerthError
+from ..model.record import CLAIM, OWN
 from ..placement.errors import MaxRetriesExceeded
 from .errors import (
     ClaimConflict,
@@ -35,7 +36,6 @@ CLAIMING, BUILDING, ACTIVE, EXISTING, PLANNED, FAILED = (
     "planned",
     "failed",
 )
-OWN, CLAIM = "OWN", "CLAIM"
 MAX_ROUNDS = 5  # as many as the create playbook has
 
 Plan = Dict[str, Any]

@@ -6,11 +6,10 @@
 from __future__ import annotations
 
 from ..model.errors import BerthError
+from ..model.record import CLAIM, OWN
 from .errors import InstanceUnknown
 from .locate import locate
 from .plan import CLAIMING, EXISTING, fail
-
-OWN, CLAIM = "OWN", "CLAIM"
 
 
 def sort_out(requests, fleet, lost_hosts=(), strict=False):
