@@ -67,8 +67,7 @@ class ActionModule(ControllerAction):
             except BerthError as error:
                 errors[name] = error.to_dict()
         if wish == "confirm_due":
-            moves = {name: move for name, move in moves.items() if self._is_due(move)}
-            errors = {}
+            moves, errors = self._due(moves), {}
         self._place(moves, errors, args, catalog, fleet, task_vars)
         return self._result(moves, errors, fleet)
 
@@ -97,12 +96,14 @@ class ActionModule(ControllerAction):
         return move
 
     @staticmethod
-    def _is_due(move):
-        owner = move["views"]["destination"] if move["views"]["destination"]["role"] else move["views"]["source"]
-        window = (owner.get("migration") or {}).get("confirm_by")
-        return owner.get("phase") == migration.CONFIRMING or bool(
-            owner.get("phase") == migration.RESIZED and window and window <= time.time()
-        )
+    def _due(moves):
+        """Those that are to be confirmed now; of the others that wait it is said until when."""
+        now = time.time()
+        due = {name: move for name, move in moves.items() if moving.is_due(move, now)}
+        for name, move in sorted(moves.items()):
+            if name not in due and moving.is_unconfirmed(move):
+                Display().display("%s: not due, it %s" % (name, moving.unconfirmed(move["deadline"])))
+        return due
 
     def _place(self, moves, errors, args, catalog, fleet, task_vars):
         """A destination for each move that has none yet; all as if the instance were new there, so old and new

@@ -39,12 +39,19 @@ EXAMPLES = r"""
 
 RETURN = r"""
 instances:
-  description: The instances. C(state) is that of the guest in libvirt, or C(absent).
+  description:
+    - The instances. C(state) is that of the guest in libvirt, or C(absent).
+    - C(migration) is there during a move and until it is confirmed or reverted. Its C(confirm_by) is the time, in seconds
+      since 1970, from which the playbook C(confirm_due) confirms it, or null. Its C(progress) is how far the copy from this
+      host is, in bytes and bytes per second, or null where none runs.
   returned: success
   type: list
   elements: dict
   sample: [{"uuid": "0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a", "name": "web-1", "role": "OWN", "state": "running",
-            "console_log": "/var/log/libvirt/qemu/0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a-console.log"}]
+            "console_log": "/var/log/libvirt/qemu/0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a-console.log",
+            "migration": {"type": "resize", "status": "migrating", "source": "kvm1", "destination": "kvm2", "confirm_by": null,
+                          "progress": {"state": "copying", "bytes": 1288490189, "total": 10737418240, "percent": 12.0,
+                                       "rate": 123731968}}}]
 foreign:
   description: The domains that berth does not manage.
   returned: success
@@ -58,6 +65,7 @@ from ansible.module_utils.basic import AnsibleModule
 from ..module_utils.compute import domains, paths
 from ..module_utils.compute.host import Host
 from ..module_utils.compute.instance import describe
+from ..module_utils.compute.move import transfer
 from ..module_utils.model.errors import BerthError
 
 
@@ -69,9 +77,10 @@ def read(host, uuids):
     for record in records:
         if not uuids or record.uuid in uuids:
             state = found[record.uuid][1] if record.uuid in found else None
-            instances.append(
-                dict(describe(record, state), token=record.token, console_log=paths.console_log(record.uuid))
-            )
+            shown = dict(describe(record, state), token=record.token, console_log=paths.console_log(record.uuid))
+            if shown["migration"]:
+                shown["migration"]["progress"] = transfer.read_progress(record.uuid)
+            instances.append(shown)
     mine = {record.uuid for record in records}
     foreign = [
         {"uuid": uuid, "name": domain.name(), "state": state}

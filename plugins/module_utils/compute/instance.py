@@ -315,6 +315,20 @@ def describe(record, power):
         ],
         "group": (record.spec.get("group") or {}).get("name"),
         "availability_zone": record.spec.get("availability_zone"),
+        "migration": _migration(record.migration),
         "faults": list(record.faults),
         "history": list(record.history),
+    }
+
+
+def _migration(migration):
+    """A move that has not ended: {type, status, source, destination (names of hosts), confirm_by (s since 1970)}, or None."""
+    if not migration:
+        return None
+    return {
+        "type": migration["type"],
+        "status": migration["status"],
+        "source": migration["source"]["name"],
+        "destination": migration["destination"]["name"],
+        "confirm_by": migration.get("confirm_by"),
     }

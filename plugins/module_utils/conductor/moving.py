@@ -11,6 +11,8 @@ name}}], spec}.
 
 from __future__ import annotations
 
+import datetime
+
 from ..compute.move.errors import InstanceInvalidState, InstanceNotFound, InstanceNotResized
 from ..compute.move.guards import check_grow_only
 from ..compute.move.sequence import next_sequence
@@ -87,6 +89,30 @@ def plan(wish, kind, uuid, name, sides, wanted, locked=None):
     move["why"] = "goes on with the %s that was begun" % move["kind"]
     move["deadline"] = deadline
     return move
+
+
+def is_due(move, now):
+    """Whether ``confirm_due`` confirms it: the window is over, or a confirm was begun. ``now`` in s since 1970."""
+    phase = _owner(move).get("phase")
+    return phase == names.CONFIRMING or bool(
+        phase == names.RESIZED and move.get("deadline") and move["deadline"] <= now
+    )
+
+
+def is_unconfirmed(move):
+    return _owner(move).get("phase") == names.RESIZED
+
+
+def _owner(move):
+    return move["views"]["destination"] if move["views"]["destination"]["role"] else move["views"]["source"]
+
+
+def unconfirmed(deadline):
+    """What is to be said of an instance in VERIFY_RESIZE; ``deadline`` in s since 1970, None or 0 is never."""
+    if not deadline:
+        return "waits for confirm_resize or revert_resize"
+    when = datetime.datetime.fromtimestamp(deadline, datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return "waits for confirm_resize or revert_resize; confirm_due confirms it from %s on" % when
 
 
 def _from_rest(move, wish, kind, view, wanted):

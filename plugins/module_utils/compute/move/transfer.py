@@ -173,15 +173,16 @@ def send(uuid, disks, targets, key, bandwidth=None, rest=None):
     ports = {target["name"]: target for target in targets}
     close(uuid)
     write_key(uuid, key)
-    progress = Progress(uuid, sum(disk["size"] for disk in disks))
+    data = {disk["name"]: allocated(disk) for disk in disks}
+    progress = Progress(uuid, sum(data.values()))
     rest = rest or {}
     try:
         for disk in disks:
             if disk["name"] in rest:
                 rest[disk["name"]](disk, ports[disk["name"]])
             else:
-                _convert(uuid, disk, ports[disk["name"]], bandwidth, progress)
-            progress.disk_done(disk["size"])
+                _convert(uuid, disk, ports[disk["name"]], bandwidth, data[disk["name"]], progress)
+            progress.disk_done(data[disk["name"]])
         progress.note("comparing")
         for disk in disks:
             if disk["name"] not in rest:
@@ -189,6 +190,12 @@ def send(uuid, disks, targets, key, bandwidth=None, rest=None):
     finally:
         close(uuid)
     return {"bytes": progress.total, "seconds": round(time.monotonic() - progress.began, 3)}
+
+
+def allocated(disk):
+    """The bytes that a disk and its backing image take here: about what there is to copy, since holes are passed over."""
+    command = ["qemu-img", "info", "-U", "--backing-chain", "--output=json", "-f", disk["format"], "--", disk["path"]]
+    return sum(layer["actual-size"] for layer in json.loads(run(command, timeout=60, error=TransferFailed)))
 
 
 def target_options(uuid, disk, target):
@@ -201,13 +208,13 @@ def target_options(uuid, disk, target):
     )  # fmt: skip
 
 
-def _convert(uuid, disk, target, bandwidth, progress):
+def _convert(uuid, disk, target, bandwidth, data, progress):
     credentials, options = target_options(uuid, disk, target)
     command = ["qemu-img", "convert", "-p", "-n", "--target-is-zero"] + credentials
     if bandwidth:
         command += ["-r", str(int(bandwidth))]
     command += ["--image-opts", "--target-image-opts", "--", source_options(disk), options]
-    _watch(uuid, command, lambda percent: progress.part(disk["size"] * percent / 100))
+    _watch(uuid, command, lambda percent: progress.part(data * percent / 100))
 
 
 def _compare(uuid, disk, target):

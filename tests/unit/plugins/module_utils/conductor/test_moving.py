@@ -141,3 +141,24 @@ def test_every_candidate_has_an_operation_of_its_own():
         ("a", "kvm2", "u2"),
         ("b", "kvm3", "u3"),
     ]
+
+
+@pytest.mark.parametrize(
+    "phase, deadline, due",
+    [("resized", 99, True), ("resized", 100, True), ("resized", 101, False), ("resized", None, False),
+     ("resized", 0, False), ("confirming", None, True)],
+)  # fmt: skip
+def test_due_is_what_waited_past_its_deadline_and_a_confirm_that_was_begun(phase, deadline, due):
+    """R05."""
+    move = dict(MOVE, confirm_by=deadline)
+    sides = find({"kvm1": {UUID: view("OUT", "keep", move)}, "kvm2": {UUID: view("OWN", phase, move)}})
+    assert moving.is_due(plan("confirm", sides), 100) is due
+
+
+@pytest.mark.parametrize(
+    "deadline, said",
+    [(None, "waits for confirm_resize or revert_resize"), (86400, "confirms it from 1970-01-02T00:00:00Z on")],
+)
+def test_what_waits_says_for_what_and_until_when(deadline, said):
+    """R02, R05."""
+    assert moving.unconfirmed(deadline).endswith(said)

@@ -1,0 +1,35 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Action migration: runs the module of the same name, and shows how far it is where that takes long."""
+
+from __future__ import annotations
+
+import shlex
+
+from ansible.plugins.action.normal import ActionModule as NormalAction
+from ansible.utils.display import Display
+
+from ..module_utils.conductor import progress
+from ..plugin_utils.watch import watching
+
+# The steps that write progress.json on their host.
+LONG = {"presend", "send", "migrate_live"}
+PROGRESS = "/run/berth/moves/%s/progress.json"
+
+
+class ActionModule(NormalAction):
+    def run(self, tmp=None, task_vars=None):
+        arguments = self._task.args
+        if self._task.check_mode or not LONG.intersection(arguments.get("steps") or ()):
+            return super().run(tmp, task_vars)
+        name, shown = task_vars["inventory_hostname"], []
+
+        def show(text):
+            line = progress.line(name, text)
+            if line and line not in shown[-1:]:
+                shown.append(line)
+                Display().display(line)
+
+        with watching(self, "cat " + shlex.quote(PROGRESS % arguments["uuid"]), show):
+            return super().run(tmp, task_vars)

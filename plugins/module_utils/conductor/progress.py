@@ -1,0 +1,56 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""How far a copy is, as one line for people."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Optional
+
+UNITS = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"), (1, "B"))
+LIMIT = 1 << 63
+
+
+def line(name: str, text: str) -> Optional[str]:
+    """``text`` is what the host keeps in progress.json: {state, bytes, total, rate (bytes/s)}. None where it says nothing of use.
+
+    Only numbers are taken from it: it comes from a host.
+    """
+    try:
+        said = json.loads(text)
+        done, total, rate = (_amount(said[key]) for key in ("bytes", "total", "rate"))
+        state = "comparing" if said.get("state") == "comparing" else "copying"
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return None
+    if not total:
+        return None
+    done = min(done, total)
+    if state == "comparing":
+        return "%s: comparing %s with the copy" % (name, size(total))
+    parts = ["%s of %s" % (size(done), size(total)), "%d %%" % (100 * done // total)]
+    if rate:
+        parts += [size(rate) + "/s", duration((total - done) / rate) + " left"]
+    return "%s: copying %s" % (name, ", ".join(parts))
+
+
+def _amount(value):
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+        raise ValueError("no amount")
+    return int(min(max(value, 0), LIMIT))
+
+
+def size(amount: int) -> str:
+    """1288490189 -> "1.2 GiB"."""
+    unit, word = next((entry for entry in UNITS if amount >= entry[0]), UNITS[-1])
+    return "%d %s" % (amount, word) if unit == 1 else "%.1f %s" % (amount / unit, word)
+
+
+def duration(seconds: float) -> str:
+    """75 -> "1m15s"."""
+    minutes, seconds = divmod(int(math.ceil(seconds)), 60)
+    hours, minutes = divmod(minutes, 60)
+    if hours:
+        return "%dh%02dm" % (hours, minutes)
+    return "%dm%02ds" % (minutes, seconds) if minutes else "%ds" % seconds

@@ -1,0 +1,49 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""While a module runs on a host, another look at that host every few seconds, over the same connection."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import threading
+import time
+
+FIRST, LONGEST = 2.0, 30.0  # s between two looks: the longer it takes, the fewer lines
+
+
+@contextlib.contextmanager
+def watching(action, command, see):
+    """Run ``command`` on the action's host now and then, and give ``see`` what it prints. The block runs as it would without.
+
+    A look that fails is left out: whether the host is there is for the module's own connection to say.
+    """
+    ended = threading.Event()
+    onlooker = _own_connection(action)
+    began = time.monotonic()
+
+    def look():
+        while not ended.wait(min(LONGEST, FIRST + (time.monotonic() - began) / 10)):
+            with contextlib.suppress(Exception):
+                said = onlooker._low_level_execute_command(command)
+                if said["rc"] == 0 and not ended.is_set():
+                    see(said["stdout"])
+
+    # A look may hang as long as the connection does: it must not hold up the end of the task.
+    thread = threading.Thread(target=look, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join(1)
+
+
+def _own_connection(action):
+    """The action with a connection of its own to the same place: a connection keeps notes of the command it runs."""
+    onlooker = copy.copy(action)
+    onlooker._connection = copy.copy(action._connection)
+    if onlooker._connection.become:
+        onlooker._connection.become = copy.copy(action._connection.become)
+    return onlooker
