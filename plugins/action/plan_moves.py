@@ -22,6 +22,7 @@ from ..plugin_utils.controller import (
     INSTANCE,
     ControllerAction,
     new_token,
+    raw_vars,
     read_reports,
     replies,
     variables,
@@ -44,6 +45,7 @@ class ActionModule(ControllerAction):
         "allow_same_host": {"type": "bool", "default": False},
         "target": {"type": "str"},
         "selected": {"type": "bool", "default": True},
+        "again": {"type": "bool", "default": False},
     }
 
     def act(self, args, task_vars):
@@ -69,7 +71,13 @@ class ActionModule(ControllerAction):
         if wish == "confirm_due":
             moves, errors = self._due(moves), {}
         self._place(moves, errors, args, catalog, fleet, task_vars)
-        return self._result(moves, errors, fleet)
+        if args["again"]:
+            for name in [name for name, move in moves.items() if move["settles"]]:
+                errors[name] = moving.busy(moves.pop(name)).to_dict()
+        facts = self._facts(moves, errors, fleet)
+        if args["again"]:
+            facts = _both(plain(raw_vars(task_vars, "localhost")["ansible_facts"]["berth_moves"]), facts)
+        return {"ansible_facts": {"berth_moves": facts}, "_ansible_verbose_override": True}
 
     def _views(self, task_vars, hosts, fleet):
         found = {}
@@ -84,12 +92,11 @@ class ActionModule(ControllerAction):
         host_names = {document_uuid: host for host, document_uuid in fleet.uuids().items() if host in views}
         sides = moving.find(uuid, name, views, host_names, fleet.verdicts)
         request = None
-        if wish in KINDS and sides[2] is None:
-            request, _seed = build_request(
-                {**values, "inventory_hostname": name}, catalog, allow_disabled=wish != "resize"
-            )
-        plain_wish = "resize" if wish in KINDS else "confirm" if wish == "confirm_due" else wish
-        move = moving.plan(plain_wish, kind, uuid, name, sides, request, values.get("berth_locked"))
+        if wish in KINDS:
+            begins = wish == "resize" and sides[2] is None
+            request, _seed = build_request({**values, "inventory_hostname": name}, catalog, allow_disabled=not begins)
+        plain_wish = "move" if wish in KINDS else "confirm" if wish == "confirm_due" else wish
+        move = moving.plan(plain_wish, kind, uuid, name, sides, request, values.get("berth_locked"), target)
         move["request"] = request
         if move["place"] and kind != migration.RESIZE and target == move["source"]:
             move.update(place=False, why="is on %s already" % target)
@@ -149,7 +156,8 @@ class ActionModule(ControllerAction):
             if move["sequence"] != "resize_here":
                 move["candidates"] = [one for one in move["candidates"] if one["host"] != move["source"]]
 
-    def _result(self, moves, errors, fleet):
+    def _facts(self, moves, errors, fleet):
+        """The plan that the playbook follows, and a line for each instance on the screen."""
         display = Display()
         for name, reason in sorted(fleet.verdicts.items()):
             display.warning("Host %s is left out: %s" % (name, reason))
@@ -162,11 +170,25 @@ class ActionModule(ControllerAction):
                     "%s: %s, %s -> %s (%s)" % (name, move["sequence"], move["source"], move["destination"], move["why"])
                 )
         for name, error in sorted(errors.items()):
-            display.display("%s: %s: %s" % (name, error["code"], error["message"]))
-        act = [name for name, move in moves.items() if move["sequence"]]
-        facts = {
+            display.display("%s: %s" % (name, _told(error)))
+        return {
             "moves": moves,
-            "act": act,
-            "errors": {name: "%(code)s: %(message)s" % error for name, error in errors.items()},
+            "settle": [name for name, move in moves.items() if move["settles"]],
+            "act": [name for name, move in moves.items() if move["sequence"] and not move["settles"]],
+            "errors": {name: _told(error) for name, error in errors.items()},
         }
-        return {"ansible_facts": {"berth_moves": facts}, "_ansible_verbose_override": True}
+
+
+def _told(error):
+    text = "%(code)s: %(message)s" % error
+    return "%s. %s" % (text, error["hint"]) if error.get("hint") else text
+
+
+def _both(first, second):
+    """The plan of the run after it looked again: what was settled is planned anew, the others stand."""
+    return {
+        "moves": {**first["moves"], **second["moves"]},
+        "settle": [],
+        "act": first["act"] + second["act"],
+        "errors": {**first["errors"], **second["errors"]},
+    }

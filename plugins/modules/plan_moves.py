@@ -41,6 +41,11 @@ options:
     description: Whether the instances were selected explicitly. Without that the run is refused.
     type: bool
     default: true
+  again:
+    description: Whether this run has planned before and ended since what earlier runs left of other moves. The plan
+      made now is added to that one.
+    type: bool
+    default: false
 extends_documentation_fragment:
   - berth.kvm.controller
 author:
@@ -61,7 +66,8 @@ ansible_facts:
   type: dict
   contains:
     berth_moves:
-      description: The C(moves) by instance, the names to C(act) on, and the C(errors) by instance.
+      description: The C(moves) by instance, the names to C(settle) first since an earlier run left something to be
+        ended, those to C(act) on, and the C(errors) by instance.
       type: dict
-      sample: {moves: {}, act: [], errors: {}}
+      sample: {moves: {}, settle: [], act: [], errors: {}}
 """

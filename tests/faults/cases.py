@@ -216,10 +216,8 @@ class Case:
         self.check_running()
         self.heal()
         self.check_running()
-        tries = 2 if operation_name == "live_migrate" else 1
-        for _each in range(tries):
-            again = self.play(operation.playbook, variables, check=False)
-            self.check_running()
+        again = self.play(operation.playbook, variables, check=False)
+        self.check_running()
         if again.rc and not (operation_name == "live_migrate" and "power_state shutdown" in again.output):
             raise Violation("I4 the re-run failed:\n%s\nfirst run:\n%s" % (again.output[-3000:], first[-1500:]))
         quiet = self.play(operation.playbook, variables, check=False)

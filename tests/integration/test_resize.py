@@ -105,15 +105,7 @@ def test_confirm_of_what_was_not_resized_is_refused(mover):
     assert refused.rc and "has not been resized" in refused.output
 
 
-GIVEN_UP = pytest.mark.xfail(
-    reason="I4: a re-run that finds the move being given up ends that, and it takes one more run to resize",
-    strict=False,
-)
-
-
-@pytest.mark.parametrize(
-    "fault", ["controller:5", pytest.param("crash-destination:4", marks=GIVEN_UP), "libvirtd-source:6"]
-)
+@pytest.mark.parametrize("fault", ["controller:5", "crash-destination:4", "libvirtd-source:6"])
 def test_a_fault_in_a_resize(lab, image, tmp_path, fault):
     """A sample of the sweep in tests/faults/run.py."""
     cases.Case(lab, image, tmp_path).run("resize:" + fault)

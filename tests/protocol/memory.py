@@ -174,6 +174,9 @@ class Effects:
     def executing(self, uuid):
         return self.world.guest[self.name] == ON
 
+    def has_left(self, uuid):
+        return self.world.left and self.name == S
+
     def disks(self, record):
         return [{"name": "root"}]
 
@@ -319,6 +322,9 @@ def give_up_writes(world):
     world.latest = world.disks[S]["version"]
 
 
+WISHES = {"resize": sequence.MOVE, "confirm": sequence.CONFIRM, "revert": sequence.REVERT, "abort": sequence.REVERT}
+
+
 class Controller:
     """One playbook run: look at both hosts, choose the sequence, walk it. Each call of advance() is one step on one
     host."""
@@ -330,6 +336,7 @@ class Controller:
         self.ticket = None
         self.pending = None
         self.changed = False
+        self.reaches, self.looks = True, 0
         self.state = "run"
 
     def key(self):
@@ -337,7 +344,7 @@ class Controller:
             (v.get("role"), v.get("phase"), v.get("op"), v.get("attempt"), v.get("generation", [0])[0])
             for v in self.views.values()
         ]
-        return (self.wish, self.state, self.steps, self.ticket and tuple(self.ticket.items()), repr(self.pending), repr(views),  # noqa: E501
+        return (self.wish, self.state, self.looks, self.reaches, self.steps, self.ticket and tuple(self.ticket.items()), repr(self.pending), repr(views),  # noqa: E501
                 repr([(v.get("targets"), v.get("transfer")) for v in self.views.values()]))  # fmt: skip
 
     def advance(self, world):
@@ -368,13 +375,20 @@ class Controller:
             self.steps = self.steps[1:]
             self._step(world, S if side == sequence.SOURCE else D, step)
         if not self.steps and not self.pending:
+            self._ended()
+
+    def _ended(self):
+        """Look again where this brought nothing that was wished for."""
+        if self.reaches or self.looks:
             self.state = "done"
+        else:
+            self.looks, self.views, self.steps = 1, {}, None
 
     def _plan(self, world):
         if self.wish == "delete":
             self.steps = plan_delete(self.views[S], self.views[D])
         else:
-            name = sequence.next_sequence(self.wish, self.views[S], self.views[D])
+            name, self.reaches = sequence.next_sequence(WISHES[self.wish], self.views[S], self.views[D])
             if name == "resize" and world.kind == "live-migration":
                 name = "live_migrate"
             if name == "resize" and world.kind == "here":
@@ -382,7 +396,7 @@ class Controller:
             self.steps = tuple((side, step) for side, names in sequence.SEQUENCES.get(name, ()) for step in names)
         owner = next((v for v in self.views.values() if v["role"] == OWN), None) or self.views[S] or self.views[D]
         self.ticket = {
-            "op": owner.get("op") or self.op,
+            "op": owner.get("op") or self.op + "'" * self.looks,
             "attempt": max([v.get("attempt") or 0 for v in self.views.values()]),
         }
         if not self.steps:

@@ -4,18 +4,17 @@
 """What is next for an instance that is to be moved: which sequence of steps, between which hosts, with which request.
 
 Pure: the fleet's documents and the hosts' views in, a move for each instance out. A move: {uuid, sequence (None:
-nothing
-to do), source, destination (inventory names), ticket, kind, why, deadline, candidates: [{op, host, destination {uuid,
-name}}], spec}.
+nothing to do), settles (the sequence only ends what an earlier run left: look again after it), source, destination
+(inventory names), ticket, kind, why, deadline, candidates: [{op, host, destination {uuid, name}}], spec}.
 """
 
 from __future__ import annotations
 
 import datetime
 
+from ..compute.move import sequence
 from ..compute.move.errors import InstanceInvalidState, InstanceNotFound, InstanceNotResized
 from ..compute.move.guards import check_grow_only
-from ..compute.move.sequence import next_sequence
 from ..model import migration as names
 from ..model.errors import BerthError
 from .errors import DuplicateInstance, HostUnknown
@@ -59,35 +58,40 @@ def _host_of(side, host_names, name):
     return host_names[side["uuid"]]
 
 
-def plan(wish, kind, uuid, name, sides, wanted, locked=None):
+def plan(wish, kind, uuid, name, sides, wanted, locked=None, target=None):
     """The move of one instance, without a destination where one has still to be placed (``place`` is true).
 
-    ``wanted`` is the request of the inventory (None where only confirm, revert or abort is asked for).
+    ``wish`` is move, confirm, revert or abort; ``wanted`` is the request of the inventory (None where nothing is to be
+    moved), ``target`` the inventory name of the one host to go to.
     """
     source, here, destination, there = sides
     if locked:
         raise InstanceIsLocked("Instance %s is locked" % name, locked_by=str(locked))
     owner = here if here["role"] == "OWN" else there if there["role"] == "OWN" else here
+    migration = owner.get("migration")
     move = {
         "uuid": uuid,
         "name": name,
         "source": source,
         "destination": destination,
         "sequence": None,
-        "kind": (owner.get("migration") or {}).get("type", kind),
+        "settles": False,
+        "kind": (migration or {}).get("type", kind),
         "ticket": {"op": owner.get("op"), "attempt": max(here.get("attempt") or 0, there.get("attempt") or 0)},
         "views": {"source": here, "destination": there},
         "why": None,
         "place": False,
     }
-    move["sequence"] = next_sequence(wish, here, there)
     if destination is None:
         return _from_rest(move, wish, kind, here, wanted)
-    if wish in ("confirm", "revert") and (owner.get("phase") in (names.RESIZING, names.FROZEN) and wish == "confirm"):
-        raise InstanceNotResized(uuid, hint="The resize of %s has not ended: run it again" % name)
-    deadline = (owner.get("migration") or {}).get("confirm_by")
-    move["why"] = "goes on with the %s that was begun" % move["kind"]
-    move["deadline"] = deadline
+    if wish == sequence.MOVE and not is_wanted(migration, kind, wanted, destination, target):
+        wish = sequence.OTHER
+    move["sequence"], reaches = sequence.next_sequence(_WISHES[wish], here, there)
+    if move["sequence"] is None:
+        raise _refusal(wish, kind, move, owner)
+    move["settles"] = not reaches
+    move["why"] = ("goes on with" if reaches else "first ends") + " the %s that was begun" % move["kind"]
+    move["deadline"] = migration.get("confirm_by")
     return move
 
 
@@ -115,14 +119,43 @@ def unconfirmed(deadline):
     return "waits for confirm_resize or revert_resize; confirm_due confirms it from %s on" % when
 
 
+# To abandon a move and to take one back is one wish: which it is follows from how far the move has come.
+_WISHES = {name: name for name in (sequence.MOVE, sequence.OTHER, sequence.CONFIRM, sequence.REVERT)}
+_WISHES["abort"] = sequence.REVERT
+
+
+def is_wanted(migration, kind, wanted, destination, target):
+    """Whether the move that was begun is the one that the inventory asks for."""
+    if migration["type"] != kind or target not in (None, destination):
+        return False
+    return kind != names.RESIZE or same_flavor(migration["new_spec"]["flavor"], wanted["flavor"])
+
+
+def _refusal(wish, kind, move, owner):
+    """Why nothing can be done for this wish as things are."""
+    uuid, name, phase = move["uuid"], move["name"], owner.get("phase")
+    if wish == sequence.CONFIRM:
+        return InstanceNotResized(uuid, hint="The resize of %s has not ended: run it again" % name)
+    if phase == names.RESIZED:
+        flavor = owner["spec"]["flavor"]["name"]
+        hint = "It was moved to %s with flavor %s: confirm or revert that first" % (move["destination"], flavor)
+        return InstanceInvalidState(uuid, "vm_state", owner.get("vm_state"), kind, hint=hint)
+    return InstanceInvalidState(uuid, "task_state", owner.get("task_state") or phase, kind)
+
+
+def busy(move):
+    """The error for a move that is to be settled again although this run has just done that."""
+    hint = "Another run is at work: run again when it has ended"
+    return InstanceInvalidState(move["uuid"], "task_state", move["sequence"], move["kind"], hint=hint)
+
+
 def _from_rest(move, wish, kind, view, wanted):
     """Nothing is under way: begin, or there is nothing to do."""
-    move["sequence"] = None
     if wish == "abort":
         move["why"] = "nothing is under way"
         return move
     if wish in ("confirm", "revert"):
-        if view.get("last_move") != {"confirm": "confirmed", "revert": "reverted"}[wish]:
+        if view.get("last_move") not in {"confirm": ("confirmed",), "revert": ("reverted", "given up")}[wish]:
             raise InstanceNotResized(move["uuid"])
         move["why"] = "was %s already" % view["last_move"]
         return move

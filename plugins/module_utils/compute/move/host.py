@@ -57,6 +57,9 @@ class Effects:
     def executing(self, uuid):
         return domain.state(self.connection, uuid) == "running"
 
+    def has_left(self, uuid):
+        return live.has_left(self.connection, uuid)
+
     def stop(self, uuid, timeout):
         gate.revoke(uuid)
         domain.stop(self.connection, uuid, timeout)

@@ -4,7 +4,7 @@
 """In which order the steps of a move run on which host, and where a run that follows a crash goes on.
 
 The roles walk these lists, the property test walks the same ones. No list decides anything: each step looks at the
-record. What a run begins with follows from the two views alone (``next_sequence``).
+record. What a run begins with follows from the two views and the wish alone (``next_sequence``).
 """
 
 from __future__ import annotations
@@ -65,45 +65,93 @@ SEQUENCES = {
 TAKING = ("begin", "confirm", "revert", "abort", "restore_here")
 
 
-def next_sequence(wish, source, destination):
-    """The name of the sequence that brings the move nearer to ``wish`` (resize, confirm, revert, abort), or None.
+# What the two hosts hold, and what may be wished for: the move that was found or would begin, another one (another
+# kind, flavor or target), its confirmation, its end with the instance where it was.
+REST, BEGUN, LOST, RELEASED, RESIZED, CONFIRMING, REVERTING, RESTORING = (
+    "rest", "begun", "lost", "released", "resized", "confirming", "reverting", "restoring",
+)  # fmt: skip
+MOVE, OTHER, CONFIRM, REVERT = "move", "other", "confirm", "revert"
 
-    ``source`` and ``destination`` are the views of the two hosts ({"role": None} for no record). What was begun and
-    cannot be undone is finished first, whatever the wish is: run again for the wish.
-    """
+# state -> wish -> (the sequence that comes first, whether it brings what is wished for). Where it does not, the run
+# looks again after it and goes on. None: nothing can be done for this wish. What cannot be undone is ended first.
+NEXT = {
+    REST: {MOVE: ("resize", True), OTHER: ("resize", True), CONFIRM: None, REVERT: None},
+    BEGUN: {MOVE: ("resize", True), OTHER: ("abort", False), CONFIRM: None, REVERT: ("abort", True)},
+    LOST: {MOVE: ("abort", False), OTHER: ("abort", False), CONFIRM: None, REVERT: ("abort", True)},
+    RELEASED: {
+        MOVE: ("hand_over", True),
+        OTHER: ("hand_over", False),
+        CONFIRM: ("hand_over", False),
+        REVERT: ("hand_over", False),
+    },
+    RESIZED: {MOVE: ("hand_over", True), OTHER: None, CONFIRM: ("confirm", True), REVERT: ("revert", True)},
+    CONFIRMING: {
+        MOVE: ("confirm", False),
+        OTHER: ("confirm", False),
+        CONFIRM: ("confirm", True),
+        REVERT: ("confirm", False),
+    },
+    REVERTING: {
+        MOVE: ("revert", False),
+        OTHER: ("revert", False),
+        CONFIRM: ("revert", False),
+        REVERT: ("revert", True),
+    },
+    RESTORING: {
+        MOVE: ("restore", False),
+        OTHER: ("restore", False),
+        CONFIRM: ("restore", False),
+        REVERT: ("restore", True),
+    },
+}
+# A live migration is confirmed as it ends: nobody is asked.
+NEXT_LIVE = {
+    **NEXT,
+    RESIZED: {wish: ("hand_over", wish == MOVE) for wish in (MOVE, OTHER, CONFIRM, REVERT)},
+    CONFIRMING: {**NEXT[CONFIRMING], MOVE: ("confirm", True)},
+}
+# The same sequences where they have another name.
+LIVE_NAMES = {"resize": "live_migrate", "hand_over": "live_hand_over"}
+HERE_NAMES = {
+    "resize": "resize_here",
+    "hand_over": "start_here",
+    "confirm": "confirm_here",
+    "revert": "revert_here",
+    "abort": "revert_here",
+    "restore": "revert_here",
+}
+PHASES = {
+    names.RESIZING: BEGUN,
+    names.FROZEN: BEGUN,
+    names.RESIZED: RESIZED,
+    names.CONFIRMING: CONFIRMING,
+    names.REVERTING: REVERTING,
+    names.RESTORING: RESTORING,
+}
+
+
+def state(source, destination):
+    """What a move has come to, from the views of the two hosts ({"role": None} for no record); None: nothing known."""
     move = source.get("migration") or destination.get("migration")
     if not move:
-        return "resize" if wish == "resize" and source["role"] == OWN else None
-    live = move["type"] == names.LIVE
-    if names.same_host(move):
-        return _next_here(wish, source)
-    if destination["role"] == OWN and destination["phase"] == names.CONFIRMING:
-        return "confirm"
-    if source["role"] == OWN and source["phase"] == names.RESTORING:
-        return "restore"
-    if destination.get("phase") in (names.REVERTING, names.REVERTED):
-        return "revert"
-    if source["role"] == OUT and destination["role"] == IN:
-        return "live_hand_over" if live else "hand_over"
-    if destination["role"] == OWN and destination["phase"] == names.RESIZED:
-        if live:
-            return "live_hand_over"
-        return {"resize": "hand_over", "confirm": "confirm", "revert": "revert", "abort": "revert"}[wish]
-    if source["role"] == OWN and source["phase"] in (names.RESIZING, names.FROZEN):
-        if wish in ("abort", "revert"):
-            return "abort"
-        return "live_migrate" if live else "resize"
-    return None
+        return REST if source["role"] == OWN else None
+    owner = next((view for view in (source, destination) if view["role"] == OWN), None)
+    if owner is None:
+        return {(OUT, IN): RELEASED, (OUT, OUT): REVERTING}.get((source["role"], destination["role"]))
+    found = PHASES.get(owner["phase"])
+    if found == BEGUN and move["type"] == names.LIVE and not source["running"]:
+        # A guest that neither runs nor has gone over died with its host: it has to be started where its disks are.
+        return BEGUN if source["has_left"] and destination.get("running") else LOST
+    return found
 
 
-def _next_here(wish, source):
-    phase = source.get("phase")
-    if phase == names.CONFIRMING:
-        return "confirm_here"
-    if phase in (names.REVERTING, names.RESTORING):
-        return "revert_here"
-    if phase == names.RESIZED:
-        return {"resize": "start_here", "confirm": "confirm_here"}.get(wish, "revert_here")
-    if phase in (names.RESIZING, names.FROZEN):
-        return "resize_here" if wish in ("resize", "confirm") else "revert_here"
-    return None
+def next_sequence(wish, source, destination):
+    """What comes first: (name of the sequence or None, whether it brings what is wished for)."""
+    move = source.get("migration") or destination.get("migration")
+    live = bool(move) and move["type"] == names.LIVE
+    name, reaches = ((NEXT_LIVE if live else NEXT).get(state(source, destination)) or {}).get(wish) or (None, False)
+    if live:
+        name = LIVE_NAMES.get(name, name)
+    elif move and names.same_host(move):
+        name = HERE_NAMES.get(name, name)
+    return name, reaches

@@ -75,6 +75,7 @@ def view(host, uuid):
         "last_move": last_move(record),
         "running": host.effects.running(uuid),
         "executing": host.effects.executing(uuid),
+        "has_left": host.effects.has_left(uuid),
     }
 
 

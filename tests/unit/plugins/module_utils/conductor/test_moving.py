@@ -25,18 +25,19 @@ def view(role="OWN", phase="active", migration=None, **more):
     return {
         "uuid": UUID, "role": role, "phase": phase, "op": "op" if migration else None, "attempt": 1 if migration else 0,
         "vm_state": "active", "task_state": None, "migration": migration, "last_move": None,
-        "spec": {"flavor": SMALL, "force_hosts": ["kvm1"], "requested_destination": "kvm1"}, **more,
+        "running": True, "has_left": False, "spec": {"flavor": SMALL, "force_hosts": ["kvm1"], "requested_destination": "kvm1"}, **more,
     }  # fmt: skip
 
 
 MOVE = {
-    "type": "resize", "source": {"uuid": "u1", "name": "x"}, "destination": {"uuid": "u2", "name": "y"}, "confirm_by": None  # noqa: E501
+    "type": "resize", "source": {"uuid": "u1", "name": "x"}, "destination": {"uuid": "u2", "name": "y"},
+    "confirm_by": None, "new_spec": {"flavor": BIG},
 }  # fmt: skip
 NAMES = {"u1": "kvm1", "u2": "kvm2"}
 
 
-def plan(wish, sides, flavor=BIG, locked=None):  # pylint: disable=dangerous-default-value
-    return moving.plan(wish, "resize", UUID, "vm", sides, {"flavor": flavor}, locked)
+def plan(wish, sides, flavor=BIG, locked=None, kind="resize", target=None):  # pylint: disable=dangerous-default-value
+    return moving.plan(wish, kind, UUID, "vm", sides, {"flavor": flavor}, locked, target)
 
 
 def find(views, names=None, silent=()):
@@ -48,29 +49,30 @@ def at_rest(**more):
 
 
 def resized():
-    return find({"kvm1": {UUID: view("OUT", "keep", MOVE)}, "kvm2": {UUID: view("OWN", "resized", MOVE)}})
+    there = view("OWN", "resized", MOVE, vm_state="resized")
+    return find({"kvm1": {UUID: view("OUT", "keep", MOVE)}, "kvm2": {UUID: there}})
 
 
 def test_another_flavor_is_placed():
-    assert plan("resize", at_rest())["place"]
+    assert plan("move", at_rest())["place"]
 
 
 def test_the_same_flavor_is_no_change():
     """R09."""
-    move = plan("resize", at_rest(), SMALL)
+    move = plan("move", at_rest(), SMALL)
     assert (move["place"], move["sequence"]) == (False, None)
 
 
 def test_a_smaller_disk_is_refused_before_anything():
     """R13."""
     with pytest.raises(CannotResizeDisk):
-        plan("resize", at_rest(), {**BIG, "root_gb": 0})
+        plan("move", at_rest(), {**BIG, "root_gb": 0})
 
 
 def test_a_locked_instance_is_left_alone():
     """R10."""
     with pytest.raises(moving.InstanceIsLocked) as raised:
-        plan("resize", at_rest(), locked="the owner")
+        plan("move", at_rest(), locked="the owner")
     assert raised.value.details["locked_by"] == "the owner"
 
 
@@ -89,18 +91,52 @@ def test_a_confirm_again_is_no_change():
 def test_a_busy_instance_is_refused():
     """R11."""
     with pytest.raises(InstanceInvalidState):
-        plan("resize", at_rest(phase="building"))
+        plan("move", at_rest(phase="building"))
 
 
-@pytest.mark.parametrize("wish, sequence", [("confirm", "confirm"), ("revert", "revert"), ("resize", "hand_over")])
+def begun():
+    return find({"kvm1": {UUID: view("OWN", "frozen", MOVE)}, "kvm2": {UUID: view("IN", "incoming", MOVE)}})
+
+
+OTHERS = {
+    "another flavor": dict(flavor={**BIG, "name": "huge", "vcpus": 4}),
+    "another kind": dict(kind="migration"),
+    "another target": dict(target="kvm3"),
+}
+
+
+def test_a_resize_that_was_begun_goes_on():
+    move = plan("move", begun(), target="kvm2")
+    assert (move["sequence"], move["settles"]) == ("resize", False)
+
+
+@pytest.mark.parametrize("other", OTHERS)
+def test_another_move_than_the_one_begun_is_planned_after_that_is_given_up(other):
+    """I4: the inventory says what is wanted, and nothing was handed over yet."""
+    move = plan("move", begun(), **OTHERS[other])
+    assert (move["sequence"], move["settles"]) == ("abort", True)
+
+
+@pytest.mark.parametrize("other", OTHERS)
+def test_another_move_of_a_resized_instance_is_refused(other):
+    """R11: as in Nova, confirm or revert comes first."""
+    with pytest.raises(InstanceInvalidState, match="vm_state resized.*confirm or revert"):
+        plan("move", resized(), **OTHERS[other])
+
+
+def test_a_revert_of_what_was_given_up_is_no_change():
+    """I4."""
+    assert plan("revert", at_rest(last_move="given up"))["sequence"] is None
+
+
+@pytest.mark.parametrize("wish, sequence", [("confirm", "confirm"), ("revert", "revert"), ("move", "hand_over")])
 def test_a_resized_instance_goes_where_it_is_wished(wish, sequence):
     assert plan(wish, resized())["sequence"] == sequence
 
 
 def test_a_confirm_of_a_resize_that_has_not_ended_is_refused():
-    sides = find({"kvm1": {UUID: view("OWN", "frozen", MOVE)}, "kvm2": {UUID: view("IN", "incoming", MOVE)}})
     with pytest.raises(InstanceNotResized):
-        plan("confirm", sides)
+        plan("confirm", begun())
 
 
 def test_a_silent_side_is_unknown():

@@ -43,33 +43,97 @@ def test_every_step_of_a_sequence_exists():
     )
 
 
-def view(role, phase=None, kind="resize", here=False):
+def view(role, phase=None, kind="resize", here=False, running=True, has_left=False):
     if role is None:
         return {"role": None}
     sides = {"source": {"uuid": "s", "name": "s"}, "destination": {"uuid": "s" if here else "d", "name": "d"}}
-    return {"role": role, "phase": phase, "migration": {"type": kind, **sides} if phase != "active" else None}
+    move = {"type": kind, **sides} if phase != "active" else None
+    return {"role": role, "phase": phase, "migration": move, "running": running, "has_left": has_left}
 
 
-NEXT = {
-    "begins": ("resize", view("OWN", "active"), view(None), "resize"),
-    "nothing to confirm": ("confirm", view("OWN", "active"), view(None), None),
-    "goes on": ("resize", view("OWN", "frozen"), view("IN", "incoming"), "resize"),
-    "gives up": ("revert", view("OWN", "frozen"), view("IN", "incoming"), "abort"),
-    "no way back": ("abort", view("OUT", "keep"), view("IN", "verified"), "hand_over"),
-    "starts again": ("resize", view("OUT", "keep"), view("OWN", "resized"), "hand_over"),
-    "confirms": ("confirm", view("OUT", "keep"), view("OWN", "resized"), "confirm"),
-    "reverts": ("revert", view("OUT", "keep"), view("OWN", "resized"), "revert"),
-    "a confirm is ended before all": ("revert", view("OUT", "keep"), view("OWN", "confirming"), "confirm"),
-    "a revert is ended before all": ("confirm", view("OUT", "keep"), view("OUT", "reverted"), "revert"),
-    "the rest of a revert": ("resize", view("OWN", "restoring"), view("OUT", "reverted"), "restore"),
-    "live goes on": ("resize", view("OWN", "resizing", "live-migration"), view(None), "live_migrate"),
-    "live hands over": ("resize", view("OUT", "keep", "live-migration"), view("IN", "incoming", "live-migration"), "live_hand_over"),  # noqa: E501
-    "here confirms": ("confirm", view("OWN", "resized", here=True), view(None), "confirm_here"),
-    "here reverts": ("revert", view("OWN", "frozen", here=True), view(None), "revert_here"),
+def views(state, kind="resize"):
+    """What the two hosts hold in a state that the table names: (source, destination)."""
+    if state == sequence.LOST:
+        return view("OWN", "resizing", "live-migration", running=False), view(None)
+    source, destination = {
+        sequence.REST: (("OWN", "active"), (None,)),
+        sequence.BEGUN: (("OWN", "frozen"), ("IN", "incoming")),
+        sequence.RELEASED: (("OUT", "keep"), ("IN", "verified")),
+        sequence.RESIZED: (("OUT", "keep"), ("OWN", "resized")),
+        sequence.CONFIRMING: (("OUT", "keep"), ("OWN", "confirming")),
+        sequence.REVERTING: (("OUT", "keep"), ("OUT", "reverted")),
+        sequence.RESTORING: (("OWN", "restoring"), ("OUT", "reverted")),
+    }[state]
+    return view(*source, **({"kind": kind} if len(source) > 1 else {})), view(
+        *destination, **({"kind": kind} if len(destination) > 1 else {})
+    )
+
+
+# A + says that the run looks again after it, - that nothing can be done for the wish.
+PAIRS = """
+state       move        other       confirm     revert
+rest        resize      resize      -           -
+begun       resize      abort+      -           abort
+lost        abort+      abort+      -           abort
+released    hand_over   hand_over+  hand_over+  hand_over+
+resized     hand_over   -           confirm     revert
+confirming  confirm+    confirm+    confirm     confirm+
+reverting   revert+     revert+     revert+     revert
+restoring   restore+    restore+    restore+    restore
+"""
+
+
+def pairs():
+    head, *rows = [line.split() for line in PAIRS.strip().splitlines()]
+    return [(row[0], wish, said) for row in rows for wish, said in zip(head[1:], row[1:])]
+
+
+@pytest.mark.parametrize("state, wish, expected", pairs())
+def test_what_comes_first_for_each_state_found_and_each_wish(state, wish, expected):
+    """I4: one run ends what it finds and goes on to what is wished for."""
+    name, reaches = sequence.next_sequence(wish, *views(state))
+    assert (name or "-") + ("+" if name and not reaches else "") == expected
+
+
+@pytest.mark.parametrize("wish", ["move", "other", "confirm", "revert"])
+@pytest.mark.parametrize("state", [sequence.RESIZED, sequence.CONFIRMING])
+def test_a_live_migration_on_its_way_to_the_end_is_ended_whatever_the_wish(state, wish):
+    name, reaches = sequence.next_sequence(wish, *views(state, "live-migration"))
+    assert name == {sequence.RESIZED: "live_hand_over", sequence.CONFIRMING: "confirm"}[state]
+    assert reaches == (wish == "move" or (wish, state) == ("confirm", sequence.CONFIRMING))
+
+
+LIVE = {
+    "its guest runs": (dict(), dict(running=False), "live_migrate"),
+    "its guest has gone over": (dict(running=False, has_left=True), dict(), "live_migrate"),
+    "its guest died on its way": (dict(running=False, has_left=True), dict(running=False), "abort"),
+    "its guest died before it had all gone over": (dict(running=False), dict(), "abort"),
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("case", NEXT)
-def test_what_is_next_follows_from_what_the_hosts_hold(case):
-    wish, source, destination, expected = NEXT[case]
-    assert sequence.next_sequence(wish, source, destination) == expected
+@pytest.mark.parametrize("case", LIVE)
+def test_a_live_migration_goes_on_where_its_guest_lives_and_else_starts_it_first(case):
+    """R30, I4."""
+    source, destination, expected = LIVE[case]
+    found = sequence.next_sequence(
+        "move",
+        view("OWN", "resizing", "live-migration", **source),
+        view("IN", "incoming", "live-migration", **destination),
+    )
+    assert found == (expected, expected == "live_migrate")
+
+
+HERE = {
+    "begun": ("resizing", {"move": "resize_here", "revert": "revert_here", "other": "revert_here"}),
+    "resized": ("resized", {"move": "start_here", "confirm": "confirm_here", "revert": "revert_here"}),
+    "confirming": ("confirming", {"move": "confirm_here", "confirm": "confirm_here", "revert": "confirm_here"}),
+    "restoring": ("restoring", {"move": "revert_here", "confirm": "revert_here", "revert": "revert_here"}),
+}
+
+
+@pytest.mark.parametrize("state", HERE)
+def test_on_one_host_the_sequences_are_those_of_one_host(state):
+    """R04."""
+    phase, expected = HERE[state]
+    here = view("OWN", phase, here=True)
+    assert {wish: sequence.next_sequence(wish, here, view(None))[0] for wish in expected} == expected
