@@ -37,6 +37,7 @@ OPAQUE = (
     "etc/libvirt/hooks",
     "etc/libvirt/storage",
     "etc/libvirt/secrets",
+    "etc/pki",
     "var/lib/berth",
     "var/log/libvirt",
     "var/cache/libvirt",

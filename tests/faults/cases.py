@@ -44,21 +44,6 @@ echo ---; cd /var/lib/libvirt/berth/instances 2>/dev/null && find . -type f
 """
 
 
-# The lab has no certificates, so its live migrations go over libvirt's plain TCP, which is off as it comes.
-LISTEN = r"""
-grep -q '^LIBVIRTD_ARGS=.*--listen' /etc/default/libvirtd && exit 0
-printf 'listen_tls = 0\nlisten_tcp = 1\nauth_tcp = "none"\n' >> /etc/libvirt/libvirtd.conf
-echo 'LIBVIRTD_ARGS="$LIBVIRTD_ARGS --listen"' >> /etc/default/libvirtd
-service libvirtd restart
-"""
-
-
-def listen(lab):
-    """Have every libvirtd of the lab take connections over TCP."""
-    for row in lab.status()["hosts"]:
-        lab.sh(row["name"], LISTEN)
-
-
 @dataclass(frozen=True)
 class Operation:
     """``before``: playbooks that bring the instance to where it begins; ``end``: (phase, side of the owner)."""
@@ -77,9 +62,7 @@ OPERATIONS = {
     "confirm": Operation("confirm_resize", "confirm", ("active", "destination"), (RESIZE,), RESIZE[1]),
     "revert": Operation("revert_resize", "revert", ("active", "source"), (RESIZE,), RESIZE[1]),
     "cold_migrate": Operation("cold_migrate", "resize", ("resized", "destination")),
-    "live_migrate": Operation(
-        "live_migrate", "live_migrate", ("active", "destination"), variables=(("live_migrate_tls", False),)
-    ),
+    "live_migrate": Operation("live_migrate", "live_migrate", ("active", "destination")),
     "resize_here": Operation(
         "resize",
         "resize_here",
@@ -274,7 +257,6 @@ def make(name, directory):
     lab.up(2, "1:disk=10G", "2:disk=10G")
     lab.extra_inventories = [ROOT / "examples" / "demo" / "catalog.yml"]
     lab.ansible_playbook("berth.kvm.prepare_hosts")
-    listen(lab)
     checksum = (ROOT / ".cache" / "image" / "guest.qcow2.sha256").read_text().strip()
     image = {"url": "/srv/shared/images/guest.qcow2", "checksum": "sha256:" + checksum, "disk_format": "qcow2"}
     return Case(lab, image, directory)

@@ -7,21 +7,17 @@ from __future__ import annotations
 
 import pytest
 from test_resize import cases, facts, mover  # noqa: F401  pylint: disable=unused-import
+from wire import Wire
 
 from playbooks import homes, records
 
-CLEAR = {"live_migrate_tls": False}  # the lab has no certificates
 
-
-@pytest.fixture(autouse=True)
-def listening(lab):
-    cases.listen(lab)
-
-
-def test_live_migration_keeps_the_guest_running(mover):  # noqa: F811
+def test_live_migration_keeps_the_guest_running_and_nothing_readable_is_on_the_wire(mover):  # noqa: F811
     case, source = mover
     before = facts(case, source)
-    case.play("live_migrate", CLEAR)
+    with Wire(case.lab, before["nonce"]) as wire:  # a secret in the guest's memory and on its disk
+        case.play("live_migrate")
+    assert wire.bytes > 10 << 20 and not wire.found, "%d packets showed it" % wire.found
     destination = homes(case.lab)[cases.NAME]
     assert destination != source
     assert records(case.lab) == [(destination, cases.NAME, "OWN")]
@@ -34,7 +30,11 @@ def test_live_migration_keeps_the_guest_running(mover):  # noqa: F811
 def test_live_migration_without_certificates_is_refused_and_the_guest_stays(mover):  # noqa: F811
     """R30: the encrypted way is the default; what is missing is said before anything starts."""
     case, source = mover
-    refused = case.play("live_migrate", check=False)
+    case.lab.sh(source, "mv /etc/pki/qemu /etc/pki/qemu.away")
+    try:
+        refused = case.play("live_migrate", check=False)
+    finally:
+        case.lab.sh(source, "mv /etc/pki/qemu.away /etc/pki/qemu")
     assert refused.rc and "certificates for TLS" in refused.output
     assert records(case.lab) == [(source, cases.NAME, "OWN")]
     assert len(case.look(source)["running"]) == 1

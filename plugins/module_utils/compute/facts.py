@@ -142,11 +142,11 @@ def _identity(connection, settings):
         "hypervisor_type": connection.getType(),
         "hypervisor_version": connection.getVersion(),
         "libvirt_version": connection.getLibVersion(),
-        "host_ip": _address(settings.migration_address, name),
+        "host_ip": address_of(settings.migration_address, name),
     }
 
 
-def _address(configured, name):
+def address_of(configured, name):
     """The address that others reach this host by: as configured, else of the default route, else of the name."""
     try:
         return str(ipaddress.ip_address(configured or ""))

@@ -110,12 +110,13 @@ def install(path=HOOK, run_dir=RUN_DIR):
         os.fchmod(stream.fileno(), 0o755)
         stream.flush()
         os.fsync(stream.fileno())
-    _note_restart(run_dir)
+    note_restart(run_dir)
     os.rename(temporary, path)
     return True
 
 
-def _note_restart(run_dir):
+def note_restart(run_dir=RUN_DIR):
+    """Note which daemons run without what was just changed: they read it only when they start."""
     top = durable.open_directory(run_dir, create=True)
     try:
         durable.write(top, RESTART, "\n".join(daemons()).encode())

@@ -44,3 +44,11 @@ class NothingSelected(BerthError):
 
 class SelectionNotExplicit(BerthError):
     """Something destructive was asked for without saying for which instances."""
+
+
+class CertificateForeign(BerthError):
+    """The host has certificates that another authority signed; they are not replaced."""
+
+
+class AuthorityUnsafe(BerthError):
+    """The directory of the authorities, or a key in it, may be read by others than its owner, or is broken."""

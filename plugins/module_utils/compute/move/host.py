@@ -128,7 +128,7 @@ class Effects:
 
     def address(self):
         """Where other hosts reach this one."""
-        return facts._address(self.host.settings.migration_address, self.host.identity["name"])
+        return facts.address_of(self.host.settings.migration_address, self.host.identity["name"])
 
     def presend(self, record, targets, key, options):
         """Copy while the guest runs; a failure costs nothing but time, since send then copies it all."""

@@ -1,0 +1,39 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Action sign_certificates: see plugins/modules/sign_certificates.py for its documentation."""
+
+from __future__ import annotations
+
+from ..module_utils.model.errors import InvalidInput
+from ..plugin_utils.authority import KINDS, Authority, check_names
+from ..plugin_utils.controller import ControllerAction
+from ..plugin_utils.plain import plain
+
+HELD = ("request", "certificate", "authority")
+
+
+class ActionModule(ControllerAction):
+    argument_spec = {
+        "held": {"type": "dict", "required": True},
+        "names": {"type": "list", "elements": "str", "required": True},
+        "directory": {"type": "path", "required": True},
+        "days": {"type": "int", "default": 730},
+    }
+
+    def act(self, args, task_vars):
+        names, held, days = check_names(plain(args["names"])), plain(args["held"]), args["days"]
+        if not 1 <= days <= 3650:
+            raise InvalidInput("days", days, "from 1 to 3650")
+        signed, reasons = {}, {}
+        for kind in KINDS:
+            theirs = {part: str((held.get(kind) or {}).get(part) or "") for part in HELD}
+            authority = Authority(args["directory"], kind, dry=self._task.check_mode)
+            why = authority.reasons(theirs, names)
+            if not why:
+                continue
+            reasons[kind] = why
+            if not self._task.check_mode:
+                certificate = authority.sign(theirs["request"], names, days)
+                signed[kind] = {"certificate": certificate, "authority": authority.text}
+        return {"changed": bool(reasons), "reasons": reasons, "signed": signed}

@@ -1,0 +1,108 @@
+#!/usr/bin/python
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: host_certificates
+short_description: Keys and certificates with which a KVM host migrates guests
+description:
+  - Tells which certificates the host has in C(/etc/pki) for libvirt and QEMU, and makes the host's keys and certificate
+    requests where they are missing. Keys never leave the host.
+  - With O(signed) installs what M(berth.kvm.sign_certificates) signed on the controller.
+  - Role P(berth.kvm.kvm_host#role) calls it.
+options:
+  signed:
+    description:
+      - What to install, by use (C(libvirt), C(qemu)), each with C(certificate) and C(authority) in PEM.
+      - Where it is given, even empty, owners and modes of all these files are set right as well.
+    type: dict
+extends_documentation_fragment:
+  - berth.kvm.host
+attributes:
+  check_mode:
+    support: full
+  diff_mode:
+    support: none
+  platform:
+    support: full
+    details: Linux with libvirt, QEMU and openssl.
+author:
+  - The berth.kvm authors (!UNKNOWN)
+"""
+
+EXAMPLES = r"""
+- name: See what the host has
+  berth.kvm.host_certificates:
+  register: found
+"""
+
+RETURN = r"""
+held:
+  description: What the host has, by use, each with C(request), C(certificate) and C(authority) in PEM or empty.
+  returned: success
+  type: dict
+  sample: {libvirt: {request: "", certificate: "", authority: ""}, qemu: {}}
+address:
+  description: The address that other hosts reach this one by.
+  returned: success
+  type: str
+  sample: 192.0.2.11
+files:
+  description: The files that were changed.
+  returned: success
+  type: list
+  elements: str
+  sample: [/etc/pki/libvirt/servercert.pem]
+loose:
+  description: The files whose owner or mode was not as it has to be.
+  returned: success
+  type: list
+  elements: str
+  sample: [/etc/pki/libvirt/private/serverkey.pem]
+restart_libvirtd:
+  description: Whether libvirt runs with older certificates, or none, until it is restarted.
+  returned: success
+  type: bool
+  sample: true
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ..module_utils.compute import facts, gate, settings
+from ..module_utils.compute.certificates import Certificates, qemu_group
+from ..module_utils.compute.connection import connect
+from ..module_utils.model.errors import BerthError
+
+
+def act(module):
+    connection = connect()
+    certificates = Certificates(qemu_group(connection.getCapabilities()), dry=module.check_mode)
+    held = certificates.held()
+    loose = [path for path, _mode, _gid in certificates.loose()]
+    if module.params["signed"] is not None and not module.check_mode:
+        certificates.install(module.params["signed"])
+        certificates.tighten()
+    return {
+        "changed": bool(certificates.changed),
+        "held": held,
+        "address": facts.address_of(settings.load().migration_address, connection.getHostname()),
+        "files": certificates.changed,
+        "loose": loose,
+        "restart_libvirtd": gate.needs_restart(),
+    }
+
+
+def main():
+    module = AnsibleModule(argument_spec={"signed": {"type": "dict"}}, supports_check_mode=True)
+    try:
+        result = act(module)
+    except BerthError as error:
+        module.fail_json(**error.to_result())
+    module.exit_json(**result)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,71 @@
+#!/usr/bin/python
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+# The work is done by the action plugin of the same name.
+
+DOCUMENTATION = r"""
+module: sign_certificates
+short_description: Sign the certificates with which KVM hosts migrate guests
+description:
+  - Looks at the certificates that M(berth.kvm.host_certificates) found on a host, and signs new ones where they are
+    missing, have less than a third of their time left, or are for other names or another key.
+  - Runs in the controller. Two authorities, one for libvirt and one for QEMU, are made in O(directory) at first use.
+    Their keys never leave it. An authority's certificate is made anew with the same key when it is due.
+  - Certificates that another authority signed are not replaced, the task fails with C(CertificateForeign).
+options:
+  held:
+    description: RV(berth.kvm.host_certificates#module:held) of the host.
+    type: dict
+    required: true
+  names:
+    description: The host names and addresses under which other hosts reach this one. The request's own are ignored.
+    type: list
+    elements: str
+    required: true
+  directory:
+    description: Where the authorities are on the controller. Made with mode 0700; it may be nobody else's to read.
+    type: path
+    required: true
+  days:
+    description: How long a certificate is good, at most as long as its authority. From 1 to 3650.
+    type: int
+    default: 730
+extends_documentation_fragment:
+  - berth.kvm.controller
+author:
+  - The berth.kvm authors (!UNKNOWN)
+"""
+
+EXAMPLES = r"""
+- name: See what the host has
+  berth.kvm.host_certificates:
+  register: found
+
+- name: Sign what is missing
+  berth.kvm.sign_certificates:
+    held: "{{ found.held }}"
+    names: ["{{ inventory_hostname }}", "{{ found.address }}"]
+    directory: /etc/berth/ca
+  register: answer
+
+- name: Bring it to the host
+  berth.kvm.host_certificates:
+    signed: "{{ answer.signed }}"
+"""
+
+RETURN = r"""
+reasons:
+  description: Why a certificate was signed, by its use.
+  returned: success
+  type: dict
+  sample: {libvirt: ["it ends on 2027-01-31"]}
+signed:
+  description: The new certificates with their authority, by use. Empty in check mode.
+  returned: success
+  type: dict
+  sample: {}
+"""

@@ -1,0 +1,279 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The certificate authorities of a fleet, which live in a directory of the controller and nowhere else.
+
+There are two. The one for libvirt signs who may command another host's libvirt; the one for QEMU signs who may stream a
+guest. A guest that broke out of its QEMU could read QEMU's key, and must gain nothing with it at libvirt's door.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import fcntl
+import ipaddress
+import os
+import re
+import stat
+
+from ..module_utils.conductor.errors import AuthorityUnsafe, CertificateForeign
+from ..module_utils.model.errors import InvalidInput
+
+try:
+    from cryptography import x509
+    from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+    from cryptography.hazmat.primitives import hashes, serialization
+    from cryptography.hazmat.primitives.asymmetric import ec
+    from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+except ImportError:
+    x509 = None
+
+KINDS = ("libvirt", "qemu")
+AUTHORITY_DAYS = 3650
+MAX_REQUEST = 16384
+NAME = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_.-]{0,251}[A-Za-z0-9_])?\Z", re.ASCII)
+SKEW = datetime.timedelta(hours=1)  # clocks of hosts may be behind
+
+
+def now():
+    return datetime.datetime.now(datetime.timezone.utc).replace(microsecond=0)
+
+
+def check_names(names):
+    """What a certificate is for: host names and IP addresses, each once, in order."""
+    rule = "host names and IP addresses, at least one"
+    for name in names:
+        if not isinstance(name, str) or not (NAME.match(name) or _address(name)):
+            raise InvalidInput("names", name, rule)
+    if not names:
+        raise InvalidInput("names", names, rule)
+    return list(dict.fromkeys(names))
+
+
+def _address(name):
+    try:
+        return ipaddress.ip_address(name)
+    except ValueError:
+        return None
+
+
+def _general_names(names):
+    return [x509.IPAddress(_address(name)) if _address(name) else x509.DNSName(name) for name in names]
+
+
+class Authority:
+    """One of the two authorities: its key and certificate, made at first use, in ``directory``."""
+
+    def __init__(self, directory, kind, dry=False):
+        """``dry``: make and write nothing; ``certificate`` is None where there is none yet."""
+        if x509 is None:
+            raise AuthorityUnsafe("the Python package cryptography is not installed on the controller")
+        self.kind = kind
+        self.key = self.certificate = None
+        if dry and not os.path.isdir(directory):
+            return
+        with _locked(directory) as folder:
+            self._load(folder, dry)
+
+    def _load(self, folder, dry):
+        key, certificate = _read(folder, self.kind + "-ca.key", private=True), _read(folder, self.kind + "-ca.pem")
+        try:
+            if key:
+                self.key = serialization.load_pem_private_key(key, None)
+            if certificate:
+                self.certificate = x509.load_pem_x509_certificate(certificate)
+        except (ValueError, TypeError, UnsupportedAlgorithm) as error:
+            raise AuthorityUnsafe("the authority %s cannot be read: %s" % (self.kind, error))
+        if self.key and self.certificate and self.key.public_key() != self.certificate.public_key():
+            raise AuthorityUnsafe("the key of the authority %s is not that of its certificate" % self.kind)
+        if dry:
+            return
+        if not self.key:
+            if self.certificate:
+                raise AuthorityUnsafe(
+                    "the authority %s has no key" % self.kind, hint="Bring %s-ca.key back" % self.kind
+                )
+            self.key = ec.generate_private_key(ec.SECP256R1())
+            _write(folder, self.kind + "-ca.key", _private_text(self.key), 0o600)
+        if not self.certificate or _is_due(self.certificate):
+            # The same key and name: what it signed before stays good.
+            self.certificate = _self_signed(self.key, "berth.kvm %s" % self.kind)
+            _write(folder, self.kind + "-ca.pem", _text(self.certificate).encode(), 0o644)
+
+    @property
+    def text(self):
+        return _text(self.certificate) if self.certificate else ""
+
+    def reasons(self, held, names):
+        """Why the host needs a new certificate; empty where it does not. ``held``: {request, certificate, authority}.
+
+        Raises CertificateForeign where the host trusts somebody else.
+        """
+        if not held["certificate"] and not held["authority"]:
+            return ["there is none"]
+        self._check_ours(held)
+        try:
+            certificate = x509.load_pem_x509_certificate(held["certificate"].encode())
+        except ValueError:
+            return ["its files are not one certificate"]
+        found = []
+        if held["request"] and _request(held["request"]).public_key() != certificate.public_key():
+            found.append("it is not for the host's key")
+        if set(_names(certificate)) != set(_general_names(names)):
+            found.append("it is for other names")
+        if _is_due(certificate):
+            found.append("it ends on %s" % certificate.not_valid_after_utc.date())
+        if held["authority"] != self.text:
+            found.append("the authority has a newer certificate")
+        return found
+
+    def _check_ours(self, held):
+        try:
+            theirs = x509.load_pem_x509_certificate(held["authority"].encode()).public_key()
+            mine = self.certificate and theirs == self.certificate.public_key()
+            if mine and held["certificate"]:
+                x509.load_pem_x509_certificate(held["certificate"].encode()).verify_directly_issued_by(self.certificate)
+        except (ValueError, TypeError, InvalidSignature):
+            mine = False
+        if not mine:
+            raise CertificateForeign(
+                "the host has certificates for %s that another authority signed" % self.kind,
+                hint="Set kvm_host_certificates to false to keep them, kvm_host_ca_directory to where their authority "
+                "is, or remove them from /etc/pki on the host",
+            )
+
+    def sign(self, request, names, days):
+        """A certificate (PEM) for the key of a request. Its names are the controller's word, never the request's."""
+        begin = now()
+        end = min(begin + datetime.timedelta(days=days), self.certificate.not_valid_after_utc)
+        builder = (
+            x509.CertificateBuilder()
+            .subject_name(_subject(names[0][:64]))
+            .issuer_name(self.certificate.subject)
+            .public_key(_request(request).public_key())
+            .serial_number(x509.random_serial_number())
+            .not_valid_before(begin - SKEW)
+            .not_valid_after(end)
+            .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+            # libvirt asks for both, whatever the kind of key (virNetTLSContextCheckCertKeyUsage)
+            .add_extension(_usage(digital_signature=True, key_encipherment=True), critical=True)
+            .add_extension(
+                x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]),
+                critical=False,
+            )
+            .add_extension(x509.SubjectAlternativeName(_general_names(names)), critical=False)
+            .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(self.key.public_key()), critical=False)
+        )
+        return _text(builder.sign(self.key, hashes.SHA256()))
+
+
+def _request(text):
+    rule = "a signed certificate request of at most %d characters" % MAX_REQUEST
+    try:
+        if len(text) > MAX_REQUEST:
+            raise ValueError
+        request = x509.load_pem_x509_csr(text.encode())
+        if request.is_signature_valid:
+            return request
+    except (ValueError, TypeError, UnsupportedAlgorithm):
+        pass
+    raise InvalidInput("request", text[:40], rule)
+
+
+def _names(certificate):
+    try:
+        return list(certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value)
+    except x509.ExtensionNotFound:
+        return []
+
+
+def _is_due(certificate):
+    """Whether less than a third of its time is left."""
+    whole = certificate.not_valid_after_utc - certificate.not_valid_before_utc
+    return certificate.not_valid_after_utc - now() < whole / 3
+
+
+def _self_signed(key, name):
+    begin = now()
+    builder = (
+        x509.CertificateBuilder()
+        .subject_name(_subject(name))
+        .issuer_name(_subject(name))
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(begin - SKEW)
+        .not_valid_after(begin + datetime.timedelta(days=AUTHORITY_DAYS))
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .add_extension(_usage(key_cert_sign=True, crl_sign=True), critical=True)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+    )
+    return builder.sign(key, hashes.SHA256())
+
+
+def _subject(name):
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+
+
+def _usage(**wanted):
+    names = (
+        "digital_signature", "content_commitment", "key_encipherment", "data_encipherment", "key_agreement",
+        "key_cert_sign", "crl_sign", "encipher_only", "decipher_only",
+    )  # fmt: skip
+    return x509.KeyUsage(**{name: wanted.get(name, False) for name in names})
+
+
+def _text(certificate):
+    return certificate.public_bytes(serialization.Encoding.PEM).decode()
+
+
+def _private_text(key):
+    return key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+
+
+# ---- the directory -------------------------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def _locked(directory):
+    """The directory, made where it is not there, for this process alone: many hosts are prepared at a time."""
+    os.makedirs(directory, mode=0o700, exist_ok=True)
+    folder = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        _check_private(os.fstat(folder), directory)
+        fcntl.flock(folder, fcntl.LOCK_EX)
+        yield folder
+    finally:
+        os.close(folder)
+
+
+def _check_private(status, what):
+    if status.st_uid != os.geteuid() or stat.S_IMODE(status.st_mode) & 0o077:
+        raise AuthorityUnsafe(
+            "%s is not for its owner only" % what, hint="chown and chmod it (0700 the directory, 0600 the keys)"
+        )
+
+
+def _read(folder, name, private=False):
+    try:
+        fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
+    except FileNotFoundError:
+        return b""
+    with os.fdopen(fd, "rb") as file:
+        if private:
+            _check_private(os.fstat(fd), name)
+        return file.read(1 << 20)
+
+
+def _write(folder, name, data, mode):
+    fd = os.open(
+        name + ".tmp", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, mode, dir_fd=folder
+    )
+    with os.fdopen(fd, "wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(fd)
+    os.rename(name + ".tmp", name, src_dir_fd=folder, dst_dir_fd=folder)
+    os.fsync(folder)

@@ -1,0 +1,144 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Who is signed, for how long, under which names, and whose certificates are left alone."""
+
+from __future__ import annotations
+
+import datetime
+import os
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+
+from ansible_collections.berth.kvm.plugins.module_utils.model.errors import InvalidInput
+from ansible_collections.berth.kvm.plugins.plugin_utils import authority as ca
+
+NAMES = ["kvm-1", "192.0.2.11", "2001:db8::1"]
+KEY = ec.generate_private_key(ec.SECP256R1())
+
+
+def request(key=KEY, name="somebody-else"):
+    subject = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, name)])
+    made = x509.CertificateSigningRequestBuilder().subject_name(subject)
+    made = made.add_extension(x509.SubjectAlternativeName([x509.DNSName(name)]), critical=False)
+    return made.sign(key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM).decode()
+
+
+def held(authority, names=NAMES, days=730, **changes):
+    one = {"request": request(), "certificate": authority.sign(request(), names, days), "authority": authority.text}
+    return {**one, **changes}
+
+
+@pytest.fixture
+def directory(tmp_path):
+    return str(tmp_path / "ca")
+
+
+@pytest.fixture
+def libvirt(directory):
+    return ca.Authority(directory, "libvirt")
+
+
+def test_the_authorities_are_for_their_owner_only_and_made_once(directory):
+    first = [ca.Authority(directory, kind).text for kind in ca.KINDS]
+    assert [ca.Authority(directory, kind).text for kind in ca.KINDS] == first
+    assert os.stat(directory).st_mode & 0o777 == 0o700
+    assert os.stat(directory + "/libvirt-ca.key").st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize("path, mode", [(".", 0o750), ("libvirt-ca.key", 0o640)])
+def test_an_authority_that_others_may_read_is_refused(directory, libvirt, path, mode):
+    os.chmod(os.path.join(directory, path), mode)
+    with pytest.raises(ca.AuthorityUnsafe):
+        ca.Authority(directory, "libvirt")
+
+
+def test_an_authority_without_its_key_is_not_made_anew(directory, libvirt):
+    """Its hosts would trust nobody any more."""
+    os.remove(directory + "/libvirt-ca.key")
+    with pytest.raises(ca.AuthorityUnsafe, match="no key"):
+        ca.Authority(directory, "libvirt")
+
+
+def test_a_dry_look_makes_nothing(directory):
+    seen = ca.Authority(directory, "libvirt", dry=True)
+    assert seen.reasons({"request": "", "certificate": "", "authority": ""}, NAMES) == ["there is none"]
+    assert not os.path.exists(directory)
+
+
+def test_the_names_are_the_controllers_and_never_the_requests(libvirt):
+    certificate = x509.load_pem_x509_certificate(libvirt.sign(request(), NAMES, 30).encode())
+    names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    assert [str(name.value) for name in names] == NAMES
+    certificate.verify_directly_issued_by(libvirt.certificate)
+
+
+def test_what_the_qemu_authority_signs_is_nothing_to_libvirt(directory, libvirt):
+    """Who takes QEMU's key from a host must not be let into libvirt."""
+    other = ca.Authority(directory, "qemu").sign(request(), NAMES, 30)
+    with pytest.raises(ca.CertificateForeign):
+        libvirt.reasons(held(libvirt, certificate=other), NAMES)
+
+
+def test_a_certificate_never_outlives_its_authority(libvirt):
+    certificate = x509.load_pem_x509_certificate(libvirt.sign(request(), NAMES, 100000).encode())
+    assert certificate.not_valid_after_utc == libvirt.certificate.not_valid_after_utc
+
+
+REASONS = {
+    "nothing there": (lambda one: dict(one, certificate="", authority=""), NAMES, ["there is none"]),
+    "two certificates": (lambda one: dict(one, certificate=""), NAMES, ["its files are not one certificate"]),
+    "another key": (
+        lambda one: dict(one, request=request(ec.generate_private_key(ec.SECP256R1()))),
+        NAMES,
+        ["it is not for the host's key"],
+    ),
+    "a new address": (lambda one: one, ["kvm-1", "192.0.2.12"], ["it is for other names"]),
+    "as it should be": (lambda one: one, list(reversed(NAMES)), []),
+}
+
+
+@pytest.mark.parametrize("case", REASONS)
+def test_why_a_certificate_is_made_anew(libvirt, case):
+    change, names, expected = REASONS[case]
+    assert libvirt.reasons(change(held(libvirt)), names) == expected
+
+
+@pytest.mark.parametrize("later, due", [(0, False), (480, False), (490, True), (800, True)])
+def test_a_certificate_with_less_than_a_third_of_its_days_left_is_renewed(libvirt, monkeypatch, later, due):
+    one, then = held(libvirt), ca.now() + datetime.timedelta(days=later)
+    monkeypatch.setattr(ca, "now", lambda: then)
+    assert bool(libvirt.reasons(one, NAMES)) is due
+
+
+def test_an_authority_is_renewed_with_its_key_so_that_what_it_signed_stays_good(directory, libvirt, monkeypatch):
+    one, then = held(libvirt, days=3650), ca.now() + datetime.timedelta(days=2500)
+    monkeypatch.setattr(ca, "now", lambda: then)
+    renewed = ca.Authority(directory, "libvirt")
+    assert renewed.text != libvirt.text
+    assert "the authority has a newer certificate" in renewed.reasons(one, NAMES)
+    x509.load_pem_x509_certificate(one["certificate"].encode()).verify_directly_issued_by(renewed.certificate)
+
+
+@pytest.mark.parametrize("part", ["authority", "certificate"])
+def test_certificates_of_another_authority_are_left_alone(libvirt, tmp_path, part):
+    foreign = held(ca.Authority(str(tmp_path / "other"), "libvirt"))
+    with pytest.raises(ca.CertificateForeign, match="another authority"):
+        libvirt.reasons({**held(libvirt), part: foreign[part]}, NAMES)
+
+
+@pytest.mark.parametrize("names", [[], [""], ["a b"], ["x" * 300], ["kvm\n1"], [None], ["-rf"]])
+def test_bad_names_are_refused(names):
+    with pytest.raises(InvalidInput) as raised:
+        ca.check_names(names)
+    assert raised.value.field == "names"
+
+
+@pytest.mark.parametrize("text", ["", "no request", "x" * 20000, request()[:200]])
+def test_what_is_no_request_is_not_signed(libvirt, text):
+    with pytest.raises(InvalidInput) as raised:
+        libvirt.sign(text, NAMES, 30)
+    assert raised.value.field == "request"
