@@ -92,7 +92,7 @@ from ..module_utils.model.errors import BerthError
 def remove_unused(store, connection):
     with store.host_lock():
         host = Host(store=store, settings=load(), connect=lambda: connection)
-        return image.remove_unused(host.pool_path(), store.records())
+        return image.remove_unused(host.pool_path(), store.records(), host.identify())
 
 
 def main():

@@ -108,12 +108,14 @@ def check_end(world, wish):
     record = records[owner]
     on = ON if (record["migration"] or {}).get("vm_state_before", record["vm_state"]) == "active" else 0
     if record["phase"] == "active":
-        if records[other] or world.disks[other] or world.guest[other] or world.kept[owner] or world.parts[other]:
+        disk = None if world.shared else world.disks[other]
+        if records[other] or disk or world.guest[other] or any(world.kept.values()) or world.parts[other]:
             raise Violation("I5 orphans of a finished move on %s" % other)
         if world.guest[owner] != on and world.crashed is False:
             raise Violation("I4 the guest is not as it was")
     elif record["phase"] == "resized":
-        if world.kind != "here" and not (records[other] and records[other]["role"] == OUT and world.disks[other]):
+        old = world.kept[S] if world.shared else world.disks[other]
+        if world.kind != "here" and not (records[other] and records[other]["role"] == OUT and old):
             raise Violation("I3 no way back")
         if world.guest[owner] != on:
             raise Violation("I4 the guest is not as it was")

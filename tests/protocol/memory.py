@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Two hosts in memory with the store and the effects that the steps of a move need, and the invariants over both.
 
-A disk is {"version": n}; the guest writes by counting it up. ``latest`` is the newest version that a guest on the owner
+A disk is {"version": n} of a host, or of both where they share storage; the guest writes by counting it up. ``latest`` is the newest version that a guest on the owner
 wrote and that nobody agreed to give up. A durable action costs one tick; where the fuse runs out the process is killed.
 """
 
@@ -33,8 +33,9 @@ class Violation(Exception):
 
 
 class World:
-    def __init__(self, vm_state="active", kind="resize"):
-        self.kind = kind
+    def __init__(self, vm_state="active", kind="resize", shared=False):
+        self.kind, self.shared = kind, shared
+        self.disk_owner = S
         self.records = {S: None, D: None}
         self.disks = {S: {"version": 1}, D: None}
         self.kept = {S: None, D: None}
@@ -53,6 +54,10 @@ class World:
             vm_state=vm_state, spec=OLD, resources={"vcpus": 1}, power_state="running",
         ).to_dict()  # fmt: skip
 
+    def place(self, name):
+        """Where the disks of the host ``name`` are."""
+        return S if self.shared else name
+
     def key(self):
         records = [
             None if r is None else (
@@ -61,7 +66,17 @@ class World:
             )
             for r in (self.records[S], self.records[D])
         ]  # fmt: skip
-        parts = (self.disks, self.kept, self.parts, self.channel, self.guest, self.buried, self.latest, self.deleted)
+        parts = (
+            self.disk_owner,
+            self.disks,
+            self.kept,
+            self.parts,
+            self.channel,
+            self.guest,
+            self.buried,
+            self.latest,
+            self.deleted,
+        )
         return repr((records, parts, self.lose_finish, self.left))
 
     def tick(self):
@@ -81,11 +96,12 @@ class World:
     def write(self):
         """The guest writes, wherever one runs."""
         for name in (S, D):
-            if self.guest[name] == ON and self.disks[name]:
-                self.disks[name]["version"] += 1
+            disk = self.disks[self.place(name)]
+            if self.guest[name] == ON and disk:
+                disk["version"] += 1
                 record = self.records[name]
                 if record and record["role"] == OWN:
-                    self.latest = self.disks[name]["version"]
+                    self.latest = disk["version"]
 
     def check(self):
         running = [name for name in (S, D) if self.guest[name] == ON]
@@ -100,7 +116,7 @@ class World:
         if self.deleted:
             return
         if owners:
-            disk = self.disks[owners[0]]
+            disk = self.disks[self.place(owners[0])]
             if disk is None:
                 raise Violation("I3 the owner %s has no disk" % owners[0])
             if disk["version"] < self.latest:
@@ -163,13 +179,17 @@ class Store:
 class Effects:
     def __init__(self, world, name):
         self.world, self.name = world, name
+        self.place = world.place(name)
 
     def running(self, uuid):
         return self.world.guest[self.name] != OFF
 
-    def check_destination(self, uuid, op, spec):
+    def check_destination(self, record, disks):
+        if self.world.shared:
+            return True
         if self.world.disks[self.name] or self.world.parts[self.name]:
             raise BerthError("the destination holds files of the instance")
+        return False
 
     def executing(self, uuid):
         return self.world.guest[self.name] == ON
@@ -200,15 +220,21 @@ class Effects:
 
     def settle(self, record):
         self.world.tick()
-        if self.world.disks[self.name]:
-            self.world.disks[self.name].pop("of", None)
+        if self.world.disks[self.place]:
+            self.world.disks[self.place].pop("of", None)
 
     def purge(self, record):
         self.world.tick()
         self.world.guest[self.name] = OFF
         self.world.channel[self.name] = None
         self.world.tick()
-        self.world.disks[self.name] = self.world.parts[self.name] = None
+        self.world.parts[self.name] = None
+        if not self.leaves_the_disks(record):
+            self.world.disks[self.place] = None
+
+    def leaves_the_disks(self, record):
+        """Of one storage the purge of a side removes nothing: by the record, and by whose the disks say they are."""
+        return record.migration["shared"] or (self.world.shared and self.world.disk_owner != self.name)
 
     def stop_transfer(self, uuid):
         self.world.tick()
@@ -219,6 +245,8 @@ class Effects:
     def receive(self, record, disks, key):
         self.world.tick()
         self.world.parts[self.name] = None
+        if record.migration["shared"]:
+            return {"channel": None}
         self.world.channel[self.name] = "%s/%d" % (record.op, record.migration["attempt"])
         return {"channel": self.world.channel[self.name]}
 
@@ -230,16 +258,40 @@ class Effects:
 
     def _open(self, targets):
         """The copy begins; the explorer lets it land later, with whatever happened in between."""
+        if targets["channel"] is None:
+            return {"shared": True}
         return {"pending": targets["channel"], "from": self.world.disks[self.name]["version"]}
 
     def complete(self, record, transfer):
         self.world.tick()
+        if record.migration["shared"]:
+            # The layer over the disk as it is now: a guest that ran since would make it stale.
+            self.world.parts[self.name] = dict(self.world.disks[S])
+            return
         part = self.world.parts[self.name]
         if part is None and self.world.disks[self.name] is None:
             raise BerthError("no complete copy")
         if part is not None:
             self.world.disks[self.name], self.world.parts[self.name] = part, None
         self.world.channel[self.name] = None
+
+    def take_over(self, record):
+        world = self.world
+        if record.migration["shared"] and record.migration["type"] != "live-migration":
+            world.tick()
+            if world.kept[S] is None:
+                world.kept[S] = dict(world.disks[S])
+            world.tick()
+            if world.parts[D]:
+                world.disks[S], world.parts[D] = dict(world.parts[D], of="new"), None
+        world.tick()
+        world.disk_owner = self.name
+
+    def take_back(self, record):
+        if record.migration["shared"]:
+            self.restore_disks(record)
+        self.world.tick()
+        self.world.disk_owner = self.name
 
     # live
 
@@ -251,7 +303,7 @@ class Effects:
 
     def prepare_live(self, record, disks):
         self.world.tick()
-        if self.world.guest[self.name] == OFF:
+        if self.world.guest[self.name] == OFF and not record.migration["shared"]:
             self.world.disks[self.name] = None
         return {"arrived": self.world.guest[self.name] == PAUSED}
 
@@ -263,7 +315,7 @@ class Effects:
         world = self.world
         if world.guest[S] == ON:
             world.tick()
-            world.disks[D] = copy.deepcopy(world.disks[S])
+            world.disks[world.place(D)] = copy.deepcopy(world.disks[S])
             world.guest[D] = PAUSED if not world.__dict__.get("unpaused") else ON
             if world.lose_finish:
                 world.check()
@@ -294,19 +346,19 @@ class Effects:
             self.world.disks[self.name]["of"] = "new"
 
     def has_kept_disks(self, record):
-        return self.world.kept[self.name] is not None
+        return self.world.kept[self.place] is not None
 
     def restore_disks(self, record):
         self.world.tick()
-        if self.world.kept[self.name] is not None:
+        if self.world.kept[self.place] is not None:
             if self.world.guest[self.name] != OFF:
                 raise Violation("the disks change under a running guest")
-            self.world.latest = self.world.kept[self.name]["version"]
-            self.world.disks[self.name], self.world.kept[self.name] = self.world.kept[self.name], None
+            self.world.latest = self.world.kept[self.place]["version"]
+            self.world.disks[self.place], self.world.kept[self.place] = self.world.kept[self.place], None
 
     def drop_disks(self, record):
         self.world.tick()
-        self.world.kept[self.name] = None
+        self.world.kept[self.place] = None
 
 
 def land(world, name, transfer):
@@ -319,7 +371,7 @@ def land(world, name, transfer):
 
 def give_up_writes(world):
     """The commit of a revert: the user agreed to lose what came after the resize."""
-    world.latest = world.disks[S]["version"]
+    world.latest = (world.kept[S] or world.disks[S])["version"]
 
 
 WISHES = {"resize": sequence.MOVE, "confirm": sequence.CONFIRM, "revert": sequence.REVERT, "abort": sequence.REVERT}
@@ -423,7 +475,7 @@ class Controller:
         self.views[name] = dict(kept, **said)
         if step in sequence.TAKING:
             self.ticket = {"op": self.ticket["op"], "attempt": said.get("attempt") or self.ticket["attempt"]}
-        if step in ("send", "presend") and isinstance(said.get("transfer"), dict):
+        if step in ("send", "presend") and "pending" in (said.get("transfer") or ()):
             self.pending = (name, said["transfer"])
 
 

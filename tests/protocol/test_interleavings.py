@@ -33,6 +33,12 @@ CASES = {
     "here": dict(wishes=["resize"], kind="here", kills=1, crashes=1, writes=1),
     "here, revert against confirm": dict(wishes=["resize", "confirm", "revert"], kind="here", kills=1, crashes=1, after={1: 0, 2: 0}),  # noqa: E501
     "here, two resizes against abort": dict(wishes=["resize", "abort"], kind="here", kills=1),
+    "shared, guest writes, host crash": dict(wishes=["resize"], shared=True, kills=1, crashes=1, writes=2),
+    "shared, resize against abort": dict(wishes=["resize", "abort"], shared=True, kills=1, writes=1),
+    "shared, revert against confirm": dict(wishes=["resize", "confirm", "revert"], shared=True, kills=1, after={1: 0, 2: 0}),  # noqa: E501
+    "shared, revert, guest writes": dict(wishes=["resize", "revert"], shared=True, kills=1, crashes=1, writes=2, after={1: 0}),  # noqa: E501
+    "shared, live": dict(wishes=["resize"], kind="live-migration", shared=True, kills=1, crashes=1, writes=2),
+    "shared, live against abort": dict(wishes=["resize", "abort"], kind="live-migration", shared=True, kills=1),
     "live, lost reply": dict(wishes=["resize"], kind="live-migration", kills=1, crashes=1, writes=1, lose=True),
     "live": dict(wishes=["resize"], kind="live-migration", kills=1, crashes=1, writes=2),
     "live twice": dict(wishes=["resize", "resize"], kind="live-migration", kills=1),
@@ -41,9 +47,9 @@ CASES = {
 }  # fmt: skip
 
 
-def explore(wishes, vm_state="active", kind="resize", lose=False, unpaused=False, **options):
+def explore(wishes, vm_state="active", kind="resize", shared=False, lose=False, unpaused=False, **options):
     def make():
-        world = memory.World(vm_state=vm_state, kind=kind)
+        world = memory.World(vm_state=vm_state, kind=kind, shared=shared)
         world.lose_finish = lose
         if unpaused:
             world.unpaused = True
@@ -112,6 +118,10 @@ def with_an_early_finish(monkeypatch):
     monkeypatch.setitem(steps.STEPS, "finish", lambda h, u, t, peer=None, **kw: original(h, u, t, {"role": None}, **kw))
 
 
+def with_a_purge_of_shared_disks(monkeypatch):
+    monkeypatch.setattr(memory.Effects, "leaves_the_disks", lambda self, record: False)
+
+
 MUTANTS = {
     "an older attempt is not fenced": (without_fencing, dict(wishes=["resize", "abort"], kills=0)),
     "the copy is not verified": (without_verification, dict(wishes=["resize"], kills=1)),
@@ -119,6 +129,7 @@ MUTANTS = {
     "the destination acquires first": (with_an_early_owner, dict(wishes=["resize"], kills=0)),
     "no tombstones": (without_tombstones, dict(wishes=["resize", "abort"], kills=0)),
     "anybody starts": (with_a_start_of_any_record, dict(wishes=["resize", "abort"], kills=1)),
+    "a purge removes shared disks": (with_a_purge_of_shared_disks, dict(wishes=["resize", "confirm"], shared=True, kills=0, after={1: 0})),  # noqa: E501
     "finished before the other side is purged": (with_an_early_finish, dict(wishes=["resize", "confirm"], kills=0, after={1: 0})),  # noqa: E501
 }  # fmt: skip
 

@@ -17,7 +17,7 @@ import os
 
 from ..model.errors import InvalidInput
 from . import image as images
-from . import paths
+from . import owner, paths
 from .run import run
 
 GIB = 1 << 30
@@ -46,23 +46,25 @@ def plan(spec):
     return disks
 
 
-def build(pool_path, uuid, spec):
-    """Make all disks of an instance afresh; what was there of an earlier try is discarded."""
+def build(pool_path, uuid, spec, host_uuid):
+    """Make all disks of an instance afresh on the host ``host_uuid``; what was there of an earlier try is discarded."""
     base = images.ensure(pool_path, spec["image"], spec["flavor"].get("root_gb") or 0)
     paths.make_directory(os.path.join(pool_path, "instances"))
     paths.make_directory(paths.instance(pool_path, uuid))
+    owner.write(pool_path, uuid, host_uuid)
     for disk in plan(spec):
         path = paths.instance(pool_path, uuid, disk.file)
         temporary = path + ".tmp"
         paths.remove(path)
         paths.remove(temporary)
-        _make(disk, temporary, base)
+        make(disk, temporary, base)
         os.chmod(temporary, 0o600)
         paths.publish(temporary, path)
     return base
 
 
-def _make(disk, path, base):
+def make(disk, path, base):
+    """Make one disk at ``path``; a root disk from ``base``, the cached image."""
     with _private():
         if disk.kind == "overlay":
             size = str(disk.size or base["virtual_size"])
@@ -74,9 +76,13 @@ def _make(disk, path, base):
         else:
             _make_sparse(path, disk.size)
             if disk.kind == "swap":
-                run(["mkswap", "-q", "-L", "swap", "--", path])
+                make_swap(path)
             else:
                 run(["mke2fs", "-q", "-F", "-t", "ext4", "-L", disk.name, "--", path])
+
+
+def make_swap(path):
+    run(["mkswap", "-q", "-L", "swap", "--", path])
 
 
 def _make_sparse(path, size):
@@ -96,13 +102,17 @@ def _private():
         os.umask(before)
 
 
-def remove_all(pool_path, uuid):
-    """Remove the instance's directory with all in it; whether there was one. Links are removed, not followed."""
+def remove_all(pool_path, uuid, host_uuid):
+    """Remove the instance's directory with all in it; whether there was one. Links are removed, not followed.
+
+    DisksOfAnotherHost where another host than ``host_uuid`` owns them: one storage, not an orphan.
+    """
     directory = paths.instance(pool_path, uuid)
     try:
         paths.check_directory(directory)
     except FileNotFoundError:
         return False
+    owner.check(pool_path, uuid, host_uuid)
     for name in os.listdir(directory):
         os.unlink(os.path.join(directory, name))
     os.rmdir(directory)

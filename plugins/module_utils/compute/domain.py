@@ -171,7 +171,7 @@ def remove(connection, uuid):
         library.VIR_DOMAIN_UNDEFINE_MANAGED_SAVE
         | library.VIR_DOMAIN_UNDEFINE_SNAPSHOTS_METADATA
         | library.VIR_DOMAIN_UNDEFINE_CHECKPOINTS_METADATA
-        | library.VIR_DOMAIN_UNDEFINE_NVRAM
+        | library.VIR_DOMAIN_UNDEFINE_KEEP_NVRAM  # a file among the disks: it goes, or stays, with them
     )
     try:
         Deadline(CALL_TIMEOUT).call(domain.undefineFlags, flags, what="undefining the domain")

@@ -15,7 +15,7 @@ import collections
 from xml.etree import ElementTree
 
 from ..model.errors import InvalidInput
-from . import disk, paths, seed
+from . import disk, nvram, paths, seed
 
 NAMESPACE = "https://berth.kvm/xmlns/instance/1"
 GUEST_AGENT = "org.qemu.guest_agent.0"
@@ -73,7 +73,7 @@ def render(record, host):
     _child(root, "vcpu", flavor["vcpus"], placement="static")
     _pinning(root, allocation, cells)
     machine = wishes.get("machine_type") or _default_machine(host.arch)
-    _firmware(root, host, machine, wishes)
+    _firmware(root, host, machine, wishes, record.uuid)
     _features(root, host, wishes)
     _cpu(root, host, flavor, wishes, cells)
     _clock(root, host)
@@ -145,7 +145,7 @@ def _ranges(numbers):
     return ",".join(str(low) if low == high else "%d-%d" % (low, high) for low, high in parts)
 
 
-def _firmware(root, host, machine, wishes):
+def _firmware(root, host, machine, wishes, uuid):
     uefi = wishes.get("firmware_type") == "uefi" or host.arch in ("aarch64", "riscv64")
     secure = wishes.image("os_secure_boot") == "required"
     element = _child(root, "os", firmware="efi" if uefi else None)
@@ -155,6 +155,8 @@ def _firmware(root, host, machine, wishes):
         _child(choices, "feature", enabled="yes", name="secure-boot")
         _child(choices, "feature", enabled="yes", name="enrolled-keys")
         _child(element, "loader", secure="yes")
+    if uefi:
+        _child(element, "nvram", nvram.path(host.pool_path, uuid))
     if _is_true(wishes.get("boot_menu", "false")):
         _child(element, "bootmenu", enable="yes", timeout=5000)
 

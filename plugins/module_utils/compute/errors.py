@@ -29,6 +29,10 @@ class StateUnsafe(BerthError):
     """A file or directory of the state is a link, or others than its owner may write or read it."""
 
 
+class DisksOfAnotherHost(BerthError):
+    """The pool is one storage for several hosts, and the disks there belong to an instance on another host."""
+
+
 class ClaimRevoked(BerthError):
     """The claim was withdrawn, or another controller adopted it."""
 

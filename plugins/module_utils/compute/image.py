@@ -12,7 +12,7 @@ import stat
 import urllib.error
 import urllib.request
 
-from . import image_format, lock, paths
+from . import image_format, lock, owner, paths
 from .errors import FlavorTooSmall, ImageInvalid, ImageUnavailable, InstanceBusy
 
 CHUNK = 1 << 20
@@ -46,10 +46,13 @@ def used_checksums(records):
     return {(spec.get("image") or {}).get("checksum") for spec in specs} - {None}
 
 
-def remove_unused(pool_path, records):
-    """Remove cached images that no record needs; their names. Under the host's lock, so that no claim comes between."""
+def remove_unused(pool_path, records, host_uuid):
+    """Remove cached images that no record needs; their names. Under the host's lock, so that no claim comes between.
+
+    A pool in which another host has instances keeps all: this host does not know what they stand on.
+    """
     directory = os.path.join(pool_path, "images")
-    if not os.path.isdir(directory):
+    if not os.path.isdir(directory) or owner.others_in(pool_path, host_uuid):
         return []
     paths.check_directory(directory)
     used = {paths.digest(checksum) for checksum in used_checksums(records)}

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from ..model.errors import BerthError, InvalidInput
 from ..model.record import CLAIM, OWN
-from . import counters, disk, domain, domain_xml, gate, journal, network, paths, seed
+from . import counters, disk, domain, domain_xml, gate, journal, network, owner, paths, seed
 from .connection import LibvirtTimeout
 from .errors import (
     BuildFailed,
@@ -167,8 +167,8 @@ class Instance:
         network.check(self.host.connection, spec.get("networks"))
         self.observe("C4 disks")
         domain.remove(self.host.connection, self.uuid)
-        disk.remove_all(host.pool_path, self.uuid)
-        disk.build(host.pool_path, self.uuid, spec)
+        disk.remove_all(host.pool_path, self.uuid, self.host.identify())
+        disk.build(host.pool_path, self.uuid, spec, self.host.identify())
         self.observe("C4 seed")
         seed.build(host.pool_path, self.uuid, given_seed)
         record = self._swap(record.replace(task_state="spawning"))
@@ -276,8 +276,10 @@ class Instance:
         self.observe("Cx domain")
         found = domain.remove(self.host.connection, self.uuid) or found
         self.observe("Cx disks")
-        pool = record.spec.get("pool") if record else None
-        found = disk.remove_all(self.host.pool_path(pool), self.uuid) or found
+        pool_path = self.host.pool_path(record.spec.get("pool") if record else None)
+        # Without a record here, disks on storage that hosts share may be another host's: no orphan.
+        if record or not owner.is_another(pool_path, self.uuid, self.host.identify()):
+            found = disk.remove_all(pool_path, self.uuid, self.host.identify()) or found
         return paths.remove_console_logs(self.uuid) or found
 
     def _swap(self, new):

@@ -31,9 +31,13 @@ INSTANCE_TIMEOUT = 60
 UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\Z", re.ASCII)
 
 
+def is_uuid(value):
+    return isinstance(value, str) and bool(UUID.match(value))
+
+
 def check_uuid(value):
     """A uuid in its plain form: it becomes a directory name, so nothing else will do."""
-    if not isinstance(value, str) or not UUID.match(value):
+    if not is_uuid(value):
         raise InvalidInput("uuid", value, "a uuid in lower case, as in 0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a")
     return value
 

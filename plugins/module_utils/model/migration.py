@@ -50,7 +50,8 @@ def new_migration(op, kind, source, destination, record, spec, now, confirm_wind
 
     ``source`` and ``destination`` are {uuid, name}; ``spec`` is the request with the new flavor; ``attempt`` counts who
     took the move up and only grows; ``frozen`` and ``verified`` are the attempt for which the guest was stopped and the
-    copy was proven; ``confirm_window`` is in seconds, 0 = never confirmed by itself.
+    copy was proven; ``shared`` is whether both hosts have one storage, which the destination finds out;
+    ``confirm_window`` is in seconds, 0 = never confirmed by itself.
     """
     return {
         "id": op,
@@ -61,6 +62,7 @@ def new_migration(op, kind, source, destination, record, spec, now, confirm_wind
         "attempt": 1,
         "frozen": None,
         "verified": None,
+        "shared": False,
         "started": False,
         "vm_state_before": record.vm_state or "active",
         "old_spec": record.spec,

@@ -1,30 +1,31 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The disks of an instance on its way: what there is to copy, how it arrives, and how old ones are kept on one host.
+"""The disks of an instance on its way: what there is to copy, how it arrives, and how old ones are kept on one storage.
 
 A disk on its way is {name, path, format, size (bytes)}. What arrives has no backing image: the copy is whole in itself,
-so it cannot depend on what the destination may lack.
+so it cannot depend on what the destination may lack. The seed and the UEFI variables travel as disks do.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import re
 
-from .. import disk, domain, paths
+from .. import disk, domain, nvram, paths
 from ..run import run
 from . import transfer
 from .errors import CannotResizeDisk, MigrationConflict, MigrationPreCheckError, TransferFailed
 
 LARGEST = 64 << 40
-MARK = "moving-"
 SEED = disk.Disk("seed", "seed.iso", "raw", None, "seed")
+NVRAM = disk.Disk("nvram", nvram.FILE, "raw", None, "nvram")
+# What no flavor resizes, and libvirt does not copy in a live migration.
+FIRMLY = (SEED.name, NVRAM.name)
 
 
 def planned(spec):
-    return disk.plan(spec) + [SEED]
+    return disk.plan(spec) + [SEED, NVRAM]
 
 
 def manifest(pool_path, record, with_path=False):
@@ -72,7 +73,7 @@ def publish(pool_path, record, make_new=True):
         path = paths.instance(pool_path, record.uuid, one.file)
         part = transfer.incoming(path, record.migration["attempt"])
         if os.path.lexists(part):
-            grow(part, one.format, sizes.get(one.name))
+            fit(one, part, sizes.get(one.name))
             os.chmod(part, 0o600)
             paths.publish(part, path)
     if make_new:
@@ -80,15 +81,17 @@ def publish(pool_path, record, make_new=True):
     discard_older(pool_path, record)
 
 
-def grow(path, form, size):
-    """Make a disk ``size`` bytes large; a disk never shrinks."""
-    if size is None:
+def fit(one, path, size):
+    """Make a disk ``size`` bytes large (None: as it is); a disk never shrinks. Swap that grows is made anew, as Nova
+    does."""
+    now = virtual_size(path, one.format)
+    if size is None or now == size:
         return
-    now = virtual_size(path, form)
     if now > size:
         raise CannotResizeDisk("%s has %d bytes, the flavor only %d" % (os.path.basename(path), now, size))
-    if now < size:
-        run(["qemu-img", "resize", "-q", "-f", form, "--", path, str(size)], error=TransferFailed)
+    run(["qemu-img", "resize", "-q", "-f", one.format, "--", path, str(size)], error=TransferFailed)
+    if one.kind == "swap":
+        disk.make_swap(path)
 
 
 def add_new(pool_path, record):
@@ -98,63 +101,49 @@ def add_new(pool_path, record):
         if one.name != "root" and not os.path.lexists(path):
             temporary = path + ".tmp"
             paths.remove(temporary)
-            disk._make(one, temporary, None)
+            disk.make(one, temporary, None)
             paths.publish(temporary, path)
 
 
 def discard_older(pool_path, record):
     """Parts that earlier attempts left."""
     directory = paths.instance(pool_path, record.uuid)
-    for name in os.listdir(directory):
+    for name in os.listdir(directory) if os.path.isdir(directory) else ():
         if ".incoming-" in name:
             paths.remove(os.path.join(directory, name))
 
 
-# ---- is it one storage? --------------------------------------------------------------------------------------------
+# ---- one storage: the old disks stay under another name ------------------------------------------------------------
 
 
-def mark(pool_path, record):
-    """A file that says: this directory is the source's. Where the destination sees it, both have one storage."""
-    fd = os.open(
-        marker(pool_path, record.uuid, record.op), os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600
-    )
-    os.close(fd)
-    paths.sync_directory(paths.instance(pool_path, record.uuid))
-
-
-def marker(pool_path, uuid, op):
-    if not re.match(r"[0-9a-f]{8,64}\Z", op):
-        raise MigrationConflict("%r is not the id of an operation" % (op,))
-    return paths.instance(pool_path, uuid, MARK + op)
-
-
-def unmark(pool_path, uuid):
-    """Remove the marks of moves that ended."""
-    directory = paths.instance(pool_path, uuid)
-    for name in os.listdir(directory):
-        if name.startswith(MARK):
-            paths.remove(os.path.join(directory, name))
-
-
-def check_apart(pool_path, uuid, op):
-    """Refuse a destination that holds anything of the instance: on shared storage a copy would overwrite the
-    original."""
-    if os.path.lexists(marker(pool_path, uuid, op)):
-        raise MigrationPreCheckError(
-            uuid, ["source and destination have one storage, and only local disks can be moved"]
-        )
-    directory = paths.instance(pool_path, uuid)
-    if os.path.lexists(directory) and os.listdir(directory):
-        raise MigrationPreCheckError(
-            uuid, ["the destination holds files in %s that no record accounts for" % directory]
-        )
-
-
-# ---- one host: the old disks stay under another name ---------------------------------------------------------------
+def check_seen(pool_path, record, told):
+    """MigrationPreCheckError unless this host sees every disk that the source told of, down to its last backing
+    image."""
+    problems = []
+    known = {one.name: one for one in planned(record.spec)}
+    for entry in told or ():
+        one = known.get(entry.get("name"))
+        if one is None:
+            raise MigrationConflict("the source tells of a disk that %s does not have: %r" % (record.uuid, entry))
+        path = paths.instance(pool_path, record.uuid, one.file)
+        command = ["qemu-img", "info", "-U", "--backing-chain", "--output=json", "-f", one.format, "--", path]
+        try:
+            size = json.loads(run(command, timeout=60, error=TransferFailed))[0]["virtual-size"]
+        except TransferFailed as error:
+            problems.append("the storage is shared, but not all of %s: %s" % (one.file, error))
+        else:
+            if size != entry.get("size"):
+                problems.append("%s has %d bytes here, %r on the source" % (one.file, size, entry.get("size")))
+    if problems:
+        raise MigrationPreCheckError(record.uuid, problems)
 
 
 def kept(path, record):
     return "%s.pre-%s" % (path, record.op)
+
+
+def part_of(path, record):
+    return transfer.incoming(path, record.migration["attempt"])
 
 
 def has_kept(pool_path, record):
@@ -164,50 +153,77 @@ def has_kept(pool_path, record):
     )
 
 
-def keep(pool_path, record):
-    """Rename the old disks and lay new ones over them; done again it starts from the kept ones. The guest is off."""
+def layer(pool_path, record):
+    """Make the new disks beside the old ones, which stay what they are: swap_in gives both their names. The guest is
+    off. Done again it starts from the old ones."""
     sizes = {one.name: one.size for one in disk.plan(record.migration["new_spec"])}
-    for one in disk.plan(record.migration["old_spec"]):
+    for one in old_ones(pool_path, record):
         path = paths.instance(pool_path, record.uuid, one.file)
-        old = kept(path, record)
-        if not os.path.lexists(old):
-            paths.publish(path, old)
-        temporary = path + ".tmp"
-        paths.remove(temporary)
-        lay_over(old, temporary, one.format, max(virtual_size(old, one.format), sizes.get(one.name) or 0))
-        os.chmod(temporary, 0o600)
-        paths.publish(temporary, path)
-    add_new(pool_path, record.replace(spec=record.migration["new_spec"]))
+        old, part = kept(path, record), part_of(path, record)
+        paths.remove(part)
+        lay_over(one, old if os.path.lexists(old) else path, old, part, sizes.get(one.name))
+        os.chmod(part, 0o600)
+    for one in only_new(record):
+        part = part_of(paths.instance(pool_path, record.uuid, one.file), record)
+        paths.remove(part)
+        disk.make(one, part, None)
 
 
-def lay_over(old, path, form, size):
-    """A qcow2 disk becomes an overlay; a raw one is cloned where the file system can, else copied."""
-    if form == "qcow2":
-        run(
-            ["qemu-img", "create", "-q", "-f", "qcow2", "-F", "qcow2", "-b", old, "--", path, str(size)],
-            error=TransferFailed,
-        )
+def old_ones(pool_path, record):
+    """The disks before the move that the guest may have written to."""
+    found = []
+    for one in planned(record.migration["old_spec"]):
+        path = paths.instance(pool_path, record.uuid, one.file)
+        if one != SEED and (os.path.lexists(path) or os.path.lexists(kept(path, record))):
+            found.append(one)
+    return found
+
+
+def only_new(record):
+    """The disks that the new flavor has and the old one had not."""
+    before = {one.name for one in disk.plan(record.migration["old_spec"])}
+    return [one for one in disk.plan(record.migration["new_spec"]) if one.name not in before]
+
+
+def lay_over(one, source, backing, path, size):
+    """A qcow2 disk becomes an overlay on ``backing``, the name that ``source`` will have; a raw one is cloned where the
+    file system can, else copied."""
+    now = virtual_size(source, one.format)
+    if one.format == "qcow2":
+        command = ["qemu-img", "create", "-q", "-u", "-f", "qcow2", "-F", "qcow2", "-b", os.path.basename(backing)]
+        run(command + ["--", path, str(max(now, size or 0))], error=TransferFailed)
     else:
-        run(["cp", "--reflink=auto", "--sparse=always", "--", old, path], error=TransferFailed)
-        grow(path, form, size)
+        run(["cp", "--reflink=auto", "--sparse=always", "--", source, path], timeout=None, error=TransferFailed)
+        fit(one, path, size)
+
+
+def swap_in(pool_path, record):
+    """What ``layer`` made becomes the instance's disks, the old ones get their other name."""
+    for one in planned(record.migration["old_spec"]) + only_new(record):
+        path = paths.instance(pool_path, record.uuid, one.file)
+        old, part = kept(path, record), part_of(path, record)
+        if not os.path.lexists(part):
+            continue
+        if os.path.lexists(path) and not os.path.lexists(old):
+            paths.publish(path, old)
+        paths.publish(part, path)
+    discard_older(pool_path, record)
 
 
 def restore(pool_path, record):
     """Back to the kept disks; what the guest wrote since is given up. The guest is off."""
-    old_names = set()
     for one in planned(record.migration["old_spec"]):
         path = paths.instance(pool_path, record.uuid, one.file)
-        old_names.add(one.name)
         if os.path.lexists(kept(path, record)):
             paths.publish(kept(path, record), path)
-    for one in disk.plan(record.migration["new_spec"]):
-        if one.name not in old_names:
-            paths.remove(paths.instance(pool_path, record.uuid, one.file))
+    for one in only_new(record):
+        paths.remove(paths.instance(pool_path, record.uuid, one.file))
+    discard_older(pool_path, record)
 
 
 def drop_kept(connection, pool_path, record):
     """Make the new disks independent of the kept ones, then remove those."""
-    for one in disk.plan(record.migration["old_spec"]):
+    for one in planned(record.migration["old_spec"]):
         path = paths.instance(pool_path, record.uuid, one.file)
         old = kept(path, record)
         if not os.path.lexists(old):

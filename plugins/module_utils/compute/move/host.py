@@ -12,9 +12,9 @@ from ...model.host_state import HostState
 from ...model.migration import LIVE, same_host
 from ...model.request_spec import RequestSpec
 from ...placement.capacity import allocate
-from .. import disk, domain, domain_xml, facts, gate, network
+from .. import disk, domain, domain_xml, facts, gate, network, owner, paths
 from ..host import Host as ComputeHost
-from . import disks, increment, live, transfer
+from . import disks, increment, live, storage, transfer
 from .errors import MigrationNotReady, TransferFailed
 
 
@@ -84,15 +84,21 @@ class Effects:
 
     def settle(self, record):
         """The domain's metadata follows the record where the guest is off; a running one has it from its start."""
-        disks.unmark(self.pool_path(record), record.uuid)
+        storage.unmark(self.pool_path(record), record.uuid)
         if not self.running(record.uuid):
             self.define(record)
 
     def purge(self, record):
+        """Remove what this host holds. Disks on one storage are the other host's too, and stay."""
         transfer.close(record.uuid)
         domain.remove(self.connection, record.uuid)
         gate.revoke(record.uuid)
-        disk.remove_all(self.pool_path(record), record.uuid)
+        pool_path, host_uuid = self.pool_path(record), self.host.identity["uuid"]
+        if storage.is_shared(record) or owner.is_another(pool_path, record.uuid, host_uuid):
+            disks.discard_older(pool_path, record)
+        else:
+            disk.remove_all(pool_path, record.uuid, host_uuid)
+        paths.remove_console_logs(record.uuid)
 
     def pool_path(self, record):
         return self.host.compute.pool_path(record.spec.get("pool"))
@@ -111,19 +117,29 @@ class Effects:
 
     # disks
 
-    def check_destination(self, uuid, op, spec):
-        """What would only be found out after the source let go: gate, confinement, networks, one storage."""
+    def check_destination(self, record, manifest):
+        """What would only be found out after the source let go: gate, confinement, networks, disks. -> whether source
+        and destination have one storage."""
         self.host.compute.require_prepared()
-        network.check(self.connection, spec.get("networks"))
-        disks.check_apart(self.host.compute.pool_path(spec.get("pool")), uuid, op)
+        network.check(self.connection, record.spec.get("networks"))
+        pool_path = self.pool_path(record)
+        shared = storage.is_one(pool_path, record.uuid, record.op)
+        if shared:
+            disks.check_seen(pool_path, record, manifest)
+        else:
+            storage.check_apart(pool_path, record.uuid)
+        return shared
 
     def disks(self, record):
         if record.op and not same_host(record.migration):
-            disks.mark(self.pool_path(record), record)
+            storage.mark(self.pool_path(record), record, self.host.identity["uuid"])
         return disks.manifest(self.pool_path(record), record)
 
     def receive(self, record, manifest, key):
         wanted = disks.expected(self.pool_path(record), record, manifest)
+        storage.check_still(self.pool_path(record), record)
+        if storage.is_shared(record):
+            return []
         return transfer.open_targets(record.uuid, wanted, key, self.address(), record.migration["attempt"])
 
     def address(self):
@@ -132,7 +148,7 @@ class Effects:
 
     def presend(self, record, targets, key, options):
         """Copy while the guest runs; a failure costs nothing but time, since send then copies it all."""
-        if not options.get("copy_while_running"):
+        if not targets or not options.get("copy_while_running"):
             return None
         manifest = disks.manifest(self.pool_path(record), record, with_path=True)
         chosen = increment.candidates(self.connection, record, manifest)
@@ -144,6 +160,8 @@ class Effects:
             return {"failed": str(error)}
 
     def send(self, record, targets, key, options):
+        if not targets:
+            return {"shared": True}
         manifest = disks.manifest(self.pool_path(record), record, with_path=True)
         name, bandwidth = increment.bitmap_name(record), bytes_per_second(options)
         rest = {
@@ -157,17 +175,35 @@ class Effects:
         if not sent:
             raise MigrationNotReady("the source has not sent the disks of %s" % record.uuid)
         transfer.close(record.uuid)
-        disks.publish(self.pool_path(record), record)
+        storage.check_still(self.pool_path(record), record)
+        if storage.is_shared(record):
+            disks.layer(self.pool_path(record), record)
+        else:
+            disks.publish(self.pool_path(record), record)
+
+    def take_over(self, record):
+        """On the destination, when the source has let go: the disks are this host's. On one storage the old ones stay
+        under another name, as on one host; a guest that arrived live runs on them already."""
+        if storage.is_shared(record) and record.migration["type"] != LIVE:
+            disks.swap_in(self.pool_path(record), record)
+        owner.write(self.pool_path(record), record.uuid, self.host.identity["uuid"])
+
+    def take_back(self, record):
+        """On the source, when the destination has given it back."""
+        if storage.is_shared(record):
+            disks.restore(self.pool_path(record), record)
+        owner.write(self.pool_path(record), record.uuid, self.host.identity["uuid"])
 
     def stop_transfer(self, uuid):
         live.abort(self.connection, uuid)
         increment.end_backup_of(self.connection, uuid)
         transfer.close(uuid)
 
-    # the same host
+    # the same host, and what a confirm does with the old disks on one storage
 
     def keep_disks(self, record):
-        disks.keep(self.pool_path(record), record)
+        disks.layer(self.pool_path(record), record)
+        disks.swap_in(self.pool_path(record), record)
 
     def has_kept_disks(self, record):
         return disks.has_kept(self.pool_path(record), record)
@@ -194,17 +230,15 @@ class Effects:
         domain.start(self.connection, record.uuid)
 
     def receive_seed(self, record, manifest, key):
-        return self.receive(record, [entry for entry in manifest if entry["name"] == disks.SEED.name], key)
+        return self.receive(record, [entry for entry in manifest if entry["name"] in disks.FIRMLY], key)
 
     def send_seed(self, record, targets, key):
         manifest = disks.manifest(self.pool_path(record), record, with_path=True)
-        return transfer.send(
-            record.uuid, [entry for entry in manifest if entry["name"] == disks.SEED.name], targets, key
-        )
+        return transfer.send(record.uuid, [entry for entry in manifest if entry["name"] in disks.FIRMLY], targets, key)
 
     def prepare_live(self, record, manifest):
         arrived = live.has_arrived(self.connection, record.uuid)
-        if not self.running(record.uuid):
+        if not self.running(record.uuid) and not storage.is_shared(record):
             transfer.close(record.uuid)
             disks.publish(self.pool_path(record), record, make_new=False)
         prepared = live.prepare(self, record, manifest, arrived)
@@ -213,5 +247,5 @@ class Effects:
         return prepared
 
     def migrate_live(self, record, targets, options):
-        live.migrate(self.connection, record, targets, options)
+        live.migrate(self.connection, record, dict(targets, source_pool=self.pool_path(record)), options)
         gate.revoke(record.uuid)

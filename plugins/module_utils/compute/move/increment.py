@@ -23,7 +23,7 @@ from xml.etree import ElementTree
 from .. import domain as guests
 from .. import paths
 from ..connection import require_libvirt
-from . import disks, jobs, transfer
+from . import disks, jobs, storage, transfer
 from .errors import TransferFailed
 
 DAEMON = "qemu-storage-daemon"
@@ -88,7 +88,7 @@ def own_directory(domain):
 
 def copied_mark(path, record):
     """A file that says: the picture of this attempt was copied whole. Without it the bitmap is worth nothing."""
-    return os.path.join(os.path.dirname(path), "%s%s-%d" % (disks.MARK, record.op, record.migration["attempt"]))
+    return os.path.join(os.path.dirname(path), "%s%s-%d" % (storage.MARK, record.op, record.migration["attempt"]))
 
 
 def _targets(domain):

@@ -17,7 +17,7 @@ import time
 from .. import domain as guests
 from .. import paths
 from ..connection import require_libvirt
-from . import disks, transfer
+from . import disks, storage, transfer
 from .errors import MigrationError, MigrationPreCheckError
 
 POLL = 0.2
@@ -63,15 +63,24 @@ def abort(connection, uuid):
 
 
 def prepare(effects, record, manifest, arrived):
-    """L3 on the destination: own definition, empty disks of the right size. -> {arrived, address, hypervisor}"""
+    """L3 on the destination: own definition, empty disks of the right size. -> {arrived, address, libvirt,
+    shared, pool_path}"""
     connection = effects.connection
     if not guests.is_active(connection, record.uuid):
         effects.define(record)
-        for entry in disks.expected(effects.pool_path(record), record, manifest):
-            if entry["name"] != disks.SEED.name:
+        storage.check_still(effects.pool_path(record), record)
+        shared = storage.is_shared(record)
+        for entry in () if shared else disks.expected(effects.pool_path(record), record, manifest):
+            if entry["name"] not in disks.FIRMLY:
                 paths.remove(entry["path"])
                 transfer.make_empty(entry["path"], entry["format"], entry["size"])
-    return {"arrived": arrived, "address": effects.address(), "libvirt": connection.getLibVersion()}
+    return {
+        "arrived": arrived,
+        "address": effects.address(),
+        "libvirt": connection.getLibVersion(),
+        "shared": storage.is_shared(record),
+        "pool_path": effects.pool_path(record),
+    }
 
 
 def problems(connection, record, targets, options):
@@ -81,6 +90,10 @@ def problems(connection, record, targets, options):
         found.append("the destination's address %r is not valid" % (targets.get("address"),))
     if targets.get("libvirt", 0) < connection.getLibVersion() and targets.get("libvirt", 0) // 1000000 < 5:
         found.append("libvirt on the destination is too old")
+    if targets.get("shared") and targets["pool_path"] != targets["source_pool"]:
+        found.append(
+            "the storage is shared, but is %s here and %s there" % (targets["source_pool"], targets["pool_path"])
+        )
     if record.resources.get("pci_devices"):
         found.append("the guest holds PCI devices")
     if record.resources.get("numa_topology"):
@@ -143,7 +156,9 @@ def start(found, record, targets, options):
     library = require_libvirt()
     tls = options.get("tls", True)
     flags = library.VIR_MIGRATE_LIVE | library.VIR_MIGRATE_PEER2PEER | library.VIR_MIGRATE_PAUSED
-    flags |= library.VIR_MIGRATE_NON_SHARED_DISK | library.VIR_MIGRATE_AUTO_CONVERGE
+    flags |= library.VIR_MIGRATE_AUTO_CONVERGE
+    if not targets.get("shared"):
+        flags |= library.VIR_MIGRATE_NON_SHARED_DISK
     if tls:
         flags |= library.VIR_MIGRATE_TLS
     address = targets["address"]

@@ -27,7 +27,7 @@ SEQUENCES = {
     # R7-R8: the source has let go, there is no way but on
     "hand_over": ((DESTINATION, ("acquire", "start")),),
     # F1-F3
-    "confirm": ((DESTINATION, ("confirm",)), (SOURCE, ("purge",)), (DESTINATION, ("finish",))),
+    "confirm": ((DESTINATION, ("confirm",)), (SOURCE, ("purge",)), (DESTINATION, ("drop_old", "finish"))),
     # V1-V6
     "revert": (
         (DESTINATION, ("revert", "give_back")),
@@ -57,7 +57,7 @@ SEQUENCES = {
     # one host
     "resize_here": ((SOURCE, ("begin", "freeze", "resize_here", "start")),),
     "start_here": ((SOURCE, ("start",)),),
-    "confirm_here": ((SOURCE, ("confirm", "drop_here", "finish")),),
+    "confirm_here": ((SOURCE, ("confirm", "drop_old", "finish")),),
     "revert_here": ((SOURCE, ("restore_here", "start", "finish")),),
 }
 

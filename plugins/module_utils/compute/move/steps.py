@@ -234,24 +234,24 @@ def claim(host, uuid, ticket, peer=None, **dummy):
 def claim_room(host, uuid, ticket, peer):
     """Capacity is decided and written under one hold of the host's lock."""
     migration = dict(peer["migration"], attempt=ticket["attempt"], verified=None, frozen=None)
-    host.effects.check_destination(uuid, ticket["op"], migration["new_spec"])
+    incoming = Record(
+        uuid=uuid,
+        name=peer["name"],
+        project_id=peer["project_id"],
+        role=IN,
+        generation=list(peer["generation"]),
+        token=host.nonce(),
+        phase=INCOMING,
+        spec=migration["new_spec"],
+        resources={},
+        op=ticket["op"],
+        power_state=peer["power_state"],
+        migration=migration,
+    )
+    incoming = moved(incoming, shared=host.effects.check_destination(incoming, peer.get("disks")))
     with host.store.host_lock():
         resources = host.effects.allocate(uuid, migration["new_spec"])
-        incoming = Record(
-            uuid=uuid,
-            name=peer["name"],
-            project_id=peer["project_id"],
-            role=IN,
-            generation=list(peer["generation"]),
-            token=host.nonce(),
-            phase=INCOMING,
-            spec=migration["new_spec"],
-            resources=resources,
-            op=ticket["op"],
-            power_state=peer["power_state"],
-            migration=migration,
-        )
-        put(host, None, incoming, "%s is claimed" % migration["type"])
+        put(host, None, incoming.replace(resources=resources), "%s is claimed" % migration["type"])
     return True
 
 
@@ -322,7 +322,9 @@ def release(host, uuid, ticket, peer=None, **dummy):
     if host.effects.running(uuid):
         raise MigrationNotReady("%s still runs on %s" % (uuid, host.identity["name"]))
     host.effects.hide(record)
-    put(host, record, record.replace(role=OUT, phase=KEEP, generation=next_epoch(record)), "released")
+    # From here this host may not own the disks any more: what purges it has to know.
+    told = moved(record, shared=bool(peer["migration"].get("shared")))
+    put(host, record, told.replace(role=OUT, phase=KEEP, generation=next_epoch(record)), "released")
     return True
 
 
@@ -352,6 +354,7 @@ def acquire(host, uuid, ticket, peer=None, **dummy):
         raise MigrationNotReady("the source has not let go of %s" % uuid)
     window = record.migration["confirm_window"]
     owned = moved(record, frozen=None, confirm_by=host.now() + window if window else None)
+    host.effects.take_over(record)
     put(host, record, owned.replace(role=OWN, phase=RESIZED, generation=after(peer["generation"])), "acquired")
     return True
 
@@ -479,6 +482,7 @@ def take_back(host, uuid, ticket, peer=None, **dummy):
     ):
         raise MigrationNotReady("the destination has not given %s back" % uuid)
     old = moved(record, attempt=peer["attempt"], frozen=None)
+    host.effects.take_back(record)
     host.effects.define(old)
     put(host, record, old.replace(role=OWN, phase=RESTORING, generation=after(peer["generation"])), "taken back")
     return True
@@ -544,8 +548,9 @@ def restore_here(host, uuid, ticket, peer=None, stop_timeout=60, **dummy):
     return True
 
 
-def drop_here(host, uuid, ticket, peer=None, **dummy):
-    """Confirm on the same host: remove what was kept."""
+def drop_old(host, uuid, ticket, peer=None, **dummy):
+    """F3 on D, and on the same host: the old disks, where they were kept beside the new ones, are not needed any
+    more."""
     record = existing(host, uuid)
     if record.role == OWN and record.op is None:
         return False
@@ -625,7 +630,7 @@ STEPS = {
     for function in (
         begin, claim, freeze, receive, send, presend, verify, release, acquire, start,
         confirm, purge, finish, revert, give_back, take_back, abort,
-        resize_here, restore_here, drop_here,
+        resize_here, restore_here, drop_old,
         receive_seed, send_seed, prepare_live, migrate_live, verify_live,
     )
 }  # fmt: skip

@@ -18,10 +18,11 @@ import pytest
 
 from ansible_collections.berth.kvm.plugins.module_utils import compute
 from ansible_collections.berth.kvm.plugins.module_utils.compute import disk
-from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import StateUnsafe
+from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import DisksOfAnotherHost, StateUnsafe
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import InvalidInput
 
 UUID = "0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a"
+HOST = "11111111-3c6e-5d59-9d0b-3a1c9d7f1e2a"
 MIB = 1 << 20
 GIB = 1 << 30
 needs_qemu_img = pytest.mark.skipif(not shutil.which("qemu-img"), reason="qemu-img is not installed")
@@ -86,7 +87,7 @@ def info(path, form):
 @pytest.mark.parametrize("kind, form", [("overlay", "qcow2"), ("full", "qcow2"), ("raw", "raw")])
 @pytest.mark.parametrize("root_gb, size", [(1, GIB), (0, 64 * MIB)])
 def test_the_root_disk_has_the_flavors_size(pool, image, kind, form, root_gb, size):
-    disk.build(pool, UUID, spec(image, root_gb=root_gb, extra_specs={"berth:root_disk": kind}))
+    disk.build(pool, UUID, spec(image, root_gb=root_gb, extra_specs={"berth:root_disk": kind}), HOST)
     found = info(os.path.join(pool, "instances", UUID, "root." + form), form)
     assert found["virtual-size"] == size
     assert ("backing-filename" in found) == (kind == "overlay")
@@ -96,11 +97,11 @@ def test_the_root_disk_has_the_flavors_size(pool, image, kind, form, root_gb, si
 def test_every_disk_is_for_its_owner_only(pool, image):
     before = os.umask(0)
     try:
-        disk.build(pool, UUID, spec(image, ephemeral_gb=1, swap=1))
+        disk.build(pool, UUID, spec(image, ephemeral_gb=1, swap=1), HOST)
     finally:
         os.umask(before)
     directory = Path(pool, "instances", UUID)
-    assert sorted(path.name for path in directory.iterdir()) == ["ephemeral0", "root.qcow2", "swap"]
+    assert sorted(path.name for path in directory.iterdir()) == ["ephemeral0", "owner", "root.qcow2", "swap"]
     assert {stat.S_IMODE(path.stat().st_mode) for path in directory.iterdir()} == {0o600}
     assert stat.S_IMODE(directory.stat().st_mode) == 0o711
 
@@ -108,7 +109,7 @@ def test_every_disk_is_for_its_owner_only(pool, image):
 @needs_qemu_img
 @pytest.mark.parametrize("name, label", [("ephemeral0", "ephemeral0"), ("swap", "swap")])
 def test_further_disks_are_labelled(pool, image, name, label):
-    disk.build(pool, UUID, spec(image, ephemeral_gb=1, swap=64))
+    disk.build(pool, UUID, spec(image, ephemeral_gb=1, swap=64), HOST)
     path = os.path.join(pool, "instances", UUID, name)
     found = subprocess.run(
         ["blkid", "-p", "-s", "LABEL", "-o", "value", path], capture_output=True, text=True, check=True
@@ -118,11 +119,11 @@ def test_further_disks_are_labelled(pool, image, name, label):
 
 @needs_qemu_img
 def test_a_build_again_starts_from_a_fresh_disk(pool, image):
-    disk.build(pool, UUID, spec(image, root_gb=0, extra_specs={"berth:root_disk": "raw"}))
+    disk.build(pool, UUID, spec(image, root_gb=0, extra_specs={"berth:root_disk": "raw"}), HOST)
     path = os.path.join(pool, "instances", UUID, "root.raw")
     with open(path, "r+b") as stream:
         stream.write(b"somebody's data")
-    disk.build(pool, UUID, spec(image, root_gb=0, extra_specs={"berth:root_disk": "raw"}))
+    disk.build(pool, UUID, spec(image, root_gb=0, extra_specs={"berth:root_disk": "raw"}), HOST)
     with open(path, "rb") as stream:
         assert stream.read(15) == b"\0" * 15
 
@@ -132,19 +133,28 @@ def test_a_link_in_place_of_the_directory_is_refused(pool, image, tmp_path):
     os.makedirs(os.path.join(pool, "instances"))
     os.symlink(str(tmp_path), os.path.join(pool, "instances", UUID))
     with pytest.raises(StateUnsafe):
-        disk.build(pool, UUID, spec(image))
+        disk.build(pool, UUID, spec(image), HOST)
     with pytest.raises(StateUnsafe):
-        disk.remove_all(pool, UUID)
+        disk.remove_all(pool, UUID, HOST)
 
 
 @needs_qemu_img
 def test_removing_the_disks_leaves_no_directory_and_follows_no_link(pool, image, tmp_path):
-    disk.build(pool, UUID, spec(image))
+    disk.build(pool, UUID, spec(image), HOST)
     os.symlink(image["url"], os.path.join(pool, "instances", UUID, "extra"))
-    assert disk.remove_all(pool, UUID) is True
+    assert disk.remove_all(pool, UUID, HOST) is True
     assert os.listdir(os.path.join(pool, "instances")) == []
     assert os.path.exists(image["url"])
-    assert disk.remove_all(pool, UUID) is False
+    assert disk.remove_all(pool, UUID, HOST) is False
+
+
+@needs_qemu_img
+def test_disks_of_another_host_are_neither_removed_nor_made_anew(pool, image):
+    """I3: a pool may be one storage for several hosts, and an instance without a record here no orphan."""
+    disk.build(pool, UUID, spec(image), "22222222-3c6e-5d59-9d0b-3a1c9d7f1e2a")
+    with pytest.raises(DisksOfAnotherHost, match="22222222-"):
+        disk.remove_all(pool, UUID, HOST)
+    assert sorted(os.listdir(os.path.join(pool, "instances", UUID))) == ["owner", "root.qcow2"]
 
 
 def test_no_call_of_qemu_img_lacks_a_format_or_the_end_of_options():

@@ -10,6 +10,7 @@ import http.server
 import os
 import stat
 import threading
+from pathlib import Path
 
 import pytest
 
@@ -143,7 +144,21 @@ def test_an_image_larger_than_the_flavor_is_refused(pool, source, monkeypatch):
     assert left_in(pool) == []
 
 
-def test_only_images_that_no_record_needs_are_removed(pool, tmp_path):
+HOSTS = ("11111111-3c6e-5d59-9d0b-3a1c9d7f1e2a", "22222222-3c6e-5d59-9d0b-3a1c9d7f1e2a")
+
+
+def make_instance(pool, host_uuid):
+    """The owner file of an instance in the pool."""
+    directory = Path(pool) / "instances" / "0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a"
+    directory.parent.mkdir(mode=0o711)
+    directory.mkdir(mode=0o711)
+    path = directory / "owner"
+    path.write_text(host_uuid)
+    path.chmod(0o600)
+    return path
+
+
+def test_only_images_that_no_record_needs_are_removed_and_none_of_a_pool_with_others_instances(pool, tmp_path):
     specs = []
     for word in (b"kept", b"moving", b"unused"):
         path = tmp_path / word.decode()
@@ -155,5 +170,8 @@ def test_only_images_that_no_record_needs_are_removed(pool, tmp_path):
         generation=[1, 0], token="t",
         phase="active", spec=specs[0], resources={}, migration={"old_spec": specs[0], "new_spec": specs[1]},
     )  # fmt: skip
-    assert image.remove_unused(pool, [record]) == [specs[2]["image"]["checksum"].split(":")[1]]
+    owner = make_instance(pool, HOSTS[0])
+    assert image.remove_unused(pool, [record], HOSTS[1]) == []
+    owner.write_text(HOSTS[1])
+    assert image.remove_unused(pool, [record], HOSTS[1]) == [specs[2]["image"]["checksum"].split(":")[1]]
     assert len(left_in(pool)) == 2

@@ -76,26 +76,6 @@ def test_a_disk_the_instance_does_not_have_is_refused(tmp_path, offered):
         disks.expected(str(tmp_path), record(), [offered])
 
 
-def test_one_storage_is_seen(tmp_path):
-    """A destination that sees the source's mark would overwrite the original (I3)."""
-    disks.paths.make_directory(str(tmp_path / "instances"))
-    disks.paths.make_directory(str(tmp_path / "instances" / UUID))
-    disks.check_apart(str(tmp_path), UUID, record().op)
-    disks.mark(str(tmp_path), record())
-    with pytest.raises(errors.MigrationPreCheckError, match="one storage"):
-        disks.check_apart(str(tmp_path), UUID, record().op)
-    disks.unmark(str(tmp_path), UUID)
-    disks.check_apart(str(tmp_path), UUID, record().op)
-
-
-def test_files_without_a_record_are_not_overwritten(tmp_path):
-    disks.paths.make_directory(str(tmp_path / "instances"))
-    disks.paths.make_directory(str(tmp_path / "instances" / UUID))
-    (tmp_path / "instances" / UUID / "root.qcow2").write_text("")
-    with pytest.raises(errors.MigrationPreCheckError, match="no record"):
-        disks.check_apart(str(tmp_path), UUID, record().op)
-
-
 @pytest.mark.parametrize("key", ["root_gb", "ephemeral_gb", "swap"])
 def test_a_disk_never_shrinks(key):
     """R13."""

@@ -1,0 +1,75 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Have source and destination one storage? Proven, never guessed from a path.
+
+The source leaves a mark in the instance's directory that has the id of the operation, a nonce, in its name. Where the
+destination finds it in its own pool the directory is one: then nothing is copied, the disks change hands, and what is
+purged on either side leaves them alone. (Nova: _is_instance_storage_shared, with a temporary file.)
+"""
+
+from __future__ import annotations
+
+import os
+import re
+
+from .. import owner, paths
+from .errors import MigrationConflict, MigrationPreCheckError
+
+MARK = "moving-"
+
+
+def mark(pool_path, record, host_uuid):
+    """Say on the source whose the directory is, and which operation is at work."""
+    owner.write(pool_path, record.uuid, host_uuid)
+    fd = os.open(
+        marker(pool_path, record.uuid, record.op), os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600
+    )
+    os.close(fd)
+    paths.sync_directory(paths.instance(pool_path, record.uuid))
+
+
+def marker(pool_path, uuid, op):
+    if not re.match(r"[0-9a-f]{8,64}\Z", op):
+        raise MigrationConflict("%r is not the id of an operation" % (op,))
+    return paths.instance(pool_path, uuid, MARK + op)
+
+
+def unmark(pool_path, uuid):
+    """Remove the marks of moves that ended."""
+    for name in _names(pool_path, uuid):
+        if name.startswith(MARK):
+            paths.remove(paths.instance(pool_path, uuid, name))
+
+
+def is_one(pool_path, uuid, op):
+    """Whether the destination sees the source's mark. It lists the directory: a look at the name alone may be answered
+    from what the host remembers of a network file system."""
+    return os.path.basename(marker(pool_path, uuid, op)) in _names(pool_path, uuid)
+
+
+def check_apart(pool_path, uuid):
+    """Refuse a destination that holds anything of the instance: a copy would overwrite it."""
+    if _names(pool_path, uuid):
+        raise MigrationPreCheckError(
+            uuid,
+            ["the destination holds files in %s that no record accounts for" % paths.instance(pool_path, uuid)],
+        )
+
+
+def check_still(pool_path, record):
+    """MigrationConflict where the destination sees now what it did not see at its claim, or the other way round."""
+    if is_one(pool_path, record.uuid, record.op) != is_shared(record):
+        raise MigrationConflict("whether %s and its source have one storage changed since the claim" % record.uuid)
+
+
+def is_shared(record):
+    """What the destination found out at its claim, and told the source before that let go."""
+    return bool((record.migration or {}).get("shared"))
+
+
+def _names(pool_path, uuid):
+    try:
+        return os.listdir(paths.instance(pool_path, uuid))
+    except FileNotFoundError:
+        return []

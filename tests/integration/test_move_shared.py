@@ -1,0 +1,93 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Moves between hosts that have one storage: nothing is copied, and no side removes the other's disks (R01-R30; I1, I3, I5).
+
+One instance goes through all of it, so the tests of this file follow each other.
+"""
+
+from __future__ import annotations
+
+import pytest
+from conftest import make_whole
+from test_resize import cases, facts
+
+from playbooks import homes, left, records
+
+POOL = "/var/lib/libvirt/berth"
+SHARE = "mkdir -p -m 711 /srv/shared/pool; mount --bind /srv/shared/pool " + POOL
+BIG = {"mover_flavor": cases.BIGGER}
+
+
+@pytest.fixture(scope="module")
+def shared(prepared_lab, image, tmp_path_factory):
+    """A running instance whose guest writes numbered blocks, on hosts that all have the same pool -> case."""
+    make_whole(prepared_lab)
+    cases.listen(prepared_lab)
+    for host in prepared_lab.hosts:
+        prepared_lab.sh(host, SHARE)
+    case = cases.Case(prepared_lab, image, tmp_path_factory.mktemp("shared"))
+    case.play("create")
+    prepared_lab.guest_facts(cases.NAME, timeout=120, until=lambda said: said["ack"] > 0)
+    yield case
+    make_whole(prepared_lab)
+    for host in prepared_lab.hosts:
+        prepared_lab.sh(host, "rm -rf %s/*; umount %s" % (POOL, POOL))
+
+
+def disks(case):
+    """The disks in the pool, which every host sees."""
+    return sorted(name.rpartition("/")[2] for name in case.look(case.lab.hosts[0])["files"] if "instances" not in name)
+
+
+def test_a_resize_hands_the_disk_over_and_a_revert_gives_up_what_came_after(shared):
+    source = shared.owner()
+    before = facts(shared, source)
+    done = shared.play("resize", BIG)
+    destination = homes(shared.lab)[cases.NAME]
+    assert destination != source
+    inside = facts(shared, destination, lambda said: said["verify"]["result"] != "none")
+    assert (inside["vcpus"], inside["disk"], inside["nonce"]) == (2, 2 << 30, before["nonce"])
+    assert inside["verify"]["result"] == "ok" and inside["ack"] >= before["ack"], "all that was acknowledged is there"
+    assert len([name for name in disks(shared) if name.startswith("root.qcow2")]) == 2, done.output[-3000:]
+    assert shared.play("resize", BIG).changed[cases.NAME] == 0
+
+    shared.play("revert_resize", BIG)
+    assert records(shared.lab) == [(source, cases.NAME, "OWN")]
+    inside = facts(shared, source, lambda said: said["up"] < 60 and said["boots"] == 2)
+    assert (inside["vcpus"], inside["disk"], inside["nonce"]) == (1, 1 << 30, before["nonce"])
+    assert disks(shared) == ["owner", "root.qcow2", "seed.iso"]
+
+
+def test_a_cold_migration_confirmed_leaves_one_disk_and_a_running_guest(shared):
+    source = shared.owner()
+    shared.play("cold_migrate")
+    destination = homes(shared.lab)[cases.NAME]
+    assert destination != source
+    facts(shared, destination, lambda said: said["boots"] == 3)
+    shared.play("confirm_resize")
+    assert records(shared.lab) == [(destination, cases.NAME, "OWN")]
+    assert disks(shared) == ["owner", "root.qcow2", "seed.iso"]
+    assert len(shared.look(destination)["running"]) == 1
+
+
+def test_a_live_migration_keeps_the_guest_running_and_its_disk_where_it_is(shared):
+    source = shared.owner()
+    before = facts(shared, source)
+    shared.play("live_migrate", {"live_migrate_tls": False})
+    destination = homes(shared.lab)[cases.NAME]
+    assert destination != source
+    assert records(shared.lab) == [(destination, cases.NAME, "OWN")]
+    after = facts(shared, destination, lambda said: said["ack"] > before["ack"])
+    assert (after["boots"], after["nonce"]) == (before["boots"], before["nonce"])
+    assert disks(shared) == ["owner", "root.qcow2", "seed.iso"]
+
+
+def test_only_the_owner_of_the_disks_deletes_them(shared):
+    owner = shared.owner()
+    uuid = shared.look(owner)["records"][0]["uuid"]
+    other = next(host for host in shared.lab.hosts if host != owner)
+    shared.lab.module(other, "berth.kvm.instance", {"uuid": uuid, "state": "absent"})
+    assert disks(shared) == ["owner", "root.qcow2", "seed.iso"]
+    shared.play("delete")
+    assert left(shared.lab) == {}
