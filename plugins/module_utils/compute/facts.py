@@ -236,7 +236,9 @@ def _gb_up(size):
 def _own(record, found):
     """An instance of berth: what its record says, and whether it runs."""
     spec, resources = record.spec, record.resources
+    cells = {"numa_topology": resources["numa_topology"]} if resources.get("numa_topology") else {}
     return {
+        **cells,
         "uuid": record.uuid,
         "name": record.name,
         "project_id": record.project_id,

@@ -314,6 +314,20 @@ def _supported(value):
 
 _THREE_WORDS = _words(_IDENTIFIER, 3, 64)
 
+_CELL_OF_INSTANCE = _object(
+    {
+        "id": _whole(0, 4095),
+        "cpuset": _cpus,
+        "pcpuset": _cpus,
+        "memory_mb": _SIZE,
+        "pagesize": _or_null(_whole(-3, 1 << 40)),
+        "cpu_policy": _or_null(_choice("shared", "dedicated", "mixed")),
+        "cpu_thread_policy": _or_null(_choice("prefer", "isolate", "require")),
+        "cpu_pinning": _map(_word(r"[0-9]{1,4}"), _whole(0, MAX_CPU), MAX_CPU + 1),
+        "cpuset_reserved": _cpus,
+    }
+)
+
 _INSTANCE = _object(
     {
         "uuid": _UUID,
@@ -333,7 +347,14 @@ _INSTANCE = _object(
         "disk_gb": _SIZE,
         "pool": _or_null(_text()),
         "image_props": _mapping,
-    }
+        "numa_topology": _object(
+            {
+                "cells": _list(_CELL_OF_INSTANCE, 1024),
+                "emulator_threads_policy": _or_null(_choice("share", "isolate")),
+            }
+        ),
+    },
+    optional=("numa_topology",),
 )
 
 _CELL = _object(

@@ -110,10 +110,15 @@ def _near_cells(pools, request, cells, topology):
     return sorted(pools, key=lambda pool: pool.get("numa_node") not in ids)
 
 
+def matching(pools, request):
+    """The pools of devices such as the request asks for, wherever they are."""
+    specs = [{key: value for key, value in spec.items() if key not in IGNORED_TAGS} for spec in request["spec"]]
+    return [pool for pool in pools if any(_matches(pool, spec) for spec in specs)]
+
+
 def usable_pools(pools, request, cells, topology):
     """The pools that can serve a request, in the order they are used; [] where they have too few devices."""
-    specs = [{key: value for key, value in spec.items() if key not in IGNORED_TAGS} for spec in request["spec"]]
-    pools = [pool for pool in pools if any(_matches(pool, spec) for spec in specs)]
+    pools = matching(pools, request)
     if _count(pools) < request["count"]:
         return []
     pools = _near_cells(pools, request, cells, topology)
@@ -162,6 +167,19 @@ def take(pools, requests, cells=None, topology=None):
 
 def copy_pools(pools):
     return [dict(pool) for pool in pools]
+
+
+def give_back(pools, devices):
+    """The pools with these devices of the host free again."""
+    pools = copy_pools(pools)
+    parts = ("vendor_id", "product_id", "numa_node", "dev_type")
+    for device in devices:
+        same = [pool for pool in pools if all(pool.get(part) == device.get(part) for part in parts)]
+        if same:
+            same[0]["count"] += 1
+        else:
+            pools.append({**{part: device.get(part) for part in parts}, "count": 1})
+    return pools
 
 
 def supports(pools, requests, cells=None, topology=None):

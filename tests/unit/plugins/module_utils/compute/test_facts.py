@@ -218,6 +218,18 @@ def test_every_role_of_a_record_counts(role):
     assert (document["memory_mb_used"], document["local_gb_used"], document["instances"][0]["role"]) == (64, 1, role)
 
 
+def test_a_pinned_instance_says_which_cpus_of_which_cell_it_holds():
+    """So that placement can tell what its leaving would free."""
+    cell = {"id": 0, "cpuset": [], "pcpuset": [0], "memory_mb": 64, "pagesize": None, "cpu_policy": "dedicated"}
+    cell = {**cell, "cpu_thread_policy": None, "cpu_pinning": {"0": 1}, "cpuset_reserved": []}
+    topology = {"cells": [cell], "emulator_threads_policy": None}
+    pinned = record(0)
+    pinned.resources["numa_topology"] = topology
+    document = collect(records=[pinned, record(1)], options={"cpu_dedicated_set": "1"})
+    host_document.check(document)
+    assert [one.get("numa_topology") for one in document["instances"]] == [topology, None]
+
+
 def test_negative_rests_are_shown():
     """S15"""
     document = collect(records=[record(0, memory_mb=8000, disk_gb=100)])

@@ -46,7 +46,7 @@ def test_one_instance_moved_away_is_offered_with_its_target():
 @pytest.mark.parametrize(
     "more",
     [{"foreign": True}, {"group": "g"}, {"flavor": {"extra_specs": {"hw:cpu_policy": "dedicated"}}}],
-    ids=["foreign", "group member", "pinned"],
+    ids=["foreign", "group member", "pinned who knows where"],
 )
 def test_an_instance_that_cannot_simply_move_is_not_offered(more):
     hosts = [host("k1", 2900, instances=[running("db", **more)]), host("k2", 2600)]
@@ -101,8 +101,8 @@ def test_several_limits_of_one_host_are_one_change():
 
 def test_what_no_known_change_helps_gets_no_advice():
     assert texts([host("k1", 0)], request(), options={"enabled_filters": ["JsonFilter"]}) == []
-    never = request(scheduler_hints={"query": ['["=", 1, 2]']})
-    assert texts([host("k1", 0)], never, options={"enabled_filters": ["JsonFilter"]}) == []
+    never = {"enabled_filters": ["MetricsFilter"], "metrics": {"weight_setting": ["load=1"]}}
+    assert texts([host("k1", 0)], options=never) == []
 
 
 def test_all_requests_placed_together_must_fit_with_the_change():

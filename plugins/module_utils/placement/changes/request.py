@@ -1,0 +1,99 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Changes of the request itself: what it asks for beside sizes, each left out or made milder by one word."""
+
+from __future__ import annotations
+
+from .trial import COST_OF_REQUEST, Change
+
+# Words of the request that name hosts, and what it is called to leave them out.
+_TARGETS = (
+    ("availability_zone", "ask for no availability zone"),
+    ("requested_destination", "ask for no particular host"),
+    ("force_hosts", "force no host"),
+)
+# Hints that a filter may refuse every host for.
+_HINTS = {"SameHostFilter": "same_host", "JsonFilter": "query", "SimpleCIDRAffinityFilter": "build_near_host_ip"}
+_TOLD = 4
+
+
+def request_changes(trial, refused, answer):
+    """[Change] of the request that failed."""
+    name = answer.spec.document.get("name")
+    at = next((number for number, one in enumerate(trial.requests) if one.get("name") == name), 0)
+    request = trial.requests[at]
+    offers = [*_group(request, refused), *_hints(request, refused), *_hosts(request, refused)]
+    return [
+        Change("request", None, text, COST_OF_REQUEST, lambda states, requests, change=change: change(requests[at]))
+        for text, change in offers
+    ]
+
+
+def _numbers(refused, rule):
+    """{host: the numbers of its verdict} of the hosts that this rule refused."""
+    return {
+        host: verdict.numbers or {} for host, verdicts in refused.items() for one, verdict in verdicts if one == rule
+    }
+
+
+def _group(request, refused):
+    group = request.get("group")
+    if not isinstance(group, dict):
+        return
+    name = group.get("name") or group.get("uuid")
+    counts = [one["members"] for one in _numbers(refused, "ServerGroupAntiAffinityFilter").values() if "members" in one]
+    if counts:
+        limit = min(counts) + 1
+        yield (
+            "let server group %s have %d members on a host (max_server_per_host)" % (name, limit),
+            lambda one: one["group"].update(rules={**(one["group"].get("rules") or {}), "max_server_per_host": limit}),
+        )
+    elsewhere = sorted(
+        {host for one in _numbers(refused, "ServerGroupAffinityFilter").values() for host in one["hosts"]}
+    )
+    if elsewhere:
+        yield (
+            "let server group %s be soft-affinity (its members are on %s)" % (name, ", ".join(elsewhere[:_TOLD])),
+            lambda one: one["group"].update(policy="soft-affinity"),
+        )
+
+
+def _hints(request, refused):
+    here = _numbers(refused, "DifferentHostFilter")
+    if here:
+        # The host to share is the one with the fewest of the instances named.
+        host = min(here, key=lambda one: len(here[one]["instances"]))
+        shared = here[host]["instances"]
+        yield (
+            "share %s with %s (hint different_host)" % (host, ", ".join(shared[:_TOLD])),
+            lambda one: _keep(one["scheduler_hints"], "different_host", shared),
+        )
+    for rule, hint in _HINTS.items():
+        value = (request.get("scheduler_hints") or {}).get(hint)
+        if value and _numbers(refused, rule):
+            yield (
+                "leave out the hint %s (now %s)" % (hint, _told(value)),
+                lambda one, hint=hint: one["scheduler_hints"].pop(hint),
+            )
+
+
+def _keep(hints, name, without):
+    named = [hints[name]] if isinstance(hints[name], str) else hints[name]
+    hints[name] = [one for one in named if one not in without]
+
+
+def _hosts(request, refused):
+    ignored = [host for host, verdicts in refused.items() if verdicts[0][0] == "ignore_hosts"]
+    if ignored:
+        yield "do not ignore %s" % ", ".join(ignored[:_TOLD]), lambda one: one.update(ignore_hosts=[])
+    for name, what in _TARGETS:
+        if request.get(name):
+            words = {name: None, **({"force_nodes": None} if "force" in name else {})}
+            yield "%s (now %s)" % (what, _told(request[name])), lambda one, words=words: one.update(words)
+
+
+def _told(value):
+    if isinstance(value, dict):
+        return value.get("host")
+    return ", ".join(str(one) for one in value[:_TOLD]) if isinstance(value, list) else value

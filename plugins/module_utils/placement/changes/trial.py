@@ -1,0 +1,95 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A change that might help, and placement run with it on a copy of the fleet."""
+
+from __future__ import annotations
+
+import copy
+
+from ...model.aggregate import Aggregate
+from ...model.request_spec import RequestSpec
+from ..errors import UnsupportedPolicy
+from ..scheduler import host_states, select_destinations
+
+# What counts as how small where nothing can be measured: a word of the request, a host that is out of service.
+COST_OF_REQUEST, COST_OF_SERVICE, COST_OF_MOVE = 0.5, 1.0, 0.25
+HOSTS_TRIED = 8
+NEIGHBOURS = 6
+
+
+class Change:
+    """One change: ``kind`` (limit, request, move), ``host`` or None, ``text`` for people, ``cost`` to compare by.
+
+    ``apply(states by key, requests)`` makes it, in place.
+    """
+
+    def __init__(self, kind, host, text, cost, apply):
+        self.kind, self.host, self.text, self.cost, self.apply = kind, host, text, cost, apply
+
+    def to_dict(self):
+        return {"kind": self.kind, "host": self.host, "text": self.text}
+
+
+class Trial:
+    """The fleet and the requests, and placement run on altered copies of them."""
+
+    def __init__(self, host_documents, requests, options, aggregates, seed):
+        self.aggregates = [one if isinstance(one, Aggregate) else Aggregate(one) for one in aggregates or ()]
+        self.states = host_states(host_documents, self.aggregates)
+        self.requests = [copy.deepcopy(one.document if isinstance(one, RequestSpec) else one) for one in requests]
+        self.options, self.seed = options, seed
+        self.by_key = {one.key: one for one in self.states}
+
+    def run(self, states, requests, explain=False):
+        return select_destinations(states, requests, self.options, self.aggregates, self.seed, explain=explain)
+
+    def holds(self, change):
+        """Whether every request gets a host, with the change made and nothing else."""
+        states = {one.key: one.copy() for one in self.states}
+        requests = copy.deepcopy(self.requests)
+        change.apply(states, requests)
+        try:
+            return not self.run(list(states.values()), requests).errors
+        except UnsupportedPolicy:
+            return False
+
+    def alone(self, state, answer):
+        """The answer to the failed request with only this host to choose, and those that hold its group."""
+        others = [one for one in self._group_hosts(answer) if one.key != state.key]
+        return self.run([state] + others, [dict(answer.spec.document)], explain=True).requests[0]
+
+    def _group_hosts(self, answer):
+        """Hosts with members of its group; they have said no already."""
+        group = answer.spec.instance_group
+        members = set(group.members) if group else set()
+        return [one for one in self.states if members.intersection(one.instances)][:NEIGHBOURS] if members else []
+
+
+def refusals(explanation):
+    """{host: [(rule, Verdict)]}: what refused each host, the rules of one host in their order."""
+    refused = {}
+    for host, rules in explanation["candidates"].items():
+        bad = [(rule, verdict) for rule, verdict in rules if not verdict.passed]
+        if bad:
+            refused[host] = bad
+    for instance in explanation["instances"][-1:]:
+        for step in instance["filters"]:
+            for host, verdict in step["verdicts"].items():
+                if not verdict.passed:
+                    refused.setdefault(host, []).append((step["filter"], verdict))
+    return refused
+
+
+def share(shortfall):
+    """How much a host lacks of a resource class, as a share of what it has."""
+    limit = shortfall.get("limit") or 0
+    return shortfall["short"] / limit if "short" in shortfall and limit > 0 else 10.0
+
+
+def free_up(state, amounts):
+    """Give back to a host state what ``amounts`` {resource class: amount} take."""
+    state.used = {name: used - amounts.get(name, 0) for name, used in state.used.items()}
+    state.free_ram_mb += amounts.get("MEMORY_MB", 0)
+    state.free_disk_mb += amounts.get("DISK_GB", 0) * 1024
+    state.vcpus_used -= amounts.get("VCPU", 0) + amounts.get("PCPU", 0)
