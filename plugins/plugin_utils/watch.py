@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import os
 import threading
 import time
 
@@ -21,10 +22,12 @@ def watching(action, command, see):
     """
     ended = threading.Event()
     onlooker = _own_connection(action)
-    began = time.monotonic()
+    began, controller = time.monotonic(), os.getppid()
 
     def look():
         while not ended.wait(min(LONGEST, FIRST + (time.monotonic() - began) / 10)):
+            if os.getppid() != controller:
+                return  # it was killed: nobody reads any more, and the module goes on by itself
             with contextlib.suppress(Exception):
                 said = onlooker._low_level_execute_command(command)
                 if said["rc"] == 0 and not ended.is_set():
