@@ -34,7 +34,7 @@ class ActionModule(ControllerAction):
             try:
                 project = variables(task_vars, name, ["berth_project"]).get("berth_project") or "default"
                 uuid = instance_uuid(project, check_name(name))
-                found[name] = {"uuid": uuid, "hosts": locate(fleet, name, uuid, lost)}
+                found[name] = {"uuid": uuid, "hosts": fleet.failed_on(uuid) + locate(fleet, name, uuid, lost)}
             except BerthError as error:
                 errors[name] = error.to_result()["msg"]
         located = {"instances": found, "found": [name for name in found if found[name]["hosts"]], "errors": errors}

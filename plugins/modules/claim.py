@@ -45,6 +45,38 @@ options:
         description: The token of the claim.
         type: str
         required: true
+  failed:
+    description:
+      - Instances whose creation was given up with this host the last that failed. They are shown in C(vm_state) error by
+        M(berth.kvm.instance_info) until they are claimed again anywhere, or deleted. One that the host holds is left alone.
+    type: list
+    elements: dict
+    default: []
+    suboptions:
+      uuid:
+        description: The UUID of the instance.
+        type: str
+        required: true
+      name:
+        description: Its name.
+        type: str
+        required: true
+      project_id:
+        description: Its project.
+        type: str
+        required: true
+      host:
+        description: The inventory name of this host.
+        type: str
+        required: true
+      code:
+        description: The code of the error.
+        type: str
+        required: true
+      message:
+        description: The error.
+        type: str
+        required: true
 extends_documentation_fragment:
   - berth.kvm.host
 attributes:
@@ -107,6 +139,7 @@ withdrawn:
 
 from ansible.module_utils.basic import AnsibleModule
 
+from ..module_utils.compute import failures
 from ..module_utils.compute.claim import claim_all, withdraw_all
 from ..module_utils.compute.host import Host
 from ..module_utils.model.errors import BerthError
@@ -117,6 +150,7 @@ CLAIM = {
     "limits": {"type": "dict", "default": {}},
 }
 WITHDRAWAL = {"uuid": {"type": "str", "required": True}, "token": {"type": "str", "required": True, "no_log": False}}
+FAILED = {name: {"type": "str", "required": True} for name in ("uuid", "name", "project_id", "host", "code", "message")}
 
 
 def main():
@@ -124,6 +158,7 @@ def main():
         argument_spec={
             "claims": {"type": "list", "elements": "dict", "default": [], "options": CLAIM},
             "withdraw": {"type": "list", "elements": "dict", "default": [], "options": WITHDRAWAL},
+            "failed": {"type": "list", "elements": "dict", "default": [], "options": FAILED},
         },
         supports_check_mode=True,
     )
@@ -131,10 +166,11 @@ def main():
         host = Host.here("claim")
         withdrawn = withdraw_all(host.store, module.params["withdraw"], dry=module.check_mode)
         results = claim_all(host, module.params["claims"], dry=module.check_mode)
+        noted = bool(module.params["failed"]) and failures.note(host.store, module.params["failed"], module.check_mode)
     except BerthError as error:
         module.fail_json(**error.to_result())
     changes = [one.pop("changed") for one in results] + [one["withdrawn"] for one in withdrawn]
-    module.exit_json(changed=any(changes), results=results, withdrawn=withdrawn)
+    module.exit_json(changed=any(changes) or noted, results=results, withdrawn=withdrawn)
 
 
 if __name__ == "__main__":

@@ -298,6 +298,11 @@ ansible_facts:
               memory_mb: 64
               disk_gb: 1
               pool: null
+        failed_instances:
+          description: The UUIDs of the instances that are in C(vm_state) error since this host failed to build them.
+          type: list
+          elements: str
+          sample: []
         warnings:
           description: What a person should look at, such as guests that hang.
           type: list

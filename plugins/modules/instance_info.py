@@ -41,6 +41,8 @@ RETURN = r"""
 instances:
   description:
     - The instances. C(state) is that of the guest in libvirt, or C(absent).
+    - An instance whose creation failed here last is in C(vm_state) error, with C(faults) of C(code), C(message), C(host) and C(at),
+      until it is created or deleted. It holds nothing.
     - C(migration) is there during a move and until it is confirmed or reverted. Its C(confirm_by) is the time, in seconds
       since 1970, from which the playbook C(confirm_due) confirms it, or null. Its C(progress) is how far the copy from this
       host is, in bytes and bytes per second, or null where none runs.
@@ -62,7 +64,7 @@ foreign:
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ..module_utils.compute import domains, paths
+from ..module_utils.compute import domains, failures, paths
 from ..module_utils.compute.host import Host
 from ..module_utils.compute.instance import describe
 from ..module_utils.compute.move import transfer
@@ -82,6 +84,9 @@ def read(host, uuids):
                 shown["migration"]["progress"] = transfer.read_progress(record.uuid)
             instances.append(shown)
     mine = {record.uuid for record in records}
+    for uuid, failure in sorted(failures.read(host.store.state_dir).items()):
+        if uuid not in mine and (not uuids or uuid in uuids):
+            instances.append(failures.describe(uuid, failure))
     foreign = [
         {"uuid": uuid, "name": domain.name(), "state": state}
         for uuid, (domain, state) in sorted(found.items())

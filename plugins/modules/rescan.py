@@ -13,6 +13,7 @@ description:
     commit, because of two runs that want the same name, group or quota at least one then sees the other.
   - Tells the host where the other hosts' instances are, and returns what it remembered. A later run needs that to
     refuse a second copy of an instance whose host does not answer.
+  - An instance that was placed anew is no longer in C(vm_state) error here.
 options:
   about:
     description: The UUIDs of the instances to recall the whereabouts of.
@@ -84,7 +85,7 @@ notes:
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ..module_utils.compute import whereabouts
+from ..module_utils.compute import failures, whereabouts
 from ..module_utils.compute.settings import load
 from ..module_utils.compute.store import Store, check_uuid
 from ..module_utils.model.errors import BerthError
@@ -123,6 +124,7 @@ def main():
         instances = [summary(record) for record in store.records()]
         if not module.check_mode:
             whereabouts.remember(store, set(module.params["answered"]), module.params["told"])
+            failures.forget(store, list(module.params["told"]))
         # what a host remembers of others is not a change of the host
         module.exit_json(changed=False, host_uuid=load().uuid, instances=instances, notes=notes)
     except BerthError as error:

@@ -32,7 +32,7 @@ for domain in $(virsh -q list --all --uuid); do
 done
 rm -rf /var/lib/berth/instances/* /var/lib/berth/tombstones.json /run/berth/permits/*
 rm -rf /var/lib/libvirt/berth/instances/* /var/log/libvirt/qemu/*-console.log*
-rm -f /var/lib/berth/failed_builds.json /var/lib/berth/whereabouts.json
+rm -f /var/lib/berth/failures.json /var/lib/berth/failed_builds.json /var/lib/berth/whereabouts.json
 """
 
 

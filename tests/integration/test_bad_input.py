@@ -8,7 +8,9 @@ The table of all kinds of bad input is tests/unit/plugins/action/test_placement.
 
 from __future__ import annotations
 
-from playbooks import catalog, left, vm
+import json
+
+from playbooks import catalog, homes, left, vm
 
 EVIL = "/srv/shared/images/evil.qcow2"
 
@@ -32,6 +34,34 @@ def test_image_with_a_backing_file_is_refused_and_no_other_host_is_tried(lab, im
     assert "ImageInvalid" in done.stdout
     assert "attempt 2" not in done.stdout
     assert left(lab) == {}
+
+
+def test_what_could_not_be_built_is_in_error_until_it_is_made_or_deleted(lab, image, inventory):
+    """C02, C14, C15."""
+    bad = {**image, "checksum": "sha256:" + 64 * "0"}
+    images = {"berth_images": {"guest": "{{ good | default(bad) }}"}, "bad": bad}
+    path = inventory({"a": vm(), "b": vm()}, {**catalog(image), **images})
+
+    def in_error():
+        notes = (lab.sh(host, "cat /var/lib/berth/failures.json 2>/dev/null || echo {}").stdout for host in lab.hosts)
+        return {one["name"]: (one["host"], uuid) for text in notes for uuid, one in json.loads(text).items()}
+
+    lab.ansible_playbook("berth.kvm.create", inventory=[path], check=False)
+    failed = in_error()
+    assert (sorted(failed), left(lab)) == (["a", "b"], {})
+    host, uuid = failed["b"]
+    shown = next(one for one in lab.module(host, "berth.kvm.instance_info")["instances"] if one["uuid"] == uuid)
+    assert (shown["vm_state"], shown["faults"][0]["code"], shown["faults"][0]["host"]) == (
+        "error",
+        "ImageInvalid",
+        host,
+    )
+    refused = lab.module(host, "berth.kvm.instance", {"uuid": uuid, "state": "stopped"}, check=False)
+    assert refused["error_code"] == "InstanceInvalidState"
+    lab.ansible_playbook("berth.kvm.create", "--limit", "a", inventory=[path], extra_vars={"good": image})
+    assert (list(homes(lab)), list(in_error())) == (["a"], ["b"])
+    deleted = lab.ansible_playbook("berth.kvm.delete", "--limit", "b", inventory=[path])
+    assert (deleted.changed["b"], in_error()) == (1, {})
 
 
 def test_network_that_only_some_hosts_have_leads_to_an_alternate(lab, image, inventory):

@@ -17,7 +17,7 @@ from ..model.identity import check_name, instance_uuid
 from ..model.record import CLAIM, Record
 from ..model.request_spec import RequestSpec
 from ..placement import capacity
-from . import facts, journal
+from . import facts, failures, journal
 from .errors import ClaimRevoked, GroupPolicyViolated, InstanceBusy, InstanceExists, StaleRecord
 from .store import check_uuid
 
@@ -191,6 +191,7 @@ def _decide(host, ledger, claim, result, dry):
         allocation = ledger.allocate(request, claim.get("limits"))
         if not dry:
             _write(host.store, request.to_dict(), result["token"], allocation)
+            failures.forget(host.store, [result["uuid"]])
         ledger.take(request, allocation)
         result.update(claimed=True, changed=True, allocation=allocation)
     except BerthError as error:

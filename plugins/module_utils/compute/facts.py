@@ -17,7 +17,7 @@ from xml.etree import ElementTree
 from ..model.errors import BerthError
 from ..model.safe_text import clean, clean_all
 from ..model.version import COLLECTION_VERSION
-from . import capabilities, counters, domains, metrics, numa, pci, storage_pools, traits
+from . import capabilities, counters, domains, failures, metrics, numa, pci, storage_pools, traits
 from .connection import Deadline, LibvirtUnavailable, require_libvirt
 from .store import STATE_DIR
 
@@ -122,6 +122,7 @@ def _collect(connection, settings, records, state_dir, deadline, save_generation
         _foreign(domain, found[domain.uuid][1], disk_uses[domain.uuid], pools.get(settings.pool), cpus["dedicated"])
         for domain in foreign
     ]
+    document["failed_instances"] = sorted(failures.read(state_dir))
     document.update(_usage(connection, settings, document["instances"], pools.get(settings.pool), cpus))
     if topology is not None:
         topology = numa.add_records(topology, records, warnings)

@@ -15,7 +15,20 @@ from __future__ import annotations
 
 from ..model.errors import BerthError, InvalidInput
 from ..model.record import CLAIM, OWN
-from . import counters, disk, domain, domain_xml, gate, journal, network, owner, paths, seed
+from . import (
+    build_slots,
+    counters,
+    disk,
+    domain,
+    domain_xml,
+    failures,
+    gate,
+    journal,
+    network,
+    owner,
+    paths,
+    seed,
+)
 from .connection import LibvirtTimeout
 from .errors import (
     BuildFailed,
@@ -64,7 +77,8 @@ class Instance:
                 return self._converge_started(record)
             if given_seed is None:
                 raise InvalidInput("seed", None, "needed to build an instance")
-            self._build(record, given_seed)
+            with build_slots.slot(self.store.state_dir, self.host.settings.max_concurrent_builds):
+                self._build(record, given_seed)
             return True
 
     def would_start(self, token=None):
@@ -77,6 +91,7 @@ class Instance:
     def _started_record(self, token, dry=False):
         record = self.store.read(self.uuid)
         if record is None:
+            self._refuse_failed()
             raise ClaimRevoked("this host has no claim for instance %s" % self.uuid)
         self._refuse_moving(record)
         if record.role == CLAIM and record.token != token:
@@ -87,6 +102,15 @@ class Instance:
                 "an earlier run had begun to delete %s; that is done, now it can be placed anew" % record.name
             )
         return record
+
+    def _refuse_failed(self):
+        failure = failures.read(self.store.state_dir).get(self.uuid)
+        if failure:
+            raise InstanceInvalidState(
+                "Cannot change instance %s while it is in vm_state error" % failure["name"],
+                hint="Run create again, or delete it",
+                fault={name: failure[name] for name in ("code", "message", "at")},
+            )
 
     def _refuse_moving(self, record):
         if record.op or record.role not in (OWN, CLAIM) or record.phase not in (CLAIMED, BUILDING, ACTIVE, DELETING):
@@ -226,6 +250,7 @@ class Instance:
     def _stoppable(self):
         record = self.store.read(self.uuid)
         if record is None:
+            self._refuse_failed()
             raise InstanceNotFound("Instance %s could not be found" % self.uuid)
         self._refuse_moving(record)
         if record.role != OWN or record.phase != ACTIVE:
@@ -248,7 +273,7 @@ class Instance:
         with self.store.instance_lock(self.uuid, timeout=self.timeout):
             record = self.store.read(self.uuid)
             if record is None:
-                return self._sweep()
+                return failures.forget(self.store, [self.uuid]) | self._sweep()
             self._refuse_moving(record)
             self._delete(record)
             return True
@@ -259,7 +284,7 @@ class Instance:
             self._refuse_moving(record)
             return True
         there = domain.find(self.host.connection, self.uuid)
-        return there is not None and domain.is_managed(there)
+        return self.uuid in failures.read(self.store.state_dir) or there is not None and domain.is_managed(there)
 
     def _delete(self, record):
         if record.phase != DELETING:

@@ -40,6 +40,10 @@ class Fleet:
                     places.setdefault(instance["uuid"], []).append({"host": host, **place})
         return places
 
+    def failed_on(self, uuid):
+        """The hosts that remember the instance as failed (vm_state error)."""
+        return [host for host, document in self.documents.items() if uuid in document.get("failed_instances", ())]
+
     def members(self, group, project):
         """The uuids of all instances of a server group {name, uuid}, as the hosts tell it (C13)."""
         names = (group["name"], group["uuid"])

@@ -71,6 +71,7 @@ def prepare_round(plan: Plan, new_token: Callable[[], str]) -> None:
     plan["round"] += 1
     plan["failed"] = [name for name, instance in plan["instances"].items() if instance["state"] == FAILED]
     plan["build"] = [name for name, instance in plan["instances"].items() if instance["state"] == EXISTING]
+    plan["faults"] = _faults(plan)
     plan["claims"] = {}
     for instance in plan["instances"].values():
         if instance["state"] == CLAIMING:
@@ -94,6 +95,26 @@ def prepare_round(plan: Plan, new_token: Callable[[], str]) -> None:
     }
 
 
+def _faults(plan: Plan) -> Dict[str, list]:
+    """What the hosts are to remember as vm_state error (C14, C15): {host: [{uuid, name, project_id, host, code, message}]}.
+
+    Each failure is kept by the last host that was tried and still answers. What failed before any host was tried has none.
+    """
+    faults: Dict[str, list] = {}
+    for instance in plan["instances"].values():
+        tried = [attempt["host"] for attempt in instance["attempts"] if "uuid" in plan["hosts"][attempt["host"]]]
+        if instance.get("given_up") and tried:
+            entry = {
+                "uuid": instance["uuid"],
+                "name": instance["name"],
+                "project_id": instance["project"],
+                "host": tried[-1],
+            }
+            entry.update(code=instance["error"]["code"], message=instance["error"]["message"])
+            faults.setdefault(tried[-1], []).append(entry)
+    return faults
+
+
 def fail(instance: Instance, error: BerthError) -> None:
     instance["state"] = FAILED
     instance["error"] = error.to_dict()
@@ -107,6 +128,7 @@ def attempt_failed(plan: Plan, instance: Instance, code: str, message: str, retr
         {"attempt": len(instance["attempts"]) + 1, "host": host, "code": code, "cause": message}
     )
     instance["token"] = None
+    instance["given_up"] = True
     if not retryable:
         instance["state"] = FAILED
         instance["error"] = {"code": code, "message": message, "retryable": False}
@@ -139,6 +161,7 @@ def attempt_failed(plan: Plan, instance: Instance, code: str, message: str, retr
             ),
         )
     else:
+        instance["given_up"] = False
         instance["state"] = CLAIMING
         instance["alternates"] = left[1:]
         instance.update({key: left[0].get(key) for key in ("host", "host_uuid", "limits", "allocation")})

@@ -463,7 +463,8 @@ _DOCUMENT = _object(
             1000,
         ),
         "instances": _list(_INSTANCE, INSTANCES_LIMIT),
+        "failed_instances": _list(_UUID, INSTANCES_LIMIT),
         "warnings": _list(_text(1024), 100),
     },
-    optional=("mdev_types",),
+    optional=("mdev_types", "failed_instances"),
 )

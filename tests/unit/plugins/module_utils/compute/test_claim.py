@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ansible_collections.berth.kvm.plugins.module_utils.compute import claim, facts
+from ansible_collections.berth.kvm.plugins.module_utils.compute import claim, facts, failures
 from ansible_collections.berth.kvm.plugins.module_utils.compute.host import Host
 from ansible_collections.berth.kvm.plugins.module_utils.compute.settings import HostSettings
 from ansible_collections.berth.kvm.plugins.module_utils.compute.store import Store
@@ -96,6 +96,17 @@ def test_a_claim_that_fits_is_a_record_in_role_claim(host):
         "building",
         "scheduling",
     )
+
+
+def test_what_is_claimed_is_no_longer_in_error(host):
+    """C14."""
+    wanted = spec("web-1")
+    said = {"uuid": wanted["uuid"], "name": "web-1", "project_id": "default", "host": "h", "code": "C", "message": "m"}
+    failures.note(host.store, [said])
+    one(host, dict(wanted, flavor=dict(wanted["flavor"], vcpus=99)))
+    assert failures.read(host.store.state_dir)
+    one(host, wanted)
+    assert not failures.read(host.store.state_dir)
 
 
 def test_the_same_token_again_changes_nothing(host):

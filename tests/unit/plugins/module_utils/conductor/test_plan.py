@@ -170,6 +170,40 @@ def test_error_that_no_other_host_cures_stops():
     assert (result["state"], result["error"]["code"], result["host"]) == ("failed", "ImageInvalid", "h1")
 
 
+def test_the_last_host_that_answers_is_told_of_what_was_given_up():
+    """C14, C15."""
+    hosts = {name: Host(name, capacity=0) for name in HOSTS}
+    plan = a_plan(instance("a"))
+    error = run_all(plan, hosts)["a"]["error"]
+    entry = {
+        "uuid": "u-a",
+        "name": "a",
+        "project_id": "p",
+        "host": "h3",
+        "code": error["code"],
+        "message": error["message"],
+    }
+    assert plan["faults"] == {"h3": [entry]}
+
+
+def test_a_host_that_went_silent_is_not_told():
+    hosts = {name: Host(name, capacity=0) for name in HOSTS}
+    hosts["h3"].up = False
+    plan = a_plan(instance("a"))
+    run_all(plan, hosts)
+    assert list(plan["faults"]) == ["h2"]
+
+
+def test_nobody_is_told_of_what_succeeded_elsewhere_or_belongs_to_another_run():
+    """A note would say vm_state error of an instance that is well."""
+    hosts = {name: Host(name) for name in HOSTS}
+    hosts["h1"].capacity = 0
+    plan = a_plan(instance("a"), instance("b"))
+    hosts["h2"].build = lambda uuid, token: {"reason": "UNREACHABLE"} if uuid == "u-b" else {"changed": True}
+    states = {name: one["state"] for name, one in run_all(plan, hosts).items()}
+    assert (states, plan["faults"]) == ({"a": "active", "b": "failed"}, {})
+
+
 def test_retryable_build_failure_goes_to_the_alternate():
     """C30."""
     hosts = {name: Host(name) for name in HOSTS}

@@ -1,0 +1,78 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What is left of an instance whose creation was given up: a note, no record (C02, C14, C15)."""
+
+from __future__ import annotations
+
+import pytest
+
+from ansible_collections.berth.kvm.plugins.module_utils.compute import failures
+from ansible_collections.berth.kvm.plugins.module_utils.compute.store import Store
+from ansible_collections.berth.kvm.plugins.module_utils.model.errors import InvalidInput
+from ansible_collections.berth.kvm.plugins.module_utils.model.record import CLAIM, Record
+
+ONE, OTHER = "0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a", "1c8fab63-4d7f-5e6a-8e1c-4b2dae80f2b3"
+
+
+def failed(uuid=ONE, message="no space"):
+    return {"uuid": uuid, "name": "web-1", "project_id": "p", "host": "kvm1", "code": "BuildFailed", "message": message}
+
+
+@pytest.fixture
+def store(tmp_path):
+    return Store(str(tmp_path / "berth"))
+
+
+def test_a_failure_is_shown_in_vm_state_error_with_its_fault(store):
+    assert failures.note(store, [failed()])
+    shown = failures.describe(ONE, failures.read(store.state_dir)[ONE])
+    assert (shown["vm_state"], shown["task_state"], shown["role"], shown["state"]) == ("error", None, None, "absent")
+    fault = shown["faults"][0]
+    assert (fault["code"], fault["message"], fault["host"]) == ("BuildFailed", "no space", "kvm1")
+    assert fault["at"].endswith("Z")
+
+
+def test_it_is_there_until_it_is_forgotten_and_the_others_stay(store):
+    failures.note(store, [failed(), failed(OTHER)])
+    assert failures.forget(store, [ONE])
+    assert list(failures.read(store.state_dir)) == [OTHER]
+    assert not failures.forget(store, [ONE])
+
+
+def test_check_mode_notes_nothing(store):
+    assert failures.note(store, [failed()], dry=True)
+    assert failures.read(store.state_dir) == {}
+
+
+def test_an_instance_with_a_record_here_gets_no_note(store):
+    record = Record(
+        uuid=ONE,
+        name="web-1",
+        project_id="p",
+        role=CLAIM,
+        generation=[0, 1],
+        token="t",
+        phase="claimed",
+        spec={},
+        resources={},
+    )
+    store.compare_and_swap(None, record)
+    assert not failures.note(store, [failed()])
+
+
+def test_a_note_is_bounded_in_length_and_the_notes_in_number(store, monkeypatch):
+    monkeypatch.setattr(failures, "LIMIT", 1)
+    failures.note(store, [failed(message="x" * 5000), failed(OTHER, "y" * 5000)])
+    assert {uuid: len(one["message"]) for uuid, one in failures.read(store.state_dir).items()} == {
+        OTHER: failures.LONGEST
+    }
+
+
+def test_what_is_no_uuid_is_refused(store):
+    with pytest.raises(InvalidInput):
+        failures.note(store, [failed("../../etc")])
+
+
+def test_a_host_that_was_never_prepared_has_none(tmp_path):
+    assert failures.read(str(tmp_path / "none")) == {}
