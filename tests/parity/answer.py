@@ -5,6 +5,7 @@
 
 Per scenario a list with, per request, the chosen hosts in order; [] for no valid host. A scenario is {config, aggregates,
 groups, hosts, requests} with Nova's option names and groups; this file only renames its parts to what the library reads.
+Every line is answered: a request that is wrong gets [], and so do all of a scenario that is wrong; stderr says why.
 """
 
 from __future__ import annotations
@@ -22,44 +23,55 @@ from ansible_collections.berth.kvm.plugins.module_utils.placement.options import
 from ansible_collections.berth.kvm.plugins.module_utils.placement.scheduler import select_destinations  # noqa: E402
 
 
-def documents(scenario):
-    """The scenario's requests as request documents: groups resolved, instances with ids."""
-    groups = {one["uuid"]: one for one in scenario.get("groups", ())}
-    for number, request in enumerate(scenario["requests"]):
-        count = int(request.get("num_instances", 1))
-        document = dict(request, project_id=request.get("project_id", "proj"))
-        document["instance_uuids"] = request.get("instance_uuids") or [
-            "request-%d-%d" % (number, each) for each in range(count)
-        ]
-        document["num_instances"] = len(document["instance_uuids"])
-        document["group"] = groups[request["group"]] if request.get("group") else None
-        yield document
+def document(number, request, groups):
+    """A request of a scenario as a request document: group resolved, instances with ids."""
+    count = int(request.get("num_instances", 1))
+    uuids = request.get("instance_uuids") or ["request-%d-%d" % (number, each) for each in range(count)]
+    return {
+        **request,
+        "project_id": request.get("project_id", "proj"),
+        "instance_uuids": uuids,
+        "num_instances": len(uuids),
+        "group": groups[request["group"]] if request.get("group") else None,
+    }
 
 
 def answer(scenario):
     """[[host, ...] per request]."""
     options, hosts, aggregates = from_nova(scenario.get("config")), scenario["hosts"], scenario.get("aggregates", ())
-    requests = list(documents(scenario))
-    good = [is_good(one, hosts, options) for one in requests]
-    taken = [one for one, is_taken in zip(requests, good) if is_taken]
+    groups = {one["uuid"]: one for one in scenario.get("groups", ())}
+    good = [good_document(number, one, groups, hosts, options) for number, one in enumerate(scenario["requests"])]
+    taken = [one for one in good if one]
     placed = iter(select_destinations(hosts, taken, options, aggregates, check_policies=False).requests)
-    return [next(placed).hosts if is_taken else [] for is_taken in good]
+    return [next(placed).hosts if one else [] for one in good]
 
 
-def is_good(request, hosts, options):
-    """Whether the request is one that placement takes at all; a wrong one is refused without failing its neighbours."""
+def good_document(number, request, groups, hosts, options):
+    """The request's document, or None where placement does not take it: it must not fail its neighbours."""
     try:
-        select_destinations(hosts[:1], [request], options, check_policies=False)
-    except BerthError as error:
-        print("%s: %s" % (error.code, error), file=sys.stderr)
-        return False
-    return True
+        found = document(number, request, groups)
+        select_destinations(hosts[:1], [found], options, check_policies=False)
+    except (BerthError, KeyError, TypeError, ValueError, AttributeError) as error:
+        print("request %d: %s: %s" % (number, type(error).__name__, error), file=sys.stderr)
+        return None
+    return found
+
+
+def answer_line(line):
+    requests = []
+    try:
+        scenario = json.loads(line)
+        requests = scenario["requests"]
+        return answer(scenario)
+    except Exception as error:
+        print("scenario: %s: %s" % (type(error).__name__, error), file=sys.stderr)
+        return [[] for _request in requests or ()]
 
 
 def main():
     for line in sys.stdin:
         if line.strip():
-            print(json.dumps(answer(json.loads(line))), flush=True)
+            print(json.dumps(answer_line(line)), flush=True)
 
 
 if __name__ == "__main__":

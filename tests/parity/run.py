@@ -31,6 +31,20 @@ def seeds(text):
     return range(int(first), int(last or first) + 1)
 
 
+def nova(oracle):
+    """The function that decides a scenario by Nova's own code; ``oracle`` is the directory of nova_oracle.py."""
+    sys.path.insert(0, oracle)
+    import nova_oracle
+    from nova.pci import request as pci_request
+
+    def run(scenario, **more):
+        # Nova reads its PCI aliases once per process; every scenario has its own.
+        pci_request.get_alias_from_config.cache_clear()
+        return nova_oracle.run(scenario, **more)
+
+    return run
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
     parser.add_argument("--oracle", required=True)
@@ -45,14 +59,8 @@ def main():
         Path(options.keep).mkdir(parents=True, exist_ok=True)
     sys.path.insert(0, options.oracle)
     import gen_scenarios
-    import nova_oracle
-    from nova.pci import request as pci_request
 
-    def run(scenario, **more):
-        # Nova reads its PCI aliases once per process; every scenario has its own.
-        pci_request.get_alias_from_config.cache_clear()
-        return nova_oracle.run(scenario, **more)
-
+    run = nova(options.oracle)
     ours = subprocess.Popen(
         [options.python, str(HERE / "answer.py")], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )

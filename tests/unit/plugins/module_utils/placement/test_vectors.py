@@ -18,14 +18,24 @@ answer = importlib.util.module_from_spec(_spec)
 _spec.loader.exec_module(answer)
 
 
+PROFILES = (
+    "basic az groups numa pci caps mixed all any words weights isolation odd needs units cells devices bare crowd"
+).split()
+
+
+@pytest.fixture(scope="module")
 def vectors():
     with gzip.open(TESTS / "vectors" / "nova34.jsonl.gz", "rt") as lines:
         return [json.loads(line) for line in lines]
 
 
-@pytest.mark.parametrize("profile", ["basic", "az", "groups", "numa", "pci", "caps", "mixed"])
-def test_decisions_recorded_from_nova_are_repeated(profile):
-    mine = [one for one in vectors() if one["profile"] == profile]
-    assert mine
+@pytest.mark.parametrize("profile", PROFILES)
+def test_decisions_recorded_from_nova_are_repeated(vectors, profile):
+    mine = [one for one in vectors if one["profile"] == profile]
+    assert any(answers for one in mine for answers in one["answers"])
     for one in mine:
         assert answer.answer(one["scenario"]) == one["answers"]
+
+
+def test_every_recorded_profile_is_repeated(vectors):
+    assert {one["profile"] for one in vectors} == set(PROFILES)
