@@ -154,7 +154,8 @@ class LabClient:
             "ANSIBLE_HOST_KEY_CHECKING": "1",
             "ANSIBLE_LOCALHOST_WARNING": "0",
             "ANSIBLE_TIMEOUT": "8",
-            "PYTHONDONTWRITEBYTECODE": "1",
+            "PYTHONDONTWRITEBYTECODE": "",
+            "PYTHONPYCACHEPREFIX": str(self.state / "pycache"),  # compiled once, and nothing left in the checkout
             "LC_ALL": "C.UTF-8",
             **more,
         }

@@ -181,8 +181,12 @@ class Host:
         self._write("etc/libvirt/qemu.conf", QEMU_CONF % values)
         self._write("etc/default/libvirtd", LIBVIRTD_DEFAULTS % values)
         self._write("etc/init.d/libvirtd", (HOST_PARTS / "libvirtd.init").read_text(), 0o755)
+        packages = "usr/lib/python3/dist-packages/"
+        self._write(packages + "berth_lab_module_cache.py", (HOST_PARTS / "module_cache.py").read_text())
+        self._write(packages + "berth_lab_module_cache.pth", "import berth_lab_module_cache\n")
+        (self.upper / "var/cache/berth-lab").mkdir(parents=True)
         shim = self.upper / SHIM.lstrip("/")
-        shim.parent.mkdir(parents=True)
+        shim.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(self.lab.cache / "shim.so", shim)
         write_fake_hardware(self.directory / "sys", self.directory / "proc", size)
 
