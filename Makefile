@@ -30,7 +30,7 @@ integration:  ## tests on a lab of real libvirt hosts
 molecule:  ## Molecule's scenarios, each on a lab of its own
 	tests/molecule.sh
 
-runner:  ## the create playbook as AWX runs it, by ansible-runner, on a lab of its own
+runner:  ## the playbooks as AWX runs them, by ansible-runner, on a lab of their own
 	tests/runner.sh
 
 bench:  ## benchmarks that need nothing else than the lab, to .bench/

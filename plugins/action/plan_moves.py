@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 
+from ansible.module_utils.parsing.convert_bool import BOOLEANS_FALSE
 from ansible.utils.display import Display
 
 from ..module_utils.conductor import moving, placing, quotas, wanted
@@ -16,10 +17,9 @@ from ..module_utils.model import migration
 from ..module_utils.model.catalog import Catalog
 from ..module_utils.model.errors import BerthError
 from ..module_utils.model.identity import check_name, instance_uuid
-from ..module_utils.placement.request import build_request
+from ..module_utils.placement.request import resize_request
 from ..plugin_utils.controller import (
     CATALOG,
-    INSTANCE,
     ControllerAction,
     new_token,
     raw_vars,
@@ -31,6 +31,12 @@ from ..plugin_utils.controller import (
 from ..plugin_utils.plain import plain
 
 KINDS = {"resize": migration.RESIZE, "cold_migrate": migration.COLD, "live_migrate": migration.LIVE}
+
+
+def who_locked(values):
+    """berth_locked: true or who locked it; a survey sends text for false too."""
+    locked = values.get("berth_locked")
+    return None if locked is None or str(locked).strip().lower() in ("", *map(str, BOOLEANS_FALSE)) else locked
 
 
 class ActionModule(ControllerAction):
@@ -51,6 +57,7 @@ class ActionModule(ControllerAction):
     def act(self, args, task_vars):
         given = self.own_variables(task_vars, CATALOG)
         catalog = Catalog.from_variables(given)
+        args["target"] = args["target"] or None  # a survey sends an answer that was left out as empty text
         fleet = read_reports(task_vars, args["hosts"])
         hosts = list(args["hosts"] or task_vars["groups"].get("kvm_hosts", []))
         views = self._views(task_vars, hosts, fleet)
@@ -87,16 +94,16 @@ class ActionModule(ControllerAction):
         return found
 
     def _plan(self, name, wish, kind, task_vars, catalog, fleet, views, target):
-        values = variables(task_vars, name, (*INSTANCE, "berth_locked"))
+        values = variables(task_vars, name, ("berth_flavor", "berth_locked", "berth_project"))
         uuid = instance_uuid(values.get("berth_project") or "default", check_name(name))
         host_names = {document_uuid: host for host, document_uuid in fleet.uuids().items() if host in views}
         sides = moving.find(uuid, name, views, host_names, fleet.verdicts)
         request = None
-        if wish in KINDS:
-            begins = wish == "resize" and sides[2] is None
-            request, _seed = build_request({**values, "inventory_hostname": name}, catalog, allow_disabled=not begins)
+        if wish == "resize":
+            spec = sides[1].get("spec") or sides[3]["spec"]
+            request = resize_request(spec, values, catalog, allow_disabled=sides[2] is not None)
         plain_wish = "move" if wish in KINDS else "confirm" if wish == "confirm_due" else wish
-        move = moving.plan(plain_wish, kind, uuid, name, sides, request, values.get("berth_locked"), target)
+        move = moving.plan(plain_wish, kind, uuid, name, sides, request, who_locked(values), target)
         move["request"] = request
         if move["place"] and kind != migration.RESIZE and target == move["source"]:
             move.update(place=False, why="is on %s already" % target)

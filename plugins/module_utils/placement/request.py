@@ -23,7 +23,7 @@ DEFAULT_PROJECT = "default"
 DEFAULT_POOL = "berth"
 
 
-def build_request(hostvars, catalog, allow_disabled=False):
+def build_request(hostvars, catalog):
     """One instance's request: (spec, seed).
 
     ``hostvars`` are the variables of the instance's inventory host, with ``inventory_hostname``. The spec is complete
@@ -31,16 +31,9 @@ def build_request(hostvars, catalog, allow_disabled=False):
     network_config} holds everything that may be secret and goes to the build only.
     """
     name = check_name(hostvars.get("inventory_hostname"), "inventory_hostname")
-    given = {
-        field: check.check(hostvars[field], field)
-        for field, check in schema.INSTANCE.items()
-        if hostvars.get(field) not in (None, "")
-    }
-    for field in ("berth_flavor", "berth_image"):
-        if field not in given:
-            raise InvalidInput(field, None, "this variable is required", hint="Set %s for %s" % (field, name))
+    given = _given(hostvars, schema.INSTANCE, ("berth_flavor", "berth_image"), name)
     project = given.get("berth_project", DEFAULT_PROJECT)
-    flavor = catalog.flavor(given["berth_flavor"], project, allow_disabled=allow_disabled)
+    flavor = catalog.flavor(given["berth_flavor"], project)
     image = catalog.image(given["berth_image"], project)
     check_image_fits(flavor, image)
     own_uuid = instance_uuid(project, name)
@@ -82,6 +75,32 @@ def build_request(hostvars, catalog, allow_disabled=False):
         "network_config": _network_config(nics),
     }
     return spec, seed
+
+
+def resize_request(spec, hostvars, catalog, allow_disabled=False):
+    """What of an instance's request becomes another with its ``berth_flavor``: {flavor, numa_topology, pci_requests} (R26).
+
+    The rest is the instance's own, its image too: that need not be named by an inventory any more.
+    """
+    given = _given(hostvars, ("berth_flavor",), ("berth_flavor",), spec["name"])
+    flavor = catalog.flavor(given["berth_flavor"], spec["project_id"], allow_disabled=allow_disabled)
+    check_image_fits(flavor, spec["image"])
+    resized = dict(spec, flavor=_flavor_snapshot(flavor))
+    _derive(resized, catalog)
+    return {part: resized[part] for part in ("flavor", "numa_topology", "pci_requests")}
+
+
+def _given(hostvars, fields, required, name):
+    """The checked variables among ``fields``; null and empty text count as not given."""
+    given = {
+        field: schema.INSTANCE[field].check(hostvars[field], field)
+        for field in fields
+        if hostvars.get(field) not in (None, "")
+    }
+    for field in required:
+        if field not in given:
+            raise InvalidInput(field, None, "this variable is required", hint="Set %s for %s" % (field, name))
+    return given
 
 
 def _derive(spec, catalog):

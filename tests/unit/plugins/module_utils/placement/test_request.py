@@ -12,7 +12,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.model import catalog as 
 from ansible_collections.berth.kvm.plugins.module_utils.model.catalog import Catalog
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import BerthError, InvalidInput
 from ansible_collections.berth.kvm.plugins.module_utils.model.user_data import decode_user_data
-from ansible_collections.berth.kvm.plugins.module_utils.placement.request import build_request
+from ansible_collections.berth.kvm.plugins.module_utils.placement.request import build_request, resize_request
 
 CHECKSUM = "sha256:" + "0" * 64
 
@@ -115,6 +115,34 @@ def test_a_private_flavor_serves_its_project(catalog):
     assert (
         build_request(instance(berth_flavor="secret", berth_project="blue"), catalog)[0]["flavor"]["name"] == "secret"
     )
+
+
+def test_a_resize_needs_the_flavor_alone_and_keeps_the_image_it_has(catalog):
+    """R24, R26: an instance that a survey made is in no inventory, and its image may be gone from the catalog."""
+    spec = build_request(instance(), catalog)[0]
+    del catalog.images["debian-12"]
+    changes = resize_request(spec, {"berth_flavor": "m1.small"}, catalog)
+    assert set(changes) == {"flavor", "numa_topology", "pci_requests"}
+    assert (changes["flavor"]["vcpus"], len(changes["numa_topology"]["cells"])) == (2, 2)
+    assert spec["flavor"]["name"] == "m1.tiny"
+
+
+@pytest.mark.parametrize(
+    "image, variables, code",
+    [
+        ("debian-12", {}, "InvalidInput"),
+        ("debian-12", {"berth_flavor": ""}, "InvalidInput"),
+        ("debian-12", {"berth_flavor": "m1.smal"}, "FlavorNotFound"),
+        ("debian-12", {"berth_flavor": "old"}, "FlavorNotFound"),
+        ("big", {"berth_flavor": "m1.tiny"}, "FlavorMemoryTooSmall"),
+    ],
+)
+def test_a_resize_to_a_flavor_that_does_not_do_is_refused(catalog, image, variables, code):
+    """R06, R09, A28."""
+    spec = build_request(instance(berth_flavor="m1.small", berth_image=image), catalog)[0]
+    with pytest.raises(BerthError) as caught:
+        resize_request(spec, variables, catalog)
+    assert caught.value.code == code
 
 
 def test_a_disabled_flavor_serves_a_move_that_keeps_it(catalog):
