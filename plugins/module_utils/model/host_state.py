@@ -112,94 +112,29 @@ class HostState:
     """One host as the filters and weighers see it; sizes in MiB, total_usable_disk_gb in GiB.
 
     ``inventories`` and ``used`` hold what Nova keeps in Placement. Everything that consume() changes is the state's
-    own; ``document`` stays as it was given.
+    own; ``document`` stays as it was given. Of a large fleet most attributes of most hosts are never asked for, so each
+    is read from the document when it is first used.
     """
 
-    def __init__(self, host, nodename=None):
-        self.host = host
-        self.nodename = nodename or host
-        self.uuid = host
-        self.cell_uuid = "cell1"
-        self.total_usable_ram_mb = 0
-        self.total_usable_disk_gb = 0
-        self.disk_mb_used = 0
-        self.free_ram_mb = 0
-        self.free_disk_mb = 0
-        self.vcpus_total = 0
-        self.vcpus_used = 0
-        self.pci_stats = []
-        self.numa_topology = None
-        self.num_instances = 0
-        self.num_io_ops = 0
-        self.failed_builds = 0
-        self.host_ip = None
-        self.hypervisor_type = None
-        self.hypervisor_version = None
-        self.hypervisor_hostname = None
-        self.cpu_info = None
-        self.supported_instances = []
+    def __init__(self, document):
+        self.document = document
+        self.host = document["host"]
+        self.nodename = document.get("node") or self.host
         self.limits = {}
-        self.metrics = []
         self.aggregates = []
-        self.instances = {}
-        self.ram_allocation_ratio = None
-        self.cpu_allocation_ratio = None
-        self.disk_allocation_ratio = None
-        self.updated = None
-        self.stats = {}
-        self.service = {}
-        self.traits = frozenset()
-        self.inventories = {}
-        self.used = {}
-        self.pci_devices = []
-        self.document = {}
 
     @classmethod
     def from_document(cls, doc):
         """Read a host state document (schema 1, or the bare numbers of it: only ``host`` is required)."""
-        get = doc.get
-        self = cls(doc["host"], get("node"))
-        self.document = doc
-        self.uuid = get("uuid") or (self.host if self.nodename == self.host else "%s|%s" % (self.host, self.nodename))
-        self.cell_uuid = get("cell", "cell1")
-        self.inventories = inventories(doc)
-        self.used = usages(doc)
-        self.total_usable_ram_mb = get("memory_mb", 0)
-        self.total_usable_disk_gb = get("local_gb", 0)
-        self.disk_mb_used = (get("local_gb_used", 0) + get("reserved_host_disk_gb", 0)) * 1024
-        self.free_ram_mb = free_ram_mb(doc)
-        self.free_disk_mb = free_disk_mb(doc)
-        self.vcpus_total = get("vcpus", 0) + get("pcpus", 0)
-        self.vcpus_used = get("vcpus_used", 0) + get("pcpus_used", 0) + get("reserved_host_cpus", 0)
-        self.cpu_allocation_ratio = float(get("cpu_allocation_ratio", 4.0))
-        self.ram_allocation_ratio = float(get("ram_allocation_ratio", 1.0))
-        self.disk_allocation_ratio = float(get("disk_allocation_ratio", 1.0))
-        self.instances = {one["uuid"]: one for one in get("instances") or ()}
-        self.num_instances = int(get("num_instances", len(self.instances)))
-        self.num_io_ops = int(get("num_io_ops", 0))
-        self.failed_builds = int(get("failed_builds", 0))
-        self.host_ip = get("host_ip", "192.0.2.1")
-        self.hypervisor_type = get("hypervisor_type", "QEMU")
-        self.hypervisor_version = get("hypervisor_version", 8000000)
-        self.hypervisor_hostname = self.nodename
-        self.cpu_info = get("cpu_info")
-        self.supported_instances = [supported(one) for one in get("supported_instances") or ()]
-        self.metrics = [Metric(one) for one in get("metrics") or ()]
-        self.stats = {key: str(value) for key, value in (get("stats") or {}).items()}
-        self.stats["num_instances"] = str(self.num_instances)
-        self.stats["io_workload"] = str(self.num_io_ops)
-        self.stats["failed_builds"] = str(self.failed_builds)
-        self.service = dict(
-            {"disabled": False, "disabled_reason": None, "forced_down": False}, **(get("service") or {})
-        )
-        self.traits = frozenset(get("traits") or ())
-        if self.service.get("disabled"):
-            self.traits |= {"COMPUTE_STATUS_DISABLED"}
-        self.numa_topology = HostTopology.from_document(get("numa_topology"))
-        self.pci_stats = pci_pools(get("pci_pools"))
-        self.pci_devices = [dict(one) for one in get("pci_devices") or ()]
-        self.updated = get("generation")
-        return self
+        return cls(doc)
+
+    def __getattr__(self, name):
+        """Called for what is not there yet."""
+        read = _READERS.get(name)
+        if read is None:
+            raise AttributeError(name)
+        value = self.__dict__[name] = read(self.document)
+        return value
 
     @property
     def key(self):
@@ -245,6 +180,67 @@ class HostState:
             self.num_instances,
         )
 
+
+def _uuid(doc):
+    host, node = doc["host"], doc.get("node")
+    return doc.get("uuid") or (host if not node or node == host else "%s|%s" % (host, node))
+
+
+def _num_instances(doc):
+    return int(doc["num_instances"] if "num_instances" in doc else len(doc.get("instances") or ()))
+
+
+def _stats(doc):
+    stats = {key: str(value) for key, value in (doc.get("stats") or {}).items()}
+    stats["num_instances"] = str(_num_instances(doc))
+    stats["io_workload"] = str(int(doc.get("num_io_ops", 0)))
+    stats["failed_builds"] = str(int(doc.get("failed_builds", 0)))
+    return stats
+
+
+def _service(doc):
+    return dict({"disabled": False, "disabled_reason": None, "forced_down": False}, **(doc.get("service") or {}))
+
+
+def _traits(doc):
+    traits = frozenset(doc.get("traits") or ())
+    return traits | {"COMPUTE_STATUS_DISABLED"} if (doc.get("service") or {}).get("disabled") else traits
+
+
+_READERS = {
+    "uuid": _uuid,
+    "cell_uuid": lambda doc: doc.get("cell", "cell1"),
+    "inventories": inventories,
+    "used": usages,
+    "total_usable_ram_mb": lambda doc: doc.get("memory_mb", 0),
+    "total_usable_disk_gb": lambda doc: doc.get("local_gb", 0),
+    "disk_mb_used": lambda doc: (doc.get("local_gb_used", 0) + doc.get("reserved_host_disk_gb", 0)) * 1024,
+    "free_ram_mb": free_ram_mb,
+    "free_disk_mb": free_disk_mb,
+    "vcpus_total": lambda doc: doc.get("vcpus", 0) + doc.get("pcpus", 0),
+    "vcpus_used": lambda doc: doc.get("vcpus_used", 0) + doc.get("pcpus_used", 0) + doc.get("reserved_host_cpus", 0),
+    "cpu_allocation_ratio": lambda doc: float(doc.get("cpu_allocation_ratio", 4.0)),
+    "ram_allocation_ratio": lambda doc: float(doc.get("ram_allocation_ratio", 1.0)),
+    "disk_allocation_ratio": lambda doc: float(doc.get("disk_allocation_ratio", 1.0)),
+    "instances": lambda doc: {one["uuid"]: one for one in doc.get("instances") or ()},
+    "num_instances": _num_instances,
+    "num_io_ops": lambda doc: int(doc.get("num_io_ops", 0)),
+    "failed_builds": lambda doc: int(doc.get("failed_builds", 0)),
+    "host_ip": lambda doc: doc.get("host_ip", "192.0.2.1"),
+    "hypervisor_type": lambda doc: doc.get("hypervisor_type", "QEMU"),
+    "hypervisor_version": lambda doc: doc.get("hypervisor_version", 8000000),
+    "hypervisor_hostname": lambda doc: doc.get("node") or doc["host"],
+    "cpu_info": lambda doc: doc.get("cpu_info"),
+    "supported_instances": lambda doc: [supported(one) for one in doc.get("supported_instances") or ()],
+    "metrics": lambda doc: [Metric(one) for one in doc.get("metrics") or ()],
+    "stats": _stats,
+    "service": _service,
+    "traits": _traits,
+    "numa_topology": lambda doc: HostTopology.from_document(doc.get("numa_topology")),
+    "pci_stats": lambda doc: pci_pools(doc.get("pci_pools")),
+    "pci_devices": lambda doc: [dict(one) for one in doc.get("pci_devices") or ()],
+    "updated": lambda doc: doc.get("generation"),
+}
 
 _supported = {}
 
