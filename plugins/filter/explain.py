@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from ansible.errors import AnsibleFilterError
 
-from ..module_utils.placement.explain import MOST_HOSTS, decision_text
+from ..module_utils.placement.explain import MOST_HOSTS, decision_text, documents
 from ..plugin_utils.plain import plain
 
 DOCUMENTATION = r"""
@@ -20,7 +20,7 @@ description:
 positional: _input
 options:
   _input:
-    description: A receipt, or an item of its C(matrix).
+    description: A receipt, or the explanation document of one request.
     type: dict
     required: true
   most:
@@ -45,14 +45,19 @@ _value:
 def explain(value, most=MOST_HOSTS):
     """The text of a receipt or of one explanation document."""
     value = plain(value)
-    documents = value.get("matrix") if isinstance(value, dict) and "matrix" in value else [value]
-    if documents is None:
-        raise AnsibleFilterError(
-            "berth.kvm.explain: the receipt is of a fleet so large that it holds no matrix; replay it"
-        )
-    if not all(isinstance(one, dict) and {"name", "candidates", "instances"} <= set(one) for one in documents):
-        raise AnsibleFilterError("berth.kvm.explain: needs a receipt, or an item of its matrix")
-    return "\n".join(decision_text(one, most) for one in documents)
+    found = [value]
+    if isinstance(value, dict) and "matrix" in value:
+        if value["matrix"] is None:
+            raise AnsibleFilterError(
+                "berth.kvm.explain: the receipt is of a fleet so large that it holds no matrix; replay it"
+            )
+        try:
+            found = list(documents(value["matrix"]))
+        except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
+            raise AnsibleFilterError("berth.kvm.explain: the matrix of the receipt is damaged: %r" % error)
+    if not all(isinstance(one, dict) and {"name", "candidates", "instances"} <= set(one) for one in found):
+        raise AnsibleFilterError("berth.kvm.explain: needs a receipt, or the explanation document of one request")
+    return "\n".join(decision_text(one, most) for one in found)
 
 
 class FilterModule:

@@ -31,12 +31,18 @@ class Filter:
     A subclass defines check(host_state, spec) -> Verdict. It must change nothing, read no clock and no file, and draw
     no random number. ``options`` are the names and defaults of the options it reads from self.options;
     ``run_filter_once_per_request`` says that the verdict does not change between the instances of one request;
-    ``run_on_rebuild`` that it is asked even where an instance is only rebuilt in place.
+    ``run_on_rebuild`` that it is asked even where an instance is only rebuilt in place;
+    ``sets_limits`` that it gives hosts that pass a limit, host_state.limits[name], which the claim tests again.
+
+    Two things let large fleets be explained without asking every host, and may be left out: ``reads`` names the fields of
+    the host's document, if nothing else of the host decides; about() says where most hosts get the same verdict.
     """
 
     run_filter_once_per_request = False
     run_on_rebuild = False
     options = {}
+    sets_limits = False
+    reads = ()
 
     def __init__(self, options):
         self.options = options
@@ -47,6 +53,10 @@ class Filter:
 
     def check(self, host_state, spec):
         raise NotImplementedError
+
+    def about(self, spec):
+        """The uuids of instances, where hosts that have none of them all get the same verdict; else None."""
+        return None
 
 
 class Weigher:

@@ -90,6 +90,28 @@ def fits(host_state, amounts):
     return True
 
 
+def doubtful(documents, amounts):
+    """The indexes of the host documents that may not fit ``amounts``, or not be enabled: more than really do not."""
+    if not set(amounts) <= {"VCPU", "MEMORY_MB", "DISK_GB"}:
+        return range(len(documents))
+    cpu, memory, disk = (amounts.get(name, 0) for name in ("VCPU", "MEMORY_MB", "DISK_GB"))
+    sure = [
+        x.get("vcpus_used", 0) + cpu
+        <= (x.get("vcpus", 0) - x.get("reserved_host_cpus", 0)) * x.get("cpu_allocation_ratio", 4.0)
+        and x.get("memory_mb_used", 0) + memory
+        <= (x.get("memory_mb", 0) - x.get("reserved_host_memory_mb", 512)) * x.get("ram_allocation_ratio", 1.0)
+        and x.get("local_gb_used", 0) + disk
+        <= (x.get("local_gb", 0) - x.get("reserved_host_disk_gb", 0)) * x.get("disk_allocation_ratio", 1.0)
+        and cpu <= x.get("vcpus", 0)
+        and memory <= x.get("memory_mb", 0)
+        and disk <= x.get("local_gb", 0)
+        and not ("inventory" in x or "placement_used" in x or ("service" in x and x["service"].get("disabled")))
+        and "COMPUTE_STATUS_DISABLED" not in x.get("traits", ())
+        for x in documents
+    ]
+    return [index for index, one in enumerate(sure) if not one]
+
+
 def request_shortfalls(host_state, ask):
     """Shortfalls of a Requested: each of its groups by itself, then all together."""
     found = []

@@ -102,3 +102,11 @@ def column(weigher, hosts, plain):
     if weigher.minval is not None and min(values) < weigher.minval:
         values = [one if one > weigher.minval else weigher.minval for one in values]
     return values
+
+
+def never_changes(weigher, values):
+    """Whether no decision changes these values: nothing that is consumed counts, or no host has any of it."""
+    if weigher.name == "PCIWeigher":
+        # 100: without devices
+        return values.count(100) == len(values)
+    return weigher.name in ("BuildFailureWeigher", "HypervisorVersionWeigher")

@@ -3,8 +3,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Why every host was or was not chosen: as a document for programs, as text for people.
 
-``document(request_result)`` makes the document of one request out of its explanation; ``decision_text(document)`` the
-text of such a document; ``fleet_text(host documents)`` the table of a fleet. The text is plain, in columns, and leaves
+``document(request_result)`` makes the document of one request out of its explanation; ``matrix(request_results)`` one of
+a whole run in columns, from which ``documents(matrix)`` reads the same again; ``decision_text(document)`` is the text of
+one request; ``fleet_text(host documents)`` the table of a fleet. The text is plain, in columns, and leaves
 out hosts beyond ``most`` after having counted them by rule.
 """
 
@@ -13,6 +14,7 @@ from __future__ import annotations
 from collections import Counter
 
 from ..model.host_state import HostState
+from .matrix import Matrix
 from .plain import plain
 from .text import number, table
 
@@ -26,11 +28,39 @@ def document(answer):
     for each host the list of rules [{rule, ...verdict}] that come before the filters; for ``instances`` see
     result.RequestResult.
     """
-    explanation = answer.explanation or {}
+    return _document(_headlines(answer), answer.explanation or {})
+
+
+def matrix(answers):
+    """{hosts, columns, requests} of the RequestResults of one run: see matrix.py.
+
+    A request is {name, hosts, error, entry}; one that the plain pipeline decided is its document().
+    """
+    records = [one.record for one in answers if one.record]
+    columns = records[0].recorder.matrix if records else Matrix([], [])
+    return columns.to_document(
+        [{**_headlines(one), "entry": one.record.entry} if one.record else document(one) for one in answers]
+    )
+
+
+def documents(found):
+    """Yield the document() of every request of a matrix."""
+    columns = Matrix.from_document(found)
+    for one in found["requests"]:
+        yield _document(one, columns.explanation(one["entry"])) if "entry" in one else one
+
+
+def _headlines(answer):
     return {
         "name": answer.spec.name,
         "hosts": answer.hosts,
         "error": answer.error.to_dict() if answer.error else None,
+    }
+
+
+def _document(headlines, explanation):
+    return {
+        **{name: headlines[name] for name in ("name", "hosts", "error")},
         "candidates": {
             host: [{"rule": rule, **_verdict(verdict)} for rule, verdict in rules]
             for host, rules in (explanation.get("candidates") or {}).items()

@@ -47,6 +47,7 @@ class Pipeline:
         self.weighers = weighers
         self.aggregates = aggregates
         self.rng = rng
+        self.by_key = {(one.host, one.nodename): one for one in host_states}
         self.position = {id(one): number for number, one in enumerate(host_states)}
         self.chosen_at = {}
         self.round = 0
@@ -66,6 +67,9 @@ class Pipeline:
     def run(self, spec, explain=False):
         """The RequestResult of one request; on failure nothing is changed and the result explains itself."""
         self.saved = {}
+        for one in self.host_states:
+            # Limits are those that the filters of this request set.
+            one.limits = {}
         group = spec.instance_group
         hosts_before = set(group.hosts) if group else None
         trace = {"candidates": {}, "instances": []} if explain else None
@@ -98,12 +102,8 @@ class Pipeline:
             spec.instance_group.hosts = group_hosts
 
     def _settle(self, spec, selections):
-        """What later requests see of the instances placed here."""
-        props = spec.image.properties if spec.image else {}
-        by_key = {(one.host, one.nodename): one for one in self.host_states}
         for one in selections:
-            instance = {"uuid": one.uuid, "name": one.name, "flavor": {"name": spec.flavor.name}, "image_props": props}
-            by_key[(one.host, one.nodename)].instances[one.uuid] = instance
+            settle(self.by_key[(one.host, one.nodename)], spec, one)
 
     def _place(self, spec, trace):
         hosts, asks = self._candidates(spec, trace)
@@ -116,7 +116,7 @@ class Pipeline:
             hosts = self._sorted(spec, hosts, index, record)
             got = self._claim(spec, hosts, asks, record)
             if got is None:
-                raise NoValidHost(self._why(spec, index, hosts))
+                raise NoValidHost(no_host(spec, index, True, bool(hosts)))
             host_state, allocation = got
             chosen.append(host_state)
             selections.append(Selection(uuid, spec.name, host_state, allocation, copy.deepcopy(host_state.limits)))
@@ -141,16 +141,6 @@ class Pipeline:
         trace["instances"].append(record)
         return record
 
-    @staticmethod
-    def _why(spec, index, hosts):
-        if hosts:
-            return "no host can take instance %d of %d of %s: every claim failed" % (
-                index + 1,
-                spec.num_instances,
-                spec.name,
-            )
-        return "no valid host was found for %s (instance %d of %d)" % (spec.name, index + 1, spec.num_instances)
-
     # -- candidates
     def _candidates(self, spec, trace):
         """(host states, {id(host state): amounts to claim}) that Placement would return."""
@@ -165,7 +155,7 @@ class Pipeline:
         asks = {id(one): query.amounts(one) for one in found}
         found = [one for one in found if query.same_cell(one)]
         if not found:
-            raise NoValidHost("no valid host was found for %s: no host has what it asks for" % spec.name)
+            raise NoValidHost(no_host(spec, 0, False, False))
         return found, asks
 
     @staticmethod
@@ -337,7 +327,9 @@ class Pipeline:
             return None, "; ".join(one["reason"] for one in capacity.shortfalls(host_state, amounts))
         if host_state not in self.saved:
             self.saved[host_state] = host_state.copy().__dict__
-        allocation, reason = self._consume(spec, host_state, amounts)
+        allocation, reason = consume(
+            spec, host_state, amounts, self.options["packing_host_numa_cells_allocation_strategy"]
+        )
         self.round += 1
         self.chosen_at[id(host_state)] = self.round
         group = spec.instance_group
@@ -346,38 +338,6 @@ class Pipeline:
             host_state.instances.setdefault(
                 spec.instance_uuid, {"uuid": spec.instance_uuid, "flavor": {"name": spec.flavor.name}}
             )
-        return allocation, reason
-
-    def _consume(self, spec, host_state, amounts):
-        """Take the instance out of the host: (allocation, what did not fit).
-
-        What no enabled filter has tested (NUMA cells, PCI devices) may turn out not to fit here. As Nova does, the host
-        stays chosen and its claim will tell; the rest of its state, from the PCI devices on, is then not counted.
-        """
-        topology, fitted, reason = spec.topology, None, ""
-        if topology and host_state.numa_topology:
-            packing = self.options["packing_host_numa_cells_allocation_strategy"]
-            limits = host_state.limits.get("numa_topology")
-            fitted = capacity.fit_numa(host_state, topology, limits, spec.pci_requests, packing)
-            reason = "" if fitted else "the NUMA topology does not fit"
-            # The next instance of the request asks for what this one got.
-            spec.topology = fitted
-        cells = spec.topology.cells if spec.topology else None
-        devices, missing = [], False
-        pools = pci.copy_pools(host_state.pci_stats)
-        for request in spec.pci_requests:
-            taken = pci.take(pools, [request], cells, host_state.numa_topology)
-            if taken is None:
-                missing, reason = True, "has no free PCI devices for %s" % request["alias_name"]
-                break
-            devices += taken
-        allocation = capacity.allocation_of(amounts, fitted, pci.give_addresses(host_state.pci_devices, devices))
-        try:
-            capacity.consume(host_state, spec, allocation)
-            if missing:
-                host_state.num_io_ops -= 1
-        except numa.PinningInvalid as error:
-            reason = str(error)
         return allocation, reason
 
     def _alternates(self, spec, hosts, chosen, selections):
@@ -425,3 +385,58 @@ def judge(one, host_state, spec):
         raise TypeError("check() gave %s, not a Verdict" % type(verdict).__name__)
     except Exception as error:
         return raised(one, host_state, error)
+
+
+def no_host(spec, index, candidates, passing):
+    """Why instance ``index`` of a request has no valid host: were there candidates, and did any pass the filters?"""
+    if not candidates:
+        return "no valid host was found for %s: no host has what it asks for" % spec.name
+    if passing:
+        return "no host can take instance %d of %d of %s: every claim failed" % (
+            index + 1,
+            spec.num_instances,
+            spec.name,
+        )
+    return "no valid host was found for %s (instance %d of %d)" % (spec.name, index + 1, spec.num_instances)
+
+
+def consume(spec, host_state, amounts, packing):
+    """Take the instance out of the host: (allocation, what did not fit).
+
+    What no enabled filter has tested (NUMA cells, PCI devices) may turn out not to fit here. As Nova does, the host
+    stays chosen and its claim will tell; the rest of its state, from the PCI devices on, is then not counted.
+    """
+    topology, fitted, reason = spec.topology, None, ""
+    if topology and host_state.numa_topology:
+        limits = host_state.limits.get("numa_topology")
+        fitted = capacity.fit_numa(host_state, topology, limits, spec.pci_requests, packing)
+        reason = "" if fitted else "the NUMA topology does not fit"
+        # The next instance of the request asks for what this one got.
+        spec.topology = fitted
+    cells = spec.topology.cells if spec.topology else None
+    devices, missing = [], False
+    pools = pci.copy_pools(host_state.pci_stats)
+    for request in spec.pci_requests:
+        taken = pci.take(pools, [request], cells, host_state.numa_topology)
+        if taken is None:
+            missing, reason = True, "has no free PCI devices for %s" % request["alias_name"]
+            break
+        devices += taken
+    allocation = capacity.allocation_of(amounts, fitted, pci.give_addresses(host_state.pci_devices, devices))
+    try:
+        capacity.consume(host_state, spec, allocation)
+        if missing:
+            host_state.num_io_ops -= 1
+    except numa.PinningInvalid as error:
+        reason = str(error)
+    return allocation, reason
+
+
+def settle(host_state, spec, selection):
+    """Let later requests see the instance that was placed on the host."""
+    host_state.instances[selection.uuid] = {
+        "uuid": selection.uuid,
+        "name": selection.name,
+        "flavor": {"name": spec.flavor.name},
+        "image_props": spec.image.properties if spec.image else {},
+    }

@@ -84,6 +84,23 @@ class Query:
             return capacity.fits(host_state, ask.amounts)
         return not capacity.request_shortfalls(host_state, ask)
 
+    @property
+    def is_plain(self):
+        """Whether nothing but amounts is asked for."""
+        return len(self.ask.groups) == 1 and self.rules() == [["compute_status_filter", {}]]
+
+    def rules(self):
+        """[[rule, numbers]]: what verdicts() says before capacity of a host that passes, where it need not be in aggregates."""
+        found = [["compute_status_filter", {}]]
+        if self.in_tree is not None:
+            found.append(["requested_destination", {}])
+        if self.not_member_of:
+            found.append(["isolate_aggregates", {"aggregates": []}])
+        found += [[rule, {"required": [trait]}] for trait, rule in self.root_required]
+        if self.ask.required or self.ask.forbidden:
+            found.append(["traits", {"lacks": [], "forbidden": []}])
+        return found
+
     def verdicts(self, host_state):
         """[(rule, Verdict)]: every rule with its reason and numbers; for explanations."""
         spec, traits, found = self.spec, host_state.traits, []

@@ -20,8 +20,10 @@ from .plain import plain
 from .scheduler import load, select_destinations
 
 SCHEMA = 1
-# Beyond this many host rows the matrix is left out: its hash stays, and replaying makes it again.
-MOST_ROWS = 200000
+# Beyond this many numbers and verdicts the matrix is left out: its hash stays, and replaying makes it again.
+MOST_CELLS = 4000000
+# What a host counts in the document of a request that the plain pipeline decided.
+CELLS_OF_ROW = 40
 # What of a request placement does not read.
 _NOT_KEPT = ("metadata", "networks", "user_data", "seed")
 _NOT_KEPT_OF_IMAGE = ("url", "checksum")
@@ -37,7 +39,7 @@ def make(host_documents, requests, options, result, aggregates=(), left_out=None
     ``left_out`` {host: reason} are hosts that took no part (unreachable, a lying document); ``seconds`` is how long the
     decision took, told by the caller, and is no part of what is replayed.
     """
-    explained = [explain.document(one) for one in result.requests]
+    matrix = plain(explain.matrix(result.requests))
     decision = {
         "requests": [
             {
@@ -47,9 +49,8 @@ def make(host_documents, requests, options, result, aggregates=(), left_out=None
             }
             for one in result.requests
         ],
-        "matrix_sha256": digest(explained),
+        "matrix_sha256": digest(matrix),
     }
-    rows = sum(len(one["candidates"]) * max(len(one["instances"]), 1) for one in explained)
     receipt = {
         "schema": SCHEMA,
         "seed": result.seed,
@@ -60,12 +61,20 @@ def make(host_documents, requests, options, result, aggregates=(), left_out=None
         "host_order_sha256": digest([one["host"] for one in host_documents]),
         "left_out": plain(left_out or {}),
         "decision": plain(decision),
-        "matrix": explained if rows <= MOST_ROWS else None,
+        "matrix": matrix if _cells(matrix) <= MOST_CELLS else None,
     }
     receipt["sha256"] = digest(receipt)
     if seconds is not None:
         receipt["seconds"] = seconds
     return receipt
+
+
+def _cells(matrix):
+    """How many values a matrix holds."""
+    number = sum(len(part) for column in matrix["columns"] for part in column.values() if isinstance(part, list))
+    for one in matrix["requests"]:
+        number += len(one.get("candidates", ())) * max(len(one.get("instances", ())), 1) * CELLS_OF_ROW
+    return number
 
 
 def replay(receipt, host_documents):

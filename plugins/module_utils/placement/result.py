@@ -46,6 +46,7 @@ class RequestResult:
      "instances": [{"uuid", "hosts": [host], "filters": [{"filter", "skipped", "verdicts": {host: Verdict}}],
                     "weighers": [{"weigher", "raw": {host: x}, "normalised": {host: x}, "multiplier": {host: x}}],
                     "weights": {host: sum}, "order": [host], "claims": [{"host", "passed", "reason"}], "host": host or None}]}
+    where "instances" may be any sequence (matrix.Instances makes its items one by one).
     """
 
     def __init__(self, spec, selections=(), error=None, explain=None):
@@ -53,6 +54,8 @@ class RequestResult:
         self.selections = list(selections)
         self.error = error
         self._explain = explain
+        # The compact form (recorder.RequestRecord) where the fast pipeline decided.
+        self.record = explain if callable(explain) else None
 
     @property
     def explanation(self):

@@ -16,7 +16,8 @@ from ..model.host_state import HostState
 from ..model.request_spec import RequestSpec
 from . import pci, registry
 from .errors import NoValidHost, UnsupportedPolicy
-from .fast import FastPipeline, instance_hosts, serves
+from .fast import FastPipeline, serves
+from .hosts import instance_hosts
 from .options import read_options
 from .pipeline import Pipeline, prepare
 from .result import RequestResult, Result

@@ -23,6 +23,9 @@ class AggregateInstanceExtraSpecsFilter(Filter):
 
     run_filter_once_per_request = True
 
+    def about(self, spec):
+        return None if spec.flavor.extra_specs else ()
+
     def check(self, host_state, spec):
         metadata = merged_metadata(host_state.aggregates)
         for key, wanted in spec.flavor.extra_specs.items():

@@ -17,5 +17,8 @@ class AllHostsFilter(Filter):
 
     run_filter_once_per_request = True
 
+    def about(self, spec):
+        return ()
+
     def check(self, host_state, spec):
         return PASS

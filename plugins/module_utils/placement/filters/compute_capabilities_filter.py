@@ -26,6 +26,9 @@ class ComputeCapabilitiesFilter(Filter):
 
     run_filter_once_per_request = True
 
+    def about(self, spec):
+        return None if spec.flavor.extra_specs else ()
+
     def check(self, host_state, spec):
         for key, wanted in self._wanted(spec.flavor.extra_specs):
             path = key.split(":")

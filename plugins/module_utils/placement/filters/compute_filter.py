@@ -18,6 +18,7 @@ class ComputeFilter(Filter):
     """
 
     run_filter_once_per_request = True
+    reads = ("service",)
 
     def check(self, host_state, spec):
         service = host_state.service

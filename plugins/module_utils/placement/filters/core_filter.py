@@ -17,6 +17,8 @@ class CoreFilter(Filter):
     Source: nova.scheduler.filters.core_filter.CoreFilter, removed in Nova 20 (Placement took its place).
     """
 
+    sets_limits = True
+
     def ratio(self, host_state):
         return host_state.cpu_allocation_ratio
 

@@ -17,6 +17,9 @@ class DifferentHostFilter(Filter):
 
     run_filter_once_per_request = True
 
+    def about(self, spec):
+        return spec.scheduler_hints.get("different_host", ())
+
     def check(self, host_state, spec):
         named = spec.get_scheduler_hint("different_host")
         here = sorted(

@@ -17,6 +17,8 @@ class DiskFilter(Filter):
     Source: nova.scheduler.filters.disk_filter.DiskFilter, removed in Nova 20 (Placement took its place).
     """
 
+    sets_limits = True
+
     def ratio(self, host_state):
         return host_state.disk_allocation_ratio
 

@@ -26,16 +26,15 @@ class ImagePropertiesFilter(Filter):
     """
 
     run_filter_once_per_request = True
+    reads = ("supported_instances", "hypervisor_version", "cpu_info")
     run_on_rebuild = True
+
+    def about(self, spec):
+        return None if self._wanted(spec.image_props) else ()
 
     def check(self, host_state, spec):
         props = spec.image_props
-        wanted = [
-            canonical_architecture(props.get("hw_architecture", self.options["image_properties_default_architecture"])),
-            canonical_hv_type(props.get("img_hv_type")),
-            canonical_vm_mode(props.get("hw_vm_mode")),
-        ]
-        wanted = [word for word in wanted if word]
+        wanted = self._wanted(props)
         if not wanted:
             return PASS
         if not any(all(word in one for word in wanted) for one in host_state.supported_instances):
@@ -48,6 +47,14 @@ class ImagePropertiesFilter(Filter):
         if have and have < bits:
             return fail("has %s physical address bits, needs %s" % (have, bits), wanted=bits, have=have)
         return PASS
+
+    def _wanted(self, props):
+        wanted = (
+            canonical_architecture(props.get("hw_architecture", self.options["image_properties_default_architecture"])),
+            canonical_hv_type(props.get("img_hv_type")),
+            canonical_vm_mode(props.get("hw_vm_mode")),
+        )
+        return [word for word in wanted if word]
 
 
 def version_holds(predicate, version):

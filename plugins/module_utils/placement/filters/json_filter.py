@@ -25,6 +25,9 @@ class JsonFilter(Filter):
     Source: nova.scheduler.filters.json_filter.JsonFilter.
     """
 
+    def about(self, spec):
+        return None if spec.get_scheduler_hint("query") else ()
+
     def check(self, host_state, spec):
         query = spec.get_scheduler_hint("query")
         if not query:

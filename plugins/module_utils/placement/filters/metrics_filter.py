@@ -15,6 +15,8 @@ class MetricsFilter(Filter):
     Source: nova.scheduler.filters.metrics_filter.MetricsFilter.
     """
 
+    reads = ("metrics",)
+
     def __init__(self, options):
         super().__init__(options)
         self.names = {name for name, _ratio in parse_options(options["metrics"]["weight_setting"])}

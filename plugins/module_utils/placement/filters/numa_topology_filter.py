@@ -21,6 +21,11 @@ class NUMATopologyFilter(Filter):
     Source: nova.scheduler.filters.numa_topology_filter.NUMATopologyFilter.
     """
 
+    sets_limits = True
+
+    def about(self, spec):
+        return None if spec.topology or spec.flavor.extra_specs or spec.image_props else ()
+
     def check(self, host_state, spec):
         host = host_state.numa_topology
         extra_specs, props = spec.flavor.extra_specs, spec.image_props

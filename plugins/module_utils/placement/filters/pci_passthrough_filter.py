@@ -18,6 +18,9 @@ class PciPassthroughFilter(Filter):
     Source: nova.scheduler.filters.pci_passthrough_filter.PciPassthroughFilter.
     """
 
+    def about(self, spec):
+        return None if spec.pci_requests else ()
+
     def check(self, host_state, spec):
         if not spec.pci_requests or pci.supports(
             host_state.pci_stats, spec.pci_requests, None, host_state.numa_topology

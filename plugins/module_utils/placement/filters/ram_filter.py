@@ -17,6 +17,8 @@ class RamFilter(Filter):
     Source: nova.scheduler.filters.ram_filter.RamFilter, removed in Nova 20 (Placement took its place).
     """
 
+    sets_limits = True
+
     def ratio(self, host_state):
         return host_state.ram_allocation_ratio
 

@@ -16,6 +16,9 @@ class RetryFilter(Filter):
     Source: nova.scheduler.filters.retry_filter.RetryFilter, removed in Nova 22 (alternates took its place).
     """
 
+    def about(self, spec):
+        return None if (spec.document.get("retry") or {}).get("hosts") else ()
+
     def check(self, host_state, spec):
         tried = (spec.document.get("retry") or {}).get("hosts") or []
         here = (host_state.host, [host_state.host, host_state.nodename], (host_state.host, host_state.nodename))

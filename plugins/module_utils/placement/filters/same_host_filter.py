@@ -17,6 +17,9 @@ class SameHostFilter(Filter):
 
     run_filter_once_per_request = True
 
+    def about(self, spec):
+        return spec.scheduler_hints.get("same_host", ())
+
     def check(self, host_state, spec):
         named = spec.get_scheduler_hint("same_host")
         if not named:

@@ -15,6 +15,9 @@ class ServerGroupAffinityFilter(Filter):
     Source: nova.scheduler.filters.affinity_filter.ServerGroupAffinityFilter.
     """
 
+    def about(self, spec):
+        return group.members if (group := spec.instance_group) and group.policy == "affinity" else ()
+
     def check(self, host_state, spec):
         group = spec.instance_group
         if group is None or group.policy != "affinity" or not group.hosts or host_state.host in group.hosts:

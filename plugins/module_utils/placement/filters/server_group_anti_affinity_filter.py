@@ -16,6 +16,9 @@ class ServerGroupAntiAffinityFilter(Filter):
     Source: nova.scheduler.filters.affinity_filter.ServerGroupAntiAffinityFilter.
     """
 
+    def about(self, spec):
+        return group.members if (group := spec.instance_group) and group.policy == "anti-affinity" else ()
+
     def check(self, host_state, spec):
         group = spec.instance_group
         if group is None or group.policy != "anti-affinity" or spec.instance_uuid in host_state.instances:

@@ -22,6 +22,10 @@ class SimpleCIDRAffinityFilter(Filter):
     """
 
     run_filter_once_per_request = True
+    reads = ("host_ip",)
+
+    def about(self, spec):
+        return None if spec.get_scheduler_hint("build_near_host_ip") else ()
 
     def check(self, host_state, spec):
         near = spec.get_scheduler_hint("build_near_host_ip")

@@ -10,6 +10,7 @@ from ansible.errors import AnsibleFilterError
 
 from ansible_collections.berth.kvm.plugins.filter import explain, fleet_table, host_line, placement_table
 from ansible_collections.berth.kvm.plugins.module_utils.placement import receipt
+from ansible_collections.berth.kvm.plugins.module_utils.placement.explain import documents
 from ansible_collections.berth.kvm.plugins.module_utils.placement.scheduler import select_destinations
 
 HOSTS = [
@@ -34,7 +35,7 @@ def paper():
 def test_a_receipt_is_explained(paper):
     text = filter_of(explain)(paper)
     assert text.startswith("web: k1, the best of 1 of 2 hosts") and "k2" in text
-    assert filter_of(explain)(paper["matrix"][0]) == text
+    assert filter_of(explain)(next(documents(paper["matrix"]))) == text
 
 
 @pytest.mark.parametrize("value", [{}, {"matrix": None}, {"matrix": [1]}, "text", {"name": "x"}], ids=str)

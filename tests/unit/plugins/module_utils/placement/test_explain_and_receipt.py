@@ -178,7 +178,7 @@ def test_the_time_is_told_but_not_replayed():
 
 def test_the_matrix_of_a_huge_decision_is_left_out_but_not_its_hash(monkeypatch):
     whole = made(request())
-    monkeypatch.setattr(receipt, "MOST_ROWS", 3)
+    monkeypatch.setattr(receipt, "MOST_CELLS", 3)
     short = made(request())
     assert short["matrix"] is None
     assert short["decision"]["matrix_sha256"] == whole["decision"]["matrix_sha256"]

@@ -276,18 +276,6 @@ def build(hosts, requests):
     return documents, specs
 
 
-@settings(max_examples=80, deadline=None)
-@given(HOSTS, REQUESTS, OPTIONS)
-def test_the_fast_pipeline_decides_as_the_plain_one(hosts, requests, options):
-    documents, specs = build(hosts, requests)
-    fast = select_destinations(documents, specs, options)
-    plain = select_destinations(documents, specs, options, fast=False)
-    assert [[each.to_dict() for each in one.selections] for one in fast.requests] == [
-        [each.to_dict() for each in one.selections] for one in plain.requests
-    ]
-    assert [vars(one)["used"] for one in fast.host_states] == [vars(one)["used"] for one in plain.host_states]
-
-
 @settings(max_examples=40, deadline=None)
 @given(HOSTS, REQUESTS, OPTIONS)
 def test_no_host_is_ever_filled_over_its_capacity_and_alternates_are_feasible(hosts, requests, options):

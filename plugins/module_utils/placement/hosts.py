@@ -1,0 +1,177 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The hosts of one run of the fast pipeline: states made when they are first needed, and columns of what is weighed."""
+
+from __future__ import annotations
+
+from ..model.host_state import HostState
+from . import columns
+
+# Placement's resource classes and where the documents of hosts count their use.
+USED_FIELDS = {
+    "VCPU": "vcpus_used",
+    "PCPU": "pcpus_used",
+    "MEMORY_MB": "memory_mb_used",
+    "DISK_GB": "local_gb_used",
+}
+
+
+def instance_hosts(hosts):
+    """{instance uuid: host name} of documents or states."""
+    return {
+        uuid: one.host if isinstance(one, HostState) else one["host"]
+        for one in hosts
+        for uuid in (
+            one.instances if isinstance(one, HostState) else [each["uuid"] for each in one.get("instances") or ()]
+        )
+    }
+
+
+class Hosts:
+    """Host documents (or states, which are copied) and all that changes of them; ``changes`` are indexes in order."""
+
+    def __init__(self, given, aggregates):
+        self.given = given
+        self.states = [one.copy() if isinstance(one, HostState) else None for one in given]
+        self.documents = None if given and isinstance(given[0], HostState) else given
+        self.of_host = {}
+        for aggregate in aggregates:
+            for host in aggregate.hosts:
+                self.of_host.setdefault(host, []).append(aggregate)
+        for one in self.states if self.of_host else ():
+            if one is not None:
+                one.aggregates = self.of_host.get(one.host, [])
+        self.changes = []
+        self.columns = {}  # {name of the weigher: (weigher, values)}
+        self.fixed = {}  # {name of the weigher: values} that no decision changes
+        self._usual = None
+        self._indexes = None
+        self._named = None
+        self._spelled = None
+
+    def __len__(self):
+        return len(self.given)
+
+    def state(self, index):
+        found = self.states[index]
+        if found is None:
+            found = self.states[index] = HostState.from_document(self.given[index])
+            if self.of_host:
+                found.aggregates = self.of_host.get(found.host, [])
+        return found
+
+    def all_states(self):
+        for index, one in enumerate(self.states):
+            if one is None:
+                self.state(index)
+        return self.states
+
+    # -- who and where
+    def keys(self):
+        """What all hosts are called in results (HostState.key)."""
+        if not self.documents:
+            return [one.key for one in self.states]
+        return [
+            one["host"] if one.get("node") in (None, one["host"]) else self.state(index).key
+            for index, one in enumerate(self.documents)
+        ]
+
+    @property
+    def named(self):
+        """{host name: [indexes]}."""
+        if self._named is None:
+            self._named = {}
+            for index, one in enumerate(self.given):
+                self._named.setdefault(one["host"] if self.documents else one.host, []).append(index)
+        return self._named
+
+    def spelled(self, name):
+        """The indexes of the hosts of this name in lower case."""
+        if self._spelled is None:
+            self._spelled = {}
+            for each, indexes in self.named.items():
+                self._spelled.setdefault(each.lower(), []).extend(indexes)
+        return self._spelled.get(name.lower(), [])
+
+    @property
+    def of_instance(self):
+        """{instance uuid: [indexes of the hosts that have it]}."""
+        if self._indexes is None:
+            self._indexes = {}
+            for index, one in enumerate(self.given):
+                made = self.states[index]
+                uuids = made.instances if made is not None else [each["uuid"] for each in one.get("instances") or ()]
+                for uuid in uuids:
+                    self._indexes.setdefault(uuid, []).append(index)
+        return self._indexes
+
+    def note(self, uuid, index):
+        """An instance has come to a host."""
+        if self._indexes is not None and index not in self._indexes.setdefault(uuid, []):
+            self._indexes[uuid].append(index)
+
+    def having(self, uuids):
+        """The indexes of the hosts that have at least one of the instances."""
+        return {index for uuid in uuids for index in self.of_instance.get(uuid, ())}
+
+    # -- columns
+    def column(self, weigher):
+        """The clamped raw weights of all hosts by a weigher of columns.READERS; kept right as hosts change."""
+        known = self.columns.get(weigher.name)
+        if known is not None:
+            return known[1]
+        if weigher.name in self.fixed:
+            return self.fixed[weigher.name]
+        if self.documents:
+            if self._usual is None:
+                self._usual = columns.usual(self.documents)
+            values = columns.column(weigher, self.documents, self._usual)
+        else:
+            values = weigher.weigh(self.states, None)
+        if columns.never_changes(weigher, values):
+            self.fixed[weigher.name] = values
+            return values
+        for index in self.changes:
+            values[index] = _clamped(weigher, self.states[index])
+        self.columns[weigher.name] = (weigher, values)
+        return values
+
+    def used(self, name):
+        """What instances use of a resource class, of all hosts."""
+        field = USED_FIELDS.get(name)
+        if not self.documents or not field or any("placement_used" in one for one in self.documents):
+            return [one.used.get(name, 0) for one in self.all_states()]
+        values = [one.get(field, 0) for one in self.documents]
+        for index in self.changes:
+            values[index] = self.states[index].used.get(name, 0)
+        return values
+
+    def multipliers(self, weigher):
+        """The weigher's multiplier: one number, or a list of one per host where aggregates override it."""
+        key = weigher.multiplier_key or weigher.multiplier_option
+        if any(key in one.metadata for found in self.of_host.values() for one in found):
+            return [weigher.multiplier(one) for one in self.all_states()]
+        return weigher.sign * weigher.configured() if weigher.multiplier_option else 1.0
+
+    # -- changes
+    def changed(self, index):
+        """The state of a host is another."""
+        self.changes.append(index)
+        state = self.states[index]
+        for weigher, values in self.columns.values():
+            values[index] = _clamped(weigher, state)
+
+    def put_back(self, saved):
+        """Make {index: attributes} of states what they were."""
+        for index, attributes in saved.items():
+            state = self.states[index]
+            for uuid in set(state.instances) - set(attributes["instances"]) if self._indexes is not None else ():
+                self._indexes[uuid].remove(index)
+            state.__dict__.clear()
+            state.__dict__.update(attributes)
+
+
+def _clamped(weigher, state):
+    raw = weigher.raw(state, None)
+    return raw if weigher.minval is None or raw > weigher.minval else weigher.minval

@@ -1,0 +1,217 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Requests that are alike: which hosts pass (asked of a host only when it matters), and the extremes over those who do."""
+
+from __future__ import annotations
+
+import heapq
+
+from . import prefilters
+from .pipeline import judge
+from .view import FIRST
+
+SOFT = {"soft-affinity": "ServerGroupSoftAffinityWeigher", "soft-anti-affinity": "ServerGroupSoftAntiAffinityWeigher"}
+
+
+def kind_key(spec, hosts):
+    """What two requests have in common whose hosts are judged alike, as a hashable value."""
+    group = spec.instance_group
+    here = ()
+    if group is not None and group.policy not in SOFT:
+        # ServerGroupAntiAffinityFilter passes the host that has this very instance.
+        here = (group.uuid, *(one for one in spec.instance_uuids if one in hosts.of_instance))
+    return (
+        repr(spec.flavor.document),
+        repr(spec.image.document) if spec.image else None,
+        spec.project_id,
+        spec.availability_zone,
+        spec.is_bfv,
+        here,
+        repr((spec.network_metadata, spec.ignore_hosts, spec.force_hosts, spec.force_nodes, spec.requested_destination))
+        if spec.network_metadata
+        or spec.ignore_hosts
+        or spec.force_hosts
+        or spec.force_nodes
+        or spec.requested_destination
+        else None,
+        repr(spec.scheduler_hints) if spec.scheduler_hints else None,
+        repr(spec.document["retry"]) if "retry" in spec.document else None,
+        repr(spec.topology.to_document()) if spec.topology else None,
+        repr(spec.pci_requests) if spec.pci_requests else None,
+    )
+
+
+class Kind:
+    """``terms`` are the columns that are weighed: [(weigher, multipliers, values)]."""
+
+    def __init__(self, spec, hosts, options, filters, aggregates, terms):
+        self.spec = spec
+        self.hosts = hosts
+        self.terms = terms
+        self.query, _limit = prefilters.query_for(spec, options, aggregates, _Named(hosts, spec))
+        self.amounts = self.query.ask.amounts
+        # As in Nova, no filter is asked about a host that is forced.
+        self.filters = () if spec.force_hosts or spec.force_nodes else filters
+        self.limiting = [one for one in self.filters if one.sets_limits]
+        self.each_time = [one for one in self.filters if not one.run_filter_once_per_request]
+        # Hosts that the request names: the only ones that a destination leaves, and what else is kept or refused.
+        self.among = self._destination(spec)
+        self.drops = self._drops(spec)
+        self.ignored = {index for _rule, kept, named, _reason in self.drops for index in named if not kept}
+        # The only hosts that can pass, where the request or an affine group names them.
+        asked = [set(named) for _rule, kept, named, _reason in self.drops if kept]
+        asked += [set(self.among)] if self.among is not None else []
+        self.asked = sorted(set.intersection(*asked)) if asked else None
+        self.narrow = self.asked
+        self.passes = {}  # {index: whether it passes}
+        self.seen = len(hosts.changes)
+        self.extremes = {}  # {(term, +1 or -1): (value, index)}
+
+    def _destination(self, spec):
+        destination = spec.requested_destination or {}
+        if not destination.get("host"):
+            return None
+        node = destination.get("node")
+        found = self.hosts.named.get(destination["host"], ())
+        return [index for index in found if not node or self.hosts.state(index).nodename == node]
+
+    def _drops(self, spec):
+        """[(rule, whether the named hosts are the ones kept, their indexes, reason)]."""
+        found, hosts = [], self.hosts
+        for rule, names, kept, reason in (
+            ("ignore_hosts", spec.ignore_hosts, False, "is to be ignored"),
+            ("force_hosts", spec.force_hosts, True, "another host is forced"),
+        ):
+            if names:
+                found.append((rule, kept, {index for name in names for index in hosts.spelled(name)}, reason))
+        if spec.force_nodes:
+            named = {index for index, one in enumerate(hosts.all_states()) if one.nodename in spec.force_nodes}
+            found.append(("force_nodes", True, named, "another node is forced"))
+        return found
+
+    # -- who passes
+    def ok(self, index):
+        """Whether the host passes everything for this kind of request; asked once, until the host changes."""
+        known = self.passes.get(index)
+        if known is None:
+            state, spec = self.hosts.state(index), self.spec
+            known = self.passes[index] = (
+                index not in self.ignored
+                and self.query.passes(state)
+                and self.query.same_cell(state)
+                and all(judge(one, state, spec).passed for one in self.filters)
+            )
+        return known
+
+    def amounts_on(self, index):
+        """What to claim on a candidate: pinned CPUs where it has them, else the fallback."""
+        return self.query.amounts(self.hosts.states[index]) if self.query.fallback else self.amounts
+
+    def candidates(self):
+        """Whether any host is a candidate before ignored and forced hosts and filters; asked of all hosts."""
+        return any(self.query.passes(one) and self.query.same_cell(one) for one in self.hosts.all_states())
+
+    def refresh(self):
+        """Forget what hosts that changed since the kind was last used have made untrue."""
+        changed = self.hosts.changes[self.seen :]
+        self.seen = len(self.hosts.changes)
+        for index in changed:
+            self.passes.pop(index, None)
+        for index in changed:
+            self.follow(index)
+
+    def after(self, index):
+        """Ask the filters that run for every instance about the host that has just taken one."""
+        state, spec = self.hosts.states[index], self.spec
+        self.passes[index] = self.passes.get(index) is not False and all(
+            judge(one, state, spec).passed for one in self.each_time
+        )
+        self.follow(index)
+
+    def set_limits(self, index):
+        """Give the state the limits that the filters set for this request, and no other's."""
+        state = self.hosts.states[index]
+        state.limits = {}
+        for one in self.limiting:
+            judge(one, state, self.spec)
+
+    def narrow_to(self, group):
+        """Whoever has judged hosts for an affine group judges them anew; with hosts of its own only those can pass."""
+        self.passes.clear()
+        self.extremes.clear()
+        self.narrow = self.asked
+        if group.hosts and any(one.name == "ServerGroupAffinityFilter" for one in self.filters):
+            found = {index for name in group.hosts for index in self.hosts.named.get(name, ())}
+            self.narrow = sorted(found if self.asked is None else found.intersection(self.asked))
+
+    # -- extremes
+    def follow(self, index):
+        """Keep the extremes right after one host has changed."""
+        for number, (_weigher, _multipliers, values) in enumerate(self.terms):
+            for sign in (1, -1):
+                extreme = self.extremes.get((number, sign))
+                if extreme is None:
+                    continue
+                value, holder = extreme
+                mine = sign * values[index]
+                if holder == index and (mine < value or not self.ok(index)):
+                    del self.extremes[(number, sign)]
+                elif mine > value and self.ok(index):
+                    self.extremes[(number, sign)] = (mine, index)
+
+    def _extreme(self, number, sign):
+        """The largest of sign * column over the hosts that pass, or None where no host does."""
+        values = self.terms[number][2]
+        if self.narrow is not None:
+            return max((sign * values[index] for index in self.narrow if self.ok(index)), default=None)
+        known = self.extremes.get((number, sign))
+        if known is not None:
+            return known[0]
+        best = max(values) if sign > 0 else min(values)
+        index = values.index(best)
+        if not self.ok(index):
+            index = self._walk(values, sign)
+            if index is None:
+                return None
+        self.extremes[(number, sign)] = (sign * values[index], index)
+        return sign * values[index]
+
+    def _walk(self, values, sign):
+        """The index of the first passing host in descending order of sign * value."""
+        size, total = FIRST, len(values)
+        done = 0
+        while done < total:
+            size = min(size, total)
+            if size < total:
+                some = (heapq.nlargest if sign > 0 else heapq.nsmallest)(size, range(total), key=values.__getitem__)
+            else:
+                some = sorted(range(total), key=values.__getitem__, reverse=sign > 0)
+            for index in some[done:]:
+                if self.ok(index):
+                    return index
+            done, size = size, size * 8
+        return None
+
+    def ranges(self):
+        """[(low, high)] per term over the passing hosts; None where no host passes."""
+        found = []
+        for number, (weigher, _multipliers, _values) in enumerate(self.terms):
+            high = self._extreme(number, 1)
+            if high is None:
+                return None
+            low = weigher.minval if weigher.minval is not None else -self._extreme(number, -1)
+            found.append((float(low), float(high)))
+        return found
+
+
+class _Named:
+    """The host states that a request's target may be, for prefilters.query_for: read only where a target is named."""
+
+    def __init__(self, hosts, spec):
+        self.hosts, self.spec = hosts, spec
+
+    def __iter__(self):
+        host = (self.spec.requested_destination or {}).get("host") or (self.spec.force_hosts or (None,))[0]
+        indexes = self.hosts.named.get(host, ()) if host else range(len(self.hosts))
+        return (self.hosts.state(index) for index in indexes)

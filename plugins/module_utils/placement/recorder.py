@@ -1,0 +1,227 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Records why hosts were or were not chosen, while the fast pipeline decides: as entries of a matrix (see matrix.py).
+
+What is recorded are columns with one value per host. Verdicts and raw weights change only for the host that has taken an
+instance, so that recording the next decision costs a look at that host, not at the fleet.
+"""
+
+from __future__ import annotations
+
+from . import capacity, columns
+from .base import PASS, Verdict
+from .history import History, Spread, Watched
+from .kind import SOFT, kind_key
+from .matrix import Matrix
+from .pipeline import judge
+
+
+class Recorder:
+    """The columns of one run; ``matrix`` has them and is what the entries refer to by number."""
+
+    def __init__(self, hosts, filters, weighers):
+        self.hosts, self.filters, self.weighers = hosts, filters, weighers
+        self.matrix = Matrix(hosts.keys(), [])
+        self.numbers = {}  # {what a column tells: its number}
+        self.multipliers = [self._multiplier(one) for one in weighers]
+
+    def request(self, spec):
+        return RequestRecord(self, spec)
+
+    # -- columns, by number
+    def _column(self, key, make):
+        number = self.numbers.get(key)
+        if number is None:
+            number = self.numbers[key] = len(self.matrix.columns)
+            self.matrix.columns.append(make())
+        return number
+
+    def _watched(self, key, values, read):
+        """A column that is asked anew of hosts that have changed. ``values`` and ``read`` tell what is true now."""
+        changes = self.hosts.changes
+        number = self._column(key, lambda: Watched(values(), read, len(changes)))
+        self.matrix.columns[number].follow(changes)
+        return number
+
+    def _same(self, value):
+        return self._column(("same", repr(value)), lambda: Spread(len(self.hosts), value))
+
+    def _spread(self, everyone, but):
+        if not but:
+            return self._same(everyone)
+        self.matrix.columns.append(Spread(len(self.hosts), everyone, but))
+        return len(self.matrix.columns) - 1
+
+    def _multiplier(self, weigher):
+        found = self.hosts.multipliers(weigher)
+        return self._column(
+            ("multiplier", weigher.name),
+            lambda: History(found) if isinstance(found, list) else Spread(len(self.hosts), found),
+        )
+
+    # -- candidates
+    def used(self, name):
+        read = lambda index: self.hosts.state(index).used.get(name, 0)  # noqa: E731
+        return self._watched(("used", name), lambda: self.hosts.used(name), read)
+
+    def candidates(self, kind, key):
+        query = kind.query
+        # Numbers that differ between hosts that pass: of aggregates and of the form that pinned CPUs take.
+        telling = bool(query.member_of or query.fallback)
+
+        def read(index):
+            state = self.hosts.state(index)
+            if not telling and query.passes(state) and query.same_cell(state):
+                return None
+            return query.verdicts(state)
+
+        return self._watched(("candidates", key), lambda: self._first_look(query, telling, read), read)
+
+    def _first_look(self, query, telling, read):
+        """The verdicts on all hosts, those that obviously pass by their numbers alone."""
+        if telling or not query.is_plain or not self.hosts.documents:
+            return [read(index) for index in range(len(self.hosts))]
+        values = [None] * len(self.hosts)
+        for index in {*capacity.doubtful(self.hosts.documents, query.ask.amounts), *self.hosts.changes}:
+            values[index] = read(index)
+        return values
+
+    # -- filters
+    def drop(self, rule, key, kept, named, reason):
+        """The column of a rule that keeps (``kept``) or refuses the hosts that the request names."""
+        refused = Verdict(False, reason)
+        everyone, these = (refused, None) if kept else (None, refused)
+        return self._column((rule, key), lambda: Spread(len(self.hosts), everyone, dict.fromkeys(sorted(named), these)))
+
+    def rejected(self, one, kind, key):
+        """The column of a filter's verdicts; None is a pass without a word."""
+
+        def read(index):
+            verdict = judge(one, self.hosts.state(index), kind.spec)
+            return None if verdict == PASS else verdict
+
+        found = self._alike(one, kind, key, read)
+        if found is not None:
+            return found
+        return self._watched((one.name, key), lambda: [read(index) for index in range(len(self.hosts))], read)
+
+    def _alike(self, one, kind, key, read):
+        """The column where the filter says which hosts get the same verdict, else None."""
+        try:
+            uuids = one.about(kind.spec)
+            where = None if uuids is None else self._where(uuids, kind.spec.instance_group)
+        except Exception:
+            # check() says so of every host
+            return None
+        if where is not None:
+            outside = next((index for index in range(len(self.hosts)) if index not in where), None)
+            everyone = None if outside is None else read(outside)
+            but = {index: read(index) for index in sorted(where)}
+            return None if _raised(everyone) else self._spread(everyone, but)
+        if not one.reads or not self.hosts.documents:
+            return None
+        return self._column((one.name, key), lambda: self._by_facts(one.reads, read))
+
+    def _where(self, uuids, group):
+        """The indexes of the hosts that have some of these instances, or that their group names."""
+        if not uuids:
+            return set()
+        where = self.hosts.having(uuids)
+        where.update(index for name in (group.hosts if group else ()) for index in self.hosts.named.get(name, ()))
+        return where
+
+    def _by_facts(self, names, read):
+        """Verdicts that depend on nothing but these fields of the documents, which no decision changes."""
+        documents = self.hosts.documents
+        known, but, everyone = {}, {}, read(0)
+        for name in names:
+            value = documents[0].get(name)
+            for index, one in enumerate(documents):
+                if one.get(name) != value and index not in but:
+                    facts = repr([one.get(each) for each in names])
+                    if facts not in known:
+                        known[facts] = read(index)
+                    # A verdict of a filter that raised names the host.
+                    but[index] = read(index) if _raised(known[facts]) else known[facts]
+        if _raised(everyone):
+            but.update((index, read(index)) for index in range(1, len(documents)) if index not in but)
+        return Spread(len(self.hosts), everyone, but)
+
+    # -- weights
+    def raw(self, weigher, kind):
+        if weigher.name in columns.READERS:
+            values = self.hosts.column(weigher)
+            return self._watched(("raw", weigher.name), lambda: list(values), values.__getitem__)
+        group = kind.spec.instance_group
+        if group is not None and SOFT.get(group.policy) == weigher.name:
+            where = sorted(self.hosts.having(group.members))
+            return self._spread(0, {index: weigher.raw(self.hosts.state(index), kind.spec) for index in where})
+        return self._same(0)
+
+
+def _raised(verdict):
+    return verdict is not None and isinstance(verdict.numbers, dict) and "plugin" in verdict.numbers
+
+
+class RequestRecord:
+    """The entry of one request; called, it gives the explanation as RequestResult has it."""
+
+    def __init__(self, recorder, spec):
+        self.recorder = recorder
+        self.key = kind_key(spec, recorder.hosts)
+        self.entry = {"candidates": None, "among": None, "drops": [], "instances": []}
+
+    def __call__(self):
+        return self.recorder.matrix.explanation(self.entry)
+
+    def candidates(self, kind):
+        recorder, asked = self.recorder, kind.amounts
+        self.entry["candidates"] = {
+            "moment": len(recorder.hosts.changes),
+            "verdicts": recorder.candidates(kind, self.key),
+            "rules": kind.query.rules(),
+            "asked": asked,
+            "used": [recorder.used(name) for name in asked],
+        }
+        self.entry["among"] = kind.among
+        self.entry["drops"] = [[rule, recorder.drop(rule, self.key, *told)] for rule, *told in kind.drops]
+
+    def instance(self, kind, number):
+        recorder, spec = self.recorder, kind.spec
+        note = InstanceRecord()
+        note.entry.update(
+            uuid=spec.instance_uuid,
+            moment=len(recorder.hosts.changes),
+            filters=[
+                [
+                    one.name,
+                    None if number and one.run_filter_once_per_request else recorder.rejected(one, kind, self.key),
+                ]
+                for one in kind.filters
+            ],
+            weighers=[
+                [one.name, recorder.raw(one, kind), multiplier, one.minval]
+                for one, multiplier in zip(recorder.weighers, recorder.multipliers)
+            ],
+        )
+        self.entry["instances"].append(note.entry)
+        return note
+
+
+class InstanceRecord:
+    """The entry of one instance, filled in while its host is chosen."""
+
+    def __init__(self):
+        self.entry = {"front": [], "claims": [], "host": None}
+
+    def front(self, indexes):
+        self.entry["front"] = list(indexes)
+
+    def claim_failed(self, state, index, amounts):
+        short = capacity.shortfalls(state, amounts)
+        self.entry["claims"].append([index, False, "; ".join(one["reason"] for one in short)])
+
+    def chosen(self, index, reason):
+        self.entry["claims"].append([index, True, reason])
+        self.entry["host"] = index
