@@ -26,7 +26,7 @@ options:
     type: list
     elements: str
     default: []
-    choices: [begin, claim, receive, presend, freeze, send, verify, release, acquire, start, confirm, purge, finish,
+    choices: [begin, claim, receive, presend, freeze, send, release, acquire, start, confirm, purge, finish,
       revert,
       give_back, take_back, abort, resize_here, restore_here, drop_old, receive_seed, send_seed, prepare_live,
       migrate_live, verify_live]
@@ -151,7 +151,7 @@ SPEC = {
     "tls": {"type": "bool", "default": True},
 }
 # What a step says beside the record, and what the other host needs to know of it.
-SAID = ("disks", "targets", "transfer")
+SAID = ("disks", "targets", "transfer", "sent")
 OPTIONS = ("bandwidth", "copy_while_running", "timeout", "tls")
 
 
@@ -180,6 +180,7 @@ def act(module):
                 confirm_window=parameters["confirm_window"],
                 key=parameters["key"],
                 stop_timeout=parameters["stop_timeout"],
+                sent=said.get("sent"),
                 options={name: parameters[name] for name in OPTIONS},
             )
             changed = changed or did

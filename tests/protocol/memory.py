@@ -3,8 +3,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Two hosts in memory with the store and the effects that the steps of a move need, and the invariants over both.
 
-A disk is {"version": n} of a host, or of both where they share storage; the guest writes by counting it up. ``latest`` is the newest version that a guest on the owner
-wrote and that nobody agreed to give up. A durable action costs one tick; where the fuse runs out the process is killed.
+A disk is {"version": n} of a host, or of both where they share storage; the guest writes by counting it up. ``latest`` is
+the newest version that a guest on the owner wrote and that nobody agreed to give up.
+A durable action costs one tick; where the fuse runs out the process is killed.
 """
 
 from __future__ import annotations
@@ -254,6 +255,10 @@ class Effects:
         return self._open(targets)
 
     def send(self, record, targets, key, options):
+        if targets["channel"] is None:
+            # The layer over the disk as it is now: a guest that ran since would make it stale.
+            self.world.tick()
+            self.world.parts[D] = dict(self.world.disks[S])
         return self._open(targets)
 
     def _open(self, targets):
@@ -262,11 +267,9 @@ class Effects:
             return {"shared": True}
         return {"pending": targets["channel"], "from": self.world.disks[self.name]["version"]}
 
-    def complete(self, record, transfer):
+    def complete(self, record):
         self.world.tick()
         if record.migration["shared"]:
-            # The layer over the disk as it is now: a guest that ran since would make it stale.
-            self.world.parts[self.name] = dict(self.world.disks[S])
             return
         part = self.world.parts[self.name]
         if part is None and self.world.disks[self.name] is None:
@@ -460,10 +463,10 @@ class Controller:
             destroy(world, name, self.ticket)
             self.changed = True
             return
-        options = {}
+        options = {"sent": self.views[name].get("sent")}
         if step == "begin":
             here = world.kind == "here"
-            options = {
+            options |= {
                 "kind": "resize" if here else world.kind, "spec": NEW,
                 "destination": world.host(S if here else D).identity,
             }  # fmt: skip
@@ -471,7 +474,7 @@ class Controller:
         if step in ("give_back",) and changed:
             give_up_writes(world)
         self.changed = self.changed or changed
-        kept = {k: v for k, v in self.views[name].items() if k in ("targets", "transfer", "disks")}
+        kept = {k: v for k, v in self.views[name].items() if k in ("targets", "transfer", "sent", "disks")}
         self.views[name] = dict(kept, **said)
         if step in sequence.TAKING:
             self.ticket = {"op": self.ticket["op"], "attempt": said.get("attempt") or self.ticket["attempt"]}

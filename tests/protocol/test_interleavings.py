@@ -69,14 +69,10 @@ def without_fencing(monkeypatch):
     monkeypatch.setattr(steps, "mine", lambda host, uuid, ticket, roles: steps.existing(host, uuid))
 
 
-def without_verification(monkeypatch):
-    monkeypatch.setattr(steps, "check_verified", lambda record, ticket, peer: None)
-    monkeypatch.setitem(steps.STEPS, "verify", mark_verified)
-
-
-def mark_verified(host, uuid, ticket, peer=None, **dummy):
-    record = steps.mine(host, uuid, ticket, ("IN",))
-    steps.put(host, record, steps.moved(record, verified=ticket["attempt"]).replace(phase="verified"))
+def without_sending(monkeypatch):
+    monkeypatch.setattr(steps, "check_sent", lambda record, ticket, peer, sent: None)
+    monkeypatch.setitem(steps.STEPS, "send", lambda *args, **options: False)
+    monkeypatch.setattr(memory.Effects, "complete", lambda self, record: None)
 
 
 def without_freeze(monkeypatch):
@@ -89,15 +85,11 @@ def without_freeze(monkeypatch):
 
 
 def with_an_early_owner(monkeypatch):
-    def acquire(host, uuid, ticket, peer=None, **dummy):
+    def receive(host, uuid, ticket, peer=None, **dummy):
         record = steps.mine(host, uuid, ticket, ("IN",))
         steps.put(host, record, record.replace(role="OWN", phase="resized"))
 
-    def verify(host, uuid, ticket, peer=None, **dummy):
-        mark_verified(host, uuid, ticket)
-        acquire(host, uuid, ticket)
-
-    monkeypatch.setitem(steps.STEPS, "verify", verify)
+    monkeypatch.setitem(steps.STEPS, "receive", receive)
 
 
 def without_tombstones(monkeypatch):
@@ -124,7 +116,7 @@ def with_a_purge_of_shared_disks(monkeypatch):
 
 MUTANTS = {
     "an older attempt is not fenced": (without_fencing, dict(wishes=["resize", "abort"], kills=0)),
-    "the copy is not verified": (without_verification, dict(wishes=["resize"], kills=1)),
+    "the source lets go of what it has not sent": (without_sending, dict(wishes=["resize"], kills=1)),
     "the guest is not stopped": (without_freeze, dict(wishes=["resize"], kills=0, writes=2)),
     "the destination acquires first": (with_an_early_owner, dict(wishes=["resize"], kills=0)),
     "no tombstones": (without_tombstones, dict(wishes=["resize", "abort"], kills=0)),

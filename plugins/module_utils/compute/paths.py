@@ -75,13 +75,18 @@ def sync_directory(path):
         os.close(fd)
 
 
-def publish(temporary, path):
-    """Give a finished file its name for good: fsync, rename, fsync of the directory."""
-    fd = os.open(temporary, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+def sync(path):
+    """What is in the file outlives a power cut."""
+    fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         os.fsync(fd)
     finally:
         os.close(fd)
+
+
+def publish(temporary, path):
+    """Give a finished file its name for good: fsync, rename, fsync of the directory."""
+    sync(temporary)
     os.rename(temporary, path)
     sync_directory(os.path.dirname(path))
 

@@ -19,7 +19,6 @@ COLD_NAMES = {
     RESIZING: (None, "resize_prep", "pre-migrating"),
     FROZEN: (None, "resize_migrating", "migrating"),
     INCOMING: (None, "resize_migrating", "migrating"),
-    VERIFIED: (None, "resize_migrating", "migrating"),
     KEEP: (None, "resize_migrated", "post-migrating"),
     RESIZED: ("resized", None, "finished"),
     CONFIRMING: ("resized", None, "confirming"),
@@ -49,8 +48,8 @@ def new_migration(op, kind, source, destination, record, spec, now, confirm_wind
     """The migration part of a record at the beginning of a move.
 
     ``source`` and ``destination`` are {uuid, name}; ``spec`` is the request with the new flavor; ``attempt`` counts who
-    took the move up and only grows; ``frozen`` and ``verified`` are the attempt for which the guest was stopped and the
-    copy was proven; ``shared`` is whether both hosts have one storage, which the destination finds out;
+    took the move up and only grows; ``frozen`` is the attempt for which the guest was stopped, ``verified`` that in which a
+    live guest arrived; ``shared`` is whether both hosts have one storage, which the destination finds out;
     ``confirm_window`` is in seconds, 0 = never confirmed by itself.
     """
     return {

@@ -66,19 +66,41 @@ def expected(pool_path, record, told):
     return wanted
 
 
-def publish(pool_path, record, make_new=True):
-    """What has arrived becomes the instance's disks: grown to the new flavor, fsynced, renamed. New disks are made."""
+def grown(arriving, record):
+    """The disks that arrive, with the size that they shall have here; a disk never shrinks. Swap grows when it has
+    arrived, since it is made anew then."""
+    sizes = {one.name: one.size or 0 for one in disk.plan(record.spec)}
+    swap = [one.name for one in disk.plan(record.spec) if one.kind == "swap"]
+    for entry in arriving:
+        if entry["size"] > sizes.get(entry["name"], 0) > 0:
+            raise CannotResizeDisk(
+                "%s has %d bytes, the flavor only %d" % (entry["name"], entry["size"], sizes[entry["name"]])
+            )
+    return [
+        entry if entry["name"] in swap else dict(entry, size=max(entry["size"], sizes.get(entry["name"], 0)))
+        for entry in arriving
+    ]
+
+
+def publish(pool_path, record):
+    """What has arrived becomes the instance's disks: fsynced, renamed. Done again it passes over what is done."""
     sizes = {one.name: one.size for one in disk.plan(record.spec)}
     for one in planned(record.migration["old_spec"]):
         path = paths.instance(pool_path, record.uuid, one.file)
         part = transfer.incoming(path, record.migration["attempt"])
         if os.path.lexists(part):
-            fit(one, part, sizes.get(one.name))
+            if one.kind == "swap":
+                fit(one, part, sizes.get(one.name))
             os.chmod(part, 0o600)
             paths.publish(part, path)
-    if make_new:
-        add_new(pool_path, record)
     discard_older(pool_path, record)
+
+
+def check_arrived(pool_path, record):
+    """Nothing is taken over that is not here any more."""
+    root = paths.instance(pool_path, record.uuid, planned(record.migration["old_spec"])[0].file)
+    if not os.path.lexists(part_of(root, record)) and not os.path.lexists(root):
+        raise TransferFailed("the copy of %s is not here any more; the source keeps the original" % record.uuid)
 
 
 def fit(one, path, size):
@@ -94,11 +116,11 @@ def fit(one, path, size):
         disk.make_swap(path)
 
 
-def add_new(pool_path, record):
-    """Disks that the new flavor has and the old one had not."""
+def add_new(pool_path, record, arriving=()):
+    """Disks that the new flavor has and the old one had not; ``arriving`` are the names of those that come over."""
     for one in disk.plan(record.spec):
         path = paths.instance(pool_path, record.uuid, one.file)
-        if one.name != "root" and not os.path.lexists(path):
+        if one.name != "root" and one.name not in arriving and not os.path.lexists(path):
             temporary = path + ".tmp"
             paths.remove(temporary)
             disk.make(one, temporary, None)
@@ -154,8 +176,8 @@ def has_kept(pool_path, record):
 
 
 def layer(pool_path, record):
-    """Make the new disks beside the old ones, which stay what they are: swap_in gives both their names. The guest is
-    off. Done again it starts from the old ones."""
+    """On the source, make the new disks beside the old ones, which stay what they are: swap_in gives both their names.
+    The guest is off. Done again it starts from the old ones."""
     sizes = {one.name: one.size for one in disk.plan(record.migration["new_spec"])}
     for one in old_ones(pool_path, record):
         path = paths.instance(pool_path, record.uuid, one.file)
@@ -163,10 +185,13 @@ def layer(pool_path, record):
         paths.remove(part)
         lay_over(one, old if os.path.lexists(old) else path, old, part, sizes.get(one.name))
         os.chmod(part, 0o600)
+        paths.sync(part)
     for one in only_new(record):
         part = part_of(paths.instance(pool_path, record.uuid, one.file), record)
         paths.remove(part)
         disk.make(one, part, None)
+        paths.sync(part)
+    paths.sync_directory(paths.instance(pool_path, record.uuid))
 
 
 def old_ones(pool_path, record):

@@ -9,13 +9,13 @@ import secrets
 import time
 
 from ...model.host_state import HostState
-from ...model.migration import LIVE, same_host
+from ...model.migration import LIVE, RESTORING, same_host
 from ...model.request_spec import RequestSpec
 from ...placement.capacity import allocate
 from .. import disk, domain, domain_xml, facts, gate, network, owner, paths
 from ..host import Host as ComputeHost
 from . import disks, increment, live, storage, transfer
-from .errors import MigrationNotReady, TransferFailed
+from .errors import TransferFailed
 
 
 class Host:
@@ -67,7 +67,8 @@ class Effects:
     def start(self, record):
         self.host.compute.require_prepared()
         self.define(record)
-        increment.tidy(self.connection, record.uuid, disks.manifest(self.pool_path(record), record, with_path=True))
+        if record.phase == RESTORING:
+            increment.tidy(self.connection, record.uuid, disks.manifest(self.pool_path(record), record, with_path=True))
         gate.permit(record.uuid)
         domain.start(self.connection, record.uuid)
 
@@ -136,7 +137,13 @@ class Effects:
         return disks.manifest(self.pool_path(record), record)
 
     def receive(self, record, manifest, key):
-        wanted = disks.expected(self.pool_path(record), record, manifest)
+        targets = self.open_targets(record, manifest, key)
+        if targets:
+            disks.add_new(self.pool_path(record), record, [entry["name"] for entry in manifest])
+        return targets
+
+    def open_targets(self, record, manifest, key):
+        wanted = disks.grown(disks.expected(self.pool_path(record), record, manifest), record)
         storage.check_still(self.pool_path(record), record)
         if storage.is_shared(record):
             return []
@@ -151,34 +158,31 @@ class Effects:
         if not targets or not options.get("copy_while_running"):
             return None
         manifest = disks.manifest(self.pool_path(record), record, with_path=True)
-        chosen = increment.candidates(self.connection, record, manifest)
-        if not chosen:
+        if not increment.is_possible(self.connection, record, manifest):
             return None
         try:
-            return increment.copy_running(self.connection, record, chosen, targets, key, bytes_per_second(options))
+            return increment.copy_running(self.connection, record, manifest, targets, key, bytes_per_second(options))
         except TransferFailed as error:
             return {"failed": str(error)}
 
     def send(self, record, targets, key, options):
         if not targets:
+            disks.layer(self.pool_path(record), record)
             return {"shared": True}
         manifest = disks.manifest(self.pool_path(record), record, with_path=True)
         name, bandwidth = increment.bitmap_name(record), bytes_per_second(options)
+        missing, usable = increment.what_is_missing(record, manifest)
         rest = {
-            entry["name"]: lambda disk, target: increment.copy_rest(record.uuid, disk, target, name, bandwidth)
-            for entry in manifest
-            if entry["format"] == "qcow2" and increment.is_usable(entry, record)
+            entry: lambda disk, target: increment.copy_rest(record.uuid, disk, target, name, bandwidth)
+            for entry in usable
         }
-        return dict(transfer.send(record.uuid, manifest, targets, key, bandwidth, rest), increments=sorted(rest))
+        return dict(transfer.send(record.uuid, missing, targets, key, bandwidth, rest), increments=sorted(rest))
 
-    def complete(self, record, sent):
-        if not sent:
-            raise MigrationNotReady("the source has not sent the disks of %s" % record.uuid)
+    def complete(self, record):
         transfer.close(record.uuid)
         storage.check_still(self.pool_path(record), record)
-        if storage.is_shared(record):
-            disks.layer(self.pool_path(record), record)
-        else:
+        disks.check_arrived(self.pool_path(record), record)
+        if not storage.is_shared(record):
             disks.publish(self.pool_path(record), record)
 
     def take_over(self, record):
@@ -230,7 +234,7 @@ class Effects:
         domain.start(self.connection, record.uuid)
 
     def receive_seed(self, record, manifest, key):
-        return self.receive(record, [entry for entry in manifest if entry["name"] in disks.FIRMLY], key)
+        return self.open_targets(record, [entry for entry in manifest if entry["name"] in disks.FIRMLY], key)
 
     def send_seed(self, record, targets, key):
         manifest = disks.manifest(self.pool_path(record), record, with_path=True)
@@ -240,7 +244,7 @@ class Effects:
         arrived = live.has_arrived(self.connection, record.uuid)
         if not self.running(record.uuid) and not storage.is_shared(record):
             transfer.close(record.uuid)
-            disks.publish(self.pool_path(record), record, make_new=False)
+            disks.publish(self.pool_path(record), record)
         prepared = live.prepare(self, record, manifest, arrived)
         # The gate sees an arriving guest as any other start. The permit is taken back when it has arrived.
         gate.permit(record.uuid)

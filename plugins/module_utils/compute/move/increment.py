@@ -28,7 +28,8 @@ from .errors import TransferFailed
 
 DAEMON = "qemu-storage-daemon"
 SCRATCH = "scratch"
-POLL = 0.1
+READ_ONLY = (disks.SEED.name,)
+POLL = 0.02
 LIBVIRT_DIR = "/var/lib/libvirt/qemu"
 
 
@@ -37,16 +38,18 @@ def bitmap_name(record):
     return "berth-%s-%d" % (record.op[:12], record.migration["attempt"])
 
 
-def candidates(connection, record, manifest):
-    """The disks that can be copied while the guest runs."""
+def is_possible(connection, record, manifest):
+    """Whether anything can be copied while the guest runs."""
     found = guests.find(connection, record.uuid)
     if found is None or not found.isActive() or not shutil.which(DAEMON, path=transfer.PATH):
-        return []
-    return [disk for disk in manifest if disk["format"] == "qcow2"]
+        return False
+    return any(disk["format"] == "qcow2" for disk in manifest)
 
 
-def copy_running(connection, record, chosen, targets, key, bandwidth):
-    """Step 1. -> {bytes, seconds}. Raises TransferFailed with the guest as it was."""
+def copy_running(connection, record, manifest, targets, key, bandwidth):
+    """Step 1, of the disks that can show what is written meanwhile, and of those that the guest only reads.
+    -> {bytes, seconds}. Raises TransferFailed with the guest as it was."""
+    chosen = [disk for disk in manifest if disk["format"] == "qcow2"]
     domain = guests.find(connection, record.uuid)
     end_backup(domain)
     forget_checkpoints(domain)
@@ -70,6 +73,7 @@ def copy_running(connection, record, chosen, targets, key, bandwidth):
             dict(disk, options="driver=nbd,server.type=unix,server.path=%s,export=%s" % (socket, names[disk["name"]]))
             for disk in chosen
         ]
+        shown += [disk for disk in manifest if disk["name"] in READ_ONLY]
         said = transfer.send(record.uuid, shown, targets, key, bandwidth)
         os.close(os.open(done, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
         return said
@@ -158,14 +162,18 @@ def discard(found):
 # ---- stopped -------------------------------------------------------------------------------------------------------
 
 
-def is_usable(disk, record):
-    """Whether only the rest is missing: the picture was copied whole, and the bitmap is that attempt's and whole.
+def what_is_missing(record, manifest):
+    """(the disks that are not on the destination yet, the names of those of which only the rest is missing)."""
+    if not any(os.path.lexists(copied_mark(disk["path"], record)) for disk in manifest[:1]):
+        return manifest, []
+    missing = [disk for disk in manifest if disk["name"] not in READ_ONLY]
+    return missing, [disk["name"] for disk in missing if disk["format"] == "qcow2" and has_bitmap(record, disk)]
 
-    The bitmap of a guest that was killed is marked as in use.
-    """
+
+def has_bitmap(record, disk):
+    """Whether the disk notes what was written since this attempt copied it. That of a guest that was killed is marked
+    as in use and worth nothing."""
     name = bitmap_name(record)
-    if not os.path.lexists(copied_mark(disk["path"], record)):
-        return False
     data = (disks.info(disk["path"], "qcow2").get("format-specific") or {}).get("data") or {}
     for bitmap in data.get("bitmaps") or ():
         if bitmap["name"] == name:
@@ -200,7 +208,9 @@ def copy_rest(uuid, disk, target, name, bandwidth):
         DAEMON, credentials[0], credentials[1],
         "--blockdev", "driver=file,node-name=file,filename=%s,read-only=on,auto-read-only=off" % disk["path"],
         "--blockdev", "driver=qcow2,node-name=source,file=file,read-only=on",
-        "--blockdev", options + ",node-name=target",
+        "--blockdev", options + ",node-name=arriving",
+        # The disk may be larger there, and a backup wants both sides alike.
+        "--blockdev", "driver=raw,size=%d,file=arriving,node-name=target" % disk["size"],
         "--chardev", "stdio,id=monitor", "--monitor", "chardev=monitor",
     ]  # fmt: skip
     with open(transfer.directory(uuid, "daemon.log"), "wb") as log:

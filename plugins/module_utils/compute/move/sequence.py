@@ -19,9 +19,7 @@ SEQUENCES = {
     "resize": (
         (SOURCE, ("begin",)),
         (DESTINATION, ("claim", "receive")),
-        (SOURCE, ("presend", "freeze", "send")),
-        (DESTINATION, ("verify",)),
-        (SOURCE, ("release",)),
+        (SOURCE, ("presend", "freeze", "send", "release")),
         (DESTINATION, ("acquire", "start")),
     ),
     # R7-R8: the source has let go, there is no way but on

@@ -256,7 +256,7 @@ def claim_room(host, uuid, ticket, peer):
 
 
 def freeze(host, uuid, ticket, peer=None, stop_timeout=60, **dummy):
-    """R3 on S: write it, THEN stop the guest. From here nobody starts it before the move is over or given up."""
+    """R5 on S: write it, THEN stop the guest. From here nobody starts it before the move is over or given up."""
     if is_past(host.store.read(uuid), ticket["op"], (OUT, KEEP)):
         return False
     record = mine(host, uuid, ticket, (OWN,))
@@ -267,23 +267,26 @@ def freeze(host, uuid, ticket, peer=None, stop_timeout=60, **dummy):
 
 
 def receive(host, uuid, ticket, peer=None, key=None, **dummy):
-    """R4 on D: fresh disks beside their final names, open for the source alone. -> where they are reached."""
+    """R3 on D: fresh disks beside their final names, open for the source alone. -> where they are reached.
+
+    All that can go wrong here is done here, while the guest still runs: room for the disks, the guest's definition.
+    """
     if has_released(peer, ticket) or is_past(host.store.read(uuid), ticket["op"], (OWN, RESIZED)):
         return False
     record = mine(host, uuid, ticket, (IN,))
-    if record.migration["verified"] == ticket["attempt"]:
-        return False
-    return {"targets": host.effects.receive(record, peer["disks"], key)}
+    targets = host.effects.receive(record, peer["disks"], key)
+    host.effects.define(record)
+    return {"targets": targets}
 
 
 def send(host, uuid, ticket, peer=None, key=None, options=None, **dummy):
-    """R4 on S: write every disk to the destination and compare. Holds no lock: it may take hours."""
+    """R5 on S: write every disk to the destination, compare and flush. Holds no lock: it may take hours."""
     if is_past(host.store.read(uuid), ticket["op"], (OUT, KEEP)):
         return False
     record = mine(host, uuid, ticket, (OWN,))
     if record.migration["frozen"] != ticket["attempt"] or host.effects.running(uuid):
         raise MigrationNotReady("%s is not stopped for this attempt" % uuid)
-    return {"transfer": host.effects.send(record, peer["targets"], key, options or {})}
+    return {"transfer": host.effects.send(record, peer["targets"], key, options or {}), "sent": ticket["attempt"]}
 
 
 def presend(host, uuid, ticket, peer=None, key=None, options=None, **dummy):
@@ -294,29 +297,18 @@ def presend(host, uuid, ticket, peer=None, key=None, options=None, **dummy):
     return {"transfer": host.effects.presend(record, peer["targets"], key, options or {})}
 
 
-def verify(host, uuid, ticket, peer=None, **dummy):
-    """R5 on D: the copy is complete: name it, grow it, define the guest from this host's own rendering."""
-    record = host.store.read(uuid)
-    if is_past(record, ticket["op"], (OWN, RESIZED)):
-        return False
-    record = mine(host, uuid, ticket, (IN,))
-    if record.migration["verified"] == ticket["attempt"]:
-        return False
-    # A source already released never reaches here without a verified copy.
-    host.effects.complete(record, peer.get("transfer"))
-    host.effects.define(record)
-    put(host, record, moved(record, verified=ticket["attempt"]).replace(phase=VERIFIED), "the copy is verified")
-    return True
+def release(host, uuid, ticket, peer=None, sent=None, **dummy):
+    """R6 on S: COMMIT. The guest is down for this attempt and this run has put its disks on the destination's: let go.
 
-
-def release(host, uuid, ticket, peer=None, **dummy):
-    """R6 on S: COMMIT. The guest is down for this attempt and the destination has proven its copy: let go."""
+    ``sent`` is the attempt for which ``send`` ended in this run of the module. It is written nowhere: whoever has not
+    sent the disks does not release them.
+    """
     if is_past(host.store.read(uuid), ticket["op"], (OUT, KEEP)):
         return False
     record = mine(host, uuid, ticket, (OWN,))
     if record.migration["type"] != names.LIVE:
         # Live, libvirt's own word that the destination has the whole guest stands for it: frozen was written on that.
-        check_verified(record, ticket, peer)
+        check_sent(record, ticket, peer, sent)
     if record.migration["frozen"] != ticket["attempt"]:
         raise MigrationNotReady("%s may have run since it was copied" % uuid)
     if host.effects.running(uuid):
@@ -328,19 +320,18 @@ def release(host, uuid, ticket, peer=None, **dummy):
     return True
 
 
-def check_verified(record, ticket, peer):
+def check_sent(record, ticket, peer, sent):
     if (
         not peer
-        or peer["op"] != ticket["op"]
-        or peer["role"] != IN
+        or sent != ticket["attempt"]
+        or (peer["role"], peer["op"], peer["attempt"]) != (IN, ticket["op"], ticket["attempt"])
         or peer["host"]["uuid"] != record.migration["destination"]["uuid"]
-        or peer["migration"]["verified"] != ticket["attempt"]
     ):
-        raise MigrationNotReady("the destination has not verified the copy of %s" % record.uuid)
+        raise MigrationNotReady("the destination does not hold the whole of %s" % record.uuid)
 
 
 def acquire(host, uuid, ticket, peer=None, **dummy):
-    """R7 on D: with the source's receipt (OUT of this move, one generation on) become the owner."""
+    """R7 on D: with the source's receipt (OUT of this move, one generation on) name the disks and become the owner."""
     if is_past(host.store.read(uuid), ticket["op"], (OWN, RESIZED)):
         return False
     record = mine(host, uuid, ticket, (IN,))
@@ -349,14 +340,22 @@ def acquire(host, uuid, ticket, peer=None, **dummy):
         or (peer["role"], peer["op"], peer["phase"]) != (OUT, ticket["op"], KEEP)
         or peer["attempt"] != ticket["attempt"]
         or peer["generation"][0] != record.generation[0] + 1
-        or record.migration["verified"] != ticket["attempt"]
     ):
         raise MigrationNotReady("the source has not let go of %s" % uuid)
+    if record.migration["type"] == names.LIVE:
+        check_arrived(record, ticket)
+    else:
+        host.effects.complete(record)
     window = record.migration["confirm_window"]
     owned = moved(record, frozen=None, confirm_by=host.now() + window if window else None)
     host.effects.take_over(record)
     put(host, record, owned.replace(role=OWN, phase=RESIZED, generation=after(peer["generation"])), "acquired")
     return True
+
+
+def check_arrived(record, ticket):
+    if record.migration["verified"] != ticket["attempt"]:
+        raise MigrationNotReady("%s has not arrived" % record.uuid)
 
 
 def start(host, uuid, ticket, peer=None, **dummy):
@@ -628,7 +627,7 @@ def verify_live(host, uuid, ticket, peer=None, **dummy):
 STEPS = {
     function.__name__: function
     for function in (
-        begin, claim, freeze, receive, send, presend, verify, release, acquire, start,
+        begin, claim, freeze, receive, send, presend, release, acquire, start,
         confirm, purge, finish, revert, give_back, take_back, abort,
         resize_here, restore_here, drop_old,
         receive_seed, send_seed, prepare_live, migrate_live, verify_live,

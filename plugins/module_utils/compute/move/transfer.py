@@ -109,6 +109,8 @@ def open_targets(uuid, disks, key, address, attempt):
         paths.remove(path)
         make_empty(path, disk["format"], disk["size"])
         targets.append({"name": disk["name"], "host": address, "port": _serve(uuid, disk, path, address)})
+        # The names, too, are there after a power cut: the source lets go when it has flushed what is in them.
+        paths.sync_directory(os.path.dirname(path))
     return targets
 
 
@@ -166,16 +168,17 @@ def _is_free(address, port):
 
 
 def send(uuid, disks, targets, key, bandwidth=None, rest=None):
-    """Write each disk to its target and read it back for comparison. ``bandwidth`` in bytes/s. -> {bytes, seconds}
+    """Write each disk to its target, read it back for comparison, and flush it there: what this says is on the
+    destination outlives a power cut. ``bandwidth`` in bytes/s. -> {bytes, seconds}
 
     ``rest``: disk name -> function(disk, target) that copies what is still missing of a disk that was copied before.
     """
     ports = {target["name"]: target for target in targets}
     close(uuid)
     write_key(uuid, key)
-    data = {disk["name"]: allocated(disk) for disk in disks}
-    progress = Progress(uuid, sum(data.values()))
     rest = rest or {}
+    data = {disk["name"]: 0 if disk["name"] in rest else allocated(disk) for disk in disks}
+    progress = Progress(uuid, sum(data.values()))
     try:
         for disk in disks:
             if disk["name"] in rest:
@@ -187,6 +190,7 @@ def send(uuid, disks, targets, key, bandwidth=None, rest=None):
         for disk in disks:
             if disk["name"] not in rest:
                 _compare(uuid, disk, ports[disk["name"]])
+            _flush(uuid, disk, ports[disk["name"]])
     finally:
         close(uuid)
     return {"bytes": progress.total, "seconds": round(time.monotonic() - progress.began, 3)}
@@ -222,6 +226,11 @@ def _compare(uuid, disk, target):
     _watch(
         uuid, ["qemu-img", "compare", "-q"] + credentials + ["--image-opts", "--", source_options(disk), options], None
     )
+
+
+def _flush(uuid, disk, target):
+    credentials, options = target_options(uuid, disk, target)
+    _watch(uuid, ["qemu-io"] + credentials + ["-c", "flush", "--image-opts", options], None)
 
 
 def source_options(disk):
