@@ -55,6 +55,10 @@ class FilterRemoved(InvalidInput):
     """A filter that Nova once had and that cannot work here."""
 
 
+class PluginFailed(InvalidInput):
+    """A filter or weigher that is there, but cannot be imported or made; the error names it and the cause."""
+
+
 class UnknownOption(InvalidInput):
     """Options that placement does not have; all of them at once."""
 

@@ -10,6 +10,7 @@ shrinks from instance to instance (S08); capacity is tested by the claim, so a h
 from __future__ import annotations
 
 import copy
+import math
 
 from ..model.resources import InstanceTopology
 from . import capacity, numa, pci, prefilters
@@ -249,9 +250,8 @@ class Pipeline:
                 record["weights"] = {one.key: 0.0 for one in hosts}
             return {id(one): 0.0 for one in hosts}
         sums = [0.0] * len(hosts)
-        for one, raw in columns:
+        for one, raw, multipliers in columns:
             normalised = normalize(raw, one.minval, one.maxval)
-            multipliers = [one.multiplier(host_state) for host_state in hosts]
             sums = [total + multiplier * part for total, multiplier, part in zip(sums, multipliers, normalised)]
             if record is not None:
                 keys = [host_state.key for host_state in hosts]
@@ -268,24 +268,36 @@ class Pipeline:
         return {id(host_state): total for host_state, total in zip(hosts, sums)}
 
     def _columns(self, spec, hosts, record):
-        """(hosts that every weigher can weigh, [(weigher, their raw weights)])."""
+        """(hosts that every weigher can weigh, [(weigher, their raw weights, their multipliers)])."""
         try:
-            return hosts, [(one, one.weigh(hosts, spec)) for one in self.weighers]
+            return hosts, [column(one, hosts, spec) for one in self.weighers]
         except Exception:
-            good = hosts
+            columns = []
             for one in self.weighers:
-                verdicts = {}
-                for host_state in good:
-                    try:
-                        one.multiplier(host_state)
-                        one.raw(host_state, spec)
-                    except Exception as error:
-                        verdicts[id(host_state)] = raised(one, host_state, error)
+                verdicts = self._cannot_weigh(one, hosts, spec)
                 if verdicts and record is not None:
-                    told = {host_state.key: verdicts.get(id(host_state), PASS) for host_state in good}
+                    told = {host_state.key: verdicts.get(id(host_state), PASS) for host_state in hosts}
                     record["filters"].append({"filter": one.name, "skipped": False, "verdicts": told})
-                good = [host_state for host_state in good if id(host_state) not in verdicts]
-            return good, [(one, one.weigh(good, spec)) for one in self.weighers] if len(good) > 1 else []
+                hosts = [host_state for host_state in hosts if id(host_state) not in verdicts]
+            if len(hosts) > 1:
+                columns = [column(one, hosts, spec) for one in self.weighers]
+            return hosts, columns
+
+    @staticmethod
+    def _cannot_weigh(one, hosts, spec):
+        """{id(host state): Verdict} of the hosts on which a weigher fails, or of all where it only fails on all."""
+        verdicts = {}
+        for host_state in hosts:
+            try:
+                column(one, [host_state], spec)
+            except Exception as error:
+                verdicts[id(host_state)] = raised(one, host_state, error)
+        good = [host_state for host_state in hosts if id(host_state) not in verdicts]
+        try:
+            column(one, good, spec)
+        except Exception as error:
+            verdicts.update((id(host_state), raised(one, host_state, error)) for host_state in good)
+        return verdicts
 
     def _ordered(self, hosts, weights, record):
         """Best first; among equals the one chosen last in this request, then the order of the host documents."""
@@ -366,6 +378,19 @@ class Pipeline:
         except capacity.ClaimFailed:
             return None
         return {"host": host_state.host, "host_uuid": host_state.uuid, "allocation": allocation, "limits": limits}
+
+
+def column(one, hosts, spec):
+    """(weigher, raw weights, multipliers) of hosts; ValueError or TypeError for what is no finite number per host."""
+    raw = one.weigh(hosts, spec)
+    multipliers = [one.multiplier(host_state) for host_state in hosts]
+    for what, numbers in (("weights", raw), ("multipliers", multipliers)):
+        if len(numbers) != len(hosts):
+            raise ValueError("gave %d %s for %d hosts" % (len(numbers), what, len(hosts)))
+        # One sum finds text, None, infinities and NaN.
+        if not -math.inf < sum(numbers) < math.inf:
+            raise ValueError("gave %s that are not finite: %s" % (what, numbers[:3]))
+    return one, raw, multipliers
 
 
 def raised(plugin, host_state, error):

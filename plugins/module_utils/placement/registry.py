@@ -17,9 +17,12 @@ from __future__ import annotations
 import importlib
 import os
 
+from ..model.errors import BerthError
 from ..model.suggest import did_you_mean
 from .base import Filter, Weigher
-from .errors import FilterRemoved, SchedulerHostFilterNotFound, SchedulerWeigherNotFound
+from .errors import FilterRemoved, PluginFailed, SchedulerHostFilterNotFound, SchedulerWeigherNotFound
+
+FIELDS = {"filters": "enabled_filters", "weighers": "weight_classes"}
 
 ALL = ("all_weighers", "all_filters")
 # Filters that Nova had and that have no meaning without the service they asked.
@@ -68,18 +71,59 @@ def _load(name, kind):
         return builtin(kind)[parts[-1]]
     if len(parts) < 3 or not all(part.isidentifier() for part in parts) or parts[0] == "nova":
         return None
-    path = "ansible_collections.%s.%s.plugins.module_utils.placement.%s.%s" % (
-        parts[0],
-        parts[1],
-        kind,
-        ".".join(parts[2:]),
-    )
+    path = _module(kind, parts)
     try:
         module = importlib.import_module(path)
-    except ImportError:
-        return None
+    except ImportError as error:
+        if not error.name or path == error.name or path.startswith(error.name + "."):
+            return None
+        raise _failed(kind, name, error)
+    except Exception as error:
+        raise _failed(kind, name, error)
     found = _classes(module, base)
-    return found[0] if len(found) == 1 else None
+    if len(found) != 1:
+        classes = ", ".join(one.__name__ for one in found) or "none"
+        raise PluginFailed(
+            FIELDS[kind], name, "a module that defines one subclass of %s; it has %s" % (base.__name__, classes)
+        )
+    return found[0]
+
+
+def _module(kind, parts):
+    """The module that a full name ns.coll.name stands for."""
+    place = "ansible_collections.%s.%s.plugins.module_utils.placement.%s" % (parts[0], parts[1], kind)
+    return ".".join([place, *parts[2:]])
+
+
+def _hint(kind, name):
+    parts = name.split(".")
+    if len(parts) < 3 or parts[0] == "nova":
+        return "%s: %s" % (name, did_you_mean(name, builtin(kind)))
+    return "%s: there is no %s.py in the collections path." % (name, _module(kind, parts).replace(".", "/"))
+
+
+def _failed(kind, name, error):
+    return PluginFailed(FIELDS[kind], name, "a plugin that works; it raised %s: %s" % (type(error).__name__, error))
+
+
+def make(kind, one, options):
+    """An instance of a filter or weigher class; PluginFailed where the class itself is wrong."""
+    try:
+        plugin = one(options)
+        if kind == "weighers":
+            plugin.configured()
+    except BerthError:
+        raise
+    except Exception as error:
+        raise _failed(kind, one.__name__, error)
+    return plugin
+
+
+def declared_options(kind, one):
+    """{name: default} of the options that a class reads."""
+    if not isinstance(one.options, dict):
+        raise PluginFailed(FIELDS[kind], one.__name__, "options as an object of names and defaults")
+    return one.options
 
 
 def find_filters(names):
@@ -101,7 +145,7 @@ def find_filters(names):
             "enabled_filters",
             ", ".join(bad),
             "names of filters",
-            hint=" ".join("%s: %s" % (one, did_you_mean(one, builtin("filters"))) for one in bad),
+            hint=" ".join(_hint("filters", one) for one in bad),
             names=bad,
         )
     return found
@@ -126,7 +170,7 @@ def find_weighers(names):
             "weight_classes",
             ", ".join(bad),
             "names of weighers, or all_weighers",
-            hint=" ".join("%s: %s" % (one, did_you_mean(one, builtin("weighers"))) for one in bad),
+            hint=" ".join(_hint("weighers", one) for one in bad),
             names=bad,
         )
     return [found[name] for name in sorted(found)]

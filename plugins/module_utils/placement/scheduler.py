@@ -80,9 +80,12 @@ def load(options, plugins=()):
     base = read_options({name: given[name] for name in ("enabled_filters", "weight_classes") if name in given})
     filter_classes = registry.find_filters(named(base["enabled_filters"]))
     weigher_classes = registry.find_weighers(named(base["weight_classes"]))
-    declared = [one.options for one in filter_classes + weigher_classes if isinstance(one.options, dict)]
-    options = read_options(given, declared)
-    return [one(options) for one in filter_classes], [one(options) for one in weigher_classes], options
+    classes = [("filters", one) for one in filter_classes] + [("weighers", one) for one in weigher_classes]
+    options = read_options(given, [registry.declared_options(*one) for one in classes])
+    filters, weighers = [
+        [registry.make(kind, one, options) for kind, one in classes if kind == wanted] for wanted in registry.FIELDS
+    ]
+    return filters, weighers, options
 
 
 def host_states(host_documents, aggregates):
