@@ -6,14 +6,14 @@
 from __future__ import annotations
 
 from ..module_utils.conductor.plan import prepare_round, settle
-from ..plugin_utils.controller import ControllerAction, current_plan, new_token, plan_result, raw_vars
+from ..plugin_utils.controller import ControllerAction, answer, current_plan, new_token, plan_result, raw_vars
 from ..plugin_utils.plain import plain
 
 
 class ActionModule(ControllerAction):
     def act(self, args, task_vars):
         plan = current_plan(task_vars)
-        built = {name: plain(raw_vars(task_vars, name).get("__create_built") or {"reason": "was not asked"}) for name in plan["build"]}
-        settle(plan, built)
+        built = {name: raw_vars(task_vars, name).get("__create_built") for name in plan["build"]}
+        settle(plan, {name: plain(answer(result)) for name, result in built.items() if result})
         prepare_round(plan, new_token)
         return plan_result(plan)

@@ -78,8 +78,13 @@ def replies(task_vars, hosts, variable, known=None):
     for asker in task_vars["ansible_play_hosts_all"] if task_vars.get("ansible_limit") else hosts:
         values = known[asker] if asker in known else raw_vars(task_vars, asker)
         for reply in (values.get(variable) or {}).get("results") or ():
-            found[str(reply["item"])] = reply
+            found[str(reply["item"])] = answer(reply)
     return found
+
+
+def answer(result):
+    """What a host answered in a registered result; Ansible's own words on it, such as warnings, are no plain data."""
+    return {key: value for key, value in result.items() if key not in ("warnings", "deprecations", "exception")}
 
 
 def current_plan(task_vars):

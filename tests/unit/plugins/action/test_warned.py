@@ -1,0 +1,45 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A host's answer to which Ansible added a warning, such as the one on the Python it found there, is taken as any other."""
+
+from __future__ import annotations
+
+from ansible.module_utils._internal._messages import Event, WarningSummary
+from controller import Controller
+
+WARNED = {"warnings": [WarningSummary(event=Event(msg="found /usr/bin/python3"))], "changed": True}
+INSTANCE = {
+    "uuid": "u",
+    "name": "web-1",
+    "project": "p",
+    "spec": {"name": "web-1"},
+    "host": "kvm1",
+    "alternates": [],
+    "attempts": [],
+}
+
+
+def run(action, state, **registered):
+    plan = {
+        "run": "r", "round": 1, "max_attempts": 3, "told": {}, "withdraw": {}, "build": ["web-1"], "claims": {},
+        "hosts": {"kvm1": {"uuid": "h"}}, "instances": {"web-1": dict(INSTANCE, state=state, token="t", error=None)},
+    }  # fmt: skip
+    controller = Controller({"kvm_hosts": ["kvm1"], "instances": ["web-1"]}, facts={"localhost": {"berth_plan": plan}})
+    for host, values in registered.items():
+        controller.register({"kvm1": "kvm1", "web": "web-1"}[host], **values)
+    values = {**controller.task_vars(), "ansible_play_hosts_all": ["kvm1"]}
+    return controller.run(action, task_vars=values)["ansible_facts"]["berth_plan"]["instances"]["web-1"]
+
+
+def test_a_build():
+    built = run("settle_builds", "building", web={"__create_built": {**WARNED, "instance": {}}})
+    assert (built["state"], built["changed"]) == ("active", True)
+
+
+def test_a_claim():
+    claimed = {"item": "kvm1", **WARNED, "results": [{"uuid": "u", "claimed": True, "token": "t"}]}
+    held = {"uuid": "u", "role": "CLAIM", "token": "t", "project_id": "p", "group": None}
+    scanned = {"item": "kvm1", **WARNED, "host_uuid": "h", "notes": {}, "instances": [held]}
+    asked = {"__berth_claims": {"results": [claimed]}, "__berth_scans": {"results": [scanned]}}
+    assert run("commit_claims", "claiming", kvm1=asked)["state"] == "building"
