@@ -3,12 +3,19 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Time placement on large fleets, against Nova's own pipeline where Nova is installed.
 
-    placement.py [--nova-budget S] [--rounds N] [--nova DIR]
+    placement.py [--nova PYTHON] [--rounds N]
 
-DIR holds nova_oracle.py and bench_nova.py, and the Python that runs this has Nova installed; without them the table has no
-ratios. Times are CPU seconds of this process, the best of N rounds; Nova's are extrapolated from the decisions that fit
-in its budget of S seconds per row. Every choice of Nova is checked to be a best choice here: see "same". Writes
-.bench/placement-*.json {name, value, unit, against, ratio}.
+PYTHON (or BERTH_NOVA_PYTHON) is a Python that has Nova installed; without it the table has no ratios. Both sides decide in
+turns on the same hosts in one run, and their first choices must be the same. Seconds are CPU seconds of the one process
+that decides: here the best of N rounds from plain host documents; Nova's are its best decision of a few times the number
+of instances, from host states that it has already made.
+
+Rows without a word are decisions alone. "explained" adds the verdict of every filter on every host with its numbers, all
+raw weights and the order of every decision, recorded while deciding, and written out as the JSON that a receipt holds: one
+column of values per rule and weigher and every change to it. "in full" reads the decisions of that JSON back as one row
+per host and rule; of a batch a few decisions, spread evenly, stand for all.
+
+Writes .bench/placement-*.json {name, value, unit, against, ratio, note}.
 """
 
 from __future__ import annotations
@@ -16,8 +23,9 @@ from __future__ import annotations
 import argparse
 import gc
 import json
+import os
 import random
-import resource
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -27,6 +35,8 @@ sys.path.insert(0, str(ROOT / "tests"))
 
 import conftest  # noqa: E402,F401  pylint: disable=unused-import  # puts the collection on the path
 
+from ansible_collections.berth.kvm.plugins.module_utils.placement import explain  # noqa: E402
+from ansible_collections.berth.kvm.plugins.module_utils.placement.matrix import Matrix  # noqa: E402
 from ansible_collections.berth.kvm.plugins.module_utils.placement.scheduler import select_destinations  # noqa: E402
 
 FLAVOR = {"name": "m1", "vcpus": 2, "memory_mb": 4096, "root_gb": 20}
@@ -85,129 +95,138 @@ def mixed(number):
     return requests
 
 
-def ours(hosts, requests, rounds, **more):
+# name, hosts, requests, target of the ratio, Nova's decisions
+ROWS = (
+    ("one-of-10000", 10000, one_flavor(1), 40, 3),
+    ("100-on-5000", 5000, one_flavor(100), 3000, 6),
+    ("1000-on-10000", 10000, one_flavor(1000), 10000, 4),
+    ("mixed-1000-on-5000", 5000, mixed(1000), 500, 10),
+)
+# Explanations may cost ten times the decision.
+EXPLAINED = 10
+IN_FULL = 5
+
+
+def decide(hosts, requests, explained=False):
+    return select_destinations(hosts, requests, {"max_attempts": 1}, explain=explained)
+
+
+def written(hosts, requests):
+    """The explanations of all decisions as JSON."""
+    return json.dumps(explain.matrix(decide(hosts, requests, explained=True).requests))
+
+
+def read_in_full(text, most):
+    """(decisions read, CPU seconds): every row of every host for at most so many decisions of the JSON."""
+    start = time.process_time()
+    document = json.loads(text)
+    columns = Matrix.from_document(document)
+    decisions = [(one["entry"], at) for one in document["requests"] for at in range(len(one["entry"]["instances"]))]
+    chosen = decisions[:: max(1, len(decisions) // most)][:most]
+    for entry, at in chosen:
+        explanation = columns.explanation(entry)
+        rows = explanation["candidates"], explanation["instances"][at]
+        assert len(rows[0]) == len(document["hosts"]) and len(rows[1]["weights"]) > 1
+    return len(chosen), (time.process_time() - start) / len(chosen) * len(decisions)
+
+
+def best_of(rounds, function):
+    """(fewest CPU seconds, what the function gave)."""
     best = None
     for _round in range(rounds):
         gc.collect()
-        begin = time.process_time()
-        result = select_destinations(hosts, requests, {"max_attempts": 1}, **more)
-        seconds = time.process_time() - begin
-        best = min(seconds, best or seconds)
-    return best, [host for one in result.requests for host in one.hosts], result
-
-
-def nova_one_flavor(bench, number_hosts, number, budget):
-    scheduler, spec, states, uuids, patched = bench.setup(number_hosts, number, hosts=fleet(number_hosts))
-    done, _wall, chosen, cpu = bench.run_nova(scheduler, spec, states, uuids, budget)
-    patched.__exit__(None, None, None)
-    return cpu / done * number, chosen
-
-
-def nova_mixed(bench, oracle, hosts, requests, budget):
-    """Nova's filter, weigh and consume for each request in turn; groups as its API would fill them."""
-    import nova.context
-
-    oracle.boot()
-    groups = {one["group"]["uuid"]: dict(one["group"], members=[]) for one in requests if one["group"]}
-    oracle.apply_config({})
-    world = oracle.World({"hosts": hosts, "groups": list(groups.values()), "requests": []})
-    patched = oracle.patched_db(world, None)
-    patched.__enter__()
-    scheduler = oracle.OracleScheduler(world, None, None)
-    context = nova.context.RequestContext(user_id="u", project_id="p", is_admin=True)
-    from nova.scheduler.manager import SchedulerManager
-
-    chosen, spent, states, begin = [], 0.0, None, time.perf_counter()
-    for request in requests:
-        if time.perf_counter() - begin > budget:
-            break
-        uuid = oracle.det_uuid("mixed", request["uuid"])
-        asked = dict(request, group=request["group"]["uuid"] if request["group"] else None)
-        spec = oracle.build_spec(context, world, asked, [uuid])
-        states = states or list(scheduler.host_manager.get_host_states_by_uuids(context, None, spec))
         start = time.process_time()
-        spec.instance_uuid = uuid
-        best = scheduler._get_sorted_hosts(spec, states, 0)[0]
-        SchedulerManager._consume_selected_host(best, spec, instance_uuid=uuid)
-        spent += time.process_time() - start
-        world.instance_host[uuid] = best.host
-        chosen.append(best.host)
-    patched.__exit__(None, None, None)
-    return spent / len(chosen) * len(requests), chosen
+        given = function()
+        seconds = time.process_time() - start
+        best = min(seconds, best or seconds)
+    return best, given
 
 
-def agreement(mine, theirs):
-    """How many of the first decisions are the same host; after a tie broken otherwise the two may part."""
-    same = 0
-    for one, other in zip(mine, theirs):
-        if one != other:
-            break
-        same += 1
-    return "%d of %d" % (same, len(theirs))
+class Nova:
+    """The other side: a process that has Nova."""
+
+    def __init__(self, python):
+        self.process = subprocess.Popen(
+            [python, "-W", "ignore", str(ROOT / "tests" / "bench" / "nova_pipeline.py")],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    def decide(self, hosts, requests, decisions):
+        """([host], CPU seconds of its best decision)."""
+        several = len(requests) == 1 and requests[0]["num_instances"] > 1
+        if not several:
+            requests = [requests[number % len(requests)] for number in range(decisions)]
+        job = {"hosts": hosts, "requests": requests, "decisions": decisions, "several": several}
+        self.process.stdin.write(json.dumps(job) + "\n")
+        self.process.stdin.flush()
+        answer = json.loads(self.process.stdout.readline())
+        return answer["chosen"], min(answer["seconds"])
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
-    parser.add_argument("--nova", default=None)
-    parser.add_argument("--nova-budget", type=float, default=20.0)
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--nova", metavar="PYTHON", default=os.environ.get("BERTH_NOVA_PYTHON"))
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--memory", type=int, metavar="HOSTS", help=argparse.SUPPRESS)
     options = parser.parse_args()
-    bench = oracle = None
-    if options.nova:
-        sys.path.insert(0, options.nova)
-        import bench_nova as bench
-        import nova_oracle as oracle
-    rows = [
-        ("one-of-10000", 10000, one_flavor(1), 40),
-        ("100-on-5000", 5000, one_flavor(100), 3000),
-        ("1000-on-10000", 10000, one_flavor(1000), 10000),
-        ("mixed-1000-on-5000", 5000, mixed(1000), 500),
-    ]
-    print(
-        "%-26s %10s %12s %10s %8s  %s"
-        % ("", "seconds", "Nova", "ratio", "target", "same host as Nova, up to the first tie")
-    )
-    for name, number, requests, target in rows:
-        hosts = fleet(number)
-        seconds, chosen, _result = ours(hosts, requests, options.rounds)
-        explained, _chosen, _result = ours(hosts, requests, options.rounds, explain=True)
-        theirs, same = None, ""
-        if bench and name.startswith("mixed"):
-            theirs, nova_chosen = nova_mixed(bench, oracle, fleet(number), requests, options.nova_budget)
-            same = agreement(chosen, nova_chosen)
-        elif bench:
-            theirs, nova_chosen = nova_one_flavor(bench, number, len(chosen), options.nova_budget)
-            same = agreement(chosen, nova_chosen)
-        write(name, seconds, theirs, target, same)
-        write(name + "-explained", explained, theirs, target / 10, "")
-    hosts = fleet(10000)
-    begin = time.process_time()
-    result = select_destinations(hosts, one_flavor(1), {"max_attempts": 1}, explain=True)
-    verdicts = sum(len(one) for one in result.requests[0].explanation["candidates"].values())
-    write(
-        "one-of-10000-explanation-read", time.process_time() - begin, None, None, "%d verdicts of candidates" % verdicts
-    )
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    print("%-26s %10.0f MiB at most, of this whole process" % ("memory", peak))
-    record("placement-memory", peak, "MiB", None)
+    if options.memory:
+        written(fleet(options.memory), one_flavor(1000))
+        # Not ru_maxrss, which a process inherits from the one that started it.
+        print(int(Path("/proc/self/status").read_text().partition("VmHWM:")[2].split()[0]) / 1024)
+        return
+    nova = Nova(options.nova) if options.nova else None
+    print("load %.1f %.1f %.1f" % os.getloadavg())
+    print("%-32s %10s %10s %9s %9s  %s" % ("", "seconds", "Nova", "ratio", "target", "note"))
+    for row in ROWS:
+        measure(*row, nova, options.rounds)
+    few, many = memory(5000), memory(10000)
+    write("memory-1000-on-10000", many, "MiB", None, None, "explained; %.0f MiB on 5000 hosts" % few)
 
 
-def write(name, seconds, theirs, target, same):
-    ratio = theirs / seconds if theirs else None
+def measure(name, number, requests, target, decisions, nova, rounds):
+    hosts = fleet(number)
+    total = sum(one.get("num_instances", 1) for one in requests)
+    theirs, note = None, ""
+    if nova:
+        chosen, best = nova.decide(hosts, requests, decisions)
+        theirs = best * total
+        note = "Nova: best of %d decisions" % decisions + (" x %d" % total if total > 1 else "")
+    seconds, result = best_of(rounds, lambda: decide(hosts, requests))
+    if nova:
+        mine = [host for one in result.requests for host in one.hosts][:decisions]
+        assert mine == chosen[: len(mine)], "%s: decided %s, Nova %s" % (name, mine, chosen)
+    write(name, seconds, "s", theirs, target, note)
+    del result
+    seconds, text = best_of(max(2, rounds // 2), lambda: written(hosts, requests))
+    write(name + "-explained", seconds, "s", theirs, target / EXPLAINED, "%.1f MB of JSON" % (len(text) / 1e6))
+    read, more = read_in_full(text, IN_FULL)
+    note = "all decisions read" if read == total else "%d decisions read, x %g" % (read, total / read)
+    write(name + "-explained-in-full", seconds + more, "s", theirs, None, note)
+
+
+def memory(hosts):
+    """MiB at most of a process that decides and explains 1,000 instances."""
+    done = subprocess.run(
+        [sys.executable, __file__, "--memory", str(hosts)], stdout=subprocess.PIPE, text=True, check=True
+    )
+    return float(done.stdout)
+
+
+def write(name, value, unit, theirs, target, note):
+    """A line of the table, and its file."""
+    ratio = theirs / value if theirs else None
     shown = (
         "%.1f s" % theirs if theirs else "-",
-        "%.0f x" % ratio if ratio else "-",
+        "%.1f x" % ratio if ratio else "-",
         "%g x" % target if target else "",
     )
-    print("%-26s %10.4f %12s %10s %8s  %s" % ((name, seconds) + shown + (same,)), flush=True)
-    record("placement-" + name, seconds, "s", ratio)
-
-
-def record(name, value, unit, ratio):
+    print("%-32s %8.4f %s %10s %9s %9s  %s" % ((name, value, unit) + shown + (note,)), flush=True)
     directory = ROOT / ".bench"
     directory.mkdir(exist_ok=True)
-    row = {"name": name, "value": value, "unit": unit, "against": "nova" if ratio else None, "ratio": ratio}
-    (directory / (name + ".json")).write_text(json.dumps(row) + "\n")
+    row = {"name": "placement-" + name, "value": value, "unit": unit, "against": "nova" if ratio else None}
+    (directory / ("placement-%s.json" % name)).write_text(json.dumps({**row, "ratio": ratio, "note": note}) + "\n")
 
 
 if __name__ == "__main__":
