@@ -5,11 +5,11 @@
 
 from __future__ import annotations
 
-from ..module_utils.conductor.errors import SelectionNotExplicit
-from ..module_utils.conductor.locate import locate
+from ..module_utils.conductor.errors import InstanceMoving, SelectionNotExplicit
+from ..module_utils.conductor.locate import check_unlocked, locate
 from ..module_utils.model.errors import BerthError
 from ..module_utils.model.identity import check_name, instance_uuid
-from ..plugin_utils.controller import ControllerAction, lost_hosts, read_reports, variables, with_variable
+from ..plugin_utils.controller import ControllerAction, lost_hosts, read_reports, variables, who_locked, with_variable
 
 
 class ActionModule(ControllerAction):
@@ -17,6 +17,7 @@ class ActionModule(ControllerAction):
         "instances": {"type": "list", "elements": "str", "required": True},
         "hosts": {"type": "list", "elements": "str"},
         "selected": {"type": "bool", "default": True},
+        "method": {"type": "str", "required": True, "choices": ["delete", "start", "stop"]},
     }
 
     def act(self, args, task_vars):
@@ -29,13 +30,27 @@ class ActionModule(ControllerAction):
             )
         fleet = read_reports(task_vars, args["hosts"])
         lost = lost_hosts(self.own_variables(task_vars, ["berth_lost_hosts"]))
-        found, errors = {}, {}
+        found, moving, errors = {}, [], {}
         for name in names:
             try:
-                project = variables(task_vars, name, ["berth_project"]).get("berth_project") or "default"
-                uuid = instance_uuid(project, check_name(name))
+                given = variables(task_vars, name, ["berth_project", "berth_locked"])
+                check_unlocked(name, who_locked(given))
+                uuid = instance_uuid(given.get("berth_project") or "default", check_name(name))
                 found[name] = {"uuid": uuid, "hosts": fleet.failed_on(uuid) + locate(fleet, name, uuid, lost)}
             except BerthError as error:
-                errors[name] = error.to_result()["msg"]
-        located = {"instances": found, "found": [name for name in found if found[name]["hosts"]], "errors": errors}
+                if isinstance(error, InstanceMoving) and args["method"] == "delete":
+                    moving.append(name)
+                else:
+                    errors[name] = _told(error, args["method"])
+        located = {
+            "instances": found,
+            "found": [name for name in found if found[name]["hosts"]],
+            "moving": moving,
+            "errors": errors,
+        }
         return {"ansible_facts": {"berth_located": located}, "verdicts": fleet.verdicts}
+
+
+def _told(error, method):
+    text = error.to_result()["msg"]
+    return "Cannot %s: %s" % (method, text) if isinstance(error, InstanceMoving) else text

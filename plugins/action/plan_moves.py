@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import time
 
-from ansible.module_utils.parsing.convert_bool import BOOLEANS_FALSE
 from ansible.utils.display import Display
 
 from ..module_utils.conductor import moving, placing, quotas, wanted
@@ -26,17 +25,12 @@ from ..plugin_utils.controller import (
     read_reports,
     replies,
     variables,
+    who_locked,
     with_variable,
 )
 from ..plugin_utils.plain import plain
 
 KINDS = {"resize": migration.RESIZE, "cold_migrate": migration.COLD, "live_migrate": migration.LIVE}
-
-
-def who_locked(values):
-    """berth_locked: true or who locked it; a survey sends text for false too."""
-    locked = values.get("berth_locked")
-    return None if locked is None or str(locked).strip().lower() in ("", *map(str, BOOLEANS_FALSE)) else locked
 
 
 class ActionModule(ControllerAction):
@@ -46,7 +40,7 @@ class ActionModule(ControllerAction):
         "wish": {
             "type": "str",
             "required": True,
-            "choices": ["resize", "cold_migrate", "live_migrate", "confirm", "revert", "abort", "confirm_due"],
+            "choices": ["resize", "cold_migrate", "live_migrate", "confirm", "revert", "abort", "delete", "confirm_due"],
         },
         "allow_same_host": {"type": "bool", "default": False},
         "target": {"type": "str"},
@@ -139,7 +133,9 @@ class ActionModule(ControllerAction):
             group = instance["spec"].get("group")
             if group:
                 group["members"] = [member for member in group["members"] if member != instance["uuid"]]
-        quotas.before_placement(instances, fleet, catalog.quotas)
+        # A migration needs nothing for long: only a resize counts twice, until it is confirmed (R17).
+        resized = {name: one for name, one in instances.items() if moves[name]["kind"] == migration.RESIZE}
+        quotas.before_placement(resized, fleet, catalog.quotas, more=0)
         placing.place(
             instances,
             fleet,

@@ -140,6 +140,7 @@ ARGUMENTS = {
     "timeout": {"type": "int", "default": 600},
     "shutdown_timeout": {"type": "int", "default": 60},
 }
+CHANGED_BY = {"flavor": ": run berth.kvm.resize for that", "image": ""}
 SHOWN = ("state", "power_state", "flavor", "vcpus", "memory_mb", "root_gb", "image", "networks")
 AFTER = {"started": "running", "stopped": "shutdown", "absent": "absent"}
 
@@ -163,8 +164,8 @@ def differences(instance, spec):
         if (record.spec.get(part) or {}).get("name") != (spec.get(part) or {}).get("name")
     ]
     return [
-        "instance %s has %s %s, the inventory says %s. Nothing was changed about it."
-        % (record.name, part, record.spec[part].get("name"), spec[part].get("name"))
+        "instance %s has %s %s, the inventory says %s. Nothing was changed about it%s."
+        % (record.name, part, record.spec[part].get("name"), spec[part].get("name"), CHANGED_BY[part])
         for part in parts
         if spec.get(part)
     ]

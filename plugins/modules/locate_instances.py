@@ -28,6 +28,13 @@ options:
     description: Whether the instances were selected explicitly. Without that a destructive run is refused.
     type: bool
     default: true
+  method:
+    description:
+      - What is to be done with them. An instance that is on the move, or resized and not confirmed, can only be deleted.
+      - One with the variable C(berth_locked) is left alone.
+    type: str
+    required: true
+    choices: [delete, start, stop]
 extends_documentation_fragment:
   - berth.kvm.controller
 author:
@@ -38,6 +45,7 @@ EXAMPLES = r"""
 - name: Find the instances
   berth.kvm.locate_instances:
     instances: [web-1]
+    method: stop
 """
 
 RETURN = r"""
@@ -47,7 +55,8 @@ ansible_facts:
   type: dict
   contains:
     berth_located:
-      description: The C(hosts) by instance with its C(uuid), the names C(found), and the C(errors) by instance.
+      description: The C(hosts) by instance with its C(uuid), the names C(found), those on the move as C(moving),
+        and the C(errors) by instance.
       type: dict
-      sample: {instances: {web-1: {uuid: 0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a, hosts: [kvm1]}}, found: [web-1], errors: {}}
+      sample: {instances: {web-1: {uuid: 0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a, hosts: [kvm1]}}, found: [web-1], moving: [], errors: {}}
 """

@@ -28,7 +28,7 @@ options:
     default: []
     choices: [begin, claim, receive, presend, freeze, send, release, acquire, start, confirm, purge, finish,
       revert,
-      give_back, take_back, abort, resize_here, restore_here, drop_old, receive_seed, send_seed, prepare_live,
+      give_back, take_back, abort, erase, forget, resize_here, restore_here, drop_old, receive_seed, send_seed, prepare_live,
       migrate_live, verify_live]
   ticket:
     description: Which operation this is and whose turn, as the first step handed it out.

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import secrets
 
+from ansible.module_utils.parsing.convert_bool import BOOLEANS_FALSE
 from ansible.plugins.action import ActionBase
 
 from ..module_utils.conductor.fleet import read_fleet
@@ -55,6 +56,12 @@ def lost_hosts(given):
     """berth_lost_hosts as a list; -e gives text, names with commas between them."""
     value = given.get("berth_lost_hosts") or []
     return [name.strip() for name in value.split(",")] if isinstance(value, str) else value
+
+
+def who_locked(values):
+    """berth_locked: true or who locked it; a survey sends text for false too."""
+    locked = values.get("berth_locked")
+    return None if locked is None or str(locked).strip().lower() in ("", *map(str, BOOLEANS_FALSE)) else locked
 
 
 def raw_vars(task_vars, name):

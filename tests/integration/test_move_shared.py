@@ -23,7 +23,6 @@ BIG = {"mover_flavor": cases.BIGGER}
 def shared(prepared_lab, image, tmp_path_factory):
     """A running instance whose guest writes numbered blocks, on hosts that all have the same pool -> case."""
     make_whole(prepared_lab)
-    cases.listen(prepared_lab)
     for host in prepared_lab.hosts:
         prepared_lab.sh(host, SHARE)
     case = cases.Case(prepared_lab, image, tmp_path_factory.mktemp("shared"))
@@ -74,7 +73,7 @@ def test_a_cold_migration_confirmed_leaves_one_disk_and_a_running_guest(shared):
 def test_a_live_migration_keeps_the_guest_running_and_its_disk_where_it_is(shared):
     source = shared.owner()
     before = facts(shared, source)
-    shared.play("live_migrate", {"live_migrate_tls": False})
+    shared.play("live_migrate")
     destination = homes(shared.lab)[cases.NAME]
     assert destination != source
     assert records(shared.lab) == [(destination, cases.NAME, "OWN")]

@@ -78,7 +78,7 @@ def run_once(world, wish, op):
 def operator_wish(world, wish):
     """What a person runs again: the delete once it began, else the wish."""
     records = [r for r in world.records.values() if r]
-    return "delete" if world.deleted or any(r["phase"] == "deleting" for r in records) else wish
+    return "delete" if world.deleted or any(r["phase"] in ("deleting", "erasing") for r in records) else wish
 
 
 def converge(world, wish):

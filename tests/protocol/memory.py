@@ -233,6 +233,16 @@ class Effects:
         if not self.leaves_the_disks(record):
             self.world.disks[self.place] = None
 
+    def erase(self, record):
+        self.world.deleted = True
+        self.world.tick()
+        self.world.channel[self.name] = None
+        self.world.guest[self.name] = OFF
+        self.world.tick()
+        self.world.disks[self.place] = self.world.kept[self.place] = self.world.parts[self.name] = None
+        if self.world.shared:
+            self.world.parts[D] = None
+
     def leaves_the_disks(self, record):
         """Of one storage the purge of a side removes nothing: by the record, and by whose the disks say they are."""
         return record.migration["shared"] or (self.world.shared and self.world.disk_owner != self.name)
@@ -270,6 +280,8 @@ class Effects:
     def complete(self, record):
         self.world.tick()
         if record.migration["shared"]:
+            if self.world.parts[D] is None and self.world.kept[S] is None:
+                raise BerthError("no layer")
             return
         part = self.world.parts[self.name]
         if part is None and self.world.disks[self.name] is None:
@@ -368,6 +380,8 @@ def land(world, name, transfer):
     """A copy that began with ``transfer`` arrives; the channel of an older attempt is closed."""
     if world.channel[D] != transfer["pending"]:
         raise BerthError("the destination closed the channel")
+    if world.disks[name] is None:
+        raise BerthError("the source was deleted")
     torn = transfer["from"] != world.disks[name]["version"]
     world.parts[D] = {"version": -1 if torn else transfer["from"]}
 
@@ -377,7 +391,8 @@ def give_up_writes(world):
     world.latest = (world.kept[S] or world.disks[S])["version"]
 
 
-WISHES = {"resize": sequence.MOVE, "confirm": sequence.CONFIRM, "revert": sequence.REVERT, "abort": sequence.REVERT}
+WISHES = {"resize": sequence.MOVE, "confirm": sequence.CONFIRM, "revert": sequence.REVERT, "abort": sequence.REVERT,
+          "delete": sequence.DELETE}  # fmt: skip
 
 
 class Controller:
@@ -440,7 +455,7 @@ class Controller:
             self.looks, self.views, self.steps = 1, {}, None
 
     def _plan(self, world):
-        if self.wish == "delete":
+        if self.wish == "delete" and not any(view.get("migration") for view in self.views.values()):
             self.steps = plan_delete(self.views[S], self.views[D])
         else:
             name, self.reaches = sequence.next_sequence(WISHES[self.wish], self.views[S], self.views[D])
@@ -483,7 +498,7 @@ class Controller:
 
 
 def plan_delete(source, destination):
-    """Role delete goes to the owner; the module there refuses while a move is under way."""
+    """Without a move role delete goes to the owner; the module there refuses where one has begun since."""
     here = {S: sequence.SOURCE, D: sequence.DESTINATION}
     owner = next((n for n, v in ((S, source), (D, destination)) if v["role"] == OWN), None)
     return ((here[owner], "destroy"),) if owner else ()

@@ -21,7 +21,12 @@ class InstanceUnknown(BerthError):
 
 
 class InstanceMoving(BerthError):
-    """The instance is in the middle of a move; that has to be finished first."""
+    """The instance is in the middle of a move, or was not confirmed after it: Nova's InstanceInvalidState for what is not
+    allowed then (R11, R16)."""
+
+
+class InstanceIsLocked(BerthError):
+    """The inventory says that this instance is not to be touched (R10)."""
 
 
 class DuplicateInstance(BerthError):

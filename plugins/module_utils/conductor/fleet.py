@@ -14,6 +14,9 @@ from typing import Any, Callable, Dict, List
 
 from ..model.errors import BerthError
 
+# What is known of an instance on a host, beside its flavor.
+PLACE = ("role", "phase", "vm_state", "task_state", "power_state", "group", "project_id", "name")
+
 
 @dataclasses.dataclass
 class Fleet:
@@ -28,15 +31,13 @@ class Fleet:
 
     @functools.cached_property
     def places(self) -> Dict[str, List[Dict[str, Any]]]:
-        """Instance uuid -> where it is: [{host, role, phase, power_state, group, project_id, name}], one per host with a record."""
+        """Instance uuid -> where it is: [{host, role, phase, vm_state, ...}], one per host with a record."""
         places: Dict[str, List[Dict[str, Any]]] = {}
         for host, document in self.documents.items():
             for instance in document["instances"]:
                 if not instance.get("foreign"):
-                    place = {
-                        key: instance.get(key)
-                        for key in ("role", "phase", "power_state", "group", "project_id", "name")
-                    }
+                    place = {key: instance.get(key) for key in PLACE}
+                    place["flavor"] = (instance.get("flavor") or {}).get("name")
                     places.setdefault(instance["uuid"], []).append({"host": host, **place})
         return places
 

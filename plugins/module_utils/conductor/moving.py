@@ -13,19 +13,15 @@ from __future__ import annotations
 import datetime
 
 from ..compute.move import sequence
-from ..compute.move.errors import InstanceInvalidState, InstanceNotFound, InstanceNotResized
+from ..compute.move.errors import InstanceInvalidState, InstanceNotFound, InstanceNotResized, MigrationEnded
 from ..compute.move.guards import check_grow_only
 from ..model import migration as names
-from ..model.errors import BerthError
 from .errors import DuplicateInstance, HostUnknown
+from .locate import check_unlocked
 
 NOTHING = {"role": None}
 # What of a flavor makes it another one.
 SIZES = ("name", "vcpus", "memory_mb", "root_gb", "ephemeral_gb", "swap", "extra_specs")
-
-
-class InstanceIsLocked(BerthError):
-    """The inventory says that this instance is not to be touched (R10)."""
 
 
 def find(uuid, name, views, host_names, silent):
@@ -61,12 +57,11 @@ def _host_of(side, host_names, name):
 def plan(wish, kind, uuid, name, sides, wanted, locked=None, target=None):
     """The move of one instance, without a destination where one has still to be placed (``place`` is true).
 
-    ``wish`` is move, confirm, revert or abort; ``wanted`` is the request of the inventory (None where nothing is to be
+    ``wish`` is move, confirm, revert, abort or delete; ``wanted`` is the request of the inventory (None where nothing is to be
     moved), ``target`` the inventory name of the one host to go to.
     """
     source, here, destination, there = sides
-    if locked:
-        raise InstanceIsLocked("Instance %s is locked" % name, locked_by=str(locked))
+    check_unlocked(name, locked)
     owner = here if here["role"] == "OWN" else there if there["role"] == "OWN" else here
     migration = owner.get("migration")
     move = {
@@ -120,7 +115,7 @@ def unconfirmed(deadline):
 
 
 # To abandon a move and to take one back is one wish: which it is follows from how far the move has come.
-_WISHES = {name: name for name in (sequence.MOVE, sequence.OTHER, sequence.CONFIRM, sequence.REVERT)}
+_WISHES = {name: name for name in (sequence.MOVE, sequence.OTHER, sequence.CONFIRM, sequence.REVERT, sequence.DELETE)}
 _WISHES["abort"] = sequence.REVERT
 
 
@@ -134,6 +129,9 @@ def is_wanted(migration, kind, wanted, destination, target):
 def _refusal(wish, kind, move, owner):
     """Why nothing can be done for this wish as things are."""
     uuid, name, phase = move["uuid"], move["name"], owner.get("phase")
+    if phase == names.ERASING:
+        hint = "%s is being deleted: run delete again to end that" % name
+        return InstanceInvalidState(uuid, "task_state", owner.get("task_state"), kind, hint=hint)
     if wish == sequence.CONFIRM:
         return InstanceNotResized(uuid, hint="The resize of %s has not ended: run it again" % name)
     if phase == names.RESIZED:
@@ -151,6 +149,8 @@ def busy(move):
 
 def _from_rest(move, wish, kind, view, wanted):
     """Nothing is under way: begin, or there is nothing to do."""
+    if wish == sequence.DELETE:
+        raise MigrationEnded("the move of %s has just ended" % move["name"], hint="Run delete again")
     if wish == "abort":
         move["why"] = "nothing is under way"
         return move

@@ -8,8 +8,8 @@ answered; nothing here talks to a host. The rounds are: claims -> (hosts claim, 
 (hosts build) -> settle -> claims of the next round.
 
 An instance in a plan: {uuid, name, project, spec, state, host, limits, allocation, alternates, token, attempts, error, why},
-with the states claiming -> building -> active, existing (it is there already, its host converges it), planned
-(check mode: it would be made) and failed.
+with the states claiming -> building -> active, existing (it is there already, its host converges it), unconfirmed (it is
+there, resized: nothing is done before that is confirmed or reverted), planned (check mode: it would be made), failed.
 """
 
 from __future__ import annotations
@@ -28,11 +28,12 @@ from .errors import (
     InstanceUnknown,
 )
 
-CLAIMING, BUILDING, ACTIVE, EXISTING, PLANNED, FAILED = (
+CLAIMING, BUILDING, ACTIVE, EXISTING, UNCONFIRMED, PLANNED, FAILED = (
     "claiming",
     "building",
     "active",
     "existing",
+    "unconfirmed",
     "planned",
     "failed",
 )

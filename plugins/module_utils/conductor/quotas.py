@@ -5,12 +5,13 @@
 
 from __future__ import annotations
 
-from ..model.quota import QuotaExceeded, check_group_quota, check_quota, limits_of, usage
+from ..model.quota import UNLIMITED, QuotaExceeded, check_group_quota, check_quota, limits_of, usage
 from .plan import fail
 
 
-def before_placement(instances, fleet, quotas):
-    """Fail the instances that a project may not have; those before it in the run count."""
+def before_placement(instances, fleet, quotas, more=1):
+    """Fail the instances that a project may not have; those before it in the run count. Each is one instance ``more``,
+    or none (0) where it exists already and is resized."""
     used = usage(fleet.documents.values())
     added = {}
     for instance in instances.values():
@@ -19,6 +20,8 @@ def before_placement(instances, fleet, quotas):
         project, flavor = instance["project"], instance["spec"]["flavor"]
         mine = used.setdefault(project, {"instances": 0, "cores": 0, "ram": 0})
         limits = limits_of(quotas, project)
+        if not more:
+            limits["instances"] = UNLIMITED
         group = instance["spec"].get("group")
         try:
             check_quota(limits, mine, flavor, 1, project=project)
@@ -28,7 +31,7 @@ def before_placement(instances, fleet, quotas):
         except QuotaExceeded as error:
             fail(instance, error)
             continue
-        for name, amount in (("instances", 1), ("cores", flavor["vcpus"]), ("ram", flavor["memory_mb"])):
+        for name, amount in (("instances", more), ("cores", flavor["vcpus"]), ("ram", flavor["memory_mb"])):
             mine[name] += amount
 
 

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from .plan import ACTIVE, EXISTING, FAILED, PLANNED
+from .plan import ACTIVE, EXISTING, FAILED, PLANNED, UNCONFIRMED
 
 
 def table(header, rows):
@@ -31,7 +31,7 @@ def creation(plan):
 
 def _instance(name, instance):
     state = instance["state"]
-    if state in (ACTIVE, EXISTING):
+    if state in (ACTIVE, EXISTING, UNCONFIRMED):
         state = "active" if instance.get("changed") else "unchanged"
     elif state == PLANNED:
         state = "would be made"

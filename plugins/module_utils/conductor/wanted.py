@@ -8,8 +8,8 @@ from __future__ import annotations
 from ..model.errors import BerthError
 from ..model.record import CLAIM, OWN
 from .errors import InstanceUnknown
-from .locate import locate
-from .plan import CLAIMING, EXISTING, fail
+from .locate import locate, unconfirmed
+from .plan import CLAIMING, EXISTING, UNCONFIRMED, fail
 
 
 def sort_out(requests, fleet, lost_hosts=(), strict=False):
@@ -37,6 +37,16 @@ def sort_out(requests, fleet, lost_hosts=(), strict=False):
 
 def _find(instance, fleet, lost_hosts, strict):
     places = {place["host"]: place for place in fleet.places.get(instance["uuid"], ())}
+    resized = unconfirmed(places.values())
+    if resized:
+        instance.update(
+            host=resized["host"],
+            host_uuid=fleet.documents[resized["host"]]["uuid"],
+            state=UNCONFIRMED,
+            existing=True,
+            why="has flavor %s there and waits for confirm_resize or revert_resize" % resized["flavor"],
+        )
+        return
     try:
         hosts = locate(fleet, instance["name"], instance["uuid"], lost_hosts)
     except InstanceUnknown:

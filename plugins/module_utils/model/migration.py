@@ -13,6 +13,7 @@ KINDS = (RESIZE, COLD, LIVE)
 ACTIVE = "active"
 RESIZING, FROZEN, INCOMING, VERIFIED, KEEP, RESIZED = "resizing", "frozen", "incoming", "verified", "keep", "resized"
 CONFIRMING, REVERTING, REVERTED, RESTORING = "confirming", "reverting", "reverted", "restoring"
+ERASING = "erasing"  # the instance is deleted while it moves
 
 # phase -> (vm_state or None for the one before the move, task_state, status of the migration), cold and resize.
 COLD_NAMES = {
@@ -25,6 +26,7 @@ COLD_NAMES = {
     REVERTING: ("resized", "resize_reverting", "reverting"),
     REVERTED: ("resized", "resize_reverting", "reverting"),
     RESTORING: ("resized", "resize_reverting", "reverting"),
+    ERASING: (None, "deleting", "cancelled"),
 }
 # phase -> the same for a live migration.
 LIVE_NAMES = {
@@ -35,6 +37,7 @@ LIVE_NAMES = {
     RESIZED: (None, "migrating", "running"),
     CONFIRMING: (None, "migrating", "completed"),
     RESTORING: (None, "migrating", "failed"),
+    ERASING: (None, "deleting", "cancelled"),
 }
 
 

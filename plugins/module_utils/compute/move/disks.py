@@ -99,7 +99,9 @@ def publish(pool_path, record):
 def check_arrived(pool_path, record):
     """Nothing is taken over that is not here any more."""
     root = paths.instance(pool_path, record.uuid, planned(record.migration["old_spec"])[0].file)
-    if not os.path.lexists(part_of(root, record)) and not os.path.lexists(root):
+    # On one storage the old disk has this name too, until swap_in has given it the other one.
+    done = kept(root, record) if record.migration.get("shared") else root
+    if not os.path.lexists(part_of(root, record)) and not os.path.lexists(done):
         raise TransferFailed("the copy of %s is not here any more; the source keeps the original" % record.uuid)
 
 

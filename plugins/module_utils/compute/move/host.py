@@ -101,6 +101,17 @@ class Effects:
             disk.remove_all(pool_path, record.uuid, host_uuid)
         paths.remove_console_logs(record.uuid)
 
+    def erase(self, record):
+        """Remove the instance: this host owns it, so the disks are its own wherever they are."""
+        self.stop_transfer(record.uuid)
+        domain.remove(self.connection, record.uuid)
+        gate.revoke(record.uuid)
+        pool_path, host_uuid = self.pool_path(record), self.host.identity["uuid"]
+        if storage.exists(pool_path, record.uuid):
+            owner.write(pool_path, record.uuid, host_uuid)
+            disk.remove_all(pool_path, record.uuid, host_uuid)
+        paths.remove_console_logs(record.uuid)
+
     def pool_path(self, record):
         return self.host.compute.pool_path(record.spec.get("pool"))
 

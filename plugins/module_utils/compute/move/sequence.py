@@ -36,6 +36,9 @@ SEQUENCES = {
     # A1-A3, and its rest and that of a revert
     "abort": ((SOURCE, ("abort", "start")), (DESTINATION, ("purge",)), (SOURCE, ("finish",))),
     "restore": ((SOURCE, ("start",)), (DESTINATION, ("purge",)), (SOURCE, ("finish",))),
+    # D1-D3: the instance is deleted in the middle of a move, or before it was confirmed
+    "delete": ((SOURCE, ("erase",)), (DESTINATION, ("purge",)), (SOURCE, ("forget",))),
+    "delete_there": ((DESTINATION, ("erase",)), (SOURCE, ("purge",)), (DESTINATION, ("forget",))),
     # L1-L8
     "live_migrate": (
         (SOURCE, ("begin",)),
@@ -57,18 +60,19 @@ SEQUENCES = {
     "start_here": ((SOURCE, ("start",)),),
     "confirm_here": ((SOURCE, ("confirm", "drop_old", "finish")),),
     "revert_here": ((SOURCE, ("restore_here", "start", "finish")),),
+    "delete_here": ((SOURCE, ("erase", "forget")),),
 }
 
 # These hand out the attempt which the steps after them carry.
-TAKING = ("begin", "confirm", "revert", "abort", "restore_here")
+TAKING = ("begin", "confirm", "revert", "abort", "restore_here", "erase")
 
 
 # What the two hosts hold, and what may be wished for: the move that was found or would begin, another one (another
-# kind, flavor or target), its confirmation, its end with the instance where it was.
-REST, BEGUN, LOST, RELEASED, RESIZED, CONFIRMING, REVERTING, RESTORING = (
-    "rest", "begun", "lost", "released", "resized", "confirming", "reverting", "restoring",
+# kind, flavor or target), its confirmation, its end with the instance where it was, or the end of the instance.
+REST, BEGUN, LOST, RELEASED, RESIZED, CONFIRMING, REVERTING, RESTORING, ERASING = (
+    "rest", "begun", "lost", "released", "resized", "confirming", "reverting", "restoring", "erasing",
 )  # fmt: skip
-MOVE, OTHER, CONFIRM, REVERT = "move", "other", "confirm", "revert"
+MOVE, OTHER, CONFIRM, REVERT, DELETE = "move", "other", "confirm", "revert", "delete"
 
 # state -> wish -> (the sequence that comes first, whether it brings what is wished for). Where it does not, the run
 # looks again after it and goes on. None: nothing can be done for this wish. What cannot be undone is ended first.
@@ -101,6 +105,7 @@ NEXT = {
         CONFIRM: ("restore", False),
         REVERT: ("restore", True),
     },
+    ERASING: {MOVE: None, OTHER: None, CONFIRM: None, REVERT: None},
 }
 # A live migration is confirmed as it ends: nobody is asked.
 NEXT_LIVE = {
@@ -117,6 +122,7 @@ HERE_NAMES = {
     "revert": "revert_here",
     "abort": "revert_here",
     "restore": "revert_here",
+    "delete": "delete_here",
 }
 PHASES = {
     names.RESIZING: BEGUN,
@@ -125,6 +131,7 @@ PHASES = {
     names.CONFIRMING: CONFIRMING,
     names.REVERTING: REVERTING,
     names.RESTORING: RESTORING,
+    names.ERASING: ERASING,
 }
 
 
@@ -147,9 +154,22 @@ def next_sequence(wish, source, destination):
     """What comes first: (name of the sequence or None, whether it brings what is wished for)."""
     move = source.get("migration") or destination.get("migration")
     live = bool(move) and move["type"] == names.LIVE
+    if wish == DELETE:
+        return deletion(source, destination), True
     name, reaches = ((NEXT_LIVE if live else NEXT).get(state(source, destination)) or {}).get(wish) or (None, False)
     if live:
         name = LIVE_NAMES.get(name, name)
     elif move and names.same_host(move):
         name = HERE_NAMES.get(name, name)
     return name, reaches
+
+
+def deletion(source, destination):
+    """Who owns the instance, or would next, ends it: the other side has let go and can only be purged."""
+    move = source.get("migration") or destination.get("migration")
+    if not move:
+        return None
+    if names.same_host(move):
+        return HERE_NAMES["delete"]
+    there = destination["role"] == OWN or (source["role"], destination["role"]) == (OUT, IN)
+    return "delete_there" if there else "delete"

@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The steps of a move, each on one host: a compare-and-swap on the record there, and the effect that goes with it.
 
-The tables are R1-R8 (resize, cold migrate), F1-F3 (confirm), V1-V6 (revert), L3-L8 (live) and A1-A3 (give up). A step
-looks at the record first: what was done already is passed over, so a run that follows a crash walks the same list
+The tables are R1-R8 (resize, cold migrate), F1-F3 (confirm), V1-V6 (revert), L3-L8 (live), A1-A3 (give up) and D1-D3
+(delete). A step looks at the record first: what was done already is passed over, so a run that follows a crash walks the same list
 again.
 
 Rules all steps keep:
@@ -25,6 +25,7 @@ from ...model import migration as names
 from ...model.migration import (
     ACTIVE,
     CONFIRMING,
+    ERASING,
     FROZEN,
     INCOMING,
     KEEP,
@@ -504,6 +505,39 @@ def abort(host, uuid, ticket, peer=None, **dummy):
     return True
 
 
+# ---- D1-D3: the instance is deleted whatever its move has come to ---------------------------------------------------
+
+
+def erase(host, uuid, ticket, peer=None, **dummy):
+    """D1 on the host that owns the instance, or would next: write it, then remove guest and disks. Nobody can go on
+    with the move, and no other step leads out of this phase. The record stays until the other side holds nothing."""
+    record = existing(host, uuid)
+    seen = (peer.get("role"), peer.get("op"), peer.get("phase")) if peer else None
+    let_go = {IN: (OUT, ticket["op"], KEEP), OUT: (OUT, ticket["op"], REVERTED)}
+    if record.op != ticket["op"] or (record.role != OWN and seen != let_go[record.role]):
+        raise MigrationConflict("%s is not owned by %s" % (uuid, host.identity["name"]), role=record.role)
+    last = peer["generation"] if record.role != OWN else record.generation
+    attempt = max(attempt_of(record), (peer or {}).get("attempt") or 0) + 1
+    doomed = moved(record, attempt=attempt).replace(role=OWN, phase=ERASING, generation=after(last))
+    doomed = put(host, record, doomed, "delete")
+    host.effects.erase(doomed)
+    return True
+
+
+def forget(host, uuid, ticket, peer=None, **dummy):
+    """D3: the record goes last, so that a deletion that was begun is always found."""
+    if host.store.read(uuid) is None:
+        return False
+    record = mine(host, uuid, ticket, (OWN,))
+    if record.phase != ERASING:
+        raise InstanceInvalidState(uuid, "task_state", record.task_state, "delete")
+    if not names.same_host(record.migration) and (peer is None or peer["role"] is not None):
+        raise MigrationNotReady("the other host still holds a part of %s" % uuid)
+    host.store.bury(ticket["op"])
+    host.store.compare_and_swap(record, None)
+    return True
+
+
 # ---- same host: the disks stay, so the copy is a name --------------------------------------------------------------
 
 
@@ -628,7 +662,7 @@ STEPS = {
     function.__name__: function
     for function in (
         begin, claim, freeze, receive, send, presend, release, acquire, start,
-        confirm, purge, finish, revert, give_back, take_back, abort,
+        confirm, purge, finish, revert, give_back, take_back, abort, erase, forget,
         resize_here, restore_here, drop_old,
         receive_seed, send_seed, prepare_live, migrate_live, verify_live,
     )

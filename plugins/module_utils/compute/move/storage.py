@@ -68,6 +68,10 @@ def is_shared(record):
     return bool((record.migration or {}).get("shared"))
 
 
+def exists(pool_path, uuid):
+    return os.path.isdir(paths.instance(pool_path, uuid))
+
+
 def _names(pool_path, uuid):
     try:
         return os.listdir(paths.instance(pool_path, uuid))

@@ -1,13 +1,195 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the playbooks of moves are given, as text too: AWX surveys send nothing else."""
+"""What is decided of a resize or migration before a host is asked for anything (R06-R17, R22-R29; I11)."""
 
 from __future__ import annotations
 
-import pytest
+import json
+import uuid
+from pathlib import Path
 
-from ansible_collections.berth.kvm.plugins.action.plan_moves import who_locked
+import pytest
+from controller import Controller
+
+from ansible_collections.berth.kvm.plugins.module_utils.model.identity import instance_uuid
+from ansible_collections.berth.kvm.plugins.plugin_utils.controller import who_locked
+
+HOST = json.loads((Path(__file__).parent / "host.json").read_text())
+CATALOG = {
+    "berth_flavors": {
+        "small": {"vcpus": 1, "memory_mb": 128, "root_gb": 1},
+        "big": {"vcpus": 2, "memory_mb": 256, "root_gb": 2},
+        "huge": {"vcpus": 64, "memory_mb": 128, "root_gb": 1},
+        "less": {"vcpus": 2, "memory_mb": 256, "root_gb": 0},
+        "lean": {"vcpus": 2, "memory_mb": 32, "root_gb": 2},
+        "gone": {"vcpus": 2, "memory_mb": 256, "root_gb": 2, "disabled": True},
+        "theirs": {"vcpus": 2, "memory_mb": 256, "root_gb": 2, "projects": ["other"]},
+        "cells": {"vcpus": 2, "memory_mb": 256, "root_gb": 2, "extra_specs": {"hw:numa_nodes": "1"}},
+        "wrong": {"vcpus": 2, "memory_mb": 256, "root_gb": 2, "extra_specs": {"hw:cpu_policy": "no such"}},
+    },
+    "berth_images": {
+        "guest": {"url": "/images/guest.qcow2", "checksum": "sha256:" + "0" * 64, "disk_format": "qcow2"},
+    },
+    "berth_server_groups": {"pair": {"policy": "anti-affinity"}},
+}
+SMALL = {
+    "name": "small", "vcpus": 1, "memory_mb": 128, "root_gb": 1, "ephemeral_gb": 0, "swap": 0, "extra_specs": {},
+    "disabled": False, "projects": [],
+}  # fmt: skip
+HOSTS = ("h1", "h2", "h3")
+
+
+def host_uuid(name):
+    return str(uuid.uuid5(uuid.NAMESPACE_DNS, name))
+
+
+def held(name, group=None, **changes):
+    """An instance as the facts of its host have it."""
+    return {
+        "uuid": instance_uuid("default", name), "name": name, "project_id": "default", "flavor": SMALL, "group": group,
+        "role": "OWN", "phase": "active", "vm_state": "active", "task_state": None, "power_state": "running",
+        "foreign": False, "vcpus": 1, "pcpus": 0, "memory_mb": 128, "disk_gb": 1, "pool": "berth", "image_props": {},
+        **changes,
+    }  # fmt: skip
+
+
+def view(name, group=None, **changes):
+    """The same as the host's record has it."""
+    spec = {
+        "schema": 1, "uuid": instance_uuid("default", name), "name": name, "project_id": "default", "flavor": SMALL,
+        "image": {"name": "guest", "id": "guest", "min_disk": 0, "min_ram": 64, "properties": {}},
+        "group": {"name": group, "uuid": group, "policy": "anti-affinity", "members": [], "rules": {}} if group else None,
+        "force_hosts": ["h1"], "requested_destination": "h1", "ignore_hosts": [], "scheduler_hints": {},
+        "num_instances": 1, "instance_uuids": [instance_uuid("default", name)], "pool": "berth",
+    }  # fmt: skip
+    return {
+        "uuid": spec["uuid"], "name": name, "role": "OWN", "phase": "active", "op": None, "attempt": 0, "spec": spec,
+        "vm_state": "active", "task_state": None, "migration": None, "last_move": None, "running": True, **changes,
+    }  # fmt: skip
+
+
+def vm(flavor="big", **more):
+    return {"berth_flavor": flavor, "berth_image": "guest", **{"berth_" + key: value for key, value in more.items()}}
+
+
+def plan(wish="resize", instances=None, variables=None, args=None, silent=(), groups=None):
+    """plan_moves over instances that are all at rest on h1 -> its facts."""
+    instances = instances or {"a": vm()}
+    groups = groups or {}
+    at = {"h1": [name for name in instances]}
+    known = {}
+    for host in HOSTS:
+        there = [held(name, groups.get(name)) for name in at.get(host, ())]
+        document = {**HOST, "uuid": host_uuid(host), "instances": there, "num_instances": len(there)}
+        known[host] = {"berth_host": document}
+    it = Controller(
+        {"kvm_hosts": HOSTS, "instances": list(instances)},
+        {"all": {**CATALOG, **(variables or {})}, **instances},
+        known,
+    )
+    for host in HOSTS:
+        if host in silent:
+            it.register(host, __berth_facts={"results": [{"item": host, "reason": "UNREACHABLE: no route"}]})
+            continue
+        moves = [view(name, groups.get(name)) for name in at.get(host, ())]
+        it.register(host, __berth_views={"results": [{"item": host, "moves": moves}]})
+    given = {"instances": list(instances), "wish": wish, **(args or {})}
+    return it.run("plan_moves", given)["ansible_facts"]["berth_moves"]
+
+
+def test_a_resize_goes_to_another_host_with_alternates_and_an_operation_each():
+    """R04, R27, R29."""
+    move = plan()["moves"]["a"]
+    assert (move["source"], move["sequence"], move["kind"]) == ("h1", "resize", "resize")
+    assert sorted(one["host"] for one in move["candidates"]) == ["h2", "h3"]
+    assert {one["destination"]["uuid"] for one in move["candidates"]} == {host_uuid("h2"), host_uuid("h3")}
+    assert len({one["op"] for one in move["candidates"]}) == 2
+
+
+def test_same_host_only_where_it_is_allowed():
+    """R04: Nova's allow_resize_to_same_host."""
+    here = {"target": "h1"}
+    assert "NoValidHost" in plan(args=here)["errors"]["a"]
+    assert plan(args={**here, "allow_same_host": True})["moves"]["a"]["sequence"] == "resize_here"
+
+
+def test_what_pinned_it_does_not_bind_the_move():
+    """R24."""
+    spec = plan()["moves"]["a"]["spec"]
+    assert (spec["force_hosts"], spec["requested_destination"], spec["ignore_hosts"]) == ([], None, ["h1"])
+
+
+REFUSED = {
+    "no such flavor, R06": (vm("nonsense"), {}, {}, "FlavorNotFound"),
+    "no flavor at all, R06": (vm({"vcpus": 1}), {}, {}, "InvalidInput"),
+    "a disabled flavor, R09": (vm("gone"), {}, {}, "FlavorNotFound"),
+    "another project's flavor, R09": (vm("theirs"), {}, {}, "FlavorNotFound"),
+    "locked, R10": (vm(locked="the owner"), {}, {}, "InstanceIsLocked"),
+    "a flavor that the image does not fit into, R12": (vm("lean"), {}, {}, "FlavorMemoryTooSmall"),
+    "a smaller disk, R13": (vm("less"), {}, {}, "CannotResizeDisk"),
+    "extra specs that say nothing, R13": (vm("wrong"), {}, {}, "InvalidInput"),
+    "over quota, R08": (vm(), {"berth_quotas": {"default": {"cores": 2}}}, {}, "QuotaExceeded"),
+    "no host that is large enough, R22": (vm("huge"), {}, {}, "NoValidHost"),
+    "the source is down, R15": (vm(), {}, {"silent": ["h1"]}, "InstanceNotFound"),
+    "the target is down, R22": (vm(), {}, {"silent": ["h2"], "args": {"target": "h2"}}, "NoValidHost"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_a_refusal_has_its_code_and_nothing_is_planned(case):
+    """R07: a stable code per row; I11."""
+    instance, variables, more, code = REFUSED[case]
+    found = plan(instances={"a": instance}, variables=variables, **more)
+    assert found["errors"]["a"].startswith(code + ":"), found["errors"]
+    assert (found["act"], found["settle"]) == ([], [])
+
+
+def test_one_that_is_refused_does_not_hold_up_the_others():
+    """R22, R23."""
+    found = plan(instances={"a": vm("huge"), "b": vm()})
+    assert (list(found["errors"]), found["act"]) == (["a"], ["b"])
+
+
+def test_a_quota_says_what_is_used_allowed_and_asked_for():
+    """R08, R17: while a resize is unconfirmed the old and the new flavor count."""
+    message = plan(variables={"berth_quotas": {"default": {"cores": 2}}})["errors"]["a"]
+    assert "cores" in message and "1 of 2" in message and "2" in message, message
+    enough = {"cores": 3, "ram": 384, "instances": 1}
+    assert plan(variables={"berth_quotas": {"default": enough}})["act"] == ["a"], "it is one instance all the time"
+
+
+@pytest.mark.parametrize("wish", ["cold_migrate", "live_migrate"])
+def test_a_quota_does_not_hold_a_migration(wish):
+    """R17: only what a flavor adds counts, and a host can be drained whatever its guests' projects have used up."""
+    assert plan(wish, variables={"berth_quotas": {"default": {"cores": 1, "instances": 1}}})["act"] == ["a"]
+
+
+@pytest.mark.parametrize("wish", ["cold_migrate", "live_migrate"])
+def test_a_disabled_flavor_does_not_hold_a_migration(wish):
+    """A07, R09: the instance keeps the flavor that it has."""
+    move = plan(wish, {"a": vm("gone")})["moves"]["a"]
+    assert move["spec"]["flavor"]["name"] == "small"
+    assert move["sequence"] == {"cold_migrate": "resize", "live_migrate": "live_migrate"}[wish]
+
+
+def test_numa_cells_follow_from_the_new_flavor():
+    """R26."""
+    assert plan()["moves"]["a"]["spec"].get("numa_topology") is None
+    assert len(plan(instances={"a": vm("cells")})["moves"]["a"]["spec"]["numa_topology"]["cells"]) == 1
+
+
+def test_members_of_a_group_that_move_in_one_run_keep_its_policy():
+    """R28, S40."""
+    pair = {"a": vm(server_group="pair"), "b": vm(server_group="pair")}
+    moves = plan(instances=pair, groups={"a": "pair", "b": "pair"})["moves"]
+    assert {move["destination"] for move in moves.values()} == {"h2", "h3"}
+
+
+def test_a_run_without_a_selection_is_refused():
+    """I11: it would move the whole inventory."""
+    with pytest.raises(KeyError):
+        plan(args={"selected": False})
 
 
 @pytest.mark.parametrize("value", [None, False, "", "false", "False", "no", "0", 0])

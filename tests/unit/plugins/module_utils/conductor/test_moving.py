@@ -14,7 +14,11 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.move.errors impo
     InstanceNotResized,
 )
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import moving
-from ansible_collections.berth.kvm.plugins.module_utils.conductor.errors import DuplicateInstance, HostUnknown
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.errors import (
+    DuplicateInstance,
+    HostUnknown,
+    InstanceIsLocked,
+)
 
 UUID = "0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a"
 SMALL = {"name": "small", "vcpus": 1, "memory_mb": 128, "root_gb": 1}
@@ -71,7 +75,7 @@ def test_a_smaller_disk_is_refused_before_anything():
 
 def test_a_locked_instance_is_left_alone():
     """R10."""
-    with pytest.raises(moving.InstanceIsLocked) as raised:
+    with pytest.raises(InstanceIsLocked) as raised:
         plan("move", at_rest(), locked="the owner")
     assert raised.value.details["locked_by"] == "the owner"
 

@@ -18,10 +18,10 @@ from ansible_collections.berth.kvm.plugins.module_utils.conductor.locate import 
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import InvalidInput
 
 
-def record(uuid, role="OWN", group=None, project="default", vcpus=1, memory_mb=512):
+def record(uuid, role="OWN", group=None, project="default", vcpus=1, memory_mb=512, **more):
     return {
         "uuid": uuid, "name": uuid, "role": role, "phase": "active", "group": group, "project_id": project,
-        "foreign": False, "vcpus": vcpus, "memory_mb": memory_mb,
+        "foreign": False, "vcpus": vcpus, "memory_mb": memory_mb, **more,
     }  # fmt: skip
 
 
@@ -94,6 +94,46 @@ def test_place_that_is_not_certain_is_an_error(held, silent, error):
 )
 def test_instance_is_nowhere(silent, lost):
     assert locate(fleet(silent, h1=[]), "a", "a", lost) == []
+
+
+RESIZED = record("a", phase="resized", vm_state="resized", flavor={"name": "big"})
+# What a move leaves on the hosts -> the attribute that is in the way, in Nova's words.
+ON_THE_MOVE = {
+    "resized": ({"h1": [record("a", "OUT", phase="keep")], "h2": [RESIZED]}, "vm_state resized"),
+    "resized on its host": ({"h1": [RESIZED]}, "vm_state resized"),
+    "begun": ({"h1": [record("a", phase="resizing", vm_state="active", task_state="resize_prep")]}, "task_state resize_prep"),  # noqa: E501
+    "let go": (
+        {
+            "h1": [record("a", "OUT", phase="keep", vm_state="active", task_state="resize_migrated")],
+            "h2": [record("a", "IN", phase="verified", vm_state="active", task_state="resize_migrating")],
+        },
+        "task_state resize_migrated",
+    ),
+    "half deleted": ({"h1": [record("a", phase="erasing", vm_state="resized", task_state="deleting")]}, "task_state deleting"),  # noqa: E501
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", ON_THE_MOVE)
+def test_an_instance_on_the_move_is_neither_started_nor_stopped(case):
+    """R11, R16: Nova starts what is STOPPED, stops what is ACTIVE, and has no task_state under way."""
+    held, named = ON_THE_MOVE[case]
+    with pytest.raises(InstanceMoving, match="is in " + named) as raised:
+        locate(fleet(**held), "a", "a")
+    assert ("confirm_resize" in raised.value.hint) == ("resized" in named)
+
+
+@pytest.mark.parametrize("case", ["resized", "resized on its host"])
+def test_a_create_leaves_an_instance_that_waits_for_its_confirmation_as_it_is(case):
+    """I4: a run over the whole inventory is no error, and no change."""
+    found = wanted.sort_out({"a": spec("a")}, fleet(**ON_THE_MOVE[case][0]))["a"]
+    assert (found["state"], found.get("error")) == ("unconfirmed", None)
+    assert "flavor big" in found["why"] and "confirm_resize" in found["why"]
+
+
+@pytest.mark.parametrize("case", ["begun", "let go", "half deleted"])
+def test_a_create_says_of_an_instance_in_a_move_that_it_is_to_be_finished(case):
+    found = wanted.sort_out({"a": spec("a")}, fleet(**ON_THE_MOVE[case][0]))["a"]
+    assert found["error"]["code"] == "InstanceMoving"
 
 
 def test_existing_instance_stays_with_its_host():

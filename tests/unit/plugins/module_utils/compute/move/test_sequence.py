@@ -63,6 +63,7 @@ def views(state, kind="resize"):
         sequence.CONFIRMING: (("OUT", "keep"), ("OWN", "confirming")),
         sequence.REVERTING: (("OUT", "keep"), ("OUT", "reverted")),
         sequence.RESTORING: (("OWN", "restoring"), ("OUT", "reverted")),
+        sequence.ERASING: (("OWN", "erasing"), ("IN", "verified")),
     }[state]
     return view(*source, **({"kind": kind} if len(source) > 1 else {})), view(
         *destination, **({"kind": kind} if len(destination) > 1 else {})
@@ -71,15 +72,16 @@ def views(state, kind="resize"):
 
 # A + says that the run looks again after it, - that nothing can be done for the wish.
 PAIRS = """
-state       move        other       confirm     revert
-rest        resize      resize      -           -
-begun       resize      abort+      -           abort
-lost        abort+      abort+      -           abort
-released    hand_over   hand_over+  hand_over+  hand_over+
-resized     hand_over   -           confirm     revert
-confirming  confirm+    confirm+    confirm     confirm+
-reverting   revert+     revert+     revert+     revert
-restoring   restore+    restore+    restore+    restore
+state       move        other       confirm     revert      delete
+rest        resize      resize      -           -           -
+begun       resize      abort+      -           abort       delete
+lost        abort+      abort+      -           abort       delete
+released    hand_over   hand_over+  hand_over+  hand_over+  delete_there
+resized     hand_over   -           confirm     revert      delete_there
+confirming  confirm+    confirm+    confirm     confirm+    delete_there
+reverting   revert+     revert+     revert+     revert      delete
+restoring   restore+    restore+    restore+    restore     delete
+erasing     -           -           -           -           delete
 """
 
 
@@ -123,9 +125,16 @@ def test_a_live_migration_goes_on_where_its_guest_lives_and_else_starts_it_first
     assert found == (expected, expected == "live_migrate")
 
 
+def test_the_deletion_of_a_revert_that_has_not_been_given_back_is_the_destinations():
+    assert sequence.deletion(view("OUT", "keep"), view("OWN", "reverting")) == "delete_there"
+
+
 HERE = {
     "begun": ("resizing", {"move": "resize_here", "revert": "revert_here", "other": "revert_here"}),
-    "resized": ("resized", {"move": "start_here", "confirm": "confirm_here", "revert": "revert_here"}),
+    "resized": (
+        "resized",
+        {"move": "start_here", "confirm": "confirm_here", "revert": "revert_here", "delete": "delete_here"},
+    ),
     "confirming": ("confirming", {"move": "confirm_here", "confirm": "confirm_here", "revert": "confirm_here"}),
     "restoring": ("restoring", {"move": "revert_here", "confirm": "revert_here", "revert": "revert_here"}),
 }

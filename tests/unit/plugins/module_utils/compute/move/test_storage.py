@@ -180,6 +180,17 @@ def test_one_storage_there_and_back_gives_what_was_there(files, pool):
 
 
 @needs_qemu_img
+def test_the_old_disk_is_not_taken_for_the_new_one_where_the_layer_over_it_is_missing(files, pool):
+    """I3: the guest would write to what a revert goes back to."""
+    with pytest.raises(errors.TransferFailed):
+        disks.check_arrived(pool, record())
+    disks.layer(pool, record())
+    disks.check_arrived(pool, record())
+    disks.swap_in(pool, record())
+    disks.check_arrived(pool, record())
+
+
+@needs_qemu_img
 @pytest.mark.parametrize("renames", range(9))
 def test_a_hand_over_killed_at_any_rename_is_finished_or_undone_by_the_next_run(files, pool, monkeypatch, renames):
     """I3, I4."""

@@ -1,0 +1,169 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A move walked once on two hosts in memory: the names it shows, the history it leaves, what its end looks like (R02, R03, R16-R26)."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[5] / "protocol"))
+
+import memory  # noqa: E402
+
+from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import StaleRecord  # noqa: E402
+from ansible_collections.berth.kvm.plugins.module_utils.model.errors import BerthError  # noqa: E402
+from ansible_collections.berth.kvm.plugins.module_utils.model.record import Record, RecordInvalid  # noqa: E402
+
+S, D = memory.S, memory.D
+
+
+def walk(world, wish, op="op0"):
+    controller = memory.Controller(wish, op)
+    while controller.state == "run":
+        controller.advance(world)
+    return controller
+
+
+def names(world, host):
+    record = world.records[host]
+    return record and (record["role"], record["vm_state"], record["task_state"], record["migration"]["status"])
+
+
+def step_by_step(world, wish):
+    """The names after each step that changed something: [(source's, destination's)]."""
+    seen, controller = [], memory.Controller(wish, "op0")
+    while controller.state == "run":
+        controller.advance(world)
+        now = tuple(
+            names(world, host) if world.records[host] and world.records[host]["migration"] else None for host in (S, D)
+        )
+        if not seen or seen[-1] != now:
+            seen.append(now)
+    return seen
+
+
+def test_a_resize_shows_novas_names_at_every_step():
+    """R18: RESIZE_PREP, RESIZE_MIGRATING, RESIZE_MIGRATED, then VERIFY_RESIZE; pre-migrating to finished."""
+    seen = step_by_step(memory.World(), "resize")
+    source = [one[0][1:] for one in seen if one[0]]
+    assert list(dict.fromkeys(source)) == [
+        ("active", "resize_prep", "pre-migrating"),
+        ("active", "resize_migrating", "migrating"),
+        ("active", "resize_migrated", "post-migrating"),
+    ]
+    assert seen[-1][1] == ("OWN", "resized", None, "finished")
+
+
+@pytest.mark.parametrize("shared", [False, True])
+@pytest.mark.parametrize("before, guest", [("active", memory.ON), ("stopped", memory.OFF)])
+@pytest.mark.parametrize(
+    "wish, host, flavor, last", [("confirm", D, "new", "confirmed"), ("revert", S, "old", "reverted")]
+)
+def test_the_end_of_a_resize(shared, before, guest, wish, host, flavor, last):
+    """R02, R16: as it was before, with the flavor of its side; the other side holds nothing."""
+    world = memory.World(vm_state=before, shared=shared)
+    walk(world, "resize")
+    walk(world, wish)
+    record, other = world.records[host], D if host == S else S
+    assert (record["role"], record["vm_state"], record["task_state"], record["migration"]) == (
+        "OWN",
+        before,
+        None,
+        None,
+    )
+    assert (
+        record["spec"]["flavor"]["name"] == flavor and record["resources"]["vcpus"] == record["spec"]["flavor"]["vcpus"]
+    )
+    assert (world.guest[host], world.guest[other], world.records[other]) == (guest, memory.OFF, None)
+    assert record["history"][-1]["event"] == last
+
+
+def test_the_migration_record_is_on_both_hosts_and_has_both_flavors():
+    """R03."""
+    world = memory.World()
+    walk(world, "resize")
+    for host in (S, D):
+        migration = world.records[host]["migration"]
+        assert (migration["id"], migration["type"]) == ("op0", "resize")
+        assert [migration[part]["flavor"]["name"] for part in ("old_spec", "new_spec")] == ["old", "new"]
+        assert [migration[side]["name"] for side in ("source", "destination")] == [S, D]
+
+
+def test_the_history_tells_who_did_what_and_in_which_state():
+    """R19."""
+    world = memory.World()
+    walk(world, "resize")
+    walk(world, "revert")
+    events = [entry["event"] for entry in world.records[S]["history"]]
+    assert events == ["resize begins", "the guest is stopped", "released", "taken back", "reverted"]
+    assert {"vm_state", "task_state", "migration_status", "at"} <= set(world.records[S]["history"][0])
+
+
+@pytest.mark.parametrize("step", ["claim", "receive", "send", "complete", "define"])
+def test_what_fails_before_the_source_lets_go_gives_the_guest_back_as_it_was(step, monkeypatch):
+    """R22, R23: Nova leaves it in ERROR, powered off."""
+    world = memory.World()
+    effect = {"claim": "check_destination"}.get(step, step)
+
+    def fail(self, *args, **kw):
+        raise BerthError("the test fails this")
+
+    monkeypatch.setattr(memory.Effects, effect, fail)
+    assert walk(world, "resize").state == "failed"
+    monkeypatch.undo()
+    walk(world, "abort")
+    record = world.records[S]
+    assert (record["vm_state"], record["task_state"], record["migration"], record["spec"]["flavor"]["name"]) == (
+        "active", None, None, "old",
+    )  # fmt: skip
+    assert (world.guest[S], world.records[D], world.disks[D]) == (memory.ON, None, None)
+
+
+def test_of_two_controllers_that_begin_one_gets_the_instance():
+    """R18: compare and swap, as Nova's expected_task_state."""
+    world = memory.World()
+    store = world.host(S).store
+    record = store.read(memory.UUID)
+    store.compare_and_swap(record, record.next(token="one"))
+    with pytest.raises(StaleRecord):
+        store.compare_and_swap(record, record.next(token="other"))
+
+
+def test_a_record_of_a_newer_version_is_refused_before_anything_is_done_with_it():
+    """R20."""
+    data = memory.World().records[S]
+    with pytest.raises(RecordInvalid, match="schema"):
+        Record.from_dict({**data, "schema": data["schema"] + 1})
+
+
+def test_the_room_of_both_flavors_is_taken_until_the_resize_is_confirmed():
+    """R17, R25: claimed on the destination before the source is touched."""
+    world = memory.World()
+    controller = memory.Controller("resize", "op0")
+    while world.records[D] is None:
+        controller.advance(world)
+    assert (world.records[D]["role"], world.records[D]["resources"]["vcpus"]) == ("IN", 2)
+    assert (world.records[S]["resources"]["vcpus"], world.guest[S]) == (1, memory.ON)
+    while controller.state == "run":
+        controller.advance(world)
+    assert [world.records[host]["resources"]["vcpus"] for host in (S, D)] == [1, 2]
+
+
+@pytest.mark.parametrize(
+    "kind, shared", [("resize", False), ("resize", True), ("here", False), ("live-migration", False)]
+)
+@pytest.mark.parametrize("advances", range(2, 16, 2))
+def test_a_delete_at_any_moment_of_a_move_leaves_nothing(kind, shared, advances):
+    """I5: as in Nova, where a delete is allowed in every state."""
+    world = memory.World(kind=kind, shared=shared)
+    controller = memory.Controller("resize", "op0")
+    for _each in range(advances):
+        if controller.state == "run":
+            controller.advance(world)
+    assert walk(world, "delete", "op1").state == "done"
+    assert not any(world.records.values()) and not any(world.disks.values()) and not any(world.kept.values())
+    assert (world.guest, world.channel) == ({S: memory.OFF, D: memory.OFF}, {S: None, D: None})
