@@ -10,7 +10,7 @@ export PATH := $(BERTH_VENV)/bin:$(PATH)
 LAB ?= 3
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lint unit integration molecule runner bench faults docs package lab lab-down clean
+.PHONY: help setup lint unit protocol integration molecule runner bench faults docs package lab lab-down clean
 
 help:  ## this list
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 24
@@ -21,8 +21,11 @@ setup:  ## install the tools into .venv
 lint:  ## every static check, side by side
 	tests/lint.sh
 
-unit:  ## unit tests
-	pytest tests/unit
+unit:  ## unit tests, with a sample of the interleavings of moves
+	pytest tests/unit tests/protocol/test_sample.py
+
+protocol:  ## every interleaving of runs that move one instance, with kills and crashes, in memory (minutes)
+	pytest tests/protocol
 
 integration:  ## tests on a lab of real libvirt hosts
 	pytest tests/integration

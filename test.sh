@@ -28,7 +28,7 @@ lint() {
 
 unit() {
   title "unit tests"
-  python -m pytest -q -p no:cacheprovider tests/unit
+  python -m pytest -q -p no:cacheprovider tests/unit tests/protocol/test_sample.py
 }
 
 integration() {

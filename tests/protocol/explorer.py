@@ -10,12 +10,14 @@ again: the move must come to one of its ends, leave no orphan, and the run after
 from __future__ import annotations
 
 import copy
+import random
 
 from memory import ON, Controller, D, Killed, S, Violation
 
 from ansible_collections.berth.kvm.plugins.module_utils.model.record import OUT, OWN
 
 KILL_POINTS = 4
+GOALS = ("resize", "revert")  # what a person may run after all of it
 
 
 class State:
@@ -125,12 +127,35 @@ def check_end(world, wish):
         raise Violation("I5 a port is left open")
 
 
-def explore(make, wishes, kills=1, crashes=0, writes=0, after=None, goal="resize", limit=400000):
-    """Walk every state. -> (states, violation or None, the path that led to it)."""
-    first = State(
-        make(), [Controller(w, "op%d" % i) for i, w in enumerate(wishes)], kills, crashes, writes, after or {}
-    )
+def beginning(make, wishes, kills, crashes, writes, after):
+    controllers = [Controller(wish, "op%d" % number) for number, wish in enumerate(wishes)]
+    first = State(make(), controllers, kills, crashes, writes, after or {})
     first.world.crashed = bool(crashes)
+    return first
+
+
+def sample(make, wishes, walks, seed, kills=1, crashes=0, writes=0, after=None):
+    """Some walks to the end, the same for the same seed. -> (states, violation or None, the path that led to it)."""
+    dice, states = random.Random(seed), 0
+    for _walk in range(walks):
+        state, path = beginning(make, wishes, kills, crashes, writes, after), ()
+        try:
+            while choices := list(state.choices()):
+                steps = [choice for choice in choices if choice[0] == "step"]
+                path += (dice.choice(steps if steps and dice.random() < 0.9 else choices),)
+                state.apply(path[-1])
+                states += 1
+                if dice.random() < 0.1:
+                    converge(copy.deepcopy(state.world), dice.choice(GOALS))
+            converge(state.world, dice.choice(GOALS))
+        except (Violation, Killed) as violation:
+            return states, violation, path
+    return states, None, ()
+
+
+def explore(make, wishes, kills=1, crashes=0, writes=0, after=None, limit=400000):
+    """Walk every state. -> (states, violation or None, the path that led to it)."""
+    first = beginning(make, wishes, kills, crashes, writes, after)
     stack, seen = [(first, ())], {first.key()}
     while stack:
         state, path = stack.pop()
@@ -143,7 +168,8 @@ def explore(make, wishes, kills=1, crashes=0, writes=0, after=None, goal="resize
                 if key in seen:
                     continue
                 seen.add(key)
-                converge(copy.deepcopy(following.world), goal)
+                for goal in GOALS:
+                    converge(copy.deepcopy(following.world), goal)
             except (Violation, Killed) as violation:
                 return len(seen), violation, here
             if len(seen) > limit:

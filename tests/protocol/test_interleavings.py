@@ -47,7 +47,9 @@ CASES = {
 }  # fmt: skip
 
 
-def explore(wishes, vm_state="active", kind="resize", shared=False, lose=False, unpaused=False, **options):
+def explore(wishes, vm_state="active", kind="resize", shared=False, lose=False, unpaused=False, walks=None, **options):
+    """All interleavings, or only some ``walks``."""
+
     def make():
         world = memory.World(vm_state=vm_state, kind=kind, shared=shared)
         world.lose_finish = lose
@@ -55,7 +57,7 @@ def explore(wishes, vm_state="active", kind="resize", shared=False, lose=False, 
             world.unpaused = True
         return world
 
-    return explorer.explore(make, wishes, **options)
+    return explorer.sample(make, wishes, walks, 1, **options) if walks else explorer.explore(make, wishes, **options)
 
 
 @pytest.mark.parametrize("name", CASES)
