@@ -17,7 +17,9 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT / ".cache" / "collections"))
+sys.path[:0] = [str(ROOT / "docs"), str(ROOT / ".cache" / "collections")]
+
+import placement_examples  # noqa: E402
 
 from ansible_collections.berth.kvm.plugins.module_utils.model import catalog_schema as schema  # noqa: E402
 from ansible_collections.berth.kvm.plugins.module_utils.model import schema as checks  # noqa: E402
@@ -194,20 +196,22 @@ def source_of(one):
     return NOTE % Path(inspect.getsourcefile(one)).resolve().relative_to(ROOT)
 
 
-def page(one, facts):
+def page(one, kind, facts):
     described, labels = parsed(one)
     facts = [(name.lower(), labels.get(name)) for name in LABELS[:-1]] + facts + [("source", labels.get("Source"))]
-    return "%s# %s\n\n%s\n\n%s" % (
+    return "%s# %s\n\n%s\n\n%s\n%s" % (
         source_of(one),
         one.__name__,
         "\n\n".join(escaped(part) for part in described),
         rows(facts),
+        placement_examples.section(one.__name__, kind),
     )
 
 
 def filter_page(one):
     return page(
         one,
+        "filters",
         [
             ("runs", "once per request" if one.run_filter_once_per_request else "for every instance of a request"),
             ("on a rebuild in place", "runs too" if one.run_on_rebuild else ""),
@@ -224,6 +228,7 @@ def weigher_page(one):
     )
     return page(
         one,
+        "weighers",
         [
             ("multiplier", multiplier(one)),
             ("normalised", scale),
@@ -250,6 +255,7 @@ def index(filters, weighers):
         "`berth_placement` enables and sets them; [the options](options.md) have Nova's names and defaults.",
         "Where the parts of Nova are here: [Nova's names](../nova-names.md). How to add one:",
         "[how to write a filter](../how-to-write-a-filter.md). Dense packing: [packing](../packing.md).",
+        "Each page ends with an example: variables of an instance, and what comes of them on two hosts.",
         "",
         "## Filters",
         "",

@@ -3,10 +3,16 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 from __future__ import annotations
 
+import importlib.util
 import re
 import subprocess
 import sys
 from pathlib import Path
+
+import pytest
+
+from ansible_collections.berth.kvm.plugins.module_utils.placement import registry
+from ansible_collections.berth.kvm.plugins.module_utils.placement.options import METRICS, OPTIONS
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -24,6 +30,42 @@ def test_every_filter_and_weigher_says_its_options_and_its_source():
         text = page.read_text(encoding="utf-8")
         assert "| options |" in text, page
         assert "| source |" in text or page.stem == "DumpFilter", page
+
+
+def examples():
+    spec = importlib.util.spec_from_file_location("placement_examples", ROOT / "docs" / "placement_examples.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+EXAMPLES = examples()
+FILTERS, WEIGHERS = registry.builtin("filters"), registry.builtin("weighers")
+
+
+@pytest.mark.parametrize("name", sorted(FILTERS))
+def test_the_example_of_a_filter_passes_one_host_and_refuses_the_other(name):
+    said = [word.split(":")[0] for _host, word in EXAMPLES.run(name, "filters")]
+    assert said == ["passes", "passes" if name in EXAMPLES.PASS_ALWAYS else "fails"]
+
+
+@pytest.mark.parametrize("name", sorted(WEIGHERS))
+def test_the_example_of_a_weigher_tells_the_hosts_apart(name):
+    said = [word for _host, word in EXAMPLES.run(name, "weighers")]
+    assert (said[0] == said[1]) == (name in EXAMPLES.WEIGH_NOTHING)
+
+
+def test_every_example_is_of_something_that_exists():
+    assert set(EXAMPLES.EXAMPLES) == {*FILTERS, *WEIGHERS}
+
+
+def test_every_default_that_a_docstring_names_is_the_one_of_the_option():
+    for one in [*FILTERS.values(), *WEIGHERS.values()]:
+        told = re.search(r"Options: (.*?)(?:\n\s*\n|Aggregate metadata|$)", one.__doc__, re.DOTALL).group(1)
+        for name, value in re.findall(r"([a-z_]+) \(([-\w.\[\]]+)\)", " ".join(told.split())):
+            default = one.options[name] if name in one.options else {**METRICS, **OPTIONS}[name][0]
+            shown = {"true": True, "false": False, "[]": [], "none": None}.get(value, value)
+            assert str(default) == str(shown), (one.__name__, name)
 
 
 def test_every_link_between_the_pages_of_placement_leads_somewhere():
