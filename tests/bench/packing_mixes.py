@@ -23,7 +23,7 @@ from pathlib import Path
 
 COLUMNS = ("arrival_s", "departure_s", "vm_id", "vcpus", "memory_mb", "flavor", "numa_nodes")
 ROWS = 6000
-SHAPES = ("30x24:256", "20x96:384", "10x40:160,10x56:256,10x24:192", "12x128:512,12x64:384", "25x80:320,5x80:1024")
+SHAPES = ("8x24:256", "6x96:384", "4x40:160,4x56:256,4x24:192", "4x128:512,4x64:384", "8x80:320,2x80:1024", "5x32:96")
 SOURCES = {"az20": "azure-v1-d20.csv.gz", "az24": "azure-v1-d24.csv.gz", "topo": "huawei-topo-c2.csv.gz"}
 HOSTS = "huawei-topo-hosts.csv.gz"
 
@@ -77,6 +77,12 @@ def families(draw):
     return rows
 
 
+def fits(row, shapes):
+    """Whether a row fits the largest host, alone."""
+    sizes = [[float(part) for part in one.split("x")[1].split(":")] for one in shapes.split(",")]
+    return any(float(row["vcpus"]) <= vcpus and float(row["memory_mb"]) <= gb * 1024 for vcpus, gb in sizes)
+
+
 def main(traces, out):
     traces, out = Path(traces), Path(out)
     out.mkdir(parents=True, exist_ok=True)
@@ -87,9 +93,9 @@ def main(traces, out):
     def fill(kind, made):
         at = number["fill"]
         number["fill"] += 1
-        name = "%s-%d" % (kind, at)
-        write(out / (name + ".csv.gz"), made)
-        fleet = {"fleet": SHAPES[at % len(SHAPES)], "seeds": [101, 102, 103, 104]}
+        name, shapes = "%s-%d" % (kind, at), SHAPES[at % len(SHAPES)]
+        write(out / (name + ".csv.gz"), [row for row in made if fits(row, shapes)])
+        fleet = {"fleet": shapes, "seeds": [101, 102, 103, 104]}
         scenarios["fill"].append({"name": name, "trace": name + ".csv.gz", **fleet})
 
     for seed in (1, 2):

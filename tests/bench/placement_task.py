@@ -34,8 +34,12 @@ def fleet(hosts, instances):
     """A controller that has the facts of so many hosts."""
     text = (ACTION_TESTS / "host.json").read_text()
     names = ["kvm%04d" % number for number in range(hosts)]
-    facts = {name: {"berth_host": {**json.loads(text), "uuid": str(uuid.uuid5(uuid.NAMESPACE_DNS, name))}} for name in names}
-    return Controller({"kvm_hosts": names, "instances": instances}, {"instances": CATALOG, "all": CATALOG}, facts), names
+    facts = {
+        name: {"berth_host": {**json.loads(text), "uuid": str(uuid.uuid5(uuid.NAMESPACE_DNS, name))}} for name in names
+    }
+    return Controller(
+        {"kvm_hosts": names, "instances": instances}, {"instances": CATALOG, "all": CATALOG}, facts
+    ), names
 
 
 def timed(function):
@@ -74,8 +78,19 @@ def main():
     for count in (1, 20):
         bare, raw, task = measure(options.hosts, count, options.rounds)
         name = "placement task, %d instances on %d hosts" % (count, options.hosts)
-        rows.append({"name": name, "value": round(task, 3), "unit": "s", "against": round(bare, 3), "ratio": round(task / bare, 3)})
-        print("%-48s %6.3f s, reading the hostvars %6.3f s (unrendered %6.3f s), ratio %.2f" % (name, task, bare, raw, task / bare))
+        rows.append(
+            {
+                "name": name,
+                "value": round(task, 3),
+                "unit": "s",
+                "against": round(bare, 3),
+                "ratio": round(task / bare, 3),
+            }
+        )
+        print(
+            "%-48s %6.3f s, reading the hostvars %6.3f s (unrendered %6.3f s), ratio %.2f"
+            % (name, task, bare, raw, task / bare)
+        )
     directory = REPOSITORY / ".bench"
     directory.mkdir(exist_ok=True)
     (directory / "placement_task.json").write_text(json.dumps(rows, indent=1) + "\n")

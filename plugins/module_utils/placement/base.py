@@ -95,6 +95,9 @@ class Weigher:
             host_state.aggregates, self.multiplier_key or self.multiplier_option, self.configured(), float
         )
 
+    def expect(self, specs):
+        """Told once, before anything is weighed: all requests of this run. For weighers that look ahead."""
+
     def raw(self, host_state, spec):
         raise NotImplementedError
 

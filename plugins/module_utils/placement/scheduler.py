@@ -60,6 +60,8 @@ def select_destinations(
         prepare(spec, aliases, known)
         if check_policies:
             check_policy(spec, filters, weighers)
+    for one in weighers:
+        one.expect(specs)
     rng = random.Random(seed)
     hosts = list(host_documents)
     if fast and serves(options, filters, weighers, aggregates):

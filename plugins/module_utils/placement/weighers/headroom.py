@@ -25,7 +25,7 @@ class HeadroomWeigher(Weigher):
     The raw weight is minus the cost of the placement: the room lost for a mix of typical instances (how many of each
     still fit, large ones counting more), plus the growth of the imbalance between free vCPUs and free memory, plus a
     little for what stays free. Pinned instances are counted NUMA cell by cell. CPUs are free VCPU and PCPU together.
-    The mix is ``headroom_flavor_mix``, or else the instances that the hosts report, or else the request itself.
+    The mix is ``headroom_flavor_mix``, or else the instances that the hosts report and those of this run.
     Normalised from the smallest to the largest.
     Options: headroom_weight_multiplier (1.0), headroom_flavor_mix ([]; items {vcpus, memory_mb, disk_gb: 0,
     numa_nodes: 0 (not pinned), share: 1}). Aggregate metadata: headroom_weight_multiplier.
@@ -44,6 +44,10 @@ class HeadroomWeigher(Weigher):
         self._hosts = {}
         self._counted, self._tally, self._mix = set(), Counter(), []
 
+    def expect(self, specs):
+        for spec in specs:
+            self._tally[_amounts(spec), tuple(sorted(spec.flavor.extra_specs.items()))] += spec.num_instances
+
     def weigh(self, host_states, spec):
         packing = self._packing(self.given or self._running(host_states) or [_size(spec)])
         amounts, span = _amounts(spec), _span(spec)
@@ -53,7 +57,7 @@ class HeadroomWeigher(Weigher):
         return self.weigh([host_state], spec)[0]
 
     def _running(self, host_states):
-        """The instances of all hosts weighed in this run; each host is counted once, as it was first seen."""
+        """What this run asks for, and the instances of all hosts weighed in it; each host counts as it was first seen."""
         new = [one for one in host_states if one.uuid not in self._counted]
         if new:
             self._counted.update(one.uuid for one in new)

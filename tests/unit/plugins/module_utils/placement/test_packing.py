@@ -72,6 +72,15 @@ def test_without_a_mix_the_instances_that_run_are_the_mix():
     assert sizes_of(tally([HostState.from_document(document)])) == [Size((2, 512, 0), 0, 2), Size((4, 64, 0), 2, 1)]
 
 
+def test_a_run_that_asks_for_a_large_instance_keeps_room_for_it_from_the_start():
+    """Alone, the small one goes to the fuller host, the only one where the large one fits."""
+    fuller, small_host = host("fuller", 4, 4096), host("small", vcpus=2, memory_mb=2048)
+    small, large = request(1, 1024), request(4, 4096)
+    assert select_destinations([fuller, small_host], [small], OPTIONS).requests[0].hosts == ["fuller"]
+    together = select_destinations([fuller, small_host], [small, large], OPTIONS).requests
+    assert [one.hosts for one in together] == [["small"], ["fuller"]]
+
+
 def test_the_default_weighers_do_not_include_it():
     hosts = [host("empty"), host("begun", 2, 2048)]
     assert select_destinations(hosts, [request(1, 1024)]).requests[0].hosts == ["empty"]
