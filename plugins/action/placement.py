@@ -117,6 +117,7 @@ class ActionModule(ControllerAction):
             first = faults[0][1]
             first.message = "%d instances are not valid: %s" % (len(faults), "; ".join("%s: %s" % fault for fault in faults))
             first.details["faults"] = {name: error.to_dict() for name, error in faults}
+            first.also = []
         if faults:
             raise faults[0][1]
         if not requests:

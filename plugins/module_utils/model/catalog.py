@@ -3,14 +3,16 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The catalog: flavors, images, networks, groups and the rest as the user's variables define them.
 
-``Catalog.from_variables(variables)`` checks every catalog variable. Everything given and returned is plain data; the
-first fault raises InvalidInput or a kin of it that names the field, its value, the rule and what was probably meant.
+``Catalog.from_variables(variables)`` checks every catalog variable. Everything given and returned is plain data; a
+fault raises InvalidInput or a kin of it that names the field, its value, the rule and what was probably meant, for all faults at once.
 """
 
 from __future__ import annotations
 
+import functools
+
 from . import catalog_schema as schema
-from .errors import BerthError, InvalidInput
+from .errors import BerthError, InvalidInput, together
 from .suggest import did_you_mean
 
 # What Nova calls the zone of hosts that are in none (default_availability_zone).
@@ -88,24 +90,29 @@ class Catalog:
             value = variables.get(name)
             return check.check({} if value is None else value, name)
 
-        placement = variables.get("berth_placement")
-        if placement is not None and not isinstance(placement, dict):
-            raise InvalidInput("berth_placement", placement, "a mapping of scheduler options")
-        aliases = checked("berth_pci_aliases", schema.PCI_ALIASES)
-        return cls(
-            flavors=checked("berth_flavors", schema.FLAVORS),
-            images=checked("berth_images", schema.IMAGES),
-            networks=checked("berth_networks_defined", schema.NETWORKS),
-            server_groups=checked("berth_server_groups", schema.SERVER_GROUPS),
-            aggregates=checked("berth_aggregates", schema.AGGREGATES),
-            pci_aliases=[
-                dict({part: value for part, value in entry.items() if value is not None}, name=name)
-                for name, entries in aliases.items()
-                for entry in entries
-            ],
-            quotas=checked("berth_quotas", schema.QUOTAS),
-            placement=dict(placement or {}),
-        )
+        def placement():
+            value = variables.get("berth_placement")
+            if value is not None and not isinstance(value, dict):
+                raise InvalidInput("berth_placement", value, "a mapping of scheduler options")
+            return dict(value or {})
+
+        checks = {
+            "flavors": functools.partial(checked, "berth_flavors", schema.FLAVORS),
+            "images": functools.partial(checked, "berth_images", schema.IMAGES),
+            "networks": functools.partial(checked, "berth_networks_defined", schema.NETWORKS),
+            "server_groups": functools.partial(checked, "berth_server_groups", schema.SERVER_GROUPS),
+            "aggregates": functools.partial(checked, "berth_aggregates", schema.AGGREGATES),
+            "pci_aliases": functools.partial(checked, "berth_pci_aliases", schema.PCI_ALIASES),
+            "quotas": functools.partial(checked, "berth_quotas", schema.QUOTAS),
+            "placement": placement,
+        }
+        parts = dict(zip(checks, together(checks.values())))
+        parts["pci_aliases"] = [
+            dict({part: value for part, value in entry.items() if value is not None}, name=name)
+            for name, entries in parts["pci_aliases"].items()
+            for entry in entries
+        ]
+        return cls(**parts)
 
     def aggregate_documents(self, groups):
         """The aggregates as placement takes them: [{name, hosts, metadata}].

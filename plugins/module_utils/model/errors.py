@@ -24,6 +24,7 @@ class BerthError(Exception):
         self.rule = rule
         self.hint = hint
         self.details = details
+        self.also = []  # further errors that were found at the same time, see joined
 
     @property
     def code(self):
@@ -37,6 +38,7 @@ class BerthError(Exception):
             "message": self.message,
             "retryable": self.retryable,
             **{name: part for name, part in parts.items() if part is not None},
+            **({"also": [error.to_dict() for error in self.also]} if self.also else {}),
         }
 
     def __str__(self):
@@ -45,7 +47,7 @@ class BerthError(Exception):
             text += " (%s)" % self.rule
         if self.hint:
             text += ". " + self.hint
-        return text
+        return "; ".join([text, *map(str, self.also)])
 
     def to_result(self):
         """What a module or action gives to fail_json: {msg, error_code, retryable, error}."""
@@ -67,3 +69,25 @@ class InvalidInput(BerthError):
         super().__init__(
             "%s: %s is not valid" % (field, shown), field=field, value=shown, rule=rule, hint=hint, **details
         )
+
+
+def joined(errors):
+    """One error for all of them: the first, with the others in ``also``."""
+    flat = [one for error in errors for one in (error, *error.also)]
+    for error in flat:
+        error.also = []
+    flat[0].also = flat[1:]
+    return flat[0]
+
+
+def together(checks):
+    """The results of all ``checks``, functions without arguments. Raises what they raise, joined: all faults are told at once."""
+    results, errors = [], []
+    for check in checks:
+        try:
+            results.append(check())
+        except BerthError as error:
+            errors.append(error)
+    if errors:
+        raise joined(errors)
+    return results

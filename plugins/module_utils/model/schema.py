@@ -9,9 +9,10 @@ gave is never changed.
 
 from __future__ import annotations
 
+import functools
 import re
 
-from .errors import InvalidInput
+from .errors import InvalidInput, together
 from .suggest import did_you_mean
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
@@ -96,7 +97,7 @@ class ListOf:
             return [self.item.check(value, field)]
         if not isinstance(value, (list, tuple)) or len(value) > self.longest:
             raise InvalidInput(field, value, "a list of at most %d items" % self.longest)
-        return [self.item.check(one, "%s[%d]" % (field, at)) for at, one in enumerate(value)]
+        return together(functools.partial(self.item.check, one, "%s[%d]" % (field, at)) for at, one in enumerate(value))
 
 
 class MapOf:
@@ -108,10 +109,11 @@ class MapOf:
     def check(self, value, field):
         if not isinstance(value, dict):
             raise InvalidInput(field, value, "a mapping of names to values")
-        return {
-            self.key.check(name, "%s: name" % field): self.value.check(one, "%s.%s" % (field, name))
-            for name, one in value.items()
-        }
+        names = together(functools.partial(self.key.check, name, "%s: name" % field) for name in value)
+        ones = together(
+            functools.partial(self.value.check, one, "%s.%s" % (field, name)) for name, one in value.items()
+        )
+        return dict(zip(names, ones))
 
 
 class Fields:
@@ -126,14 +128,14 @@ class Fields:
     def check(self, value, field):
         if not isinstance(value, dict):
             raise InvalidInput(field, value, "a mapping with the fields %s" % ", ".join(self.fields))
-        for name in value:
-            if name not in self.fields:
-                path = "%s.%s" % (field, name)
-                raise InvalidInput(path, value[name], "a known field", hint=did_you_mean(name, self.fields))
-        return {name: self._one(name, value.get(name), field) for name in self.fields}
+        names = [*(name for name in value if name not in self.fields), *self.fields]
+        ones = together(functools.partial(self._one, name, value.get(name), field) for name in names)
+        return dict(zip(names, ones))
 
     def _one(self, name, value, field):
         path = "%s.%s" % (field, name)
+        if name not in self.fields:
+            raise InvalidInput(path, value, "a known field", hint=did_you_mean(name, self.fields))
         if value is not None:
             return self.fields[name].check(value, path)
         if name not in self.defaults:
@@ -156,13 +158,15 @@ class Named:
 
     def check(self, value, field):
         named = {}
-        for name, one in self._pairs(value, field):
-            path = "%s.%s" % (field, name)
-            name = self.name.check(name, "%s: name" % field)
-            if name in named:
-                raise InvalidInput(path, name, "each name once")
-            named[name] = dict(self.thing.check(one, path), name=name)
+        together(functools.partial(self._add, named, name, one, field) for name, one in self._pairs(value, field))
         return named
+
+    def _add(self, named, name, one, field):
+        path = "%s.%s" % (field, name)
+        name = self.name.check(name, "%s: name" % field)
+        if name in named:
+            raise InvalidInput(path, name, "each name once")
+        named[name] = dict(self.thing.check(one, path), name=name)
 
     def _pairs(self, value, field):
         if isinstance(value, dict):

@@ -8,12 +8,13 @@ Errors name the variable; those of unknown names say what was probably meant.
 
 from __future__ import annotations
 
+import functools
 import ipaddress
 import uuid
 
 from ..model import catalog_schema as schema
 from ..model.catalog import AvailabilityZoneNotFound, NetworkNotFound, ServerGroupNotFound, check_image_fits
-from ..model.errors import InvalidInput
+from ..model.errors import InvalidInput, together
 from ..model.identity import NAMESPACE, check_name, instance_uuid
 from ..model.request_spec import SCHEMA, RequestSpec
 from ..model.user_data import decode_user_data
@@ -92,15 +93,14 @@ def resize_request(spec, hostvars, catalog, allow_disabled=False):
 
 def _given(hostvars, fields, required, name):
     """The checked variables among ``fields``; null and empty text count as not given."""
-    given = {
-        field: schema.INSTANCE[field].check(hostvars[field], field)
-        for field in fields
-        if hostvars.get(field) not in (None, "")
-    }
-    for field in required:
-        if field not in given:
+    wanted = [field for field in fields if field in required or hostvars.get(field) not in (None, "")]
+
+    def checked(field):
+        if hostvars.get(field) in (None, ""):
             raise InvalidInput(field, None, "this variable is required", hint="Set %s for %s" % (field, name))
-    return given
+        return schema.INSTANCE[field].check(hostvars[field], field)
+
+    return dict(zip(wanted, together(functools.partial(checked, field) for field in wanted)))
 
 
 def _derive(spec, catalog):

@@ -179,3 +179,22 @@ def test_aliases_come_out_as_nova_writes_them(catalog):
     assert catalog.pci_aliases == [
         {"name": "gpu", "vendor_id": "10de", "product_id": "1db4", "device_type": "type-PCI"}
     ]
+
+
+def test_all_faults_of_all_variables_are_told_at_once():
+    """I11: whoever mends one fault after the other has to run again for each."""
+    bad = {
+        "berth_flavors": {"a": {"vcpus": 0, "memory_mb": "512", "rot_gb": 1}, "b": {"vcpus": 1}},
+        "berth_networks_defined": {"lan": {"type": "brige", "source": "br0"}},
+        "berth_placement": [],
+    }
+    with pytest.raises(InvalidInput) as caught:
+        Catalog.from_variables(bad)
+    told = [error.field for error in [caught.value, *caught.value.also]]
+    fields = ["a.rot_gb", "a.vcpus", "a.memory_mb", "a.root_gb", "b.memory_mb", "b.root_gb"]
+    assert told == ["berth_flavors." + field for field in fields] + [
+        "berth_networks_defined.lan.type",
+        "berth_placement",
+    ]
+    assert all(field in str(caught.value) for field in told)
+    assert len(caught.value.to_dict()["also"]) == len(told) - 1

@@ -1,0 +1,39 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The quick start: its inventory is valid, and what it runs is there."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import yaml
+
+from ansible_collections.berth.kvm.plugins.module_utils.model.catalog import Catalog
+from ansible_collections.berth.kvm.plugins.module_utils.placement.request import build_request
+
+ROOT = Path(__file__).resolve().parents[3]
+README = (ROOT / "README.md").read_text("utf-8")
+
+
+def test_the_inventory_of_the_quick_start_makes_valid_requests():
+    text = re.search(r"```yaml\n(.*?)```", README, re.DOTALL).group(1).replace("<64 digits>", "0" * 64)
+    fleet = yaml.safe_load(text)["all"]
+    catalog = Catalog.from_variables(fleet["vars"])
+    web = fleet["children"]["web"]
+    for name in web["hosts"]:
+        assert build_request({**web["vars"], "inventory_hostname": name}, catalog)[0]["group"]["name"] == "web"
+    assert "large" in catalog.flavors
+
+
+def test_every_playbook_that_is_named_exists():
+    named = set(re.findall(r"berth\.kvm\.([a-z_]+)", README))
+    assert {"create", "resize", "delete"} <= named
+    assert not {name for name in named if not (ROOT / "playbooks" / (name + ".yml")).exists()}
+
+
+def test_every_page_is_in_the_list_of_pages():
+    listed = (ROOT / "docs" / "README.md").read_text("utf-8")
+    pages = [page.name for page in (ROOT / "docs").glob("*.md") if page.name != "README.md"]
+    assert not [page for page in pages if "(%s)" % page not in listed]
