@@ -30,7 +30,7 @@ from ..plugin_utils.controller import (
 )
 from ..plugin_utils.plain import plain
 
-RUN = ("berth_count", "berth_lost_hosts", "berth_name", "berth_receipt_dir", "berth_strict_uniqueness")
+RUN = ("berth_count", "berth_lost_hosts", "berth_min_count", "berth_name", "berth_receipt_dir", "berth_strict_uniqueness")
 MOST_AT_ONCE = 1000
 
 
@@ -39,6 +39,9 @@ def check_run(given):
     count = given.get("berth_count", 1)
     if not re.fullmatch("[0-9]{1,4}", str(count)) or not 1 <= int(count) <= MOST_AT_ONCE:
         raise InvalidInput("berth_count", count, "a whole number from 1 to %d" % MOST_AT_ONCE)
+    least = given.get("berth_min_count") or count
+    if not re.fullmatch("[0-9]{1,4}", str(least)) or not 1 <= int(least) <= int(count):
+        raise InvalidInput("berth_min_count", least, "a whole number from 1 to berth_count, %s" % count)
 
 
 def write_receipt(directory, run, receipt):
@@ -73,6 +76,10 @@ class ActionModule(ControllerAction):
         instances = wanted.sort_out(requests, fleet, lost_hosts(given), boolean(given.get("berth_strict_uniqueness") or False))
         wanted.set_group_members(instances, fleet)
         quotas.before_placement(instances, fleet, catalog.quotas)
+        if given.get("berth_count"):
+            reduced = quotas.hold_to_count(instances, int(given.get("berth_min_count") or given["berth_count"]))
+            if reduced:
+                Display().display("The number of instances is %s" % reduced)
         directory = args["receipt_dir"] or given.get("berth_receipt_dir")
         decision = placing.place(
             instances,

@@ -13,11 +13,15 @@ requirements:
   - libvirt's binding for the Python that Ansible uses on the host (package python3-libvirt)
 attributes:
   check_mode:
+    support: full
     description: Can run in check mode and say what it would do, without changing the host.
   diff_mode:
+    support: none
     description: Returns details on what has changed, or would change in check mode, when in diff mode.
   platform:
+    support: full
     description: The target systems that the module can run on.
+    details: Linux with libvirt and QEMU.
     platforms: posix
 """
 
@@ -25,14 +29,9 @@ attributes:
     FACTS = r"""
 attributes:
   check_mode:
-    support: full
     details: Gathers facts and changes nothing.
   diff_mode:
-    support: none
     details: Gathers facts, there is nothing to compare.
-  platform:
-    support: full
-    details: Linux with libvirt and QEMU.
   facts:
     description: Action returns an C(ansible_facts) dictionary that will update existing host facts.
     support: full

@@ -22,12 +22,7 @@ options:
 extends_documentation_fragment:
   - berth.kvm.host
 attributes:
-  check_mode:
-    support: full
-  diff_mode:
-    support: none
   platform:
-    support: full
     details: Linux with libvirt, QEMU and openssl.
 author:
   - The berth.kvm authors (!UNKNOWN)

@@ -32,13 +32,8 @@ options:
 extends_documentation_fragment:
   - berth.kvm.host
 attributes:
-  check_mode:
-    support: full
   diff_mode:
     support: full
-  platform:
-    support: full
-    details: Linux with libvirt and QEMU.
 author:
   - The berth.kvm authors (!UNKNOWN)
 """

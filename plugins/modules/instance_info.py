@@ -19,14 +19,6 @@ options:
     default: []
 extends_documentation_fragment:
   - berth.kvm.host
-attributes:
-  check_mode:
-    support: full
-  diff_mode:
-    support: none
-  platform:
-    support: full
-    details: Linux with libvirt and QEMU.
 author:
   - The berth.kvm authors (!UNKNOWN)
 """

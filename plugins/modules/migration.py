@@ -87,14 +87,6 @@ options:
     default: true
 extends_documentation_fragment:
   - berth.kvm.host
-attributes:
-  check_mode:
-    support: full
-  diff_mode:
-    support: none
-  platform:
-    support: full
-    details: Linux with libvirt and QEMU.
 author:
   - The berth.kvm authors (!UNKNOWN)
 """

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from ..model.quota import UNLIMITED, QuotaExceeded, check_group_quota, check_quota, limits_of, usage
-from .plan import fail
+from .plan import FAILED, fail
 
 
 def before_placement(instances, fleet, quotas, more=1):
@@ -33,6 +33,29 @@ def before_placement(instances, fleet, quotas, more=1):
             continue
         for name, amount in (("instances", more), ("cores", flavor["vcpus"]), ("ram", flavor["memory_mb"])):
             mine[name] += amount
+
+
+def hold_to_count(instances, least):
+    """After before_placement, for a batch: at least ``least`` of it are made, or none (Nova: min_count, max_count; A02).
+
+    The last ones give way to the quota. Gives what is to be said of that, or None.
+    """
+    over = {
+        name: instance["error"]
+        for name, instance in instances.items()
+        if instance.get("state") == FAILED and instance["error"]["code"] == QuotaExceeded.__name__
+    }
+    if not over:
+        return None
+    asked, error = len(instances), next(iter(over.values()))
+    if asked - len(over) < least:
+        for instance in instances.values():
+            if "state" not in instance:
+                instance.update(state=FAILED, error=error)
+        return None
+    for name in over:
+        del instances[name]
+    return "reduced from %d to %d because %s" % (asked, asked - len(over), error["message"])
 
 
 def after_the_claims(quotas):

@@ -172,6 +172,7 @@ BAD = {
     ),
     "attempts": ({}, {"berth_placement": {"max_attempts": 99}}, "InvalidInput", "max_attempts"),
     "count": ({}, {"berth_count": "-3"}, "InvalidInput", "berth_count"),
+    "min_count": ({}, {"berth_count": "3", "berth_min_count": "4"}, "InvalidInput", "berth_min_count"),
 }
 
 

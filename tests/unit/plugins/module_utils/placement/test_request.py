@@ -7,41 +7,13 @@ import base64
 import copy
 
 import pytest
+from sample_catalog import variables
 
 from ansible_collections.berth.kvm.plugins.module_utils.model import catalog as catalog_module
 from ansible_collections.berth.kvm.plugins.module_utils.model.catalog import Catalog
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import BerthError, InvalidInput
 from ansible_collections.berth.kvm.plugins.module_utils.model.user_data import decode_user_data
 from ansible_collections.berth.kvm.plugins.module_utils.placement.request import build_request, resize_request
-
-CHECKSUM = "sha256:" + "0" * 64
-
-
-def variables():
-    return {
-        "berth_flavors": {
-            "m1.tiny": {"vcpus": 1, "memory_mb": 512, "root_gb": 1},
-            "m1.small": {"vcpus": 2, "memory_mb": 2048, "root_gb": 20, "extra_specs": {"hw:numa_nodes": 2}},
-            "old": {"vcpus": 1, "memory_mb": 512, "root_gb": 1, "disabled": True},
-            "secret": {"vcpus": 1, "memory_mb": 512, "root_gb": 1, "projects": ["blue"]},
-        },
-        "berth_images": {
-            "debian-12": {"url": "https://x/debian.qcow2", "checksum": CHECKSUM, "disk_format": "qcow2"},
-            "big": {"url": "/srv/big.raw", "checksum": CHECKSUM, "disk_format": "raw", "min_ram": 1024, "min_disk": 10},
-            "blue-only": {"url": "/srv/b.raw", "checksum": CHECKSUM, "disk_format": "raw", "projects": ["blue"]},
-        },
-        "berth_networks_defined": {
-            "lan": {"type": "bridge", "source": "br0", "cidr": "192.0.2.0/24", "gateway": "192.0.2.1", "mtu": 9000},
-            "plain": {"type": "network", "source": "default"},
-        },
-        "berth_server_groups": {"web": {"policy": "anti-affinity", "rules": {"max_server_per_host": 2}}},
-        "berth_aggregates": {
-            "ssd": {"groups": ["fast"], "hosts": ["k9"], "availability_zone": "a", "metadata": {"ssd": True}}
-        },
-        "berth_pci_aliases": {"gpu": {"vendor_id": "10de", "product_id": "1db4", "device_type": "type-PCI"}},
-        "berth_quotas": {"*": {"cores": 20}, "blue": {"instances": 3}},
-        "berth_placement": {"ram_weight_multiplier": 2.0},
-    }
 
 
 @pytest.fixture
