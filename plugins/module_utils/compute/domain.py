@@ -15,7 +15,7 @@ from .errors import BuildFailed, InstanceExists
 
 CALL_TIMEOUT = 60  # s
 SHUTDOWN_AGAIN = 5  # s between two requests to power off: one that comes before the guest is up is lost
-POLL = 0.2
+POLL = 0.05
 
 
 def _call(what, function, *args, timeout=CALL_TIMEOUT):
