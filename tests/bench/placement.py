@@ -214,18 +214,18 @@ def memory(hosts):
     return float(done.stdout)
 
 
-def write(name, value, unit, theirs, target, note):
+def write(name, value, unit, theirs, target, note, against="nova"):
     """A line of the table, and its file."""
     ratio = theirs / value if theirs else None
     shown = (
-        "%.1f s" % theirs if theirs else "-",
+        "%.3g s" % theirs if theirs else "-",
         "%.1f x" % ratio if ratio else "-",
         "%g x" % target if target else "",
     )
     print("%-32s %8.4f %s %10s %9s %9s  %s" % ((name, value, unit) + shown + (note,)), flush=True)
     directory = ROOT / ".bench"
     directory.mkdir(exist_ok=True)
-    row = {"name": "placement-" + name, "value": value, "unit": unit, "against": "nova" if ratio else None}
+    row = {"name": "placement-" + name, "value": value, "unit": unit, "against": against if ratio else None}
     (directory / ("placement-%s.json" % name)).write_text(json.dumps({**row, "ratio": ratio, "note": note}) + "\n")
 
 

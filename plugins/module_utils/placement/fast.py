@@ -33,6 +33,9 @@ def serves(options, filters, weighers, aggregates):
         return False
     if any(type(one).__module__.rpartition(".")[0] != __package__ + ".filters" for one in filters):
         return False
+    if any(one.name == "DumpFilter" for one in filters):
+        # It tells the limits that the filters before it have set.
+        return False
     for one in weighers:
         if one.name in SOFT.values():
             if any((one.multiplier_key or one.multiplier_option) in each.metadata for each in aggregates):

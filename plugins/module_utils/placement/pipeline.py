@@ -14,7 +14,7 @@ import math
 
 from ..model.resources import InstanceTopology
 from . import capacity, numa, pci, prefilters
-from .base import PASS, Verdict, normalize
+from .base import PASS, Verdict, Weigher, normalize
 from .errors import NoValidHost
 from .result import RequestResult, Selection
 
@@ -50,6 +50,8 @@ class Pipeline:
         self.rng = rng
         self.by_key = {(one.host, one.nodename): one for one in host_states}
         self.position = {id(one): number for number, one in enumerate(host_states)}
+        # Keys in the metadata of any host's aggregates.
+        self.overriding = {key for state in host_states for one in state.aggregates for key in one.metadata}
         self.chosen_at = {}
         self.round = 0
         self.saved = {}
@@ -266,6 +268,13 @@ class Pipeline:
         if record is not None:
             record["weights"] = {host_state.key: total for host_state, total in zip(hosts, sums)}
         return {id(host_state): total for host_state, total in zip(hosts, sums)}
+
+    def _multipliers(self, one, hosts):
+        """The weigher's multiplier on each host; asked once where no aggregate of any host may override it."""
+        key = one.multiplier_key or one.multiplier_option
+        if key in self.overriding or type(one).multiplier is not Weigher.multiplier:
+            return [one.multiplier(host_state) for host_state in hosts]
+        return [one.multiplier(hosts[0])] * len(hosts)
 
     def _columns(self, spec, hosts, record):
         """(hosts that every weigher can weigh, [(weigher, their raw weights, their multipliers)])."""

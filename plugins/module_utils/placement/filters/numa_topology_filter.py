@@ -27,11 +27,14 @@ class NUMATopologyFilter(Filter):
         return None if spec.topology or spec.flavor.extra_specs or spec.image_props else ()
 
     def check(self, host_state, spec):
-        host = host_state.numa_topology
         extra_specs, props = spec.flavor.extra_specs, spec.image_props
         policies = (extra_specs.get("hw:cpu_policy"), props.get("hw_cpu_policy"))
         threads = (extra_specs.get("hw:cpu_thread_policy"), props.get("hw_cpu_thread_policy"))
-        if host and "dedicated" in policies and "require" in threads and not host.has_threads:
+        needs_threads = "dedicated" in policies and "require" in threads
+        if spec.topology is None and not needs_threads:
+            return PASS
+        host = host_state.numa_topology
+        if host and needs_threads and not host.has_threads:
             return fail("has no SMT, which hw:cpu_thread_policy=require needs")
         if spec.topology is None:
             return PASS

@@ -23,7 +23,7 @@ HARD = tuple(DEFAULT_FILTERS)
 STATEFUL = ("IoOpsFilter", "NumInstancesFilter", "RamFilter", "CoreFilter", "DiskFilter", "TypeAffinityFilter")
 HINTED = ("DifferentHostFilter", "SameHostFilter", "JsonFilter", "RetryFilter", "IsolatedHostsFilter")
 NUMA = ("NUMATopologyFilter", "PciPassthroughFilter")
-AGGREGATE = ("AggregateRamFilter", "AggregateInstanceExtraSpecsFilter", "AvailabilityZoneFilter")
+AGGREGATE = ("DumpFilter", "AggregateRamFilter", "AggregateInstanceExtraSpecsFilter", "AvailabilityZoneFilter")
 
 
 def some(rng, values, most=3):
