@@ -211,3 +211,20 @@ def assert_alike(hosts, requests, options, aggregates):
 def test_the_fast_pipeline_decides_fails_and_explains_as_the_plain_one(seed):
     """S08, S29, S45"""
     assert_alike(*world(random.Random(seed)))
+
+
+def test_a_filter_that_raises_names_each_host_in_the_explanation_of_the_fast_pipeline():
+    """S29: verdicts that hosts share because their documents are alike are not shared where they name a host."""
+    hosts = [
+        {"host": name, "vcpus": 4, "memory_mb": 4096, "supported_instances": [["x86_64", "kvm", "hvm"]]}
+        for name in "ab"
+    ]
+    request = {
+        "uuid": "vm",
+        "flavor": {"name": "f", "vcpus": 1, "memory_mb": 512},
+        "image": {"id": "i", "properties": {"hw_architecture": "x86_64", "img_hv_requested_version": "nonsense"}},
+    }
+    (answer,) = select_destinations(hosts, [request], {"enabled_filters": ["ImagePropertiesFilter"]}).requests
+    (step,) = answer.explanation["instances"][0]["filters"]
+    assert answer.record and [verdict.numbers["host"] for verdict in step["verdicts"].values()] == ["a", "b"]
+    assert_alike(hosts, [request], {"enabled_filters": ["ImagePropertiesFilter"]}, ())
