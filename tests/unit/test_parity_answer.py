@@ -22,6 +22,14 @@ LINES = {
     "an empty fleet": ({"hosts": [], "requests": [GOOD]}, [[]]),
     "a host without a name": ({"hosts": [{}], "requests": [GOOD]}, [[]]),
     "an unknown option": ({"config": {"scheduler": {"no": 1}}, "hosts": [HOST], "requests": [GOOD]}, [[]]),
+    "options of nova.conf that are not the scheduler's": (
+        {
+            "config": {"DEFAULT": {"debug": True}, "pci": {"device_spec": []}, "compute": {"cpu_shared_set": "0"}},
+            "hosts": [HOST],
+            "requests": [GOOD],
+        },
+        [["a"]],
+    ),
     "an unknown group between good ones": (
         {"hosts": [HOST], "requests": [GOOD, {**GOOD, "group": "none"}, GOOD]},
         [["a"], [], ["a"]],
