@@ -55,19 +55,16 @@ def test_root_ephemeral_swap_and_seed_travel_and_grow(resized):
 
 
 def test_a_create_over_the_whole_inventory_leaves_it_as_it_is(resized):
-    """I4: neither an error nor a change, whichever of the two flavors the inventory has by now."""
-    case = resized[0]
-    for flavor in (BIG, SMALL):
-        done = case.play("create", flavor)
-        assert set(done.changed.values()) == {0}
-        assert "waits for confirm_resize or revert_resize" in done.output
+    """I4: neither an error nor a change, though the inventory has the old flavor."""
+    done = resized[0].play("create", SMALL)
+    assert set(done.changed.values()) == {0}
+    assert "waits for confirm_resize or revert_resize" in done.output
 
 
-@pytest.mark.parametrize("playbook", ["start", "stop"])
-def test_it_is_neither_started_nor_stopped(resized, playbook):
+def test_it_is_not_stopped(resized):
     """R11, R16: as Nova, where a RESIZED instance can be confirmed, reverted or deleted."""
-    refused = resized[0].play(playbook, BIG, check=False)
-    assert refused.rc and "Cannot %s" % playbook in refused.output and "vm_state resized" in refused.output
+    refused = resized[0].play("stop", BIG, check=False)
+    assert refused.rc and "Cannot stop" in refused.output and "vm_state resized" in refused.output
 
 
 def test_a_locked_one_is_not_deleted(resized):
@@ -109,7 +106,6 @@ def test_a_delete_by_another_controller_in_the_middle_of_a_resize_ends_both(resi
     resize = case.play("resize", BIG, env=watched(at={"R7": command}), check=False)
     assert resize.rc and "R7" in resize.output, log.read_text()[-3000:]
     assert left(case.lab) == {}
-    assert set(case.play("delete", BIG).changed.values()) == {0}
 
 
 def test_uefi_variables_travel(lab, image, tmp_path):

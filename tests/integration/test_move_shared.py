@@ -80,6 +80,9 @@ def test_a_live_migration_keeps_the_guest_running_and_its_disk_where_it_is(share
     after = facts(shared, destination, lambda said: said["ack"] > before["ack"])
     assert (after["boots"], after["nonce"]) == (before["boots"], before["nonce"])
     assert disks(shared) == ["owner", "root.qcow2", "seed.iso"]
+    # The last line of defence: QEMU's lock on the image holds across the hosts.
+    second = shared.lab.sh(source, "qemu-io -f qcow2 -c 'write 0 512' %s/instances/*/root.qcow2" % POOL, check=False)
+    assert second.rc and "lock" in second.output, second.output
 
 
 def test_only_the_owner_of_the_disks_deletes_them(shared):

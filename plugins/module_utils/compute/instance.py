@@ -302,8 +302,8 @@ class Instance:
         found = domain.remove(self.host.connection, self.uuid) or found
         self.observe("Cx disks")
         pool_path = self.host.pool_path(record.spec.get("pool") if record else None)
-        # Without a record here, disks on storage that hosts share may be another host's: no orphan.
-        if record or not owner.is_another(pool_path, self.uuid, self.host.identify()):
+        # On storage that hosts share the disks may be another host's, whatever became of the claim here.
+        if not owner.is_another(pool_path, self.uuid, self.host.identify()):
             found = disk.remove_all(pool_path, self.uuid, self.host.identify()) or found
         return paths.remove_console_logs(self.uuid) or found
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from ...model.migration import ACTIVE, KINDS, LIVE, RESIZE
 from .errors import CannotResizeDisk, InstanceInvalidState, MigrationPreCheckError
 
+FORMATS = {True: "raw", False: "qcow2"}
 # The parts of a flavor that are disks: (key, unit).
 DISKS = (("root_gb", "GiB"), ("ephemeral_gb", "GiB"), ("swap", "MiB"))
 
@@ -29,7 +30,7 @@ def check_begin(record, kind, spec, executing):
 
 def check_grow_only(old, new):
     """Raise CannotResizeDisk where a disk of the flavor ``new`` is smaller than that of ``old`` (0 root_gb: the
-    image's size)."""
+    image's size), or the root disk would have to change its format."""
     for key, unit in DISKS:
         before, wanted = old.get(key) or 0, new.get(key) or 0
         if wanted < before:
@@ -40,6 +41,18 @@ def check_grow_only(old, new):
                 value=wanted,
                 rule="at least %d %s" % (before, unit),
             )
+    if is_raw(old) != is_raw(new):
+        raise CannotResizeDisk(
+            "The root disk of %s is %s, that of %s %s"
+            % (old.get("name"), FORMATS[is_raw(old)], new.get("name"), FORMATS[is_raw(new)]),
+            field="flavor.extra_specs.berth:root_disk",
+            value=(new.get("extra_specs") or {}).get("berth:root_disk"),
+            rule="a disk keeps its format: both flavors have raw, or neither",
+        )
+
+
+def is_raw(flavor):
+    return (flavor.get("extra_specs") or {}).get("berth:root_disk") == "raw"
 
 
 def check_same_host(uuid, old, new):

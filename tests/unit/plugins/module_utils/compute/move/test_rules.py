@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import pytest
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute.move import disks, errors, guards, transfer
@@ -82,6 +84,16 @@ def test_a_disk_never_shrinks(key):
     with pytest.raises(errors.CannotResizeDisk) as raised:
         guards.check_grow_only({"name": "a", key: 2}, {"name": "b", key: 1})
     assert raised.value.field == key
+
+
+@pytest.mark.parametrize(
+    "one, other, allowed", [("raw", "raw", 1), ("raw", "full", 0), (None, "raw", 0), (None, "full", 1)]
+)
+def test_the_root_disk_keeps_its_format(one, other, allowed):
+    """R13: a resize would otherwise leave the guest with a disk of another name, and empty."""
+    flavors = [{"name": "x", "extra_specs": {"berth:root_disk": kind} if kind else {}} for kind in (one, other)]
+    with contextlib.nullcontext() if allowed else pytest.raises(errors.CannotResizeDisk, match="qcow2"):
+        guards.check_grow_only(*flavors)
 
 
 REFUSED = {
