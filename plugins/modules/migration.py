@@ -29,7 +29,7 @@ options:
     choices: [begin, claim, receive, presend, freeze, send, release, acquire, start, confirm, purge, finish,
       revert,
       give_back, take_back, abort, erase, forget, resize_here, restore_here, drop_old, receive_seed, send_seed, prepare_live,
-      migrate_live, verify_live]
+      inspect_live, check_live, migrate_live, verify_live, tell, take_over]
   ticket:
     description: Which operation this is and whose turn, as the first step handed it out.
     type: dict
@@ -78,9 +78,16 @@ options:
     type: int
     default: 60
   timeout:
-    description: Seconds that a live migration may take before it is aborted. 0 is no limit.
+    description: Seconds that a live migration may take before O(timeout_action). 0 is no limit.
     type: int
     default: 0
+  timeout_action:
+    description:
+      - What is done then. V(abort) leaves the guest running where it is.
+      - V(force_complete) stops the guest until it has arrived, so that it cannot write faster than is copied.
+    type: str
+    choices: [abort, force_complete]
+    default: abort
   tls:
     description: Whether a live migration is encrypted. Off sends the guest's memory readably over the network.
     type: bool
@@ -140,11 +147,12 @@ SPEC = {
     "copy_while_running": {"type": "bool", "default": True},
     "stop_timeout": {"type": "int", "default": 60},
     "timeout": {"type": "int", "default": 0},
+    "timeout_action": {"type": "str", "default": "abort", "choices": ["abort", "force_complete"]},
     "tls": {"type": "bool", "default": True},
 }
 # What a step says beside the record, and what the other host needs to know of it.
-SAID = ("disks", "targets", "transfer", "sent")
-OPTIONS = ("bandwidth", "copy_while_running", "timeout", "tls")
+SAID = ("disks", "guest", "seen", "targets", "transfer", "sent")
+OPTIONS = ("bandwidth", "copy_while_running", "timeout", "timeout_action", "tls")
 
 
 def act(module):
@@ -158,6 +166,8 @@ def act(module):
             "moves": [view(host, one.uuid) for one in host.store.records()],
         }
     said, changed = view(host, uuid), False
+    if "migrate_live" in parameters["steps"] and not parameters["tls"]:
+        module.warn("TLS is off: memory and disks of %s go over the network for everybody there to read" % uuid)
     if not module.check_mode:
         for step in parameters["steps"]:
             did, now = run(

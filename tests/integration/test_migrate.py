@@ -27,19 +27,6 @@ def test_live_migration_keeps_the_guest_running_and_nothing_readable_is_on_the_w
     assert after["up"] > before["up"]
 
 
-def test_live_migration_without_certificates_is_refused_and_the_guest_stays(mover):  # noqa: F811
-    """R30: the encrypted way is the default; what is missing is said before anything starts."""
-    case, source = mover
-    case.lab.sh(source, "mv /etc/pki/qemu /etc/pki/qemu.away")
-    try:
-        refused = case.play("live_migrate", check=False)
-    finally:
-        case.lab.sh(source, "mv /etc/pki/qemu.away /etc/pki/qemu")
-    assert refused.rc and "certificates for TLS" in refused.output
-    assert records(case.lab) == [(source, cases.NAME, "OWN")]
-    assert len(case.look(source)["running"]) == 1
-
-
 def test_cold_migration_and_back(mover):  # noqa: F811
     case, source = mover
     case.play("cold_migrate")

@@ -23,6 +23,7 @@ S, D = "S", "D"
 OLD = {"name": UUID, "flavor": {"name": "old", "vcpus": 1, "memory_mb": 128, "root_gb": 1}}
 NEW = {"name": UUID, "flavor": {"name": "new", "vcpus": 2, "memory_mb": 256, "root_gb": 2}}
 OFF, ON, PAUSED = 0, 1, 2
+SAID = ("targets", "transfer", "sent", "disks", "guest", "seen")
 
 
 class Killed(Exception):
@@ -50,6 +51,7 @@ class World:
         self.fuse = None
         self.lose_finish = False
         self.left = False
+        self.receipt = None
         self.records[S] = Record(
             uuid=UUID, name="vm", project_id="default", role=OWN, generation=[1, 1], token="t0", phase="active",
             vm_state=vm_state, spec=OLD, resources={"vcpus": 1}, power_state="running",
@@ -78,7 +80,7 @@ class World:
             self.latest,
             self.deleted,
         )
-        return repr((records, parts, self.lose_finish, self.left))
+        return repr((records, parts, self.lose_finish, self.left, self.receipt and self.receipt["attempt"]))
 
     def tick(self):
         if self.fuse is not None:
@@ -197,6 +199,15 @@ class Effects:
 
     def has_left(self, uuid):
         return self.world.left and self.name == S
+
+    def describe_live(self, record):
+        return {"cpu": None}
+
+    def inspect_live(self, record, guest):
+        return {"problems": []}
+
+    def check_live(self, record, seen, options):
+        return seen["problems"]
 
     def disks(self, record):
         return [{"name": "root"}]
@@ -341,6 +352,12 @@ class Effects:
         elif not (world.left and targets.get("arrived")):
             raise BerthError("the guest is off and has not arrived")
 
+    def tell(self, uuid, receipt):
+        self.world.receipt = receipt
+
+    def await_receipt(self, uuid, is_wanted):
+        """In a sequence nothing waits: Waiter stands for it."""
+
     def seal(self, record):
         self.world.tick()
 
@@ -455,6 +472,9 @@ class Controller:
             self.looks, self.views, self.steps = 1, {}, None
 
     def _plan(self, world):
+        if self.wish == "take over":
+            self._plan_take_over(world)
+            return
         if self.wish == "delete" and not any(view.get("migration") for view in self.views.values()):
             self.steps = plan_delete(self.views[S], self.views[D])
         else:
@@ -471,6 +491,14 @@ class Controller:
         }
         if not self.steps:
             self.state = "done"
+
+    def _plan_take_over(self, world):
+        """What waits on the destination beside the migration: it does nothing before there is a receipt."""
+        if world.receipt:
+            self.views[S] = world.receipt
+            self.ticket = {"op": world.receipt["op"], "attempt": world.receipt["attempt"]}
+            self.steps = tuple((sequence.DESTINATION, step) for step in ("verify_live", "acquire", "start"))
+            self.looks = 1
 
     def _step(self, world, name, step):
         peer = self.views[D if name == S else S]
@@ -489,7 +517,7 @@ class Controller:
         if step in ("give_back",) and changed:
             give_up_writes(world)
         self.changed = self.changed or changed
-        kept = {k: v for k, v in self.views[name].items() if k in ("targets", "transfer", "sent", "disks")}
+        kept = {k: v for k, v in self.views[name].items() if k in SAID}
         self.views[name] = dict(kept, **said)
         if step in sequence.TAKING:
             self.ticket = {"op": self.ticket["op"], "attempt": said.get("attempt") or self.ticket["attempt"]}

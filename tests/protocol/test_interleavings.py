@@ -42,6 +42,8 @@ CASES = {
     "live, lost reply": dict(wishes=["resize"], kind="live-migration", kills=1, crashes=1, writes=1, lose=True),
     "live": dict(wishes=["resize"], kind="live-migration", kills=1, crashes=1, writes=2),
     "live twice": dict(wishes=["resize", "resize"], kind="live-migration", kills=1),
+    "live beside who takes over": dict(wishes=["resize", "take over"], kind="live-migration", kills=1),
+    "live, against abort, beside who takes over": dict(wishes=["resize", "abort", "take over"], kind="live-migration", kills=0),  # noqa: E501
     "live against abort": dict(wishes=["resize", "abort"], kind="live-migration", kills=1),
     "live against delete": dict(wishes=["resize", "delete"], kind="live-migration", kills=1),
 }  # fmt: skip

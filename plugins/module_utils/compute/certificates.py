@@ -64,6 +64,21 @@ def missing(pki=PKI):
     return [path for place in PLACES.values() for path in place.paths(pki) if not os.path.exists(path)]
 
 
+def faults(pki=PKI):
+    """What is wrong with the files of this host, as sentences; empty where live migration with TLS can work."""
+    lacking = missing(pki)
+    if lacking:
+        return ["no certificates (%s); run prepare_hosts" % ", ".join(lacking)]
+    ended = []
+    for place in PLACES.values():
+        path = os.path.join(pki, place.certificates[0])
+        try:
+            run(["openssl", "x509", "-noout", "-checkend", "0", "-in", path], error=HostNotPrepared)
+        except HostNotPrepared:
+            ended.append("the certificate %s has ended or cannot be read; run prepare_hosts" % path)
+    return ended
+
+
 class Certificates:
     def __init__(self, group, dry=False, pki=PKI, run_dir=gate.RUN_DIR):
         self.group, self.dry, self.pki, self.run_dir = group, dry, pki, run_dir

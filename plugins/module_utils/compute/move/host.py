@@ -14,7 +14,7 @@ from ...model.request_spec import RequestSpec
 from ...placement.capacity import allocate
 from .. import disk, domain, domain_xml, facts, gate, network, owner, paths
 from ..host import Host as ComputeHost
-from . import disks, increment, live, storage, transfer
+from . import disks, handover, increment, live, live_checks, storage, transfer
 from .errors import TransferFailed
 
 
@@ -48,6 +48,7 @@ class Effects:
     def __init__(self, host):
         self.host = host
         self.connection = host.connection
+        self.remote = None  # the destination's libvirt, on the source of a live migration
 
     # the guest
 
@@ -133,7 +134,8 @@ class Effects:
         """What would only be found out after the source let go: gate, confinement, networks, disks. -> whether source
         and destination have one storage."""
         self.host.compute.require_prepared()
-        network.check(self.connection, record.spec.get("networks"))
+        if record.migration["type"] != LIVE:  # else told with all else that speaks against it
+            network.check(self.connection, record.spec.get("networks"))
         pool_path = self.pool_path(record)
         shared = storage.is_one(pool_path, record.uuid, record.op)
         if shared:
@@ -251,6 +253,26 @@ class Effects:
         manifest = disks.manifest(self.pool_path(record), record, with_path=True)
         return transfer.send(record.uuid, [entry for entry in manifest if entry["name"] in disks.FIRMLY], targets, key)
 
+    def describe_live(self, record):
+        """What the destination has to know of the guest, or None where it has left already."""
+        found = domain.find(self.connection, record.uuid)
+        if found is None or not found.isActive():
+            return None
+        manifest = disks.manifest(self.pool_path(record), record, with_path=True)
+        return live_checks.describe(self.connection, found, [entry["path"] for entry in manifest])
+
+    def inspect_live(self, record, guest):
+        pool_path, nics = self.pool_path(record), record.spec.get("networks")
+        shared = storage.is_shared(record)
+        return live_checks.look(self.connection, guest, nics, pool_path, shared, self.address())
+
+    def check_live(self, record, seen, options):
+        """A guest that is on its way or has gone needs no check any more."""
+        found = domain.find(self.connection, record.uuid)
+        if found is None or not found.isActive() or live.is_migrating(found):
+            return []
+        return live_checks.judge(found, record, seen, options.get("tls", True), self.pool_path(record))
+
     def prepare_live(self, record, manifest):
         arrived = live.has_arrived(self.connection, record.uuid)
         if not self.running(record.uuid) and not storage.is_shared(record):
@@ -262,5 +284,12 @@ class Effects:
         return prepared
 
     def migrate_live(self, record, targets, options):
-        live.migrate(self.connection, record, dict(targets, source_pool=self.pool_path(record)), options)
+        self.remote = live.migrate(self.connection, record, targets, options)
         gate.revoke(record.uuid)
+
+    def tell(self, uuid, receipt):
+        if self.remote is not None:
+            handover.post(self.remote, uuid, receipt)
+
+    def await_receipt(self, uuid, is_wanted):
+        return handover.await_receipt(self.connection, uuid, is_wanted)

@@ -10,25 +10,19 @@ UNDEFINE_SOURCE (the record decides what is removed).
 
 from __future__ import annotations
 
-import os
+import contextlib
 import threading
 import time
 
+from ...model.errors import BerthError
 from .. import domain as guests
 from .. import paths
-from ..connection import require_libvirt
+from ..connection import connect, require_libvirt
 from . import disks, storage, transfer
-from .errors import MigrationError, MigrationPreCheckError
+from .errors import MigrationError
+from .live_checks import OPEN_TIMEOUT, bracketed, remote_uri
 
 POLL = 0.2
-CERTIFICATES = (
-    "/etc/pki/CA/cacert.pem",
-    "/etc/pki/libvirt/clientcert.pem",
-    "/etc/pki/libvirt/private/clientkey.pem",
-    "/etc/pki/qemu/ca-cert.pem",
-    "/etc/pki/qemu/client-cert.pem",
-    "/etc/pki/qemu/client-key.pem",
-)
 
 
 def has_arrived(connection, uuid):
@@ -48,7 +42,7 @@ def has_left(connection, uuid):
 
 
 def abort(connection, uuid):
-    """End a migration job of this guest; none there is fine."""
+    """End a migration job of this guest, and let the guest go on where it was stopped for it; none there is fine."""
     library = require_libvirt()
     found = guests.find(connection, uuid)
     if found is None or not found.isActive():
@@ -58,8 +52,16 @@ def abort(connection, uuid):
             found.abortJob()
         while found.jobInfo()[0] != library.VIR_DOMAIN_JOB_NONE:
             time.sleep(POLL)
+        go_on(found)
     except library.libvirtError:
         pass
+
+
+def go_on(found):
+    """A guest that is paused here while it is this host's was stopped to let a migration end."""
+    library = require_libvirt()
+    if found.state() == [library.VIR_DOMAIN_PAUSED, library.VIR_DOMAIN_PAUSED_USER]:
+        found.resume()
 
 
 def prepare(effects, record, manifest, arrived):
@@ -83,48 +85,35 @@ def prepare(effects, record, manifest, arrived):
     }
 
 
-def problems(connection, record, targets, options):
-    """Everything that speaks against this migration, at once, before anything is started (R30)."""
-    found = []
-    if not transfer.ADDRESS.match(str(targets.get("address"))):
-        found.append("the destination's address %r is not valid" % (targets.get("address"),))
-    if targets.get("libvirt", 0) < connection.getLibVersion() and targets.get("libvirt", 0) // 1000000 < 5:
-        found.append("libvirt on the destination is too old")
-    if targets.get("shared") and targets["pool_path"] != targets["source_pool"]:
-        found.append(
-            "the storage is shared, but is %s here and %s there" % (targets["source_pool"], targets["pool_path"])
-        )
-    if record.resources.get("pci_devices"):
-        found.append("the guest holds PCI devices")
-    if record.resources.get("numa_topology"):
-        found.append("the guest is bound to NUMA cells, which are others on the destination")
-    if options.get("tls", True):
-        missing = [path for path in CERTIFICATES if not os.path.exists(path)]
-        if missing:
-            found.append("no certificates for TLS here: %s (or set live_migrate_tls to false)" % ", ".join(missing))
-    return found
-
-
 def migrate(connection, record, targets, options):
     """L4 on the source: hand the guest over, paused, or wait for the job that already does. Raises MigrationError.
+
+    -> the connection to the destination's libvirt, where one was made.
 
     A guest that is off here has gone only where libvirt says so: else the destination's copy may be older than what the
     guest wrote after a failed attempt.
     """
     if has_left(connection, record.uuid) and targets.get("arrived"):
-        return
+        return None
     found = guests.find(connection, record.uuid)
     if found is None or not found.isActive():
         raise MigrationError("the guest is off on the source and did not leave by a migration")
     if is_migrating(found):
         follow(found, record.uuid)
         if has_left(connection, record.uuid):
-            return
+            return None
         raise MigrationError("the migration that ran did not succeed: run again")
-    speaking_against = problems(connection, record, targets, options)
-    if speaking_against:
-        raise MigrationPreCheckError(record.uuid, speaking_against)
+    remote = open_remote(targets, options)
     start(found, record, targets, options)
+    return remote
+
+
+def open_remote(targets, options):
+    """The destination's libvirt as this host reaches it. MigrationError where it does not."""
+    try:
+        return connect(timeout=OPEN_TIMEOUT, uri=remote_uri(targets["address"], options.get("tls", True)))
+    except BerthError as error:
+        raise MigrationError("the destination cannot be reached: %s" % error)
 
 
 def is_migrating(found):
@@ -144,11 +133,12 @@ def follow(found, uuid):
 
 
 def note(found, uuid):
-    """The progress, where another run may read it."""
+    """The progress, where another run may read it: disks and memory; ``downtime`` in ms is QEMU's guess."""
     stats = found.jobStats(0)
     total, done = stats.get("data_total", 0) or 1, stats.get("data_processed", 0)
+    rate = done * 1000 / (stats.get("time_elapsed") or 1)
     transfer.make_directories(uuid)
-    transfer.write_progress(uuid, "migrating", done, total, stats.get("memory_bps", 0))
+    transfer.write_progress(uuid, "migrating", done, total, rate, downtime=stats.get("downtime"))
 
 
 def start(found, record, targets, options):
@@ -161,29 +151,32 @@ def start(found, record, targets, options):
         flags |= library.VIR_MIGRATE_NON_SHARED_DISK
     if tls:
         flags |= library.VIR_MIGRATE_TLS
-    address = targets["address"]
-    parameters = {library.VIR_MIGRATE_PARAM_URI: "tcp://%s" % bracketed(address)}
+    parameters = {library.VIR_MIGRATE_PARAM_URI: "tcp://%s" % bracketed(targets["address"])}
     if options.get("bandwidth"):
         parameters[library.VIR_MIGRATE_PARAM_BANDWIDTH] = options["bandwidth"]
-    uri = "qemu+%s://%s/system" % ("tls" if tls else "tcp", bracketed(address))
     outcome = []
 
     def run():
         try:
-            found.migrateToURI3(uri, parameters, flags)
+            found.migrateToURI3(remote_uri(targets["address"], tls), parameters, flags)
             outcome.append(None)
         except library.libvirtError as error:
             outcome.append(error)
 
     thread = threading.Thread(target=run, daemon=True)
     thread.start()
-    watch(found, record.uuid, thread, options.get("timeout") or 0)
+    watch(found, record.uuid, thread, options)
     if outcome[0] is not None:
+        with contextlib.suppress(library.libvirtError):
+            go_on(found)
         raise MigrationError("libvirt: %s" % outcome[0])
 
 
-def watch(found, uuid, thread, timeout):
+def watch(found, uuid, thread, options):
+    """Until the migration has ended. At the time limit it is ended, or the guest stops so that it can end (Nova:
+    live_migration_timeout_action)."""
     library = require_libvirt()
+    timeout = options.get("timeout") or 0
     until = time.monotonic() + timeout if timeout else None
     while thread.is_alive():
         thread.join(POLL)
@@ -192,10 +185,9 @@ def watch(found, uuid, thread, timeout):
                 note(found, uuid)
             if until and time.monotonic() > until:
                 until = None
-                found.abortJob()
+                if options.get("timeout_action") == "force_complete":
+                    found.suspend()
+                else:
+                    found.abortJob()
         except library.libvirtError:
             pass  # between two phases there is no job to ask
-
-
-def bracketed(address):
-    return "[%s]" % address if ":" in address else address

@@ -42,10 +42,10 @@ SEQUENCES = {
     # L1-L8
     "live_migrate": (
         (SOURCE, ("begin",)),
-        (DESTINATION, ("claim", "receive_seed")),
-        (SOURCE, ("send_seed",)),
-        (DESTINATION, ("prepare_live",)),
-        (SOURCE, ("migrate_live", "release")),
+        (DESTINATION, ("claim", "inspect_live", "receive_seed")),
+        (SOURCE, ("check_live", "send_seed")),
+        (DESTINATION, ("prepare_live", "take_over")),
+        (SOURCE, ("migrate_live", "release", "tell")),
         (DESTINATION, ("verify_live", "acquire", "start", "confirm")),
         (SOURCE, ("purge",)),
         (DESTINATION, ("finish",)),

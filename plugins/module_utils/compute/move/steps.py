@@ -47,6 +47,7 @@ from .errors import (
     MigrationEnded,
     MigrationFenced,
     MigrationNotReady,
+    MigrationPreCheckError,
 )
 
 CONFIRMED, REVERTED_EVENT, GIVEN_UP = "confirmed", "reverted", "given up"
@@ -188,7 +189,9 @@ def begin(host, uuid, ticket, peer=None, kind=names.RESIZE, spec=None, destinati
         put(host, record, taken, "%s is taken up again" % record.migration["type"])
     else:
         raise InstanceInvalidState(uuid, "task_state", record.task_state or record.phase, kind, op=record.op)
-    return {"disks": host.effects.disks(host.store.read(uuid))}
+    record = host.store.read(uuid)
+    said = {"disks": host.effects.disks(record)}
+    return dict(said, guest=host.effects.describe_live(record)) if kind == names.LIVE else said
 
 
 def both_resources(host, record):
@@ -597,6 +600,24 @@ def drop_old(host, uuid, ticket, peer=None, **dummy):
 # ---- L3-L7: live ---------------------------------------------------------------------------------------------------
 
 
+def inspect_live(host, uuid, ticket, peer=None, **dummy):
+    """L2 on D: can this host take the guest that the source described? Tells, and judges nothing."""
+    if not peer.get("guest") or is_past(host.store.read(uuid), ticket["op"], (OWN, RESIZED)):
+        return False
+    return {"seen": host.effects.inspect_live(mine(host, uuid, ticket, (IN,)), peer["guest"])}
+
+
+def check_live(host, uuid, ticket, peer=None, options=None, **dummy):
+    """L2 on S: everything that speaks against the migration at once, before anything is started (R30)."""
+    if not peer.get("seen") or is_past(host.store.read(uuid), ticket["op"], (OUT, KEEP)):
+        return False
+    record = mine(host, uuid, ticket, (OWN,))
+    problems = host.effects.check_live(record, peer["seen"], options or {})
+    if problems:
+        raise MigrationPreCheckError(uuid, problems)
+    return False
+
+
 def receive_seed(host, uuid, ticket, peer=None, key=None, **dummy):
     """L3 on D: a file for the seed, which libvirt does not copy since the guest only reads it."""
     if (
@@ -658,17 +679,39 @@ def verify_live(host, uuid, ticket, peer=None, **dummy):
     return True
 
 
+def tell(host, uuid, ticket, peer=None, **dummy):
+    """L5 on S, right after the release: the receipt goes to who waits on D. Lost, the controller brings it."""
+    if is_past(host.store.read(uuid), ticket["op"], (OUT, KEEP)):
+        host.effects.tell(uuid, view(host, uuid))
+    return False
+
+
+def take_over(host, uuid, ticket, peer=None, **dummy):
+    """L6 L7 on D, beside the migration: wait for the source's receipt, then do what the controller's next task would."""
+
+    def is_wanted():
+        record = host.store.read(uuid)
+        return is_past(record, ticket["op"], (IN, record and record.phase)) and attempt_of(record) == ticket["attempt"]
+
+    receipt = host.effects.await_receipt(uuid, is_wanted)
+    if receipt is None or not has_released(receipt, ticket):
+        return False
+    for step in ("verify_live", "acquire", "start"):
+        run(host, uuid, step, ticket, receipt)
+    return True
+
+
 STEPS = {
     function.__name__: function
     for function in (
         begin, claim, freeze, receive, send, presend, release, acquire, start,
         confirm, purge, finish, revert, give_back, take_back, abort, erase, forget,
         resize_here, restore_here, drop_old,
-        receive_seed, send_seed, prepare_live, migrate_live, verify_live,
+        inspect_live, check_live, receive_seed, send_seed, prepare_live, migrate_live, verify_live, tell, take_over,
     )
 }  # fmt: skip
 # These run long and hold no lock; they check the attempt themselves and their effect is fenced by the other host.
-UNLOCKED = ("send", "presend", "send_seed", "migrate_live")
+UNLOCKED = ("send", "presend", "send_seed", "migrate_live", "tell", "take_over")
 
 
 def run(host, uuid, step, ticket, peer=None, **options):

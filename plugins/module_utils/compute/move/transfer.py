@@ -284,9 +284,9 @@ class Progress:
         write_progress(self.uuid, state, copied, self.total, copied / seconds)
 
 
-def write_progress(uuid, state, copied, total, rate):
+def write_progress(uuid, state, copied, total, rate, **more):
     percent = round(100.0 * copied / total, 1) if total else 100.0
-    text = json.dumps({"state": state, "bytes": copied, "total": total, "percent": percent, "rate": int(rate)})
+    text = json.dumps({"state": state, "bytes": copied, "total": total, "percent": percent, "rate": int(rate), **more})
     temporary = directory(uuid, "progress.tmp")
     with open(temporary, "w") as file:
         file.write(text)

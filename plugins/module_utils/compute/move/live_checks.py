@@ -1,0 +1,176 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Everything that speaks against a live migration, told at once before anything is started (R30).
+
+The source describes the guest, the destination looks whether it can take it, the source judges. Nova: the checks of
+check_can_live_migrate_destination and _source, and those that libvirt would only make half way.
+"""
+
+from __future__ import annotations
+
+import os
+from xml.etree import ElementTree
+
+from ...model.errors import BerthError
+from .. import certificates, network, paths
+from ..connection import connect, require_libvirt
+from . import transfer
+
+OPEN_TIMEOUT = 20  # s
+
+
+def remote_uri(address, tls):
+    """libvirt on another host."""
+    return "qemu+%s://%s/system" % ("tls" if tls else "tcp", bracketed(address))
+
+
+def bracketed(address):
+    return "[%s]" % address if ":" in address else address
+
+
+# ---- the source describes the guest ----------------------------------------------------------------------------------
+
+
+def describe(connection, found, files):
+    """{cpu (XML), host_cpu (XML, where the guest has the host's), arch, machine, virt_type, qemu, bytes (on disk)}"""
+    library = require_libvirt()
+    root = ElementTree.fromstring(found.XMLDesc(library.VIR_DOMAIN_XML_MIGRATABLE))
+    cpu, kind = root.find("cpu"), root.find("os/type")
+    passed_through = cpu is not None and cpu.get("mode") == "host-passthrough"
+    host_cpu = ElementTree.fromstring(connection.getCapabilities()).find("host/cpu") if passed_through else None
+    return {
+        "cpu": None if cpu is None or passed_through else ElementTree.tostring(cpu, encoding="unicode"),
+        "host_cpu": None if host_cpu is None else ElementTree.tostring(host_cpu, encoding="unicode"),
+        "arch": kind.get("arch"),
+        "machine": kind.get("machine"),
+        "virt_type": root.get("type"),
+        "qemu": connection.getVersion(),
+        "bytes": sum(os.stat(path).st_blocks * 512 for path in files),
+    }
+
+
+# ---- the destination looks -------------------------------------------------------------------------------------------
+
+
+def look(connection, guest, nics, pool_path, shared, address):
+    """What the destination says to the guest that was described.
+
+    {problems, address, certificates (what is wrong with them), shared, pool_path}
+    """
+    checks = (
+        lambda: _cpu(connection, guest),
+        lambda: _machine(connection, guest),
+        lambda: _version(connection, guest),
+        lambda: network.check(connection, nics),
+        lambda: None if shared else _space(pool_path, guest),
+    )
+    return {
+        "problems": [text for text in (_said(check) for check in checks) if text],
+        "address": address,
+        "certificates": certificates.faults(),
+        "shared": shared,
+        "pool_path": pool_path,
+    }
+
+
+def _said(check):
+    try:
+        return check()
+    except BerthError as error:
+        return "the destination says: %s" % error.message
+
+
+def _cpu(connection, guest):
+    """Nova: _compare_cpu, the guest's CPU or, where that is the host's, the host's."""
+    library = require_libvirt()
+    try:
+        if guest["host_cpu"]:
+            fits = connection.compareCPU(guest["host_cpu"], library.VIR_CONNECT_COMPARE_CPU_FAIL_INCOMPATIBLE)
+        elif guest["cpu"]:
+            fits = connection.compareHypervisorCPU(
+                None,
+                guest["arch"],
+                None,
+                guest["virt_type"],
+                guest["cpu"],
+                library.VIR_CONNECT_COMPARE_CPU_FAIL_INCOMPATIBLE,
+            )
+        else:
+            return None
+    except library.libvirtError as error:
+        if error.get_error_code() in (library.VIR_ERR_NO_SUPPORT, library.VIR_ERR_CONFIG_UNSUPPORTED):
+            return None  # not to be compared here: QEMU itself checks the CPU when the guest arrives
+        return "the destination's CPU lacks what the guest uses: %s" % error
+    return None if fits != library.VIR_CPU_COMPARE_INCOMPATIBLE else "the destination's CPU lacks what the guest uses"
+
+
+def _machine(connection, guest):
+    library = require_libvirt()
+    try:
+        connection.getDomainCapabilities(None, guest["arch"], guest["machine"], guest["virt_type"], 0)
+    except library.libvirtError as error:
+        return "the destination cannot run a %s of type %s: %s" % (guest["virt_type"], guest["machine"], error)
+    return None
+
+
+def _version(connection, guest):
+    """Nova: DestinationHypervisorTooOld."""
+    here = connection.getVersion()
+    if here < guest["qemu"]:
+        return "the destination's QEMU is older: %s, not %s" % (_dotted(here), _dotted(guest["qemu"]))
+    return None
+
+
+def _dotted(version):
+    return "%d.%d.%d" % (version // 1000000, version // 1000 % 1000, version % 1000)
+
+
+def _space(pool_path, guest):
+    status = os.statvfs(pool_path)
+    free = status.f_bavail * status.f_frsize
+    if free < guest["bytes"]:
+        return "the destination's storage has %d MiB free, the disks take %d MiB" % (free >> 20, guest["bytes"] >> 20)
+    return None
+
+
+# ---- the source judges -----------------------------------------------------------------------------------------------
+
+
+def judge(found, record, seen, tls, pool_path):
+    """All problems as sentences. ``seen`` is what ``look`` gave on the destination."""
+    problems = list(seen["problems"])
+    problems += _guest_problems(found, record, paths.instance(pool_path, record.uuid))
+    if seen["shared"] and seen["pool_path"] != pool_path:
+        problems.append("the storage is shared, but is %s here and %s there" % (pool_path, seen["pool_path"]))
+    faults = (certificates.faults(), "the source"), (seen["certificates"], "the destination")
+    if tls:
+        problems += ["no TLS on %s: %s" % (where, fault) for these, where in faults for fault in these]
+    if not transfer.ADDRESS.match(str(seen["address"])):
+        problems.append("the destination's address %r is not valid" % (seen["address"],))
+    elif not (tls and any(these for these, _where in faults)):
+        problems += _reach(seen["address"], tls)
+    return problems
+
+
+def _guest_problems(found, record, directory):
+    root = ElementTree.fromstring(found.XMLDesc(0))
+    if record.resources.get("pci_devices") or root.find("devices/hostdev") is not None:
+        yield "the guest holds devices of the host"
+    if record.resources.get("numa_topology"):
+        yield "the guest is bound to NUMA cells, which are others on the destination"
+    if found.snapshotNum(0):
+        yield "the guest has snapshots, which libvirt cannot migrate"
+    for source in root.findall("devices/disk/source"):
+        path = source.get("file") or source.get("dev") or "no file"
+        if os.path.dirname(path) != directory:
+            yield "the guest has a disk that is not the instance's own: %s" % path
+
+
+def _reach(address, tls):
+    uri = remote_uri(address, tls)
+    try:
+        connect(timeout=OPEN_TIMEOUT, uri=uri).close()
+    except BerthError as error:
+        return ["the source does not reach the destination's libvirt: %s" % error.message]
+    return []

@@ -1,0 +1,76 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Live migrations that do not begin, are given up, or lose their controller (R30)."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+
+from test_resize import cases, facts, mover  # noqa: F401  pylint: disable=unused-import
+
+from playbooks import records
+
+
+def other_host(case, source):
+    return next(host for host in case.lab.hosts if host != source)
+
+
+def test_all_that_speaks_against_a_live_migration_is_said_at_once_and_nothing_is_changed(mover):  # noqa: F811
+    """R30, I11: no certificate for QEMU here, no bridge there. The guest goes on, the other host holds nothing."""
+    case, source = mover
+    target = other_host(case, source)
+    case.lab.sh(source, "mv /etc/pki/qemu /etc/pki/qemu.away")
+    case.lab.sh(target, "ip link set br0 down; ip link set br0 name br9")
+    try:
+        refused = case.play("live_migrate", {"berth_target_host": target}, check=False)
+    finally:
+        case.lab.sh(source, "mv /etc/pki/qemu.away /etc/pki/qemu")
+        case.lab.sh(target, "ip link set br9 name br0; ip link set br0 up")
+    assert refused.rc and "MigrationPreCheckError" in refused.output, refused.output
+    assert "no TLS on the source: no certificates" in refused.output and "no bridge br0" in refused.output
+    assert records(case.lab) == [(source, cases.NAME, "OWN")]
+    assert len(case.look(source)["running"]) == 1 and case.look(target)["files"] == []
+
+
+def begun(case, source, target, bandwidth):
+    """A live migration that is on its way and slow, started by a controller of its own."""
+    case.lab.sh(source, "rm -rf /run/berth/moves")
+    process = case.lab.start_playbook(
+        "berth.kvm.live_migrate",
+        "--limit",
+        cases.NAME,
+        inventory=[case.path],
+        extra_vars={"berth_target_host": target, "live_migrate_bandwidth": bandwidth},
+    )
+    until = time.monotonic() + 180
+    while time.monotonic() < until:
+        text = case.lab.sh(source, "cat /run/berth/moves/*/progress.json 2>/dev/null", check=False).stdout
+        if '"migrating"' in text and json.loads(text)["bytes"]:
+            return process
+        time.sleep(0.5)
+    os.killpg(process.pid, signal.SIGKILL)
+    raise AssertionError(process.communicate()[0])
+
+
+def test_a_running_live_migration_is_given_up_by_revert_and_taken_up_when_its_controller_dies(mover):  # noqa: F811
+    """R30: given up it leaves the guest running where it is; a run after the controller's end follows the same job."""
+    case, source = mover
+    before, target = facts(case, source), other_host(case, source)
+    process = begun(case, source, target, bandwidth=1)
+    case.play("revert_resize")
+    process.communicate(timeout=120)
+    assert process.returncode
+    assert records(case.lab) == [(source, cases.NAME, "OWN")] and case.look(target)["files"] == []
+    assert len(case.look(source)["running"]) == 1
+
+    process = begun(case, source, target, bandwidth=30)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.communicate()
+    case.play("live_migrate", {"berth_target_host": target})
+    assert records(case.lab) == [(target, cases.NAME, "OWN")] and case.look(source)["files"] == []
+    after = facts(case, target, lambda said: said["ack"] > before["ack"])
+    assert (after["boots"], after["nonce"]) == (before["boots"], before["nonce"])

@@ -1,0 +1,180 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Each thing that speaks against a live migration, and all of them at once (R30)."""
+
+from __future__ import annotations
+
+import os
+import types
+
+import pytest
+
+from ansible_collections.berth.kvm.plugins.module_utils.compute import certificates
+from ansible_collections.berth.kvm.plugins.module_utils.compute.connection import LibvirtUnavailable
+from ansible_collections.berth.kvm.plugins.module_utils.compute.move import live_checks
+
+POOL = "/pool"
+UUID = "0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a"
+GUEST = {
+    "cpu": "<cpu mode='custom'><model>Nehalem</model></cpu>", "host_cpu": None, "arch": "x86_64",
+    "machine": "pc-q35-7.2", "virt_type": "kvm", "qemu": 7002000, "bytes": 1 << 20,
+}  # fmt: skip
+SEEN = {"problems": [], "address": "192.0.2.12", "certificates": [], "shared": False, "pool_path": POOL}
+DISK = "<disk><source file='%s/instances/%s/root.qcow2'/></disk>" % (POOL, UUID)
+
+
+class Error(Exception):
+    def __init__(self, text, code):
+        super().__init__(text)
+        self.code = code
+
+    def get_error_code(self):
+        return self.code
+
+
+LIBRARY = types.SimpleNamespace(
+    libvirtError=Error, VIR_CONNECT_COMPARE_CPU_FAIL_INCOMPATIBLE=1, VIR_CPU_COMPARE_INCOMPATIBLE=0,
+    VIR_ERR_NO_SUPPORT=3, VIR_ERR_CONFIG_UNSUPPORTED=67, VIR_DOMAIN_XML_MIGRATABLE=8,
+)  # fmt: skip
+
+
+class Destination:
+    """libvirt of a host that can take the guest, but for what a test says."""
+
+    version = 7002000
+    compared = machine = None
+
+    def compareHypervisorCPU(self, *what):
+        return self._said(self.compared, 1)
+
+    def compareCPU(self, *what):
+        return self._said(self.compared, 1)
+
+    def getDomainCapabilities(self, *what):
+        return self._said(self.machine, "<domainCapabilities/>")
+
+    def getVersion(self):
+        return self.version
+
+    @staticmethod
+    def _said(what, good):
+        if isinstance(what, Error):
+            raise what
+        return good if what is None else what
+
+
+class Found:
+    def __init__(self, devices=DISK, snapshots=0):
+        self.devices, self.snapshots = devices, snapshots
+
+    def XMLDesc(self, flags):
+        return "<domain><devices>%s</devices></domain>" % self.devices
+
+    def snapshotNum(self, flags):
+        return self.snapshots
+
+
+@pytest.fixture(autouse=True)
+def host(monkeypatch):
+    monkeypatch.setattr(live_checks, "require_libvirt", lambda: LIBRARY)
+    monkeypatch.setattr(certificates, "faults", lambda: [])
+    monkeypatch.setattr(live_checks, "connect", lambda timeout, uri: types.SimpleNamespace(close=lambda: None))
+
+
+DESTINATIONS = {
+    "good": ({}, {}, None),
+    "CPU": ({"compared": Error("missing features: avx2", 8)}, {}, "avx2"),
+    "CPU without a word": ({"compared": 0}, {}, "CPU lacks"),
+    "the host's own CPU": ({"compared": 0}, {"cpu": None, "host_cpu": "<cpu/>"}, "CPU lacks"),
+    "no comparison for this kind of guest": ({"compared": Error("not supported", 3)}, {}, None),
+    "machine type": ({"machine": Error("the machine 'pc-q35-7.2' is not supported", 8)}, {}, "type pc-q35-7.2"),
+    "older QEMU": ({"version": 6000000}, {}, "6.0.0, not 7.2.0"),
+    "newer QEMU": ({"version": 9001002}, {}, None),
+    "disk space": ({}, {"bytes": 1 << 60}, "MiB free"),
+}
+
+
+@pytest.mark.parametrize("case", DESTINATIONS)
+def test_what_the_destination_cannot_take(tmp_path, case):
+    host, guest, expected = DESTINATIONS[case]
+    connection = Destination()
+    connection.__dict__.update(host)
+    problems = live_checks.look(connection, {**GUEST, **guest}, [], str(tmp_path), False, "192.0.2.12")["problems"]
+    assert [expected in problem for problem in problems] == ([True] if expected else []), problems
+
+
+def test_a_missing_bridge_is_one_problem_among_others(tmp_path):
+    connection = Destination()
+    connection.version = 6000000
+    nics = [{"type": "bridge", "source": "no-such-bridge"}]
+    problems = live_checks.look(connection, GUEST, nics, str(tmp_path), False, "192.0.2.12")["problems"]
+    assert len(problems) == 2 and "no bridge no-such-bridge" in problems[1]
+
+
+def test_shared_disks_need_no_room(tmp_path):
+    big = {**GUEST, "bytes": 1 << 60}
+    assert not live_checks.look(Destination(), big, [], str(tmp_path), True, "192.0.2.12")["problems"]
+
+
+SOURCES = {
+    "good": (Found(), {}, {}, None),
+    "what the destination says": (Found(), {}, {"problems": ["no room"]}, "no room"),
+    "PCI device of the record": (Found(), {"pci_devices": ["0000:01:00.0"]}, {}, "devices of the host"),
+    "device put in by hand": (Found(DISK + "<hostdev/>"), {}, {}, "devices of the host"),
+    "NUMA cells": (Found(), {"numa_topology": {"cells": []}}, {}, "NUMA"),
+    "snapshots": (Found(snapshots=2), {}, {}, "snapshots"),
+    "foreign disk": (Found(DISK + "<disk><source dev='/dev/sdb'/></disk>"), {}, {}, "/dev/sdb"),
+    "two places of one storage": (Found(), {}, {"shared": True, "pool_path": "/other"}, "/other there"),
+    "certificates there": (Found(), {}, {"certificates": ["ended"]}, "no TLS on the destination: ended"),
+    "address": (Found(), {}, {"address": "a,b=c"}, "not valid"),
+}
+
+
+@pytest.mark.parametrize("case", SOURCES)
+def test_what_the_source_says(case):
+    found, resources, seen, expected = SOURCES[case]
+    record = types.SimpleNamespace(uuid=UUID, resources=resources)
+    problems = live_checks.judge(found, record, {**SEEN, **seen}, True, POOL)
+    assert [expected in problem for problem in problems] == ([True] if expected else []), problems
+
+
+def test_certificates_do_not_matter_without_tls():
+    record = types.SimpleNamespace(uuid=UUID, resources={})
+    assert not live_checks.judge(Found(), record, {**SEEN, "certificates": ["ended"]}, False, POOL)
+
+
+def test_a_libvirt_that_is_not_reached_is_a_problem(monkeypatch):
+    def connect(timeout, uri):
+        assert uri == "qemu+tls://[2001:db8::12]/system"
+        raise LibvirtUnavailable("connection refused")
+
+    monkeypatch.setattr(live_checks, "connect", connect)
+    record = types.SimpleNamespace(uuid=UUID, resources={})
+    problems = live_checks.judge(Found(), record, {**SEEN, "address": "2001:db8::12"}, True, POOL)
+    assert len(problems) == 1 and "connection refused" in problems[0]
+
+
+def test_everything_is_said_at_once(monkeypatch):
+    monkeypatch.setattr(certificates, "faults", lambda: ["none here"])
+    record = types.SimpleNamespace(uuid=UUID, resources={"numa_topology": {}, "pci_devices": ["0000:01:00.0"]})
+    seen = {**SEEN, "problems": ["no room", "no bridge"], "certificates": ["none there"]}
+    assert len(live_checks.judge(Found(snapshots=1), record, seen, True, POOL)) == 6
+
+
+def test_a_guest_is_described_by_what_it_runs_with(tmp_path):
+    (tmp_path / "root.qcow2").write_bytes(b"x" * 5000)
+    xml = "<domain type='kvm'><os><type arch='x86_64' machine='pc-q35-7.2'>hvm</type></os>%s</domain>"
+    cpus = {
+        "<cpu mode='custom'><model>Nehalem</model></cpu>": (True, False),
+        "<cpu mode='host-passthrough'/>": (False, True),
+    }
+    for cpu, expected in cpus.items():
+        found = types.SimpleNamespace(XMLDesc=lambda flags, cpu=cpu: xml % cpu)
+        connection = types.SimpleNamespace(
+            getVersion=lambda: 7, getCapabilities=lambda: "<capabilities><host><cpu/></host></capabilities>"
+        )
+        guest = live_checks.describe(connection, found, [str(tmp_path / "root.qcow2")])
+        assert (guest["cpu"] is not None, guest["host_cpu"] is not None) == expected
+        assert guest["bytes"] == os.stat(tmp_path / "root.qcow2").st_blocks * 512
+        assert (guest["machine"], guest["virt_type"]) == ("pc-q35-7.2", "kvm")
