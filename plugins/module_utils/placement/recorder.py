@@ -62,7 +62,10 @@ class Recorder:
 
     # -- candidates
     def used(self, name):
-        read = lambda index: self.hosts.state(index).used.get(name, 0)  # noqa: E731
+
+        def read(index):
+            return self.hosts.state(index).used.get(name, 0)
+
         return self._watched(("used", name), lambda: self.hosts.used(name), read)
 
     def candidates(self, kind, key):
