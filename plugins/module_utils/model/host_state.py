@@ -181,6 +181,25 @@ class HostState:
         )
 
 
+_supported = {}
+
+
+def supported(triple):
+    """[architecture, hypervisor type, vm mode] in the canonical words; a word nobody knows stays as it is."""
+    known = _supported.get(tuple(triple))
+    if known is not None:
+        return known
+    words = []
+    for read, word in zip((canonical_architecture, canonical_hv_type, canonical_vm_mode), triple):
+        try:
+            words.append(read(word))
+        except InvalidInput:
+            words.append(word)
+    if len(_supported) < 1000:
+        _supported[tuple(triple)] = words
+    return words
+
+
 def _uuid(doc):
     host, node = doc["host"], doc.get("node")
     return doc.get("uuid") or (host if not node or node == host else "%s|%s" % (host, node))
@@ -241,21 +260,3 @@ _READERS = {
     "pci_devices": lambda doc: [dict(one) for one in doc.get("pci_devices") or ()],
     "updated": lambda doc: doc.get("generation"),
 }
-
-_supported = {}
-
-
-def supported(triple):
-    """[architecture, hypervisor type, vm mode] in the canonical words; a word nobody knows stays as it is."""
-    known = _supported.get(tuple(triple))
-    if known is not None:
-        return known
-    words = []
-    for read, word in zip((canonical_architecture, canonical_hv_type, canonical_vm_mode), triple):
-        try:
-            words.append(read(word))
-        except InvalidInput:
-            words.append(word)
-    if len(_supported) < 1000:
-        _supported[tuple(triple)] = words
-    return words
