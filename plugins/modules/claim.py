@@ -69,13 +69,9 @@ options:
         description: The inventory name of this host.
         type: str
         required: true
-      code:
-        description: The code of the error.
-        type: str
-        required: true
-      message:
-        description: The error.
-        type: str
+      error:
+        description: Why, with C(code) and C(message).
+        type: dict
         required: true
 extends_documentation_fragment:
   - berth.kvm.host
@@ -142,7 +138,8 @@ CLAIM = {
     "limits": {"type": "dict", "default": {}},
 }
 WITHDRAWAL = {"uuid": {"type": "str", "required": True}, "token": {"type": "str", "required": True, "no_log": False}}
-FAILED = {name: {"type": "str", "required": True} for name in ("uuid", "name", "project_id", "host", "code", "message")}
+FAILED = {name: {"type": "str", "required": True} for name in ("uuid", "name", "project_id", "host")}
+FAILED["error"] = {"type": "dict", "required": True}
 
 
 def main():

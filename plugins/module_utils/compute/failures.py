@@ -34,14 +34,15 @@ def read(state_dir):
 
 
 def note(store, failed, dry=False):
-    """Keep ``failed`` [{uuid, name, project_id, host, code, message}]; whether that is news. One with a record here tells it itself."""
+    """Keep ``failed`` [{uuid, name, project_id, host, error {code, message}}]; whether that is news. One with a record here tells it itself."""
     with store.host_lock():
         before = read(store.state_dir)
         after = dict(before)
         for one in failed:
             uuid = check_uuid(one["uuid"])
             if store.read(uuid) is None:
-                kept = {name: str(one[name])[:LONGEST] for name in ("name", "project_id", "host", "code", "message")}
+                said = {**one, **one["error"]}
+                kept = {name: str(said[name])[:LONGEST] for name in ("name", "project_id", "host", "code", "message")}
                 after[uuid] = dict(kept, at=journal.now())
         return _replace(store, before, dict(list(after.items())[-LIMIT:]), dry)
 

@@ -97,7 +97,7 @@ def prepare_round(plan: Plan, new_token: Callable[[], str]) -> None:
 
 
 def _faults(plan: Plan) -> Dict[str, list]:
-    """What the hosts are to remember as vm_state error (C14, C15): {host: [{uuid, name, project_id, host, code, message}]}.
+    """What the hosts are to remember as vm_state error (C14, C15): {host: [{uuid, name, project_id, host, error {code, message}}]}.
 
     Each failure is kept by the last host that was tried and still answers. What failed before any host was tried has none.
     """
@@ -110,8 +110,8 @@ def _faults(plan: Plan) -> Dict[str, list]:
                 "name": instance["name"],
                 "project_id": instance["project"],
                 "host": tried[-1],
+                "error": {part: instance["error"][part] for part in ("code", "message")},
             }
-            entry.update(code=instance["error"]["code"], message=instance["error"]["message"])
             faults.setdefault(tried[-1], []).append(entry)
     return faults
 

@@ -101,7 +101,13 @@ def test_a_claim_that_fits_is_a_record_in_role_claim(host):
 def test_what_is_claimed_is_no_longer_in_error(host):
     """C14."""
     wanted = spec("web-1")
-    said = {"uuid": wanted["uuid"], "name": "web-1", "project_id": "default", "host": "h", "code": "C", "message": "m"}
+    said = {
+        "uuid": wanted["uuid"],
+        "name": "web-1",
+        "project_id": "default",
+        "host": "h",
+        "error": {"code": "C", "message": "m"},
+    }
     failures.note(host.store, [said])
     one(host, dict(wanted, flavor=dict(wanted["flavor"], vcpus=99)))
     assert failures.read(host.store.state_dir)

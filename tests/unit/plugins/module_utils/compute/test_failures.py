@@ -16,7 +16,13 @@ ONE, OTHER = "0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a", "1c8fab63-4d7f-5e6a-8e1c-4b
 
 
 def failed(uuid=ONE, message="no space"):
-    return {"uuid": uuid, "name": "web-1", "project_id": "p", "host": "kvm1", "code": "BuildFailed", "message": message}
+    return {
+        "uuid": uuid,
+        "name": "web-1",
+        "project_id": "p",
+        "host": "kvm1",
+        "error": {"code": "BuildFailed", "message": message},
+    }
 
 
 @pytest.fixture

@@ -180,8 +180,7 @@ def test_the_last_host_that_answers_is_told_of_what_was_given_up():
         "name": "a",
         "project_id": "p",
         "host": "h3",
-        "code": error["code"],
-        "message": error["message"],
+        "error": {"code": error["code"], "message": error["message"]},
     }
     assert plan["faults"] == {"h3": [entry]}
 
