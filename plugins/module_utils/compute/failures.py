@@ -34,7 +34,10 @@ def read(state_dir):
 
 
 def note(store, failed, dry=False):
-    """Keep ``failed`` [{uuid, name, project_id, host, error {code, message}}]; whether that is news. One with a record here tells it itself."""
+    """Keep ``failed`` [{uuid, name, project_id, host, error {code, message}}]; whether that is news.
+
+    One that has a record here tells it itself.
+    """
     with store.host_lock():
         before = read(store.state_dir)
         after = dict(before)
