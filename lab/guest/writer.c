@@ -5,7 +5,7 @@
  * A guest whose data can be judged: numbered, checksummed blocks of 4 KiB, each on disk before it is acknowledged.
  *
  *   writer verify RING         prints "none", "ok LAST" or "bad FIRST_BAD LAST"; LAST is the highest intact number
- *   writer run RING ACK        writes for ever; ACK holds the last acknowledged number; says it on stdout once a second
+ *   writer run RING ACK MS     writes for ever, MS apart; ACK holds the last acknowledged number; says it once a second
  *
  * RING is a file of SLOTS blocks, number n in slot n % SLOTS. Block n + 1 is written only after block n is acknowledged,
  * so with LAST found, the SLOTS - 1 numbers that end there must all be intact (the other slot may have been torn).
@@ -14,6 +14,7 @@
 #include <fcntl.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
@@ -21,7 +22,6 @@
 enum { SIZE = 4096, WORDS = SIZE / 8, SLOTS = 1024 };
 
 static const uint64_t MAGIC = 0x6b636f6c62746862; /* "bhtblock" */
-static const struct timespec PAUSE = {0, 10 * 1000 * 1000};
 
 static uint64_t checksum(const uint64_t *block) /* FNV-1a over all words but the last */
 {
@@ -107,8 +107,9 @@ static int make_ring(int ring)
     return fsync(ring);
 }
 
-static int run(const char *path, const char *ack_path)
+static int run(const char *path, const char *ack_path, long pause_ms)
 {
+    const struct timespec pause = {pause_ms / 1000, pause_ms % 1000 * 1000 * 1000};
     int ring = open(path, O_RDWR | O_CREAT, 0600), ack = open(ack_path, O_RDWR | O_CREAT, 0644);
     time_t told = 0;
     uint64_t block[WORDS];
@@ -135,7 +136,7 @@ static int run(const char *path, const char *ack_path)
             printf("berth-guest ack n=%llu up=%ld end\n", (unsigned long long)number, (long)told);
             fflush(stdout);
         }
-        nanosleep(&PAUSE, NULL);
+        nanosleep(&pause, NULL);
     }
 }
 
@@ -143,7 +144,7 @@ int main(int count, char **argv)
 {
     if (count == 3 && !strcmp(argv[1], "verify"))
         return verify(argv[2]);
-    if (count == 4 && !strcmp(argv[1], "run"))
-        return run(argv[2], argv[3]);
+    if (count == 5 && !strcmp(argv[1], "run"))
+        return run(argv[2], argv[3], atol(argv[4]));
     return 2;
 }

@@ -2,71 +2,183 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The kill sweep of moves: every fault at every step of every operation, on a lab of real hosts.
+"""The kill sweep of moves: every fault at every task of every operation, on labs of real hosts.
 
-    tests/faults/run.py                              all of them
-    tests/faults/run.py --only resize:crash          those whose name begins so
-    tests/faults/run.py --replay resize:crash-source:3   one, and the lab is left as it is
+    tests/faults/run.py                              all of them, on two labs side by side
+    tests/faults/run.py --only resize:crash          those whose name begins so (may be repeated)
+    tests/faults/run.py --every 5                    each fifth
+    tests/faults/run.py --list                       their names (it runs each operation once to learn its tasks)
+    tests/faults/run.py --replay resize:crash-source:3   this one, with a new instance; the lab is left as it is then
 
-The last line says "N faults, M violations".
+A coarse pass over all of them comes first, so a sweep that is ended by Ctrl-C has looked everywhere. The last line says
+"N faults, M violations".
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
+import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
+from collections import deque
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import cases  # noqa: E402
-from conftest import make_whole  # noqa: E402
+from chain import Chain  # noqa: E402
+from operations import OPERATIONS, Fault, faults_of  # noqa: E402
+
+# In this order nearly each operation begins where the one before ends.
+TOUR = ("resize", "revert", "cold", "confirm", "live", "resize_here", "revert_here", "confirm_here")
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--lab", default=os.environ.get("BERTH_FAULTS_LAB", "faults"), help="the lab's name")
-    parser.add_argument("--only", default="", help="faults whose name begins so")
-    parser.add_argument("--replay", help="one fault by its name")
-    parser.add_argument("--list", action="store_true", help="their names")
+    parser.add_argument("--lab", default=os.environ.get("BERTH_FAULTS_LAB", "faults"), help="the labs' name")
+    parser.add_argument("--jobs", type=int, default=2, metavar="N", help="labs side by side")
+    parser.add_argument("--only", action="append", default=[], help="faults whose name begins so")
     parser.add_argument("--every", type=int, default=1, metavar="N", help="only each N-th")
+    parser.add_argument("--shared", action="store_true", help="hosts with one storage pool, not one each")
+    parser.add_argument("--list", action="store_true", help="their names")
+    parser.add_argument("--replay", type=Fault.called, nargs="+", metavar="FAULT", help="faults by their names")
     given = parser.parse_args()
-    names = (
-        [given.replay]
-        if given.replay
-        else [name for name in cases.faults() if name.startswith(given.only)][:: given.every]
-    )
-    if given.list:
-        print("\n".join(names))
-        return 0
     with tempfile.TemporaryDirectory() as directory:
-        case = cases.make(given.lab, directory)
-        violations = sum(not passes(case, name) for name in names)
-        if not given.replay:
+        case = cases.make(given.lab, directory, given.shared)
+        if given.replay and len(given.replay) == 1:
+            return Sweep(given.replay).run(case)
+        if given.replay:
+            return in_parallel(Sweep(given.replay), case, given, directory)
+        tasks = learn(case, Path(directory))
+        faults = [fault for name in OPERATIONS for fault in faults_of(name, tasks[name])]
+        faults = [one for one in faults if str(one).startswith(tuple(given.only) or "")][:: given.every]
+        if given.list:
+            print(*("%s  %s" % (one, called(one, tasks[one.operation])) for one in faults), sep="\n")
             case.lab.down()
-    print("%d faults, %d violations" % (len(names), violations))
-    return 1 if violations else 0
+            return 0
+        return in_parallel(Sweep(coarse_first(faults, tasks), tasks), case, given, directory)
 
 
-def passes(case, name):
-    """Run one fault from an empty lab and say how it went."""
-    make_whole(case.lab)
-    began = time.monotonic()
-    try:
-        case.run(name)
-    except (AssertionError, subprocess.TimeoutExpired) as violation:
-        print(
-            "VIOLATION %s (%.0f s): %s\n  replay: tests/faults/run.py --replay %s"
-            % (name, time.monotonic() - began, violation, name),
-            flush=True,
-        )
-        return False
-    print("ok %s (%.0f s)" % (name, time.monotonic() - began), flush=True)
-    return True
+def learn(case, directory):
+    """The tasks of each operation, from a run without a fault; kept until playbooks or roles change."""
+    known = cases.ROOT / ".cache" / "faults" / ("%s-%s.json" % (digest(), "shared" if case.shared else "local"))
+    known.parent.mkdir(exist_ok=True)
+    tasks = json.loads(known.read_text()) if known.exists() else {}
+    chain = Chain(case)
+    with chain.watcher:
+        for name in TOUR:
+            if name not in tasks:
+                chain.bring(OPERATIONS[name].begin)
+                log = directory / (name + ".tasks")
+                chain.walk(name, log)
+                tasks[name] = [json.loads(line) for line in log.read_text().splitlines()]
+                known.write_text(json.dumps(tasks))
+    return tasks
+
+
+def digest():
+    """Of everything that decides which tasks a run has."""
+    files = sorted(path for part in ("playbooks", "roles") for path in (cases.ROOT / part).rglob("*.yml"))
+    return hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()[:16]
+
+
+def coarse_first(faults, tasks, every=5):
+    """Each fifth, then the others; last the ends of a controller before which no host did anything."""
+    last = [one for one in faults if is_like_the_one_before(one, tasks[one.operation])]
+    first = [one for one in faults if one not in last]
+    return [one for start in range(every) for one in first[start::every]] + last
+
+
+def is_like_the_one_before(fault, tasks):
+    return fault.kind == "controller" and fault.task and not fault.delay_ms and not tasks[fault.task - 1]["on_host"]
+
+
+def called(fault, tasks):
+    return tasks[fault.task]["name"] if fault.task < len(tasks) else "the end"
+
+
+def in_parallel(sweep, case, given, directory):
+    """The first lab and as many others as there are jobs take faults from one list."""
+    labs = [case] + [
+        cases.make("%sx%d" % (given.lab, job), directory, given.shared) for job in range(2, given.jobs + 1)
+    ]
+    threads = [threading.Thread(target=sweep.work, args=[one]) for one in labs]
+    for thread in threads:
+        thread.start()
+    signal.signal(signal.SIGINT, lambda *_ignored: sweep.end())
+    for thread in threads:
+        thread.join()
+    for one in labs:
+        one.lab.down()
+    return sweep.verdict()
+
+
+class Sweep:
+    """``tasks``: {operation: [task]}, to say which task a fault hits."""
+
+    def __init__(self, faults, tasks=None):
+        self.tasks = tasks or {}
+        self.waiting = {name: deque(one for one in faults if one.operation == name) for name in OPERATIONS}
+        self.lock = threading.Lock()
+        self.done, self.violations = 0, 0
+        self.began = time.monotonic()
+
+    def end(self):
+        """After the faults that are under way."""
+        with self.lock:
+            for waiting in self.waiting.values():
+                waiting.clear()
+
+    def run(self, case):
+        self.work(case)
+        return self.verdict()
+
+    def verdict(self):
+        print("%d faults, %d violations" % (self.done, self.violations))
+        return 1 if self.violations else 0
+
+    def work(self, case):
+        """Take faults until none is left."""
+        chain = Chain(case)
+        with chain.watcher:
+            while True:
+                fault = self._next(chain.state)
+                if fault is None:
+                    return
+                self._try(chain, fault)
+
+    def _next(self, state):
+        """One that begins where the instance is, else one of those that most are left of."""
+        with self.lock:
+            left = [name for name, waiting in self.waiting.items() if waiting]
+            here = [name for name in left if OPERATIONS[name].begin == state]
+            chosen = max(here or left, key=lambda name: len(self.waiting[name]), default=None)
+            return self.waiting[chosen].popleft() if chosen else None
+
+    def _try(self, chain, fault):
+        began = time.monotonic()
+        try:
+            chain.bring(OPERATIONS[fault.operation].begin)
+            came, wrong = chain.suffer(fault), None
+        except (AssertionError, subprocess.TimeoutExpired) as violation:
+            came, wrong, chain.state = "VIOLATION", violation, None
+        with self.lock:
+            self.done += 1
+            self.violations += wrong is not None
+            what = called(fault, self.tasks[fault.operation]) if fault.operation in self.tasks else ""
+            seconds = time.monotonic() - began
+            print("%s %s (%s; %.0f s, %d done)" % ("ok" if not wrong else "VIOLATION", fault, what, seconds, self.done))
+            if wrong:
+                print("  %s\n  replay: tests/faults/run.py --replay %s" % (wrong, fault))
+            elif came != "converged":
+                print("  " + came)
+            sys.stdout.flush()
 
 
 if __name__ == "__main__":

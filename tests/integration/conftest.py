@@ -19,21 +19,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent / "lab"))
 sys.path.insert(0, str(Path(__file__).resolve().parent))  # helpers that several tests share
 
 from client import REPOSITORY, LabClient  # noqa: E402
+from whole import make_whole  # noqa: E402
 
 SIZES = ("1:cpus=8,mem=16384,cells=2,disk=20G", "2:cpus=4,mem=8192,disk=10G", "3:cpus=2,mem=4096,disk=6G")
-
-# Makes a host whole and removes what is left of guests, whatever the product thinks of it.
-WIPE = """
-pkill -CONT qemu-system
-service libvirtd status >/dev/null || service libvirtd restart
-for domain in $(virsh -q list --all --uuid); do
-  virsh -q destroy "$domain" >/dev/null 2>&1
-  virsh -q undefine "$domain" --nvram --managed-save --snapshots-metadata --checkpoints-metadata >/dev/null 2>&1
-done
-rm -rf /var/lib/berth/instances/* /var/lib/berth/tombstones.json /run/berth/permits/*
-rm -rf /var/lib/libvirt/berth/instances/* /var/log/libvirt/qemu/*-console.log*
-rm -f /var/lib/berth/failures.json /var/lib/berth/failed_builds.json /var/lib/berth/whereabouts.json
-"""
 
 
 @pytest.fixture(scope="session")
@@ -52,15 +40,6 @@ def prepared_lab(bare_lab):
     bare_lab.extra_inventories = [REPOSITORY / "examples" / "demo" / "catalog.yml"]
     bare_lab.ansible_playbook("berth.kvm.prepare_hosts")
     return bare_lab
-
-
-def make_whole(lab):
-    """All hosts up and connected, libvirtd running, no guests."""
-    for row in lab.status()["hosts"]:
-        if row["power"] == "down":
-            lab.start(row["name"])
-        lab.heal(row["name"])
-        lab.sh(row["name"], WIPE, check=False)
 
 
 @pytest.fixture

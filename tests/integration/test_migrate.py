@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import pytest
 from test_resize import cases, facts, mover  # noqa: F401  pylint: disable=unused-import
 from wire import Wire
 
@@ -35,8 +34,3 @@ def test_cold_migration_and_back(mover):  # noqa: F811
     assert facts(case, destination, lambda said: said["boots"] == 2)["vcpus"] == 1
     case.play("revert_resize")
     assert homes(case.lab) == {cases.NAME: source}
-
-
-@pytest.mark.parametrize("fault", ["controller:5", "libvirtd-destination:5"])
-def test_a_fault_in_a_live_migration(lab, image, tmp_path, fault):
-    cases.Case(lab, image, tmp_path).run("live_migrate:" + fault)

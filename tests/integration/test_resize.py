@@ -103,9 +103,3 @@ def test_confirm_of_what_was_not_resized_is_refused(mover):
     """R14."""
     refused = mover[0].play("confirm_resize", check=False)
     assert refused.rc and "has not been resized" in refused.output
-
-
-@pytest.mark.parametrize("fault", ["controller:5", "crash-destination:4", "libvirtd-destination:5"])
-def test_a_fault_in_a_resize(lab, image, tmp_path, fault):
-    """A sample of the sweep in tests/faults/run.py."""
-    cases.Case(lab, image, tmp_path).run("resize:" + fault)

@@ -1,0 +1,185 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""One fault after the other in the moves of one instance, and what must hold after each.
+
+One re-run converges, the next changes nothing, nothing is lost. The end of one fault is where the next begins; a fault
+that is replayed begins with a new instance.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+import cases
+import ends
+from hosts import HostFiles
+from invariants import Violation, Watcher
+from operations import END, OPERATIONS, PREPARE
+from whole import make_whole
+
+CALLBACKS = Path(__file__).resolve().parent / "callbacks"
+PATIENCE = 90  # seconds after which a run that has not ended gets its hosts and links back
+ENVIRONMENT = {
+    "ANSIBLE_CALLBACK_PLUGINS": str(CALLBACKS),
+    "ANSIBLE_CALLBACKS_ENABLED": "berth_fault",
+    "ANSIBLE_TIMEOUT": "4",
+    "ANSIBLE_SSH_ARGS": "-o ControlMaster=auto -o ControlPersist=60s -o ServerAliveInterval=2 -o ServerAliveCountMax=2",
+}
+LAB_COMMANDS = {"libvirtd": "libvirtd-kill", "crash": "crash", "cut": "cut"}
+
+
+class Chain:
+    """``state`` is one of operations.py, None without an instance; ``source`` and ``destination`` are where the move
+    that is under way, or the next one, goes from and to."""
+
+    def __init__(self, case):
+        self.case, self.lab = case, case.lab
+        self.hosts = {name: HostFiles(case.lab, name) for name in case.lab.hosts}
+        self.watcher = Watcher(list(self.hosts.values()))
+        self.state = self.source = self.destination = self.guest = None
+        self.step = self.step_before = 1  # of the flavors; before the move that is not confirmed
+        self.written_before = 0  # the block acknowledged last before that move
+
+    # ---- without a fault
+
+    def fresh(self):
+        """A new instance, at rest."""
+        self.wipe()
+        ends.put_foreign(self.lab, self.hosts)
+        self.step = self.step_before = 1
+        self.case.play("create", {"mover_flavor": "step1"}, env=ENVIRONMENT)
+        self.watcher.forget()
+        self.guest = ends.Guest(self.hosts)
+        self._at_rest(self.guest.owner())
+        self.guest.expect(self.source, 0)
+
+    def bring(self, begin):
+        """To the state in which an operation begins."""
+        if self.state == begin == "active" and self.step < cases.STEPS or self.state == begin != "active":
+            return
+        if self.state is None or self.step >= cases.STEPS:
+            self.fresh()
+        if self.state not in ("active", begin):
+            self.walk(END[self.state])
+        if self.state != begin:
+            self.walk(PREPARE[begin])
+
+    def walk(self, name, tasks=None):
+        """An operation; ``tasks`` is a file that gets the tasks of its run."""
+        operation, variables, written = self._enter(name)
+        done = self._play(operation, variables, {"BERTH_FAULT_TASKS": str(tasks)} if tasks else {})
+        if done.rc:
+            raise Violation("I4 %s without a fault failed:\n%s" % (name, done.output[-3000:]))
+        self._leave(operation, written, starts=operation.stops)
+
+    def wipe(self):
+        """All hosts whole and empty."""
+        self.heal()
+        make_whole(self.lab)
+        self.state = None
+
+    def heal(self):
+        """Every host up, connected, with its libvirtd."""
+        for name, host in self.hosts.items():
+            if host.root is None:
+                self.lab.start(name)
+                self.case.mount(name)
+            self.lab.heal(name)
+            if self.lab.sh(name, "pidof libvirtd", check=False).rc:
+                self.lab.restart_libvirtd(name)
+
+    # ---- with one
+
+    def suffer(self, fault):
+        """One fault, from the state in which its operation begins. -> what came of it. Raises Violation."""
+        operation, variables, written = self._enter(fault.operation)
+        before = ends.held(self.hosts)
+        said = [self._run(operation, variables, fault)]
+        self.heal()
+        self.watcher.check()
+        if fault.kind == "controller" and fault.task and not fault.delay_ms and ends.held(self.hosts) == before:
+            return "as it was"  # the next fault's first run is this one's re-run
+        said.append(self._again(operation, variables, fault, said[0]))
+        quiet = self._play(operation, variables)
+        if quiet.rc or quiet.changed.get(cases.NAME):
+            raise Violation("I4 the run after the re-run changed something:\n%s" % quiet.output[-3000:])
+        ends.check_secrets([*said, quiet.output])
+        self._leave(operation, written, starts=operation.stops or (None if "crash" in fault.kind else False))
+        return "converged"
+
+    def _run(self, operation, variables, fault):
+        """The run with the fault in it -> its output."""
+        what, _dash, side = fault.kind.partition("-")
+        host = self.source if side == "source" else self.destination
+        command = "%s/lab/lab --name %s %s %s" % (cases.ROOT, self.lab.name, LAB_COMMANDS.get(what), host)
+        shot = {"task": fault.task, "delay_ms": fault.delay_ms, "command": command if side else None}
+        process = self.lab.start_playbook(
+            "berth.kvm." + operation.playbook,
+            "--limit",
+            cases.NAME,
+            inventory=[self.case.path],
+            extra_vars=variables,
+            env={**ENVIRONMENT, "BERTH_FAULT": json.dumps(shot)},
+        )
+        try:
+            return process.communicate(timeout=PATIENCE)[0]
+        except subprocess.TimeoutExpired:
+            self.heal()
+            return process.communicate(timeout=2 * PATIENCE)[0]
+
+    def _again(self, operation, variables, fault, first):
+        """The one re-run -> its output."""
+        before = ends.held(self.hosts)
+        again = self._play(operation, variables)
+        if again.rc and "crash" in fault.kind and "power_state shutdown" in again.output:
+            # A power cut ended the guest before the move began, and only a running guest can be migrated live.
+            if ends.held(self.hosts) != before:
+                raise Violation("I11 a refusal changed something:\n%s" % again.output[-3000:])
+            self.case.play("start", env=ENVIRONMENT)
+            again = self._play(operation, variables)
+        if again.rc:
+            raise Violation("I4 the re-run failed:\n%s\nfirst run:\n%s" % (again.output[-3000:], first[-3000:]))
+        return again.output
+
+    def _play(self, operation, variables, more=None):
+        done = self.case.play(operation.playbook, variables, env={**ENVIRONMENT, **(more or {})}, check=False)
+        self.watcher.check()
+        return done
+
+    # ---- where an operation begins and ends
+
+    def _enter(self, name):
+        """-> (operation, variables of its playbook, the block that must be there at its end)"""
+        operation = OPERATIONS[name]
+        written = self.guest.mark(self.guest.owner())
+        variables = {operation.playbook + "_stop_timeout": 20}
+        if operation.begin == "active":
+            self.written_before, self.step_before = written, self.step
+            self.step += operation.playbook == "resize"
+            variables["berth_target_host"] = getattr(self, operation.owner)
+        if operation.here:
+            variables["berth_allow_resize_to_same_host"] = True
+        variables["mover_flavor"] = "step%d" % self.step
+        return operation, variables, self.written_before if operation.gives_up_writes else written
+
+    def _leave(self, operation, written, starts):
+        owner = getattr(self, operation.owner)
+        if operation.gives_up_writes:
+            self.step = self.step_before
+        ends.check(operation, self.hosts, (self.source, owner), cases.LADDER["step%d" % self.step], self.case.shared)
+        if not self.hosts[owner].view().running():
+            if operation.end != "active":
+                raise Violation("I4 the guest does not run after the re-run")
+            self.case.play("start", env=ENVIRONMENT)  # a power cut ended it, and a confirm starts nothing
+        self.guest.expect(owner, written, starts)
+        self.watcher.check()
+        self.state = operation.end
+        if self.state == "active":
+            self._at_rest(owner)
+
+    def _at_rest(self, owner):
+        self.state, self.source = "active", owner
+        self.destination = next(name for name in self.hosts if name != owner)

@@ -1,0 +1,115 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the hosts of a lab hold, read from their files: no process, no libvirt, at any moment, also of a dead host."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+
+STATUS = re.compile(r"<domstatus state='(\w+)' reason='[^']*' pid='(\d+)'")
+MEMORY = re.compile(r"<memory unit='KiB'>(\d+)</memory>")
+WORKERS = (b"qemu-nbd", b"qemu-img", b"qemu-storage-daemon")
+
+
+@dataclass
+class View:
+    """One host: ``domains`` {uuid: (libvirt's state, MiB)} of live QEMUs; ``files`` of all instances."""
+
+    up: bool
+    records: dict = field(default_factory=dict)
+    domains: dict = field(default_factory=dict)
+    files: list = field(default_factory=list)
+    permits: list = field(default_factory=list)
+    defined: list = field(default_factory=list)
+
+    def running(self):
+        return [uuid for uuid, (state, _memory) in self.domains.items() if state == "running"]
+
+
+class HostFiles:
+    def __init__(self, lab, name):
+        self.name = name
+        self.directory = lab.state / "hosts" / name
+
+    @property
+    def root(self):
+        """Its file system as it sees it itself; None while it is down, and while it has not changed to its own."""
+        try:
+            root = Path("/proc") / (self.directory / "pid1").read_text() / "root"
+            return root if root.stat().st_dev != Path("/").stat().st_dev else None
+        except OSError:
+            return None
+
+    def view(self):
+        root = self.root
+        upper = root or self.directory / "upper"
+        found = View(up=root is not None, records=records(upper / "var/lib/berth/instances"))
+        found.defined = names(upper / "etc/libvirt/qemu", "*.xml")
+        if root:
+            found.domains = domains(root)
+            found.files = below(root / "var/lib/libvirt/berth/instances")
+            found.permits = names(root / "run/berth/permits", "*")
+        # A host that died while it was read shows less than it holds.
+        return found if self.root == root else self.view()
+
+    def console(self, uuid):
+        return self.directory / "upper/var/log/libvirt/qemu" / (uuid + "-console.log")
+
+    def working(self):
+        """Processes that copy disks, and what transfers keep in /run."""
+        root = self.root
+        return [] if root is None else [*workers(root), *below(root / "run/berth/moves")]
+
+
+def records(directory):
+    """{uuid: record}; a file that goes while it is read was replaced or removed: the next look tells."""
+    found = {}
+    for path in directory.glob("*/record.json"):
+        try:
+            found[path.parent.name] = json.loads(path.read_text())
+        except OSError:
+            continue
+    return found
+
+
+def domains(root):
+    found = {}
+    for path in (root / "run/libvirt/qemu").glob("*.xml"):
+        try:
+            text = path.read_text()
+        except OSError:
+            continue
+        status, memory = STATUS.search(text), MEMORY.search(text)
+        if status and (root / "proc" / status[2]).exists():
+            found[path.stem] = (status[1], int(memory[1]) >> 10)
+    return found
+
+
+def below(directory):
+    try:
+        return sorted(str(path.relative_to(directory)) for path in directory.rglob("*") if not path.is_dir())
+    except OSError:
+        return []
+
+
+def names(directory, pattern):
+    try:
+        return sorted(path.stem for path in directory.glob(pattern) if not path.is_dir())
+    except OSError:
+        return []
+
+
+def workers(root):
+    found = []
+    for path in (root / "proc").glob("[0-9]*/cmdline"):
+        try:
+            words = path.read_bytes().split(b"\0")
+        except OSError:
+            continue
+        if words[0].rpartition(b"/")[2] in WORKERS:
+            found.append(words[0].decode())
+    return found

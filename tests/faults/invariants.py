@@ -1,0 +1,99 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The invariants that hold at any moment, watched while operations run and fail: I1, I2, I3, I12.
+
+I6 and I7 (groups, quota) are about several instances; tests/protocol and the tests of create have them.
+"""
+
+from __future__ import annotations
+
+import threading
+
+PAUSE = 0.1  # seconds between two looks
+OWNERS = ("OWN", "OUT")  # whose disks are, or just were, the instance
+PARTS = (".tmp", "incoming", "seed.iso", "moving-", "/owner")  # what is no complete disk
+
+
+class Violation(AssertionError):
+    """An invariant does not hold; the text begins with its number."""
+
+
+class Watcher:
+    """Looks at all hosts in a thread of its own; ``check`` raises what was seen since the last one."""
+
+    def __init__(self, hosts):
+        self.hosts = hosts
+        self.seen = []
+        self.generation = [0, 0]
+        self.looks = 0
+        self.ended = threading.Event()
+        self.thread = threading.Thread(target=self._watch, daemon=True)
+
+    def __enter__(self):
+        self.thread.start()
+        return self
+
+    def __exit__(self, *_error):
+        self.ended.set()
+        self.thread.join()
+
+    def check(self):
+        if self.seen:
+            found, self.seen = self.seen, []
+            raise Violation(found[0])
+
+    def forget(self):
+        """Another instance begins."""
+        self.generation, self.seen = [0, 0], []
+
+    def _watch(self):
+        while not self.ended.wait(PAUSE):
+            wrong = self._look()
+            # Hosts are read one after the other: only what is still so at once after is so.
+            if wrong and self._look() == wrong:
+                self.seen.append(wrong)
+            self.looks += 1
+
+    def _look(self):
+        views = {host.name: host.view() for host in self.hosts}
+        return one_runs(views) or claims_hold(views) or a_disk_is_there(views) or self._only_grows(views)
+
+    def _only_grows(self, views):
+        """I12."""
+        held = {name: [one["generation"] for one in view.records.values()] for name, view in views.items()}
+        before, newest = self.generation, max((one for ones in held.values() for one in ones), default=self.generation)
+        self.generation = max(newest, before)
+        return "I12 the generation was %s, and the hosts have %s" % (before, held) if newest < before else None
+
+
+def one_runs(views):
+    """I1: at most one, and only where the record says OWN."""
+    places = [(name, uuid) for name, view in views.items() for uuid in view.running()]
+    for name, uuid in places:
+        role = views[name].records.get(uuid, {}).get("role")
+        if role != "OWN":
+            return "I1 the guest runs on %s, where its role is %s" % (name, role)
+    if len({uuid for _name, uuid in places}) < len(places):
+        return "I1 the guest runs on %s" % " and ".join(name for name, _uuid in places)
+    return None
+
+
+def claims_hold(views):
+    """I2: whatever runs or waits to run is within what its record sets aside."""
+    for name, view in views.items():
+        for uuid, (state, memory) in view.domains.items():
+            claimed = view.records.get(uuid, {}).get("resources", {}).get("memory_mb", 0)
+            if memory > claimed:
+                return "I2 a %s guest has %d MiB on %s, where %d MiB are claimed" % (state, memory, name, claimed)
+    return None
+
+
+def a_disk_is_there(views):
+    """I3: a complete disk lies where the instance is or was last; a host that is down keeps what it has."""
+    holders = [(view, uuid) for view in views.values() for uuid, one in view.records.items() if one["role"] in OWNERS]
+    for view, uuid in holders:
+        mine = [name for name in view.files if name.startswith(uuid) and not any(part in name for part in PARTS)]
+        if mine or not view.up:
+            return None
+    return "I3 no host that owns the instance, or did last, has a disk of it" if holders else None

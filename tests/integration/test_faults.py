@@ -1,0 +1,45 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A sample of the kill sweep in tests/faults/run.py: one fault of each kind, each in another operation (I1-I12)."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "faults"))
+
+import cases  # noqa: E402
+from chain import Chain  # noqa: E402
+from operations import OPERATIONS, Fault  # noqa: E402
+
+
+@pytest.fixture(scope="module")
+def chain(prepared_lab, image, tmp_path_factory):
+    """One instance for all faults: where one ends the next begins."""
+    one = Chain(cases.Case(prepared_lab, image, tmp_path_factory.mktemp("faults")))
+    with one.watcher:
+        yield one
+    one.wipe()
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "resize:controller:R4 R5 R6+800",
+        "confirm:crash-source:F2",
+        "live:libvirtd-destination:L4",
+        "resize_here:cut-source:Stop the guest",
+    ],
+)
+def test_one_re_run_converges_after(chain, name):
+    fault = Fault.called(name)
+    chain.bring(OPERATIONS[fault.operation].begin)
+    try:
+        assert chain.suffer(fault) == "converged"
+    except AssertionError:
+        chain.state = None  # the next begins with a new instance
+        raise
