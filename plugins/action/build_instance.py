@@ -35,7 +35,13 @@ class ActionModule(ActionBase):
             _spec, seed = build_request({**given, "inventory_hostname": name}, Catalog.from_variables(given))
         except BerthError as error:
             return {"changed": False, "error": error.to_dict()}
-        arguments = {"state": "started", "uuid": args["spec"]["uuid"], "spec": args["spec"], "seed": seed, "timeout": args["timeout"]}
+        arguments = {
+            "state": "started",
+            "uuid": args["spec"]["uuid"],
+            "spec": args["spec"],
+            "seed": seed,
+            "timeout": args["timeout"],
+        }
         if args.get("token"):
             arguments["token"] = args["token"]
         return ask(self, "berth.kvm.instance", arguments, task_vars)

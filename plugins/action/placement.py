@@ -73,7 +73,9 @@ class ActionModule(ControllerAction):
         run = "r-" + new_token()[:8]
         fleet = read_reports(task_vars, args["hosts"])
         requests = self._requests(args["instances"], task_vars, catalog, run if given.get("berth_count") else None)
-        instances = wanted.sort_out(requests, fleet, lost_hosts(given), boolean(given.get("berth_strict_uniqueness") or False))
+        instances = wanted.sort_out(
+            requests, fleet, lost_hosts(given), boolean(given.get("berth_strict_uniqueness") or False)
+        )
         wanted.set_group_members(instances, fleet)
         quotas.before_placement(instances, fleet, catalog.quotas)
         if given.get("berth_count"):
@@ -102,7 +104,12 @@ class ActionModule(ControllerAction):
             result.update(self._plan(run, instances, fleet, decision.max_attempts))
         elif result["failures"]:
             name, error = next(iter(result["failures"].items()))
-            result.update(failed=True, error=error, error_code=error["code"], msg="%s: %s: %s" % (name, error["code"], error["message"]))
+            result.update(
+                failed=True,
+                error=error,
+                error_code=error["code"],
+                msg="%s: %s: %s" % (name, error["code"], error["message"]),
+            )
         return result
 
     def _requests(self, names, task_vars, catalog, batch_id):
@@ -110,7 +117,9 @@ class ActionModule(ControllerAction):
         requests, faults = {}, []
         for name in with_variable(task_vars, names, "berth_flavor", unless="berth_name"):
             try:
-                spec, _seed = build_request({**variables(task_vars, name, INSTANCE), "inventory_hostname": name}, catalog)
+                spec, _seed = build_request(
+                    {**variables(task_vars, name, INSTANCE), "inventory_hostname": name}, catalog
+                )
             except BerthError as error:
                 faults.append((name, error))
                 continue
@@ -122,18 +131,25 @@ class ActionModule(ControllerAction):
             requests[name] = {**spec, "batch_id": batch_id}
         if len(faults) > 1:
             first = faults[0][1]
-            first.message = "%d instances are not valid: %s" % (len(faults), "; ".join("%s: %s" % fault for fault in faults))
+            first.message = "%d instances are not valid: %s" % (
+                len(faults),
+                "; ".join("%s: %s" % fault for fault in faults),
+            )
             first.details["faults"] = {name: error.to_dict() for name, error in faults}
             first.also = []
         if faults:
             raise faults[0][1]
         if not requests:
-            Display().warning("No instance is selected: no host of the inventory in question has the variable berth_flavor")
+            Display().warning(
+                "No instance is selected: no host of the inventory in question has the variable berth_flavor"
+            )
         return requests
 
     def _plan(self, run, instances, fleet, max_attempts):
         if max_attempts > MAX_ROUNDS:
-            raise InvalidInput("berth_placement.max_attempts", max_attempts, "at most %d, the rounds of playbook create" % MAX_ROUNDS)
+            raise InvalidInput(
+                "berth_placement.max_attempts", max_attempts, "at most %d, the rounds of playbook create" % MAX_ROUNDS
+            )
         hosts = {name: {"uuid": uuid} for name, uuid in fleet.uuids().items()}
         if self._task.check_mode:
             for instance in instances.values():
@@ -160,7 +176,9 @@ class ActionModule(ControllerAction):
                 if instance["state"] != FAILED and not instance.get("existing")
             },
             "existing": {name: instance["host"] for name, instance in instances.items() if instance.get("existing")},
-            "failures": {name: instance["error"] for name, instance in instances.items() if instance["state"] == FAILED},
+            "failures": {
+                name: instance["error"] for name, instance in instances.items() if instance["state"] == FAILED
+            },
             "verdicts": fleet.verdicts,
             "_ansible_verbose_override": True,
         }

@@ -40,7 +40,16 @@ class ActionModule(ControllerAction):
         "wish": {
             "type": "str",
             "required": True,
-            "choices": ["resize", "cold_migrate", "live_migrate", "confirm", "revert", "abort", "delete", "confirm_due"],
+            "choices": [
+                "resize",
+                "cold_migrate",
+                "live_migrate",
+                "confirm",
+                "revert",
+                "abort",
+                "delete",
+                "confirm_due",
+            ],
         },
         "allow_same_host": {"type": "bool", "default": False},
         "target": {"type": "str"},

@@ -125,10 +125,16 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
         if self.get_option("become"):
             argv.append("--become")
         done = subprocess.run(
-            argv + ["--", self.get_option("pattern")], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
+            argv + ["--", self.get_option("pattern")],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
         )
         if not os.listdir(results):
-            raise AnsibleParserError("no host of %s answered: %s" % (source, (done.stderr or done.stdout).strip()[-500:]))
+            raise AnsibleParserError(
+                "no host of %s answered: %s" % (source, (done.stderr or done.stdout).strip()[-500:])
+            )
 
     def _read_result(self, host, path):
         with open(path, encoding="utf-8") as stream:

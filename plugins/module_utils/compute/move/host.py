@@ -183,6 +183,7 @@ class Effects:
             disks.layer(self.pool_path(record), record)
             return {"shared": True}
         manifest = disks.manifest(self.pool_path(record), record, with_path=True)
+        increment.discard_scratch(manifest)
         name, bandwidth = increment.bitmap_name(record), bytes_per_second(options)
         missing, usable = increment.what_is_missing(record, manifest)
         rest = {

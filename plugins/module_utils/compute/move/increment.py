@@ -186,9 +186,15 @@ def tidy(connection, uuid, manifest):
     domain = guests.find(connection, uuid)
     if domain is not None:
         forget_checkpoints(domain)
+    discard_scratch(manifest)
     for disk in manifest:
         if disk["format"] == "qcow2":
             remove_bitmaps(disk["path"])
+
+
+def discard_scratch(manifest):
+    """What a host that lost its power while it showed running disks left beside them; their guest is off."""
+    discard("%s.%s" % (disk["path"], SCRATCH) for disk in manifest if disk["format"] == "qcow2")
 
 
 def remove_bitmaps(path):
