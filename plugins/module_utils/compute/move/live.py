@@ -13,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
+from xml.etree import ElementTree
 
 from ...model.errors import BerthError
 from .. import domain as guests
@@ -147,11 +148,13 @@ def start(found, record, targets, options):
     tls = options.get("tls", True)
     flags = library.VIR_MIGRATE_LIVE | library.VIR_MIGRATE_PEER2PEER | library.VIR_MIGRATE_PAUSED
     flags |= library.VIR_MIGRATE_AUTO_CONVERGE
-    if not targets.get("shared"):
-        flags |= library.VIR_MIGRATE_NON_SHARED_DISK
     if tls:
         flags |= library.VIR_MIGRATE_TLS
     parameters = {library.VIR_MIGRATE_PARAM_URI: "tcp://%s" % bracketed(targets["address"])}
+    if not targets.get("shared"):
+        flags |= library.VIR_MIGRATE_NON_SHARED_DISK
+        described = found.XMLDesc(library.VIR_DOMAIN_XML_MIGRATABLE | library.VIR_DOMAIN_XML_SECURE)
+        parameters[library.VIR_MIGRATE_PARAM_DEST_XML] = without_backing_images(described)
     if options.get("bandwidth"):
         parameters[library.VIR_MIGRATE_PARAM_BANDWIDTH] = options["bandwidth"]
     outcome = []
@@ -170,6 +173,16 @@ def start(found, record, targets, options):
         with contextlib.suppress(library.libvirtError):
             go_on(found)
         raise MigrationError("libvirt: %s" % outcome[0])
+
+
+def without_backing_images(xml):
+    """The guest as the destination shall have it: the disks there are whole, and the images below the source's need not
+    be there. libvirt names those only after it was started anew under the guest."""
+    root = ElementTree.fromstring(xml)
+    for disk in root.iterfind("devices/disk"):
+        for below in disk.findall("backingStore"):
+            disk.remove(below)
+    return ElementTree.tostring(root, encoding="unicode")
 
 
 def watch(found, uuid, thread, options):
