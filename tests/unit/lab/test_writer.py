@@ -30,7 +30,7 @@ def writer(tmp_path_factory):
 def written(writer, tmp_path):
     """A ring that the writer was killed on, and the number it had acknowledged -> (ring, number)."""
     ring, ack = tmp_path / "ring", tmp_path / "ack"
-    process = subprocess.Popen([writer, "run", ring, ack], stdout=subprocess.DEVNULL)
+    process = subprocess.Popen([writer, "run", ring, ack, "10"], stdout=subprocess.DEVNULL)
     deadline = time.monotonic() + 20
     while time.monotonic() < deadline and not (ack.exists() and ack.read_text().strip() and int(ack.read_text()) >= 10):
         time.sleep(0.02)
