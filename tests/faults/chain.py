@@ -42,7 +42,7 @@ class Chain:
     def __init__(self, case):
         self.case, self.lab = case, case.lab
         self.hosts = {name: HostFiles(case.lab, name) for name in case.lab.hosts}
-        self.watcher = Watcher(list(self.hosts.values()))
+        self.watcher = Watcher(list(self.hosts.values()), case.shared)
         self.state = self.source = self.destination = self.guest = None
         self.step = self.step_before = 1  # of the flavors; before the move that is not confirmed
         self.written_before = 0  # the block acknowledged last before that move

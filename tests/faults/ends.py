@@ -15,6 +15,7 @@ WORD = "foreign"
 FOREIGN = "<domain type='qemu'><name>%s</name><memory unit='MiB'>16</memory><os><type>hvm</type></os></domain>" % WORD
 SAME = ("host", "mac", "seed", "key", "nonce")  # what a guest says of itself that no move may change (I8)
 SECRET = re.compile(r"(?<![0-9a-f:])[0-9a-f]{64}(?![0-9a-f])")  # as long as a transfer's key; checksums have a prefix
+BOOTED = "berth-guest verify"  # what it says first; what a revert gave up was said before
 BOOT = 90  # seconds that a guest has to write again
 INSTANCES = "/var/lib/libvirt/berth/instances"
 
@@ -129,7 +130,7 @@ class Guest:
 
     def mark(self, owner):
         """From here on. -> the highest block that it acknowledged so far"""
-        self.written = max(self.written, acknowledged(self._text(owner)))
+        self.written = max(self.written, acknowledged(self._text(owner).rpartition(BOOTED)[2]))
         self.marks = {name: self._mark(name) for name in self.hosts}
         return self.written
 
@@ -171,7 +172,7 @@ class Guest:
 
     def _writes_after(self, host, written, starts):
         """The highest block acknowledged by the guest as it runs now, None before there is one after ``written``."""
-        _before, started, text = self._text(host).rpartition("berth-guest verify")
+        _before, started, text = self._text(host).rpartition(BOOTED)
         highest = acknowledged(text)
         return highest if highest > written and (started or not starts) else None
 

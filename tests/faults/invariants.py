@@ -22,8 +22,8 @@ class Violation(AssertionError):
 class Watcher:
     """Looks at all hosts in a thread of its own; ``check`` raises what was seen since the last one."""
 
-    def __init__(self, hosts):
-        self.hosts = hosts
+    def __init__(self, hosts, shared=False):
+        self.hosts, self.shared = hosts, shared
         self.seen = []
         self.generation = [0, 0]
         self.looks = 0
@@ -57,7 +57,7 @@ class Watcher:
 
     def _look(self):
         views = {host.name: host.view() for host in self.hosts}
-        return one_runs(views) or claims_hold(views) or a_disk_is_there(views) or self._only_grows(views)
+        return one_runs(views) or claims_hold(views) or a_disk_is_there(views, self.shared) or self._only_grows(views)
 
     def _only_grows(self, views):
         """I12."""
@@ -89,11 +89,17 @@ def claims_hold(views):
     return None
 
 
-def a_disk_is_there(views):
-    """I3: a complete disk lies where the instance is or was last; a host that is down keeps what it has."""
+def a_disk_is_there(views, shared=False):
+    """I3: a complete disk lies where the instance is or was last; a host that is down keeps what it has.
+
+    ``shared``: the disks are wherever the storage is seen; a host that was just booted does not see it yet.
+    """
+    files = [name for view in views.values() for name in view.files] if shared else []
     holders = [(view, uuid) for view in views.values() for uuid, one in view.records.items() if one["role"] in OWNERS]
     for view, uuid in holders:
-        mine = [name for name in view.files if name.startswith(uuid) and not any(part in name for part in PARTS)]
+        mine = [
+            name for name in [*view.files, *files] if name.startswith(uuid) and not any(part in name for part in PARTS)
+        ]
         if mine or not view.up:
             return None
     return "I3 no host that owns the instance, or did last, has a disk of it" if holders else None

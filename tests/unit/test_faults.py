@@ -52,6 +52,13 @@ def test_an_invariant_that_holds_at_any_moment_is_seen_to_break(rule, one, other
     assert (said or "").partition(" ")[0] == (violated or "")
 
 
+def test_on_shared_storage_a_disk_may_be_seen_by_the_other_host_alone():
+    """I3: a host that was just booted has not mounted it yet."""
+    views = {"kvm1": view("OWN", files=[]), "kvm2": view("IN")}
+    assert invariants.a_disk_is_there(views, shared=True) is None
+    assert invariants.a_disk_is_there(views).startswith("I3")
+
+
 def test_a_generation_that_falls_is_seen():
     """I12."""
 
