@@ -77,7 +77,7 @@ def plan(wish="resize", instances=None, variables=None, args=None, silent=(), gr
     """plan_moves over instances that are all at rest on h1 -> its facts."""
     instances = instances or {"a": vm()}
     groups = groups or {}
-    at = {"h1": [name for name in instances]}
+    at = {"h1": list(instances)}
     known = {}
     for host in HOSTS:
         there = [held(name, groups.get(name)) for name in at.get(host, ())]

@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import InvalidInput
 from ansible_collections.berth.kvm.plugins.plugin_utils import authority as ca
 
-NAMES = ["kvm-1", "192.0.2.11", "2001:db8::1"]
+NAMES = ("kvm-1", "192.0.2.11", "2001:db8::1")
 KEY = ec.generate_private_key(ec.SECP256R1())
 
 
@@ -72,7 +72,7 @@ def test_a_dry_look_makes_nothing(directory):
 def test_the_names_are_the_controllers_and_never_the_requests(libvirt):
     certificate = x509.load_pem_x509_certificate(libvirt.sign(request(), NAMES, 30).encode())
     names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-    assert [str(name.value) for name in names] == NAMES
+    assert tuple(str(name.value) for name in names) == NAMES
     certificate.verify_directly_issued_by(libvirt.certificate)
 
 
