@@ -138,8 +138,10 @@ CLAIM = {
     "limits": {"type": "dict", "default": {}},
 }
 WITHDRAWAL = {"uuid": {"type": "str", "required": True}, "token": {"type": "str", "required": True, "no_log": False}}
-FAILED = {name: {"type": "str", "required": True} for name in ("uuid", "name", "project_id", "host")}
-FAILED["error"] = {"type": "dict", "required": True}
+FAILED = {
+    "error": {"type": "dict", "required": True},
+    **{name: {"type": "str", "required": True} for name in ("uuid", "name", "project_id", "host")},
+}
 
 
 def main():
