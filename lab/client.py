@@ -169,6 +169,11 @@ class LabClient:
             *argv,
         ]
 
+    def compile_modules_each_run(self):
+        """Have the hosts do without the lab's cache of compiled modules, as real hosts do: for measurements."""
+        for host in self.hosts:
+            self.sh(host, "rm -f /usr/lib/python3/dist-packages/berth_lab_module_cache.pth")
+
     def ansible_playbook(self, playbook, *argv, inventory=(), extra_vars=None, env=None, check=True, timeout=300):
         """Run a playbook (berth.kvm.create or a path) against the lab -> Done.
 

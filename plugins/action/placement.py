@@ -30,7 +30,14 @@ from ..plugin_utils.controller import (
 )
 from ..plugin_utils.plain import plain
 
-RUN = ("berth_count", "berth_lost_hosts", "berth_min_count", "berth_name", "berth_receipt_dir", "berth_strict_uniqueness")
+RUN = (
+    "berth_count",
+    "berth_lost_hosts",
+    "berth_min_count",
+    "berth_name",
+    "berth_receipt_dir",
+    "berth_strict_uniqueness",
+)
 MOST_AT_ONCE = 1000
 
 

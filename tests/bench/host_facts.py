@@ -134,6 +134,7 @@ def main():
     options = parser.parse_args()
     lab = LabClient(options.lab)
     lab.up(1, "1:disk=2G")
+    lab.compile_modules_each_run()
     try:
         code = "DOMAINS, ROUNDS, ARCHIVE = %d, %d, %r\n" % (options.domains, options.rounds, archive()) + ON_HOST
         argv = [REPOSITORY / "lab" / "lab", "--name", lab.name, "exec", lab.host(1), "/usr/bin/python3", "-"]

@@ -117,6 +117,7 @@ def main():
     seen = {"suspend": [], "plain": [], "playbook": []}
     with tempfile.TemporaryDirectory() as directory:
         case = cases.make(options.lab, directory)
+        case.lab.compile_modules_each_run()
         make_whole(case.lab)
         case.play("create")
         case.lab.guest_facts(cases.NAME, timeout=180)

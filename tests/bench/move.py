@@ -209,6 +209,7 @@ def main():
     rows, sizes = [], [int(size) for size in options.sizes.split(",")]
     with tempfile.TemporaryDirectory() as directory:
         case = cases.make(options.lab, directory)
+        case.lab.compile_modules_each_run()
         tree = json.loads(case.path.read_text())
         for size in sizes:
             tree["all"]["vars"]["berth_flavors"]["bench%d" % size] = {"vcpus": 1, "memory_mb": 128, "root_gb": size}
