@@ -134,13 +134,20 @@ def beginning(make, wishes, kills, crashes, writes, after):
     return first
 
 
+# Steps of a walk: who waits for a receipt whose sender is dead would wait for ever.
+LONGEST = 200
+
+
 def sample(make, wishes, walks, seed, kills=1, crashes=0, writes=0, after=None):
     """Some walks to the end, the same for the same seed. -> (states, violation or None, the path that led to it)."""
     dice, states = random.Random(seed), 0
     for _walk in range(walks):
         state, path = beginning(make, wishes, kills, crashes, writes, after), ()
         try:
-            while choices := list(state.choices()):
+            for _step in range(LONGEST):
+                choices = list(state.choices())
+                if not choices:
+                    break
                 steps = [choice for choice in choices if choice[0] == "step"]
                 path += (dice.choice(steps if steps and dice.random() < 0.9 else choices),)
                 state.apply(path[-1])
