@@ -103,6 +103,27 @@ def write(directory_fd, name, data):
     os.fsync(directory_fd)
 
 
+def read_in(path, name, mode=DIRECTORY_MODE):
+    """The bytes of a file in the directory ``path``, or None where there is no such directory or file."""
+    try:
+        directory = open_directory(path, mode=mode)
+    except FileNotFoundError:
+        return None
+    try:
+        return read(directory, name)
+    finally:
+        os.close(directory)
+
+
+def write_in(path, name, data, create=False, mode=DIRECTORY_MODE):
+    """Replace a file in the directory ``path``, which is made with ``create``."""
+    directory = open_directory(path, create=create, mode=mode)
+    try:
+        write(directory, name, data)
+    finally:
+        os.close(directory)
+
+
 def _temporary(name):
     return ".%s.tmp" % name
 

@@ -10,7 +10,6 @@ again or deletes it. It is no record: it holds no resources, no claim and no nam
 from __future__ import annotations
 
 import json
-import os
 
 from . import durable, journal
 from .store import check_uuid
@@ -22,14 +21,7 @@ LONGEST = 1000
 
 def read(state_dir):
     """{instance uuid: {name, project_id, host, code, message, at}}; ``host`` is this host as the controller calls it."""
-    try:
-        directory = durable.open_directory(state_dir)
-    except FileNotFoundError:
-        return {}
-    try:
-        data = durable.read(directory, FILE)
-    finally:
-        os.close(directory)
+    data = durable.read_in(state_dir, FILE)
     return json.loads(data) if data else {}
 
 
@@ -62,11 +54,7 @@ def forget(store, uuids):
 def _replace(store, before, after, dry=False):
     if after == before or dry:
         return after != before
-    directory = durable.open_directory(store.state_dir, create=True)
-    try:
-        durable.write(directory, FILE, json.dumps(after).encode())
-    finally:
-        os.close(directory)
+    durable.write_in(store.state_dir, FILE, json.dumps(after).encode(), create=True)
     return True
 
 

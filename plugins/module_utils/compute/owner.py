@@ -20,23 +20,12 @@ FILE = "owner"
 
 def write(pool_path, uuid, host_uuid):
     """Say that the disks are this host's, before its record does."""
-    directory = durable.open_directory(paths.instance(pool_path, uuid), mode=paths.PASS_MODE)
-    try:
-        durable.write(directory, FILE, host_uuid.encode())
-    finally:
-        os.close(directory)
+    durable.write_in(paths.instance(pool_path, uuid), FILE, host_uuid.encode(), mode=paths.PASS_MODE)
 
 
 def read(pool_path, uuid):
     """The uuid of the host that owns the disks, or None where nobody has said so."""
-    try:
-        directory = durable.open_directory(paths.instance(pool_path, uuid), mode=paths.PASS_MODE)
-    except FileNotFoundError:
-        return None
-    try:
-        data = durable.read(directory, FILE)
-    finally:
-        os.close(directory)
+    data = durable.read_in(paths.instance(pool_path, uuid), FILE, mode=paths.PASS_MODE)
     return data.decode("ascii", "replace").strip() if data else None
 
 

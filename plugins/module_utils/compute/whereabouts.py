@@ -12,7 +12,6 @@ means unknown, and unknown is refused. Facts of a host that does answer always c
 from __future__ import annotations
 
 import json
-import os
 
 from . import durable
 
@@ -32,21 +31,10 @@ def remember(store, answered, told):
         kept = {uuid: note for uuid, note in before.items() if note["host_uuid"] not in answered}
         after = {**kept, **told}
         if after != before:
-            directory = durable.open_directory(store.state_dir, create=True)
-            try:
-                durable.write(directory, FILE, json.dumps(after, sort_keys=True).encode())
-            finally:
-                os.close(directory)
+            durable.write_in(store.state_dir, FILE, json.dumps(after, sort_keys=True).encode(), create=True)
         return after != before
 
 
 def _read(store):
-    try:
-        directory = durable.open_directory(store.state_dir)
-    except FileNotFoundError:
-        return {}
-    try:
-        data = durable.read(directory, FILE)
-    finally:
-        os.close(directory)
+    data = durable.read_in(store.state_dir, FILE)
     return json.loads(data) if data else {}
