@@ -126,7 +126,8 @@ from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils.compute.move.host import Host
 from ..module_utils.compute.move.sequence import TAKING
-from ..module_utils.compute.move.steps import STEPS, run, view
+from ..module_utils.compute.move.steps.common import view
+from ..module_utils.compute.move.steps.table import STEPS, run
 from ..module_utils.model.errors import BerthError
 
 SPEC = {

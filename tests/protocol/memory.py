@@ -14,7 +14,8 @@ import contextlib
 import copy
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import StaleRecord
-from ansible_collections.berth.kvm.plugins.module_utils.compute.move import sequence, steps
+from ansible_collections.berth.kvm.plugins.module_utils.compute.move import sequence
+from ansible_collections.berth.kvm.plugins.module_utils.compute.move.steps import common, table
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import BerthError
 from ansible_collections.berth.kvm.plugins.module_utils.model.record import OWN, Record
 
@@ -448,7 +449,7 @@ class Controller:
     def _advance(self, world):
         for name in (S, D):
             if name not in self.views:
-                self.views[name] = steps.view(world.host(name), UUID)
+                self.views[name] = common.view(world.host(name), UUID)
                 return
         if self.steps is None:
             self._plan(world)
@@ -513,7 +514,7 @@ class Controller:
                 "kind": "resize" if here else world.kind, "spec": NEW,
                 "destination": world.host(S if here else D).identity,
             }  # fmt: skip
-        changed, said = steps.run(world.host(name), UUID, step, self.ticket, peer, **options)
+        changed, said = table.run(world.host(name), UUID, step, self.ticket, peer, **options)
         if step in ("give_back",) and changed:
             give_up_writes(world)
         self.changed = self.changed or changed

@@ -15,7 +15,8 @@ sys.path.insert(0, str(Path(__file__).parent))
 import explorer  # noqa: E402
 import memory  # noqa: E402
 
-from ansible_collections.berth.kvm.plugins.module_utils.compute.move import steps  # noqa: E402
+from ansible_collections.berth.kvm.plugins.module_utils.compute.move.steps import common, resize  # noqa: E402
+from ansible_collections.berth.kvm.plugins.module_utils.compute.move.steps.table import STEPS  # noqa: E402
 
 CASES = {
     "resize, guest writes, host crash": dict(wishes=["resize"], kills=1, crashes=1, writes=2),
@@ -70,30 +71,31 @@ def test_every_interleaving_keeps_the_invariants(name):
 
 
 def without_fencing(monkeypatch):
-    monkeypatch.setattr(steps, "mine", lambda host, uuid, ticket, roles: steps.existing(host, uuid))
+    for step in STEPS.values():
+        monkeypatch.setitem(step.__globals__, "mine", lambda host, uuid, ticket, roles: common.existing(host, uuid))
 
 
 def without_sending(monkeypatch):
-    monkeypatch.setattr(steps, "check_sent", lambda record, ticket, peer, sent: None)
-    monkeypatch.setitem(steps.STEPS, "send", lambda *args, **options: False)
+    monkeypatch.setattr(resize, "check_sent", lambda record, ticket, peer, sent: None)
+    monkeypatch.setitem(STEPS, "send", lambda *args, **options: False)
     monkeypatch.setattr(memory.Effects, "complete", lambda self, record: None)
 
 
 def without_freeze(monkeypatch):
     def freeze(host, uuid, ticket, peer=None, **dummy):
-        record = steps.mine(host, uuid, ticket, ("OWN",))
-        steps.put(host, record, steps.moved(record, frozen=ticket["attempt"]).replace(phase="frozen"))
+        record = common.mine(host, uuid, ticket, ("OWN",))
+        common.put(host, record, common.moved(record, frozen=ticket["attempt"]).replace(phase="frozen"))
 
-    monkeypatch.setitem(steps.STEPS, "freeze", freeze)
+    monkeypatch.setitem(STEPS, "freeze", freeze)
     monkeypatch.setattr(memory.Effects, "running", lambda self, uuid: False)
 
 
 def with_an_early_owner(monkeypatch):
     def receive(host, uuid, ticket, peer=None, **dummy):
-        record = steps.mine(host, uuid, ticket, ("IN",))
-        steps.put(host, record, record.replace(role="OWN", phase="resized"))
+        record = common.mine(host, uuid, ticket, ("IN",))
+        common.put(host, record, record.replace(role="OWN", phase="resized"))
 
-    monkeypatch.setitem(steps.STEPS, "receive", receive)
+    monkeypatch.setitem(STEPS, "receive", receive)
 
 
 def without_tombstones(monkeypatch):
@@ -102,16 +104,16 @@ def without_tombstones(monkeypatch):
 
 def with_a_start_of_any_record(monkeypatch):
     def start(host, uuid, ticket, peer=None, **dummy):
-        host.effects.start(steps.existing(host, uuid))
+        host.effects.start(common.existing(host, uuid))
         return True
 
-    monkeypatch.setitem(steps.STEPS, "start", start)
+    monkeypatch.setitem(STEPS, "start", start)
 
 
 def with_an_early_finish(monkeypatch):
-    original = steps.STEPS["finish"]
-    monkeypatch.setitem(steps.STEPS, "purge", lambda *args, **kw: False)
-    monkeypatch.setitem(steps.STEPS, "finish", lambda h, u, t, peer=None, **kw: original(h, u, t, {"role": None}, **kw))
+    original = STEPS["finish"]
+    monkeypatch.setitem(STEPS, "purge", lambda *args, **kw: False)
+    monkeypatch.setitem(STEPS, "finish", lambda h, u, t, peer=None, **kw: original(h, u, t, {"role": None}, **kw))
 
 
 def with_a_purge_of_shared_disks(monkeypatch):

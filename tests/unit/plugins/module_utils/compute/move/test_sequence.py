@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from ansible_collections.berth.kvm.plugins.module_utils.compute.move import sequence, steps
+from ansible_collections.berth.kvm.plugins.module_utils.compute.move import sequence
+from ansible_collections.berth.kvm.plugins.module_utils.compute.move.steps.table import STEPS
 
 ROOT = Path(__file__).resolve().parents[6]
 TASKS = ROOT / "roles" / "move" / "tasks"
@@ -38,9 +39,7 @@ def test_a_role_walks_the_steps_of_its_sequence(name):
 
 
 def test_every_step_of_a_sequence_exists():
-    assert {step for parts in sequence.SEQUENCES.values() for _side, names in parts for step in names} == set(
-        steps.STEPS
-    )
+    assert {step for parts in sequence.SEQUENCES.values() for _side, names in parts for step in names} == set(STEPS)
 
 
 def view(role, phase=None, kind="resize", here=False, running=True, has_left=False):

@@ -1,0 +1,128 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What all steps of a move keep to, and how they read and write the record.
+
+- Only the OWN host may start the guest; a move is release, then acquire.
+- ``attempt`` says who works on the move now. The owner hands it out, it only grows, and a step with an older one is
+  fenced (MigrationFenced). A deleted or abandoned move leaves a tombstone, so a late claim finds it.
+- A record is written before the effect it allows, and deleted after everything that it accounts for.
+- A step looks at the record first: what was done already is passed over, so a run that follows a crash walks the same
+  list again.
+
+``host`` gives ``store``, ``effects``, ``identity`` {uuid, name}, ``now()`` (s) and ``nonce()``. ``ticket`` is
+{op, attempt}, as begin handed it out. ``peer`` is the view of the other host's record as its last step returned it.
+"""
+
+from __future__ import annotations
+
+from ....model import migration as names
+from ....model.migration import KEEP
+from ....model.record import OUT
+from ... import journal
+from ..errors import InstanceNotFound, MigrationConflict, MigrationFenced
+
+CONFIRMED, REVERTED_EVENT, GIVEN_UP = "confirmed", "reverted", "given up"
+
+
+def view(host, uuid):
+    """What the controller and the other host may know of a record: plain data, no secrets."""
+    record = host.store.read(uuid)
+    if record is None:
+        return {"uuid": uuid, "host": host.identity, "role": None}
+    return {
+        "uuid": uuid,
+        "name": record.name,
+        "project_id": record.project_id,
+        "host": host.identity,
+        "role": record.role,
+        "phase": record.phase,
+        "op": record.op,
+        "generation": list(record.generation),
+        "attempt": attempt_of(record),
+        "vm_state": record.vm_state,
+        "task_state": record.task_state,
+        "power_state": record.power_state,
+        "spec": record.spec,
+        "resources": record.resources,
+        "migration": record.migration,
+        "last_move": last_move(record),
+        "running": host.effects.running(uuid),
+        "executing": host.effects.executing(uuid),
+        "has_left": host.effects.has_left(uuid),
+    }
+
+
+def last_move(record):
+    """How the last move of this instance ended: confirmed, reverted, given up, or None."""
+    ends = [entry["event"] for entry in record.history if entry.get("event") in (CONFIRMED, REVERTED_EVENT, GIVEN_UP)]
+    return ends[-1] if ends else None
+
+
+def attempt_of(record):
+    return record.migration["attempt"] if record.migration else 0
+
+
+def existing(host, uuid):
+    record = host.store.read(uuid)
+    if record is None:
+        raise InstanceNotFound("Instance %s could not be found on %s" % (uuid, host.identity["name"]))
+    return record
+
+
+def mine(host, uuid, ticket, roles):
+    """The record, where it plays one of ``roles`` in this move and nobody took the move up since."""
+    record = existing(host, uuid)
+    if record.op != ticket["op"] or record.role not in roles:
+        raise MigrationConflict(
+            "%s on %s is %s of the operation %s" % (uuid, host.identity["name"], record.role, record.op),
+            role=record.role,
+            phase=record.phase,
+        )
+    if attempt_of(record) != ticket["attempt"]:
+        raise MigrationFenced(
+            "attempt %d of the move of %s was taken over by attempt %d" % (ticket["attempt"], uuid, attempt_of(record)),
+            hint="Another run is at work, or was since: run again",
+        )
+    return record
+
+
+def is_past(record, op, *states):
+    """Is the record of this move already in one of the (role, phase) ``states``?"""
+    return record is not None and record.op == op and (record.role, record.phase) in states
+
+
+def put(host, old, new, event=None):
+    """Write the record with a new token; names and history follow the phase."""
+    if new.migration is not None and new.op is not None:
+        vm_state, task_state, status = names.names(new.migration["type"], new.phase, new.migration["vm_state_before"])
+        new = new.replace(vm_state=vm_state, task_state=task_state, migration=dict(new.migration, status=status))
+    if event:
+        status = new.migration["status"] if new.migration else None
+        new = journal.noted(new, event, vm_state=new.vm_state, task_state=new.task_state, migration_status=status)
+    if old is not None and list(new.generation) <= list(old.generation):
+        new = new.replace(generation=after(old.generation))
+    return host.store.compare_and_swap(old, new.replace(token=host.nonce()))
+
+
+def moved(record, **changes):
+    """The record with its migration part changed."""
+    return record.replace(migration=dict(record.migration, **changes))
+
+
+def was_on(record):
+    return record.migration["vm_state_before"] == "active"
+
+
+def next_epoch(record):
+    """The generation with which a host lets go: the epoch counts the owners, the number the writes of one owner."""
+    return [record.generation[0] + 1, 0]
+
+
+def after(generation):
+    return [generation[0], generation[1] + 1]
+
+
+def has_released(peer, ticket):
+    """The source let go: what is on the destination is the instance now, and nothing there is made anew."""
+    return bool(peer) and (peer.get("role"), peer.get("op"), peer.get("phase")) == (OUT, ticket["op"], KEEP)

@@ -1,0 +1,83 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""F1-F3, confirm: there is no way back, and what the source kept goes. The end of a revert and of giving up is the same."""
+
+from __future__ import annotations
+
+from ....model import migration as names
+from ....model.migration import ACTIVE, CONFIRMING, RESIZED, RESTORING
+from ....model.record import IN, OUT, OWN
+from ..errors import InstanceInvalidState, InstanceNotResized, MigrationConflict, MigrationFenced, MigrationNotReady
+from .common import CONFIRMED, REVERTED_EVENT, attempt_of, existing, is_past, mine, moved, put, was_on
+from .resize import bring_up
+
+
+def take(host, uuid, ticket, phases, phase, event):
+    """The owner of a resized instance goes into ``phase`` and hands out the next attempt."""
+    record = host.store.read(uuid)
+    if record is None or record.role != OWN or record.op != ticket["op"] or record.phase not in phases:
+        raise InstanceNotResized(uuid, phase=record.phase if record else None)
+    return put(host, record, moved(record, attempt=attempt_of(record) + 1).replace(phase=phase), event)
+
+
+def confirm(host, uuid, ticket, peer=None, **dummy):
+    """F1 on D: from here there is no way back. A guest that a run left behind before its start is started first."""
+    record = existing(host, uuid)
+    if is_past(record, ticket["op"], (OWN, RESIZED)) and was_on(record) and not record.migration["started"]:
+        bring_up(host, record)
+    take(host, uuid, ticket, (RESIZED, CONFIRMING), CONFIRMING, "confirm begins")
+    return True
+
+
+def purge(host, uuid, ticket, peer=None, **dummy):
+    """F2 on S, V5 on D: everything of this move that is not owned here: guest, disks, then the record."""
+    host.store.bury(ticket["op"])
+    record = host.store.read(uuid)
+    if record is None:
+        return False
+    if record.op != ticket["op"] or record.role not in (OUT, IN):
+        raise MigrationConflict(
+            "%s on %s is %s: not purged" % (uuid, host.identity["name"], record.role), role=record.role
+        )
+    if ticket["attempt"] < attempt_of(record):
+        raise MigrationFenced("attempt %d of the move of %s is over" % (ticket["attempt"], uuid))
+    host.effects.purge(record)
+    host.store.compare_and_swap(record, None)
+    return True
+
+
+def drop_old(host, uuid, ticket, peer=None, **dummy):
+    """F3 on D, and on the same host: the old disks, where they were kept beside the new ones, are not needed any
+    more."""
+    record = existing(host, uuid)
+    if record.role == OWN and record.op is None:
+        return False
+    record = mine(host, uuid, ticket, (OWN,))
+    if record.phase != CONFIRMING:
+        raise InstanceNotResized(uuid)
+    host.effects.drop_disks(record)
+    return True
+
+
+def finish(host, uuid, ticket, peer=None, **dummy):
+    """F3 on D, V6 and A3 on S: the move is over, the record is an ordinary one again."""
+    record = existing(host, uuid)
+    if record.role == OWN and record.op is None:
+        return False
+    record = mine(host, uuid, ticket, (OWN,))
+    if record.phase not in (CONFIRMING, RESTORING):
+        raise InstanceInvalidState(uuid, "task_state", record.task_state, "finish")
+    # The only copy left is this one: never call a move finished while the other side may still hold a record of it.
+    if not names.same_host(record.migration) and (peer is None or peer["role"] is not None):
+        raise MigrationNotReady("the other host still holds a part of the move of %s" % uuid)
+    host.store.bury(ticket["op"])
+    event = CONFIRMED if record.phase == CONFIRMING else REVERTED_EVENT
+    ended = record.replace(
+        op=None, phase=ACTIVE, vm_state=record.migration["vm_state_before"], task_state=None, migration=None
+    )
+    if record.phase == CONFIRMING and names.same_host(record.migration):
+        ended = ended.replace(resources=record.migration["new_resources"])
+    ended = put(host, record, ended, event)
+    host.effects.settle(ended)
+    return True

@@ -1,0 +1,42 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""D1-D3: the instance is deleted whatever its move has come to."""
+
+from __future__ import annotations
+
+from ....model import migration as names
+from ....model.migration import ERASING, KEEP, REVERTED
+from ....model.record import IN, OUT, OWN
+from ..errors import InstanceInvalidState, MigrationConflict, MigrationNotReady
+from .common import after, attempt_of, existing, mine, moved, put
+
+
+def erase(host, uuid, ticket, peer=None, **dummy):
+    """D1 on the host that owns the instance, or would next: write it, then remove guest and disks. Nobody can go on
+    with the move, and no other step leads out of this phase. The record stays until the other side holds nothing."""
+    record = existing(host, uuid)
+    seen = (peer.get("role"), peer.get("op"), peer.get("phase")) if peer else None
+    let_go = {IN: (OUT, ticket["op"], KEEP), OUT: (OUT, ticket["op"], REVERTED)}
+    if record.op != ticket["op"] or (record.role != OWN and seen != let_go[record.role]):
+        raise MigrationConflict("%s is not owned by %s" % (uuid, host.identity["name"]), role=record.role)
+    last = peer["generation"] if record.role != OWN else record.generation
+    attempt = max(attempt_of(record), (peer or {}).get("attempt") or 0) + 1
+    doomed = moved(record, attempt=attempt).replace(role=OWN, phase=ERASING, generation=after(last))
+    doomed = put(host, record, doomed, "delete")
+    host.effects.erase(doomed)
+    return True
+
+
+def forget(host, uuid, ticket, peer=None, **dummy):
+    """D3: the record goes last, so that a deletion that was begun is always found."""
+    if host.store.read(uuid) is None:
+        return False
+    record = mine(host, uuid, ticket, (OWN,))
+    if record.phase != ERASING:
+        raise InstanceInvalidState(uuid, "task_state", record.task_state, "delete")
+    if not names.same_host(record.migration) and (peer is None or peer["role"] is not None):
+        raise MigrationNotReady("the other host still holds a part of %s" % uuid)
+    host.store.bury(ticket["op"])
+    host.store.compare_and_swap(record, None)
+    return True

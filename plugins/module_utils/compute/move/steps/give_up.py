@@ -1,0 +1,25 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A1-A3, give up before the source has let go."""
+
+from __future__ import annotations
+
+from ....model.migration import FROZEN, RESIZING, RESTORING
+from ....model.record import OWN
+from ..errors import InstanceInvalidState
+from .common import GIVEN_UP, attempt_of, existing, mine, moved, put
+
+
+def abort(host, uuid, ticket, peer=None, **dummy):
+    """A1 on S: nobody else may go on with this move; what copies for it is stopped."""
+    record = existing(host, uuid)
+    if record.role == OWN and record.op is None:
+        return False
+    if record.op != ticket["op"] or record.role != OWN or record.phase not in (RESIZING, FROZEN, RESTORING):
+        raise InstanceInvalidState(uuid, "task_state", record.task_state or record.phase, "abort")
+    mine(host, uuid, ticket, (OWN,))
+    taken = moved(record, attempt=attempt_of(record) + 1, frozen=None).replace(phase=RESTORING)
+    host.effects.stop_transfer(uuid)
+    put(host, record, taken, GIVEN_UP)
+    return True

@@ -1,0 +1,51 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Resize on the same host: the disks stay, so the copy is a name."""
+
+from __future__ import annotations
+
+from ....model.migration import CONFIRMING, RESIZED, RESTORING, REVERTING
+from ....model.record import OWN
+from ..errors import InstanceNotResized, MigrationNotReady
+from .common import attempt_of, existing, is_past, mine, moved, put
+
+
+def resize_here(host, uuid, ticket, peer=None, **dummy):
+    """Keep the old disks under another name, grow the new ones, define the new flavor, write RESIZED."""
+    if is_past(host.store.read(uuid), ticket["op"], (OWN, RESIZED)):
+        return False
+    record = mine(host, uuid, ticket, (OWN,))
+    if record.migration["frozen"] != ticket["attempt"] or host.effects.running(uuid):
+        raise MigrationNotReady("%s is not stopped for this attempt" % uuid)
+    new = moved(record, verified=ticket["attempt"], frozen=None)
+    window = record.migration["confirm_window"]
+    new = moved(new, confirm_by=host.now() + window if window else None)
+    new = new.replace(phase=RESIZED, spec=record.migration["new_spec"])
+    host.effects.keep_disks(new)
+    host.effects.define(new)
+    put(host, record, new, "resized on the same host")
+    return True
+
+
+def restore_here(host, uuid, ticket, peer=None, stop_timeout=60, **dummy):
+    """Back to the kept disks and the old flavor; also gives up a resize that did not come to its end."""
+    record = existing(host, uuid)
+    if record.role == OWN and (record.op is None or record.phase == RESTORING):
+        return False
+    if record.op != ticket["op"] or record.role != OWN or record.phase == CONFIRMING:
+        raise InstanceNotResized(uuid)
+    if record.phase != REVERTING:
+        mine(host, uuid, ticket, (OWN,))
+        taken = moved(record, attempt=attempt_of(record) + 1)
+        record = put(host, record, taken.replace(phase=REVERTING), "revert begins")
+    if host.effects.has_kept_disks(record):
+        host.effects.stop(uuid, stop_timeout)
+    old = moved(record, frozen=None).replace(
+        phase=RESTORING, spec=record.migration["old_spec"], resources=record.migration["old_resources"]
+    )
+    host.effects.stop_transfer(uuid)
+    host.effects.restore_disks(record)
+    host.effects.define(old)
+    put(host, record, old, "taken back")
+    return True

@@ -1,0 +1,114 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""L2-L8, live: source S hands the running guest over to destination D."""
+
+from __future__ import annotations
+
+from ....model.migration import KEEP, RESIZED, VERIFIED
+from ....model.record import IN, OUT, OWN
+from ..errors import MigrationNotReady, MigrationPreCheckError
+from .common import attempt_of, has_released, is_past, mine, moved, put, view
+from .resize import acquire, start
+
+
+def inspect_live(host, uuid, ticket, peer=None, **dummy):
+    """L2 on D: can this host take the guest that the source described? Tells, and judges nothing."""
+    if not peer.get("guest") or is_past(host.store.read(uuid), ticket["op"], (OWN, RESIZED)):
+        return False
+    return {"seen": host.effects.inspect_live(mine(host, uuid, ticket, (IN,)), peer["guest"])}
+
+
+def check_live(host, uuid, ticket, peer=None, options=None, **dummy):
+    """L2 on S: everything that speaks against the migration at once, before anything is started (R30)."""
+    if not peer.get("seen") or is_past(host.store.read(uuid), ticket["op"], (OUT, KEEP)):
+        return False
+    record = mine(host, uuid, ticket, (OWN,))
+    problems = host.effects.check_live(record, peer["seen"], options or {})
+    if problems:
+        raise MigrationPreCheckError(uuid, problems)
+    return False
+
+
+def receive_seed(host, uuid, ticket, peer=None, key=None, **dummy):
+    """L3 on D: a file for the seed, which libvirt does not copy since the guest only reads it."""
+    if (
+        has_released(peer, ticket)
+        or is_past(host.store.read(uuid), ticket["op"], (OWN, RESIZED))
+        or host.effects.running(uuid)
+    ):
+        return False
+    record = mine(host, uuid, ticket, (IN,))
+    return {"targets": host.effects.receive_seed(record, peer["disks"], key)}
+
+
+def send_seed(host, uuid, ticket, peer=None, key=None, **dummy):
+    """L3 on S: send it."""
+    if not peer.get("targets") or is_past(host.store.read(uuid), ticket["op"], (OUT, KEEP)):
+        return False
+    record = mine(host, uuid, ticket, (OWN,))
+    return {"transfer": host.effects.send_seed(record, peer["targets"], key)}
+
+
+def prepare_live(host, uuid, ticket, peer=None, **dummy):
+    """L3 on D: what the guest needs to arrive. -> whether it has arrived already, paused, in an earlier attempt."""
+    if has_released(peer, ticket) or is_past(host.store.read(uuid), ticket["op"], (OWN, RESIZED)):
+        return False
+    record = mine(host, uuid, ticket, (IN,))
+    if record.migration["verified"] == ticket["attempt"]:
+        return False
+    if peer["executing"] and host.effects.arrived(record):
+        # It runs on the source, so whatever waits here is worthless.
+        host.effects.discard_arrived(record)
+    return {"targets": host.effects.prepare_live(record, peer["disks"])}
+
+
+def migrate_live(host, uuid, ticket, peer=None, options=None, **dummy):
+    """L4 on S: hand the guest over, paused. A running job is adopted. Then nobody starts it here any more."""
+    if is_past(host.store.read(uuid), ticket["op"], (OUT, KEEP)):
+        return False
+    record = mine(host, uuid, ticket, (OWN,))
+    host.effects.migrate_live(record, peer["targets"], options or {})
+    # The lock was not held: the record tells whether this attempt still counts.
+    record = mine(host, uuid, ticket, (OWN,))
+    put(host, record, moved(record, frozen=ticket["attempt"]), "the guest has left")
+    return True
+
+
+def verify_live(host, uuid, ticket, peer=None, **dummy):
+    """L6 on D: the whole guest waits here, paused. If this host crashed since the source let go, its disks are
+    whole."""
+    record = host.store.read(uuid)
+    if is_past(record, ticket["op"], (OWN, RESIZED)):
+        return False
+    record = mine(host, uuid, ticket, (IN,))
+    if record.migration["verified"] == ticket["attempt"]:
+        return False
+    if not has_released(peer, ticket) and not host.effects.arrived(record):
+        raise MigrationNotReady("%s has not arrived on %s" % (uuid, host.identity["name"]))
+    host.effects.seal(record)
+    put(host, record, moved(record, verified=ticket["attempt"]).replace(phase=VERIFIED), "the guest has arrived")
+    return True
+
+
+def tell(host, uuid, ticket, peer=None, **dummy):
+    """L5 on S, right after the release: the receipt goes to who waits on D. Lost, the controller brings it."""
+    if is_past(host.store.read(uuid), ticket["op"], (OUT, KEEP)):
+        host.effects.tell(uuid, view(host, uuid))
+    return False
+
+
+def take_over(host, uuid, ticket, peer=None, **dummy):
+    """L6 L7 on D, beside the migration: wait for the source's receipt, then do what the controller's next task would."""
+
+    def is_wanted():
+        record = host.store.read(uuid)
+        return is_past(record, ticket["op"], (IN, record and record.phase)) and attempt_of(record) == ticket["attempt"]
+
+    receipt = host.effects.await_receipt(uuid, is_wanted)
+    if receipt is None or not has_released(receipt, ticket):
+        return False
+    for step in (verify_live, acquire, start):
+        with host.store.instance_lock(uuid):
+            step(host, uuid, ticket, receipt)
+    return True

@@ -1,0 +1,236 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""R1-R8, resize and cold migrate: source S, destination D."""
+
+from __future__ import annotations
+
+from ....model import migration as names
+from ....model.migration import FROZEN, INCOMING, KEEP, RESIZED, RESIZING, RESTORING
+from ....model.record import IN, OUT, OWN, Record
+from .. import guards
+from ..errors import InstanceInvalidState, MigrationConflict, MigrationEnded, MigrationFenced, MigrationNotReady
+from .common import after, attempt_of, existing, has_released, is_past, mine, moved, next_epoch, put, was_on
+
+
+def begin(host, uuid, ticket, peer=None, kind=names.RESIZE, spec=None, destination=None, confirm_window=0, **dummy):
+    """R1 on S: take the move up. Hands out the attempt; nothing else has happened to the guest."""
+    record = existing(host, uuid)
+    op = ticket["op"]
+    if is_past(record, op, (OUT, KEEP), (OWN, RESIZED)):
+        return False
+    if record.role != OWN:
+        raise MigrationConflict("%s is not owned by %s" % (uuid, host.identity["name"]), role=record.role)
+    if kind != names.RESIZE:
+        spec = record.spec
+    if record.op is None:
+        if host.store.is_buried(op):
+            raise MigrationEnded("the move %s of %s has ended" % (op, uuid))
+        guards.check_begin(record, kind, spec, host.effects.executing(uuid))
+        migration = names.new_migration(op, kind, host.identity, destination, record, spec, host.now(), confirm_window)
+        new = record.replace(op=op, phase=RESIZING, migration=migration)
+        with host.store.host_lock():
+            if names.same_host(migration):
+                new = both_resources(host, new)
+            put(host, record, new, "%s begins" % kind)
+    elif record.op == op and record.phase in (RESIZING, FROZEN):
+        if destination and destination["uuid"] != record.migration["destination"]["uuid"]:
+            raise MigrationConflict("the move of %s goes to %s" % (uuid, record.migration["destination"]["name"]))
+        taken = moved(record, attempt=attempt_of(record) + 1).replace(phase=RESIZING)
+        put(host, record, taken, "%s is taken up again" % record.migration["type"])
+    else:
+        raise InstanceInvalidState(uuid, "task_state", record.task_state or record.phase, kind, op=record.op)
+    record = host.store.read(uuid)
+    said = {"disks": host.effects.disks(record)}
+    return dict(said, guest=host.effects.describe_live(record)) if kind == names.LIVE else said
+
+
+def both_resources(host, record):
+    """On one host old and new count as the greater of both until the resize is confirmed (I2)."""
+    old, new = record.resources, host.effects.allocate(record.uuid, record.migration["new_spec"])
+    guards.check_same_host(record.uuid, old, new)
+    record = moved(record, new_resources=new)
+    return record.replace(resources=greater(old, new))
+
+
+def greater(old, new):
+    """Each amount of two allocations at its larger; what is no amount is the new one's."""
+    result = dict(new)
+    for name, amount in old.items():
+        if isinstance(amount, dict) and isinstance(new.get(name), dict):
+            result[name] = greater(amount, new[name])
+        elif isinstance(amount, (int, float)) and not isinstance(amount, bool):
+            result[name] = max(amount, new.get(name) or 0)
+    return result
+
+
+def claim(host, uuid, ticket, peer=None, **dummy):
+    """R2 on D: set the new flavor's resources aside; a later attempt takes the claim over."""
+    op, attempt = ticket["op"], ticket["attempt"]
+    record = host.store.read(uuid)
+    if is_past(record, op, (OWN, RESIZED)):
+        return False
+    if host.store.is_buried(op):
+        raise MigrationEnded("the move %s of %s was given up" % (op, uuid))
+    if record is None:
+        if peer is None or peer["op"] != op or peer["role"] != OWN:
+            raise MigrationNotReady("the source has not begun the move of %s" % uuid)
+        return claim_room(host, uuid, ticket, peer)
+    if record.role != IN or record.op != op:
+        raise MigrationConflict("%s already holds a record of %s" % (host.identity["name"], uuid), role=record.role)
+    if attempt < attempt_of(record):
+        raise MigrationFenced("attempt %d of the move of %s is over" % (attempt, uuid))
+    if attempt > attempt_of(record):
+        put(host, record, moved(record, attempt=attempt, verified=None).replace(phase=INCOMING))
+        return True
+    return False
+
+
+def claim_room(host, uuid, ticket, peer):
+    """Capacity is decided and written under one hold of the host's lock."""
+    migration = dict(peer["migration"], attempt=ticket["attempt"], verified=None, frozen=None)
+    incoming = Record(
+        uuid=uuid,
+        name=peer["name"],
+        project_id=peer["project_id"],
+        role=IN,
+        generation=list(peer["generation"]),
+        token=host.nonce(),
+        phase=INCOMING,
+        spec=migration["new_spec"],
+        resources={},
+        op=ticket["op"],
+        power_state=peer["power_state"],
+        migration=migration,
+    )
+    incoming = moved(incoming, shared=host.effects.check_destination(incoming, peer.get("disks")))
+    with host.store.host_lock():
+        resources = host.effects.allocate(uuid, migration["new_spec"])
+        put(host, None, incoming.replace(resources=resources), "%s is claimed" % migration["type"])
+    return True
+
+
+def freeze(host, uuid, ticket, peer=None, stop_timeout=60, **dummy):
+    """R5 on S: write it, THEN stop the guest. From here nobody starts it before the move is over or given up."""
+    if is_past(host.store.read(uuid), ticket["op"], (OUT, KEEP)):
+        return False
+    record = mine(host, uuid, ticket, (OWN,))
+    if record.migration["frozen"] != ticket["attempt"]:
+        put(host, record, moved(record, frozen=ticket["attempt"]).replace(phase=FROZEN), "the guest is stopped")
+    host.effects.stop(uuid, stop_timeout)
+    return True
+
+
+def receive(host, uuid, ticket, peer=None, key=None, **dummy):
+    """R3 on D: fresh disks beside their final names, open for the source alone. -> where they are reached.
+
+    All that can go wrong here is done here, while the guest still runs: room for the disks, the guest's definition.
+    """
+    if has_released(peer, ticket) or is_past(host.store.read(uuid), ticket["op"], (OWN, RESIZED)):
+        return False
+    record = mine(host, uuid, ticket, (IN,))
+    targets = host.effects.receive(record, peer["disks"], key)
+    host.effects.define(record)
+    return {"targets": targets}
+
+
+def send(host, uuid, ticket, peer=None, key=None, options=None, **dummy):
+    """R5 on S: write every disk to the destination, compare and flush. Holds no lock: it may take hours."""
+    if is_past(host.store.read(uuid), ticket["op"], (OUT, KEEP)):
+        return False
+    record = mine(host, uuid, ticket, (OWN,))
+    if record.migration["frozen"] != ticket["attempt"] or host.effects.running(uuid):
+        raise MigrationNotReady("%s is not stopped for this attempt" % uuid)
+    return {"transfer": host.effects.send(record, peer["targets"], key, options or {}), "sent": ticket["attempt"]}
+
+
+def presend(host, uuid, ticket, peer=None, key=None, options=None, **dummy):
+    """R4 on S, before the freeze: copy while the guest runs, so that send has only the rest to do."""
+    if is_past(host.store.read(uuid), ticket["op"], (OUT, KEEP)):
+        return False
+    record = mine(host, uuid, ticket, (OWN,))
+    return {"transfer": host.effects.presend(record, peer["targets"], key, options or {})}
+
+
+def release(host, uuid, ticket, peer=None, sent=None, **dummy):
+    """R6 on S: COMMIT. The guest is down for this attempt and this run has put its disks on the destination's: let go.
+
+    ``sent`` is the attempt for which ``send`` ended in this run of the module. It is written nowhere: whoever has not
+    sent the disks does not release them.
+    """
+    if is_past(host.store.read(uuid), ticket["op"], (OUT, KEEP)):
+        return False
+    record = mine(host, uuid, ticket, (OWN,))
+    if record.migration["type"] != names.LIVE:
+        # Live, libvirt's own word that the destination has the whole guest stands for it: frozen was written on that.
+        check_sent(record, ticket, peer, sent)
+    if record.migration["frozen"] != ticket["attempt"]:
+        raise MigrationNotReady("%s may have run since it was copied" % uuid)
+    if host.effects.running(uuid):
+        raise MigrationNotReady("%s still runs on %s" % (uuid, host.identity["name"]))
+    host.effects.hide(record)
+    # From here this host may not own the disks any more: what purges it has to know.
+    told = moved(record, shared=bool(peer["migration"].get("shared")))
+    put(host, record, told.replace(role=OUT, phase=KEEP, generation=next_epoch(record)), "released")
+    return True
+
+
+def check_sent(record, ticket, peer, sent):
+    if (
+        not peer
+        or sent != ticket["attempt"]
+        or (peer["role"], peer["op"], peer["attempt"]) != (IN, ticket["op"], ticket["attempt"])
+        or peer["host"]["uuid"] != record.migration["destination"]["uuid"]
+    ):
+        raise MigrationNotReady("the destination does not hold the whole of %s" % record.uuid)
+
+
+def acquire(host, uuid, ticket, peer=None, **dummy):
+    """R7 on D: with the source's receipt (OUT of this move, one generation on) name the disks and become the owner."""
+    if is_past(host.store.read(uuid), ticket["op"], (OWN, RESIZED)):
+        return False
+    record = mine(host, uuid, ticket, (IN,))
+    if (
+        not peer
+        or (peer["role"], peer["op"], peer["phase"]) != (OUT, ticket["op"], KEEP)
+        or peer["attempt"] != ticket["attempt"]
+        or peer["generation"][0] != record.generation[0] + 1
+    ):
+        raise MigrationNotReady("the source has not let go of %s" % uuid)
+    if record.migration["type"] == names.LIVE:
+        check_arrived(record, ticket)
+    else:
+        host.effects.complete(record)
+    window = record.migration["confirm_window"]
+    owned = moved(record, frozen=None, confirm_by=host.now() + window if window else None)
+    host.effects.take_over(record)
+    put(host, record, owned.replace(role=OWN, phase=RESIZED, generation=after(peer["generation"])), "acquired")
+    return True
+
+
+def check_arrived(record, ticket):
+    if record.migration["verified"] != ticket["attempt"]:
+        raise MigrationNotReady("%s has not arrived" % record.uuid)
+
+
+def start(host, uuid, ticket, peer=None, **dummy):
+    """R8 on D, V4 on S: start the guest where it was on before; a stopped instance stays stopped."""
+    record = existing(host, uuid)
+    if record.role != OWN or record.op != ticket["op"] or record.phase not in (RESIZED, RESTORING):
+        return False
+    if not was_on(record):
+        return False
+    changed = bring_up(host, record)
+    if record.phase == RESIZED and not record.migration["started"]:
+        put(host, record, moved(record, started=True), "started")
+    return changed
+
+
+def bring_up(host, record):
+    if host.effects.arrived(record):
+        host.effects.resume(record)
+    elif host.effects.running(record.uuid):
+        return False
+    else:
+        host.effects.start(record)
+    return True

@@ -1,0 +1,55 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""V1-V6, revert: source S takes back what destination D gives back."""
+
+from __future__ import annotations
+
+from ....model.migration import KEEP, RESIZED, RESTORING, REVERTED, REVERTING
+from ....model.record import OUT, OWN
+from ..errors import InstanceNotResized, MigrationConflict, MigrationNotReady
+from .common import after, existing, is_past, mine, moved, next_epoch, put
+from .confirm import take
+
+
+def revert(host, uuid, ticket, peer=None, stop_timeout=60, **dummy):
+    """V1 on D: write it, then stop the guest. Needs the source's copy."""
+    if is_past(host.store.read(uuid), ticket["op"], (OUT, REVERTED)):
+        return False
+    if not peer or (peer["role"], peer["op"], peer["phase"]) != (OUT, ticket["op"], KEEP):
+        raise InstanceNotResized(uuid, hint="The source holds no copy to go back to")
+    take(host, uuid, ticket, (RESIZED, REVERTING), REVERTING, "revert begins")
+    host.effects.stop(uuid, stop_timeout)
+    return True
+
+
+def give_back(host, uuid, ticket, peer=None, **dummy):
+    """V2 on D: COMMIT of the way back: what the guest wrote since the resize is given up."""
+    if is_past(host.store.read(uuid), ticket["op"], (OUT, REVERTED)):
+        return False
+    record = mine(host, uuid, ticket, (OWN,))
+    if record.phase != REVERTING or host.effects.running(uuid):
+        raise MigrationNotReady("%s still runs on %s" % (uuid, host.identity["name"]))
+    host.effects.hide(record)
+    put(host, record, record.replace(role=OUT, phase=REVERTED, generation=next_epoch(record)), "given back")
+    return True
+
+
+def take_back(host, uuid, ticket, peer=None, **dummy):
+    """V3 on S: with the destination's receipt own it again, with the old flavor."""
+    record = existing(host, uuid)
+    if is_past(record, ticket["op"], (OWN, RESTORING)) or (record.role == OWN and record.op is None):
+        return False
+    if not is_past(record, ticket["op"], (OUT, KEEP)):
+        raise MigrationConflict("%s on %s is %s" % (uuid, host.identity["name"], record.role), role=record.role)
+    if (
+        not peer
+        or (peer["role"], peer["op"], peer["phase"]) != (OUT, ticket["op"], REVERTED)
+        or peer["generation"][0] != record.generation[0] + 1
+    ):
+        raise MigrationNotReady("the destination has not given %s back" % uuid)
+    old = moved(record, attempt=peer["attempt"], frozen=None)
+    host.effects.take_back(record)
+    host.effects.define(old)
+    put(host, record, old.replace(role=OWN, phase=RESTORING, generation=after(peer["generation"])), "taken back")
+    return True

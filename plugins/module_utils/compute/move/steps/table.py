@@ -1,0 +1,37 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""All steps by their names, and how one of them is run: each on one host, a compare-and-swap on the record there and the
+effect that goes with it."""
+
+from __future__ import annotations
+
+import contextlib
+
+from . import confirm, delete, give_up, here, live, resize, revert
+from .common import view
+
+STEPS = {
+    function.__name__: function
+    for function in (
+        resize.begin, resize.claim, resize.receive, resize.presend, resize.freeze, resize.send, resize.release,
+        resize.acquire, resize.start,
+        confirm.confirm, confirm.purge, confirm.drop_old, confirm.finish,
+        revert.revert, revert.give_back, revert.take_back,
+        give_up.abort,
+        delete.erase, delete.forget,
+        here.resize_here, here.restore_here,
+        live.inspect_live, live.check_live, live.receive_seed, live.send_seed, live.prepare_live, live.migrate_live,
+        live.verify_live, live.tell, live.take_over,
+    )
+}  # fmt: skip
+# These run long and hold no lock; they check the attempt themselves and their effect is fenced by the other host.
+UNLOCKED = ("send", "presend", "send_seed", "migrate_live", "tell", "take_over")
+
+
+def run(host, uuid, step, ticket, peer=None, **options):
+    """One step. -> (changed, the view of the record after it with what the step says: disks, targets, transfer)."""
+    function = STEPS[step]
+    with contextlib.nullcontext() if step in UNLOCKED else host.store.instance_lock(uuid):
+        said = function(host, uuid, ticket, peer, **options)
+        return bool(said), dict(view(host, uuid), **(said if isinstance(said, dict) else {}))
