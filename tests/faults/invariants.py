@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The invariants that hold at any moment, watched while operations run and fail: I1, I2, I3, I12.
 
-I6 and I7 (groups, quota) are about several instances; tests/protocol and the tests of create have them.
+I6 (groups) is about several instances; the tests of create have it. I7 is in the quota of chain.py.
 """
 
 from __future__ import annotations
