@@ -20,6 +20,7 @@ DISKS = {
 }
 GIB, MIB = 1 << 30, 1 << 20
 INSTANCES = "/var/lib/libvirt/berth/instances/*"
+SEED = "cat %s/seed.iso | sha256sum" % INSTANCES
 BIG, SMALL = {"mover_flavor": "many"}, {"mover_flavor": "few"}
 
 
@@ -33,7 +34,8 @@ def resized(prepared_lab, image, tmp_path_factory):
     case.path.write_text(json.dumps(tree))
     case.play("create", SMALL)
     source = case.owner()
-    prepared_lab.guest_facts(cases.NAME, timeout=120, until=lambda said: said["ack"] > 0)
+    case.before = prepared_lab.guest_facts(cases.NAME, timeout=120, until=lambda said: said["ack"] > 0)
+    case.seed = prepared_lab.sh(source, SEED).stdout
     prepared_lab.sh(
         source, "printf 'kept by the move' | dd of=$(echo %s/ephemeral0) bs=1M seek=900 conv=notrunc" % INSTANCES
     )
@@ -52,6 +54,15 @@ def test_root_ephemeral_swap_and_seed_travel_and_grow(resized):
     assert (sizes["vda"], sizes["vdb"], sizes["vdc"]) == (2 * GIB, 2 * GIB, 32 * MIB)
     there = "dd if=$(echo %s/ephemeral0) bs=1M skip=900 count=1 2>/dev/null | head -c 16; blkid -p -s LABEL -o value %s/swap"
     assert case.lab.sh(destination, there % (INSTANCES, INSTANCES)).stdout == "kept by the moveswap\n"
+
+
+def test_a_move_changes_neither_the_seed_nor_what_a_guest_knows_itself_by(resized):
+    """I8."""
+    case, _source, destination = resized
+    inside = facts(case, destination)
+    known = ("host", "mac", "ip", "key", "nonce")
+    assert {name: inside[name] for name in known} == {name: case.before[name] for name in known}
+    assert case.lab.sh(destination, SEED).stdout == case.seed
 
 
 def test_a_create_over_the_whole_inventory_leaves_it_as_it_is(resized):
