@@ -99,4 +99,5 @@ def check_confinement(models, none_ok):
             field="security_driver_none_ok",
             value=False,
             rule="SELinux or AppArmor for QEMU, or security_driver_none_ok",
+            hint="Switch one of them on for libvirt, or set berth_host_security_driver_none_ok and run prepare_hosts",
         )
