@@ -22,7 +22,10 @@ options:
     description: The instance. Without it all instances of the host are told.
     type: str
   steps:
-    description: The steps to run, in this order.
+    description:
+      - The steps to run, in this order.
+      - C(take_over) goes on in the background when the module has ended, until the source has let go or somebody else
+        took the move up.
     type: list
     elements: str
     default: []
@@ -124,6 +127,7 @@ ticket:
 
 from ansible.module_utils.basic import AnsibleModule
 
+from ..module_utils.compute.detached import Detached
 from ..module_utils.compute.move.host import Host
 from ..module_utils.compute.move.sequence import TAKING
 from ..module_utils.compute.move.steps.common import view
@@ -151,6 +155,8 @@ SPEC = {
     "timeout_action": {"type": "str", "default": "abort", "choices": ["abort", "force_complete"]},
     "tls": {"type": "bool", "default": True},
 }
+# This step goes on in the background: it waits for what the other host does next.
+WAITING = "take_over"
 # What a step says beside the record, and what the other host needs to know of it.
 SAID = ("disks", "guest", "seen", "targets", "transfer", "sent")
 OPTIONS = ("bandwidth", "copy_while_running", "timeout", "timeout_action", "tls")
@@ -158,8 +164,11 @@ OPTIONS = ("bandwidth", "copy_while_running", "timeout", "timeout_action", "tls"
 
 def act(module):
     parameters = module.params
-    host = Host()
     uuid, ticket = parameters["uuid"], parameters["ticket"]
+    waiter = None
+    if WAITING in parameters["steps"] and not module.check_mode:
+        waiter = Detached(lambda word: run(Host(), uuid, WAITING, word))
+    host = Host()
     if not uuid:
         return {
             "changed": False,
@@ -171,6 +180,9 @@ def act(module):
         module.warn("TLS is off: memory and disks of %s go over the network for everybody there to read" % uuid)
     if not module.check_mode:
         for step in parameters["steps"]:
+            if step == WAITING:
+                waiter.go(ticket)
+                continue
             did, now = run(
                 host,
                 uuid,

@@ -353,11 +353,11 @@ class Effects:
         elif not (world.left and targets.get("arrived")):
             raise BerthError("the guest is off and has not arrived")
 
-    def tell(self, uuid, receipt):
-        self.world.receipt = receipt
+    def line_to_destination(self, uuid, op):
+        return Line(self.world)
 
-    def await_receipt(self, uuid, is_wanted):
-        """In a sequence nothing waits: Waiter stands for it."""
+    def line_to_source(self, uuid, op):
+        return Line(self.world)
 
     def seal(self, record):
         self.world.tick()
@@ -394,6 +394,19 @@ class Effects:
         self.world.kept[self.place] = None
 
 
+class Line:
+    """In a sequence nobody waits and no answer comes: the wish "take over" stands for what both sides do then."""
+
+    def __init__(self, world):
+        self.world = world
+
+    def ask(self, view):
+        self.world.receipt = view
+
+    def hear(self, is_wanted):
+        pass
+
+
 def land(world, name, transfer):
     """A copy that began with ``transfer`` arrives; the channel of an older attempt is closed."""
     if world.channel[D] != transfer["pending"]:
@@ -411,6 +424,11 @@ def give_up_writes(world):
 
 WISHES = {"resize": sequence.MOVE, "confirm": sequence.CONFIRM, "revert": sequence.REVERT, "abort": sequence.REVERT,
           "delete": sequence.DELETE}  # fmt: skip
+
+
+SHORT_CUT = tuple((sequence.DESTINATION, step) for step in ("verify_live", "acquire", "start", "confirm")) + (
+    (sequence.SOURCE, "purge"), (sequence.DESTINATION, "finish"),
+)  # fmt: skip
 
 
 class Controller:
@@ -494,11 +512,12 @@ class Controller:
             self.state = "done"
 
     def _plan_take_over(self, world):
-        """What waits on the destination beside the migration: it does nothing before there is a receipt."""
+        """The talk of who waits on the destination with the source, beside the controller: nothing happens before there
+        is a receipt, each side acts on the other's last word, and any word may be the last."""
         if world.receipt:
             self.views[S] = world.receipt
             self.ticket = {"op": world.receipt["op"], "attempt": world.receipt["attempt"]}
-            self.steps = tuple((sequence.DESTINATION, step) for step in ("verify_live", "acquire", "start"))
+            self.steps = SHORT_CUT
             self.looks = 1
 
     def _step(self, world, name, step):

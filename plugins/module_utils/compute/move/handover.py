@@ -1,84 +1,119 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How the source's receipt reaches the destination in milliseconds, while the guest waits there, paused.
+"""How source and destination of a live migration end it in milliseconds, without the controller between them.
 
-The source puts it into the metadata of the waiting guest, by the connection to the destination's libvirt that the
-migration needs anyway; on the destination libvirt tells who waits for it. It is a short cut and nothing hangs on it: where
-it is lost, the controller's next task brings the same receipt and does the same steps.
+The source leaves its receipt in the metadata of the guest that waits on the destination, paused, by the connection to the
+destination's libvirt that the migration needs anyway; libvirt there tells who waits for it. The answers go the same way.
+It is a short cut and nothing hangs on it: where a word is lost, the controller's next task brings the same and does the
+same steps.
 """
 
 from __future__ import annotations
 
 import json
 import threading
+import time
 from xml.etree import ElementTree
 
+from ...model.errors import BerthError
 from .. import domain as guests
 from ..connection import require_libvirt
 
-NAMESPACE = "https://berth.kvm/xmlns/receipt/1"
+NAMESPACE = "https://berth.kvm/xmlns/%s/1"
+SOURCE, DESTINATION = "receipt", "answer"  # the elements in the metadata: what the source says, and the destination
 LOOK = 1.0  # s between two looks whether there is still something to wait for
-PARTS = ("role", "phase", "op", "attempt", "generation")
+TAKEN = 2.0  # s in which who waits has taken a word away, else nobody waits
+ANSWERED = 5.0  # s in which it has answered
+PARTS = {"role": str, "phase": str, "op": str, "attempt": int, "generation": list}
 
 
-def post(connection, uuid, view):
-    """Leave the receipt with the guest that waits where ``connection`` goes. -> whether it is there."""
-    library = require_libvirt()
-    element = ElementTree.Element("receipt")
-    element.text = json.dumps({part: view[part] for part in PARTS})
-    try:
-        _put(connection.lookupByUUIDString(uuid), ElementTree.tostring(element, encoding="unicode"))
-    except library.libvirtError:
-        return False
-    return True
+class Line:
+    """One side's end of the talk about the move ``op``: ``says`` and ``hears`` are SOURCE and DESTINATION or the
+    other way round. A word is the view of the record, {role, phase, op, attempt, generation}."""
 
+    def __init__(self, connection, uuid, op, says, hears):
+        self.connection, self.uuid, self.op = connection, uuid, op
+        self.says, self.hears = says, hears
 
-def await_receipt(connection, uuid, is_wanted):
-    """The receipt {role, phase, op, attempt, generation} as soon as it is here, or None when it is wanted no more."""
-    library = require_libvirt()
-    news = threading.Event()
-    events = connection.domainEventRegisterAny(
-        None, library.VIR_DOMAIN_EVENT_ID_METADATA_CHANGE, lambda *what: news.set(), None
-    )
-    try:
-        while connection.isAlive() and is_wanted():
-            receipt = _take(connection, uuid)
-            if receipt:
-                return receipt
-            news.wait(LOOK)
-            news.clear()
-    except library.libvirtError:
-        pass  # libvirt went away: the controller's task does it
-    finally:
-        _unregister(connection, events)
-    return None
+    def say(self, view):
+        """Leave the word where the other side finds it. -> whether it is there."""
+        library = require_libvirt()
+        element = ElementTree.Element(self.says)
+        element.text = json.dumps({"move": self.op, **{part: view.get(part) for part in PARTS}})
+        try:
+            self._put(self.says, ElementTree.tostring(element, encoding="unicode"))
+        except library.libvirtError:
+            return False
+        return True
 
-
-def _unregister(connection, events):
-    library = require_libvirt()
-    try:
-        connection.domainEventDeregisterAny(events)
-    except library.libvirtError:
-        pass
-
-
-def _take(connection, uuid):
-    """The receipt that lies with the guest, removed from there; None where there is none or it is none."""
-    library = require_libvirt()
-    found = guests.find(connection, uuid)
-    try:
-        text = found and found.metadata(library.VIR_DOMAIN_METADATA_ELEMENT, NAMESPACE, library.VIR_DOMAIN_AFFECT_LIVE)
-        if not text:
+    def ask(self, view):
+        """Say it and hear the answer, or None: the other side is not there, or did not answer in time."""
+        if not self.say(view):
             return None
-        _put(found, None)
-        receipt = json.loads(ElementTree.fromstring(text).text or "")
-        return {part: receipt[part] for part in PARTS}
-    except (library.libvirtError, ElementTree.ParseError, ValueError, KeyError, TypeError):
+        began = time.monotonic()
+
+        def is_wanted():
+            waited = time.monotonic() - began
+            return waited < TAKEN or (waited < ANSWERED and self._read(self.says) is None)
+
+        return self.hear(is_wanted)
+
+    def hear(self, is_wanted):
+        """The other side's word as soon as it is here, or None when it is wanted no more."""
+        library = require_libvirt()
+        news = threading.Event()
+        events = self.connection.domainEventRegisterAny(
+            None, library.VIR_DOMAIN_EVENT_ID_METADATA_CHANGE, lambda *what: news.set(), None
+        )
+        try:
+            while self.connection.isAlive() and is_wanted():
+                word = self._take()
+                if word:
+                    return word
+                news.wait(LOOK)
+                news.clear()
+        except (library.libvirtError, BerthError):
+            pass  # libvirt went away: the controller's task does it
+        finally:
+            self._unregister(events)
         return None
 
+    def _unregister(self, events):
+        library = require_libvirt()
+        try:
+            self.connection.domainEventDeregisterAny(events)
+        except library.libvirtError:
+            pass
 
-def _put(found, text):
-    library = require_libvirt()
-    kind, live = library.VIR_DOMAIN_METADATA_ELEMENT, library.VIR_DOMAIN_AFFECT_LIVE
-    found.setMetadata(kind, text, "berth-receipt", NAMESPACE, live)
+    def _take(self):
+        """The word that lies with the guest, removed from there; None where there is none, or none of this move."""
+        library = require_libvirt()
+        text = self._read(self.hears)
+        if text is None:
+            return None
+        try:
+            self._put(self.hears, None)
+            word = json.loads(ElementTree.fromstring(text).text or "")
+            return {part: word[part] for part in PARTS} if word["move"] == self.op and is_plain(word) else None
+        except (library.libvirtError, ElementTree.ParseError, ValueError, KeyError, TypeError):
+            return None
+
+    def _read(self, element):
+        library = require_libvirt()
+        kind, live = library.VIR_DOMAIN_METADATA_ELEMENT, library.VIR_DOMAIN_AFFECT_LIVE
+        try:
+            found = guests.find(self.connection, self.uuid)
+            return found and found.metadata(kind, NAMESPACE % element, live)
+        except library.libvirtError:
+            return None  # nothing lies there, or no guest has arrived yet
+
+    def _put(self, element, text):
+        library = require_libvirt()
+        kind, live = library.VIR_DOMAIN_METADATA_ELEMENT, library.VIR_DOMAIN_AFFECT_LIVE
+        found = self.connection.lookupByUUIDString(self.uuid)
+        found.setMetadata(kind, text, "berth-" + element, NAMESPACE % element, live)
+
+
+def is_plain(word):
+    return all(word[part] is None or isinstance(word[part], kind) for part, kind in PARTS.items())

@@ -288,9 +288,11 @@ class Effects:
         self.remote = live.migrate(self.connection, record, targets, options)
         gate.revoke(record.uuid)
 
-    def tell(self, uuid, receipt):
-        if self.remote is not None:
-            handover.post(self.remote, uuid, receipt)
+    def line_to_destination(self, uuid, op):
+        """None where this run did not open the destination's libvirt: another run's migration was followed."""
+        if self.remote is None:
+            return None
+        return handover.Line(self.remote, uuid, op, says=handover.SOURCE, hears=handover.DESTINATION)
 
-    def await_receipt(self, uuid, is_wanted):
-        return handover.await_receipt(self.connection, uuid, is_wanted)
+    def line_to_source(self, uuid, op):
+        return handover.Line(self.connection, uuid, op, says=handover.DESTINATION, hears=handover.SOURCE)

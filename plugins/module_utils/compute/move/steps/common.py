@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from ....model import migration as names
 from ....model.migration import KEEP
-from ....model.record import OUT
+from ....model.record import OUT, OWN
 from ... import journal
 from ..errors import InstanceNotFound, MigrationConflict, MigrationFenced
 
@@ -90,6 +90,12 @@ def mine(host, uuid, ticket, roles):
 def is_past(record, op, *states):
     """Is the record of this move already in one of the (role, phase) ``states``?"""
     return record is not None and record.op == op and (record.role, record.phase) in states
+
+
+def has_ended(host, record, op):
+    """Was this move confirmed, and ended, with the instance on this host?"""
+    ended = record is not None and (record.role, record.op) == (OWN, None) and host.store.is_buried(op)
+    return ended and last_move(record) == CONFIRMED
 
 
 def put(host, old, new, event=None):

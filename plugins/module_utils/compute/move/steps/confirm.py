@@ -9,7 +9,7 @@ from ....model import migration as names
 from ....model.migration import ACTIVE, CONFIRMING, RESIZED, RESTORING
 from ....model.record import IN, OUT, OWN
 from ..errors import InstanceInvalidState, InstanceNotResized, MigrationConflict, MigrationFenced, MigrationNotReady
-from .common import CONFIRMED, REVERTED_EVENT, attempt_of, existing, is_past, mine, moved, put, was_on
+from .common import CONFIRMED, REVERTED_EVENT, attempt_of, existing, has_ended, is_past, mine, moved, put, was_on
 from .resize import bring_up
 
 
@@ -24,6 +24,8 @@ def take(host, uuid, ticket, phases, phase, event):
 def confirm(host, uuid, ticket, peer=None, **dummy):
     """F1 on D: from here there is no way back. A guest that a run left behind before its start is started first."""
     record = existing(host, uuid)
+    if has_ended(host, record, ticket["op"]):
+        return False
     if is_past(record, ticket["op"], (OWN, RESIZED)) and was_on(record) and not record.migration["started"]:
         bring_up(host, record)
     take(host, uuid, ticket, (RESIZED, CONFIRMING), CONFIRMING, "confirm begins")

@@ -5,10 +5,11 @@
 
 from __future__ import annotations
 
-from ....model.migration import KEEP, RESIZED, VERIFIED
+from ....model.migration import CONFIRMING, KEEP, RESIZED, VERIFIED
 from ....model.record import IN, OUT, OWN
 from ..errors import MigrationNotReady, MigrationPreCheckError
-from .common import attempt_of, has_released, is_past, mine, moved, put, view
+from .common import attempt_of, has_ended, has_released, is_past, mine, moved, put, view
+from .confirm import confirm, finish, purge
 from .resize import acquire, start
 
 
@@ -79,7 +80,7 @@ def verify_live(host, uuid, ticket, peer=None, **dummy):
     """L6 on D: the whole guest waits here, paused. If this host crashed since the source let go, its disks are
     whole."""
     record = host.store.read(uuid)
-    if is_past(record, ticket["op"], (OWN, RESIZED)):
+    if is_past(record, ticket["op"], (OWN, RESIZED), (OWN, CONFIRMING)) or has_ended(host, record, ticket["op"]):
         return False
     record = mine(host, uuid, ticket, (IN,))
     if record.migration["verified"] == ticket["attempt"]:
@@ -92,23 +93,49 @@ def verify_live(host, uuid, ticket, peer=None, **dummy):
 
 
 def tell(host, uuid, ticket, peer=None, **dummy):
-    """L5 on S, right after the release: the receipt goes to who waits on D. Lost, the controller brings it."""
-    if is_past(host.store.read(uuid), ticket["op"], (OUT, KEEP)):
-        host.effects.tell(uuid, view(host, uuid))
-    return False
+    """L5 L8 on S, right after the release: the receipt goes to who waits on D. When that owns the guest for good, remove
+    what is kept here and say so. Whatever of this is lost, the controller's next tasks do. -> ``ended``: they need not."""
+    record = host.store.read(uuid)
+    line = host.effects.line_to_destination(uuid, ticket["op"])
+    if line is None or not is_past(record, ticket["op"], (OUT, KEEP)):
+        return False
+    owned = line.ask(view(host, uuid))
+    if not owns_for_good(owned, record):
+        return False
+    with host.store.instance_lock(uuid):
+        purge(host, uuid, {"op": ticket["op"], "attempt": owned["attempt"]}, owned)
+    end = line.ask(view(host, uuid))
+    return {"ended": bool(end) and (end["role"], end["op"]) == (OWN, None)}
+
+
+def owns_for_good(owned, released):
+    """Has the destination gone on from what this host ``released``, so that there is no way back to it?"""
+    return (
+        owned is not None
+        and (owned["role"], owned["phase"], owned["op"]) == (OWN, CONFIRMING, released.op)
+        and (owned["attempt"] or 0) > attempt_of(released)
+        and (owned["generation"] or [])[:1] == list(released.generation[:1])
+    )
 
 
 def take_over(host, uuid, ticket, peer=None, **dummy):
-    """L6 L7 on D, beside the migration: wait for the source's receipt, then do what the controller's next task would."""
+    """L6-L8 on D, beside the migration: wait for the source's receipt, then do what the controller's next tasks would."""
 
     def is_wanted():
         record = host.store.read(uuid)
         return is_past(record, ticket["op"], (IN, record and record.phase)) and attempt_of(record) == ticket["attempt"]
 
-    receipt = host.effects.await_receipt(uuid, is_wanted)
+    line = host.effects.line_to_source(uuid, ticket["op"])
+    receipt = line.hear(is_wanted)
     if receipt is None or not has_released(receipt, ticket):
         return False
-    for step in (verify_live, acquire, start):
+    for step in (verify_live, acquire, start, confirm):
         with host.store.instance_lock(uuid):
             step(host, uuid, ticket, receipt)
+            owned = view(host, uuid)
+    purged = line.ask(owned)
+    if purged is not None and purged["role"] is None:
+        with host.store.instance_lock(uuid):
+            finish(host, uuid, {"op": ticket["op"], "attempt": owned["attempt"]}, purged)
+        line.say(view(host, uuid))
     return True

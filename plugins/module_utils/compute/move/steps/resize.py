@@ -6,11 +6,11 @@
 from __future__ import annotations
 
 from ....model import migration as names
-from ....model.migration import FROZEN, INCOMING, KEEP, RESIZED, RESIZING, RESTORING
+from ....model.migration import CONFIRMING, FROZEN, INCOMING, KEEP, RESIZED, RESIZING, RESTORING
 from ....model.record import IN, OUT, OWN, Record
 from .. import guards
 from ..errors import InstanceInvalidState, MigrationConflict, MigrationEnded, MigrationFenced, MigrationNotReady
-from .common import after, attempt_of, existing, has_released, is_past, mine, moved, next_epoch, put, was_on
+from .common import after, attempt_of, existing, has_ended, has_released, is_past, mine, moved, next_epoch, put, was_on
 
 
 def begin(host, uuid, ticket, peer=None, kind=names.RESIZE, spec=None, destination=None, confirm_window=0, **dummy):
@@ -187,7 +187,8 @@ def check_sent(record, ticket, peer, sent):
 
 def acquire(host, uuid, ticket, peer=None, **dummy):
     """R7 on D: with the source's receipt (OUT of this move, one generation on) name the disks and become the owner."""
-    if is_past(host.store.read(uuid), ticket["op"], (OWN, RESIZED)):
+    record = host.store.read(uuid)
+    if is_past(record, ticket["op"], (OWN, RESIZED), (OWN, CONFIRMING)) or has_ended(host, record, ticket["op"]):
         return False
     record = mine(host, uuid, ticket, (IN,))
     if (

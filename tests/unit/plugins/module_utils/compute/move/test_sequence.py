@@ -22,7 +22,8 @@ SIDES = {"{{ move_plan.source }}": "source", "{{ move_destination }}": "destinat
 def walked(name):
     """The (side, steps) of a task file, neighbours on one side put together."""
     found = []
-    for task in yaml.safe_load((TASKS / (name + ".yml")).read_text()):
+    tasks = yaml.safe_load((TASKS / (name + ".yml")).read_text())
+    for task in (one for part in tasks for one in part.get("block", [part])):
         if "berth.kvm.migration" not in task:
             continue
         side, names = SIDES[task["delegate_to"]], tuple(task["berth.kvm.migration"]["steps"])

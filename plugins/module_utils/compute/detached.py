@@ -1,0 +1,58 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A process that goes on when the run that made it has ended."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+
+LONGEST = 86400  # s
+
+
+class Detached:
+    """Does ``work(word)`` when it is told to go, and ends at once where this run ends without telling it so.
+
+    It is a fork, so that it has all code and needs no file of this run. Make it before libvirt is opened: the threads and
+    connections of libvirt do not survive a fork.
+    """
+
+    def __init__(self, work, longest=LONGEST):
+        reading, self._writing = os.pipe()
+        if os.fork() == 0:
+            _live(reading, work, longest)
+        os.close(reading)
+
+    def go(self, word):
+        """``word``: what it shall work with, as JSON can say it."""
+        with open(self._writing, "w", encoding="utf-8") as file:
+            json.dump(word, file)
+
+
+def _live(reading, work, longest):
+    try:
+        signal.alarm(longest)
+        os.setsid()
+        os.chdir("/")
+        _keep_only(reading)
+        with open(reading, encoding="utf-8") as file:
+            word = file.read()
+        if word:
+            work(json.loads(word))
+    finally:
+        os._exit(0)
+
+
+def _keep_only(kept):
+    """Whoever reads what this run prints waits until nobody can print any more."""
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for standard in (0, 1, 2):
+        os.dup2(nothing, standard)
+    for name in os.listdir("/proc/self/fd"):
+        if int(name) > 2 and int(name) != kept:
+            try:
+                os.close(int(name))
+            except OSError:
+                pass  # the listing's own
