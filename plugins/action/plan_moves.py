@@ -91,7 +91,7 @@ class ActionModule(ControllerAction):
 
     def _views(self, task_vars, hosts, fleet):
         found = {}
-        for host, reply in replies(task_vars, hosts, "__berth_views").items():
+        for host, reply in replies(task_vars, hosts, "__berth_facts").items():
             if host in fleet.documents and "moves" in reply:
                 found[host] = {view["uuid"]: view for view in plain(reply["moves"])}
         return found

@@ -13,7 +13,7 @@ short_description: Build an instance on the host that claimed it
 description:
   - Runs module M(berth.kvm.instance) on the host that the task is delegated to, with the seed made from the variables of the
     instance's inventory host. The seed may hold secrets and is in no task argument and in no fact.
-  - A failure or a silent host does not fail the task, see M(berth.kvm.ask_host).
+  - A failure or a silent host does not fail the task, see M(berth.kvm.ask_hosts).
 
 options:
   spec:

@@ -20,6 +20,11 @@ options:
       - Seconds within which libvirt must have answered, else the module fails with the code V(LibvirtTimeout).
     type: int
     default: 30
+  moves:
+    description:
+      - Whether RV(moves) is returned too, so that a resize or a migration reads a host in one run.
+    type: bool
+    default: false
 author:
   - The berth.kvm authors (@berth)
 extends_documentation_fragment:
@@ -47,6 +52,14 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
+moves:
+  description:
+    - The record of each instance, and where its guest is. Plain data without secrets.
+    - The roles that move instances plan with it.
+  returned: with O(moves)
+  type: list
+  elements: dict
+  sample: [{uuid: 0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a, name: web-1, role: OWN, phase: resized, running: true}]
 ansible_facts:
   description: Facts to add to ansible_facts.
   returned: success
@@ -313,6 +326,8 @@ ansible_facts:
 from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils.compute import connection, facts, settings, store
+from ..module_utils.compute.move.host import Host
+from ..module_utils.compute.move.steps.common import view
 from ..module_utils.model.errors import BerthError
 
 
@@ -324,13 +339,23 @@ def gather(timeout, save_generation, uri=connection.URI, settings_path=settings.
     return facts.collect(libvirt, host_settings, records, state_dir, timeout, save_generation)
 
 
+def views():
+    """What a move has to know of each record of this host."""
+    host = Host()
+    return [view(host, record.uuid) for record in host.store.records()]
+
+
 def main():
-    module = AnsibleModule(argument_spec={"timeout": {"type": "int", "default": 30}}, supports_check_mode=True)
+    spec = {"timeout": {"type": "int", "default": 30}, "moves": {"type": "bool", "default": False}}
+    module = AnsibleModule(argument_spec=spec, supports_check_mode=True)
+    timeout, result = module.params["timeout"], {}
     try:
-        document = gather(module.params["timeout"], save_generation=not module.check_mode)
+        result["ansible_facts"] = {"berth_host": gather(timeout, save_generation=not module.check_mode)}
+        if module.params["moves"]:
+            result["moves"] = connection.Deadline(timeout).call(views, what="reading the records")
     except BerthError as error:
         module.fail_json(**error.to_result())
-    module.exit_json(ansible_facts={"berth_host": document})
+    module.exit_json(**result)
 
 
 if __name__ == "__main__":

@@ -15,12 +15,13 @@ description:
     safe. It is rarely used by itself.
   - Every step looks at the record first. What was done already is passed over, so the same list can be run again after
     a crash.
-  - Without O(steps) it only tells what this host holds.
+  - Without O(steps) it only tells what this host holds of the instance.
 
 options:
   uuid:
-    description: The instance. Without it all instances of the host are told.
+    description: The instance.
     type: str
+    required: true
   steps:
     description:
       - The steps to run, in this order.
@@ -104,23 +105,19 @@ author:
 EXAMPLES = r"""
 - name: See what the host holds
   berth.kvm.migration:
+    uuid: 0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a
   register: here
 """
 
 RETURN = r"""
 move:
   description: The record after the last step, and what the steps said.
-  returned: with uuid
+  returned: success
   type: dict
   sample: {role: OWN, phase: resized, attempt: 1, vm_state: resized, task_state: null}
-moves:
-  description: All records of the host.
-  returned: without uuid
-  type: list
-  elements: dict
 ticket:
   description: What the steps that follow have to carry.
-  returned: with uuid
+  returned: success
   type: dict
   sample: {op: 1f0c2a9e, attempt: 1}
 """
@@ -135,7 +132,7 @@ from ..module_utils.compute.move.steps.table import STEPS, run
 from ..module_utils.model.errors import BerthError
 
 SPEC = {
-    "uuid": {"type": "str"},
+    "uuid": {"type": "str", "required": True},
     "steps": {"type": "list", "elements": "str", "default": [], "choices": list(STEPS)},
     "ticket": {
         "type": "dict",
@@ -169,12 +166,6 @@ def act(module):
     if WAITING in parameters["steps"] and not module.check_mode:
         waiter = Detached(lambda word: run(Host(), uuid, WAITING, word))
     host = Host()
-    if not uuid:
-        return {
-            "changed": False,
-            "host": host.identity,
-            "moves": [view(host, one.uuid) for one in host.store.records()],
-        }
     said, changed = view(host, uuid), False
     if "migrate_live" in parameters["steps"] and not parameters["tls"]:
         module.warn("TLS is off: memory and disks of %s go over the network for everybody there to read" % uuid)

@@ -11,18 +11,23 @@ from .plain import plain
 
 
 def ask(action, module, arguments, task_vars):
-    """The module's result; with ``reason`` where the host did not answer, with ``error`` where the module failed.
+    """The answer of the task's own host."""
+    try:
+        return answer_of(action._execute_module(module_name=module, module_args=arguments, task_vars=task_vars))
+    except AnsibleConnectionFailure as failure:
+        return answer_of({"unreachable": True, "msg": str(failure)})
+
+
+def answer_of(result):
+    """A module's result; with ``reason`` where the host did not answer, with ``error`` where the module failed.
 
     Neither fails the task: one host that is down or full must not take the instances of others with it, and Ansible
     would count an unreachable delegate against the instance.
     """
-    try:
-        result = action._execute_module(module_name=module, module_args=arguments, task_vars=task_vars)
-    except AnsibleConnectionFailure as failure:
-        return {"changed": False, "reason": "UNREACHABLE: %s" % failure}
-    if result.pop("unreachable", False):
+    unreachable, failed = result.pop("unreachable", False), result.pop("failed", False)
+    if unreachable:
         return {"changed": False, "reason": "UNREACHABLE: %s" % result.get("msg")}
-    if result.pop("failed", False):
+    if failed:
         error = result.get("error") or {
             "code": "ModuleFailed",
             "message": result.get("msg") or "the module failed",

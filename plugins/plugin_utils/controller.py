@@ -76,7 +76,7 @@ def variables(task_vars, host, names):
 
 
 def replies(task_vars, hosts, variable, known=None):
-    """What ask_host registered in a loop over KVM hosts: inventory name of the asked host -> its result.
+    """What ask_hosts registered: inventory name of the asked host -> its answer.
 
     They asked for themselves, or under --limit the instances of the play did. ``known`` has raw variables already read.
     """
@@ -84,8 +84,7 @@ def replies(task_vars, hosts, variable, known=None):
     found = {}
     for asker in task_vars["ansible_play_hosts_all"] if task_vars.get("ansible_limit") else hosts:
         values = known[asker] if asker in known else raw_vars(task_vars, asker)
-        for reply in (values.get(variable) or {}).get("results") or ():
-            found[str(reply["item"])] = answer(reply)
+        found.update((values.get(variable) or {}).get("answers") or {})
     return found
 
 
@@ -116,7 +115,7 @@ def with_variable(task_vars, names, variable, unless=None):
 
 
 def read_reports(task_vars, hosts=None):
-    """The fleet as the hosts reported it: what ask_host brought in this run, else the facts that Ansible has of a host."""
+    """The fleet as the hosts reported it: what ask_hosts brought in this run, else the facts that Ansible has of a host."""
     if hosts is None:
         hosts = task_vars["groups"].get("kvm_hosts", [])
     hosts = [str(name) for name in hosts]

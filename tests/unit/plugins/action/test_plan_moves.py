@@ -89,11 +89,11 @@ def plan(wish="resize", instances=None, variables=None, args=None, silent=(), gr
         known,
     )
     for host in HOSTS:
-        if host in silent:
-            it.register(host, __berth_facts={"results": [{"item": host, "reason": "UNREACHABLE: no route"}]})
-            continue
         moves = [view(name, groups.get(name)) for name in at.get(host, ())]
-        it.register(host, __berth_views={"results": [{"item": host, "moves": moves}]})
+        answer = (
+            {"reason": "UNREACHABLE: no route"} if host in silent else {"ansible_facts": known[host], "moves": moves}
+        )
+        it.register(host, __berth_facts={"answers": {host: answer}})
     given = {"instances": list(instances), "wish": wish, **(args or {})}
     return it.run("plan_moves", given)["ansible_facts"]["berth_moves"]
 

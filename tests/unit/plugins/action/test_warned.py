@@ -20,26 +20,12 @@ INSTANCE = {
 }
 
 
-def run(action, state, **registered):
+def test_a_build():
     plan = {
         "run": "r", "round": 1, "max_attempts": 3, "told": {}, "withdraw": {}, "build": ["web-1"], "claims": {},
-        "hosts": {"kvm1": {"uuid": "h"}}, "instances": {"web-1": dict(INSTANCE, state=state, token="t", error=None)},
+        "hosts": {"kvm1": {"uuid": "h"}}, "instances": {"web-1": dict(INSTANCE, state="building", token="t", error=None)},
     }  # fmt: skip
     controller = Controller({"kvm_hosts": ["kvm1"], "instances": ["web-1"]}, facts={"localhost": {"berth_plan": plan}})
-    for host, values in registered.items():
-        controller.register({"kvm1": "kvm1", "web": "web-1"}[host], **values)
-    values = {**controller.task_vars(), "ansible_play_hosts_all": ["kvm1"]}
-    return controller.run(action, task_vars=values)["ansible_facts"]["berth_plan"]["instances"]["web-1"]
-
-
-def test_a_build():
-    built = run("settle_builds", "building", web={"__create_built": {**WARNED, "instance": {}}})
+    controller.register("web-1", __create_built={**WARNED, "instance": {}})
+    built = controller.run("settle_builds")["ansible_facts"]["berth_plan"]["instances"]["web-1"]
     assert (built["state"], built["changed"]) == ("active", True)
-
-
-def test_a_claim():
-    claimed = {"item": "kvm1", **WARNED, "results": [{"uuid": "u", "claimed": True, "token": "t"}]}
-    held = {"uuid": "u", "role": "CLAIM", "token": "t", "project_id": "p", "group": None}
-    scanned = {"item": "kvm1", **WARNED, "host_uuid": "h", "notes": {}, "instances": [held]}
-    asked = {"__berth_claims": {"results": [claimed]}, "__berth_scans": {"results": [scanned]}}
-    assert run("commit_claims", "claiming", kvm1=asked)["state"] == "building"

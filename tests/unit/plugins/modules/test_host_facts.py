@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 import yaml
 
@@ -20,12 +22,12 @@ class Ended(Exception):
 
 @pytest.fixture
 def run(monkeypatch):
-    """run(gather, check_mode) -> the result of main() with this in place of gather()."""
+    """run(gather, check_mode, options) -> the result of main() with this in place of gather()."""
 
-    def run(gather, check_mode=False):
+    def run(gather, check_mode=False, **options):
         class Module:
             def __init__(self, argument_spec, supports_check_mode):
-                self.params = {name: option["default"] for name, option in argument_spec.items()}
+                self.params = {**{name: option["default"] for name, option in argument_spec.items()}, **options}
                 self.check_mode = check_mode
                 assert supports_check_mode
 
@@ -62,6 +64,19 @@ def test_a_typed_error_becomes_the_modules_failure(run):
 
     result = run(gather)
     assert (result["failed"], result["error_code"], result["retryable"]) == (True, "LibvirtUnavailable", True)
+
+
+def test_the_records_come_along_where_they_are_asked_for(run, monkeypatch):
+    monkeypatch.setattr(host_facts, "views", lambda: [{"uuid": "u"}])
+    assert run(lambda timeout, save_generation: {}, moves=True)["moves"] == [{"uuid": "u"}]
+
+
+def test_records_that_libvirt_does_not_tell_in_time_are_a_typed_error(run, monkeypatch):
+    ended = threading.Event()
+    monkeypatch.setattr(host_facts, "views", ended.wait)
+    result = run(lambda timeout, save_generation: {}, moves=True, timeout=0)
+    ended.set()
+    assert (result["failed"], result["error_code"]) == (True, "LibvirtTimeout")
 
 
 def test_every_returned_field_is_documented_with_a_sample(tmp_path):

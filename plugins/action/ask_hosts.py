@@ -1,0 +1,70 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Action ask_hosts: see plugins/modules/ask_hosts.py for its documentation."""
+
+from __future__ import annotations
+
+from ansible.plugins.action import ActionBase
+
+from ..plugin_utils.ask import answer_of
+from ..plugin_utils.controller import answer
+from ..plugin_utils.delegates import run_on
+
+MODULES = ("host_facts", "claim", "rescan")
+
+
+class ActionModule(ActionBase):
+    TRANSFERS_FILES = False
+    _requires_connection = False
+    _supports_check_mode = True
+
+    def run(self, tmp=None, task_vars=None):
+        super().run(tmp, task_vars)
+        _result, args = self.validate_argument_spec(
+            argument_spec={
+                "hosts": {"type": "list", "elements": "str", "required": True},
+                "module": {"type": "str", "required": True, "choices": list(MODULES)},
+                "arguments": {"type": "dict", "default": {}},
+                "host_arguments": {"type": "dict", "default": {}},
+            }
+        )
+        hosts = list(dict.fromkeys(args["hosts"]))
+        arguments = {host: arguments_of(host, args["arguments"], args["host_arguments"]) for host in hosts}
+        module = "berth.kvm." + args["module"]
+        results = run_on(hosts, module, arguments, self._task, at_once(task_vars))
+        return {**warned(results), **summary({host: told(result) for host, result in results.items()}, task_vars)}
+
+
+def arguments_of(host, arguments, host_arguments):
+    """What the module gets on this host: ``arguments``, and of each of ``host_arguments`` what it has for the host."""
+    own = {name: values[host] for name, values in host_arguments.items() if host in values}
+    return {**arguments, **own}
+
+
+def at_once(task_vars):
+    """How many hosts one task asks at a time, so that the tasks that Ansible runs beside it keep to its forks."""
+    forks = int(task_vars["ansible_forks"])
+    return forks // min(forks, len(task_vars["ansible_play_hosts_all"]))
+
+
+def warned(results):
+    """The warnings of all as those of the task: Ansible shows them once, below it."""
+    kinds = ("warnings", "deprecations")
+    return {kind: [one for result in results.values() for one in result.get(kind) or ()] for kind in kinds}
+
+
+def told(result):
+    """The host's answer, without what Ansible notes in results for itself."""
+    return answer(answer_of({key: value for key, value in result.items() if not key.startswith("_ansible_")}))
+
+
+def summary(answers, task_vars):
+    """The task's result. A host that asks for itself keeps its facts, as from any other module."""
+    result = {"changed": any(answer.get("changed") for answer in answers.values()), "answers": answers}
+    if not answers:
+        result["skipped"] = True
+    own = answers.get(task_vars["inventory_hostname"]) or {}
+    if "berth_host" in own.get("ansible_facts", {}):
+        result["ansible_facts"] = {"berth_host": own["ansible_facts"]["berth_host"]}
+    return result

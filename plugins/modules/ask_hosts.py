@@ -1,0 +1,82 @@
+#!/usr/bin/python
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+# The work is done by the action plugin of the same name.
+
+DOCUMENTATION = r"""
+module: ask_hosts
+short_description: Run a module of berth.kvm on KVM hosts, at once, and take silence as an answer
+description:
+  - Runs a module on each of O(hosts) as C(delegate_to) would, with the host's own address, user, key, C(become) and
+    Python. As many are asked at once as Ansible has forks, over all hosts of the play together.
+  - A host that cannot be reached or a module that fails does not fail the task. The answer of that host has C(reason) or
+    C(error) instead, so that one bad host does not stop the instances of others.
+  - The task itself needs no connection. Delegate it to C(localhost), so that nothing has to be right about the address
+    of the host that asks.
+
+options:
+  hosts:
+    description: Inventory names of the KVM hosts to ask. They need not be in the play, nor in C(--limit).
+    type: list
+    elements: str
+    required: true
+  module:
+    description: The module to run, without the collection's name.
+    type: str
+    required: true
+    choices: [host_facts, claim, rescan]
+  arguments:
+    description: The module's arguments.
+    type: dict
+    default: {}
+  host_arguments:
+    description:
+      - Arguments that differ from host to host. The key is the argument, the value is a dictionary of hosts and values.
+      - A host that is not in there does not get the argument.
+    type: dict
+    default: {}
+extends_documentation_fragment:
+  - berth.kvm.controller
+author:
+  - The berth.kvm authors (!UNKNOWN)
+"""
+
+EXAMPLES = r"""
+- name: Ask all KVM hosts for their facts
+  berth.kvm.ask_hosts:
+    hosts: "{{ groups.kvm_hosts }}"
+    module: host_facts
+  delegate_to: localhost
+  become: true
+  register: asked
+
+- name: Show who did not answer
+  ansible.builtin.debug:
+    msg: "{{ asked.answers | dict2items | selectattr('value.reason', 'defined') | map(attribute='key') }}"
+"""
+
+RETURN = r"""
+answers:
+  description: What each host answered. The key is its inventory name, the value is what the module returned.
+  returned: always
+  type: dict
+  contains:
+    reason:
+      description: Why the host gave no answer.
+      returned: when the host could not be reached
+      type: str
+      sample: "UNREACHABLE: ssh: connect to host kvm2 port 22: Connection timed out"
+    error:
+      description: The module's typed error.
+      returned: when the module failed
+      type: dict
+      sample: {code: HostBusy, message: "the host is locked by claim, process 4711", retryable: true}
+ansible_facts:
+  description: The facts that RV(answers) has of the host that asks.
+  returned: when a host asks itself for its facts
+  type: dict
+"""
