@@ -9,7 +9,7 @@ import time
 
 from ansible.utils.display import Display
 
-from ..module_utils.conductor import moving, placing, quotas, wanted
+from ..module_utils.conductor import moving, placing, quotas, sides, wanted
 from ..module_utils.conductor.errors import SelectionNotExplicit
 from ..module_utils.conductor.plan import FAILED
 from ..module_utils.model import migration
@@ -20,6 +20,7 @@ from ..module_utils.placement.request import resize_request
 from ..plugin_utils.controller import (
     CATALOG,
     ControllerAction,
+    lost_hosts,
     new_token,
     raw_vars,
     read_reports,
@@ -72,10 +73,11 @@ class ActionModule(ControllerAction):
                 hint="Say which with --limit or -e berth_instances=PATTERN",
                 instances=names,
             )
+        lost = lost_hosts(self.own_variables(task_vars, ["berth_lost_hosts"]))
         moves, errors = {}, {}
         for name in names:
             try:
-                moves[name] = self._plan(name, wish, kind, task_vars, catalog, fleet, views, args["target"])
+                moves[name] = self._plan(name, wish, kind, task_vars, catalog, fleet, views, args["target"], lost)
             except BerthError as error:
                 errors[name] = error.to_dict()
         if wish == "confirm_due":
@@ -96,17 +98,18 @@ class ActionModule(ControllerAction):
                 found[host] = {view["uuid"]: view for view in plain(reply["moves"])}
         return found
 
-    def _plan(self, name, wish, kind, task_vars, catalog, fleet, views, target):
+    def _plan(self, name, wish, kind, task_vars, catalog, fleet, views, target, lost):
         values = variables(task_vars, name, ("berth_flavor", "berth_locked", "berth_project"))
         uuid = instance_uuid(values.get("berth_project") or "default", check_name(name))
         host_names = {document_uuid: host for host, document_uuid in fleet.uuids().items() if host in views}
-        sides = moving.find(uuid, name, views, host_names, fleet.verdicts)
+        silent = {**dict.fromkeys(set(fleet.documents) - set(views), "did not tell its records"), **fleet.verdicts}
+        found = sides.find(uuid, name, views, host_names, silent, lost)
         request = None
         if wish == "resize":
-            spec = sides[1].get("spec") or sides[3]["spec"]
-            request = resize_request(spec, values, catalog, allow_disabled=sides[2] is not None)
+            spec = found[1].get("spec") or found[3]["spec"]
+            request = resize_request(spec, values, catalog, allow_disabled=found[2] is not None)
         plain_wish = "move" if wish in KINDS else "confirm" if wish == "confirm_due" else wish
-        move = moving.plan(plain_wish, kind, uuid, name, sides, request, who_locked(values), target)
+        move = moving.plan(plain_wish, kind, uuid, name, found, request, who_locked(values), target)
         move["request"] = request
         if move["place"] and kind != migration.RESIZE and target == move["source"]:
             move.update(place=False, why="is on %s already" % target)

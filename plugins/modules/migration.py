@@ -32,7 +32,7 @@ options:
     default: []
     choices: [begin, claim, receive, presend, freeze, send, release, acquire, start, confirm, purge, finish,
       revert,
-      give_back, take_back, abort, erase, forget, resize_here, restore_here, drop_old, receive_seed, send_seed, prepare_live,
+      give_back, take_back, reclaim, abort, erase, forget, resize_here, restore_here, drop_old, receive_seed, send_seed, prepare_live,
       inspect_live, check_live, migrate_live, verify_live, tell, take_over]
   ticket:
     description: Which operation this is and whose turn, as the first step handed it out.
@@ -58,6 +58,13 @@ options:
   spec:
     description: The request with the flavor that the instance shall have.
     type: dict
+  source:
+    description: The inventory name of the host it leaves, for the records. Default, the host's own name.
+    type: str
+  lost:
+    description: The other host of the move is lost for good, or was given up as lost before. Go on without it.
+    type: bool
+    default: false
   destination:
     description: The host it goes to, its C(uuid) and C(name).
     type: dict
@@ -142,6 +149,8 @@ SPEC = {
     "peer": {"type": "dict", "default": {}},
     "kind": {"type": "str", "default": "resize", "choices": ["resize", "migration", "live-migration"]},
     "spec": {"type": "dict"},
+    "source": {"type": "str"},
+    "lost": {"type": "bool", "default": False},
     "destination": {"type": "dict"},
     "confirm_window": {"type": "int", "default": 0},
     "key": {"type": "str", "no_log": True},
@@ -182,6 +191,8 @@ def act(module):
                 parameters["peer"],
                 kind=parameters["kind"],
                 spec=parameters["spec"],
+                source=parameters["source"],
+                lost=parameters["lost"],
                 destination=parameters["destination"],
                 confirm_window=parameters["confirm_window"],
                 key=parameters["key"],

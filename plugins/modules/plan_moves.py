@@ -13,7 +13,8 @@ short_description: Decide what is next for instances that are resized or migrate
 description:
   - Part of the playbooks that move instances. Reads what the hosts reported, finds the two sides of each move, goes on
     with one that was begun, or chooses a destination for a new one.
-  - A side that did not answer is unknown, and then nothing is done for that instance.
+  - A side that did not answer is unknown, and then nothing is done for that instance, unless the variable
+    C(berth_lost_hosts) names it as gone for good.
 
 options:
   instances:

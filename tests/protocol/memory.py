@@ -112,6 +112,7 @@ class World:
         if len(running) > 1:
             raise Violation("I1 two running guests")
         owners = [name for name in (S, D) if self.records[name] and self.records[name]["role"] == OWN]
+        owners = [name for name in owners if not self.is_left(name)]
         if len(owners) > 1:
             raise Violation("I1 two owners")
         for name in running:
@@ -129,6 +130,11 @@ class World:
                 raise Violation("I4 a guest runs on a disk of another flavor")
         elif not any(self.disks[n] and self.disks[n]["version"] >= self.latest for n in (S, D)):
             raise Violation("I3 nobody holds the latest disk")
+
+    def is_left(self, name):
+        """Whether the other host has ended the move of this one's record without it."""
+        other = self.records[D if name == S else S]
+        return bool(other) and self.records[name]["op"] in other["lost_moves"]
 
 
 class Host:
@@ -314,6 +320,10 @@ class Effects:
         world.tick()
         world.disk_owner = self.name
 
+    def check_kept(self, record):
+        if not (self.world.disks[self.place] or self.world.kept[self.place]):
+            raise BerthError("the kept disks are gone")
+
     def take_back(self, record):
         if record.migration["shared"]:
             self.restore_disks(record)
@@ -443,6 +453,7 @@ class Controller:
         self.pending = None
         self.changed = False
         self.reaches, self.looks = True, 0
+        self.options = {}
         self.state = "run"
 
     def key(self):
@@ -526,7 +537,7 @@ class Controller:
             destroy(world, name, self.ticket)
             self.changed = True
             return
-        options = {"sent": self.views[name].get("sent")}
+        options = {"sent": self.views[name].get("sent"), **self.options}
         if step == "begin":
             here = world.kind == "here"
             options |= {
@@ -534,7 +545,7 @@ class Controller:
                 "destination": world.host(S if here else D).identity,
             }  # fmt: skip
         changed, said = table.run(world.host(name), UUID, step, self.ticket, peer, **options)
-        if step in ("give_back",) and changed:
+        if step in ("give_back", "reclaim") and changed:
             give_up_writes(world)
         self.changed = self.changed or changed
         kept = {k: v for k, v in self.views[name].items() if k in SAID}

@@ -39,6 +39,14 @@ class GroupPolicyViolation(BerthError):
     retryable = True
 
 
+class InstanceSuperseded(BerthError):
+    """A host that was given up as lost is back with its copy of the instance, which has gone on elsewhere."""
+
+
+class HostNotLost(BerthError):
+    """A host that was said to be lost for good answers."""
+
+
 class HostUnknown(BerthError):
     """The host stopped answering while it worked on the instance: what it did is not known, so no other host is tried."""
 

@@ -10,6 +10,9 @@ from ..model.record import CLAIM, OWN
 from .errors import DuplicateInstance, InstanceIsLocked, InstanceMoving, InstanceUnknown
 
 CONFIRM_FIRST = "Run confirm_resize or revert_resize first"
+LEFT_OVER = (
+    "Run confirm_resize or revert_resize, whichever ended the move: it removes that, or says what to do about it"
+)
 FINISH_FIRST = "Finish the move first: run the same playbook again, or revert_resize"
 
 
@@ -22,13 +25,13 @@ def locate(fleet, name, uuid, lost_hosts=()):
     places = fleet.places.get(uuid, [])
     owners = [place["host"] for place in places if place["role"] == OWN]
     claims = [place["host"] for place in places if place["role"] == CLAIM]
+    moving = [place for place in places if is_moving(place)]
+    if moving:
+        raise _moving(name, uuid, places)
     if len(owners) > 1:
         raise DuplicateInstance(
             "%s is owned by %s" % (name, " and ".join(owners)), hint="Find out which copy is right before anything else"
         )
-    moving = [place for place in places if is_moving(place)]
-    if moving:
-        raise _moving(name, uuid, moving)
     silent = sorted(set(fleet.verdicts) - set(lost_hosts))
     if not owners and silent:
         raise InstanceUnknown(
@@ -51,7 +54,9 @@ def is_moving(place):
 
 def unconfirmed(places):
     """The place of an instance that was resized and waits for its confirmation (VERIFY_RESIZE), or None."""
-    return next((place for place in places if place["role"] == OWN and is_unconfirmed(place)), None)
+    owners = [place for place in places if place["role"] == OWN]
+    # Beside another owner it is the copy of a host that was given up as lost.
+    return owners[0] if len(owners) == 1 and is_unconfirmed(owners[0]) else None
 
 
 def is_unconfirmed(place):
@@ -60,8 +65,16 @@ def is_unconfirmed(place):
 
 def _moving(name, uuid, places):
     """In Nova's words: the attribute that is in the way, and its state."""
-    place = next((place for place in places if place["role"] == OWN), places[0])
+    moving = [place for place in places if is_moving(place)]
+    place = next((place for place in moving if place["role"] == OWN), moving[0])
     hosts = ", ".join(sorted(one["host"] for one in places))
+    if any(one["role"] == OWN and not is_moving(one) for one in places):
+        # Two that contradict each other: a host that was given up as lost is back.
+        return InstanceMoving(
+            "%s is in no move any more, but %s holds a part of one (%s)" % (name, place["host"], hosts),
+            hint=LEFT_OVER,
+            uuid=uuid,
+        )
     attr = "task_state" if place.get("task_state") else "vm_state"
     return InstanceMoving(
         "Instance %s is in %s %s (%s)" % (name, attr, place.get(attr), hosts),

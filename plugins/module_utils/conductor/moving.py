@@ -13,45 +13,14 @@ from __future__ import annotations
 import datetime
 
 from ..compute.move import sequence
-from ..compute.move.errors import InstanceInvalidState, InstanceNotFound, InstanceNotResized, MigrationEnded
+from ..compute.move.errors import InstanceInvalidState, InstanceNotResized, MigrationEnded
 from ..compute.move.guards import check_grow_only
 from ..model import migration as names
-from .errors import DuplicateInstance, HostUnknown
 from .locate import check_unlocked
 
-NOTHING = {"role": None}
+FIRST = "Run confirm_resize or revert_resize for %s first: it removes what is left on %s"
 # What of a flavor makes it another one.
 SIZES = ("name", "vcpus", "memory_mb", "root_gb", "ephemeral_gb", "swap", "extra_specs")
-
-
-def find(uuid, name, views, host_names, silent):
-    """The sides of an instance: (source, view there, destination, view there); destination None where it does not move.
-
-    ``views``: inventory name -> {instance uuid: view}; ``host_names``: host uuid -> inventory name; ``silent``: hosts
-    that gave no answer. A side that is silent is unknown, and nothing is done.
-    """
-    found = {host: seen[uuid] for host, seen in views.items() if uuid in seen and seen[uuid]["role"] != "CLAIM"}
-    owners = [host for host, view in found.items() if view["role"] == "OWN"]
-    if len(owners) > 1:
-        raise DuplicateInstance("%s is owned by %s" % (name, " and ".join(sorted(owners))))
-    move = next((view["migration"] for view in found.values() if view.get("migration")), None)
-    if move is None:
-        if not owners:
-            where = " on the hosts that answered (silent: %s)" % ", ".join(sorted(silent)) if silent else ""
-            raise InstanceNotFound("Instance %s could not be found%s" % (name, where))
-        return owners[0], found[owners[0]], None, NOTHING
-    source, destination = (_host_of(move[side], host_names, name) for side in ("source", "destination"))
-    here = found.get(source, NOTHING)
-    return source, here, destination, NOTHING if source == destination else found.get(destination, NOTHING)
-
-
-def _host_of(side, host_names, name):
-    if side["uuid"] not in host_names:
-        raise HostUnknown(
-            "%s moves from or to %s (%s), which did not answer" % (name, side["name"], side["uuid"]),
-            hint="Bring the host back and run again: the instance is safe where it is",
-        )
-    return host_names[side["uuid"]]
 
 
 def plan(wish, kind, uuid, name, sides, wanted, locked=None, target=None):
@@ -62,7 +31,9 @@ def plan(wish, kind, uuid, name, sides, wanted, locked=None, target=None):
     """
     source, here, destination, there = sides
     check_unlocked(name, locked)
-    owner = here if here["role"] == "OWN" else there if there["role"] == "OWN" else here
+    if there.get("left"):
+        return _sweep(wish, uuid, name, sides)
+    owner = here if here["role"] == "OWN" else there if there["role"] == "OWN" or not here["role"] else here
     migration = owner.get("migration")
     move = {
         "uuid": uuid,
@@ -86,8 +57,34 @@ def plan(wish, kind, uuid, name, sides, wanted, locked=None, target=None):
         raise _refusal(wish, kind, move, owner)
     move["settles"] = not reaches
     move["why"] = ("goes on with" if reaches else "first ends") + " the %s that was begun" % move["kind"]
+    lost = source if here.get("lost") else destination if there.get("lost") else None
+    if lost:
+        move["why"] = "%s is given up as lost" % lost
+    if move["sequence"] == "reclaim_alone":
+        move["why"] += ", and with it what the guest wrote there"
     move["deadline"] = migration.get("confirm_by")
     return move
+
+
+def _sweep(wish, uuid, name, sides):
+    """Remove what a host that was lost holds of a move that ended without it, then look again."""
+    source, here, destination, there = sides
+    if wish == sequence.DELETE:
+        raise InstanceInvalidState(uuid, "role", there["role"], "delete", hint=FIRST % (name, destination))
+    return {
+        "uuid": uuid,
+        "name": name,
+        "source": source,
+        "destination": destination,
+        "sequence": "sweep",
+        "settles": True,
+        "kind": there["migration"]["type"],
+        "ticket": {"op": there["op"], "attempt": there["attempt"]},
+        "views": {"source": here, "destination": there},
+        "why": "first removes what is left on %s of a move that ended without it" % destination,
+        "deadline": None,
+        "place": False,
+    }
 
 
 def is_due(move, now):
@@ -129,6 +126,10 @@ def is_wanted(migration, kind, wanted, destination, target):
 def _refusal(wish, kind, move, owner):
     """Why nothing can be done for this wish as things are."""
     uuid, name, phase = move["uuid"], move["name"], owner.get("phase")
+    here, there = move["views"]["source"], move["views"]["destination"]
+    if here.get("lost") or there.get("lost") or not (here["role"] and there["role"]) and owner["role"] != "OWN":
+        hint = _what_is_left(move, here, there, owner)
+        return InstanceInvalidState(uuid, "role", owner["role"], wish, hint=hint)
     if phase == names.ERASING:
         hint = "%s is being deleted: run delete again to end that" % name
         return InstanceInvalidState(uuid, "task_state", owner.get("task_state"), kind, hint=hint)
@@ -139,6 +140,28 @@ def _refusal(wish, kind, move, owner):
         hint = "It was moved to %s with flavor %s: confirm or revert that first" % (move["destination"], flavor)
         return InstanceInvalidState(uuid, "vm_state", owner.get("vm_state"), kind, hint=hint)
     return InstanceInvalidState(uuid, "task_state", owner.get("task_state") or phase, kind)
+
+
+def _what_is_left(move, here, there, owner):
+    """What a person can do whose wish needs the host that is lost."""
+    if owner.get("phase") == names.ERASING:
+        return "%s is being deleted: run delete again to end that" % move["name"]
+    if here["role"] == "OUT":
+        hint = (
+            "%s has the disks from before the move: revert_resize -e berth_lost_hosts=%s goes back to them, and gives "
+        )
+        return hint % (move["source"], move["destination"]) + "up what the guest wrote since"
+    if there["role"] == "OWN":
+        return "confirm_resize ends the move on %s; there is no way back without %s" % (
+            move["destination"],
+            move["source"],
+        )
+    if here["role"] == "OWN":
+        return "revert_resize gives the move up"
+    return "What %s holds is no whole instance: only a delete helps, or %s coming back" % (
+        move["destination"],
+        move["source"],
+    )
 
 
 def busy(move):

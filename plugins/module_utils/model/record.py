@@ -33,7 +33,8 @@ class Record:
 
     ``generation`` is [epoch, n] and only grows; ``token`` is the nonce of whoever works on the record now;
     ``op`` the id of the operation under way; ``resources`` what the host has set aside for it (vcpus, pcpus,
-    memory_mb in MiB, disk_gb in GiB, numa_topology, pci_devices).
+    memory_mb in MiB, disk_gb in GiB, numa_topology, pci_devices); ``lost_moves`` the ids of moves that went on without
+    their other host, which was lost for good: what turns up of them elsewhere is left over and owns nothing.
     """
 
     uuid: str
@@ -52,6 +53,7 @@ class Record:
     migration: Optional[Dict[str, Any]] = None
     faults: List[Dict[str, Any]] = dataclasses.field(default_factory=list)
     history: List[Dict[str, Any]] = dataclasses.field(default_factory=list)
+    lost_moves: List[str] = dataclasses.field(default_factory=list)
     schema: int = SCHEMA
 
     def version(self):
@@ -100,6 +102,12 @@ class Record:
         numbers = self.generation
         if not (isinstance(numbers, list) and len(numbers) == 2 and all(_is_count(n) for n in numbers)):
             raise RecordInvalid("the record's generation is not [epoch, n]: %r" % (numbers,))
-        for name, kind in (("spec", dict), ("resources", dict), ("faults", list), ("history", list)):
+        for name, kind in (
+            ("spec", dict),
+            ("resources", dict),
+            ("faults", list),
+            ("history", list),
+            ("lost_moves", list),
+        ):
             if not isinstance(getattr(self, name), kind):
                 raise RecordInvalid("the record's %s is not of type %s" % (name, kind.__name__))

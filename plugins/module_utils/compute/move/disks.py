@@ -105,6 +105,18 @@ def check_arrived(pool_path, record):
         raise TransferFailed("the copy of %s is not here any more; the source keeps the original" % record.uuid)
 
 
+def check_kept(pool_path, record):
+    """Nothing is taken back that a confirm or a delete had begun to remove."""
+    for one in planned(record.migration["old_spec"]):
+        path = paths.instance(pool_path, record.uuid, one.file)
+        # The firmware makes its variables anew.
+        if one != NVRAM and not os.path.lexists(path) and not os.path.lexists(kept(path, record)):
+            raise MigrationConflict(
+                "%s of %s is not here any more: it was being removed" % (one.file, record.uuid),
+                hint="There is no whole copy left here: delete the instance and create it anew, or restore a backup",
+            )
+
+
 def fit(one, path, size):
     """Make a disk ``size`` bytes large (None: as it is); a disk never shrinks. Swap that grows is made anew, as Nova
     does."""

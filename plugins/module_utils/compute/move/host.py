@@ -206,6 +206,9 @@ class Effects:
             disks.swap_in(self.pool_path(record), record)
         owner.write(self.pool_path(record), record.uuid, self.host.identity["uuid"])
 
+    def check_kept(self, record):
+        disks.check_kept(self.pool_path(record), record)
+
     def take_back(self, record):
         """On the source, when the destination has given it back."""
         if storage.is_shared(record):

@@ -55,6 +55,14 @@ SEQUENCES = {
         (SOURCE, ("purge",)),
         (DESTINATION, ("finish",)),
     ),
+    # the other host is lost for good: the steps are told so
+    "abort_alone": ((SOURCE, ("abort", "start", "finish")),),
+    "reclaim_alone": ((SOURCE, ("reclaim", "start", "finish")),),
+    "confirm_alone": ((DESTINATION, ("confirm", "drop_old", "finish")),),
+    "delete_alone": ((SOURCE, ("erase", "forget")),),
+    "delete_there_alone": ((DESTINATION, ("erase", "forget")),),
+    # a host that was lost is back: what it holds is not the instance any more
+    "sweep": ((DESTINATION, ("purge",)),),
     # one host
     "resize_here": ((SOURCE, ("begin", "freeze", "resize_here", "start")),),
     "start_here": ((SOURCE, ("start",)),),
@@ -64,13 +72,13 @@ SEQUENCES = {
 }
 
 # These hand out the attempt which the steps after them carry.
-TAKING = ("begin", "confirm", "revert", "abort", "restore_here", "erase")
+TAKING = ("begin", "confirm", "revert", "abort", "reclaim", "restore_here", "erase")
 
 
 # What the two hosts hold, and what may be wished for: the move that was found or would begin, another one (another
 # kind, flavor or target), its confirmation, its end with the instance where it was, or the end of the instance.
-REST, BEGUN, LOST, RELEASED, RESIZED, CONFIRMING, REVERTING, RESTORING, ERASING = (
-    "rest", "begun", "lost", "released", "resized", "confirming", "reverting", "restoring", "erasing",
+REST, BEGUN, LOST, RELEASED, RESIZED, CONFIRMING, REVERTING, RESTORING, ERASING, KEPT, LEFT = (
+    "rest", "begun", "lost", "released", "resized", "confirming", "reverting", "restoring", "erasing", "kept", "left",
 )  # fmt: skip
 MOVE, OTHER, CONFIRM, REVERT, DELETE = "move", "other", "confirm", "revert", "delete"
 
@@ -106,12 +114,33 @@ NEXT = {
         REVERT: ("restore", True),
     },
     ERASING: {MOVE: None, OTHER: None, CONFIRM: None, REVERT: None},
+    LEFT: {MOVE: ("sweep", False), OTHER: ("sweep", False), CONFIRM: ("sweep", False), REVERT: ("sweep", False)},
 }
 # A live migration is confirmed as it ends: nobody is asked.
 NEXT_LIVE = {
     **NEXT,
     RESIZED: {wish: ("hand_over", wish == MOVE) for wish in (MOVE, OTHER, CONFIRM, REVERT)},
     CONFIRMING: {**NEXT[CONFIRMING], MOVE: ("confirm", True)},
+}
+# One host is lost for good. Before the source let go, and from the hand-over on, the other has all that it takes; KEPT is
+# the source's copy from before the resize, so only who asks for a revert gets it. Else there is nothing to go on with.
+GIVE_UP = {MOVE: ("abort_alone", False), OTHER: ("abort_alone", False), REVERT: ("abort_alone", True)}
+NEXT_ALONE = {
+    BEGUN: GIVE_UP,
+    LOST: GIVE_UP,
+    RESTORING: GIVE_UP,
+    KEPT: {REVERT: ("reclaim_alone", True)},
+    RESIZED: {MOVE: ("hand_over", True), CONFIRM: ("confirm_alone", True)},
+    CONFIRMING: {wish: ("confirm_alone", wish == CONFIRM) for wish in (MOVE, OTHER, CONFIRM, REVERT)},
+    REVERTING: {CONFIRM: ("confirm_alone", True)},
+    LEFT: NEXT[LEFT],
+}
+NEXT_LIVE_ALONE = {
+    **NEXT_ALONE,
+    **{
+        found: {wish: ("confirm_alone", wish == MOVE) for wish in (MOVE, OTHER, CONFIRM, REVERT)}
+        for found in (RESIZED, CONFIRMING)
+    },
 }
 # The same sequences where they have another name.
 LIVE_NAMES = {"resize": "live_migrate", "hand_over": "live_hand_over"}
@@ -136,12 +165,17 @@ PHASES = {
 
 
 def state(source, destination):
-    """What a move has come to, from the views of the two hosts ({"role": None} for no record); None: nothing known."""
+    """What a move has come to, from the views of the two hosts ({"role": None} for no record, with ``lost`` where the
+    host is; with ``left`` where what it holds is of a move that ended without it); None: nothing known."""
+    if destination.get("left"):
+        return LEFT
     move = source.get("migration") or destination.get("migration")
     if not move:
         return REST if source["role"] == OWN else None
     owner = next((view for view in (source, destination) if view["role"] == OWN), None)
     if owner is None:
+        if source["role"] == OUT and destination.get("lost"):
+            return KEPT
         return {(OUT, IN): RELEASED, (OUT, OUT): REVERTING}.get((source["role"], destination["role"]))
     found = PHASES.get(owner["phase"])
     if found == BEGUN and move["type"] == names.LIVE and not source["running"]:
@@ -154,9 +188,11 @@ def next_sequence(wish, source, destination):
     """What comes first: (name of the sequence or None, whether it brings what is wished for)."""
     move = source.get("migration") or destination.get("migration")
     live = bool(move) and move["type"] == names.LIVE
+    lost = source.get("lost") or destination.get("lost")
     if wish == DELETE:
         return deletion(source, destination), True
-    name, reaches = ((NEXT_LIVE if live else NEXT).get(state(source, destination)) or {}).get(wish) or (None, False)
+    table = (NEXT_LIVE_ALONE if live else NEXT_ALONE) if lost else (NEXT_LIVE if live else NEXT)
+    name, reaches = (table.get(state(source, destination)) or {}).get(wish) or (None, False)
     if live:
         name = LIVE_NAMES.get(name, name)
     elif move and names.same_host(move):
@@ -171,5 +207,8 @@ def deletion(source, destination):
         return None
     if names.same_host(move):
         return HERE_NAMES["delete"]
-    there = destination["role"] == OWN or (source["role"], destination["role"]) == (OUT, IN)
-    return "delete_there" if there else "delete"
+    there = destination["role"] == OWN or (source["role"], destination["role"]) in ((OUT, IN), (None, IN), (None, OUT))
+    owner, other = (destination, source) if there else (source, destination)
+    # Where the other holds nothing, no receipt can come that would make an owner of who is none.
+    alone = other.get("lost") or (other["role"] is None and owner["role"] != OWN)
+    return ("delete_there" if there else "delete") + ("_alone" if alone else "")

@@ -12,6 +12,7 @@
 
 ``host`` gives ``store``, ``effects``, ``identity`` {uuid, name}, ``now()`` (s) and ``nonce()``. ``ticket`` is
 {op, attempt}, as begin handed it out. ``peer`` is the view of the other host's record as its last step returned it.
+``lost`` says that the other host is gone for good, which nobody but a person can know.
 """
 
 from __future__ import annotations
@@ -47,6 +48,7 @@ def view(host, uuid):
         "resources": record.resources,
         "migration": record.migration,
         "last_move": last_move(record),
+        "lost_moves": record.lost_moves,
         "running": host.effects.running(uuid),
         "executing": host.effects.executing(uuid),
         "has_left": host.effects.has_left(uuid),
@@ -127,6 +129,11 @@ def next_epoch(record):
 
 def after(generation):
     return [generation[0], generation[1] + 1]
+
+
+def without_the_other(record):
+    """The record of a move that goes on without its other host."""
+    return record.replace(lost_moves=[*(op for op in record.lost_moves if op != record.op), record.op])
 
 
 def has_released(peer, ticket):

@@ -6,10 +6,22 @@
 from __future__ import annotations
 
 from ....model import migration as names
-from ....model.migration import ACTIVE, CONFIRMING, RESIZED, RESTORING
+from ....model.migration import ACTIVE, CONFIRMING, RESIZED, RESTORING, REVERTING
 from ....model.record import IN, OUT, OWN
 from ..errors import InstanceInvalidState, InstanceNotResized, MigrationConflict, MigrationFenced, MigrationNotReady
-from .common import CONFIRMED, REVERTED_EVENT, attempt_of, existing, has_ended, is_past, mine, moved, put, was_on
+from .common import (
+    CONFIRMED,
+    REVERTED_EVENT,
+    attempt_of,
+    existing,
+    has_ended,
+    is_past,
+    mine,
+    moved,
+    put,
+    was_on,
+    without_the_other,
+)
 from .resize import bring_up
 
 
@@ -21,24 +33,31 @@ def take(host, uuid, ticket, phases, phase, event):
     return put(host, record, moved(record, attempt=attempt_of(record) + 1).replace(phase=phase), event)
 
 
-def confirm(host, uuid, ticket, peer=None, **dummy):
-    """F1 on D: from here there is no way back. A guest that a run left behind before its start is started first."""
+def confirm(host, uuid, ticket, peer=None, lost=False, **dummy):
+    """F1 on D: from here there is no way back. A guest that a run left behind before its start is started first.
+
+    Where S is lost, a revert that has not been given back has nowhere to go, and its guest goes on here."""
     record = existing(host, uuid)
     if has_ended(host, record, ticket["op"]):
         return False
-    if is_past(record, ticket["op"], (OWN, RESIZED)) and was_on(record) and not record.migration["started"]:
+    stopped = lost and is_past(record, ticket["op"], (OWN, REVERTING))
+    behind = is_past(record, ticket["op"], (OWN, RESIZED)) and not record.migration["started"]
+    if (behind or stopped) and was_on(record):
         bring_up(host, record)
-    take(host, uuid, ticket, (RESIZED, CONFIRMING), CONFIRMING, "confirm begins")
+    phases = (RESIZED, CONFIRMING, REVERTING) if lost else (RESIZED, CONFIRMING)
+    take(host, uuid, ticket, phases, CONFIRMING, "confirm begins")
     return True
 
 
-def purge(host, uuid, ticket, peer=None, **dummy):
-    """F2 on S, V5 on D: everything of this move that is not owned here: guest, disks, then the record."""
+def purge(host, uuid, ticket, peer=None, lost=False, **dummy):
+    """F2 on S, V5 on D: everything of this move that is not owned here: guest, disks, then the record. ``lost``: this
+    host was, so that what it calls its own may not be so any more."""
     host.store.bury(ticket["op"])
     record = host.store.read(uuid)
     if record is None:
         return False
-    if record.op != ticket["op"] or record.role not in (OUT, IN):
+    left = lost and is_superseded(record, peer)
+    if record.op != ticket["op"] or not (left or record.role in (OUT, IN)):
         raise MigrationConflict(
             "%s on %s is %s: not purged" % (uuid, host.identity["name"], record.role), role=record.role
         )
@@ -47,6 +66,16 @@ def purge(host, uuid, ticket, peer=None, **dummy):
     host.effects.purge(record)
     host.store.compare_and_swap(record, None)
     return True
+
+
+def is_superseded(record, owner):
+    """Whether the instance went on without this host: its owner has ended this move, in a later generation."""
+    return (
+        bool(owner)
+        and owner.get("role") == OWN
+        and record.op in owner["lost_moves"]
+        and list(owner["generation"]) > list(record.generation)
+    )
 
 
 def drop_old(host, uuid, ticket, peer=None, **dummy):
@@ -62,7 +91,7 @@ def drop_old(host, uuid, ticket, peer=None, **dummy):
     return True
 
 
-def finish(host, uuid, ticket, peer=None, **dummy):
+def finish(host, uuid, ticket, peer=None, lost=False, **dummy):
     """F3 on D, V6 and A3 on S: the move is over, the record is an ordinary one again."""
     record = existing(host, uuid)
     if record.role == OWN and record.op is None:
@@ -71,11 +100,11 @@ def finish(host, uuid, ticket, peer=None, **dummy):
     if record.phase not in (CONFIRMING, RESTORING):
         raise InstanceInvalidState(uuid, "task_state", record.task_state, "finish")
     # The only copy left is this one: never call a move finished while the other side may still hold a record of it.
-    if not names.same_host(record.migration) and (peer is None or peer["role"] is not None):
+    if not (lost or names.same_host(record.migration)) and (peer is None or peer["role"] is not None):
         raise MigrationNotReady("the other host still holds a part of the move of %s" % uuid)
     host.store.bury(ticket["op"])
     event = CONFIRMED if record.phase == CONFIRMING else REVERTED_EVENT
-    ended = record.replace(
+    ended = (without_the_other(record) if lost else record).replace(
         op=None, phase=ACTIVE, vm_state=record.migration["vm_state_before"], task_state=None, migration=None
     )
     if record.phase == CONFIRMING and names.same_host(record.migration):

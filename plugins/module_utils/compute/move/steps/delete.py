@@ -9,33 +9,37 @@ from ....model import migration as names
 from ....model.migration import ERASING, KEEP, REVERTED
 from ....model.record import IN, OUT, OWN
 from ..errors import InstanceInvalidState, MigrationConflict, MigrationNotReady
-from .common import after, attempt_of, existing, mine, moved, put
+from .common import after, attempt_of, existing, mine, moved, next_epoch, put, without_the_other
 
 
-def erase(host, uuid, ticket, peer=None, **dummy):
+def erase(host, uuid, ticket, peer=None, lost=False, **dummy):
     """D1 on the host that owns the instance, or would next: write it, then remove guest and disks. Nobody can go on
     with the move, and no other step leads out of this phase. The record stays until the other side holds nothing."""
     record = existing(host, uuid)
     seen = (peer.get("role"), peer.get("op"), peer.get("phase")) if peer else None
     let_go = {IN: (OUT, ticket["op"], KEEP), OUT: (OUT, ticket["op"], REVERTED)}
-    if record.op != ticket["op"] or (record.role != OWN and seen != let_go[record.role]):
+    if record.op != ticket["op"] or not (lost or record.role == OWN or seen == let_go[record.role]):
         raise MigrationConflict("%s is not owned by %s" % (uuid, host.identity["name"]), role=record.role)
-    last = peer["generation"] if record.role != OWN else record.generation
+    last = record.generation
+    if record.role != OWN:
+        # Higher than all that a lost host may hold: it could have given the instance back.
+        last = next_epoch(record) if lost else peer["generation"]
     attempt = max(attempt_of(record), (peer or {}).get("attempt") or 0) + 1
     doomed = moved(record, attempt=attempt).replace(role=OWN, phase=ERASING, generation=after(last))
+    doomed = without_the_other(doomed) if lost else doomed
     doomed = put(host, record, doomed, "delete")
     host.effects.erase(doomed)
     return True
 
 
-def forget(host, uuid, ticket, peer=None, **dummy):
+def forget(host, uuid, ticket, peer=None, lost=False, **dummy):
     """D3: the record goes last, so that a deletion that was begun is always found."""
     if host.store.read(uuid) is None:
         return False
     record = mine(host, uuid, ticket, (OWN,))
     if record.phase != ERASING:
         raise InstanceInvalidState(uuid, "task_state", record.task_state, "delete")
-    if not names.same_host(record.migration) and (peer is None or peer["role"] is not None):
+    if not (lost or names.same_host(record.migration)) and (peer is None or peer["role"] is not None):
         raise MigrationNotReady("the other host still holds a part of %s" % uuid)
     host.store.bury(ticket["op"])
     host.store.compare_and_swap(record, None)

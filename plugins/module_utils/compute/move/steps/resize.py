@@ -13,8 +13,20 @@ from ..errors import InstanceInvalidState, MigrationConflict, MigrationEnded, Mi
 from .common import after, attempt_of, existing, has_ended, has_released, is_past, mine, moved, next_epoch, put, was_on
 
 
-def begin(host, uuid, ticket, peer=None, kind=names.RESIZE, spec=None, destination=None, confirm_window=0, **dummy):
-    """R1 on S: take the move up. Hands out the attempt; nothing else has happened to the guest."""
+def begin(
+    host,
+    uuid,
+    ticket,
+    peer=None,
+    kind=names.RESIZE,
+    spec=None,
+    source=None,
+    destination=None,
+    confirm_window=0,
+    **dummy,
+):
+    """R1 on S: take the move up. Hands out the attempt; nothing else has happened to the guest. ``source`` is the
+    name that the inventory has for S."""
     record = existing(host, uuid)
     op = ticket["op"]
     if is_past(record, op, (OUT, KEEP), (OWN, RESIZED)):
@@ -27,7 +39,8 @@ def begin(host, uuid, ticket, peer=None, kind=names.RESIZE, spec=None, destinati
         if host.store.is_buried(op):
             raise MigrationEnded("the move %s of %s has ended" % (op, uuid))
         guards.check_begin(record, kind, spec, host.effects.executing(uuid))
-        migration = names.new_migration(op, kind, host.identity, destination, record, spec, host.now(), confirm_window)
+        here = dict(host.identity, name=source or host.identity["name"])
+        migration = names.new_migration(op, kind, here, destination, record, spec, host.now(), confirm_window)
         new = record.replace(op=op, phase=RESIZING, migration=migration)
         with host.store.host_lock():
             if names.same_host(migration):
@@ -102,6 +115,7 @@ def claim_room(host, uuid, ticket, peer):
         op=ticket["op"],
         power_state=peer["power_state"],
         migration=migration,
+        lost_moves=list(peer["lost_moves"]),
     )
     incoming = moved(incoming, shared=host.effects.check_destination(incoming, peer.get("disks")))
     with host.store.host_lock():

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 
-from . import confirm, delete, give_up, here, live, resize, revert
+from . import alone, confirm, delete, give_up, here, live, resize, revert
 from .common import view
 
 STEPS = {
@@ -18,7 +18,7 @@ STEPS = {
         resize.acquire, resize.start,
         confirm.confirm, confirm.purge, confirm.drop_old, confirm.finish,
         revert.revert, revert.give_back, revert.take_back,
-        give_up.abort,
+        give_up.abort, alone.reclaim,
         delete.erase, delete.forget,
         here.resize_here, here.restore_here,
         live.inspect_live, live.check_live, live.receive_seed, live.send_seed, live.prepare_live, live.migrate_live,

@@ -136,6 +136,16 @@ def test_a_create_says_of_an_instance_in_a_move_that_it_is_to_be_finished(case):
     assert found["error"]["code"] == "InstanceMoving"
 
 
+@pytest.mark.parametrize(
+    "left", [dict(role="OWN", phase="resized", vm_state="resized"), dict(role="OUT", phase="keep")]
+)
+def test_what_a_host_that_was_lost_brought_back_is_named_by_whoever_meets_it(left):
+    found = fleet(h1=[record("a")], h2=[record("a", **left)])
+    with pytest.raises(InstanceMoving, match=r"h2 holds a part of one \(h1, h2\)"):
+        locate(found, "a", "a")
+    assert wanted.sort_out({"a": spec("a")}, found)["a"]["error"]["code"] == "InstanceMoving"
+
+
 def test_existing_instance_stays_with_its_host():
     found = wanted.sort_out({"a": spec("a")}, fleet(("h2",), h1=[record("a")]))["a"]
     assert (found["state"], found["host"]) == ("existing", "h1")

@@ -97,6 +97,49 @@ def test_what_comes_first_for_each_state_found_and_each_wish(state, wish, expect
     assert (name or "-") + ("+" if name and not reaches else "") == expected
 
 
+ALONE = """
+lost         state       move            other           confirm         revert          delete
+destination  begun       abort_alone+    abort_alone+    -               abort_alone     delete_alone
+destination  lost        abort_alone+    abort_alone+    -               abort_alone     delete_alone
+destination  restoring   abort_alone+    abort_alone+    -               abort_alone     delete_alone
+destination  released    -               -               -               reclaim_alone   delete_alone
+destination  erasing     -               -               -               -               delete_alone
+source       released    -               -               -               -               delete_there_alone
+source       resized     hand_over       -               confirm_alone   -               delete_there_alone
+source       confirming  confirm_alone+  confirm_alone+  confirm_alone   confirm_alone+  delete_there_alone
+source       reverting   -               -               -               -               delete_there_alone
+"""
+
+
+def alone():
+    head, *rows = [line.split() for line in ALONE.strip().splitlines()]
+    return [(row[0], row[1], wish, said) for row in rows for wish, said in zip(head[2:], row[2:])]
+
+
+@pytest.mark.parametrize("lost, state, wish, expected", alone())
+def test_what_comes_first_where_one_host_is_lost_for_good(lost, state, wish, expected):
+    """Without the destination only a revert gets the disks of before; without the source what has been handed over stays."""
+    source, destination = views(state)
+    gone = {"role": None, "lost": True}
+    name, reaches = sequence.next_sequence(
+        wish, gone if lost == "source" else source, gone if lost == "destination" else destination
+    )
+    assert (name or "-") + ("+" if name and not reaches else "") == expected
+
+
+@pytest.mark.parametrize("wish", ["move", "other", "confirm", "revert"])
+def test_what_a_host_that_was_lost_brings_back_is_removed_first_whatever_the_wish(wish):
+    left = {**view("OWN", "resized"), "left": True}
+    assert sequence.next_sequence(wish, view("OWN", "active"), left) == ("sweep", False)
+
+
+@pytest.mark.parametrize("source, destination, expected", [(("OUT", "keep"), (None,), "delete_alone"),
+    ((None,), ("IN", "incoming"), "delete_there_alone"), ((None,), ("OWN", "resized"), "delete_there")])  # fmt: skip
+def test_the_rest_of_a_move_whose_other_host_was_deleted_alone_is_deleted_too(source, destination, expected):
+    """I5."""
+    assert sequence.deletion(view(*source), view(*destination)) == expected
+
+
 @pytest.mark.parametrize("wish", ["move", "other", "confirm", "revert"])
 @pytest.mark.parametrize("state", [sequence.RESIZED, sequence.CONFIRMING])
 def test_a_live_migration_on_its_way_to_the_end_is_ended_whatever_the_wish(state, wish):

@@ -1,0 +1,32 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The destination is lost for good after the source has let go. The rest of a move goes on alone with ``lost`` in the
+steps of confirm, revert and delete."""
+
+from __future__ import annotations
+
+from ....model.migration import KEEP, RESTORING
+from ....model.record import OUT, OWN
+from ..errors import MigrationConflict, MigrationNotReady
+from .common import after, attempt_of, existing, is_past, moved, next_epoch, put, without_the_other
+
+
+def reclaim(host, uuid, ticket, peer=None, lost=False, **dummy):
+    """On S: own the instance again with what was kept; what the guest wrote on D is given up.
+
+    The generation is as if D had given it back, so it is higher than all that D may hold (I12)."""
+    record = existing(host, uuid)
+    if is_past(record, ticket["op"], (OWN, RESTORING)) or (record.role == OWN and record.op is None):
+        return False
+    if not is_past(record, ticket["op"], (OUT, KEEP)):
+        raise MigrationConflict("%s on %s is %s" % (uuid, host.identity["name"], record.role), role=record.role)
+    if not lost:
+        raise MigrationNotReady("the destination of %s is not given up as lost" % uuid)
+    host.effects.check_kept(record)
+    old = without_the_other(moved(record, attempt=attempt_of(record) + 1, frozen=None))
+    host.effects.take_back(record)
+    host.effects.define(old)
+    generation = after(next_epoch(record))
+    put(host, record, old.replace(role=OWN, phase=RESTORING, generation=generation), "taken back from a lost host")
+    return True

@@ -1,0 +1,101 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which two hosts an instance moves between, and what they hold; what of it counts where a host is lost, or back.
+
+A host that does not answer is unknown, and then nothing is done. That it is lost for good only a person can say.
+"""
+
+from __future__ import annotations
+
+from ..compute.move.errors import InstanceNotFound
+from ..model.record import CLAIM, OWN
+from .errors import DuplicateInstance, HostNotLost, HostUnknown, InstanceSuperseded
+
+NOTHING = {"role": None}
+LOST = {"role": None, "lost": True}
+NO_ANSWER = "UNREACHABLE"
+
+
+def find(uuid, name, views, host_names, silent, lost=()):
+    """The sides of an instance: (source, view there, destination, view there); destination None where it does not move.
+
+    ``views``: inventory name -> {instance uuid: view}; ``host_names``: host uuid -> inventory name; ``silent``: hosts
+    that gave no answer, and why; ``lost``: names of hosts that are gone for good. A view has ``lost`` where its host is,
+    ``left`` where what a host holds is of a move that the owner, here the source, has ended without it.
+    """
+    found = {host: seen[uuid] for host, seen in views.items() if uuid in seen and seen[uuid]["role"] != CLAIM}
+    left = sorted(host for host in found if _is_left(found[host], found.values()))
+    for host in left:
+        if found[host]["role"] == OWN and host not in lost:
+            raise InstanceSuperseded(
+                "%s is back with %s as it was when it was given up as lost" % (host, name),
+                hint="It is not started there. Nothing is done before that copy may go: -e berth_lost_hosts=%s" % host,
+            )
+    current = {host: view for host, view in found.items() if host not in left}
+    owners = [host for host, view in current.items() if view["role"] == OWN]
+    if len(owners) > 1:
+        raise DuplicateInstance("%s is owned by %s" % (name, " and ".join(sorted(owners))))
+    if owners and left and not current[owners[0]].get("migration"):
+        return owners[0], current[owners[0]], left[0], dict(found[left[0]], left=True)
+    ordered = [current[host] for host in owners] + list(current.values())
+    move = next((view["migration"] for view in ordered if view.get("migration")), None)
+    if move is None:
+        if not owners:
+            where = " on the hosts that answered (silent: %s)" % ", ".join(sorted(silent)) if silent else ""
+            raise InstanceNotFound("Instance %s could not be found%s" % (name, where))
+        return owners[0], current[owners[0]], None, NOTHING
+    source, here = _side(move["source"], current, host_names, silent, lost, name)
+    if move["source"]["uuid"] == move["destination"]["uuid"]:
+        return source, here, source, NOTHING
+    destination, there = _side(move["destination"], current, host_names, silent, lost, name)
+    if not owners and None in (here["role"], there["role"]):
+        _check_no_third(name, silent, lost)
+    return source, here, destination, there
+
+
+def _is_left(view, others):
+    """Whether another host has ended this view's move without it, in a later generation."""
+    return any(
+        view.get("op") in (other.get("lost_moves") or ()) and list(other["generation"]) > list(view["generation"])
+        for other in others
+        if other is not view
+    )
+
+
+def _side(side, current, host_names, silent, lost, name):
+    """(inventory name, view) of one side of a move."""
+    host = host_names.get(side["uuid"])
+    if host is None:
+        return side["name"], _unanswered(side, silent, lost, name)
+    if host in lost and host not in current:
+        return host, LOST
+    if host in lost:
+        raise HostNotLost(
+            "%s answers, and is %s of the move of %s" % (host, current[host]["role"], name),
+            hint="Run it again without -e berth_lost_hosts=%s" % host,
+        )
+    return host, current.get(host, NOTHING)
+
+
+def _unanswered(side, silent, lost, name):
+    if side["name"] not in lost:
+        raise HostUnknown(
+            "%s moves from or to %s (%s), which did not answer" % (name, side["name"], side["uuid"]),
+            hint="Bring the host back and run again: the instance is safe where it is. If it is gone for good, switched "
+            "off and never to come back: -e berth_lost_hosts=%s" % side["name"],
+        )
+    reason = silent.get(side["name"], NO_ANSWER)
+    if not reason.startswith(NO_ANSWER):
+        raise HostNotLost("%s is there, but: %s" % (side["name"], reason), hint="Mend it, or switch it off for good")
+    return LOST
+
+
+def _check_no_third(name, silent, lost):
+    """What is left of a move may be all there is, unless the instance went on to a host that is silent."""
+    others = sorted(set(silent) - set(lost))
+    if others:
+        raise HostUnknown(
+            "%s may be on %s, which did not answer" % (name, ", ".join(others)),
+            hint="Bring the host back and run again, or name it in -e berth_lost_hosts if it is gone for good, too",
+        )
