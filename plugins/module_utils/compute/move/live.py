@@ -136,7 +136,9 @@ def follow(found, uuid):
 def note(found, uuid):
     """The progress, where another run may read it: disks and memory; ``downtime`` in ms is QEMU's guess."""
     stats = found.jobStats(0)
-    total, done = stats.get("data_total", 0) or 1, stats.get("data_processed", 0)
+    total, done = stats.get("data_total", 0), stats.get("data_processed", 0)
+    if not total:
+        return  # it has not begun to copy
     rate = done * 1000 / (stats.get("time_elapsed") or 1)
     transfer.make_directories(uuid)
     transfer.write_progress(uuid, "migrating", done, total, rate, downtime=stats.get("downtime"))

@@ -19,11 +19,17 @@ TASKS = ROOT / "roles" / "move" / "tasks"
 SIDES = {"{{ move_plan.source }}": "source", "{{ move_destination }}": "destination"}
 
 
+def tasks_of(name):
+    """The tasks of a file and of those that it names."""
+    for part in yaml.safe_load((TASKS / (name + ".yml")).read_text()):
+        other = part.get("ansible.builtin.import_tasks") or part.get("ansible.builtin.include_tasks")
+        yield from tasks_of(other[: -len(".yml")]) if other else part.get("block", [part])
+
+
 def walked(name):
     """The (side, steps) of a task file, neighbours on one side put together."""
     found = []
-    tasks = yaml.safe_load((TASKS / (name + ".yml")).read_text())
-    for task in (one for part in tasks for one in part.get("block", [part])):
+    for task in tasks_of(name):
         if "berth.kvm.migration" not in task:
             continue
         side, names = SIDES[task["delegate_to"]], tuple(task["berth.kvm.migration"]["steps"])
