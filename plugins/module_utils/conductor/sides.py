@@ -25,9 +25,9 @@ def find(uuid, name, views, host_names, silent, lost=()):
     ``left`` where what a host holds is of a move that the owner, here the source, has ended without it.
     """
     found = {host: seen[uuid] for host, seen in views.items() if uuid in seen and seen[uuid]["role"] != CLAIM}
-    left = sorted(host for host in found if _is_left(found[host], found.values()))
-    for host in left:
-        if found[host]["role"] == OWN and host not in lost:
+    left = {host: _ended_by(host, found) for host in sorted(found) if _ended_by(host, found)}
+    for host, enders in left.items():
+        if host not in lost and (found[host]["role"] == OWN or not enders & _parties(found[host], host_names)):
             raise InstanceSuperseded(
                 "%s is back with %s as it was when it was given up as lost" % (host, name),
                 hint="It is not started there. Nothing is done before that copy may go: -e berth_lost_hosts=%s" % host,
@@ -37,7 +37,8 @@ def find(uuid, name, views, host_names, silent, lost=()):
     if len(owners) > 1:
         raise DuplicateInstance("%s is owned by %s" % (name, " and ".join(sorted(owners))))
     if owners and left and not current[owners[0]].get("migration"):
-        return owners[0], current[owners[0]], left[0], dict(found[left[0]], left=True)
+        first = next(iter(left))
+        return owners[0], current[owners[0]], first, dict(found[first], left=True)
     ordered = [current[host] for host in owners] + list(current.values())
     move = next((view["migration"] for view in ordered if view.get("migration")), None)
     if move is None:
@@ -54,13 +55,19 @@ def find(uuid, name, views, host_names, silent, lost=()):
     return source, here, destination, there
 
 
-def _is_left(view, others):
-    """Whether another host has ended this view's move without it, in a later generation."""
-    return any(
-        view.get("op") in (other.get("lost_moves") or ()) and list(other["generation"]) > list(view["generation"])
-        for other in others
-        if other is not view
-    )
+def _ended_by(host, found):
+    """The hosts that say that they, or who had the instance before them, ended this one's move without it."""
+    op, generation = found[host].get("op"), found[host].get("generation")
+    return {
+        name
+        for name, other in found.items()
+        if name != host and op in (other.get("lost_moves") or ()) and other["generation"] > generation
+    }
+
+
+def _parties(view, host_names):
+    """The hosts whose word on this move counts: no third one has anything removed by what it says."""
+    return {host_names.get(view["migration"][side]["uuid"]) for side in ("source", "destination")}
 
 
 def _side(side, current, host_names, silent, lost, name):

@@ -194,11 +194,11 @@ def test_the_kept_copy_is_not_taken_back_while_a_third_host_is_silent():
     assert without_kvm2(silent={"y": DOWN, "kvm3": DOWN}, lost=("y", "kvm3"))
 
 
-def returned(role, phase, generation, lost=()):
-    """kvm2 is back; kvm1 has ended the move without it."""
+def returned(role, phase, generation, lost=(), teller="kvm1"):
+    """kvm2 is back; kvm1 has ended the move without it, or ``teller`` says so."""
     there = {UUID: view(role, phase, MOVE, generation=generation)}
     owner = view(generation=[3, 4], lost_moves=["op"], last_move="reverted")
-    return sides.find(UUID, "vm", {"kvm1": {UUID: owner}, "kvm2": there}, NAMES, {}, lost)
+    return sides.find(UUID, "vm", {teller: {UUID: owner}, "kvm2": there}, NAMES, {}, lost)
 
 
 def test_the_copy_of_a_host_that_returned_counts_for_nothing_and_goes_only_when_it_is_named():
@@ -218,6 +218,14 @@ def test_the_copy_of_a_host_that_returned_counts_for_nothing_and_goes_only_when_
 @pytest.mark.parametrize("role, phase", [("IN", "incoming"), ("OUT", "keep")])
 def test_what_returned_and_never_owned_or_had_let_go_is_removed_by_any_run(role, phase):
     assert plan("move", returned(role, phase, [2, 0]))["sequence"] == "sweep"
+
+
+@pytest.mark.parametrize("role, phase", [("IN", "incoming"), ("OUT", "keep"), ("OWN", "resized")])
+def test_what_a_host_says_of_a_move_that_was_not_its_own_has_nothing_removed(role, phase):
+    """The instance may have gone on to it; or it lies."""
+    with pytest.raises(InstanceSuperseded):
+        returned(role, phase, [2, 0], teller="kvm3")
+    assert plan("move", returned(role, phase, [2, 0], teller="kvm3", lost=["kvm2"]))["sequence"] == "sweep"
 
 
 def test_two_owners_of_one_generation_are_an_error_whatever_one_says_of_the_other():

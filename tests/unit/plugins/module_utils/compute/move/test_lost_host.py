@@ -172,3 +172,15 @@ def test_killed_at_any_write_it_is_ended_by_the_next_run_also_when_the_lost_host
             check_one_alone(world, OTHER[host])
             walk(world, Run(wish, lost=(host,)))
             check_whole(world, OTHER[host])
+
+
+def test_who_gets_the_instance_later_knows_too_which_moves_ended_without_a_host():
+    """I1: the lost host may be back when the one that gave it up has nothing of the instance any more."""
+    world = memory.World()
+    walk(world, memory.Controller("resize", "op0"))
+    world.crash_host(D)
+    walk(world, Run("revert", gone=(D,), lost=(D,)))
+    walk(world, Run("revert", lost=(D,)))
+    walk(world, memory.Controller("resize", "op1"))
+    walk(world, memory.Controller("confirm", "op1"))
+    assert (world.records[S], world.records[D]["lost_moves"]) == (None, ["op0"])
