@@ -29,8 +29,9 @@ def find(uuid, name, views, host_names, silent, lost=()):
     for host, enders in left.items():
         if host not in lost and (found[host]["role"] == OWN or not enders & _parties(found[host], host_names)):
             raise InstanceSuperseded(
-                "%s is back with %s as it was when it was given up as lost" % (host, name),
-                hint="It is not started there. Nothing is done before that copy may go: -e berth_lost_hosts=%s" % host,
+                "%s holds %s as it was in a move that has ended without that host" % (host, name),
+                hint="Nobody starts it there. When that copy may go, also with what the guest wrote last, name the host: "
+                "-e berth_lost_hosts=%s" % host,
             )
     current = {host: view for host, view in found.items() if host not in left}
     owners = [host for host, view in current.items() if view["role"] == OWN]
