@@ -36,7 +36,20 @@ def test_all_that_speaks_against_a_live_migration_is_said_at_once_and_nothing_is
     assert len(case.look(source)["running"]) == 1 and case.look(target)["files"] == []
 
 
-def begun(case, source, target, bandwidth):
+def somebody_waits(case, host):
+    """Whether a module goes on in the background there."""
+    return bool(case.lab.sh(host, "pgrep -f '^/usr/bin/python3'", check=False).stdout)
+
+
+def check_nobody_waits(case):
+    """I5: who waited has seen by now that there is nothing to wait for."""
+    until = time.monotonic() + 10
+    while any(somebody_waits(case, host) for host in case.lab.hosts):
+        assert time.monotonic() < until
+        time.sleep(0.5)
+
+
+def begun(case, source, target, bandwidth, **more):
     """A live migration that is on its way and slow, started by a controller of its own."""
     case.lab.sh(source, "rm -rf /run/berth/moves")
     process = case.lab.start_playbook(
@@ -44,7 +57,7 @@ def begun(case, source, target, bandwidth):
         "--limit",
         cases.NAME,
         inventory=[case.path],
-        extra_vars={"berth_target_host": target, "live_migrate_bandwidth": bandwidth},
+        extra_vars={"berth_target_host": target, "live_migrate_bandwidth": bandwidth, **more},
     )
     until = time.monotonic() + 180
     while time.monotonic() < until:
@@ -61,16 +74,38 @@ def test_a_running_live_migration_is_given_up_by_revert_and_taken_up_when_its_co
     case, source = mover
     before, target = facts(case, source), other_host(case, source)
     process = begun(case, source, target, bandwidth=1)
+    assert somebody_waits(case, target)
     case.play("revert_resize")
     process.communicate(timeout=120)
     assert process.returncode
     assert records(case.lab) == [(source, cases.NAME, "OWN")] and case.look(target)["files"] == []
     assert len(case.look(source)["running"]) == 1
+    check_nobody_waits(case)
 
     process = begun(case, source, target, bandwidth=30)
     os.killpg(process.pid, signal.SIGKILL)
     process.communicate()
     case.play("live_migrate", {"berth_target_host": target})
     assert records(case.lab) == [(target, cases.NAME, "OWN")] and case.look(source)["files"] == []
+    check_nobody_waits(case)
+    after = facts(case, target, lambda said: said["ack"] > before["ack"])
+    assert (after["boots"], after["nonce"]) == (before["boots"], before["nonce"])
+
+
+def test_force_complete_stops_a_guest_that_takes_too_long_until_it_has_arrived(mover):  # noqa: F811
+    """R30: at the time limit it is stopped on the source, long before all is copied, and goes on over there."""
+    case, source = mover
+    before, target = facts(case, source), other_host(case, source)
+    given = {"live_migrate_timeout": 3, "live_migrate_timeout_action": "force_complete"}
+    process = begun(case, source, target, bandwidth=50, **given)
+    until = time.monotonic() + 60
+    while "paused" not in case.lab.sh(source, "virsh -q list", check=False).stdout and time.monotonic() < until:
+        time.sleep(0.2)
+    said = json.loads(case.lab.sh(source, "cat /run/berth/moves/*/progress.json").stdout)
+    output = process.communicate(timeout=180)[0]
+    assert said["percent"] < 90, "the guest was stopped for its last part only: %s" % said
+    assert process.returncode == 0, output
+    assert records(case.lab) == [(target, cases.NAME, "OWN")] and case.look(source)["files"] == []
+    check_nobody_waits(case)
     after = facts(case, target, lambda said: said["ack"] > before["ack"])
     assert (after["boots"], after["nonce"]) == (before["boots"], before["nonce"])

@@ -45,6 +45,8 @@ CASES = {
     "live twice": dict(wishes=["resize", "resize"], kind="live-migration", kills=1),
     "live beside who takes over": dict(wishes=["resize", "take over"], kind="live-migration", kills=1),
     "live, against abort, beside who takes over": dict(wishes=["resize", "abort", "take over"], kind="live-migration", kills=0),  # noqa: E501
+    "live, against delete, beside who takes over": dict(wishes=["resize", "delete", "take over"], kind="live-migration", kills=0),  # noqa: E501
+    "live, host crash, beside who takes over": dict(wishes=["resize", "take over"], kind="live-migration", kills=0, crashes=1),  # noqa: E501
     "live against abort": dict(wishes=["resize", "abort"], kind="live-migration", kills=1),
     "live against delete": dict(wishes=["resize", "delete"], kind="live-migration", kills=1),
 }  # fmt: skip
