@@ -120,11 +120,13 @@ def test_a_delete_by_another_controller_in_the_middle_of_a_resize_ends_both(resi
 
 
 def test_uefi_variables_travel(lab, image, tmp_path):
-    """R01: they lie in a file of their own, which libvirt makes at the first start."""
+    """R01, R30: they lie in a file of their own, which libvirt makes at the first start, and QEMU anew after a live one."""
     nvram, at = "/var/lib/libvirt/berth/instances/*/nvram.fd", 540600  # behind all that the firmware writes at a boot
     case = cases.Case(lab, {**image, "properties": {"hw_firmware_type": "uefi"}}, tmp_path)
     case.play("create")
+    case.play("live_migrate")
     source = case.owner()
+    assert "_FVH" in lab.sh(source, "head -c 64 %s | tr -d '\\0'" % nvram).stdout
     lab.sh(source, "printf 'kept by the move' | dd of=$(echo %s) bs=1 seek=%d conv=notrunc" % (nvram, at))
     case.play("cold_migrate", {"cold_migrate_stop_timeout": 1})  # this guest has no system that would shut down
     destination = homes(lab)[cases.NAME]

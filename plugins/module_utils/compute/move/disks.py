@@ -20,8 +20,6 @@ from .errors import CannotResizeDisk, MigrationConflict, MigrationPreCheckError,
 LARGEST = 64 << 40
 SEED = disk.Disk("seed", "seed.iso", "raw", None, "seed")
 NVRAM = disk.Disk("nvram", nvram.FILE, "raw", None, "nvram")
-# What no flavor resizes, and libvirt does not copy in a live migration.
-FIRMLY = (SEED.name, NVRAM.name)
 
 
 def planned(spec):

@@ -66,15 +66,15 @@ def go_on(found):
 
 
 def prepare(effects, record, manifest, arrived):
-    """L3 on the destination: own definition, empty disks of the right size. -> {arrived, address, libvirt,
-    shared, pool_path}"""
+    """L3 on the destination: own definition, empty disks of the right size. libvirt fills all but the seed, and QEMU the
+    UEFI variables, which it holds in memory. -> {arrived, address, libvirt, shared, pool_path}"""
     connection = effects.connection
     if not guests.is_active(connection, record.uuid):
         effects.define(record)
         storage.check_still(effects.pool_path(record), record)
         shared = storage.is_shared(record)
         for entry in () if shared else disks.expected(effects.pool_path(record), record, manifest):
-            if entry["name"] not in disks.FIRMLY:
+            if entry["name"] != disks.SEED.name:
                 paths.remove(entry["path"])
                 transfer.make_empty(entry["path"], entry["format"], entry["size"])
     return {
