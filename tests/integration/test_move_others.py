@@ -126,7 +126,7 @@ def test_uefi_variables_travel(lab, image, tmp_path):
     case.play("create")
     case.play("live_migrate")
     source = case.owner()
-    assert "_FVH" in lab.sh(source, "head -c 64 %s | tr -d '\\0'" % nvram).stdout
+    lab.sh(source, "head -c 64 %s | grep -qa _FVH" % nvram)  # not the empty file that it arrived on
     lab.sh(source, "printf 'kept by the move' | dd of=$(echo %s) bs=1 seek=%d conv=notrunc" % (nvram, at))
     case.play("cold_migrate", {"cold_migrate_stop_timeout": 1})  # this guest has no system that would shut down
     destination = homes(lab)[cases.NAME]
