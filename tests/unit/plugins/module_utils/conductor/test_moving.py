@@ -154,8 +154,8 @@ def test_a_silent_side_is_unknown():
 DOWN, KEPT = "UNREACHABLE: no route", {"kvm1": {UUID: view("OUT", "keep", MOVE, generation=[2, 0])}}
 
 
-def without_kvm2(views=KEPT, names=None, silent=None, lost=("y",)):
-    return sides.find(UUID, "vm", views, names or {"u1": "kvm1"}, silent or {"y": DOWN}, lost)
+def without_kvm2(views=None, names=None, silent=None, lost=("y",)):
+    return sides.find(UUID, "vm", views or KEPT, names or {"u1": "kvm1"}, silent or {"y": DOWN}, lost)
 
 
 def test_a_silent_side_that_is_lost_for_good_is_given_up():

@@ -139,8 +139,14 @@ def test_what_a_host_that_was_lost_brings_back_is_removed_first_whatever_the_wis
     assert sequence.next_sequence(wish, view("OWN", "active"), left) == ("sweep", False)
 
 
-@pytest.mark.parametrize("source, destination, expected", [(("OUT", "keep"), (None,), "delete_alone"),
-    ((None,), ("IN", "incoming"), "delete_there_alone"), ((None,), ("OWN", "resized"), "delete_there")])  # fmt: skip
+@pytest.mark.parametrize(
+    "source, destination, expected",
+    [
+        (("OUT", "keep"), (None,), "delete_alone"),
+        ((None,), ("IN", "incoming"), "delete_there_alone"),
+        ((None,), ("OWN", "resized"), "delete_there"),
+    ],
+)
 def test_the_rest_of_a_move_whose_other_host_was_deleted_alone_is_deleted_too(source, destination, expected):
     """I5."""
     assert sequence.deletion(view(*source), view(*destination)) == expected
