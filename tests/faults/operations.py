@@ -15,9 +15,8 @@ from dataclasses import dataclass
 SIDES = ("source", "destination")
 KINDS = ("controller", *("%s-%s" % (what, side) for what in ("libvirtd", "crash", "cut") for side in SIDES))
 NAME = re.compile(r"(?P<operation>\w+):(?P<kind>[a-z-]+):(?P<task>[^:+]+)(\+(?P<delay_ms>\d+))?\Z")
-LONG = 1 / 7  # of a run; a task that changes a host and takes so much is hit by every kind, at five moments in it
-
-MOMENTS = (0.1, 0.3, 0.5, 0.7, 0.9)
+LONG = 1 / 3  # of a run; a task that changes a host and takes so much is hit by every kind, at these moments in it
+MOMENTS = (0.2, 0.5, 0.8)
 
 
 @dataclass(frozen=True)

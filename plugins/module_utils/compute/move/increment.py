@@ -234,7 +234,7 @@ def copy_rest(uuid, disk, target, name, bandwidth):
         if bandwidth:
             arguments["speed"] = int(bandwidth)
         monitor.ask("blockdev-backup", arguments)
-        return _await(monitor)
+        return _await(monitor, transfer.OtherEnd(target))
     finally:
         process.stdin.close()
         process.stdout.close()
@@ -242,8 +242,9 @@ def copy_rest(uuid, disk, target, name, bandwidth):
         process.wait()
 
 
-def _await(monitor):
+def _await(monitor, other_end):
     while True:
+        other_end.check()
         job = next(one for one in monitor.ask("query-jobs") if one["id"] == "rest")
         if job["status"] == "concluded":
             if job.get("error"):
