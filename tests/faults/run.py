@@ -7,6 +7,7 @@
     tests/faults/run.py                              all of them, on two labs side by side
     tests/faults/run.py --only resize:crash          those whose name begins so (may be repeated)
     tests/faults/run.py --every 5                    each fifth
+    tests/faults/run.py --without LOG                those that the output of a run that was ended says nothing of
     tests/faults/run.py --list                       their names (it runs each operation once to learn its tasks)
     tests/faults/run.py --replay resize:crash-source:3   this one, with a new instance; the lab is left as it is then
 
@@ -20,6 +21,7 @@ import argparse
 import hashlib
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -45,6 +47,7 @@ def main():
     parser.add_argument("--jobs", type=int, default=2, metavar="N", help="labs side by side")
     parser.add_argument("--only", action="append", default=[], help="faults whose name begins so")
     parser.add_argument("--every", type=int, default=1, metavar="N", help="only each N-th")
+    parser.add_argument("--without", type=Path, metavar="FILE", help="not those that this output of a run says ok of")
     parser.add_argument("--shared", action="store_true", help="hosts with one storage pool, not one each")
     parser.add_argument("--list", action="store_true", help="their names")
     parser.add_argument("--replay", type=Fault.called, nargs="+", metavar="FAULT", help="faults by their names")
@@ -58,6 +61,8 @@ def main():
         tasks = learn(case, Path(directory))
         faults = [fault for name in OPERATIONS for fault in faults_of(name, tasks[name])]
         faults = [one for one in faults if str(one).startswith(tuple(given.only) or "")][:: given.every]
+        done = passed(given.without.read_text()) if given.without else ()
+        faults = [one for one in faults if str(one) not in done]
         if given.list:
             print(*("%s  %s" % (one, called(one, tasks[one.operation])) for one in faults), sep="\n")
             case.lab.down()
@@ -80,6 +85,11 @@ def learn(case, directory):
                 tasks[name] = [json.loads(line) for line in log.read_text().splitlines()]
                 known.write_text(json.dumps(tasks))
     return tasks
+
+
+def passed(output):
+    """The faults that a run of the sweep says ok of in its output."""
+    return set(re.findall(r"^ok (\S+)", output, re.M))
 
 
 def digest():

@@ -461,8 +461,10 @@ class Controller:
             (v.get("role"), v.get("phase"), v.get("op"), v.get("attempt"), v.get("generation", [0])[0])
             for v in self.views.values()
         ]
-        return (self.wish, self.state, self.looks, self.reaches, self.steps, self.ticket and tuple(self.ticket.items()), repr(self.pending), repr(views),  # noqa: E501
-                repr([(v.get("targets"), v.get("transfer")) for v in self.views.values()]))  # fmt: skip
+        transfers = [(view.get("targets"), view.get("transfer")) for view in self.views.values()]
+        ticket = self.ticket and tuple(self.ticket.items())
+        said = self.steps, ticket, repr(self.pending), repr(views), repr(transfers)
+        return (self.wish, self.state, self.looks, self.reaches, *said)
 
     def advance(self, world):
         try:

@@ -14,6 +14,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "faults"))
 
 import invariants  # noqa: E402
 import operations  # noqa: E402
+import run  # noqa: E402
 from hosts import View  # noqa: E402
 
 UUID = "c26570c3-6efe-583a-9532-38a5d1328ce3"
@@ -109,3 +110,8 @@ def test_every_operation_begins_where_another_one_ends():
     assert {one.begin for one in operations.OPERATIONS.values()} == states
     assert {operations.OPERATIONS[name].end for name in operations.PREPARE.values()} == states - {"active"}
     assert {operations.OPERATIONS[name].end for name in operations.END.values()} == {"active"}
+
+
+def test_a_sweep_that_was_ended_goes_on_with_what_did_not_pass():
+    output = "ok live:controller:9+134 (R1 Take up; 25 s, 1 done)\n  as it was\nVIOLATION cold:cut-source:3 (R2; 9 s, 2 done)\n"
+    assert run.passed(output) == {"live:controller:9+134"}
