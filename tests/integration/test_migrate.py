@@ -5,8 +5,6 @@
 
 from __future__ import annotations
 
-import re
-
 from test_resize import cases, facts, mover  # noqa: F401  pylint: disable=unused-import
 from wire import Wire
 
@@ -18,7 +16,7 @@ def test_live_migration_keeps_the_guest_running_and_nothing_readable_is_on_the_w
     before = facts(case, source)
     with Wire(case.lab, before["nonce"]) as wire:  # a secret in the guest's memory and on its disk
         output = case.play("live_migrate").output
-    assert re.search(r"L8 End the move\] \*+\n(\n|skipping)", output), "the hosts did not end it between them"
+    assert "L8 End the move" not in output, "the hosts did not end it between them"
     assert wire.bytes > 10 << 20 and not wire.found, "%d packets showed it" % wire.found
     destination = homes(case.lab)[cases.NAME]
     assert destination != source
