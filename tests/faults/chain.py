@@ -101,12 +101,14 @@ class Chain:
 
     def suffer(self, fault):
         """One fault, from the state in which its operation begins. -> what came of it. Raises Violation."""
+        step = self.step
         operation, variables, written = self._enter(fault.operation)
         before = ends.held(self.hosts)
         said = [self._run(operation, variables, fault)]
         self.heal()
         self.watcher.check()
         if fault.kind == "controller" and fault.task and not fault.delay_ms and ends.held(self.hosts) == before:
+            self.step = step
             return "as it was"  # the next fault's first run is this one's re-run
         said.append(self._again(operation, variables, fault, said[0]))
         quiet = self._play(operation, variables)
