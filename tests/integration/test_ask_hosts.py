@@ -39,7 +39,11 @@ ODD = {
         "UNREACHABLE: ",
     ),
     "keyless": ({"ansible_ssh_private_key_file": "/dev/null"}, "UNREACHABLE: "),
-    "nopython": ({"ansible_python_interpreter": "/no/python"}, "ModuleFailed: The module interpreter '/no/python'"),
+    # With pipelining it depends on who is quicker: the shell that finds no Python, or what is sent to it.
+    "nopython": (
+        {"ansible_python_interpreter": "/no/python", "ansible_pipelining": False},
+        "ModuleFailed: The module interpreter '/no/python'",
+    ),
     "nosudo": ({"ansible_become_method": "berth.kvm.none"}, "ModuleFailed: Invalid become method"),
     "undefined": ({"ansible_host": "{{ no_such_variable }}"}, "ModuleFailed: 'no_such_variable' is undefined"),
     "noplugin": ({"ansible_connection": "berth.kvm.none"}, "ModuleFailed: the connection plugin"),
