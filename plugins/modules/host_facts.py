@@ -327,7 +327,7 @@ from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils.compute import connection, facts, settings, store
 from ..module_utils.compute.move.host import Host
-from ..module_utils.compute.move.steps.common import view
+from ..module_utils.compute.move.steps.common import view_of
 from ..module_utils.model.errors import BerthError
 
 
@@ -342,7 +342,7 @@ def gather(timeout, save_generation, uri=connection.URI, settings_path=settings.
 def views():
     """What a move has to know of each record of this host."""
     host = Host()
-    return [view(host, record.uuid) for record in host.store.records()]
+    return [view_of(host, record) for record in host.store.records()]
 
 
 def main():

@@ -25,7 +25,8 @@ def find(uuid, name, views, host_names, silent, lost=()):
     ``left`` where what a host holds is of a move that the owner, here the source, has ended without it.
     """
     found = {host: seen[uuid] for host, seen in views.items() if uuid in seen and seen[uuid]["role"] != CLAIM}
-    left = {host: _ended_by(host, found) for host in sorted(found) if _ended_by(host, found)}
+    ended = {host: _ended_by(host, found) for host in sorted(found)}
+    left = {host: enders for host, enders in ended.items() if enders}
     for host, enders in left.items():
         if host not in lost and (found[host]["role"] == OWN or not enders & _parties(found[host], host_names)):
             raise InstanceSuperseded(

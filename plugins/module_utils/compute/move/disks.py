@@ -94,6 +94,11 @@ def publish(pool_path, record):
     discard_older(pool_path, record)
 
 
+def seed_of(manifest):
+    """The seed alone, as a manifest."""
+    return [entry for entry in manifest if entry["name"] == SEED.name]
+
+
 def check_arrived(pool_path, record):
     """Nothing is taken over that is not here any more."""
     root = paths.instance(pool_path, record.uuid, planned(record.migration["old_spec"])[0].file)

@@ -251,13 +251,11 @@ class Effects:
         domain.start(self.connection, record.uuid)
 
     def receive_seed(self, record, manifest, key):
-        return self.open_targets(record, [entry for entry in manifest if entry["name"] == disks.SEED.name], key)
+        return self.open_targets(record, disks.seed_of(manifest), key)
 
     def send_seed(self, record, targets, key):
         manifest = disks.manifest(self.pool_path(record), record, with_path=True)
-        return transfer.send(
-            record.uuid, [entry for entry in manifest if entry["name"] == disks.SEED.name], targets, key
-        )
+        return transfer.send(record.uuid, disks.seed_of(manifest), targets, key)
 
     def describe_live(self, record):
         """What the destination has to know of the guest, or None where it has left already."""

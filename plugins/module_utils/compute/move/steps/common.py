@@ -18,7 +18,7 @@
 from __future__ import annotations
 
 from ....model import migration as names
-from ....model.migration import KEEP
+from ....model.migration import CONFIRMING, KEEP, RESIZED
 from ....model.record import OUT, OWN
 from ... import journal
 from ..errors import InstanceNotFound, MigrationConflict, MigrationFenced
@@ -29,10 +29,13 @@ CONFIRMED, REVERTED_EVENT, GIVEN_UP = "confirmed", "reverted", "given up"
 def view(host, uuid):
     """What the controller and the other host may know of a record: plain data, no secrets."""
     record = host.store.read(uuid)
-    if record is None:
-        return {"uuid": uuid, "host": host.identity, "role": None}
+    return view_of(host, record) if record else {"uuid": uuid, "host": host.identity, "role": None}
+
+
+def view_of(host, record):
+    """The view of a record that was just read."""
     return {
-        "uuid": uuid,
+        "uuid": record.uuid,
         "name": record.name,
         "project_id": record.project_id,
         "host": host.identity,
@@ -49,9 +52,9 @@ def view(host, uuid):
         "migration": record.migration,
         "last_move": last_move(record),
         "lost_moves": record.lost_moves,
-        "running": host.effects.running(uuid),
-        "executing": host.effects.executing(uuid),
-        "has_left": host.effects.has_left(uuid),
+        "running": host.effects.running(record.uuid),
+        "executing": host.effects.executing(record.uuid),
+        "has_left": host.effects.has_left(record.uuid),
     }
 
 
@@ -98,6 +101,11 @@ def has_ended(host, record, op):
     """Was this move confirmed, and ended, with the instance on this host?"""
     ended = record is not None and (record.role, record.op) == (OWN, None) and host.store.is_buried(op)
     return ended and last_move(record) == CONFIRMED
+
+
+def is_taken_over(host, record, op):
+    """Does this host own the instance by this move, also where the move was confirmed, or ended, since?"""
+    return is_past(record, op, (OWN, RESIZED), (OWN, CONFIRMING)) or has_ended(host, record, op)
 
 
 def put(host, old, new, event=None):

@@ -8,7 +8,7 @@ from __future__ import annotations
 from ....model.migration import CONFIRMING, KEEP, RESIZED, VERIFIED
 from ....model.record import IN, OUT, OWN
 from ..errors import MigrationNotReady, MigrationPreCheckError
-from .common import attempt_of, has_ended, has_released, is_past, mine, moved, put, view
+from .common import attempt_of, has_released, is_past, is_taken_over, mine, moved, put, view
 from .confirm import confirm, finish, purge
 from .resize import acquire, start
 
@@ -80,7 +80,7 @@ def verify_live(host, uuid, ticket, peer=None, **dummy):
     """L6 on D: the whole guest waits here, paused. If this host crashed since the source let go, its disks are
     whole."""
     record = host.store.read(uuid)
-    if is_past(record, ticket["op"], (OWN, RESIZED), (OWN, CONFIRMING)) or has_ended(host, record, ticket["op"]):
+    if is_taken_over(host, record, ticket["op"]):
         return False
     record = mine(host, uuid, ticket, (IN,))
     if record.migration["verified"] == ticket["attempt"]:

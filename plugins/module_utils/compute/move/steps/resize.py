@@ -6,11 +6,23 @@
 from __future__ import annotations
 
 from ....model import migration as names
-from ....model.migration import CONFIRMING, FROZEN, INCOMING, KEEP, RESIZED, RESIZING, RESTORING
+from ....model.migration import FROZEN, INCOMING, KEEP, RESIZED, RESIZING, RESTORING
 from ....model.record import IN, OUT, OWN, Record
 from .. import guards
 from ..errors import InstanceInvalidState, MigrationConflict, MigrationEnded, MigrationFenced, MigrationNotReady
-from .common import after, attempt_of, existing, has_ended, has_released, is_past, mine, moved, next_epoch, put, was_on
+from .common import (
+    after,
+    attempt_of,
+    existing,
+    has_released,
+    is_past,
+    is_taken_over,
+    mine,
+    moved,
+    next_epoch,
+    put,
+    was_on,
+)
 
 
 def begin(
@@ -202,7 +214,7 @@ def check_sent(record, ticket, peer, sent):
 def acquire(host, uuid, ticket, peer=None, **dummy):
     """R7 on D: with the source's receipt (OUT of this move, one generation on) name the disks and become the owner."""
     record = host.store.read(uuid)
-    if is_past(record, ticket["op"], (OWN, RESIZED), (OWN, CONFIRMING)) or has_ended(host, record, ticket["op"]):
+    if is_taken_over(host, record, ticket["op"]):
         return False
     record = mine(host, uuid, ticket, (IN,))
     if (
