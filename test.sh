@@ -4,7 +4,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 #
 # ./test.sh [lint|unit|integration ...]   set up what is missing and run all tests, or only those named.
-# BERTH_TEST_KEEP=1 leaves the lab of the integration tests up, BERTH_TEST_LAB names it (default: test).
+# BERTH_TEST_KEEP=1 leaves the labs of the integration tests up, BERTH_TEST_LAB names them (default: test).
 set -eu
 cd "$(dirname "$0")"
 
@@ -28,13 +28,14 @@ lint() {
 
 unit() {
   title "unit tests"
-  python -m pytest -q -p no:cacheprovider tests/unit tests/protocol/test_sample.py
+  python -m pytest -q -p no:cacheprovider -n 2 tests/unit tests/protocol/test_sample.py
 }
 
 integration() {
-  title "integration tests, on a lab of real hosts"
-  trap 'lab/lab --name "${BERTH_TEST_LAB:-test}" down >/dev/null' INT TERM
-  python -m pytest -v -p no:cacheprovider --durations=15 tests/integration
+  title "integration tests, on two labs of real hosts side by side"
+  trap 'for lab in 0 1; do lab/lab --name "${BERTH_TEST_LAB:-test}-$lab" down >/dev/null; done' INT TERM
+  # By file: what the tests of a file share is made once.
+  python -m pytest -v -p no:cacheprovider --durations=15 -n 2 --dist loadfile tests/integration
 }
 
 # All parts run even if an earlier one fails, so that one run tells everything.

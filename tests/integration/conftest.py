@@ -3,7 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The lab that all integration tests share: three hosts of different sizes, prepared, empty before and after each test.
 
-The lab is called ``test`` or what BERTH_TEST_LAB says; BERTH_TEST_KEEP=1 leaves it up for the next run.
+The lab is called ``test`` or what BERTH_TEST_LAB says; BERTH_TEST_KEEP=1 leaves it up for the next run. Run by several
+workers (``-n``), each has a lab of its own.
 """
 
 from __future__ import annotations
@@ -24,10 +25,15 @@ from whole import make_whole  # noqa: E402
 SIZES = ("1:cpus=8,mem=16384,cells=2,disk=20G", "2:cpus=4,mem=8192,disk=10G", "3:cpus=2,mem=4096,disk=6G")
 
 
+def lab_name(worker):
+    """The name of the lab of one of pytest's workers: master, gw0, gw1 ..."""
+    return os.environ.get("BERTH_TEST_LAB", "test") + worker.replace("master", "").replace("gw", "-")
+
+
 @pytest.fixture(scope="session")
-def bare_lab():
+def bare_lab(worker_id):
     """Three hosts as a new machine is: libvirt runs, berth has not been there."""
-    lab = LabClient(os.environ.get("BERTH_TEST_LAB", "test"))
+    lab = LabClient(lab_name(worker_id))
     lab.up(len(SIZES), *SIZES)
     yield lab
     if not os.environ.get("BERTH_TEST_KEEP"):
