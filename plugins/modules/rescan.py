@@ -63,6 +63,7 @@ instances:
       power_state: running
       group: web
       vcpus: 2
+      pcpus: 0
       memory_mb: 2048
 notes:
   description: What the host remembered of the instances in O(about), before it was told anything.
@@ -84,7 +85,6 @@ from ..module_utils.model.errors import BerthError
 
 
 def summary(record):
-    flavor = record.spec.get("flavor") or {}
     return {
         "uuid": record.uuid,
         "name": record.name,
@@ -94,8 +94,7 @@ def summary(record):
         "token": record.token,
         "power_state": record.power_state,
         "group": (record.spec.get("group") or {}).get("name"),
-        "vcpus": flavor.get("vcpus", 0),
-        "memory_mb": flavor.get("memory_mb", 0),
+        **{name: record.resources.get(name, 0) for name in ("vcpus", "pcpus", "memory_mb")},
     }
 
 

@@ -5,8 +5,10 @@
 
 from __future__ import annotations
 
+from typing import Any, Callable, Dict, List, Optional
+
 from ..model.quota import UNLIMITED, QuotaExceeded, check_group_quota, check_quota, limits_of, usage
-from .plan import FAILED, fail
+from .plan import FAILED, Instance, fail
 
 
 def before_placement(instances, fleet, quotas, more=1):
@@ -19,18 +21,14 @@ def before_placement(instances, fleet, quotas, more=1):
             continue
         project, flavor = instance["project"], instance["spec"]["flavor"]
         mine = used.setdefault(project, {"instances": 0, "cores": 0, "ram": 0})
-        limits = limits_of(quotas, project)
-        if not more:
-            limits["instances"] = UNLIMITED
-        group = instance["spec"].get("group")
+        group = instance["spec"].get("group") or {"uuid": None, "members": ()}
+        there = len(group["members"]) + added.get(group["uuid"], 0)
         try:
-            check_quota(limits, mine, flavor, 1, project=project)
-            if group:
-                check_group_quota(limits, len(group["members"]) + added.get(group["uuid"], 0), 1, group["name"])
-                added[group["uuid"]] = added.get(group["uuid"], 0) + 1
+            _check(limits_of(quotas, project), mine, instance["spec"], more, project, there)
         except QuotaExceeded as error:
             fail(instance, error)
             continue
+        added[group["uuid"]] = added.get(group["uuid"], 0) + 1
         for name, amount in (("instances", more), ("cores", flavor["vcpus"]), ("ram", flavor["memory_mb"])):
             mine[name] += amount
 
@@ -58,26 +56,47 @@ def hold_to_count(instances, least):
     return "reduced from %d to %d because %s" % (asked, asked - len(over), error["message"])
 
 
-def after_the_claims(quotas):
-    """The check for plan.commit: what an instance's claim exceeds, with every record of all hosts counted, or None."""
+def after_the_claims(
+    quotas: Dict[str, Dict[str, int]], more: int = 1
+) -> Callable[[Instance, List[Dict[str, Any]]], Optional[QuotaExceeded]]:
+    """The check after the claims: what an instance's claim exceeds, with every record of all hosts counted, or None.
 
-    def over_quota(instance, records):
-        others = [
-            record
-            for record in records
-            if record["project_id"] == instance["project"] and record["uuid"] != instance["uuid"]
-        ]
-        used = {
-            "instances": len({record["uuid"] for record in others}),
-            "cores": sum(record["vcpus"] for record in others),
-            "ram": sum(record["memory_mb"] for record in others),
-        }
+    The claim is among the records. It adds one instance (``more``), or none where the instance is resized.
+    """
+
+    def over_quota(instance: Instance, records: List[Dict[str, Any]]) -> Optional[QuotaExceeded]:
+        project, flavor = instance["project"], instance["spec"]["flavor"]
+        limits, others = limits_of(quotas, project), usage([{"instances": records}]).get(project, {})
+        added = {"instances": more, "cores": flavor["vcpus"], "ram": flavor["memory_mb"]}
+        used = {name: max(0, others.get(name, 0) - amount) for name, amount in added.items()}
         try:
-            check_quota(
-                limits_of(quotas, instance["project"]), used, instance["spec"]["flavor"], 1, project=instance["project"]
-            )
+            _check(limits, used, instance["spec"], more, project, members(instance, records))
         except QuotaExceeded as error:
             return error
         return None
 
     return over_quota
+
+
+def members(instance: Instance, records: List[Dict[str, Any]]) -> int:
+    """How many others are in the instance's server group, claims too."""
+    group = instance["spec"].get("group")
+    return len(
+        {
+            record["uuid"]
+            for record in records
+            if group
+            and record.get("group") in (group["name"], group.get("uuid"))
+            and record["project_id"] == instance["project"]
+            and record["uuid"] != instance["uuid"]
+        }
+    )
+
+
+def _check(limits: Dict[str, int], used: Dict[str, int], spec: Dict[str, Any], more: int, project: str, members: int):
+    """Every quota there is, for one instance ``more``, or for none where it exists already and is resized."""
+    if not more:
+        limits = dict(limits, instances=UNLIMITED)
+    check_quota(limits, used, spec["flavor"], 1, project=project)
+    if more and spec.get("group"):
+        check_group_quota(limits, members, 1, spec["group"]["name"])

@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Quotas per project, counted from what the hosts report; nothing is stored (A04, A06).
 
-A limit of -1 is none. ``cores`` are vCPUs, ``ram`` is MiB. Every record on every host counts for cores and ram, so an
-unconfirmed resize counts on both sides; ``instances`` counts each uuid once.
+A limit of -1 is none. ``cores`` are vCPUs, shared and pinned ones, ``ram`` is MiB. Every record on every host counts
+for cores and ram, so an unconfirmed resize counts on both sides; ``instances`` counts each uuid once.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def usage(documents):
             if instance.get("foreign"):
                 continue
             project = found.setdefault(instance["project_id"], {"instances": 0, "cores": 0, "ram": 0})
-            project["cores"] += instance["vcpus"]
+            project["cores"] += instance["vcpus"] + instance.get("pcpus", 0)
             project["ram"] += instance["memory_mb"]
             if instance["uuid"] not in seen:
                 seen.add(instance["uuid"])

@@ -119,13 +119,8 @@ class Effects:
     # room
 
     def allocate(self, uuid, spec):
-        """What the request takes on this host, by the scheduler's own arithmetic; the instance itself does not
-        count."""
-        nothing = {"vcpus": 0, "pcpus": 0, "memory_mb": 0, "disk_gb": 0}
-        records = [
-            record.replace(resources=nothing) if record.uuid == uuid else record for record in self.host.store.records()
-        ]
-        document = facts.collect(self.connection, self.host.settings, records, save_generation=False)
+        """What the request takes on this host, by the scheduler's own arithmetic."""
+        document = facts.collect(self.connection, self.host.settings, self.host.store.records(), save_generation=False)
         return allocate(HostState.from_document(document), RequestSpec.from_dict(spec))
 
     # disks

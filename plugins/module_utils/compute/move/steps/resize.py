@@ -71,21 +71,22 @@ def begin(
 
 
 def both_resources(host, record):
-    """On one host old and new count as the greater of both until the resize is confirmed (I2)."""
+    """On one host old and new both count until the resize is confirmed or reverted, as Nova's claim does (I2): the room
+    of the old one is what a revert goes back to, and its disks lie beside the new ones."""
     old, new = record.resources, host.effects.allocate(record.uuid, record.migration["new_spec"])
     guards.check_same_host(record.uuid, old, new)
     record = moved(record, new_resources=new)
-    return record.replace(resources=greater(old, new))
+    return record.replace(resources=added(old, new))
 
 
-def greater(old, new):
-    """Each amount of two allocations at its larger; what is no amount is the new one's."""
+def added(old, new):
+    """The sum of two allocations; what is no amount is the new one's."""
     result = dict(new)
     for name, amount in old.items():
-        if isinstance(amount, dict) and isinstance(new.get(name), dict):
-            result[name] = greater(amount, new[name])
-        elif isinstance(amount, (int, float)) and not isinstance(amount, bool):
-            result[name] = max(amount, new.get(name) or 0)
+        if isinstance(amount, dict):
+            result[name] = added(amount, new.get(name) or {})
+        elif isinstance(amount, (int, float)):
+            result[name] = amount + (new.get(name) or 0)
     return result
 
 

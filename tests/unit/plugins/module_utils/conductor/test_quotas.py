@@ -38,3 +38,59 @@ def test_a_batch_is_reduced_to_the_quota_but_not_below_its_minimum(count, least,
     assert (len(instances), sum(one.get("state") == "failed" for one in instances.values())) == (left, failed)
     assert (said or "").startswith("reduced from %d to %d because " % (count, left) if left < count else "")
     assert bool(said) == (left < count)
+
+
+def record(uuid, vcpus=1, pcpus=0, memory_mb=1, group=None, role="OWN"):
+    return {
+        "uuid": uuid, "project_id": "p", "vcpus": vcpus, "pcpus": pcpus, "memory_mb": memory_mb, "group": group,
+        "role": role,
+    }  # fmt: skip
+
+
+def claimed(uuid="new", vcpus=1, memory_mb=1, group=None):
+    flavor = {"name": "f", "vcpus": vcpus, "memory_mb": memory_mb}
+    return {"uuid": uuid, "name": uuid, "project": "p", "spec": {"flavor": flavor, "group": group}}
+
+
+GROUP = {"name": "web", "uuid": "web-uuid", "members": []}
+# limits, what all hosts hold after the claim of "new" (2 vCPUs, 4 MiB, in the group web)
+AFTER = {
+    "instances": ({"instances": 1}, [record("other", 0, 0, 0)]),
+    "cores": ({"cores": 3}, [record("other", 2)]),
+    "pinned cores": ({"cores": 3}, [record("other", 0, 2)]),
+    "memory": ({"ram": 7}, [record("other", memory_mb=4)]),
+    "members of the group": ({"server_group_members": 1}, [record("other", group="web", role="CLAIM")]),
+    "both flavors of a resize": ({"cores": 4}, [record("other", 2, role="OUT"), record("other", 1)]),
+}
+
+
+@pytest.mark.parametrize("case", AFTER)
+def test_after_the_claims_all_is_counted_that_is_counted_before(case):
+    """A05, A06."""
+    limits, others = AFTER[case]
+    mine = claimed(vcpus=2, memory_mb=4, group=GROUP)
+    records = [record("new", 2, 0, 4, "web", "CLAIM"), *others]
+    (name,) = limits
+    over = quotas.after_the_claims({"p": limits})
+    assert over(mine, records).details["overs"] == [name]
+    assert over(mine, records[:1]) is None
+    assert quotas.after_the_claims({"p": {name: limits[name] + 1}})(mine, records) is None
+
+
+def test_before_placement_pinned_cores_count_too():
+    """A04."""
+    fleet = Fleet({"h": {"instances": [dict(record("other", 0, 2), foreign=False)]}}, {})
+    instances = {"new": claimed(vcpus=2)}
+    quotas.before_placement(instances, fleet, {"p": {"cores": 3}})
+    assert instances["new"]["error"]["overs"] == ["cores"]
+
+
+@pytest.mark.parametrize("hosts", [1, 2], ids=["the same host", "another host"])
+def test_after_the_claim_of_a_resize_old_and_new_count_as_one_instance(hosts):
+    """R17."""
+    mine = claimed("a", vcpus=2, memory_mb=4, group=GROUP)
+    old, new = record("a", 1, 0, 2, "web"), record("a", 2, 0, 4, "web", "IN")
+    held = [old, new] if hosts == 2 else [record("a", 3, 0, 6, "web")]
+    enough = {"cores": 3, "ram": 6, "instances": 1, "server_group_members": 0}
+    assert quotas.after_the_claims({"p": enough}, more=0)(mine, held) is None
+    assert quotas.after_the_claims({"p": dict(enough, cores=2)}, more=0)(mine, held).details["overs"] == ["cores"]

@@ -15,6 +15,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[5] / "protocol"))
 import memory  # noqa: E402
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import StaleRecord  # noqa: E402
+from ansible_collections.berth.kvm.plugins.module_utils.compute.move.steps import resize  # noqa: E402
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import BerthError  # noqa: E402
 from ansible_collections.berth.kvm.plugins.module_utils.model.record import Record, RecordInvalid  # noqa: E402
 
@@ -151,6 +152,37 @@ def test_the_room_of_both_flavors_is_taken_until_the_resize_is_confirmed():
     while controller.state == "run":
         controller.advance(world)
     assert [world.records[host]["resources"]["vcpus"] for host in (S, D)] == [1, 2]
+
+
+@pytest.mark.parametrize("wish, held", [("confirm", 2), ("revert", 1)])
+def test_on_the_same_host_too_the_room_of_both_flavors_is_taken_until_the_end(wish, held):
+    """R17, I2: the old disks lie beside the new ones, and a revert has its room."""
+    world = memory.World(kind="here")
+    walk(world, "resize")
+    assert (world.records[S]["vm_state"], world.records[S]["resources"]["vcpus"]) == ("resized", 1 + 2)
+    walk(world, wish)
+    assert (world.records[S]["vm_state"], world.records[S]["resources"]["vcpus"]) == ("active", held)
+
+
+def test_the_room_of_two_flavors_is_the_sum_of_every_amount():
+    old = {
+        "vcpus": 1,
+        "disk_gb": 2,
+        "resources": {"VCPU": 1, "CUSTOM_OLD": 1},
+        "numa_topology": None,
+        "pci_devices": [],
+    }
+    new = {
+        "vcpus": 2,
+        "disk_gb": 3,
+        "resources": {"VCPU": 2, "CUSTOM_NEW": 1},
+        "numa_topology": None,
+        "pci_devices": [],
+    }
+    assert resize.added(old, new) == {
+        "vcpus": 3, "disk_gb": 5, "resources": {"VCPU": 3, "CUSTOM_OLD": 1, "CUSTOM_NEW": 1}, "numa_topology": None,
+        "pci_devices": [],
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize(
