@@ -117,6 +117,7 @@ from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils.compute.host import Host
 from ..module_utils.compute.instance import Instance
+from ..module_utils.model import hints
 from ..module_utils.model.errors import BerthError
 
 SEED = {
@@ -135,7 +136,6 @@ ARGUMENTS = {
     "timeout": {"type": "int", "default": 600},
     "shutdown_timeout": {"type": "int", "default": 60},
 }
-CHANGED_BY = {"flavor": ": run berth.kvm.resize for that", "image": ""}
 SHOWN = ("state", "power_state", "flavor", "vcpus", "memory_mb", "root_gb", "image", "networks")
 AFTER = {"started": "running", "stopped": "shutdown", "absent": "absent"}
 
@@ -159,8 +159,14 @@ def differences(instance, spec):
         if (record.spec.get(part) or {}).get("name") != (spec.get(part) or {}).get("name")
     ]
     return [
-        "instance %s has %s %s, the inventory says %s. Nothing was changed about it%s."
-        % (record.name, part, record.spec[part].get("name"), spec[part].get("name"), CHANGED_BY[part])
+        "instance %s has %s %s, the inventory says %s. Nothing was changed about it. %s"
+        % (
+            record.name,
+            part,
+            record.spec[part].get("name"),
+            spec[part].get("name"),
+            hints.resize_to_follow(record.name) if part == "flavor" else "",
+        )
         for part in parts
         if spec.get(part)
     ]

@@ -18,6 +18,7 @@ import re
 import stat
 
 from ..module_utils.conductor.errors import AuthorityUnsafe, CertificateForeign
+from ..module_utils.model import hints
 from ..module_utils.model.errors import InvalidInput
 
 try:
@@ -92,7 +93,8 @@ class Authority:
         if not self.key:
             if self.certificate:
                 raise AuthorityUnsafe(
-                    "the authority %s has no key" % self.kind, hint="Bring %s-ca.key back" % self.kind
+                    "the authority %s has no key" % self.kind,
+                    hint=hints.bring_authority_key_back(self.kind + "-ca.key"),
                 )
             self.key = ec.generate_private_key(ec.SECP256R1())
             _write(folder, self.kind + "-ca.key", _private_text(self.key), 0o600)
@@ -139,8 +141,7 @@ class Authority:
         if not mine:
             raise CertificateForeign(
                 "the host has certificates for %s that another authority signed" % self.kind,
-                hint="Set kvm_host_certificates to false to keep them, kvm_host_ca_directory to where their authority "
-                "is, or remove them from /etc/pki on the host",
+                hint=hints.keep_foreign_certificates(),
             )
 
     def sign(self, request, names, days):
@@ -251,9 +252,7 @@ def _locked(directory):
 
 def _check_private(status, what):
     if status.st_uid != os.geteuid() or stat.S_IMODE(status.st_mode) & 0o077:
-        raise AuthorityUnsafe(
-            "%s is not for its owner only" % what, hint="chown and chmod it (0700 the directory, 0600 the keys)"
-        )
+        raise AuthorityUnsafe("%s is not for its owner only" % what, hint=hints.private_files())
 
 
 def _read(folder, name, private=False):

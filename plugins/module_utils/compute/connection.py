@@ -8,6 +8,7 @@ from __future__ import annotations
 import threading
 import time
 
+from ..model import hints
 from ..model.errors import BerthError
 
 try:
@@ -76,7 +77,7 @@ def require_libvirt():
     if libvirt is None:
         raise LibvirtUnavailable(
             "the Python binding of libvirt is not installed for this interpreter",
-            hint="Install python3-libvirt, or set ansible_python_interpreter to the Python that has it",
+            hint=hints.install_binding(),
         )
     return libvirt
 
@@ -90,9 +91,7 @@ def connect(timeout=10, uri=URI):
     try:
         connection = Deadline(timeout).call(library.open, uri, what="opening %s" % uri)
     except library.libvirtError as error:
-        raise LibvirtUnavailable(
-            "libvirt at %s: %s" % (uri, error), hint="Is libvirtd (or virtqemud) running on the host?", uri=uri
-        )
+        raise LibvirtUnavailable("libvirt at %s: %s" % (uri, error), hint=hints.start_libvirt(), uri=uri)
     try:
         connection.setKeepAlive(KEEPALIVE_INTERVAL, KEEPALIVE_COUNT)
     except library.libvirtError:

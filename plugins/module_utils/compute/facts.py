@@ -14,11 +14,13 @@ import json
 import socket
 from xml.etree import ElementTree
 
+from ..model import hints
 from ..model.errors import BerthError
 from ..model.safe_text import clean, clean_all
 from ..model.version import COLLECTION_VERSION
 from . import capabilities, counters, domains, failures, metrics, numa, pci, storage_pools, traits
 from .connection import Deadline, LibvirtUnavailable, require_libvirt
+from .settings import PATH as SETTINGS_PATH
 from .store import STATE_DIR
 
 SCHEMA = 1
@@ -75,7 +77,7 @@ def _collect(connection, settings, records, state_dir, deadline, save_generation
     if settings.uuid and settings.uuid != host.uuid:
         raise HostIdentityChanged(
             "this host's uuid is %s, it was prepared as %s" % (host.uuid, settings.uuid),
-            hint="Was the host cloned? Fix host_uuid in libvirtd.conf, or prepare the host again",
+            hint=hints.uuid_changed(SETTINGS_PATH),
         )
     guest_types = capabilities.domain_types(connection, settings.domain_type)
     if not guest_types:

@@ -11,10 +11,11 @@ import os
 from typing import Any
 from xml.etree import ElementTree
 
+from ..model import hints
 from . import capabilities, domain_xml, gate
 from .connection import connect, require_libvirt
 from .errors import BuildFailed, HostNotPrepared
-from .settings import HostSettings, load
+from .settings import PATH, HostSettings, load
 from .store import Store
 
 CONFINING = ("selinux", "apparmor")
@@ -49,18 +50,18 @@ class Host:
                 "this host was prepared as %s and is now %s" % (self.settings.uuid, found),
                 field="uuid",
                 rule="libvirt's host uuid stays as it was at preparation",
-                hint="If the machine was replaced on purpose, remove /etc/berth/host.json and prepare it again",
+                hint=hints.uuid_changed(PATH),
             )
         return found
 
     def require_prepared(self):
         """HostNotPrepared where a guest must not be built: no settings, no gate, no confinement of QEMU."""
         if not self.settings.prepared or not gate.is_installed():
-            raise HostNotPrepared("the host is not prepared", hint="Run the playbook berth.kvm.prepare_hosts")
+            raise HostNotPrepared("the host is not prepared", hint=hints.prepare_hosts())
         if gate.needs_restart(self.run_dir):
             raise HostNotPrepared(
                 "libvirt has not been restarted since the boot gate was installed",
-                hint="Restart libvirtd (guests keep running), or run the playbook berth.kvm.prepare_hosts",
+                hint=hints.restart_libvirt(),
             )
         self.identify()
         check_confinement(self.capabilities.security_models, self.settings.security_driver_none_ok)
@@ -99,5 +100,5 @@ def check_confinement(models, none_ok):
             field="security_driver_none_ok",
             value=False,
             rule="SELinux or AppArmor for QEMU, or security_driver_none_ok",
-            hint="Switch one of them on for libvirt, or set berth_host_security_driver_none_ok and run prepare_hosts",
+            hint=hints.confine_guests(),
         )

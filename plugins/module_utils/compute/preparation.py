@@ -9,6 +9,7 @@ import json
 import os
 from xml.etree import ElementTree
 
+from ..model import hints
 from . import capabilities, durable, gate, host, paths, settings
 from .connection import require_libvirt
 from .errors import HostNotPrepared, StateUnsafe
@@ -54,7 +55,7 @@ def _pin(before, given, found):
         raise HostNotPrepared(
             "this host was prepared as %s, libvirt says %s" % (pinned, found),
             field="uuid",
-            hint="If the machine was replaced on purpose, remove %s and prepare it again" % settings.PATH,
+            hint=hints.uuid_changed(settings.PATH),
         )
     return found
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import subprocess
 
+from ..model import hints
 from .errors import BuildFailed
 
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -29,7 +30,7 @@ def run(arguments, timeout=TIMEOUT, error=BuildFailed):
             check=False,
         )
     except FileNotFoundError:
-        raise error("%s is not installed on the host" % name, hint="Install the package that has it")
+        raise error("%s is not installed on the host" % name, hint=hints.install_package())
     except subprocess.TimeoutExpired:
         raise error("%s did not end within %d s" % (name, timeout))
     if done.returncode:

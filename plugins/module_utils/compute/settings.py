@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import json
 import math
 import re
@@ -14,6 +13,7 @@ from typing import Any, Dict, FrozenSet, Optional, Tuple
 
 from ..model.errors import BerthError, InvalidInput
 from ..model.safe_text import is_safe
+from ..model.suggest import did_you_mean
 
 PATH = "/etc/berth/host.json"
 SCHEMA = 1
@@ -213,10 +213,7 @@ def parse(data: Any) -> HostSettings:
     values = {"prepared": True}
     for name, value in data.items():
         if name not in _CHECKS:
-            near = difflib.get_close_matches(str(name), NAMES, 1)
-            raise SettingsInvalid(
-                str(name)[:64], value, "no such setting", hint="Did you mean %s?" % near[0] if near else None
-            )
+            raise SettingsInvalid(str(name)[:64], value, "no such setting", hint=did_you_mean(name, NAMES))
         values[name] = _CHECKS[name](value, name)
     settings = HostSettings(**values)
     both = settings.dedicated_cpus() & settings.shared_cpus()

@@ -8,6 +8,7 @@ from __future__ import annotations
 import ipaddress
 import json
 
+from . import hints
 from .errors import InvalidInput
 from .image_properties import ImageProperties
 from .schema import Fields, Flag, ListOf, MapOf, Named, OneOf, Text, Whole, Word
@@ -199,7 +200,7 @@ class SshKey:
 
     def check(self, value, field):
         if isinstance(value, str) and "PRIVATE KEY" in value:
-            raise InvalidInput(field, "<a private key>", self.line.rule, hint="Give the .pub file's content")
+            raise InvalidInput(field, "<a private key>", self.line.rule, hint=hints.public_key())
         return self.line.check(value.strip() if isinstance(value, str) else value, field)
 
 

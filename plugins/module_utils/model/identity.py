@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 import uuid
 
+from . import hints
 from .errors import InvalidInput
 
 NAMESPACE = uuid.UUID("7d1d3a6e-4c86-5d0e-9e4f-6a4b1c2f9b10")
@@ -21,7 +22,7 @@ def check_name(value, field="name"):
             field,
             value,
             "1 to 63 of a-z, 0-9 and -, beginning and ending with a letter or digit",
-            hint="Use a host name without dots, such as web-1",
+            hint=hints.plain_name(),
         )
     return value
 

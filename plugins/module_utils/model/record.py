@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any, Dict, List, Optional
 
+from . import hints
 from .errors import BerthError
 
 SCHEMA = 1
@@ -84,7 +85,7 @@ class Record:
         if data["schema"] > SCHEMA:
             raise RecordInvalid(
                 "the record has schema %d, this version knows %d" % (data["schema"], SCHEMA),
-                hint="Use the version of berth.kvm that wrote it, or a newer one",
+                hint=hints.newer_version(),
             )
         try:
             record = cls(**data)

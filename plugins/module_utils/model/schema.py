@@ -12,6 +12,7 @@ from __future__ import annotations
 import functools
 import re
 
+from . import hints
 from .errors import InvalidInput, together
 from .suggest import did_you_mean
 
@@ -28,7 +29,7 @@ class Whole:
     def check(self, value, field):
         hint = None
         if isinstance(value, str) and re.match(r"-?[0-9]+\Z", value):
-            hint = "Remove the quotes"
+            hint = hints.remove_quotes()
         if isinstance(value, bool) or not isinstance(value, int) or not self.low <= value <= self.high:
             raise InvalidInput(field, value, self.rule, hint=hint)
         return int(value)
@@ -139,7 +140,7 @@ class Fields:
         if value is not None:
             return self.fields[name].check(value, path)
         if name not in self.defaults:
-            raise InvalidInput(path, value, "this field is required", hint="Add %s" % path)
+            raise InvalidInput(path, value, "this field is required", hint=hints.add_field(path))
         default = self.defaults[name]
         return default.copy() if isinstance(default, (dict, list)) else default
 

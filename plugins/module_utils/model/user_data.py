@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import binascii
 
+from . import hints
 from .errors import BerthError
 
 LONGEST = 65535
@@ -45,7 +46,7 @@ def decode_user_data(value, field="berth_user_data"):
             "%s: neither cloud-init text nor base64 of UTF-8 text" % field,
             field=field,
             rule="plain text begins with #cloud-config, #! or a MIME header; anything else must be valid base64",
-            hint="Put #cloud-config in the first line",
+            hint=hints.cloud_config_first(),
         ) from None
 
 
@@ -55,5 +56,5 @@ def _limit(size, field):
             "%s: %d bytes in base64" % (field, size),
             field=field,
             rule="at most %d bytes in base64" % LONGEST,
-            hint="Let cloud-init fetch the rest with #include and a URL",
+            hint=hints.include_url(),
         )

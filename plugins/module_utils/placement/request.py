@@ -13,6 +13,7 @@ import ipaddress
 import uuid
 
 from ..model import catalog_schema as schema
+from ..model import hints
 from ..model.catalog import AvailabilityZoneNotFound, NetworkNotFound, ServerGroupNotFound, check_image_fits
 from ..model.errors import InvalidInput, together
 from ..model.identity import NAMESPACE, check_name, instance_uuid
@@ -97,7 +98,7 @@ def _given(hostvars, fields, required, name):
 
     def checked(field):
         if hostvars.get(field) in (None, ""):
-            raise InvalidInput(field, None, "this variable is required", hint="Set %s for %s" % (field, name))
+            raise InvalidInput(field, None, "this variable is required", hint=hints.set_variable(field, name))
         return schema.INSTANCE[field].check(hostvars[field], field)
 
     return dict(zip(wanted, together(functools.partial(checked, field) for field in wanted)))

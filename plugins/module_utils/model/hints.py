@@ -1,0 +1,280 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What errors tell people to do: every such sentence of the collection is made here and nowhere else.
+
+A hint is followed word for word, at three in the morning, by somebody who does not know the code. So each is safe to
+follow in every state in which it is printed. A test is marked with the hint's name, brings that state about, does what the
+hint says and looks at the result; tests/unit/test_hints.py fails for a hint without one. Names of playbooks are whole,
+as people type them. No hint gives up a host or removes a disk on the word of one host.
+"""
+
+from __future__ import annotations
+
+from typing import Sequence
+
+LOST = "If it is switched off for good and never comes back: -e berth_lost_hosts=%s"
+
+
+# --- which instances a run is about
+
+
+def select_instances() -> str:
+    """A playbook that stops or moves guests was run without saying for which."""
+    return "Say which with --limit or -e berth_instances=PATTERN"
+
+
+def select_instances_to_delete() -> str:
+    """The same for delete, which takes the whole inventory where that is meant."""
+    return "Say which with --limit or -e berth_instances=PATTERN, or pass -e berth_delete_all=true"
+
+
+# --- a host that did not answer
+
+
+def bring_back_or_lost(hosts: Sequence[str]) -> str:
+    """Hosts that may hold the instance are silent. Names of the inventory."""
+    return "Bring %s back and run again. %s" % (", ".join(hosts), LOST % ",".join(hosts))
+
+
+def not_lost(host: str) -> str:
+    """A host that answers was named as lost."""
+    return "Run it again without -e berth_lost_hosts=%s" % host
+
+
+def mend_lost_host(host: str) -> str:
+    """A host named as lost is reached, but its libvirt or its records are not."""
+    return "Mend what is said of %s, or switch it off for good" % host
+
+
+def superseded_copy(host: str) -> str:
+    """A host that was given up as lost is back with a copy of an instance that went on without it."""
+    return (
+        "Nobody starts that copy. When it may go, with what the guest wrote there last, name the host: "
+        "-e berth_lost_hosts=%s" % host
+    )
+
+
+def create_again_when_back(host: str) -> str:
+    """A host fell silent while it built an instance."""
+    return "Run berth.kvm.create again when %s answers: it finishes the build or cleans up there" % host
+
+
+# --- moves
+
+
+def confirm_or_revert(name: str) -> str:
+    """The instance was resized or migrated and waits for its confirmation."""
+    return "Run berth.kvm.confirm_resize or berth.kvm.revert_resize for %s first" % name
+
+
+def confirm_or_revert_left(name: str, host: str) -> str:
+    """A host holds what is left of a move that has ended without it."""
+    return "Run berth.kvm.confirm_resize or berth.kvm.revert_resize for %s: it removes what is left on %s" % (
+        name,
+        host,
+    )
+
+
+def finish_move(name: str) -> str:
+    """Another operation found the instance in the middle of a move."""
+    return "Run the playbook that moves %s again, or give the move up with berth.kvm.revert_resize" % name
+
+
+def resize_again(name: str) -> str:
+    """A confirm came before the resize had ended."""
+    return "The resize of %s has not ended: run berth.kvm.resize again" % name
+
+
+def delete_again(name: str) -> str:
+    """A delete of the instance was begun and has not ended."""
+    return "A delete of %s was begun: run berth.kvm.delete again to end it" % name
+
+
+def another_run() -> str:
+    """Another run holds the instance, or took it over."""
+    return "Another run is at work on it: run again when that has ended"
+
+
+def run_again() -> str:
+    """The state that was found has been ended meanwhile, or a retry of the same brings it about."""
+    return "Run the same again"
+
+
+def revert_with_lost_destination(source: str, destination: str) -> str:
+    """The destination of a resize is lost after the hand-over; the source still has its disks from before."""
+    return (
+        "%s has the disks from before the move: berth.kvm.revert_resize -e berth_lost_hosts=%s goes back to them and "
+        "gives up what the guest wrote since" % (source, destination)
+    )
+
+
+def confirm_with_lost_source(source: str, destination: str) -> str:
+    """The source is lost and the instance runs on the destination."""
+    return "berth.kvm.confirm_resize ends the move on %s; there is no way back without %s" % (destination, source)
+
+
+def revert_gives_up() -> str:
+    """The other host is lost before the hand-over: the source has all that it takes."""
+    return "berth.kvm.revert_resize gives the move up"
+
+
+def delete_or_bring_back(source: str, destination: str) -> str:
+    """The source is lost before the copy on the destination was whole."""
+    return "%s holds no whole copy: bring %s back, or delete the instance" % (destination, source)
+
+
+def no_copy_to_revert_to() -> str:
+    """A revert where the source holds nothing of the move."""
+    return (
+        "The source holds no copy to go back to: the instance stays where it is; berth.kvm.confirm_resize ends the move"
+    )
+
+
+def no_whole_copy() -> str:
+    """A file of the kept copy was removed by a confirm or a delete that had begun."""
+    return "There is no whole copy left here: restore a backup, or delete the instance and create it anew"
+
+
+def resize_to_follow(name: str) -> str:
+    """The inventory gives an instance another flavor than it has."""
+    return "Run berth.kvm.resize for %s to give it that flavor" % name
+
+
+# --- create, start, stop, delete
+
+
+def create_again() -> str:
+    """Another run made the instance meanwhile, or a build failed and was cleaned up."""
+    return "Run berth.kvm.create again: it converges what is there"
+
+
+def create_or_delete(name: str) -> str:
+    """Every attempt to build the instance failed; the host remembers why."""
+    return "Run berth.kvm.create again, or berth.kvm.delete for %s to forget it" % name
+
+
+def again_when_well() -> str:
+    """A failed build could not be cleaned up whole."""
+    return "Run the same again when the host is well: it removes the rest first"
+
+
+def find_the_right_copy() -> str:
+    """Two hosts say that they own the instance."""
+    return "Find out which copy is right before anything else"
+
+
+def another_name() -> str:
+    """A domain that berth did not make has the name or uuid that is asked for."""
+    return "Choose another name for the instance; the domain is left alone"
+
+
+# --- a host's set-up
+
+
+def prepare_hosts() -> str:
+    """The host has no settings or no boot gate, or needs what the preparation does."""
+    return "Run berth.kvm.prepare_hosts"
+
+
+def restart_libvirt() -> str:
+    """libvirt reads its hooks only when it starts."""
+    return "Restart libvirtd (guests keep running), or run berth.kvm.prepare_hosts"
+
+
+def uuid_changed(path: str) -> str:
+    """libvirt's host uuid is not the one of the preparation: a cloned host, or other hardware."""
+    return (
+        "If the host was cloned, set host_uuid in its libvirtd.conf. If the machine was replaced on purpose and holds no "
+        "instance, remove %s and run berth.kvm.prepare_hosts" % path
+    )
+
+
+def install_binding() -> str:
+    """The Python that Ansible uses on the host cannot import libvirt."""
+    return "Install python3-libvirt, or set ansible_python_interpreter to the Python that has it"
+
+
+def start_libvirt() -> str:
+    """libvirt's socket does not answer."""
+    return "Start libvirtd (or virtqemud) on the host, then run again"
+
+
+def install_package() -> str:
+    """A program is missing on the host."""
+    return "Install the package that has it, or run berth.kvm.prepare_hosts -e kvm_host_packages=true"
+
+
+def confine_guests() -> str:
+    """Neither SELinux nor AppArmor confines QEMU."""
+    return (
+        "Switch one of them on for libvirt, or set berth_host_security_driver_none_ok and run berth.kvm.prepare_hosts"
+    )
+
+
+def read_facts_first() -> str:
+    """A decision was asked for without the host's facts."""
+    return "run berth.kvm.host_facts on it first"
+
+
+def newer_version() -> str:
+    """A record was written by a newer version of the collection."""
+    return "Use the version of berth.kvm that wrote it, or a newer one"
+
+
+# --- certificates
+
+
+def keep_foreign_certificates() -> str:
+    """The host trusts an authority that is not ours."""
+    return (
+        "Set kvm_host_certificates to false to keep them, or kvm_host_ca_directory to the directory of their authority"
+    )
+
+
+def bring_authority_key_back(file: str) -> str:
+    """The authority's certificate is there and its key is not."""
+    return "Restore %s from a backup" % file
+
+
+def private_files() -> str:
+    """The authority's directory is open to others."""
+    return "Give it to the user who runs Ansible: mode 0700 for the directory, 0600 for the keys"
+
+
+# --- variables
+
+
+def public_key() -> str:
+    """A private key was given where the public one belongs."""
+    return "Give the .pub file's content"
+
+
+def plain_name() -> str:
+    """A name that cannot be the host name of a guest."""
+    return "Use a host name without dots, such as web-1"
+
+
+def remove_quotes() -> str:
+    """A number was given as text."""
+    return "Remove the quotes"
+
+
+def cloud_config_first() -> str:
+    """User data is neither cloud-init text nor base64."""
+    return "Put #cloud-config in the first line"
+
+
+def include_url() -> str:
+    """User data is too long."""
+    return "Let cloud-init fetch the rest with #include and a URL"
+
+
+def set_variable(field: str, name: str) -> str:
+    """A variable that every instance needs is missing."""
+    return "Set %s for %s" % (field, name)
+
+
+def add_field(path: str) -> str:
+    """A part of a mapping is missing."""
+    return "Add %s" % path

@@ -1,0 +1,135 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Every hint is an instruction: made in one place, and followed word for word by a test.
+
+A test that follows a hint is marked ``@pytest.mark.follows("name of the function in model/hints.py")``: it brings about
+the state in which the hint is printed, checks that it is printed, does what it says and looks at the result.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+
+from ansible_collections.berth.kvm.plugins.module_utils.model import hints
+
+ROOT = Path(__file__).resolve().parents[2]
+HOME = ROOT / "plugins/module_utils/model/hints.py"
+# A sentence, not a format such as "%s: %s".
+SENTENCE = re.compile(r"[A-Za-z]{2,} [A-Za-z]{2,}")
+INSTRUCTION = re.compile(
+    r"\brun (again|berth\.kvm|the same|it again|(the playbook )?"
+    r"(create|delete|start|stop|resize|confirm_resize|revert_resize|prepare_hosts)\b)|-e berth_",
+    re.IGNORECASE,
+)
+# Sentences of these files still stand where they are printed.
+NOT_YET_IN_ONE_PLACE = {
+    "action/locate_instances.py",
+    "action/plan_moves.py",
+    "module_utils/compute/claim.py",
+    "module_utils/compute/instance.py",
+    "module_utils/compute/move/disks.py",
+    "module_utils/compute/move/live.py",
+    "module_utils/compute/move/steps/common.py",
+    "module_utils/compute/move/steps/revert.py",
+    "module_utils/compute/owner.py",
+    "module_utils/conductor/locate.py",
+    "module_utils/conductor/moving.py",
+    "module_utils/conductor/plan.py",
+    "module_utils/conductor/sides.py",
+    "plugin_utils/controller.py",
+}
+
+
+def sources():
+    for path in sorted((ROOT / "plugins").rglob("*.py")):
+        if path != HOME:
+            yield path.relative_to(ROOT / "plugins").as_posix(), ast.parse(path.read_text("utf-8"))
+
+
+def docstrings(tree):
+    """The constants that are documentation: docstrings, and the blocks that ansible-doc reads."""
+    found = set()
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef)) and node.body:
+            first = node.body[0]
+            if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant):
+                found.add(first.value)
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+            if node.targets[0].id in ("DOCUMENTATION", "EXAMPLES", "RETURN"):
+                found.add(node.value)
+    return found
+
+
+def texts(node, but=()):
+    return [
+        one for one in ast.walk(node) if isinstance(one, ast.Constant) and isinstance(one.value, str) and one not in but
+    ]
+
+
+def own_sentences(name, tree):
+    """Instructions that a file makes itself: in what it gives as a hint, and in any other text."""
+    documentation = docstrings(tree)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call):
+            for keyword in node.keywords:
+                if keyword.arg == "hint":
+                    yield from (one for one in texts(keyword.value) if SENTENCE.search(one.value))
+    yield from (one for one in texts(tree, documentation) if INSTRUCTION.search(one.value))
+
+
+def test_every_hint_is_made_in_one_place():
+    found = {
+        "%s:%d: %s" % (name, one.lineno, one.value)
+        for name, tree in sources()
+        if name not in NOT_YET_IN_ONE_PLACE
+        for one in own_sentences(name, tree)
+    }
+    assert not found, "write these in plugins/module_utils/model/hints.py"
+
+
+def test_no_file_is_excused_that_has_no_hint_of_its_own():
+    having = {name for name, tree in sources() if any(own_sentences(name, tree))}
+    assert NOT_YET_IN_ONE_PLACE <= having
+
+
+def names():
+    return [name for name, one in inspect.getmembers(hints, inspect.isfunction) if one.__module__ == hints.__name__]
+
+
+def followed():
+    """Names of hints -> the tests that are marked as following them."""
+    found = {}
+    for path in sorted((ROOT / "tests").rglob("test_*.py")):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            for mark in getattr(node, "decorator_list", ()):
+                if isinstance(mark, ast.Call) and ast.unparse(mark.func) == "pytest.mark.follows":
+                    for argument in mark.args:
+                        found.setdefault(ast.literal_eval(argument), []).append("%s::%s" % (path.name, node.name))
+    return found
+
+
+FOLLOWED = followed()
+# Hints that no test follows yet. This list only ever gets shorter.
+NOT_YET_FOLLOWED = set(yaml.safe_load((ROOT / "tests/hints-not-followed.yml").read_text("utf-8")) or ())
+
+
+@pytest.mark.parametrize("name", names())
+def test_every_hint_is_followed_by_a_test(name):
+    assert name in FOLLOWED or name in NOT_YET_FOLLOWED, "no test is marked with pytest.mark.follows(%r)" % name
+
+
+def test_only_hints_that_exist_are_followed():
+    assert set(FOLLOWED) <= set(names())
+    assert NOT_YET_FOLLOWED <= set(names()) - set(FOLLOWED), "these have a test now, or are gone"
+
+
+@pytest.mark.parametrize("name", names())
+def test_a_hint_says_in_which_state_it_is_printed(name):
+    assert (getattr(hints, name).__doc__ or "").strip().endswith(".")
