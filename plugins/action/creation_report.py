@@ -5,14 +5,12 @@
 
 from __future__ import annotations
 
-from ansible.utils.display import Display
-
 from ..module_utils.conductor import report
 from ..plugin_utils.controller import ControllerAction, current_plan
+from ..plugin_utils.screen import say
 
 
 class ActionModule(ControllerAction):
     def act(self, args, task_vars):
-        lines = report.creation(current_plan(task_vars))
-        Display().display("\n".join(["", *lines, ""]))
+        _blank, *lines, _end = say("", *report.creation(current_plan(task_vars)), "")
         return {"report": lines}

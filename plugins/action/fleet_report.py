@@ -5,10 +5,9 @@
 
 from __future__ import annotations
 
-from ansible.utils.display import Display
-
 from ..module_utils.placement.explain import fleet_text
 from ..plugin_utils.controller import ControllerAction, read_reports
+from ..plugin_utils.screen import say
 
 
 class ActionModule(ControllerAction):
@@ -17,5 +16,5 @@ class ActionModule(ControllerAction):
     def act(self, args, task_vars):
         fleet = read_reports(task_vars, args["hosts"])
         text = fleet_text(list(fleet.documents.values()), fleet.verdicts)
-        Display().display("\n" + text)
-        return {"report": text.splitlines(), "verdicts": fleet.verdicts}
+        _blank, *lines, _end = say("", *text.splitlines(), "")
+        return {"report": lines, "verdicts": fleet.verdicts}

@@ -8,9 +8,9 @@ from __future__ import annotations
 import shlex
 
 from ansible.plugins.action.normal import ActionModule as NormalAction
-from ansible.utils.display import Display
 
 from ..module_utils.conductor import progress
+from ..plugin_utils.screen import say
 from ..plugin_utils.watch import watching
 
 # The steps that write progress.json on their host.
@@ -29,7 +29,7 @@ class ActionModule(NormalAction):
             line = progress.line(name, text)
             if line and line not in shown[-1:]:
                 shown.append(line)
-                Display().display(line)
+                say(line)
 
         with watching(self, "cat " + shlex.quote(PROGRESS % arguments["uuid"]), show):
             return super().run(tmp, task_vars)

@@ -10,7 +10,6 @@ import os
 import re
 
 from ansible.module_utils.parsing.convert_bool import boolean
-from ansible.utils.display import Display
 
 from ..module_utils.conductor import placing, quotas, wanted
 from ..module_utils.conductor.plan import CLAIMING, FAILED, MAX_ROUNDS, PLANNED, new_plan, prepare_round
@@ -29,6 +28,7 @@ from ..plugin_utils.controller import (
     with_variable,
 )
 from ..plugin_utils.plain import plain
+from ..plugin_utils.screen import say, verbosity, warn
 
 RUN = (
     "berth_count",
@@ -88,7 +88,7 @@ class ActionModule(ControllerAction):
         if given.get("berth_count"):
             reduced = quotas.hold_to_count(instances, int(given.get("berth_min_count") or given["berth_count"]))
             if reduced:
-                Display().display("The number of instances is %s" % reduced)
+                say("The number of instances is %s" % reduced)
         directory = args["receipt_dir"] or given.get("berth_receipt_dir")
         decision = placing.place(
             instances,
@@ -97,10 +97,10 @@ class ActionModule(ControllerAction):
             catalog.aggregate_documents(plain(task_vars["groups"])),
             args["seed"],
             catalog.pci_aliases,
-            explained=bool(directory or Display().verbosity or not args["plan"]),
+            explained=bool(directory or verbosity() or not args["plan"]),
         )
         result = self._result(instances, fleet)
-        if result["failures"] or Display().verbosity or not args["plan"]:
+        if result["failures"] or verbosity() or not args["plan"]:
             result["explanation"] = decision.explanation()
         self._say(result)
         if directory and decision.result:
@@ -147,9 +147,7 @@ class ActionModule(ControllerAction):
         if faults:
             raise faults[0][1]
         if not requests:
-            Display().warning(
-                "No instance is selected: no host of the inventory in question has the variable berth_flavor"
-            )
+            warn("No instance is selected: no host of the inventory in question has the variable berth_flavor")
         return requests
 
     def _plan(self, run, instances, fleet, max_attempts):
@@ -167,11 +165,10 @@ class ActionModule(ControllerAction):
         return plan_result(plan)
 
     def _say(self, result):
-        display = Display()
         for name, reason in sorted(result["verdicts"].items()):
-            display.warning("Host %s is left out: %s" % (name, reason))
-        if result["failures"] or display.verbosity:
-            display.display(result["explanation"])
+            warn("Host %s is left out: %s" % (name, reason))
+        if result["failures"] or verbosity():
+            say(*result["explanation"].splitlines())
 
     def _result(self, instances, fleet):
         chosen = ("uuid", "host", "host_uuid", "alternates", "allocation", "limits")

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import time
 
-from ansible.utils.display import Display
-
 from ..module_utils.conductor import moving, placing, quotas, sides, wanted
 from ..module_utils.conductor.errors import SelectionNotExplicit
 from ..module_utils.conductor.plan import FAILED
@@ -30,6 +28,7 @@ from ..plugin_utils.controller import (
     with_variable,
 )
 from ..plugin_utils.plain import plain
+from ..plugin_utils.screen import say, warn
 
 KINDS = {"resize": migration.RESIZE, "cold_migrate": migration.COLD, "live_migrate": migration.LIVE}
 
@@ -122,7 +121,7 @@ class ActionModule(ControllerAction):
         due = {name: move for name, move in moves.items() if moving.is_due(move, now)}
         for name, move in sorted(moves.items()):
             if name not in due and moving.is_unconfirmed(move):
-                Display().display("%s: not due, it %s" % (name, moving.unconfirmed(move["deadline"])))
+                say("%s: not due, it %s" % (name, moving.unconfirmed(move["deadline"])))
         return due
 
     def _place(self, moves, errors, args, catalog, fleet, task_vars):
@@ -173,19 +172,17 @@ class ActionModule(ControllerAction):
 
     def _facts(self, moves, errors, fleet):
         """The plan that the playbook follows, and a line for each instance on the screen."""
-        display = Display()
         for name, reason in sorted(fleet.verdicts.items()):
-            display.warning("Host %s is left out: %s" % (name, reason))
+            warn("Host %s is left out: %s" % (name, reason))
         for name, move in sorted(moves.items()):
             move.pop("request", None)
             if move["sequence"] is None:
-                display.display("%s: nothing to do, it %s" % (name, move["why"]))
+                say("%s: nothing to do, it %s" % (name, move["why"]))
             else:
-                display.display(
-                    "%s: %s, %s -> %s (%s)" % (name, move["sequence"], move["source"], move["destination"], move["why"])
-                )
+                way = (name, move["sequence"], move["source"], move["destination"], move["why"])
+                say("%s: %s, %s -> %s (%s)" % way)
         for name, error in sorted(errors.items()):
-            display.display("%s: %s" % (name, _told(error)))
+            say("%s: %s" % (name, _told(error)))
         return {
             "moves": moves,
             "settle": [name for name, move in moves.items() if move["settles"]],

@@ -64,6 +64,7 @@ from ansible.plugins.inventory import BaseInventoryPlugin, Cacheable, Constructa
 from ..module_utils.model.errors import BerthError
 from ..module_utils.model.host_document import check
 from ..module_utils.model.record import OWN
+from ..plugin_utils.screen import warn
 
 
 def instances_of(host, document):
@@ -142,10 +143,10 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
         try:
             document = check(result["ansible_facts"]["berth_host"])
         except (KeyError, TypeError):
-            self.display.warning("%s gave no facts: %s" % (host, result.get("msg")))
+            warn("%s gave no facts: %s" % (host, result.get("msg")))
             return {}
         except BerthError as error:
-            self.display.warning("%s: %s" % (host, error))
+            warn("%s: %s" % (host, error))
             return {}
         return instances_of(host, document)
 

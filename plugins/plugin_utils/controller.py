@@ -13,6 +13,7 @@ from ansible.plugins.action import ActionBase
 from ..module_utils.conductor.fleet import read_fleet
 from ..module_utils.model import catalog_schema, host_document
 from ..module_utils.model.errors import BerthError
+from ..module_utils.model.safe_text import visible_all
 from .plain import plain
 
 CATALOG = (
@@ -42,7 +43,7 @@ class ControllerAction(ActionBase):
         try:
             return {"changed": False, **self.act(args, task_vars)}
         except BerthError as error:
-            return {"failed": True, **error.to_result()}
+            return {"failed": True, **visible_all(error.to_result())}
 
     def act(self, args, task_vars):
         raise NotImplementedError

@@ -136,6 +136,19 @@ def test_the_core_knows_nothing_of_ansible():
     assert not wrong, wrong
 
 
+def test_text_reaches_the_terminal_by_one_door():
+    """A host's words are made harmless there; a second door would be forgotten. Nothing else prints or has Ansible's display."""
+    door, wrong = "plugin_utils/screen.py", []
+    for name in SOURCES:
+        for node in ast.walk(SOURCES[name]):
+            imported = isinstance(node, ast.ImportFrom) and (node.module or "").startswith("ansible.utils.display")
+            own = isinstance(node, ast.Attribute) and node.attr in ("display", "_display") and name != door
+            printed = isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "print"
+            if name != door and (imported or own or printed):
+                wrong.append("%s:%d" % (name, node.lineno))
+    assert not wrong, wrong
+
+
 def test_libvirt_comes_in_by_one_door():
     """The controller needs no libvirt binding, and a host without it gets a typed error instead of a traceback."""
     users = {name for name in SOURCES for _file, package, _line in imports(name) if package == "libvirt"}

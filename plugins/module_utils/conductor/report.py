@@ -5,27 +5,23 @@
 
 from __future__ import annotations
 
+from ..placement.text import table
 from .plan import ACTIVE, EXISTING, FAILED, PLANNED, UNCONFIRMED
-
-
-def table(header, rows):
-    """Columns aligned to the left, two blanks between them."""
-    rows = [[str(cell) for cell in row] for row in [header, *rows]]
-    widths = [max(len(row[at]) for row in rows) for at in range(len(header))]
-    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in rows]
 
 
 def creation(plan):
     """One line per instance, then what the failed ones tried, then the hosts that had no say."""
     lines = table(
-        ("INSTANCE", "STATE", "HOST", "ADDRESS", "WHY"), [_instance(*entry) for entry in plan["instances"].items()]
+        ("INSTANCE", "STATE", "HOST", "ADDRESS", "WHY"),
+        [_instance(*entry) for entry in plan["instances"].items()],
+        indent="",
     )
     for name, instance in plan["instances"].items():
         if instance["state"] == FAILED:
             lines += ["", "%s: %s: %s" % (name, instance["error"]["code"], instance["error"]["message"])]
         if instance["attempts"] and instance["state"] == FAILED:
             rows = [(entry["attempt"], entry["host"], entry["code"], entry["cause"]) for entry in instance["attempts"]]
-            lines += ["  " + line for line in table(("ATTEMPT", "HOST", "ERROR", "CAUSE"), rows)]
+            lines += table(("ATTEMPT", "HOST", "ERROR", "CAUSE"), rows)
     return lines + silent({name: host["reason"] for name, host in plan["hosts"].items() if "reason" in host})
 
 

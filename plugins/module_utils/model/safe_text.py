@@ -16,12 +16,27 @@ def is_safe(text, longest=LONGEST):
     return len(text) <= longest and text.isprintable() and not ("{" in text and TEMPLATE.search(text))
 
 
+def visible(text):
+    """The text as a terminal may show it, on one line: what moves its cursor, hides or turns text becomes "?"."""
+    return text if text.isprintable() else "".join(char if char.isprintable() else "?" for char in text)
+
+
+def visible_all(value):
+    """A copy of plain data in which every text is visible; lengths and template marks stay as they are."""
+    if isinstance(value, str):
+        return visible(value)
+    if isinstance(value, dict):
+        return {visible_all(key): visible_all(part) for key, part in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [visible_all(part) for part in value]
+    return value
+
+
 def clean(text, longest=255):
     """The nearest safe text: at most ``longest`` characters, what may not pass becomes "?"."""
     if is_safe(text, longest):
         return text
-    text = "".join(char if char.isprintable() else "?" for char in text[:longest])
-    return TEMPLATE.sub("?", text)
+    return TEMPLATE.sub("?", visible(text[:longest]))
 
 
 def clean_all(value):

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections import Counter
 
 from ..model.host_state import HostState
+from ..model.safe_text import visible
 from .matrix import Matrix
 from .plain import plain
 from .text import number, table
@@ -118,11 +119,11 @@ def _headline(explained, instance):
     name = explained["name"]
     if instance is None or instance["host"] is None:
         message = (explained["error"] or {}).get("message") or "no host"
-        return "%s: NO VALID HOST: %s" % (name, message)
+        return visible("%s: NO VALID HOST: %s" % (name, message))
     if len(explained["instances"]) > 1:
         name += " (%s)" % instance["uuid"]
     known = len(explained["candidates"]) or len(instance["hosts"])
-    return "%s: %s, the best of %d of %d hosts" % (name, instance["host"], len(instance["order"]), known)
+    return visible("%s: %s, the best of %d of %d hosts" % (name, instance["host"], len(instance["order"]), known))
 
 
 def _hosts(explained, at, most):
@@ -203,4 +204,4 @@ def _service(state):
 
 def host_line(one):
     """One host state document on one line, as Nova prints a HostState (S44)."""
-    return repr(HostState.from_document(one))
+    return visible(repr(HostState.from_document(one)))

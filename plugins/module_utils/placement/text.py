@@ -5,11 +5,7 @@
 
 from __future__ import annotations
 
-# What a terminal would act upon must not reach it: names and reasons may come from a host.
-_VISIBLE = {code: "?" for code in list(range(32)) + list(range(127, 160))}
-_VISIBLE.update(
-    {code: "?" for code in (0x200E, 0x200F, 0x202A, 0x202B, 0x202C, 0x202D, 0x202E, 0x2066, 0x2067, 0x2068, 0x2069)}
-)
+from ..model.safe_text import visible
 
 
 def number(value):
@@ -22,8 +18,11 @@ def number(value):
 
 
 def table(heads, rows, indent="  "):
-    """Lines of a table; columns are as wide as their widest cell, the last one is not filled up."""
-    cells = [[str(cell).translate(_VISIBLE) for cell in row] for row in [heads, *rows]]
+    """Lines of a table; columns are as wide as their widest cell, the last one is not filled up.
+
+    The only printer of tables: names and reasons may come from a host, so each cell is made visible.
+    """
+    cells = [[visible(str(cell)) for cell in row] for row in [heads, *rows]]
     widths = [max(len(row[at]) for row in cells) for at in range(len(heads) - 1)]
     return [
         (indent + "  ".join([cell.ljust(width) for cell, width in zip(row, widths)] + [row[-1]])).rstrip()

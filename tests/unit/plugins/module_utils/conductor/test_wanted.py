@@ -201,10 +201,6 @@ def test_quota_is_counted_again_with_all_claims():
     assert over(instance, [record("a", "CLAIM"), record("b", "CLAIM")]).code == "QuotaExceeded"
 
 
-def test_table_aligns_columns():
-    assert report.table(("A", "BB"), [("xxx", 1)]) == ["A    BB", "xxx  1"]
-
-
 def test_report_names_the_attempts_of_a_failure():
     """C11."""
     attempt = {"attempt": 1, "host": "h1", "code": "ClaimFailed", "cause": "full"}

@@ -9,7 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ansible_collections.berth.kvm.plugins.module_utils.model.safe_text import clean, clean_all, is_safe
+from ansible_collections.berth.kvm.plugins.module_utils.model.safe_text import (
+    clean,
+    clean_all,
+    is_safe,
+    visible,
+    visible_all,
+)
 
 
 @pytest.mark.parametrize("text", ["", "web 1", "{a}", "} }", "磁盘", "a" * 1024])
@@ -38,3 +44,14 @@ def test_safe_text_stays_as_it_is(text):
 
 def test_all_texts_of_plain_data_are_cleaned():
     assert clean_all({"{{a": ["\x00", 1, None, ("b",)]}) == {"?{a": ["?", 1, None, ["b"]]}
+
+
+@given(st.text())
+def test_visible_text_is_one_printable_line_of_the_same_length(text):
+    assert visible(text).isprintable() and len(visible(text)) == len(text)
+
+
+def test_what_is_shown_keeps_its_template_marks_and_loses_what_a_terminal_acts_upon():
+    """A person's own input is quoted as it was; nothing renders what is shown."""
+    given_text = {"{{ a }}": ["\x1b[2J", "\x9b2J", "a\nb", "\u202e", 1, None]}
+    assert visible_all(given_text) == {"{{ a }}": ["?[2J", "?2J", "a?b", "?", 1, None]}

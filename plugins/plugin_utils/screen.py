@@ -1,0 +1,28 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The one way of our text to the terminal: it may have a host's words in it, so it is made visible here."""
+
+from __future__ import annotations
+
+from typing import List
+
+from ansible.utils.display import Display
+
+from ..module_utils.model.safe_text import visible
+
+
+def say(*lines: str) -> List[str]:
+    """Show each as one line; a line feed inside one would be a line that nobody wrote. Gives what was shown."""
+    shown = [visible(line) for line in lines]
+    Display().display("\n".join(shown))
+    return shown
+
+
+def warn(line: str) -> None:
+    Display().warning(visible(line))
+
+
+def verbosity() -> int:
+    """How many -v the run has."""
+    return Display().verbosity
