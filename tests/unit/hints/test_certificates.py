@@ -1,0 +1,57 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Hints about the authorities of a fleet: after doing what each says certificates are signed, and none was lost."""
+
+from __future__ import annotations
+
+import os
+import shutil
+
+import pytest
+
+from ansible_collections.berth.kvm.plugins.module_utils.model import hints
+from ansible_collections.berth.kvm.plugins.plugin_utils import authority as ca
+
+NOTHING = {"request": "", "certificate": "", "authority": ""}
+
+
+@pytest.fixture
+def directory(tmp_path):
+    ca.Authority(str(tmp_path / "ca"), "libvirt")
+    return tmp_path / "ca"
+
+
+def refusal(function, *arguments, kind=ca.AuthorityUnsafe):
+    with pytest.raises(kind) as refused:
+        function(*arguments)
+    return refused.value
+
+
+@pytest.mark.follows("bring_authority_key_back")
+def test_the_key_from_a_backup_is_that_of_the_certificate(directory, tmp_path):
+    before = (directory / "libvirt-ca.pem").read_text()
+    shutil.move(directory / "libvirt-ca.key", tmp_path / "backup")
+    refused = refusal(ca.Authority, str(directory), "libvirt")
+    assert refused.hint == hints.bring_authority_key_back("libvirt-ca.key")
+    shutil.copy2(tmp_path / "backup", directory / "libvirt-ca.key")
+    assert ca.Authority(str(directory), "libvirt").text == before
+
+
+@pytest.mark.follows("private_files")
+@pytest.mark.parametrize("name, open_to_all, mode", [(".", 0o755, 0o700), ("libvirt-ca.key", 0o644, 0o600)])
+def test_files_that_are_private_again_are_used_as_they_are(directory, name, open_to_all, mode):
+    before = (directory / "libvirt-ca.pem").read_text()
+    os.chmod(directory / name, open_to_all)
+    assert refusal(ca.Authority, str(directory), "libvirt").hint == hints.private_files()
+    os.chmod(directory / name, mode)
+    assert ca.Authority(str(directory), "libvirt").text == before
+
+
+@pytest.mark.follows("keep_foreign_certificates")
+def test_with_the_directory_of_their_authority_the_hosts_certificates_stay(directory, tmp_path):
+    theirs = ca.Authority(str(tmp_path / "theirs"), "libvirt")
+    held = {**NOTHING, "authority": theirs.text}
+    refused = refusal(ca.Authority(str(directory), "libvirt").reasons, held, ["kvm1"], kind=ca.CertificateForeign)
+    assert refused.hint == hints.keep_foreign_certificates()
+    assert "authority" not in " ".join(ca.Authority(str(tmp_path / "theirs"), "libvirt").reasons(held, ["kvm1"]))

@@ -1,0 +1,126 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Hints about a host's set-up: after doing what each says the host is accepted."""
+
+from __future__ import annotations
+
+import json
+import types
+
+import pytest
+
+from ansible_collections.berth.kvm.plugins.module_utils.compute import (
+    connection,
+    gate,
+    host,
+    preparation,
+    run,
+    settings,
+)
+from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import HostNotPrepared
+from ansible_collections.berth.kvm.plugins.module_utils.compute.store import Store
+from ansible_collections.berth.kvm.plugins.module_utils.model import hints
+from ansible_collections.berth.kvm.plugins.module_utils.model.errors import BerthError
+
+OLD, NEW = "0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a", "1c7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2b"
+
+
+def refusal(kind, function, *arguments, **more):
+    with pytest.raises(kind) as refused:
+        function(*arguments, **more)
+    return refused.value
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch):
+    """A host of files: its hook, settings and /run are below tmp_path; one daemon runs."""
+    monkeypatch.setattr(gate, "HOOK", str(tmp_path / "hooks/qemu.d/berth"))
+    monkeypatch.setattr(gate.install, "__defaults__", (gate.HOOK, str(tmp_path / "run")))
+    monkeypatch.setattr(gate.is_installed, "__defaults__", (gate.HOOK,))
+    monkeypatch.setattr(gate, "daemons", lambda: ["17:1"])
+    return tmp_path
+
+
+def here(place, uuid=OLD, models=("apparmor",), **given):
+    one = host.Host(Store(str(place / "state")), settings.HostSettings(**given), run_dir=str(place / "run"))
+    one.__dict__["capabilities"] = types.SimpleNamespace(uuid=uuid, security_models=models)
+    return one
+
+
+@pytest.mark.follows("prepare_hosts")
+def test_a_host_is_prepared_by_what_prepare_hosts_installs(place, monkeypatch):
+    assert refusal(HostNotPrepared, here(place).require_prepared).hint == hints.prepare_hosts()
+    gate.install()
+    monkeypatch.setattr(gate, "daemons", lambda: ["18:2"])  # the playbook restarts libvirt
+    here(place, prepared=True).require_prepared()
+
+
+@pytest.mark.follows("restart_libvirt")
+def test_a_restart_of_libvirt_has_it_read_the_hook(place, monkeypatch):
+    gate.install()
+    assert refusal(HostNotPrepared, here(place, prepared=True).require_prepared).hint == hints.restart_libvirt()
+    monkeypatch.setattr(gate, "daemons", lambda: ["18:2"])
+    here(place, prepared=True).require_prepared()
+
+
+@pytest.mark.follows("uuid_changed")
+def test_without_the_old_settings_a_replaced_machine_is_prepared_under_its_own_uuid(place, monkeypatch):
+    path = place / "host.json"
+    path.write_text(json.dumps({"schema": settings.SCHEMA, "uuid": OLD}))
+    refused = refusal(HostNotPrepared, preparation._pin, settings.load(path), {}, NEW)
+    assert refused.hint == hints.uuid_changed(settings.PATH) and path.exists()
+    path.unlink()
+    assert preparation._pin(settings.load(path), {}, NEW) == NEW
+
+
+@pytest.mark.follows("confine_guests")
+@pytest.mark.parametrize("done", [{"models": ["apparmor"]}, {"none_ok": True}])
+def test_a_host_with_confinement_or_the_setting_that_waives_it_may_build(done):
+    assert refusal(HostNotPrepared, host.check_confinement, ["dac"], False).hint == hints.confine_guests()
+    host.check_confinement(done.get("models", ["dac"]), done.get("none_ok", False))
+
+
+@pytest.mark.follows("install_package")
+def test_a_program_that_was_installed_is_run(tmp_path, monkeypatch):
+    monkeypatch.setattr(run, "PATH", str(tmp_path))
+    assert refusal(BerthError, run.run, ["qemu-img", "--version"]).hint == hints.install_package()
+    (tmp_path / "qemu-img").write_text("#!/bin/sh\necho 9.0\n")
+    (tmp_path / "qemu-img").chmod(0o755)
+    assert run.run([str(tmp_path / "qemu-img"), "--version"]) == "9.0\n"
+
+
+@pytest.mark.follows("install_binding")
+def test_with_the_binding_installed_libvirt_is_reached(monkeypatch):
+    monkeypatch.setattr(connection, "libvirt", None)
+    assert refusal(connection.LibvirtUnavailable, connection.connect).hint == hints.install_binding()
+    monkeypatch.setattr(connection, "libvirt", Binding(up=True))
+    monkeypatch.setattr(connection, "_event_loop_runs", True)
+    assert connection.connect().alive
+
+
+@pytest.mark.follows("start_libvirt")
+def test_a_libvirt_that_was_started_is_reached(monkeypatch):
+    monkeypatch.setattr(connection, "libvirt", Binding(up=False))
+    monkeypatch.setattr(connection, "_event_loop_runs", True)
+    assert refusal(connection.LibvirtUnavailable, connection.connect).hint == hints.start_libvirt()
+    monkeypatch.setattr(connection, "libvirt", Binding(up=True))
+    assert connection.connect().alive
+
+
+class Binding:
+    """As much of libvirt's binding as connect() calls."""
+
+    class libvirtError(Exception):
+        """What the binding raises."""
+
+    def __init__(self, up):
+        self.up = up
+
+    def registerErrorHandler(self, handler, context):
+        """Nothing is printed here."""
+
+    def open(self, uri):
+        if not self.up:
+            raise self.libvirtError("Failed to connect socket to '/var/run/libvirt/libvirt-sock'")
+        return types.SimpleNamespace(alive=True, setKeepAlive=lambda interval, count: None)

@@ -1,0 +1,87 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Hints about variables: after doing what each says the same input is accepted."""
+
+from __future__ import annotations
+
+import base64
+
+import pytest
+
+from ansible_collections.berth.kvm.plugins.module_utils.model import hints
+from ansible_collections.berth.kvm.plugins.module_utils.model.catalog import Catalog
+from ansible_collections.berth.kvm.plugins.module_utils.model.errors import BerthError
+from ansible_collections.berth.kvm.plugins.module_utils.placement.request import build_request
+
+PUBLIC = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGJlcnRoLWt2bS1leGFtcGxlLWtleS0wMDAwMDAwMDA web"
+PRIVATE = "-----BEGIN OPENSSH PRIVATE KEY-----\nc2VjcmV0\n-----END OPENSSH PRIVATE KEY-----"
+
+
+def catalog(**flavor):
+    return {
+        "berth_flavors": {"small": {"vcpus": 1, "memory_mb": 512, "root_gb": 1, **flavor}},
+        "berth_images": {
+            "debian": {"url": "https://x/d.qcow2", "checksum": "sha256:" + "0" * 64, "disk_format": "qcow2"}
+        },
+    }
+
+
+def build(variables=None, **instance):
+    given = {"inventory_hostname": "web-1", "berth_flavor": "small", "berth_image": "debian", **instance}
+    return build_request(given, Catalog.from_variables(variables or catalog()))
+
+
+def refusal(*given, **instance):
+    with pytest.raises(BerthError) as refused:
+        build(*given, **instance)
+    return refused.value
+
+
+@pytest.mark.follows("plain_name")
+def test_a_host_name_without_dots_is_a_name_for_an_instance():
+    assert refusal(inventory_hostname="web_1").hint == hints.plain_name()
+    assert build(inventory_hostname="web-1")[0]["name"] == "web-1"
+
+
+@pytest.mark.follows("public_key")
+def test_the_content_of_the_pub_file_is_a_key_and_the_private_one_is_never_shown():
+    refused = refusal(berth_ssh_keys=[PRIVATE])
+    assert refused.hint == hints.public_key() and "c2VjcmV0" not in str(refused)
+    assert build(berth_ssh_keys=[PUBLIC])[1]["ssh_keys"] == [PUBLIC]
+
+
+@pytest.mark.follows("remove_quotes")
+def test_a_number_without_quotes_is_a_number():
+    assert refusal(catalog(vcpus="2")).hint == hints.remove_quotes()
+    assert build(catalog(vcpus=2))[0]["flavor"]["vcpus"] == 2
+
+
+@pytest.mark.follows("add_field")
+def test_a_field_that_was_missing_is_taken_once_it_is_there():
+    without = catalog()
+    del without["berth_flavors"]["small"]["root_gb"]
+    assert refusal(without).hint == hints.add_field("berth_flavors.small.root_gb")
+    without["berth_flavors"]["small"]["root_gb"] = 3
+    assert build(without)[0]["flavor"]["root_gb"] == 3
+
+
+@pytest.mark.follows("set_variable")
+def test_a_variable_that_was_missing_is_taken_once_it_is_set():
+    assert refusal(berth_image=None).hint == hints.set_variable("berth_image", "web-1")
+    assert build(berth_image="debian")[0]["image"]["name"] == "debian"
+
+
+@pytest.mark.follows("cloud_config_first")
+def test_user_data_with_cloud_config_in_its_first_line_is_taken_as_it_is():
+    text = "packages: [nginx]\n"
+    assert refusal(berth_user_data=text).hint == hints.cloud_config_first()
+    assert build(berth_user_data="#cloud-config\n" + text)[1]["user_data"] == "#cloud-config\n" + text
+
+
+@pytest.mark.follows("include_url")
+def test_user_data_that_is_too_long_fits_when_it_is_included_by_url():
+    long = base64.b64encode(b"#cloud-config\n" + b"#" * 70000).decode()
+    assert refusal(berth_user_data=long).hint == hints.include_url()
+    short = "#include\nhttps://config.example.org/web-1\n"
+    assert build(berth_user_data=short)[1]["user_data"] == short
