@@ -69,14 +69,16 @@ def faults(pki=PKI):
     """What is wrong with the files of this host, as sentences; empty where live migration with TLS can work."""
     lacking = missing(pki)
     if lacking:
-        return ["no certificates (%s). %s" % (", ".join(lacking), hints.prepare_hosts())]
+        return ["no certificates (%s). %s" % (", ".join(lacking), hints.prepare_host(os.uname().nodename))]
     ended = []
     for place in PLACES.values():
         path = os.path.join(pki, place.certificates[0])
         try:
             run(["openssl", "x509", "-noout", "-checkend", "0", "-in", path], error=HostNotPrepared)
         except HostNotPrepared:
-            ended.append("the certificate %s has ended or cannot be read. %s" % (path, hints.prepare_hosts()))
+            ended.append(
+                "the certificate %s has ended or cannot be read. %s" % (path, hints.prepare_host(os.uname().nodename))
+            )
     return ended
 
 
@@ -106,7 +108,9 @@ class Certificates:
         for use, parts in signed.items():
             place = PLACES[use]
             if not self._read(place.keys[0]):
-                raise HostNotPrepared("there is no key for %s on this host" % use, hint=hints.prepare_hosts())
+                raise HostNotPrepared(
+                    "there is no key for %s on this host" % use, hint=hints.prepare_host(os.uname().nodename)
+                )
             for name in place.certificates:
                 self._put(place, name, parts["certificate"], secret=False)
             self._put(place, place.authority, parts["authority"], secret=False)

@@ -99,3 +99,7 @@ class HostNotPrepared(BerthError):
     """The host lacks what role kvm_host installs, or is set up in a way that is refused."""
 
     retryable = True
+
+
+class BootGateMissing(HostNotPrepared):
+    """libvirt does not ask the boot gate on this host, so nothing is started there: run berth.kvm.prepare_hosts on it."""

@@ -11,10 +11,12 @@ from __future__ import annotations
 
 import os
 import stat
+import time
 
+from ..model import hints
 from . import durable
 from .domain_xml import NAMESPACE
-from .errors import StateUnsafe
+from .errors import BootGateMissing, StateUnsafe
 from .store import check_uuid
 
 HOOK = "/etc/libvirt/hooks/qemu.d/berth"
@@ -23,6 +25,7 @@ PERMITS = "permits"
 RESTART = "restart-libvirtd"
 BOOT_ID = "/proc/sys/kernel/random/boot_id"
 DAEMONS = ("libvirtd", "virtqemud")
+TICK = os.sysconf("SC_CLK_TCK")  # a second, in /proc
 
 HOOK_TEXT = """#!/bin/sh
 # berth.kvm: a managed guest starts only with a permit of this boot. It must not call libvirt, which waits for it.
@@ -88,16 +91,45 @@ def is_installed(path=HOOK):
             text = stream.read()
     except OSError:
         return False
-    return stat.S_ISREG(status.st_mode) and stat.S_IMODE(status.st_mode) == 0o755 and text == HOOK_TEXT
+    ours = stat.S_ISREG(status.st_mode) and status.st_uid == os.geteuid()
+    return ours and stat.S_IMODE(status.st_mode) == 0o755 and text == HOOK_TEXT
+
+
+def is_read(path=HOOK):
+    """Whether every running libvirt was started when the hook was there: only then does it ask hooks at all.
+
+    The inode's time of change tells when the file came, however it came; a copy keeps no older one.
+    """
+    came = os.lstat(path).st_ctime
+    booted = time.time() - time.clock_gettime(time.CLOCK_BOOTTIME)
+    return all(booted + (int(one.split(":")[1]) + 1) / TICK >= came for one in daemons())
+
+
+def is_in_force(path=HOOK):
+    return is_installed(path) and is_read(path)
+
+
+def check(host_name, path=HOOK, run_dir=RUN_DIR):
+    """BootGateMissing where a guest that is started now could be started by anybody later, permit or not."""
+    if not is_installed(path):
+        what = "is missing or is not as it was installed (%s)" % path
+    elif needs_restart(run_dir) or not is_read(path):
+        what = "came after libvirt was started, which reads its hooks only then"
+    else:
+        return
+    raise BootGateMissing(
+        "the boot gate of %s %s: nothing was started" % (host_name, what), hint=hints.prepare_host(host_name)
+    )
 
 
 def install(path=HOOK, run_dir=RUN_DIR):
     """Put the hook in its place; whether it was changed.
 
     libvirt looks for hooks when it starts. Which daemon still runs without is noted below /run, so that a run that
-    ends before the restart does not make it forgotten.
+    ends before the restart does not make it forgotten. A hook that libvirt has not read is written anew: its time is
+    then before that of the restart, whatever the clock had been.
     """
-    if is_installed(path):
+    if is_in_force(path):
         return False
     directory = os.path.dirname(path)
     os.makedirs(directory, mode=0o755, exist_ok=True)

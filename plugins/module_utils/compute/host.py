@@ -29,6 +29,7 @@ class Host:
     settings: HostSettings
     connect: Any = connect
     run_dir: str = gate.RUN_DIR
+    hook: str = gate.HOOK
 
     @classmethod
     def here(cls, action):
@@ -55,14 +56,11 @@ class Host:
         return found
 
     def require_prepared(self):
-        """HostNotPrepared where a guest must not be built: no settings, no gate, no confinement of QEMU."""
-        if not self.settings.prepared or not gate.is_installed():
-            raise HostNotPrepared("the host is not prepared", hint=hints.prepare_hosts())
-        if gate.needs_restart(self.run_dir):
-            raise HostNotPrepared(
-                "libvirt has not been restarted since the boot gate was installed",
-                hint=hints.restart_libvirt(),
-            )
+        """HostNotPrepared where no guest is built or started: no settings, no gate, no confinement of QEMU."""
+        name = self.connection.getHostname()
+        if not self.settings.prepared:
+            raise HostNotPrepared("the host %s is not prepared" % name, hint=hints.prepare_host(name))
+        gate.check(name, self.hook, self.run_dir)
         self.identify()
         check_confinement(self.capabilities.security_models, self.settings.security_driver_none_ok)
 

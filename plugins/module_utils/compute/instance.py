@@ -203,6 +203,7 @@ class Instance:
 
     def _start(self, record):
         """C7, and every later start: permit, then start. Defines the guest anew where libvirt lost it."""
+        self.host.require_prepared()
         record = self._swap(record.replace(power_state="running", vm_state="active", task_state="powering-on"))
         if domain.find(self.host.connection, self.uuid) is None:
             self.observe("C7 define")

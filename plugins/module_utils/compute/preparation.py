@@ -29,7 +29,7 @@ def prepare(connection, store, given, pool_path=paths.POOL_PATH, dry=False, sett
         changed.append("settings")
     if pool is None or not pool.isActive() or not pool.autostart():
         changed.append("pool")
-    if not gate.is_installed():
+    if not gate.is_in_force():
         changed.append("gate")
     if not dry:
         path = _pool_target(pool) if pool else pool_path

@@ -172,14 +172,12 @@ def another_name() -> str:
 # --- a host's set-up
 
 
-def prepare_hosts() -> str:
-    """The host has no settings or no boot gate, or needs what the preparation does."""
-    return "Run berth.kvm.prepare_hosts"
-
-
-def restart_libvirt() -> str:
-    """libvirt reads its hooks only when it starts."""
-    return "Restart libvirtd (guests keep running), or run berth.kvm.prepare_hosts"
+def prepare_host(host: str) -> str:
+    """The host has no settings or certificates, or libvirt does not ask the boot gate. The host says its own name."""
+    return (
+        "Run berth.kvm.prepare_hosts --limit %s (the name that the host has in the inventory): it restarts libvirt where "
+        "that is needed, guests keep running. Then run this again" % host
+    )
 
 
 def uuid_changed(path: str) -> str:

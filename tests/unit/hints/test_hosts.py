@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import time
 import types
 
 import pytest
@@ -36,31 +37,30 @@ def refusal(kind, function, *arguments, **more):
 def place(tmp_path, monkeypatch):
     """A host of files: its hook, settings and /run are below tmp_path; one daemon runs."""
     monkeypatch.setattr(gate, "HOOK", str(tmp_path / "hooks/qemu.d/berth"))
-    monkeypatch.setattr(gate.install, "__defaults__", (gate.HOOK, str(tmp_path / "run")))
-    monkeypatch.setattr(gate.is_installed, "__defaults__", (gate.HOOK,))
     monkeypatch.setattr(gate, "daemons", lambda: ["17:1"])
     return tmp_path
 
 
 def here(place, uuid=OLD, models=("apparmor",), **given):
-    one = host.Host(Store(str(place / "state")), settings.HostSettings(**given), run_dir=str(place / "run"))
+    one = host.Host(
+        Store(str(place / "state")), settings.HostSettings(**given), run_dir=str(place / "run"), hook=gate.HOOK
+    )
+    one.__dict__["connection"] = types.SimpleNamespace(getHostname=lambda: "kvm1")
     one.__dict__["capabilities"] = types.SimpleNamespace(uuid=uuid, security_models=models)
     return one
 
 
-@pytest.mark.follows("prepare_hosts")
+def restarted():
+    """A daemon that was started a moment from now."""
+    return ["18:%d" % ((time.clock_gettime(time.CLOCK_BOOTTIME) + 5) * gate.TICK)]
+
+
+@pytest.mark.follows("prepare_host")
 def test_a_host_is_prepared_by_what_prepare_hosts_installs(place, monkeypatch):
-    assert refusal(HostNotPrepared, here(place).require_prepared).hint == hints.prepare_hosts()
-    gate.install()
-    monkeypatch.setattr(gate, "daemons", lambda: ["18:2"])  # the playbook restarts libvirt
-    here(place, prepared=True).require_prepared()
-
-
-@pytest.mark.follows("restart_libvirt")
-def test_a_restart_of_libvirt_has_it_read_the_hook(place, monkeypatch):
-    gate.install()
-    assert refusal(HostNotPrepared, here(place, prepared=True).require_prepared).hint == hints.restart_libvirt()
-    monkeypatch.setattr(gate, "daemons", lambda: ["18:2"])
+    assert refusal(HostNotPrepared, here(place).require_prepared).hint == hints.prepare_host("kvm1")
+    gate.install(gate.HOOK, str(place / "run"))
+    assert refusal(HostNotPrepared, here(place, prepared=True).require_prepared).hint == hints.prepare_host("kvm1")
+    monkeypatch.setattr(gate, "daemons", restarted)  # the playbook restarts libvirt
     here(place, prepared=True).require_prepared()
 
 

@@ -273,6 +273,7 @@ class Effects:
         return live_checks.judge(found, record, seen, options.get("tls", True), self.pool_path(record))
 
     def prepare_live(self, record, manifest):
+        self.host.compute.require_prepared()
         arrived = live.has_arrived(self.connection, record.uuid)
         if not self.running(record.uuid) and not storage.is_shared(record):
             transfer.close(record.uuid)

@@ -8,18 +8,21 @@ from __future__ import annotations
 import os
 import stat
 import subprocess
+import time
 
 import pytest
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute import gate
 from ansible_collections.berth.kvm.plugins.module_utils.compute.domain_xml import NAMESPACE
+from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import BootGateMissing
 
 UUID = "0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a"
 MANAGED = '<domain><metadata><berth:instance xmlns:berth="%s"/></metadata></domain>' % NAMESPACE
 
 
 @pytest.fixture
-def run_dir(tmp_path):
+def run_dir(tmp_path, monkeypatch):
+    monkeypatch.setattr(gate, "daemons", list)  # whatever runs on the machine of the test
     return str(tmp_path / "run")
 
 
@@ -99,3 +102,69 @@ def test_a_restart_is_needed_as_long_as_the_same_daemon_runs(tmp_path, run_dir, 
     assert gate.needs_restart(run_dir) is False
     monkeypatch.setattr(gate, "daemons", lambda: ["17:4711"])
     assert gate.needs_restart(run_dir) is False
+
+
+def start_time(since):
+    """A daemon of /proc that was started ``since`` seconds from now."""
+    booted = time.clock_gettime(time.CLOCK_BOOTTIME)
+    return "17:%d" % ((booted + since) * gate.TICK)
+
+
+@pytest.fixture
+def installed(tmp_path, run_dir, monkeypatch):
+    """A hook that the libvirt that runs now has read -> (path, run directory)."""
+    path = tmp_path / "hooks" / "qemu.d" / "berth"
+    gate.install(str(path), run_dir)
+    monkeypatch.setattr(gate, "daemons", [start_time(5)].copy)
+    return path, run_dir
+
+
+def test_a_gate_that_libvirt_has_read_is_in_force(installed):
+    path, run_dir = installed
+    gate.check("kvm2", str(path), run_dir)
+    assert gate.install(str(path), run_dir) is False
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda path: path.unlink(),
+        lambda path: path.write_text("#!/bin/sh\nexit 0\n"),
+        lambda path: path.chmod(0o644),
+        lambda path: path.rename(path.with_name("other")),
+        lambda path: (path.rename(path.with_name("other")), path.symlink_to("other")),
+        lambda path: (path.unlink(), path.parent.rmdir()),
+    ],
+    ids=["deleted", "changed", "not executable", "renamed", "a link", "no directory"],
+)
+def test_a_hook_that_is_not_as_it_was_installed_is_named_with_host_and_playbook(installed, spoil):
+    path, run_dir = installed
+    spoil(path)
+    with pytest.raises(BootGateMissing) as refused:
+        gate.check("kvm2", str(path), run_dir)
+    assert "the boot gate of kvm2 is missing" in str(refused.value)
+    assert "Run berth.kvm.prepare_hosts --limit kvm2" in refused.value.hint
+
+
+@pytest.mark.follows("prepare_host")
+def test_a_hook_that_was_put_back_by_hand_after_libvirt_had_started_without_it_is_not_trusted(installed, monkeypatch):
+    """Its text, mode and even its time are as before, but that libvirt asks no hook."""
+    path, run_dir = installed
+    before = path.stat()
+    monkeypatch.setattr(gate, "daemons", [start_time(-60)].copy)
+    path.write_text(gate.HOOK_TEXT)
+    os.utime(path, (before.st_atime - 3600, before.st_mtime - 3600))
+    with pytest.raises(BootGateMissing, match="came after libvirt was started") as refused:
+        gate.check("kvm2", str(path), run_dir)
+    assert refused.value.hint.startswith("Run berth.kvm.prepare_hosts --limit kvm2")
+    assert gate.install(str(path), run_dir) is True, "what the hint says mends it"
+    assert gate.needs_restart(run_dir) is True
+    monkeypatch.setattr(gate, "daemons", [start_time(5)].copy)
+    gate.check("kvm2", str(path), run_dir)
+
+
+def test_one_of_several_libvirt_daemons_that_has_not_read_the_gate_is_enough_to_refuse(installed, monkeypatch):
+    path, run_dir = installed
+    monkeypatch.setattr(gate, "daemons", [start_time(5), start_time(-60)].copy)
+    with pytest.raises(BootGateMissing):
+        gate.check("kvm2", str(path), run_dir)

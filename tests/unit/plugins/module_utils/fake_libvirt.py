@@ -1,0 +1,165 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A libvirt without hosts: domains that are defined, started, stopped, and the boot gate that it asks before a start.
+
+``FakeHost`` is compute.host.Host on it; compute/conftest.py makes one with a store and a pool in a temporary directory:
+fixture ``prepared`` is a host as prepare_hosts leaves it, ``make_host`` makes several.
+"""
+
+from __future__ import annotations
+
+import types
+from xml.etree import ElementTree
+
+from ansible_collections.berth.kvm.plugins.module_utils.compute import gate
+from ansible_collections.berth.kvm.plugins.module_utils.compute.host import Host
+
+HOST_UUID = "11111111-3c6e-5d59-9d0b-3a1c9d7f1e2a"
+# libvirt's virDomainState and, for a guest that is off, virDomainShutoffReason
+RUNNING, PAUSED, SHUTOFF, CRASHED = 1, 3, 5, 6
+UNKNOWN, SHUT_DOWN, DESTROYED, CRASH, FAILED = 0, 1, 2, 3, 6
+
+
+class libvirtError(Exception):  # noqa: N801, N818 -- libvirt's own name
+    def __init__(self, code, message, domain=0):
+        super().__init__(message)
+        self.code, self.domain = code, domain
+
+    def get_error_code(self):
+        return self.code
+
+    def get_error_domain(self):
+        return self.domain
+
+
+CONSTANTS = {
+    "VIR_ERR_NO_DOMAIN": 42,
+    "VIR_ERR_OPERATION_INVALID": 55,
+    "VIR_ERR_NO_STORAGE_POOL": 49,
+    "VIR_ERR_HOOK_SCRIPT_FAILED": 70,
+    "VIR_FROM_RPC": 7,
+    "VIR_DOMAIN_DEFINE_VALIDATE": 1,
+    "VIR_DOMAIN_XML_INACTIVE": 2,
+    "VIR_DOMAIN_SHUTDOWN_ACPI_POWER_BTN": 1,
+    "VIR_DOMAIN_UNDEFINE_MANAGED_SAVE": 1,
+    "VIR_DOMAIN_UNDEFINE_SNAPSHOTS_METADATA": 2,
+    "VIR_DOMAIN_UNDEFINE_KEEP_NVRAM": 8,
+    "VIR_DOMAIN_UNDEFINE_CHECKPOINTS_METADATA": 16,
+    "VIR_DOMAIN_SHUTOFF_SHUTDOWN": SHUT_DOWN,
+    "VIR_DOMAIN_SHUTOFF_DESTROYED": DESTROYED,
+    "VIR_DOMAIN_SHUTOFF_CRASHED": CRASH,
+    "VIR_DOMAIN_SHUTOFF_FAILED": FAILED,
+}
+
+
+def library():
+    """What ``import libvirt`` would give, for compute.connection.libvirt."""
+    return types.SimpleNamespace(libvirtError=libvirtError, **CONSTANTS)
+
+
+class FakeDomain:
+    """``answers`` False: a guest that does not shut down when it is asked."""
+
+    def __init__(self, connection, xml):
+        self.connection, self.xml = connection, xml
+        self.uuid = ElementTree.fromstring(xml).findtext("uuid")
+        self.now, self.reason = SHUTOFF, UNKNOWN
+        self.answers = True
+        self.starts = 0
+
+    def name(self):
+        return ElementTree.fromstring(self.xml).findtext("name")
+
+    def UUIDString(self):  # noqa: N802 -- libvirt's own name
+        return self.uuid
+
+    def XMLDesc(self, _flags=0):  # noqa: N802
+        return self.xml
+
+    def state(self):
+        return [self.now, self.reason]
+
+    def isActive(self):  # noqa: N802
+        return self.now not in (SHUTOFF, CRASHED)
+
+    def isPersistent(self):  # noqa: N802
+        return True
+
+    def createWithFlags(self, _flags=0):  # noqa: N802
+        if self.isActive():
+            raise libvirtError(55, "domain is already running")
+        self.connection.ask_the_gate(self)
+        self.now, self.reason, self.starts = RUNNING, UNKNOWN, self.starts + 1
+
+    def resume(self):
+        self.now = RUNNING
+
+    def pMWakeup(self):  # noqa: N802
+        self.now = RUNNING
+
+    def shutdownFlags(self, _flags=0):  # noqa: N802
+        if self.answers:
+            self.end(SHUT_DOWN)
+
+    def destroy(self):
+        if not self.isActive():
+            raise libvirtError(55, "domain is not running")
+        self.end(DESTROYED)
+
+    def undefineFlags(self, _flags=0):  # noqa: N802
+        del self.connection.domains[self.uuid]
+
+    def end(self, reason):
+        """The guest is off now, for that reason."""
+        self.now, self.reason = SHUTOFF, reason
+
+
+class FakeConnection:
+    """``gate_is_read`` False: a libvirt that was started when there was no hook."""
+
+    def __init__(self, run_dir, pool_path):
+        self.run_dir, self.pool_path = run_dir, pool_path
+        self.domains = {}
+        self.gate_is_read = True
+
+    def lookupByUUIDString(self, uuid):  # noqa: N802
+        if uuid not in self.domains:
+            raise libvirtError(CONSTANTS["VIR_ERR_NO_DOMAIN"], "no domain with matching uuid")
+        return self.domains[uuid]
+
+    def defineXMLFlags(self, xml, _flags=0):  # noqa: N802
+        uuid = ElementTree.fromstring(xml).findtext("uuid")
+        if uuid in self.domains:
+            self.domains[uuid].xml = xml
+        else:
+            self.domains[uuid] = FakeDomain(self, xml)
+        return self.domains[uuid]
+
+    def storagePoolLookupByName(self, name):  # noqa: N802
+        text = "<pool type='dir'><name>%s</name><target><path>%s</path></target></pool>" % (name, self.pool_path)
+        return types.SimpleNamespace(XMLDesc=lambda _flags: text, isActive=lambda: 1)
+
+    def getHostname(self):  # noqa: N802
+        return "kvm1"
+
+    def ask_the_gate(self, domain):
+        """What the hook does: a managed guest without a permit of this boot is refused."""
+        if self.gate_is_read and gate.NAMESPACE in domain.xml and not gate.is_permitted(domain.uuid, self.run_dir):
+            raise libvirtError(CONSTANTS["VIR_ERR_HOOK_SCRIPT_FAILED"], "Hook script execution failed")
+
+    def lose_power(self):
+        """All guests are off; the test gives the host another boot id."""
+        for domain in self.domains.values():
+            domain.end(UNKNOWN)
+
+
+class FakeHost(Host):
+    """A prepared host: gate and confinement are as they should be unless a test says otherwise."""
+
+    uuid = HOST_UUID
+    domain_type = "qemu"
+
+    @property
+    def capabilities(self):
+        return types.SimpleNamespace(uuid=self.uuid, arch="x86_64", security_models=("apparmor",))
