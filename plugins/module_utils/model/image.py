@@ -55,10 +55,14 @@ LEGACY_NAMES = {
     "bdm_v2": "img_bdm_v2",
 }
 
+SCSI_MODELS = ("buslogic", "ibmvscsi", "lsilogic", "lsisas1068", "lsisas1078", "virtio-scsi", "vmpvscsi")
+_SCSI_MODEL_NAMES = {"lsilogicsas": "lsisas1068", "paravirtual": "vmpvscsi"}
+
 _KINDS = {
     "architecture": "hw_architecture hw_emulation_architecture",
     "hv_type": "img_hv_type",
     "vm_mode": "hw_vm_mode",
+    "scsi_model": "hw_scsi_model",
     "whole": "hw_cpu_cores hw_cpu_sockets hw_cpu_max_cores hw_cpu_max_sockets hw_cpu_max_threads hw_cpu_threads "
     "hw_device_id hw_numa_nodes hw_serial_port_count hw_video_ram hw_maxphysaddr_bits hw_redirected_usb_ports "
     "img_compression_level img_version",
@@ -69,7 +73,7 @@ _KINDS = {
     "text": "hw_auto_disk_config hw_cdrom_bus hw_cpu_policy hw_cpu_thread_policy hw_cpu_realtime_mask hw_disk_bus "
     "hw_disk_type hw_floppy_bus hw_firmware_type hw_input_bus hw_machine_type hw_mem_encryption_model "
     "hw_mem_page_size hw_pci_numa_affinity_policy hw_pointer_model hw_rescue_bus hw_rescue_device hw_rng_model "
-    "hw_scsi_model hw_video_model hw_vif_model hw_viommu_model hw_watchdog_action hw_tpm_model hw_tpm_version "
+    "hw_video_model hw_vif_model hw_viommu_model hw_watchdog_action hw_tpm_model hw_tpm_version "
     "hw_ephemeral_encryption_format hw_ephemeral_encryption_secret_uuid hw_maxphysaddr_mode hw_sound_model "
     "hw_usb_model img_hv_requested_version img_config_drive img_owner_id img_root_device_name img_signature "
     "img_signature_hash_method img_signature_certificate_uuid img_signature_key_type os_admin_user os_command_line "
@@ -95,6 +99,10 @@ def canonical_vm_mode(name):
     return _canonical(name, _VM_MODE_NAMES, VM_MODES, "vm mode")
 
 
+def canonical_scsi_model(name):
+    return _canonical(name, _SCSI_MODEL_NAMES, SCSI_MODELS, "SCSI model")
+
+
 def _canonical(name, aliases, known, what):
     if name is None:
         return None
@@ -109,6 +117,7 @@ _READ = {
     "architecture": canonical_architecture,
     "hv_type": canonical_hv_type,
     "vm_mode": canonical_vm_mode,
+    "scsi_model": canonical_scsi_model,
     "whole": int,
     "flag": is_true,
     "text": str,
@@ -122,7 +131,8 @@ def known_properties(properties, strict=True):
     forms. A value of the wrong type is an InvalidInput, or is left out where ``strict`` is false.
     """
     found = {}
-    for name, value in (properties or {}).items():
+    properties = {**_adapter_type(properties or {}), **(properties or {})}
+    for name, value in properties.items():
         if name in LEGACY_NAMES and LEGACY_NAMES[name] not in properties:
             name = LEGACY_NAMES[name]
         kind = KNOWN_PROPERTIES.get(name)
@@ -134,16 +144,22 @@ def known_properties(properties, strict=True):
             if strict:
                 rule = error.rule if isinstance(error, InvalidInput) else "a whole number"
                 raise InvalidInput("image.properties.%s" % name, value, rule)
-    traits = [
-        name[6:] for name, value in (properties or {}).items() if name.startswith("trait:") and str(value) == "required"
-    ]
+    traits = [name[6:] for name, value in properties.items() if name.startswith("trait:") and str(value) == "required"]
     if traits:
         found["traits_required"] = traits
     for name, read in (("hw_numa_cpus", parse_cpu_spec), ("hw_numa_mem", int)):
-        numbered = _numbered(properties or {}, name, read)
+        numbered = _numbered(properties, name, read)
         if numbered:
             found[name] = numbered
     return found
+
+
+def _adapter_type(properties):
+    """What ``vmware_adaptertype`` says by the present names: once it named the bus and the SCSI model in one word."""
+    adapter = properties.get("vmware_adaptertype")
+    if not adapter:
+        return {}
+    return {"hw_disk_bus": "ide"} if adapter == "ide" else {"hw_disk_bus": "scsi", "hw_scsi_model": adapter}
 
 
 def _numbered(properties, name, read):

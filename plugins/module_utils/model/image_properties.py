@@ -8,7 +8,14 @@ from __future__ import annotations
 import re
 
 from .errors import BerthError, InvalidInput
-from .image import KNOWN_PROPERTIES, LEGACY_NAMES, canonical_architecture, canonical_hv_type, canonical_vm_mode
+from .image import (
+    KNOWN_PROPERTIES,
+    LEGACY_NAMES,
+    canonical_architecture,
+    canonical_hv_type,
+    canonical_scsi_model,
+    canonical_vm_mode,
+)
 from .suggest import did_you_mean
 
 _BUS = ("fdc", "ide", "sata", "scsi", "usb", "virtio")
@@ -29,7 +36,6 @@ _WORDS = {
     "hw_rescue_bus": _BUS,
     "hw_rescue_device": ("cdrom", "disk", "floppy", "fs", "lun"),
     "hw_rng_model": ("virtio",),
-    "hw_scsi_model": ("buslogic", "ibmvscsi", "lsilogic", "lsisas1068", "lsisas1078", "virtio-scsi", "vmpvscsi"),
     "hw_sound_model": ("ac97", "es1370", "ich6", "ich9", "pcspk", "sb16", "usb", "virtio"),
     "hw_tpm_model": ("tpm-crb", "tpm-tis"),
     "hw_tpm_version": ("1.2", "2.0"),
@@ -48,6 +54,7 @@ _OURS = re.compile(r"(hw|img|os)_")
 _CANONICAL = {
     "hw_architecture": canonical_architecture,
     "hw_emulation_architecture": canonical_architecture,
+    "hw_scsi_model": canonical_scsi_model,
     "hw_vm_mode": canonical_vm_mode,
     "img_hv_type": canonical_hv_type,
 }

@@ -10,35 +10,21 @@ chosen. Sizes: memory in MiB, pages in KiB.
 from __future__ import annotations
 
 import itertools
+import math
 import re
 
 from ..model.errors import InvalidInput
 from ..model.image import is_true, parse_cpu_spec
 from ..model.resources import PAGES_ANY, PAGES_LARGE, PAGES_SMALL, HostTopology, InstanceCell, InstanceTopology, Pages
+from . import features
+from .features import both
 
 CPU_POLICIES = ("dedicated", "shared", "mixed")
 THREAD_POLICIES = ("prefer", "isolate", "require")
 EMULATOR_POLICIES = ("share", "isolate")
 PCI_POLICIES = ("required", "legacy", "preferred", "socket")
-_UNITS = {"": 1, "k": 1, "m": 2, "g": 3, "t": 4}
-_SIZE = re.compile(r"(\d+)\s*(?:([kmgt])?(i)?(b|bit)?)\Z", re.ASCII | re.IGNORECASE)
-
-
-def both(spec_flavor, props, key, prefix="hw"):
-    """(the flavor's extra spec, the image's property) of one name."""
-    return spec_flavor.extra_specs.get("%s:%s" % (prefix, key)), props.get("%s_%s" % (prefix, key))
-
-
-def one_of_both(flavor, props, key, prefix="hw"):
-    """The value of the flavor or of the image; two different ones are an error."""
-    in_flavor, in_image = both(flavor, props, key, prefix)
-    if in_flavor and in_image and in_flavor != in_image:
-        raise InvalidInput(
-            "flavor.extra_specs.%s:%s" % (prefix, key),
-            in_flavor,
-            "the image's %s_%s is %r; both must agree" % (prefix, key, in_image),
-        )
-    return in_flavor or in_image
+_PREFIXES = "KMGTPEZYRQ"
+_SIZE = re.compile(r"(\d*\.?\d+)(?:([%s])i?)?(b|bit|B)\Z" % _PREFIXES, re.ASCII)
 
 
 def _check_word(field, value, words):
@@ -120,32 +106,36 @@ def realtime_cpus(flavor, props):
     return chosen
 
 
+def _read_page_size(text):
+    """KiB of a size such as 2048, 2MB or 1.5GiB; below 1 KiB it is a fraction. Or one of the words of Nova."""
+    word = {"any": PAGES_ANY, "large": PAGES_LARGE, "small": PAGES_SMALL}.get(text)
+    if word is not None:
+        return word
+    if text.isdigit():
+        return int(text)
+    match = _SIZE.match(text)
+    if not match:
+        raise InvalidInput(
+            "hw:mem_page_size", text, "small, large, any, a number of KiB, or a size such as 2MB or 1GiB"
+        )
+    number, prefix, unit = match.groups()
+    size = float(number) * 1024 ** (_PREFIXES.index(prefix) + 1 if prefix else 0)
+    return math.ceil(size if unit == "B" else size / 8) / 1024
+
+
 def page_size(flavor, props):
     """KiB, or PAGES_SMALL, PAGES_LARGE, PAGES_ANY, or None where nothing is asked for."""
-
-    def read(text):
-        word = {"any": PAGES_ANY, "large": PAGES_LARGE, "small": PAGES_SMALL}.get(text)
-        if word is not None:
-            return word
-        if text.isdigit():
-            return int(text)
-        match = _SIZE.match(text)
-        if not match or not match.group(4):
-            raise InvalidInput("hw:mem_page_size", text, "small, large, any, a number of KiB, or a size such as 2MB")
-        size = int(match.group(1)) * 1024 ** (_UNITS[(match.group(2) or "").lower()] if match.group(2) else 0)
-        return size // 8 // 1024 if match.group(4) == "bit" else size // 1024
-
     in_flavor, in_image = both(flavor, props, "mem_page_size")
     if not in_flavor and in_image:
         raise InvalidInput("hw_mem_page_size", in_image, "the flavor must allow it by hw:mem_page_size=any or large")
     if not in_flavor:
         return None
-    size = read(in_flavor)
+    size = _read_page_size(in_flavor)
     if in_image and size not in (PAGES_ANY, PAGES_LARGE):
         raise InvalidInput(
             "hw_mem_page_size", in_image, "not allowed with hw:mem_page_size=%s in the flavor" % in_flavor
         )
-    return read(in_image) if in_image else size
+    return _read_page_size(in_image) if in_image else size
 
 
 def _asked_cpus(flavor):
@@ -220,14 +210,14 @@ def constraints(flavor, props):
         dedicated = dedicated or realtime
     nodes = _node_count(flavor, props)
     size = page_size(flavor, props)
-    if is_true(one_of_both(flavor, props, "locked_memory") or "") and not size:
-        raise InvalidInput("hw:locked_memory", True, "needs hw:mem_page_size")
+    features.locked_memory(flavor, props)
     pinned = set(range(flavor.vcpus)) if policy == "dedicated" else dedicated or set()
     if not (nodes or size or vpmems(flavor) or policy in ("dedicated", "mixed")):
         return None
     cells = _cells(flavor, props, nodes or 1, set(range(flavor.vcpus)) - pinned, pinned)
     for cell in cells:
-        cell.pagesize, cell.cpu_policy, cell.cpu_thread_policy = size, policy, threads
+        cell.pagesize = None if size is None else int(size)
+        cell.cpu_policy, cell.cpu_thread_policy = policy, threads
     return InstanceTopology(cells, emulator)
 
 

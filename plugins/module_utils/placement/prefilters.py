@@ -8,9 +8,7 @@ Every function below bears the name of Nova's request filter and adds its terms 
 
 from __future__ import annotations
 
-from ..model.errors import InvalidInput
-from ..model.image import is_true
-from . import capacity, numa
+from . import capacity, features
 from .base import Verdict
 from .errors import NoValidHost
 from .requested import requested
@@ -234,44 +232,35 @@ def accelerators_filter(query, options, aggregates):
 
 
 def packed_virtqueue_filter(query, options, aggregates):
-    if _flag(query.spec, "virtio_packed_ring"):
+    if features.flag(query.spec.flavor, query.spec.image_props, "virtio_packed_ring"):
         query.root_required.append(("COMPUTE_NET_VIRTIO_PACKED", "packed_virtqueue_filter"))
 
 
 def ephemeral_encryption_filter(query, options, aggregates):
     spec = query.spec
-    if not _flag(spec, "ephemeral_encryption"):
+    asked, kind = features.ephemeral_encryption(spec.flavor, spec.image_props)
+    if not asked:
         return
     query.root_required.append(("COMPUTE_EPHEMERAL_ENCRYPTION", "ephemeral_encryption_filter"))
-    kind = numa.one_of_both(spec.flavor, spec.image_props, "ephemeral_encryption_format")
     if kind:
-        if kind not in ("plain", "luks", "luksv2"):
-            raise InvalidInput("hw:ephemeral_encryption_format", kind, "plain, luks or luksv2")
         query.root_required.append(("COMPUTE_EPHEMERAL_ENCRYPTION_" + kind.upper(), "ephemeral_encryption_filter"))
 
 
 def virtio_sound_filter(query, options, aggregates):
-    if numa.one_of_both(query.spec.flavor, query.spec.image_props, "sound_model") == "virtio":
+    spec = query.spec
+    if features.word(spec.flavor, spec.image_props, "sound_model", features.SOUND_MODELS) == "virtio":
         query.root_required.append(("COMPUTE_SOUND_MODEL_VIRTIO", "virtio_sound_filter"))
 
 
 def tpm_secret_security_filter(query, options, aggregates):
     spec = query.spec
-    if numa.one_of_both(spec.flavor, spec.image_props, "tpm_version"):
+    if features.tpm(spec.flavor, spec.image_props):
         security = spec.flavor.extra_specs.get("hw:tpm_secret_security") or "user"
         if security not in ("user", "host", "deployment"):
             raise NoValidHost("TPM secret security %r is not supported" % security)
         query.root_required.append(
             ("COMPUTE_SECURITY_TPM_SECRET_SECURITY_" + security.upper(), "tpm_secret_security_filter")
         )
-
-
-def _flag(spec, key):
-    in_flavor, in_image = numa.both(spec.flavor, spec.image_props, key)
-    in_flavor = None if in_flavor is None else is_true(in_flavor)
-    if in_flavor is not None and in_image is not None and in_flavor != in_image:
-        raise InvalidInput("hw:" + key, in_flavor, "the image says %s" % in_image)
-    return bool(in_flavor or in_image)
 
 
 REQUEST_FILTERS = (

@@ -19,7 +19,7 @@ from ..model.errors import InvalidInput, together
 from ..model.identity import NAMESPACE, check_name, instance_uuid
 from ..model.request_spec import SCHEMA, RequestSpec
 from ..model.user_data import decode_user_data
-from . import numa, pci
+from . import features, numa, pci
 
 DEFAULT_PROJECT = "default"
 DEFAULT_POOL = "berth"
@@ -105,8 +105,9 @@ def _given(hostvars, fields, required, name):
 
 
 def _derive(spec, catalog):
-    """Fill in the NUMA topology and the PCI requests that flavor and image ask for (A16, A17)."""
+    """Fill in the NUMA topology and the PCI requests that flavor and image ask for (A16, A17); what they ask for must agree."""
     read = RequestSpec(spec)
+    features.check(read.flavor, read.image_props)
     topology = numa.constraints(read.flavor, read.image_props)
     spec["numa_topology"] = topology.to_document() if topology else None
     spec["pci_requests"] = (

@@ -11,9 +11,7 @@ from __future__ import annotations
 
 import re
 
-from ..model.errors import InvalidInput
-from ..model.image import is_true
-from . import numa
+from . import features, numa
 
 STANDARD_CLASSES = frozenset(
     "VCPU MEMORY_MB DISK_GB PCI_DEVICE SRIOV_NET_VF NUMA_SOCKET NUMA_CORE NUMA_THREAD NUMA_MEMORY_MB IPV4_ADDRESS VGPU "
@@ -154,34 +152,24 @@ def _add_devices(found, flavor, props):
     def add(trait):
         found.group().add_trait(trait, "required")
 
-    if is_true(flavor.extra_specs.get("hw:mem_encryption")) or props.get("hw_mem_encryption"):
-        model = numa.one_of_both(flavor, props, "mem_encryption_model") or "amd-sev"
-        if model not in _ENCRYPTION_TRAITS:
-            raise InvalidInput("hw:mem_encryption_model", model, "one of " + ", ".join(_ENCRYPTION_TRAITS))
+    encryption = features.memory_encryption(flavor, props)
+    if encryption:
         found.group().add_resource("MEM_ENCRYPTION_CONTEXT", 1)
-        add(_ENCRYPTION_TRAITS[model])
+        add(_ENCRYPTION_TRAITS[encryption])
     labels = ["CUSTOM_PMEM_NAMESPACE_" + re.sub(r"[^A-Z0-9]", "_", label.upper()) for label in numa.vpmems(flavor)]
     for label in set(labels):
         found.group().add_resource(label, labels.count(label))
-    version = numa.one_of_both(flavor, props, "tpm_version")
-    if version:
-        model = numa.one_of_both(flavor, props, "tpm_model") or "tpm-tis"
-        if (
-            version not in ("1.2", "2.0")
-            or model not in ("tpm-tis", "tpm-crb")
-            or (model == "tpm-crb" and version != "2.0")
-        ):
-            raise InvalidInput("hw:tpm_version", version, "1.2 or 2.0, with model tpm-tis or (2.0 only) tpm-crb")
+    tpm = features.tpm(flavor, props)
+    if tpm:
+        version, model = tpm
         add("COMPUTE_SECURITY_TPM_CRB" if model == "tpm-crb" else "COMPUTE_SECURITY_TPM_TIS")
         add("COMPUTE_SECURITY_TPM_2_0" if version == "2.0" else "COMPUTE_SECURITY_TPM_1_2")
     if numa.pci_numa_policy(flavor, props) == "socket":
         add("COMPUTE_SOCKET_PCI_NUMA_AFFINITY")
-    if numa.one_of_both(flavor, props, "secure_boot", prefix="os") == "required":
+    if features.secure_boot(flavor, props) == "required":
         add("COMPUTE_SECURITY_UEFI_SECURE_BOOT")
-    mode = numa.one_of_both(flavor, props, "maxphysaddr_mode")
+    mode = features.word(flavor, props, "maxphysaddr_mode", features.MAXPHYSADDR_MODES)
     if mode:
-        if mode not in ("passthrough", "emulate"):
-            raise InvalidInput("hw:maxphysaddr_mode", mode, "passthrough or emulate")
         add("COMPUTE_ADDRESS_SPACE_PASSTHROUGH" if mode == "passthrough" else "COMPUTE_ADDRESS_SPACE_EMULATED")
-    if props.get("hw_firmware_stateless") and props.get("hw_firmware_type") == "uefi":
+    if features.stateless_firmware(props):
         add("COMPUTE_SECURITY_STATELESS_FIRMWARE")

@@ -11,13 +11,19 @@ from ..base import PASS, Filter, fail
 class ExactCoreFilter(Filter):
     """A host passes when exactly the vCPUs that the flavor needs are free on it (for whole-host instances).
 
+    A host that passes gets its total as the limit ``vcpu``, which the claim tests again: no second one fits.
     Options: none. Aggregate metadata: none. Runs for every instance.
     Source: nova.scheduler.filters.exact_core_filter.ExactCoreFilter, removed in Nova 18.
     """
 
+    sets_limits = True
+
     def check(self, host_state, spec):
+        if not host_state.vcpus_total:
+            return PASS
         asked = spec.vcpus
         free = host_state.vcpus_total - host_state.vcpus_used
-        return (
-            PASS if asked == free else fail("needs exactly %d vCPUs, %g free" % (asked, free), asked=asked, free=free)
-        )
+        if asked != free:
+            return fail("needs exactly %d vCPUs, %g free" % (asked, free), asked=asked, free=free)
+        host_state.limits["vcpu"] = host_state.vcpus_total
+        return PASS

@@ -11,15 +11,17 @@ from ..base import PASS, Filter, fail
 class ExactDiskFilter(Filter):
     """A host passes when exactly the MiB of disk that the flavor needs are free on it (for whole-host instances).
 
+    A host that passes gets its total as the limit ``disk_gb``, which the claim tests again: no second one fits.
     Options: none. Aggregate metadata: none. Runs for every instance.
     Source: nova.scheduler.filters.exact_disk_filter.ExactDiskFilter, removed in Nova 18.
     """
 
+    sets_limits = True
+
     def check(self, host_state, spec):
         asked = (spec.root_gb + spec.ephemeral_gb) * 1024 + spec.swap
         free = host_state.free_disk_mb
-        return (
-            PASS
-            if asked == free
-            else fail("needs exactly %d MiB of disk, %g free" % (asked, free), asked=asked, free=free)
-        )
+        if asked != free:
+            return fail("needs exactly %d MiB of disk, %g free" % (asked, free), asked=asked, free=free)
+        host_state.limits["disk_gb"] = host_state.total_usable_disk_gb
+        return PASS

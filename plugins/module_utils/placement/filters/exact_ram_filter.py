@@ -11,15 +11,17 @@ from ..base import PASS, Filter, fail
 class ExactRamFilter(Filter):
     """A host passes when exactly the MiB of memory that the flavor needs are free on it (for whole-host instances).
 
+    A host that passes gets its total as the limit ``memory_mb``, which the claim tests again: no second one fits.
     Options: none. Aggregate metadata: none. Runs for every instance.
     Source: nova.scheduler.filters.exact_ram_filter.ExactRamFilter, removed in Nova 18.
     """
 
+    sets_limits = True
+
     def check(self, host_state, spec):
         asked = spec.memory_mb
         free = host_state.free_ram_mb
-        return (
-            PASS
-            if asked == free
-            else fail("needs exactly %d MiB of memory, %g free" % (asked, free), asked=asked, free=free)
-        )
+        if asked != free:
+            return fail("needs exactly %d MiB of memory, %g free" % (asked, free), asked=asked, free=free)
+        host_state.limits["memory_mb"] = host_state.total_usable_ram_mb
+        return PASS

@@ -12,7 +12,8 @@ import pytest
 from ansible_collections.berth.kvm.plugins.module_utils.model.aggregate import Aggregate
 from ansible_collections.berth.kvm.plugins.module_utils.model.host_state import HostState
 from ansible_collections.berth.kvm.plugins.module_utils.model.request_spec import RequestSpec
-from ansible_collections.berth.kvm.plugins.module_utils.placement import pci, registry
+from ansible_collections.berth.kvm.plugins.module_utils.placement import capacity, pci, registry
+from ansible_collections.berth.kvm.plugins.module_utils.placement.errors import ClaimFailed
 from ansible_collections.berth.kvm.plugins.module_utils.placement.options import read_options
 from ansible_collections.berth.kvm.plugins.module_utils.placement.pipeline import judge, prepare
 
@@ -280,3 +281,21 @@ def test_the_size_filters_set_the_limits_that_the_claim_tests_again():
     for one in registry.find_filters(["CoreFilter", "RamFilter", "DiskFilter"]):
         assert one(options).check(state, spec).passed
     assert state.limits == {"vcpu": 8.0, "memory_mb": 8192.0, "disk_gb": 100.0}
+
+
+def test_the_exact_filters_set_the_hosts_total_as_the_limit_so_that_no_second_one_fits():
+    """S23"""
+    used = {"vcpus_used": 6, "memory_mb_used": 6144, "local_gb_used": 90}
+    state, options = HostState.from_document(dict(HOST, **used)), read_options()
+    spec = prepare(RequestSpec.from_dict({"flavor": FLAVOR}), {})
+    for one in registry.find_filters(["ExactCoreFilter", "ExactRamFilter", "ExactDiskFilter"]):
+        assert one(options).check(state, spec).passed
+    assert state.limits == {"vcpu": 8, "memory_mb": 8192, "disk_gb": 100}
+    state.vcpus_used, state.free_ram_mb = 8, 0
+    with pytest.raises(ClaimFailed, match="of the decision"):
+        capacity.allocate(state, spec, state.limits)
+
+
+def test_a_host_that_reports_no_cpus_passes_the_core_filters():
+    assert verdict("ExactCoreFilter", host={"vcpus": 0, "vcpus_used": 0}).passed
+    assert verdict("CoreFilter", host={"vcpus": 0, "vcpus_used": 0}).passed
