@@ -36,7 +36,7 @@ class ActionModule(ActionBase):
         except BerthError as error:
             return {"changed": False, "error": error.to_dict()}
         arguments = {
-            "state": "started",
+            "state": "present",
             "uuid": args["spec"]["uuid"],
             "spec": args["spec"],
             "seed": seed,

@@ -25,6 +25,7 @@ from ..plugin_utils.controller import (
     plan_result,
     read_reports,
     variables,
+    who_locked,
     with_variable,
 )
 from ..plugin_utils.plain import plain
@@ -83,6 +84,8 @@ class ActionModule(ControllerAction):
         instances = wanted.sort_out(
             requests, fleet, lost_hosts(given), boolean(given.get("berth_strict_uniqueness") or False)
         )
+        locks = {name: who_locked(variables(task_vars, name, ["berth_locked"])) for name in instances}
+        wanted.hold_locked(instances, locks, fleet)
         wanted.set_group_members(instances, fleet)
         quotas.before_placement(instances, fleet, catalog.quotas)
         if given.get("berth_count"):

@@ -9,17 +9,17 @@ DOCUMENTATION = r"""
 module: instance
 short_description: Bring one instance on a KVM host to a state
 description:
-  - With O(state=started) builds the instance from its claim (image, disks, seed, definition, start), or converges one
-    that is there. It can be run again after an end at any point, and goes on there.
+  - With O(state=present) builds the instance from its claim (image, disks, seed, definition, start). It can be run again
+    after an end at any point, and goes on there. An instance that was made is left as it is found, on or off.
   - A build that fails removes what it made, says why, and says with RV(retryable) whether another host may do better.
   - Does not place instances, the C(create) playbook does.
 options:
   state:
     description:
-      - V(started) means that the guest runs, V(stopped) that it is off and its disks stay, V(absent) that it is gone
-        with its disks.
+      - V(present) means that it was made, V(started) that the guest runs, V(stopped) that it is off and its disks stay,
+        V(absent) that it is gone with its disks. What was not made yet is made by V(started), too.
     type: str
-    choices: [started, stopped, absent]
+    choices: [present, started, stopped, absent]
     default: started
   uuid:
     description: The UUID of the instance.
@@ -128,7 +128,7 @@ SEED = {
     "metadata": {"type": "dict"},
 }
 ARGUMENTS = {
-    "state": {"type": "str", "choices": ["started", "stopped", "absent"], "default": "started"},
+    "state": {"type": "str", "choices": ["present", "started", "stopped", "absent"], "default": "started"},
     "uuid": {"type": "str", "required": True},
     "token": {"type": "str", "no_log": False},
     "spec": {"type": "dict"},
@@ -137,10 +137,12 @@ ARGUMENTS = {
     "shutdown_timeout": {"type": "int", "default": 60},
 }
 SHOWN = ("state", "power_state", "flavor", "vcpus", "memory_mb", "root_gb", "image", "networks")
-AFTER = {"started": "running", "stopped": "shutdown", "absent": "absent"}
+AFTER = {"present": "running", "started": "running", "stopped": "shutdown", "absent": "absent"}
 
 
 def act(instance, params, dry):
+    if params["state"] == "present":
+        return instance.would_make(params["token"]) if dry else instance.made(params["token"], params["seed"])
     if params["state"] == "started":
         return instance.would_start(params["token"]) if dry else instance.started(params["token"], params["seed"])
     if params["state"] == "stopped":

@@ -41,6 +41,7 @@ from .errors import (
 )
 
 CLAIMED, BUILDING, ACTIVE, DELETING = "claimed", "building", "active", "deleting"
+SPAWNING = "spawning"  # Nova's task state: until the guest was started for the first time it is being made
 LOCK_TIMEOUT = 600  # s: a build by another run, or one whose controller was killed, is waited for
 
 
@@ -66,6 +67,20 @@ class Instance:
         if record is None:
             return {"uuid": self.uuid, "state": "absent"}
         return describe(record, domain.state(self.host.connection, self.uuid))
+
+    # made
+
+    def made(self, token=None, given_seed=None):
+        """Build from the claim with ``token``, or end a build that was interrupted; whether anything was changed.
+
+        An instance that was made is left as it is found: who stopped it, or what ended its guest, had a reason.
+        """
+        with self.store.instance_lock(self.uuid, timeout=self.timeout):
+            return not is_made(self._started_record(token)) and self.started(token, given_seed)
+
+    def would_make(self, token=None):
+        record = self._started_record(token, dry=True)
+        return record is None or not is_made(record)
 
     # started
 
@@ -195,7 +210,7 @@ class Instance:
         disk.build(host.pool_path, self.uuid, spec, self.host.identify())
         self.observe("C4 seed")
         seed.build(host.pool_path, self.uuid, given_seed)
-        record = self._swap(record.replace(task_state="spawning"))
+        record = self._swap(record.replace(task_state=SPAWNING))
         self.observe("C5 define")
         domain.define(self.host.connection, self.uuid, domain_xml.render(record, host))
         self.observe("C6 active")
@@ -204,7 +219,8 @@ class Instance:
     def _start(self, record):
         """C7, and every later start: permit, then start. Defines the guest anew where libvirt lost it."""
         self.host.require_prepared()
-        record = self._swap(record.replace(power_state="running", vm_state="active", task_state="powering-on"))
+        task_state = SPAWNING if record.task_state == SPAWNING else "powering-on"
+        record = self._swap(record.replace(power_state="running", vm_state="active", task_state=task_state))
         if domain.find(self.host.connection, self.uuid) is None:
             self.observe("C7 define")
             host = self.host.for_guests(record.spec.get("pool"))
@@ -316,6 +332,11 @@ class Instance:
         if list(new.generation) <= list(current.generation):
             new = new.replace(generation=[current.generation[0], current.generation[1] + 1])
         return self.store.compare_and_swap(current, new)
+
+
+def is_made(record):
+    """Whether its guest was started once: until then it is create's to end what it began."""
+    return record.role == OWN and record.phase == ACTIVE and record.task_state != SPAWNING
 
 
 def describe(record, power):

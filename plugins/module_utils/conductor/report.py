@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from ..model import hints
 from ..placement.text import table
 from .plan import ACTIVE, EXISTING, FAILED, PLANNED, UNCONFIRMED
 
@@ -42,7 +43,23 @@ def _instance(name, instance):
         )
     if instance["state"] == FAILED:
         why = instance["error"]["code"]
+    if instance.get("existing") and instance["state"] == ACTIVE:
+        why = left_as_found(instance) or why
     return name, state, instance["host"] or "-", addresses or "-", why
+
+
+def left_as_found(instance):
+    """Why an instance that was there does not run, and what starts it; None where it runs."""
+    found = instance.get("result") or {}
+    if found.get("state") == "running":
+        return None
+    if found.get("state") in ("paused", "suspended"):
+        what = found["state"]
+    elif found.get("power_state") == "shutdown":
+        what = "stopped"
+    else:
+        what = "off, though nobody stopped it with berth.kvm.stop"
+    return "%s; %s" % (what, "locked" if instance.get("locked") else hints.start())
 
 
 def silent(verdicts):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from ..model.errors import BerthError
 from ..model.record import CLAIM, OWN
-from .errors import InstanceUnknown
+from .errors import InstanceIsLocked, InstanceUnknown
 from .locate import locate, unconfirmed
 from .plan import CLAIMING, EXISTING, UNCONFIRMED, fail
 
@@ -63,6 +63,17 @@ def _find(instance, fleet, lost_hosts, strict):
     instance["stale_claims"] = hosts[:-1]
     instance["why"] = "is there already" if owner else "an earlier run had claimed it there"
     instance["existing"] = bool(owner)
+
+
+def hold_locked(instances, locks, fleet):
+    """Mark the locked ones (``locks``: inventory name -> who locked it). A delete that was begun is not ended by create."""
+    for name, who in locks.items():
+        instance = instances.get(name)
+        places = fleet.places.get(instance["uuid"], ()) if instance and who else ()
+        if places:
+            instance["locked"] = str(who)
+        if any(place["phase"] == "deleting" for place in places):
+            fail(instance, InstanceIsLocked("Instance %s is locked" % name, locked_by=str(who)))
 
 
 def set_group_members(instances, fleet):

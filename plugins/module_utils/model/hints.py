@@ -144,9 +144,14 @@ def resize_to_follow(name: str) -> str:
 # --- create, start, stop, delete
 
 
+def start() -> str:
+    """Create found an instance that does not run, and left it so."""
+    return "run berth.kvm.start"
+
+
 def create_again() -> str:
     """Another run made the instance meanwhile, or a build failed and was cleaned up."""
-    return "Run berth.kvm.create again: it converges what is there"
+    return "Run berth.kvm.create again: it finds what is there and goes on"
 
 
 def create_or_delete(name: str) -> str:

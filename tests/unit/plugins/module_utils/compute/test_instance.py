@@ -5,13 +5,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 
+import fake_libvirt
 import pytest
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute import claim, gate
 from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import BootGateMissing, InstanceNotFound
 from ansible_collections.berth.kvm.plugins.module_utils.compute.instance import Instance
+from ansible_collections.berth.kvm.plugins.module_utils.conductor import report
+from ansible_collections.berth.kvm.plugins.module_utils.model import hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.record import CLAIM
 
 BUILD_STEPS = ["C3", "C4 disks", "C4 seed", "C5 define", "C6 active", "C7 permit", "C7 start", "C7 started"]
@@ -104,3 +108,71 @@ def test_nothing_is_started_where_the_gate_was_deleted(web, boot, state):
         web.instance().started("t1", web.seed)
     assert not (web.domain and web.domain.isActive()) and not gate.is_permitted(web.uuid, web.host.run_dir)
     assert web.record is None or web.record.role != CLAIM, "a host that cannot build gives the claim back"
+
+
+def test_create_leaves_an_instance_as_it_is_found(web, boot):
+    """Who stopped it had a reason, and what ended a guest wants to be looked at."""
+    web.make()
+    assert web.instance().made() is web.instance().would_make() is False
+    endings = {
+        "stopped on purpose": lambda: web.instance().stopped(1),
+        "powered off from inside": lambda: web.domain.end(fake_libvirt.SHUT_DOWN),
+        "crashed": lambda: web.domain.end(fake_libvirt.CRASH),
+        "paused": lambda: setattr(web.domain, "now", fake_libvirt.PAUSED),
+        "its host lost power": lambda: (web.host.connection.lose_power(), boot("two")),
+        "its definition is lost": lambda: web.host.connection.domains.clear(),
+    }
+    for how, end in endings.items():
+        web.instance().started()
+        end()
+        before, starts = (web.record, web.state()), web.domain and web.domain.starts
+        assert web.instance().made("t2", web.seed) is web.instance().would_make("t2") is False, how
+        assert (web.record, web.state(), web.domain and web.domain.starts) == (*before, starts), how
+
+
+@pytest.mark.parametrize("cut", [False, True], ids=["process killed", "power cut"])
+@pytest.mark.parametrize("step", BUILD_STEPS)
+def test_create_ends_what_an_interrupted_create_began(web, boot, step, cut):
+    with pytest.raises(Killed):
+        web.claim()
+        web.instance(step).made("t1", web.seed)
+    for again in ("t1", None, None):  # killed at the start once more
+        if cut:
+            web.host.connection.lose_power()
+            boot("after %s" % again)
+        with contextlib.suppress(Killed):
+            web.instance("C7 start").made("t1", web.seed)
+    assert web.instance().made("t1", web.seed) is True
+    assert web.state() == ("active", None, "running", True)
+    assert web.instance().made("t1", web.seed) is False
+
+
+def test_a_start_that_was_interrupted_is_not_for_create_to_end(web):
+    web.make()
+    web.instance().stopped(1)
+    with pytest.raises(Killed):
+        web.instance("C7 permit").started()
+    assert web.instance().made() is False and not web.domain.isActive()
+    assert web.instance().started() is True
+
+
+def line(web, **more):
+    """The line of create's report for it."""
+    parts = {"state": "active", "host": "kvm1", "spec": web.spec, "attempts": [], "existing": True, "why": "is there"}
+    instance = {**parts, "result": web.instance().summary(), **more}
+    return report.creation({"instances": {"web1": instance}, "hosts": {}})[-1]
+
+
+@pytest.mark.follows("start")
+def test_the_line_of_an_instance_that_is_off_says_why_and_what_starts_it(web):
+    web.make()
+    assert line(web).endswith("is there")
+    web.domain.end(fake_libvirt.CRASH)
+    assert line(web).endswith("off, though nobody stopped it with berth.kvm.stop; " + hints.start())
+    web.domain.now = fake_libvirt.PAUSED
+    assert line(web).endswith("paused; " + hints.start())
+    web.instance().stopped(1)
+    assert line(web).endswith("stopped; run berth.kvm.start")
+    assert line(web, locked="ann").endswith("stopped; locked")
+    web.instance().started()
+    assert line(web).endswith("is there")

@@ -215,3 +215,17 @@ def test_report_names_the_attempts_of_a_failure():
     assert "a: MaxRetriesExceeded: m" in lines
     assert any(line.split() == ["1", "h1", "ClaimFailed", "full"] for line in lines)
     assert lines[-1] == "host h9 left out: UNREACHABLE"
+
+
+def test_create_ends_no_delete_of_a_locked_instance():
+    here = fleet(h1=[record("a", phase="deleting"), record("b"), record("c", phase="deleting")])
+    instances = wanted.sort_out({name: spec(name) for name in "abcd"}, here)
+    wanted.hold_locked(instances, {"a": "ann", "b": True, "c": None, "d": True}, here)
+    assert {name: one.get("state") for name, one in instances.items()} == {
+        "a": "failed",
+        "b": "existing",
+        "c": "existing",
+        "d": None,
+    }
+    assert instances["a"]["error"]["code"] == "InstanceIsLocked"
+    assert {name for name, one in instances.items() if one.get("locked")} == {"a", "b"}
