@@ -10,7 +10,7 @@ export PATH := $(BERTH_VENV)/bin:$(PATH)
 LAB ?= 3
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lint unit protocol integration molecule runner bench faults docs package lab lab-down clean
+.PHONY: help setup lint unit protocol integration mutants molecule runner bench faults docs package lab lab-down clean
 
 help:  ## this list
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 24
@@ -29,6 +29,9 @@ protocol:  ## every interleaving of runs that move one instance, with kills and 
 
 integration:  ## tests on a lab of real libvirt hosts
 	pytest tests/integration
+
+mutants:  ## break the code in known ways: the tests must notice each
+	tests/mutants/mutants.py
 
 molecule:  ## Molecule's scenarios, each on a lab of its own
 	tests/molecule.sh

@@ -28,7 +28,8 @@ lint() {
 
 unit() {
   title "unit tests"
-  python -m pytest -q -p no:cacheprovider -n 2 tests/unit tests/protocol/test_sample.py
+  python -m pytest -q -p no:cacheprovider -n 2 tests/unit tests/protocol/test_sample.py || return
+  tests/mutants/mutants.py --sample 12
 }
 
 integration() {

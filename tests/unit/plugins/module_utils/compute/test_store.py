@@ -143,7 +143,9 @@ def test_a_record_that_cannot_be_trusted_is_refused_not_absent(store, state, dat
 
 
 def test_a_link_in_place_of_the_record_is_refused(store, state, tmp_path):
-    path = _plant(state, UUID, "{}")
+    """Also where it leads to a good record."""
+    store.compare_and_swap(None, record())
+    path = os.path.join(state, "instances", UUID, "record.json")
     os.rename(path, str(tmp_path / "elsewhere"))
     os.symlink(str(tmp_path / "elsewhere"), path)
     with pytest.raises(StateUnsafe):

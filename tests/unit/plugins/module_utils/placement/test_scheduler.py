@@ -168,7 +168,7 @@ def test_a_claim_tells_every_shortfall_with_its_numbers():
     assert caught.value.retryable and "2048" in str(caught.value)
 
 
-@pytest.mark.parametrize(
+CAPACITY = pytest.mark.parametrize(
     "inventory,fits",
     [
         ({}, True),
@@ -181,9 +181,23 @@ def test_a_claim_tells_every_shortfall_with_its_numbers():
         ({"VCPU": {"reserved": 14, "allocation_ratio": 1.0}}, True),
     ],
 )
+
+
+@CAPACITY
 def test_capacity_is_used_plus_asked_within_total_less_reserved_times_ratio(inventory, fits):
     """S25"""
     assert bool(select_destinations([host("a", inventory=inventory)], [request()]).requests[0].hosts) is fits
+
+
+@CAPACITY
+def test_a_claim_counts_as_the_scheduler_does(inventory, fits):
+    """The claim names each shortfall, the scheduler only asks whether there is one: two forms of one rule (S25)."""
+    state, asked = (
+        HostState.from_document(host("a", inventory=inventory)),
+        {"VCPU": 2, "MEMORY_MB": 2048, "DISK_GB": 20},
+    )
+    assert (capacity.shortfalls(state, asked) == []) is fits
+    assert capacity.fits(state, asked) is fits
 
 
 def test_the_limits_of_a_decision_are_tested_again_by_the_claim():
