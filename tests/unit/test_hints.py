@@ -38,7 +38,6 @@ NOT_YET_IN_ONE_PLACE = {
     "module_utils/compute/move/live.py",
     "module_utils/compute/move/steps/common.py",
     "module_utils/compute/move/steps/revert.py",
-    "module_utils/compute/owner.py",
     "module_utils/conductor/locate.py",
     "module_utils/conductor/moving.py",
     "module_utils/conductor/plan.py",

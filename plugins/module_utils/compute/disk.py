@@ -15,9 +15,12 @@ import collections
 import contextlib
 import os
 
+from ..model import hints
 from ..model.errors import InvalidInput
+from ..model.safe_text import clean
 from . import image as images
 from . import owner, paths
+from .errors import DisksWithoutRecord
 from .run import run
 
 GIB = 1 << 30
@@ -44,6 +47,22 @@ def plan(spec):
     if flavor.get("swap"):
         disks.append(Disk("swap", "swap", "raw", flavor["swap"] * MIB, "swap"))
     return disks
+
+
+def check_none(pool_path, uuid, host_uuid):
+    """Refuse to begin a build where there are disks already: nothing of the build has made them."""
+    directory = paths.instance(pool_path, uuid)
+    try:
+        there = sorted(set(os.listdir(directory)) - {owner.FILE})
+    except FileNotFoundError:
+        return
+    owner.check(pool_path, uuid, host_uuid)
+    if there:
+        raise DisksWithoutRecord(
+            "%s has files of instance %s (%s), and no record here says whose they are. They were not touched"
+            % (directory, uuid, clean(", ".join(there), 200)),
+            hint=hints.disks_without_record(directory),
+        )
 
 
 def build(pool_path, uuid, spec, host_uuid):

@@ -33,6 +33,10 @@ class DisksOfAnotherHost(BerthError):
     """The pool is one storage for several hosts, and the disks there belong to an instance on another host."""
 
 
+class DisksWithoutRecord(BerthError):
+    """The host has disks of an instance that it has no record of: they may be all there is, so nothing is built there."""
+
+
 class ClaimRevoked(BerthError):
     """The claim was withdrawn, or another controller adopted it."""
 

@@ -160,6 +160,8 @@ class Instance:
     def _build(self, record, given_seed):
         try:
             self.host.require_prepared()
+            if record.role == CLAIM:
+                disk.check_none(self.host.pool_path(record.spec.get("pool")), self.uuid, self.host.identify())
         except BerthError:
             if record.role == CLAIM:
                 self.store.compare_and_swap(record, None)

@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import os
 
+from ..model import hints
+from ..model.safe_text import clean
 from . import durable, paths
 from .errors import DisksOfAnotherHost
 from .store import is_uuid
@@ -37,12 +39,12 @@ def check(pool_path, uuid, host_uuid):
     """DisksOfAnotherHost where another host owns what is there."""
     if is_another(pool_path, uuid, host_uuid):
         raise DisksOfAnotherHost(
-            "the disks of %s are those of the host %s, which has the same storage" % (uuid, read(pool_path, uuid)),
+            "the disks of %s in %s are those of the host %s, which has the same storage. They were not touched"
+            % (uuid, paths.instance(pool_path, uuid), clean(read(pool_path, uuid), 60)),
             field="pool",
             value=pool_path,
             rule="the owner of the instance alone removes its disks or makes them anew",
-            hint="Find out what became of that host; if it is gone for good, remove the file %s there"
-            % paths.instance(pool_path, uuid, FILE),
+            hint=hints.disks_of_another_host(),
         )
 
 

@@ -169,6 +169,19 @@ def find_the_right_copy() -> str:
     return "Find out which copy is right before anything else"
 
 
+def disks_of_another_host() -> str:
+    """On storage that hosts share, the disks of the instance belong to another host. The only copy may be there."""
+    return "Bring that host back: the instance is there"
+
+
+def disks_without_record(directory: str) -> str:
+    """The host has files of the instance and no record of it: its state directory may be lost or not mounted."""
+    return (
+        "If /var/lib/berth of that host is lost or not mounted, bring it back. If these disks are of no use, "
+        "move %s elsewhere and run berth.kvm.create again" % directory
+    )
+
+
 def another_name() -> str:
     """A domain that berth did not make has the name or uuid that is asked for."""
     return "Choose another name for the instance; the domain is left alone"

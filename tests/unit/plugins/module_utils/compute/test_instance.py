@@ -7,12 +7,19 @@ from __future__ import annotations
 
 import contextlib
 import os
+import pathlib
+import shutil
 
 import fake_libvirt
 import pytest
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute import claim, gate
-from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import BootGateMissing, InstanceNotFound
+from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import (
+    BootGateMissing,
+    DisksOfAnotherHost,
+    DisksWithoutRecord,
+    InstanceNotFound,
+)
 from ansible_collections.berth.kvm.plugins.module_utils.compute.instance import Instance
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import report
 from ansible_collections.berth.kvm.plugins.module_utils.model import hints
@@ -176,3 +183,54 @@ def test_the_line_of_an_instance_that_is_off_says_why_and_what_starts_it(web):
     assert line(web, locked="ann").endswith("stopped; locked")
     web.instance().started()
     assert line(web).endswith("is there")
+
+
+OTHER = "22222222-3c6e-5d59-9d0b-3a1c9d7f1e2a"
+
+
+@pytest.mark.follows("disks_of_another_host")
+def test_the_disks_of_a_host_that_is_away_outlive_every_create_and_delete_by_another(make_host, wanted):
+    """Shared storage: whatever the host that is there is asked to do, and how often, not a byte of them changes."""
+    away = make_host("kvm1")
+    here = make_host("kvm2", OTHER, pool=away.pool)
+    first, second = (Case(host, wanted("web1")) for host in (away, here))
+    first.make()
+    first.root.write_text("what the guest wrote")
+    before = {path.name: path.read_bytes() for path in first.root.parent.iterdir()}
+    for _again in range(3):
+        second.claim()
+        with pytest.raises(DisksOfAnotherHost) as refused:
+            second.instance().made("t1", second.seed)
+        assert refused.value.hint == hints.disks_of_another_host() and "owner" not in str(refused.value.hint)
+        second.instance().absent()
+        assert (second.record, second.domain) == (None, None)
+        assert {path.name: path.read_bytes() for path in first.root.parent.iterdir()} == before
+    away.connection.lose_power()  # it is brought back
+    assert first.instance().started() is True and first.root.read_text() == "what the guest wrote"
+
+
+@pytest.mark.follows("disks_without_record")
+@pytest.mark.parametrize("way", ["the records are brought back", "the disks are moved elsewhere"])
+def test_disks_that_no_record_accounts_for_are_not_built_over(web, tmp_path, way):
+    """The records may be on a directory that is not mounted, and the mark of the owner may have been removed by hand."""
+    web.make()
+    web.root.write_text("what the guest wrote")
+    state = pathlib.Path(web.host.store.state_dir)
+    state.rename(tmp_path / "away")
+    web.host.connection.domains.clear()
+    for _again in range(2):
+        web.claim()
+        with pytest.raises(DisksWithoutRecord) as refused:
+            web.instance().made("t1", web.seed)
+        assert refused.value.hint == hints.disks_without_record(str(web.root.parent))
+        assert (web.root.read_text(), web.record) == ("what the guest wrote", None)
+        (web.root.parent / "owner").unlink(missing_ok=True)
+    if way == "the records are brought back":
+        shutil.rmtree(state)
+        (tmp_path / "away").rename(state)
+        assert web.instance().started() is True and web.root.read_text() == "what the guest wrote"
+    else:
+        web.root.parent.rename(tmp_path / "elsewhere")
+        web.claim()
+        assert web.instance().made("t1", web.seed) is True
+        assert (tmp_path / "elsewhere" / "root.qcow2").read_text() == "what the guest wrote"
