@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from ansible.plugins.action import ActionBase
 
-from ..plugin_utils.ask import answer_of
 from ..plugin_utils.controller import answer
 from ..plugin_utils.delegates import run_on
+from ..plugin_utils.host_reply import answer_of
 
 MODULES = ("host_facts", "claim", "rescan")
 
@@ -55,8 +55,8 @@ def warned(results):
 
 
 def told(result):
-    """The host's answer, without what Ansible notes in results for itself."""
-    return answer(answer_of({key: value for key, value in result.items() if not key.startswith("_ansible_")}))
+    """The host's answer: the result of the action of its module, which has checked it."""
+    return answer(answer_of(result))
 
 
 def summary(answers, task_vars):

@@ -10,8 +10,8 @@ from ansible.plugins.action import ActionBase
 from ..module_utils.model.catalog import Catalog
 from ..module_utils.model.errors import BerthError
 from ..module_utils.placement.request import build_request
-from ..plugin_utils.ask import ask
 from ..plugin_utils.controller import CATALOG, INSTANCE, variables
+from ..plugin_utils.host_reply import ask_module
 
 
 class ActionModule(ActionBase):
@@ -44,4 +44,4 @@ class ActionModule(ActionBase):
         }
         if args.get("token"):
             arguments["token"] = args["token"]
-        return ask(self, "berth.kvm.instance", arguments, task_vars)
+        return ask_module(self, "instance", arguments, task_vars)

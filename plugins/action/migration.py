@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import shlex
 
-from ansible.plugins.action.normal import ActionModule as NormalAction
-
 from ..module_utils.conductor import progress
+from ..plugin_utils.host_reply import HostAction
 from ..plugin_utils.screen import say
 from ..plugin_utils.watch import watching
 
@@ -18,7 +17,7 @@ LONG = {"presend", "send", "migrate_live"}
 PROGRESS = "/run/berth/moves/%s/progress.json"
 
 
-class ActionModule(NormalAction):
+class ActionModule(HostAction):
     def run(self, tmp=None, task_vars=None):
         arguments = self._task.args
         if self._task.check_mode or not LONG.intersection(arguments.get("steps") or ()):

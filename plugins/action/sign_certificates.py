@@ -5,10 +5,12 @@
 
 from __future__ import annotations
 
+from ..module_utils.model import hints
 from ..module_utils.model.errors import InvalidInput
 from ..plugin_utils.authority import KINDS, Authority, check_names
 from ..plugin_utils.controller import ControllerAction
 from ..plugin_utils.plain import plain
+from ..plugin_utils.screen import warn
 
 HELD = ("request", "certificate", "authority")
 
@@ -19,12 +21,15 @@ class ActionModule(ControllerAction):
         "names": {"type": "list", "elements": "str", "required": True},
         "directory": {"type": "path", "required": True},
         "days": {"type": "int", "default": 730},
+        "address": {"type": "str"},
     }
 
     def act(self, args, task_vars):
         names, held, days = check_names(plain(args["names"])), plain(args["held"]), args["days"]
         if not 1 <= days <= 3650:
             raise InvalidInput("days", days, "from 1 to 3650")
+        if args["address"] and args["address"] not in names:
+            warn(unnamed(task_vars["inventory_hostname"], args["address"]))
         signed, reasons = {}, {}
         for kind in KINDS:
             theirs = {part: str((held.get(kind) or {}).get(part) or "") for part in HELD}
@@ -37,3 +42,12 @@ class ActionModule(ControllerAction):
                 certificate = authority.sign(theirs["request"], names, days)
                 signed[kind] = {"certificate": certificate, "authority": authority.text}
         return {"changed": bool(reasons), "reasons": reasons, "signed": signed}
+
+
+def unnamed(host, address):
+    """What the host says of itself is compared and never signed: it could name itself as another host."""
+    return "%s says that other hosts reach it at %s, which the inventory does not say: no live migration to it. %s" % (
+        host,
+        address,
+        hints.name_migration_address(host, address),
+    )

@@ -34,6 +34,11 @@ options:
     description: How long a certificate is good, at most as long as its authority. From 1 to 3650.
     type: int
     default: 730
+  address:
+    description:
+      - The address at which the host says that others reach it. Where it is not in O(names) there is a warning. It is in
+        no certificate by itself, since a host could name itself as another one.
+    type: str
 extends_documentation_fragment:
   - berth.kvm.controller
 author:

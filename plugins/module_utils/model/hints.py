@@ -241,6 +241,14 @@ def newer_version() -> str:
 # --- certificates
 
 
+def name_migration_address(host: str, address: str) -> str:
+    """A host says that it is reached at an address of which the inventory knows nothing, so no certificate has it."""
+    return (
+        "If %s really is an address of %s, set berth_host_migration_address to it for that host and run the playbook "
+        "berth.kvm.prepare_hosts" % (address, host)
+    )
+
+
 def keep_foreign_certificates() -> str:
     """The host trusts an authority that is not ours."""
     return (

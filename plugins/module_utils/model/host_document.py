@@ -12,17 +12,30 @@ HostDocumentInvalid that names field and host. Sizes are limited before anything
 
 from __future__ import annotations
 
-import re
-
 from .errors import BerthError
-from .safe_text import clean, is_safe
+from .shape import MAX_CPU, mapping
+from .shape import Fault as _Fault
+from .shape import address as _ADDRESS
+from .shape import anything as _anything
+from .shape import choice as _choice
+from .shape import cpus as _cpus
+from .shape import flag as _flag
+from .shape import list_of as _list
+from .shape import map_of as _map
+from .shape import number as _number
+from .shape import object_of as _object
+from .shape import or_null as _or_null
+from .shape import show as _show
+from .shape import state as _STATE
+from .shape import text as _text
+from .shape import uuid as _UUID
+from .shape import whole as _whole
+from .shape import word as _word
+from .shape import words as _words
 
 SCHEMA = 1
-MOST = 1 << 50
-MAX_CPU = 8191
 INSTANCES_LIMIT = 10000
 DEVICES_LIMIT = 10000
-PARTS_LIMIT = 2000
 
 
 class HostDocumentInvalid(BerthError):
@@ -37,8 +50,7 @@ def check(document, host=None, uuid=None):
     Raises HostDocumentInvalid.
     """
     try:
-        cleaned = _DOCUMENT(document)
-        _check_whole(cleaned, uuid)
+        return shape(document, uuid)
     except _Fault as fault:
         name = "host %s" % host if host else "the host"
         field = fault.field()
@@ -49,23 +61,13 @@ def check(document, host=None, uuid=None):
             rule=fault.rule,
             host=host,
         ) from None
+
+
+def shape(document, uuid=None):
+    """The check as reply_shapes.py needs it, as one among others."""
+    cleaned = _DOCUMENT(document)
+    _check_whole(cleaned, uuid)
     return cleaned
-
-
-class _Fault(Exception):
-    """``path``: the keys that lead to the fault, the innermost first; put together only when it is needed."""
-
-    def __init__(self, value, rule, *path):
-        super().__init__(rule)
-        self.value, self.rule, self.path = value, rule, list(path)
-
-    def field(self):
-        parts = ("[%d]" % key if type(key) is int else "." + _shorten(key) for key in reversed(self.path))
-        return "".join(parts).lstrip(".") or "document"
-
-
-def _shorten(key):
-    return clean(key if type(key) is str else type(key).__name__, 64)
 
 
 def _check_whole(document, uuid):
@@ -77,206 +79,8 @@ def _check_whole(document, uuid):
         raise _Fault(document["instances"], "each uuid once", "instances")
 
 
-def _show(value):
-    """A short and harmless rendering of what a host sent."""
-    if type(value) is str:
-        return repr(clean(value, 60))
-    if type(value) is int and value.bit_length() > 64:
-        return "a number of %d bits" % value.bit_length()
-    if type(value) in (int, float, bool, type(None)):
-        return repr(value)
-    if type(value) in (list, dict):
-        return "%s of %d" % (type(value).__name__, len(value))
-    return clean(type(value).__name__)
-
-
-# Each check is a function value -> cleaned value. Types are compared exactly: bool is no number, and a
-# subclass of str is not what json gives.
-
-
-def _whole(low, high=MOST):
-    rule = "a whole number from %d to %d" % (low, high)
-
-    def check_whole(value):
-        if type(value) is not int or not low <= value <= high:
-            raise _Fault(value, rule)
-        return value
-
-    return check_whole
-
-
-def _number(low, high):
-    rule = "a number from %g to %g" % (low, high)
-
-    def check_number(value):
-        # NaN is not between any two numbers; a whole number may be too large for a float, but not for this
-        if type(value) not in (int, float) or not low <= value <= high:
-            raise _Fault(value, rule)
-        return value
-
-    return check_number
-
-
-def _flag(value):
-    if type(value) is not bool:
-        raise _Fault(value, "true or false")
-    return value
-
-
-def _text(longest=255):
-    rule = "one line of at most %d printable characters without template marks" % longest
-
-    def check_text(value):
-        if type(value) is not str or not is_safe(value, longest):
-            raise _Fault(value, rule)
-        return value
-
-    return check_text
-
-
-def _word(pattern, longest=255):
-    match = re.compile(pattern + r"\Z", re.ASCII).match
-    rule = "text like %s, at most %d long" % (pattern, longest)
-
-    def check_word(value):
-        if type(value) is not str or len(value) > longest or not match(value):
-            raise _Fault(value, rule)
-        return value
-
-    return check_word
-
-
-def _words(pattern, limit, longest=255):
-    """A list of words; checked as one text, since hosts send hundreds of them."""
-    match = re.compile(r"(?:(?:%s)\n)*\Z" % pattern, re.ASCII).match
-    rule = "a list of at most %d texts like %s" % (limit, pattern)
-
-    def check_words(value):
-        if type(value) is not list or len(value) > limit or not set(map(type, value)) <= {str}:
-            raise _Fault(value, rule)
-        if value and max(map(len, value)) > longest:
-            raise _Fault(value, rule)
-        joined = "".join([one + "\n" for one in value])
-        if not match(joined) or joined.count("\n") != len(value):
-            raise _Fault(value, rule)
-        return list(value)
-
-    return check_words
-
-
-def _choice(*choices):
-    def check_choice(value):
-        if type(value) is not str or value not in choices:
-            raise _Fault(value, "one of " + ", ".join(choices))
-        return value
-
-    return check_choice
-
-
-def _or_null(check_value):
-    def check_optional(value):
-        return None if value is None else check_value(value)
-
-    return check_optional
-
-
-def _cpus(value):
-    if (
-        type(value) is not list
-        or len(value) > MAX_CPU + 1
-        or not set(map(type, value)) <= {int}
-        or (value and not (min(value) >= 0 and max(value) <= MAX_CPU))
-    ):
-        raise _Fault(value, "a list of CPU numbers from 0 to %d" % MAX_CPU)
-    return list(value)
-
-
-def _list(check_item, limit):
-    rule = "a list of at most %d items" % limit
-
-    def check_list(value):
-        if type(value) is not list or len(value) > limit:
-            raise _Fault(value, rule)
-        cleaned = []
-        try:
-            for item in value:
-                cleaned.append(check_item(item))
-        except _Fault as fault:
-            fault.path.append(len(cleaned))
-            raise
-        return cleaned
-
-    return check_list
-
-
-def _map(check_key, check_value, limit):
-    def check_map(value):
-        if type(value) is not dict or len(value) > limit:
-            raise _Fault(value, "an object of at most %d fields" % limit)
-        cleaned = {}
-        for key, item in value.items():
-            try:
-                cleaned[check_key(key)] = check_value(item)
-            except _Fault as fault:
-                fault.path.append(key)
-                raise
-        return cleaned
-
-    return check_map
-
-
-def _object(fields, optional=()):
-    """An object with these fields; those that are not known are dropped, unknown meaning can do no harm."""
-    pairs = tuple(fields.items())
-
-    def check_object(value):
-        if type(value) is not dict:
-            raise _Fault(value, "an object")
-        cleaned = {}
-        name = None
-        try:
-            for name, check_value in pairs:
-                if name in value:
-                    cleaned[name] = check_value(value[name])
-                elif name not in optional:
-                    raise _Fault(None, "this field is required")
-        except _Fault as fault:
-            fault.path.append(name)
-            raise
-        return cleaned
-
-    return check_object
-
-
-def _anything(value):
-    """Plain data of unknown shape: numbers of a sane size, safe text, at most PARTS_LIMIT parts, six levels deep."""
-    left = [PARTS_LIMIT]
-
-    def copy(part, depth):
-        left[0] -= 1
-        kind = type(part)
-        if left[0] >= 0 and depth <= 6:
-            if kind is str and is_safe(part):
-                return part
-            if part is None or kind is bool or (kind in (int, float) and -MOST <= part <= MOST):
-                return part
-            if kind is list and len(part) <= PARTS_LIMIT:
-                return [copy(item, depth + 1) for item in part]
-            if (
-                kind is dict
-                and len(part) <= PARTS_LIMIT
-                and all(type(key) is str and is_safe(key, 255) for key in part)
-            ):
-                return {key: copy(item, depth + 1) for key, item in part.items()}
-        raise _Fault(part, "plain data of at most %d parts, with safe texts and numbers" % PARTS_LIMIT)
-
-    return copy(value, 0)
-
-
-_UUID = _word(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", 36)
 _NAME = _word(r"[A-Za-z0-9_][A-Za-z0-9._-]*", 253)
 _IDENTIFIER = r"[A-Za-z0-9][A-Za-z0-9._+-]*"
-_ADDRESS = _word(r"[0-9A-Fa-f:.]+", 45)
 _HEX = _word(r"[0-9a-f]{4}", 4)
 _PCI = _word(r"[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]", 12)
 _DEV_TYPE = _choice("type-PCI", "type-PF", "type-VF")
@@ -285,7 +89,8 @@ _SIZE = _whole(0, 1 << 40)
 _LEFT = _whole(-(1 << 40), 1 << 40)
 _NODE = _or_null(_whole(0, 4095))
 _RATIO = _number(0.0, 1000.0)
-_STATE = _or_null(_word(r"[a-z][a-z0-9_-]*", 64))
+
+_MAPPING = mapping(_anything)
 
 _FLAVOR_SIZES = _object(
     {"name": _text(), "vcpus": _COUNT, "memory_mb": _SIZE, "root_gb": _SIZE, "ephemeral_gb": _SIZE, "swap": _SIZE},
@@ -293,16 +98,10 @@ _FLAVOR_SIZES = _object(
 )
 
 
-def _flavor(value):
+def flavor(value):
     """The flavor snapshot: known sizes are numbers, whatever else it has is kept as plain data."""
     sizes = _FLAVOR_SIZES(value)
     return {**_anything(value), **sizes}
-
-
-def _mapping(value):
-    if type(value) is not dict:
-        raise _Fault(value, "an object")
-    return _anything(value)
 
 
 def _supported(value):
@@ -333,7 +132,7 @@ _INSTANCE = _object(
         "uuid": _UUID,
         "name": _text(),
         "project_id": _or_null(_text()),
-        "flavor": _or_null(_flavor),
+        "flavor": _or_null(flavor),
         "group": _or_null(_text()),
         "role": _or_null(_choice("OWN", "IN", "OUT", "CLAIM")),
         "phase": _STATE,
@@ -346,7 +145,7 @@ _INSTANCE = _object(
         "memory_mb": _SIZE,
         "disk_gb": _SIZE,
         "pool": _or_null(_text()),
-        "image_props": _mapping,
+        "image_props": _MAPPING,
         "numa_topology": _object(
             {
                 "cells": _list(_CELL_OF_INSTANCE, 1024),
@@ -371,7 +170,7 @@ _CELL = _object(
         "mempages": _list(
             _object({"size_kb": _whole(1, 1 << 40), "total": _COUNT, "used": _COUNT, "reserved": _COUNT}), 16
         ),
-        "network_metadata": _or_null(_mapping),
+        "network_metadata": _or_null(_MAPPING),
         "distances": _map(_word(r"[0-9]{1,4}"), _whole(0, 255), 4096),
     },
     optional=("distances",),
@@ -415,7 +214,7 @@ _DOCUMENT = _object(
         "domain_types": _words("kvm|qemu", 2),
         "machine_types": _words(_IDENTIFIER, 1000, 64),
         "supported_instances": _list(_supported, 200),
-        "cpu_info": _mapping,
+        "cpu_info": _MAPPING,
         "traits": _words("[A-Z0-9_]+", 2000),
         "metrics": _list(
             _object(

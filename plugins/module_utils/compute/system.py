@@ -1,0 +1,39 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which kind of system this host is, as far as what is installed on it is called otherwise elsewhere."""
+
+from __future__ import annotations
+
+import os
+import re
+
+OS_RELEASE = "/etc/os-release"
+SYSTEMD = "/run/systemd/system"  # there where systemd is what runs, sd_booted(3)
+# Ansible's names of the families, by the words of os-release.
+FAMILIES = {
+    "debian": "Debian",
+    "ubuntu": "Debian",
+    "rhel": "RedHat",
+    "centos": "RedHat",
+    "fedora": "RedHat",
+    "suse": "Suse",
+    "opensuse": "Suse",
+}
+OTHER = "Other"
+
+
+def os_family(path: str = OS_RELEASE) -> str:
+    """Debian, RedHat, Suse or Other."""
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            said = dict(re.findall(r'^(ID|ID_LIKE)="?([^"\n]*)"?$', file.read(1 << 16), re.MULTILINE))
+    except OSError:
+        return OTHER
+    words = said.get("ID", "").split() + said.get("ID_LIKE", "").split()
+    return next((FAMILIES[word] for word in words if word in FAMILIES), OTHER)
+
+
+def service_manager(path: str = SYSTEMD) -> str:
+    """systemd or other."""
+    return "systemd" if os.path.isdir(path) else "other"

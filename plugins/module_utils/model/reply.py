@@ -1,0 +1,159 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The one check that every reply of every module passes before the controller looks at it.
+
+A host may send anything. What passes is a new reply with the keys of reply_shapes.py alone: no ``ansible_facts`` but the
+document of the host, nothing else that Ansible would act upon, all texts fit to be shown. What does not fit is an
+InvalidReply, the error of that host.
+"""
+
+# True is an int to isinstance, and a subclass may behave in any way: here the exact type counts.
+# pylint: disable=unidiomatic-typecheck
+
+from __future__ import annotations
+
+from typing import Any, Dict, Mapping, Optional, Set
+
+from .errors import BerthError
+from .reply_shapes import REPLIES
+from .shape import Fault, cleaned, flag, list_of, object_of, or_null, show, shown, word
+
+Reply = Dict[str, Any]
+MOST_WARNINGS = 100
+LONGEST = 4000  # characters of what a reply says to people
+# What a reply has whatever the module.
+OUTCOME = ("changed", "failed", "msg", "error", "module_stderr", "warnings")
+
+
+class InvalidReply(BerthError):
+    """What a module replied from a host is not of its documented shape: nothing of it is used, the other hosts go on."""
+
+
+def wanted(module: str) -> Set[str]:
+    """The keys of a module's reply that anybody looks at; the others need not even be copied."""
+    return {*OUTCOME, *REPLIES[module].fields}
+
+
+def check(module: str, reply: Any, host: str, arguments: Optional[Mapping[str, Any]] = None) -> Reply:
+    """The cleaned reply of ``module`` (its short name) from ``host``, which was run with ``arguments``.
+
+    One that failed has ``failed``, ``msg``, ``error_code``, ``retryable`` and ``error``. Raises InvalidReply.
+    """
+    try:
+        outcome = _outcome(reply)
+        if outcome["failed"]:
+            return _failure(outcome, reply)
+        cleaned_reply = REPLIES[module](reply)
+        _check_answers(module, cleaned_reply, arguments or {})
+    except Fault as fault:
+        raise invalid(module, host, fault.field(), fault.value, fault.rule) from None
+    if outcome["warnings"]:
+        cleaned_reply["warnings"] = outcome["warnings"]
+    return {"changed": outcome["changed"], **cleaned_reply}
+
+
+def invalid(module: str, host: str, field: str, value: Any, rule: str) -> InvalidReply:
+    message = "%s: %s is not valid in the reply of module %s" % (host, field, module)
+    return InvalidReply(message, field=field, value=show(value), rule=rule, host=host, module=module)
+
+
+# ---- what every reply has --------------------------------------------------------------------------------------------
+
+_LINE = cleaned(LONGEST)
+_OUTCOME_FIELDS = object_of(
+    {"changed": flag, "failed": flag, "warnings": list_of(cleaned(), MOST_WARNINGS)},
+    optional=("changed", "failed", "warnings"),
+)
+
+
+def _outcome(reply: Any) -> Reply:
+    return {"changed": False, "failed": False, "warnings": [], **_OUTCOME_FIELDS(reply)}
+
+
+def _said_value(value):
+    """The value that an error names, as it may be shown."""
+    return cleaned(200)(value) if type(value) is str else value if type(value) in (bool, int) else show(value)
+
+
+# Of what an error tells beyond its text, what is for people to read.
+_DETAILS = ("attr", "state", "uuid", "host", "role", "phase", "group", "members", "domain", "locked_by")
+_OF_ERROR = {
+    "code": word("[A-Za-z][A-Za-z0-9]*", 64),
+    "message": _LINE,
+    "retryable": flag,
+    "hint": or_null(_LINE),
+    "field": or_null(_LINE),
+    "value": _said_value,
+    "rule": or_null(_LINE),
+    **dict.fromkeys(_DETAILS, shown),
+}
+_OPTIONAL = set(_OF_ERROR) - {"code", "message"}
+_ONE_ERROR = object_of(_OF_ERROR, _OPTIONAL)
+error = object_of({**_OF_ERROR, "also": list_of(_ONE_ERROR, 1000)}, _OPTIONAL | {"also"})
+
+
+def _failure(outcome: Reply, reply: Reply) -> Reply:
+    told = object_of(
+        {"error": or_null(error), "msg": or_null(_LINE), "module_stderr": or_null(_LINE)},
+        optional=("error", "msg", "module_stderr"),
+    )(reply)
+    said = told.get("error") or _untyped(told)
+    said = {"retryable": False, **said}
+    result = {
+        "failed": True,
+        "changed": outcome["changed"],
+        "msg": told.get("msg") or "%s: %s" % (said["code"], said["message"]),
+        "error_code": said["code"],
+        "retryable": said["retryable"],
+        "error": said,
+    }
+    return {**result, "warnings": outcome["warnings"]} if outcome["warnings"] else result
+
+
+def _untyped(told: Reply) -> Reply:
+    """The error of a module that ended by itself, or never began."""
+    message = told.get("msg") or "the module failed"
+    if told.get("module_stderr"):
+        message += ": " + told["module_stderr"][-500:]
+    return {"code": "ModuleFailed", "message": message, "retryable": False}
+
+
+# ---- whether it answers what was asked -------------------------------------------------------------------------------
+
+# Where a reply tells of many instances, and where of the one that it was asked about.
+_MANY = {
+    "claim": ("results",),
+    "host_facts": ("moves",),
+    "instance_info": ("instances", "foreign"),
+    "rescan": ("instances",),
+}
+_ONE = {"instance": "instance", "migration": "move"}
+
+
+def _check_answers(module: str, reply: Reply, arguments: Mapping[str, Any]) -> None:
+    """Each instance once, and no other than was asked about."""
+    for name in _MANY.get(module, ()):
+        found = [one["uuid"] for one in reply.get(name, ()) if one["uuid"] is not None]
+        if len(set(found)) != len(found):
+            raise Fault(found, "each uuid once", name)
+    if module in _ONE and reply[_ONE[module]]["uuid"] != arguments.get("uuid"):
+        name = _ONE[module]
+        raise Fault(reply[name]["uuid"], "the uuid of the instance that was asked about", "uuid", name)
+    if module == "migration":
+        asked, told = (arguments.get("ticket") or {}).get("op"), reply["ticket"].get("op")
+        if told != asked:
+            raise Fault(told, "the operation that was asked for", "op", "ticket")
+    if module == "claim":
+        _check_claims(reply, arguments.get("claims") or ())
+    if module == "rescan" and not set(reply["notes"]) <= set(arguments.get("about") or ()):
+        raise Fault(sorted(reply["notes"]), "the instances that were asked about", "notes")
+
+
+def _check_claims(reply: Reply, claims) -> None:
+    tokens = {claim["spec"].get("uuid"): claim.get("token") for claim in claims}
+    for at, result in enumerate(reply["results"]):
+        if result["uuid"] is not None and result["uuid"] not in tokens:
+            raise Fault(result["uuid"], "an instance for which room was to be claimed", "uuid", at, "results")
+        if result["claimed"] and tokens.get(result["uuid"]) not in (None, result["token"]):
+            raise Fault(result["token"], "the token of the claim", "token", at, "results")

@@ -1,0 +1,334 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the modules reply from hosts: the schema of each, as data.
+
+One entry of REPLIES per module, and one per module of Ansible that the roles run on hosts. What is not named here never
+reaches the controller. To add a key to a module's reply, add it to the module's RETURN and to its entry here, with the
+narrowest check of shape.py that fits; ``optional`` where not every reply has it. To add a key to what a move says of an
+instance (steps/common.view, the migration part of a record, or what a step says beside it), add it to _VIEW, _MIGRATION or
+_SAID. tests/unit/replies/ has a good reply of each module: give the key to that, and the hostile documents to it follow.
+"""
+
+from __future__ import annotations
+
+from . import host_document
+from .migration import KINDS
+from .shape import (
+    Fault,
+    address,
+    block,
+    choice,
+    cleaned,
+    flag,
+    large,
+    list_of,
+    map_of,
+    mapping,
+    object_of,
+    or_null,
+    shown,
+    state,
+    text,
+    uuid,
+    whole,
+    word,
+    words,
+)
+
+MOST_RECORDS = 10000
+_TIME = whole(0, 1 << 33)  # s since 1970
+_BYTES = whole(0, 1 << 60)
+_COUNT = whole(0, 1 << 40)
+_PEM = block(1 << 20)
+_XML = or_null(block(1 << 16))
+_ROLE = choice("OWN", "IN", "OUT", "CLAIM")
+_POWER = or_null(word("[a-z]+", 32))
+_LINE = or_null(cleaned())
+token = word(r"[A-Za-z0-9_.:-]+", 64)
+_TOKEN = or_null(token)
+_PEOPLE = list_of(mapping(shown), 1000)  # faults and history: for people
+
+
+def generation(value):
+    numbers = _NUMBERS(value)
+    if len(numbers) != 2:
+        raise Fault(value, "[epoch, number]")
+    return numbers
+
+
+_NUMBERS = list_of(_COUNT, 2)
+
+
+# ---- claims ----------------------------------------------------------------------------------------------------------
+
+_RESOURCES = mapping(large)
+_ERROR_OF_CLAIM = object_of(
+    {"code": word("[A-Za-z][A-Za-z0-9]*", 64), "message": cleaned(2000), "retryable": flag, "hint": _LINE},
+    optional=("retryable", "hint"),
+)
+_CLAIM = object_of(
+    {
+        "results": list_of(
+            object_of(
+                {
+                    "uuid": or_null(uuid),
+                    "name": or_null(text()),
+                    "claimed": flag,
+                    "token": _TOKEN,
+                    "allocation": or_null(_RESOURCES),
+                    "error": or_null(_ERROR_OF_CLAIM),
+                }
+            ),
+            MOST_RECORDS,
+        ),
+        "withdrawn": list_of(object_of({"uuid": uuid, "withdrawn": flag}), MOST_RECORDS),
+    }
+)
+_NOTE = object_of({"host": text(), "host_uuid": uuid, "run": or_null(text())}, optional=("run",))
+_RESCAN = object_of(
+    {
+        "host_uuid": uuid,
+        "instances": list_of(
+            object_of(
+                {
+                    "uuid": uuid,
+                    "name": text(),
+                    "project_id": text(),
+                    "role": _ROLE,
+                    "phase": state,
+                    "token": token,
+                    "power_state": _POWER,
+                    "group": or_null(text()),
+                    "vcpus": _COUNT,
+                    "pcpus": _COUNT,
+                    "memory_mb": _COUNT,
+                }
+            ),
+            MOST_RECORDS,
+        ),
+        "notes": map_of(uuid, _NOTE, MOST_RECORDS),
+    }
+)
+
+# ---- instances -------------------------------------------------------------------------------------------------------
+
+_PROGRESS = object_of(
+    {"state": _POWER, "bytes": _BYTES, "total": _BYTES, "percent": shown, "rate": shown},
+    optional=("state", "bytes", "total", "percent", "rate"),
+)
+_MOVE_SHOWN = object_of(
+    {
+        "type": choice(*KINDS),
+        "status": state,
+        "source": text(),
+        "destination": text(),
+        "confirm_by": or_null(_TIME),
+        "progress": or_null(_PROGRESS),
+    },
+    optional=("progress",),
+)
+_OF_INSTANCE = {
+    "uuid": uuid,
+    "state": word("[a-z]+", 32),
+    "name": text(),
+    "project_id": text(),
+    "role": or_null(_ROLE),
+    "phase": state,
+    "generation": generation,
+    "op": _TOKEN,
+    "token": token,
+    "vm_state": state,
+    "task_state": state,
+    "power_state": _POWER,
+    "flavor": or_null(text()),
+    "vcpus": or_null(_COUNT),
+    "memory_mb": or_null(_COUNT),
+    "root_gb": or_null(_COUNT),
+    "image": or_null(text()),
+    "networks": list_of(
+        object_of({"network": or_null(text()), "mac": or_null(text()), "address": or_null(text())}), 1000
+    ),
+    "group": or_null(text()),
+    "availability_zone": or_null(text()),
+    "migration": or_null(_MOVE_SHOWN),
+    "console_log": text(),
+    "faults": _PEOPLE,
+    "history": _PEOPLE,
+}
+_SHOWN = object_of(_OF_INSTANCE, optional=set(_OF_INSTANCE) - {"uuid", "state"})
+_FOREIGN = object_of({"uuid": uuid, "name": cleaned(255), "state": word("[a-z]+", 32)})
+_DIFF = object_of({"before": block(1 << 20), "after": block(1 << 20)})
+
+# ---- moves -----------------------------------------------------------------------------------------------------------
+
+_SIDE = object_of({"uuid": uuid, "name": text()})
+_SPEC_PARTS = object_of({"name": text(), "project_id": text(), "flavor": host_document.flavor})
+
+
+def _spec(value):
+    """A request: what decides is checked, whatever else it has is plain data."""
+    parts = _SPEC_PARTS(value)
+    metadata = value.get("metadata") or {}
+    whole_spec = large({name: part for name, part in value.items() if name != "metadata"})
+    return {**whole_spec, **parts, "metadata": _METADATA(metadata)}
+
+
+_METADATA = map_of(text(), block(1 << 16), 1000)
+_OF_MIGRATION = {
+    "id": token,
+    "type": choice(*KINDS),
+    "status": state,
+    "source": _SIDE,
+    "destination": _SIDE,
+    "attempt": _COUNT,
+    "frozen": or_null(_COUNT),
+    "verified": or_null(_COUNT),
+    "shared": flag,
+    "started": flag,
+    "vm_state_before": state,
+    "old_spec": _spec,
+    "new_spec": _spec,
+    "old_resources": _RESOURCES,
+    "new_resources": or_null(_RESOURCES),
+    "confirm_window": _COUNT,
+    "confirm_by": or_null(_TIME),
+    "created_at": _TIME,
+}
+_MIGRATION = object_of(
+    _OF_MIGRATION, optional=set(_OF_MIGRATION) - {"id", "type", "source", "destination", "attempt", "new_spec"}
+)
+_VIEW = {
+    "uuid": uuid,
+    "name": text(),
+    "project_id": text(),
+    "host": _SIDE,
+    "role": _ROLE,
+    "phase": word(r"[a-z][a-z0-9_-]*", 64),
+    "op": _TOKEN,
+    "generation": generation,
+    "attempt": _COUNT,
+    "vm_state": state,
+    "task_state": state,
+    "power_state": _POWER,
+    "spec": _spec,
+    "resources": _RESOURCES,
+    "migration": or_null(_MIGRATION),
+    "last_move": or_null(choice("confirmed", "reverted", "given up")),
+    "lost_moves": list_of(token, 1000),
+    "running": flag,
+    "executing": flag,
+    "has_left": flag,
+}
+_DISK = object_of({"name": token, "format": token, "size": _BYTES})
+_GUEST = object_of(
+    {
+        "cpu": _XML,
+        "host_cpu": _XML,
+        "arch": or_null(text()),
+        "machine": or_null(text()),
+        "virt_type": or_null(text()),
+        "qemu": _COUNT,
+        "bytes": _BYTES,
+    }
+)
+_SEEN = object_of(
+    {
+        "problems": list_of(cleaned(), 100),
+        "address": or_null(address),
+        "certificates": list_of(cleaned(), 100),
+        "shared": flag,
+        "pool_path": text(),
+    }
+)
+_TARGET = object_of({"name": token, "host": address, "port": whole(1, 65535)})
+_PREPARED = object_of(
+    {"arrived": flag, "address": or_null(address), "libvirt": _COUNT, "shared": flag, "pool_path": text()}
+)
+_TRANSFER = object_of(
+    {"bytes": _BYTES, "seconds": shown, "increments": list_of(token, 100), "failed": cleaned(), "shared": flag},
+    optional=("bytes", "seconds", "increments", "failed", "shared"),
+)
+
+
+def _targets(value):
+    """Where disks are to be copied to, or what a destination of a live migration has ready."""
+    return _PREPARED(value) if type(value) is dict else _TARGETS(value)  # pylint: disable=unidiomatic-typecheck
+
+
+_TARGETS = list_of(_TARGET, 100)
+_SAID = {
+    "disks": list_of(_DISK, 100),
+    "guest": or_null(_GUEST),
+    "seen": or_null(_SEEN),
+    "targets": or_null(_targets),
+    "transfer": or_null(_TRANSFER),
+    "sent": or_null(_COUNT),
+    "ended": flag,
+}
+_HELD = object_of({**_VIEW, **_SAID}, optional=set(_SAID))
+_NOTHING_HELD = object_of({"uuid": uuid, "host": _SIDE, **_SAID}, optional=set(_SAID))
+
+
+def view(value):
+    """What a host says of its record of an instance; role null where it has none."""
+    if isinstance(value, dict) and value.get("role", "") is None:
+        return {**_NOTHING_HELD(value), "role": None}
+    return _HELD(value)
+
+
+_MIGRATE = object_of({"move": view, "ticket": object_of({"op": _TOKEN, "attempt": _COUNT}, optional=("op", "attempt"))})
+
+# ---- preparation -----------------------------------------------------------------------------------------------------
+
+_PREPARE = object_of(
+    {
+        "parts": list_of(choice("settings", "pool", "gate"), 10),
+        "host_uuid": uuid,
+        "restart_libvirtd": flag,
+        "removed_images": words("[0-9a-f]+", MOST_RECORDS),
+        "diff": _DIFF,
+    },
+    optional=("diff",),
+)
+_CERTIFICATES_OF_ONE_USE = object_of(
+    {"request": _PEM, "certificate": _PEM, "authority": _PEM}, optional=("request", "certificate", "authority")
+)
+_CERTIFICATES = object_of(
+    {
+        "held": map_of(choice("libvirt", "qemu"), _CERTIFICATES_OF_ONE_USE, 2),
+        "address": or_null(address),
+        "files": list_of(text(), 100),
+        "loose": list_of(text(), 100),
+        "restart_libvirtd": flag,
+    }
+)
+_SYSTEM = object_of({"os_family": word("[A-Za-z]+", 32), "service_manager": word("[a-z]+", 32)})
+_FACTS = object_of(
+    {
+        "ansible_facts": object_of({"berth_host": host_document.shape}),
+        "moves": list_of(view, MOST_RECORDS),
+    },
+    optional=("moves",),
+)
+_NO_KEYS = object_of({})
+
+REPLIES = {
+    "claim": _CLAIM,
+    "host_certificates": _CERTIFICATES,
+    "host_facts": _FACTS,
+    "host_prepare": _PREPARE,
+    "host_system": _SYSTEM,
+    "instance": object_of({"instance": _SHOWN, "diff": _DIFF}, optional=("diff",)),
+    "instance_info": object_of(
+        {"instances": list_of(_SHOWN, MOST_RECORDS), "foreign": list_of(_FOREIGN, MOST_RECORDS)}
+    ),
+    "migration": _MIGRATE,
+    "rescan": _RESCAN,
+    # Ansible's own
+    "package": _NO_KEYS,
+    "service": _NO_KEYS,
+    "systemd_service": object_of(
+        {"status": object_of({"ActiveState": word("[a-z-]+", 32)}, optional=("ActiveState",))}, optional=("status",)
+    ),
+}

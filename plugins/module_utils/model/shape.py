@@ -1,0 +1,290 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Checks for the shape of what a host sends: functions from a value, as json reads it, to its cleaned copy.
+
+They are for the controller, which must not trust a host: types are compared exactly, sizes are limited before anything is
+looked at closely, and the first Fault ends it. What people write is checked by schema.py, which tells all faults at once.
+"""
+
+# True is an int to isinstance, and a subclass may behave in any way: here the exact type counts.
+# pylint: disable=unidiomatic-typecheck
+
+from __future__ import annotations
+
+import re
+
+from .safe_text import TEMPLATE, clean, is_safe
+
+MOST = 1 << 50
+MAX_CPU = 8191
+PARTS_LIMIT = 2000
+_LINES = str.maketrans("\n\r\t", "   ")
+
+
+class Fault(Exception):
+    """``path``: the keys that lead to the fault, the innermost first; put together only when it is needed."""
+
+    def __init__(self, value, rule, *path):
+        super().__init__(rule)
+        self.value, self.rule, self.path = value, rule, list(path)
+
+    def field(self):
+        parts = ("[%d]" % key if type(key) is int else "." + shorten(key) for key in reversed(self.path))
+        return "".join(parts).lstrip(".") or "document"
+
+
+def shorten(key):
+    return clean(key if type(key) is str else type(key).__name__, 64)
+
+
+def show(value):
+    """A short and harmless rendering of what a host sent."""
+    if type(value) is str:
+        return repr(clean(value, 60))
+    if type(value) is int and value.bit_length() > 64:
+        return "a number of %d bits" % value.bit_length()
+    if type(value) in (int, float, bool, type(None)):
+        return repr(value)
+    if type(value) in (list, dict):
+        return "%s of %d" % (type(value).__name__, len(value))
+    return clean(type(value).__name__)
+
+
+# Each check is a function value -> cleaned value. Types are compared exactly: bool is no number, and a
+# subclass of str is not what json gives.
+
+
+def whole(low, high=MOST):
+    rule = "a whole number from %d to %d" % (low, high)
+
+    def check_whole(value):
+        if type(value) is not int or not low <= value <= high:
+            raise Fault(value, rule)
+        return value
+
+    return check_whole
+
+
+def number(low, high):
+    rule = "a number from %g to %g" % (low, high)
+
+    def check_number(value):
+        # NaN is not between any two numbers; a whole number may be too large for a float, but not for this
+        if type(value) not in (int, float) or not low <= value <= high:
+            raise Fault(value, rule)
+        return value
+
+    return check_number
+
+
+def flag(value):
+    if type(value) is not bool:
+        raise Fault(value, "true or false")
+    return value
+
+
+def text(longest=255):
+    rule = "one line of at most %d printable characters without template marks" % longest
+
+    def check_text(value):
+        if type(value) is not str or not is_safe(value, longest):
+            raise Fault(value, rule)
+        return value
+
+    return check_text
+
+
+def word(pattern, longest=255):
+    match = re.compile(pattern + r"\Z", re.ASCII).match
+    rule = "text like %s, at most %d long" % (pattern, longest)
+
+    def check_word(value):
+        if type(value) is not str or len(value) > longest or not match(value):
+            raise Fault(value, rule)
+        return value
+
+    return check_word
+
+
+def cleaned(longest=1024):
+    """Text for people, made harmless where it is not: one line, at most ``longest`` characters."""
+
+    def check_cleaned(value):
+        if type(value) is not str:
+            raise Fault(value, "text")
+        return clean(" ".join(value[: 4 * longest].split()), longest)
+
+    return check_cleaned
+
+
+def block(longest):
+    """Text of many lines, such as XML or PEM: printable, without template marks."""
+    rule = "at most %d printable characters in lines, without template marks" % longest
+
+    def check_block(value):
+        if type(value) is not str or len(value) > longest or TEMPLATE.search(value):
+            raise Fault(value, rule)
+        if not value.translate(_LINES).isprintable():
+            raise Fault(value, rule)
+        return value
+
+    return check_block
+
+
+def words(pattern, limit, longest=255):
+    """A list of words; checked as one text, since hosts send hundreds of them."""
+    match = re.compile(r"(?:(?:%s)\n)*\Z" % pattern, re.ASCII).match
+    rule = "a list of at most %d texts like %s" % (limit, pattern)
+
+    def check_words(value):
+        if type(value) is not list or len(value) > limit or not set(map(type, value)) <= {str}:
+            raise Fault(value, rule)
+        if value and max(map(len, value)) > longest:
+            raise Fault(value, rule)
+        joined = "".join([one + "\n" for one in value])
+        if not match(joined) or joined.count("\n") != len(value):
+            raise Fault(value, rule)
+        return list(value)
+
+    return check_words
+
+
+def choice(*choices):
+    def check_choice(value):
+        if type(value) is not str or value not in choices:
+            raise Fault(value, "one of " + ", ".join(choices))
+        return value
+
+    return check_choice
+
+
+def or_null(check_value):
+    def check_optional(value):
+        return None if value is None else check_value(value)
+
+    return check_optional
+
+
+def cpus(value):
+    if (
+        type(value) is not list
+        or len(value) > MAX_CPU + 1
+        or not set(map(type, value)) <= {int}
+        or (value and not (min(value) >= 0 and max(value) <= MAX_CPU))
+    ):
+        raise Fault(value, "a list of CPU numbers from 0 to %d" % MAX_CPU)
+    return list(value)
+
+
+def list_of(check_item, limit):
+    rule = "a list of at most %d items" % limit
+
+    def check_list(value):
+        if type(value) is not list or len(value) > limit:
+            raise Fault(value, rule)
+        cleaned = []
+        try:
+            for item in value:
+                cleaned.append(check_item(item))
+        except Fault as fault:
+            fault.path.append(len(cleaned))
+            raise
+        return cleaned
+
+    return check_list
+
+
+def map_of(check_key, check_value, limit):
+    def check_map(value):
+        if type(value) is not dict or len(value) > limit:
+            raise Fault(value, "an object of at most %d fields" % limit)
+        cleaned = {}
+        for key, item in value.items():
+            try:
+                cleaned[check_key(key)] = check_value(item)
+            except Fault as fault:
+                fault.path.append(key)
+                raise
+        return cleaned
+
+    return check_map
+
+
+def object_of(fields, optional=()):
+    """An object with these fields; those that are not known are dropped, unknown meaning can do no harm."""
+    pairs = tuple(fields.items())
+
+    def check_object(value):
+        if type(value) is not dict:
+            raise Fault(value, "an object")
+        cleaned = {}
+        name = None
+        try:
+            for name, check_value in pairs:
+                if name in value:
+                    cleaned[name] = check_value(value[name])
+                elif name not in optional:
+                    raise Fault(None, "this field is required")
+        except Fault as fault:
+            fault.path.append(name)
+            raise
+        return cleaned
+
+    check_object.fields = tuple(fields)
+    return check_object
+
+
+def _plain_data(parts, depth_limit, check_text):
+    """Plain data of unknown shape: numbers of a sane size, texts that ``check_text`` gives (None: not to be had)."""
+    rule = "plain data of at most %d parts, %d deep, with safe texts and numbers" % (parts, depth_limit)
+
+    def check_data(value):
+        left = [parts]
+
+        def copy(part, depth):
+            left[0] -= 1
+            kind = type(part)
+            if left[0] >= 0 and depth <= depth_limit:
+                if kind is str:
+                    read = check_text(part)
+                    if read is not None:
+                        return read
+                if part is None or kind is bool or (kind in (int, float) and -MOST <= part <= MOST):
+                    return part
+                if kind is list and len(part) <= parts:
+                    return [copy(item, depth + 1) for item in part]
+                if kind is dict and len(part) <= parts and all(type(key) is str and is_safe(key, 255) for key in part):
+                    return {key: copy(item, depth + 1) for key, item in part.items()}
+            raise Fault(part, rule)
+
+        return copy(value, 0)
+
+    return check_data
+
+
+def _safe(part):
+    return part if is_safe(part) else None
+
+
+anything = _plain_data(PARTS_LIMIT, 6, _safe)
+# A request with its topology, which placement and the other host read.
+large = _plain_data(10 * PARTS_LIMIT, 10, _safe)
+# What is only shown to people: its texts are cleaned, none is refused.
+shown = _plain_data(PARTS_LIMIT, 6, clean)
+
+
+def mapping(check_data):
+    """``check_data`` for an object."""
+
+    def check_mapping(value):
+        if type(value) is not dict:
+            raise Fault(value, "an object")
+        return check_data(value)
+
+    return check_mapping
+
+
+uuid = word(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", 36)
+address = word(r"[0-9A-Fa-f:.]+", 45)
+state = or_null(word(r"[a-z][a-z0-9_-]*", 64))

@@ -1,0 +1,52 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: host_system
+short_description: Which kind of system a KVM host runs
+description:
+  - Tells the family of the operating system and what manages its services, which is all that role
+    P(berth.kvm.kvm_host#role) has to know before it installs anything. Needs no libvirt.
+extends_documentation_fragment:
+  - berth.kvm.host
+attributes:
+  platform:
+    details: Linux.
+author:
+  - The berth.kvm authors (!UNKNOWN)
+"""
+
+EXAMPLES = r"""
+- name: See what the host runs
+  berth.kvm.host_system:
+  register: system
+"""
+
+RETURN = r"""
+os_family:
+  description: V(Debian), V(RedHat), V(Suse) or V(Other).
+  returned: success
+  type: str
+  sample: Debian
+service_manager:
+  description: V(systemd) or V(other).
+  returned: success
+  type: str
+  sample: systemd
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ..module_utils.compute import system
+
+
+def main():
+    module = AnsibleModule(argument_spec={}, supports_check_mode=True)
+    module.exit_json(changed=False, os_family=system.os_family(), service_manager=system.service_manager())
+
+
+if __name__ == "__main__":
+    main()

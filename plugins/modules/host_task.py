@@ -1,0 +1,47 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+# The work is done by the action plugin of the same name.
+
+DOCUMENTATION = r"""
+module: host_task
+short_description: Run one of Ansible's own modules on a KVM host and take only its outcome
+description:
+  - Runs a module for packages or services on the task's host. Of what the host replies only the outcome is passed on. As a
+    task of its own the module could give the host any variable by C(ansible_facts).
+  - Part of role P(berth.kvm.kvm_host#role).
+options:
+  module:
+    description: The module of C(ansible.builtin) to run.
+    type: str
+    choices: [package, service, systemd_service]
+    required: true
+  arguments:
+    description: Its arguments.
+    type: dict
+    required: true
+extends_documentation_fragment:
+  - berth.kvm.controller
+author:
+  - The berth.kvm authors (!UNKNOWN)
+"""
+
+EXAMPLES = r"""
+- name: Restart libvirt
+  berth.kvm.host_task:
+    module: service
+    arguments:
+      name: libvirtd
+      state: restarted
+"""
+
+RETURN = r"""
+status:
+  description: Of C(systemd_service), the C(ActiveState) of the unit.
+  returned: success, with O(module=systemd_service)
+  type: dict
+  sample: {ActiveState: active}
+"""

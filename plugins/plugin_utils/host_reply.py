@@ -1,0 +1,128 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The one door by which replies from hosts come into the controller.
+
+Every module of ours that runs on hosts has an action, a HostAction, and Ansible's own are run by the action host_task; all
+of them call the functions here. A reply goes through model/reply.py, then it is looked at. Ansible would make variables of
+``ansible_facts`` in a reply, hosts of ``add_host`` and more: whatever is not in the schema of the module ends here.
+"""
+
+from __future__ import annotations
+
+from ansible.errors import AnsibleConnectionFailure, AnsibleError
+from ansible.plugins.action import ActionBase
+
+from ..module_utils.model import reply
+from ..module_utils.model.errors import BerthError
+from ..module_utils.model.safe_text import clean
+from .plain import plain
+
+COLLECTION = "berth.kvm."
+
+
+class HostAction(ActionBase):
+    """Runs the module of the action's name on the task's host."""
+
+    TRANSFERS_FILES = False
+    _supports_check_mode = True
+    _supports_async = False  # the reply of a task in the background comes by another way, which nobody checks
+
+    def run(self, tmp=None, task_vars=None):
+        super().run(tmp, task_vars)
+        return run_module(self, self._task.action.rpartition(".")[2], dict(self._task.args), task_vars)
+
+
+def run_module(action, name, arguments, task_vars):
+    """The reply of our module ``name`` from the task's host. A host that cannot be reached is Ansible's to tell."""
+    return _checked(
+        action,
+        name,
+        arguments,
+        task_vars,
+        lambda: action._execute_module(module_name=COLLECTION + name, module_args=arguments, task_vars=task_vars),
+    )
+
+
+def run_builtin(action, name, arguments, task_vars):
+    """The reply of Ansible's own module ``name``, which some have an action of Ansible's for."""
+    full = "ansible.builtin." + name
+
+    def run():
+        task = action._task.copy()
+        task.action, task.args = full, arguments
+        loader = action._shared_loader_obj.action_loader
+        other = loader.get(
+            full if loader.has_plugin(full) else "ansible.builtin.normal",
+            task=task,
+            connection=action._connection,
+            play_context=action._play_context,
+            loader=action._loader,
+            templar=action._templar,
+            shared_loader_obj=action._shared_loader_obj,
+        )
+        return other.run(task_vars=task_vars)
+
+    return _checked(action, name, arguments, task_vars, run)
+
+
+def ask_module(action, name, arguments, task_vars):
+    """The answer of the task's host, see answer_of."""
+    try:
+        return answer_of(run_module(action, name, arguments, task_vars))
+    except AnsibleConnectionFailure as failure:
+        return answer_of({"unreachable": True, "msg": str(failure)})
+
+
+def answer_of(result):
+    """A result of this file as an answer: with ``reason`` where the host did not answer, ``error`` where the module failed.
+
+    Neither fails the task: one host that is down or full must not take the instances of others with it, and Ansible
+    would count an unreachable delegate against the instance.
+    """
+    if result.get("unreachable"):
+        return {"changed": False, "reason": "UNREACHABLE: %s" % clean(str(result.get("msg")), reply.LONGEST)}
+    if result.get("failed"):
+        return {"changed": bool(result.get("changed")), "error": result.get("error") or _of_ansible(result)}
+    return {name: part for name, part in result.items() if name != "failed" and not name.startswith("_ansible_")}
+
+
+def _of_ansible(result):
+    """The error of a task that ended before the module had run."""
+    return {"code": "ModuleFailed", "message": clean(str(result.get("msg")), reply.LONGEST), "retryable": False}
+
+
+def _checked(action, name, arguments, task_vars, run):
+    host = action._task.delegate_to or task_vars["inventory_hostname"]
+    try:
+        return reply.check(name, _read(name, host, run), host, arguments)
+    except BerthError as error:
+        return {"failed": True, "changed": False, **error.to_result()}
+
+
+def _read(name, host, run):
+    """What the host sent, as plain data. What is too deep or too odd for Ansible to read ends no more than this reply."""
+    try:
+        return _plain_reply(name, run())
+    except AnsibleConnectionFailure:
+        raise
+    except AnsibleError as error:
+        return {"failed": True, "msg": str(error)}
+    except Exception as error:  # pylint: disable=broad-exception-caught
+        raise reply.invalid(name, host, "all of it", type(error).__name__, "a reply that can be read") from error
+
+
+def _plain_reply(name, result):
+    """The parts of a reply that its schema knows, free of the types with which Ansible marks data."""
+    if not isinstance(result, dict):
+        return result
+    parts = {key: result[key] for key in reply.wanted(name) if key in result}
+    if isinstance(parts.get("warnings"), (list, tuple)):
+        parts["warnings"] = [_text_of(warning) for warning in parts["warnings"]]
+    return plain(parts)
+
+
+def _text_of(warning):
+    """A warning as text; by the time it is here Ansible may have made an object of it."""
+    event = getattr(warning, "event", None)
+    return warning if event is None else event.msg

@@ -1,0 +1,47 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The names in a host's certificates are the inventory's alone: a host that could name itself could name another."""
+
+from __future__ import annotations
+
+import pytest
+from controller import Controller
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+
+from ansible_collections.berth.kvm.plugins.action import sign_certificates
+from ansible_collections.berth.kvm.plugins.module_utils.model import hints
+
+OWN_WORD = "192.0.2.1"
+
+
+def held():
+    """A host with keys, whose requests name another host."""
+    names = x509.SubjectAlternativeName([x509.DNSName("kvm2")])
+    request = x509.CertificateSigningRequestBuilder().subject_name(x509.Name([])).add_extension(names, False)
+    text = request.sign(ec.generate_private_key(ec.SECP256R1()), hashes.SHA256())
+    text = text.public_bytes(serialization.Encoding.PEM).decode()
+    return {kind: {"request": text, "certificate": "", "authority": ""} for kind in ("libvirt", "qemu")}
+
+
+def sign(directory, names):
+    """The names in the certificates that kvm1 gets, each set of them."""
+    controller = Controller({"kvm_hosts": ["kvm1"]})
+    values = {**controller.task_vars(), "inventory_hostname": "kvm1"}
+    arguments = {"held": held(), "names": names, "directory": str(directory), "address": OWN_WORD}
+    signed = controller.run("sign_certificates", arguments, values)["signed"].values()
+    certificates = [x509.load_pem_x509_certificate(one["certificate"].encode()) for one in signed]
+    kind = x509.SubjectAlternativeName
+    return [{str(name.value) for name in one.extensions.get_extension_for_class(kind).value} for one in certificates]
+
+
+@pytest.mark.follows("name_migration_address")
+def test_the_hosts_own_address_is_signed_only_when_the_inventory_names_it(tmp_path, monkeypatch):
+    warned = []
+    monkeypatch.setattr(sign_certificates, "warn", warned.append)
+    assert sign(tmp_path / "ca", ["kvm1"]) == [{"kvm1"}] * 2
+    assert warned.pop().endswith(hints.name_migration_address("kvm1", OWN_WORD))
+    assert sign(tmp_path / "ca", ["kvm1", OWN_WORD]) == [{"kvm1", OWN_WORD}] * 2
+    assert warned == []
