@@ -65,6 +65,12 @@ options:
         ended when the time is over. With O(state=absent) the guest is ended at once.
     type: int
     default: 60
+  changed_disks:
+    description:
+      - Only with O(state=absent), remove the instance also where its guest's disks are not those of its record, such as after a
+        snapshot. Files of others in its directory are removed with it; those elsewhere stay.
+    type: bool
+    default: false
 extends_documentation_fragment:
   - berth.kvm.host
 attributes:
@@ -135,6 +141,7 @@ ARGUMENTS = {
     "seed": {"type": "dict", "no_log": False, "options": SEED},
     "timeout": {"type": "int", "default": 600},
     "shutdown_timeout": {"type": "int", "default": 60},
+    "changed_disks": {"type": "bool", "default": False},
 }
 SHOWN = ("state", "power_state", "flavor", "vcpus", "memory_mb", "root_gb", "image", "networks")
 AFTER = {"present": "running", "started": "running", "stopped": "shutdown", "absent": "absent"}
@@ -147,7 +154,8 @@ def act(instance, params, dry):
         return instance.would_start(params["token"]) if dry else instance.started(params["token"], params["seed"])
     if params["state"] == "stopped":
         return instance.would_stop() if dry else instance.stopped(params["shutdown_timeout"])
-    return instance.would_remove() if dry else instance.absent()
+    remove = instance.would_remove if dry else instance.absent
+    return remove(params["changed_disks"])
 
 
 def differences(instance, spec):

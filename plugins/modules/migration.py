@@ -65,6 +65,10 @@ options:
     description: The other host of the move is lost for good, or was given up as lost before. Go on without it.
     type: bool
     default: false
+  changed_disks:
+    description: Remove the instance also where its guest's disks are not those of its record, such as after a snapshot.
+    type: bool
+    default: false
   destination:
     description: The host it goes to, its C(uuid) and C(name).
     type: dict
@@ -151,6 +155,7 @@ SPEC = {
     "spec": {"type": "dict"},
     "source": {"type": "str"},
     "lost": {"type": "bool", "default": False},
+    "changed_disks": {"type": "bool", "default": False},
     "destination": {"type": "dict"},
     "confirm_window": {"type": "int", "default": 0},
     "key": {"type": "str", "no_log": True},
@@ -193,6 +198,7 @@ def act(module):
                 spec=parameters["spec"],
                 source=parameters["source"],
                 lost=parameters["lost"],
+                changed_disks=parameters["changed_disks"],
                 destination=parameters["destination"],
                 confirm_window=parameters["confirm_window"],
                 key=parameters["key"],

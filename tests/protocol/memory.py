@@ -13,7 +13,7 @@ from __future__ import annotations
 import contextlib
 import copy
 
-from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import StaleRecord
+from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import DiskChainChanged, StaleRecord
 from ansible_collections.berth.kvm.plugins.module_utils.compute.move import sequence
 from ansible_collections.berth.kvm.plugins.module_utils.compute.move.steps import common, table
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import BerthError
@@ -233,6 +233,15 @@ class Effects:
 
     def define(self, record):
         self.world.tick()
+
+    define_unless_changed = define
+
+    def check_deletable(self, record):
+        self.check_disks(record)
+
+    def check_disks(self, record):
+        if self.world.__dict__.get("changed") == self.name:
+            raise DiskChainChanged("a snapshot's layer lies over the disk on %s" % self.name)
 
     def hide(self, record):
         self.world.tick()

@@ -19,7 +19,7 @@ from ..model import hints
 from ..model.errors import InvalidInput
 from ..model.safe_text import clean
 from . import image as images
-from . import owner, paths
+from . import nvram, owner, paths, seed
 from .errors import DisksWithoutRecord
 from .run import run
 
@@ -27,6 +27,8 @@ GIB = 1 << 30
 MIB = 1 << 20
 ROOT_KINDS = ("overlay", "full", "raw")
 Disk = collections.namedtuple("Disk", "name file format size kind")
+SEED = Disk("seed", seed.FILE, "raw", None, "seed")
+NVRAM = Disk("nvram", nvram.FILE, "raw", None, "nvram")
 
 
 def root_kind(spec):
@@ -63,6 +65,11 @@ def check_none(pool_path, uuid, host_uuid):
             % (directory, uuid, clean(", ".join(there), 200)),
             hint=hints.disks_without_record(directory),
         )
+
+
+def planned(spec):
+    """All files of an instance: its disks, the seed, the UEFI variables."""
+    return plan(spec) + [SEED, NVRAM]
 
 
 def build(pool_path, uuid, spec, host_uuid):

@@ -53,6 +53,17 @@ def is_active(connection, uuid):
     return domain is not None and bool(_call("reading the state", domain.isActive))
 
 
+def definitions(domain):
+    """(the XML of the running guest or None, that of its next start or None)."""
+    library = require_libvirt()
+    active = bool(_call("reading the state", domain.isActive))
+    lasting = bool(_call("reading the domain", domain.isPersistent))
+    return (
+        _call("reading the running guest's definition", domain.XMLDesc, 0) if active else None,
+        _call("reading the definition", domain.XMLDesc, library.VIR_DOMAIN_XML_INACTIVE) if lasting else None,
+    )
+
+
 def is_managed(domain):
     """Whether the domain carries berth's mark: without it, it is somebody else's and is never touched (I9)."""
     text = _call("reading the definition", domain.XMLDesc, 0)

@@ -37,6 +37,11 @@ class DisksWithoutRecord(BerthError):
     """The host has disks of an instance that it has no record of: they may be all there is, so nothing is built there."""
 
 
+class DiskChainChanged(BerthError):
+    """The guest's disks are not those that its record names: a snapshot's layer, a disk copied elsewhere or attached. What
+    moves, starts or removes it would lose data, so nothing was done; the message has the command that takes it back."""
+
+
 class ClaimRevoked(BerthError):
     """The claim was withdrawn, or another controller adopted it."""
 

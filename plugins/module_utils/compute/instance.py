@@ -19,6 +19,7 @@ from . import (
     build_slots,
     counters,
     disk,
+    disk_chain,
     domain,
     domain_xml,
     failures,
@@ -101,6 +102,7 @@ class Instance:
         record = self._started_record(token, dry=True)
         if record is None or record.role == CLAIM or record.phase != ACTIVE:
             return True
+        self._check_startable(record)
         return not self._is_converged_started(record)
 
     def _started_record(self, token, dry=False):
@@ -148,12 +150,22 @@ class Instance:
     def _converge_started(self, record):
         if self._is_converged_started(record):
             return False
+        self._check_startable(record)
         try:
             self._start(record)
         except BerthError as error:
             self._swap(journal.faulted(self.store.read(self.uuid), error))
             raise
         return True
+
+    def _check_startable(self, record):
+        """A guest that is off starts from its own disks, or not at all."""
+        if not domain.is_active(self.host.connection, self.uuid):
+            self._check_disks(disk_chain.check_start, record)
+
+    def _check_disks(self, check, record):
+        connection = self.host.connection
+        check(connection, record, self.host.pool_path(record.spec.get("pool")), connection.getHostname())
 
     # C3 to C7
 
@@ -287,20 +299,26 @@ class Instance:
 
     # absent
 
-    def absent(self):
-        """Remove the instance with its disks, or an orphan that berth left here; whether there was anything."""
+    def absent(self, changed_disks=False):
+        """Remove the instance with its disks, or an orphan that berth left here; whether there was anything. One whose
+        disks are not those of its record only with ``changed_disks``: others' files beside its own go with it."""
         with self.store.instance_lock(self.uuid, timeout=self.timeout):
             record = self.store.read(self.uuid)
             if record is None:
                 return failures.forget(self.store, [self.uuid]) | self._sweep()
-            self._refuse_moving(record)
+            self._check_removable(record, changed_disks)
             self._delete(record)
             return True
 
-    def would_remove(self):
+    def _check_removable(self, record, changed_disks):
+        self._refuse_moving(record)
+        if record.phase == ACTIVE and not changed_disks:
+            self._check_disks(disk_chain.check_delete, record)
+
+    def would_remove(self, changed_disks=False):
         record = self.store.read(self.uuid)
         if record is not None:
-            self._refuse_moving(record)
+            self._check_removable(record, changed_disks)
             return True
         there = domain.find(self.host.connection, self.uuid)
         return self.uuid in failures.read(self.store.state_dir) or there is not None and domain.is_managed(there)

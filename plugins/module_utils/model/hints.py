@@ -182,6 +182,18 @@ def disks_without_record(directory: str) -> str:
     )
 
 
+def take_disks_back(host: str, commands: Sequence[str]) -> str:
+    """A guest's disks are not those that its record names; the commands make them so again and lose nothing."""
+    return "As root on %s: %s; then run the same again" % (host, "; ".join(commands))
+
+
+def delete_changed_disks(goes: Sequence[str], stays: Sequence[str]) -> str:
+    """The same at a delete: which of the files that are not the instance's go with it, and which stay."""
+    said = "-e berth_delete_changed_disks=true deletes it as it is"
+    said += ", %s with it" % ", ".join(goes) if goes else ""
+    return said + ("; %s stays there" % ", ".join(stays) if stays else "")
+
+
 def another_name() -> str:
     """A domain that berth did not make has the name or uuid that is asked for."""
     return "Choose another name for the instance; the domain is left alone"

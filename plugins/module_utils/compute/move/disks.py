@@ -12,18 +12,13 @@ from __future__ import annotations
 import json
 import os
 
-from .. import disk, domain, nvram, paths
+from .. import disk, domain, paths
+from ..disk import NVRAM, SEED, planned
 from ..run import run
 from . import transfer
 from .errors import CannotResizeDisk, MigrationConflict, MigrationPreCheckError, TransferFailed
 
 LARGEST = 64 << 40
-SEED = disk.Disk("seed", "seed.iso", "raw", None, "seed")
-NVRAM = disk.Disk("nvram", nvram.FILE, "raw", None, "nvram")
-
-
-def planned(spec):
-    return disk.plan(spec) + [SEED, NVRAM]
 
 
 def manifest(pool_path, record, with_path=False):

@@ -12,7 +12,7 @@ from ...model.host_state import HostState
 from ...model.migration import LIVE, RESTORING, same_host
 from ...model.request_spec import RequestSpec
 from ...placement.capacity import allocate
-from .. import disk, domain, domain_xml, facts, gate, network, owner, paths
+from .. import disk, disk_chain, domain, domain_xml, facts, gate, network, owner, paths
 from ..host import Host as ComputeHost
 from . import disks, handover, increment, live, live_checks, storage, transfer
 from .errors import TransferFailed
@@ -67,18 +67,34 @@ class Effects:
 
     def start(self, record):
         self.host.compute.require_prepared()
-        self.define(record)
         if record.phase == RESTORING:
+            self.define_unless_changed(record)
             increment.tidy(self.connection, record.uuid, disks.manifest(self.pool_path(record), record, with_path=True))
+        else:
+            self.define(record)
         gate.permit(record.uuid)
         domain.start(self.connection, record.uuid)
 
     def define(self, record):
+        """A definition that names a snapshot's layer is never made anew: what the guest wrote last would be lost."""
+        self.check_disks(record)
         domain.define(
             self.connection,
             record.uuid,
             domain_xml.render(record, self.host.compute.for_guests(record.spec.get("pool"))),
         )
+
+    def define_unless_changed(self, record):
+        """The move is over or given up, so the guest is left as it was."""
+        if not disk_chain.is_changed(self.connection, record, self.pool_path(record)):
+            self.define(record)
+
+    def check_disks(self, record):
+        """DiskChainChanged where the guest's disks are not the record's."""
+        disk_chain.check(self.connection, record, self.pool_path(record), self.host.identity["name"])
+
+    def check_deletable(self, record):
+        disk_chain.check_delete(self.connection, record, self.pool_path(record), self.host.identity["name"])
 
     def hide(self, record):
         """What was released here cannot be started any more: neither by hand nor by autostart."""
@@ -88,7 +104,7 @@ class Effects:
         """The domain's metadata follows the record where the guest is off; a running one has it from its start."""
         storage.unmark(self.pool_path(record), record.uuid)
         if not self.running(record.uuid):
-            self.define(record)
+            self.define_unless_changed(record)
 
     def purge(self, record):
         """Remove what this host holds. Disks on one storage are the other host's too, and stay."""

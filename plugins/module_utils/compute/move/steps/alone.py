@@ -24,6 +24,7 @@ def reclaim(host, uuid, ticket, peer=None, lost=False, **dummy):
     if not lost:
         raise MigrationNotReady("the destination of %s is not given up as lost" % uuid)
     host.effects.check_kept(record)
+    host.effects.check_disks(record)
     old = without_the_other(moved(record, attempt=attempt_of(record) + 1, frozen=None))
     host.effects.take_back(record)
     host.effects.define(old)

@@ -41,6 +41,7 @@ def confirm(host, uuid, ticket, peer=None, lost=False, **dummy):
     if has_ended(host, record, ticket["op"]):
         return False
     stopped = lost and is_past(record, ticket["op"], (OWN, REVERTING))
+    host.effects.check_disks(record)
     behind = is_past(record, ticket["op"], (OWN, RESIZED)) and not record.migration["started"]
     if (behind or stopped) and was_on(record):
         bring_up(host, record)
@@ -49,7 +50,7 @@ def confirm(host, uuid, ticket, peer=None, lost=False, **dummy):
     return True
 
 
-def purge(host, uuid, ticket, peer=None, lost=False, **dummy):
+def purge(host, uuid, ticket, peer=None, lost=False, changed_disks=False, **dummy):
     """F2 on S, V5 on D: everything of this move that is not owned here: guest, disks, then the record. ``lost``: this
     host was, so that what it calls its own may not be so any more."""
     host.store.bury(ticket["op"])
@@ -63,6 +64,9 @@ def purge(host, uuid, ticket, peer=None, lost=False, **dummy):
         )
     if ticket["attempt"] < attempt_of(record):
         raise MigrationFenced("attempt %d of the move of %s is over" % (ticket["attempt"], uuid))
+    # An arriving copy never was the instance, and of a lost host's a person has said that it may go.
+    if record.role == OUT and not changed_disks:
+        host.effects.check_disks(record)
     host.effects.purge(record)
     host.store.compare_and_swap(record, None)
     return True
@@ -87,6 +91,7 @@ def drop_old(host, uuid, ticket, peer=None, **dummy):
     record = mine(host, uuid, ticket, (OWN,))
     if record.phase != CONFIRMING:
         raise InstanceNotResized(uuid)
+    host.effects.check_disks(record)
     host.effects.drop_disks(record)
     return True
 

@@ -12,7 +12,7 @@ from ..errors import InstanceInvalidState, MigrationConflict, MigrationNotReady
 from .common import after, attempt_of, existing, mine, moved, next_epoch, put, without_the_other
 
 
-def erase(host, uuid, ticket, peer=None, lost=False, **dummy):
+def erase(host, uuid, ticket, peer=None, lost=False, changed_disks=False, **dummy):
     """D1 on the host that owns the instance, or would next: write it, then remove guest and disks. Nobody can go on
     with the move, and no other step leads out of this phase. The record stays until the other side holds nothing."""
     record = existing(host, uuid)
@@ -20,6 +20,8 @@ def erase(host, uuid, ticket, peer=None, lost=False, **dummy):
     let_go = {IN: (OUT, ticket["op"], KEEP), OUT: (OUT, ticket["op"], REVERTED)}
     if record.op != ticket["op"] or not (lost or record.role == OWN or seen == let_go[record.role]):
         raise MigrationConflict("%s is not owned by %s" % (uuid, host.identity["name"]), role=record.role)
+    if not changed_disks:
+        host.effects.check_deletable(record)
     last = record.generation
     if record.role != OWN:
         # Higher than all that a lost host may hold: it could have given the instance back.

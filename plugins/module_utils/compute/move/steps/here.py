@@ -18,6 +18,7 @@ def resize_here(host, uuid, ticket, peer=None, **dummy):
     record = mine(host, uuid, ticket, (OWN,))
     if record.migration["frozen"] != ticket["attempt"] or host.effects.running(uuid):
         raise MigrationNotReady("%s is not stopped for this attempt" % uuid)
+    host.effects.check_disks(record)
     new = moved(record, verified=ticket["attempt"], frozen=None)
     window = record.migration["confirm_window"]
     new = moved(new, confirm_by=host.now() + window if window else None)
@@ -35,6 +36,8 @@ def restore_here(host, uuid, ticket, peer=None, stop_timeout=60, **dummy):
         return False
     if record.op != ticket["op"] or record.role != OWN or record.phase == CONFIRMING:
         raise InstanceNotResized(uuid)
+    if host.effects.has_kept_disks(record):
+        host.effects.check_disks(record)
     if record.phase != REVERTING:
         mine(host, uuid, ticket, (OWN,))
         taken = moved(record, attempt=attempt_of(record) + 1)
@@ -46,6 +49,6 @@ def restore_here(host, uuid, ticket, peer=None, stop_timeout=60, **dummy):
     )
     host.effects.stop_transfer(uuid)
     host.effects.restore_disks(record)
-    host.effects.define(old)
+    host.effects.define_unless_changed(old)
     put(host, record, old, "taken back")
     return True

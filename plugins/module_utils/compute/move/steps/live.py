@@ -69,6 +69,8 @@ def migrate_live(host, uuid, ticket, peer=None, options=None, **dummy):
     if is_past(host.store.read(uuid), ticket["op"], (OUT, KEEP)):
         return False
     record = mine(host, uuid, ticket, (OWN,))
+    if host.effects.running(uuid):
+        host.effects.check_disks(record)
     host.effects.migrate_live(record, peer["targets"], options or {})
     # The lock was not held: the record tells whether this attempt still counts.
     record = mine(host, uuid, ticket, (OWN,))

@@ -47,6 +47,7 @@ def begin(
         raise MigrationConflict("%s is not owned by %s" % (uuid, host.identity["name"]), role=record.role)
     if kind != names.RESIZE:
         spec = record.spec
+    host.effects.check_disks(record)
     if record.op is None:
         if host.store.is_buried(op):
             raise MigrationEnded("the move %s of %s has ended" % (op, uuid))
@@ -142,9 +143,12 @@ def freeze(host, uuid, ticket, peer=None, stop_timeout=60, **dummy):
     if is_past(host.store.read(uuid), ticket["op"], (OUT, KEEP)):
         return False
     record = mine(host, uuid, ticket, (OWN,))
+    host.effects.check_disks(record)
     if record.migration["frozen"] != ticket["attempt"]:
         put(host, record, moved(record, frozen=ticket["attempt"]).replace(phase=FROZEN), "the guest is stopped")
     host.effects.stop(uuid, stop_timeout)
+    # Somebody may have made a snapshot until the guest's very end.
+    host.effects.check_disks(record)
     return True
 
 
@@ -176,6 +180,7 @@ def presend(host, uuid, ticket, peer=None, key=None, options=None, **dummy):
     if is_past(host.store.read(uuid), ticket["op"], (OUT, KEEP)):
         return False
     record = mine(host, uuid, ticket, (OWN,))
+    host.effects.check_disks(record)
     return {"transfer": host.effects.presend(record, peer["targets"], key, options or {})}
 
 
@@ -191,6 +196,7 @@ def release(host, uuid, ticket, peer=None, sent=None, **dummy):
     if record.migration["type"] != names.LIVE:
         # Live, libvirt's own word that the destination has the whole guest stands for it: frozen was written on that.
         check_sent(record, ticket, peer, sent)
+        host.effects.check_disks(record)
     if record.migration["frozen"] != ticket["attempt"]:
         raise MigrationNotReady("%s may have run since it was copied" % uuid)
     if host.effects.running(uuid):

@@ -18,6 +18,7 @@ def revert(host, uuid, ticket, peer=None, stop_timeout=60, **dummy):
         return False
     if not peer or (peer["role"], peer["op"], peer["phase"]) != (OUT, ticket["op"], KEEP):
         raise InstanceNotResized(uuid, hint="The source holds no copy to go back to")
+    host.effects.check_disks(existing(host, uuid))
     take(host, uuid, ticket, (RESIZED, REVERTING), REVERTING, "revert begins")
     host.effects.stop(uuid, stop_timeout)
     return True
@@ -30,6 +31,7 @@ def give_back(host, uuid, ticket, peer=None, **dummy):
     record = mine(host, uuid, ticket, (OWN,))
     if record.phase != REVERTING or host.effects.running(uuid):
         raise MigrationNotReady("%s still runs on %s" % (uuid, host.identity["name"]))
+    host.effects.check_disks(record)
     host.effects.hide(record)
     put(host, record, record.replace(role=OUT, phase=REVERTED, generation=next_epoch(record)), "given back")
     return True
@@ -49,6 +51,7 @@ def take_back(host, uuid, ticket, peer=None, **dummy):
     ):
         raise MigrationNotReady("the destination has not given %s back" % uuid)
     old = moved(record, attempt=peer["attempt"], frozen=None)
+    host.effects.check_disks(record)
     host.effects.take_back(record)
     host.effects.define(old)
     put(host, record, old.replace(role=OWN, phase=RESTORING, generation=after(peer["generation"])), "taken back")

@@ -1,0 +1,63 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a qcow2 file stands on, from its own header: it can be read while QEMU has the file, and no other is opened."""
+
+from __future__ import annotations
+
+import os
+import struct
+from typing import NamedTuple, Optional
+
+from .virtual_size import QCOW2_MAGIC
+
+HEAD = 64 * 1024
+BACKING_FORMAT = 0xE2792ACA
+LONGEST = 1023  # bytes of a backing file's name
+
+
+class Header(NamedTuple):
+    """``backing`` is the path of the file below, ``backing_format`` what the header says of it; ``snapshots`` counts
+    those inside the file."""
+
+    backing: Optional[str] = None
+    backing_format: Optional[str] = None
+    snapshots: int = 0
+
+
+def read(path) -> Header:
+    """The header of the file; an empty one where it cannot be read or is no qcow2."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
+        try:
+            head = os.pread(fd, HEAD, 0)
+        finally:
+            os.close(fd)
+    except OSError:
+        return Header()
+    if len(head) < 104 or head[:4] != QCOW2_MAGIC:
+        return Header()
+    version, offset, length = struct.unpack_from(">IQI", head, 4)
+    (snapshots,) = struct.unpack_from(">I", head, 60)
+    if not offset or not 0 < length <= LONGEST or offset + length > len(head):
+        return Header(snapshots=snapshots)
+    name = os.fsdecode(head[offset : offset + length])
+    form = _backing_format(head, 72 if version == 2 else struct.unpack_from(">I", head, 100)[0])
+    return Header(_absolute(name, path), form, snapshots)
+
+
+def _absolute(name, path):
+    """A name is relative to the file that has it; one with a protocol is no path."""
+    name = name[len("file:") :] if name.startswith("file:") else name
+    return name if ":" in name.split("/")[0] else os.path.normpath(os.path.join(os.path.dirname(path), name))
+
+
+def _backing_format(head, offset):
+    while offset + 8 <= len(head):
+        kind, length = struct.unpack_from(">II", head, offset)
+        if kind == 0:
+            return None
+        if kind == BACKING_FORMAT:
+            return head[offset + 8 : offset + 8 + length].decode("ascii", "replace")
+        offset += 8 + -(-length // 8) * 8
+    return None

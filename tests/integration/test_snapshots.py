@@ -1,0 +1,88 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What backup programs do to a guest's disks must not cost its newest data: snapshots at every moment of a resize, seen from
+inside a guest that writes all the time (I3)."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import time
+
+import pytest
+from test_resize import BIG, cases, facts, mover  # noqa: F401  pylint: disable=unused-import
+
+from playbooks import homes, records
+
+SNAPSHOT = "virsh snapshot-create-as $(virsh -q list --all --uuid) %s --disk-only --no-metadata"
+COMMANDS = re.compile(r"As root on \S+: (.*?); then run the same again")
+
+
+def refused(case, playbook, variables=()):
+    """The playbook's output; it has to refuse for the guest's disks."""
+    done = case.play(playbook, variables, check=False)
+    assert done.rc and "DiskChainChanged" in done.output, done.output
+    return done.output
+
+
+def follow(case, host, output):
+    """Do word for word what the message says."""
+    commands = COMMANDS.search(" ".join(output.split())).group(1)
+    case.lab.sh(host, commands, timeout=120)
+
+
+@pytest.mark.follows("take_disks_back", "delete_changed_disks")
+def test_a_snapshot_before_and_after_a_resize_is_named_and_its_data_comes_along_when_the_message_is_followed(
+    mover,  # noqa: F811
+):
+    case, source = mover
+    case.lab.sh(source, SNAPSHOT % "one")
+    written = facts(case, source)["ack"]
+    facts(case, source, lambda said: said["ack"] > written + 20)
+    before = records(case.lab)
+    output = refused(case, "resize", BIG)
+    assert records(case.lab) == before and len(case.look(source)["running"]) == 1, "I11"
+    follow(case, source, output)
+    acknowledged = facts(case, source)["ack"]
+    case.play("resize", BIG)
+    destination = homes(case.lab)[cases.NAME]
+    inside = facts(case, destination, lambda said: said["verify"]["result"] != "none")
+    assert inside["verify"]["result"] == "ok" and inside["ack"] >= acknowledged
+
+    case.lab.sh(destination, SNAPSHOT % "two")
+    assert "root.two" in refused(case, "confirm_resize", BIG)
+    assert "root.two" in refused(case, "revert_resize", BIG)
+    assert records(case.lab) == sorted([(source, cases.NAME, "OUT"), (destination, cases.NAME, "OWN")])
+    case.play("delete", {"berth_delete_changed_disks": True})
+    assert records(case.lab) == [] and not any(case.look(host)["files"] for host in case.lab.hosts)
+
+
+def test_a_snapshot_in_the_middle_of_the_copy_is_seen_before_the_source_lets_go(mover):  # noqa: F811
+    """The guest goes on where it was, and can be resized when the layer is taken back, also while it is off."""
+    case, source = mover
+    given = {**BIG, "resize_copy_while_running": False, "resize_bandwidth": 2}
+    process = case.lab.start_playbook(
+        "berth.kvm.resize", "--limit", cases.NAME, inventory=[case.path], extra_vars=given
+    )
+    until = time.monotonic() + 90
+    while '"copying"' not in case.lab.sh(source, "cat /run/berth/moves/*/progress.json", check=False).stdout:
+        if time.monotonic() > until:
+            os.killpg(process.pid, signal.SIGKILL)
+            raise AssertionError(process.communicate()[0])
+        time.sleep(0.2)
+    case.lab.sh(source, SNAPSHOT % "one")
+    output = process.communicate(timeout=120)[0]
+    assert process.returncode and "DiskChainChanged" in output, output
+    assert records(case.lab) == [(source, cases.NAME, "OWN")] and len(case.look(source)["running"]) == 1
+    acknowledged = facts(case, source, lambda said: said["verify"]["result"] == "ok")["ack"]
+
+    case.play("stop")
+    assert "root.one" in refused(case, "start")
+    follow(case, source, refused(case, "resize", BIG))
+    case.play("resize", BIG)
+    case.play("confirm_resize", BIG)
+    case.play("start", BIG)
+    inside = facts(case, homes(case.lab)[cases.NAME], lambda said: said["boots"] > 2)
+    assert inside["verify"]["result"] == "ok" and inside["ack"] >= acknowledged

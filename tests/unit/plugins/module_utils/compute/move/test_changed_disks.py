@@ -1,0 +1,187 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A snapshot's layer over a disk stops every step of a move that would lose it, at whatever moment it is made (I3)."""
+
+from __future__ import annotations
+
+import copy
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[5] / "protocol"))
+
+import memory  # noqa: E402
+
+from ansible_collections.berth.kvm.plugins.module_utils.compute import disk_chain, domain, paths  # noqa: E402
+from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import DiskChainChanged  # noqa: E402
+from ansible_collections.berth.kvm.plugins.module_utils.compute.move import host as hosts  # noqa: E402
+from ansible_collections.berth.kvm.plugins.module_utils.compute.move.steps import table  # noqa: E402
+
+S, D = memory.S, memory.D
+
+
+def walk(world, wish):
+    controller = memory.Controller(wish, "op-" + wish)
+    while controller.state == "run":
+        controller.advance(world)
+    return controller
+
+
+def come_to(world, wish, step):
+    """The run that does ``step`` next."""
+    controller = memory.Controller(wish, "op-" + wish)
+    while not (controller.steps and controller.steps[0][1] == step and not controller.pending):
+        controller.advance(world)
+        assert controller.state == "run", (step, controller.state)
+    return controller
+
+
+# kind of move, what went before, the wish, the step, the host on which the snapshot is
+REFUSING = [
+    ("resize", [], "resize", "begin", S),
+    ("resize", [], "resize", "presend", S),
+    ("resize", [], "resize", "freeze", S),
+    ("resize", [], "resize", "release", S),
+    ("resize", ["resize"], "confirm", "confirm", D),
+    ("resize", ["resize"], "confirm", "purge", S),
+    ("resize", ["resize"], "confirm", "drop_old", D),
+    ("resize", ["resize"], "revert", "revert", D),
+    ("resize", ["resize"], "revert", "give_back", D),
+    ("resize", ["resize"], "revert", "take_back", S),
+    ("resize", ["resize"], "revert", "purge", D),
+    ("resize", ["resize"], "delete", "erase", D),
+    ("resize", ["resize"], "delete", "purge", S),
+    ("live-migration", [], "resize", "begin", S),
+    ("live-migration", [], "resize", "migrate_live", S),
+    ("live-migration", [], "resize", "purge", S),
+    ("here", [], "resize", "begin", S),
+    ("here", [], "resize", "freeze", S),
+    ("here", [], "resize", "resize_here", S),
+    ("here", ["resize"], "confirm", "confirm", S),
+    ("here", ["resize"], "confirm", "drop_old", S),
+    ("here", ["resize"], "revert", "restore_here", S),
+]
+
+
+def come_past(kind, before, wish, step):
+    world = memory.World(kind=kind)
+    for each in before:
+        assert walk(world, each).state == "done"
+    return world, come_to(world, wish, step)
+
+
+@pytest.mark.parametrize("kind, before, wish, step, host", REFUSING)
+def test_a_step_that_would_lose_a_snapshots_layer_is_refused_with_nothing_changed(kind, before, wish, step, host):
+    world, controller = come_past(kind, before, wish, step)
+    seen = copy.deepcopy((world.records, world.disks, world.kept, world.guest))
+    world.changed = host
+    controller.advance(world)
+    assert controller.state == "failed" and controller.error.startswith("DiskChainChanged"), (
+        controller.state, controller.steps,
+    )  # fmt: skip
+    assert (world.records, world.disks, world.kept, world.guest) == seen
+
+
+@pytest.mark.parametrize("kind, before, wish, step, host", REFUSING)
+def test_when_the_layer_is_taken_back_the_same_run_again_ends_it(kind, before, wish, step, host):
+    """I4."""
+    world, controller = come_past(kind, before, wish, step)
+    world.changed = host
+    controller.advance(world)
+    world.changed = None
+    again = walk(world, wish)
+    assert again.state == "done", getattr(again, "error", again.state)
+
+
+def test_a_snapshot_that_is_made_while_the_guest_shuts_down_is_seen_when_it_has_stopped(monkeypatch):
+    world = memory.World()
+    controller = come_to(world, "resize", "freeze")
+    stop = memory.Effects.stop
+
+    def stop_late(effects, uuid, timeout):
+        stop(effects, uuid, timeout)
+        world.changed = S
+
+    monkeypatch.setattr(memory.Effects, "stop", stop_late)
+    controller.advance(world)
+    assert controller.error.startswith("DiskChainChanged")
+    given_up = walk(world, "abort")
+    assert given_up.state == "done" and world.guest[S] == memory.ON, "the guest goes on with its snapshot as it was"
+
+
+@pytest.mark.parametrize("step, host", [("erase", D), ("purge", S)])
+def test_a_delete_that_is_told_so_goes_on(step, host):
+    world, controller = come_past("resize", ["resize"], "delete", step)
+    world.changed = host
+    controller.options = {"changed_disks": True}
+    while controller.state == "run":
+        controller.advance(world)
+    assert controller.state == "done" and world.records == {S: None, D: None}
+
+
+def test_a_copy_that_never_was_the_instance_is_removed_whatever_lies_over_it():
+    world = memory.World()
+    come_to(world, "resize", "presend")
+    world.changed = D
+    assert walk(world, "abort").state == "done" and world.records[D] is None
+
+
+def test_every_step_is_known_to_look_or_not_to_need_it():
+    """What neither writes, removes nor hands over a disk that a guest has used."""
+    unneeded = {
+        "claim", "receive", "send", "acquire", "start", "finish", "abort", "forget", "receive_seed",
+        "send_seed", "prepare_live", "inspect_live", "check_live", "verify_live", "tell", "take_over",
+    }  # fmt: skip
+    assert {step for _kind, _before, _wish, step, _host in REFUSING} | {"reclaim"} | unneeded == set(table.STEPS)
+
+
+# ---- the definition --------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def effects(monkeypatch):
+    """Effects of a host whose guest has a snapshot's layer; what is defined and started is noted."""
+    done = []
+    found = [disk_chain.Difference("overlay", "vda is x", None)]
+    monkeypatch.setattr(disk_chain, "differences", lambda *_all: found)
+    monkeypatch.setattr(domain, "define", lambda *_all: done.append("define"))
+    monkeypatch.setattr(domain, "start", lambda *_all: done.append("start"))
+    monkeypatch.setattr(hosts.gate, "permit", lambda *_all: None)
+    monkeypatch.setattr(hosts.increment, "tidy", lambda *_all: None)
+    monkeypatch.setattr(hosts.disks, "manifest", lambda *_all, **_more: [])
+    monkeypatch.setattr(hosts.domain_xml, "render", lambda *_all: "")
+    one = hosts.Effects.__new__(hosts.Effects)
+    compute = memory.contextlib.nullcontext()
+    compute.require_prepared = lambda: None
+    compute.pool_path = lambda _name: paths.POOL_PATH
+    compute.for_guests = lambda _pool: None
+    one.host = memory.contextlib.nullcontext()
+    one.host.compute, one.host.identity, one.connection = compute, {"name": "kvm1"}, None
+    return one, done, found
+
+
+def test_a_definition_that_names_a_snapshots_layer_is_never_made_anew(effects):
+    one, done, found = effects
+    record = memory.World().host(S).store.read(memory.UUID)
+    with pytest.raises(DiskChainChanged):
+        one.define(record)
+    with pytest.raises(DiskChainChanged):
+        one.start(record)
+    assert done == []
+    one.start(record.replace(phase="restoring"))
+    assert done == ["start"], "a move that was given up leaves the guest as it was"
+    found.clear()
+    one.start(record.replace(phase="restoring"))
+    assert done == ["start", "define", "start"]
+
+
+def test_disks_are_not_taken_back_from_a_lost_host_under_a_snapshots_layer():
+    world, _controller = come_past("resize", ["resize"], "revert", "revert")
+    ticket = {"op": world.records[S]["op"], "attempt": world.records[S]["migration"]["attempt"]}
+    world.changed = S
+    with pytest.raises(DiskChainChanged):
+        table.run(world.host(S), memory.UUID, "reclaim", ticket, None, lost=True)
+    assert world.records[S]["role"] == "OUT"

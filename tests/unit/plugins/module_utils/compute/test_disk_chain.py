@@ -1,0 +1,263 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The disks that a guest really has are looked at before it is moved, started or removed (I3)."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from ansible_collections.berth.kvm.plugins.module_utils.compute import disk_chain, domain, paths
+from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import DiskChainChanged
+from ansible_collections.berth.kvm.plugins.module_utils.model.record import Record
+
+pytestmark = pytest.mark.skipif(not shutil.which("qemu-img"), reason="qemu-img is not installed")
+UUID = "0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a"
+OP = "ab" * 16
+CHECKSUM = "sha256:" + "1" * 64
+FLAVOR = {"name": "small", "vcpus": 1, "memory_mb": 128, "root_gb": 1, "swap": 1}
+
+
+def record(**changes):
+    spec = {"flavor": FLAVOR, "image": {"checksum": CHECKSUM}}
+    parts = dict(
+        uuid=UUID, name="web-1", project_id="default", role="OWN", generation=[1, 1], token="t", phase="active",
+        vm_state="active", spec=spec, resources={},
+    )  # fmt: skip
+    return Record(**{**parts, **changes})
+
+
+def overlay(path, base, form="qcow2"):
+    subprocess.run(["qemu-img", "create", "-q", "-f", "qcow2", "-F", form, "-b", str(base), "--", path], check=True)
+    return str(path)
+
+
+class Guest:
+    """A guest's disks on this machine, and what libvirt says of them: {target: (path, format)}."""
+
+    def __init__(self, pool):
+        self.pool, self.directory = pool, Path(paths.instance(str(pool), UUID))
+        self.directory.mkdir(parents=True)
+        (pool / "images").mkdir()
+        self.image = paths.image(str(pool), CHECKSUM)
+        subprocess.run(["qemu-img", "create", "-q", "-f", "qcow2", "--", self.image, "1M"], check=True)
+        overlay(self.file("root.qcow2"), self.image)
+        for name in ("swap", "seed.iso"):
+            Path(self.file(name)).write_bytes(b"x" * 512)
+        own = {"vda": ("root.qcow2", "qcow2"), "vdb": ("swap", "raw"), "vdc": ("seed.iso", "raw")}
+        self.live = {target: (self.file(name), form) for target, (name, form) in own.items()}
+        self.at_rest = dict(self.live)
+
+    def file(self, name):
+        return str(self.directory / name)
+
+    def use(self, target, path, form="qcow2"):
+        """libvirt names another file, as after a snapshot."""
+        for disks in (self.live, self.at_rest):
+            if disks is not None:
+                disks[target] = (str(path), form)
+
+    def snapshot(self, target, path):
+        form = self.at_rest[target][1]
+        self.use(target, overlay(path, self.at_rest[target][0], form))
+
+    def definitions(self, _found):
+        return tuple(disks and xml(disks) for disks in (self.live, self.at_rest))
+
+    def found(self, one=None):
+        return disk_chain.differences(None, one or record(), str(self.pool))
+
+
+def xml(disks):
+    root = ElementTree.Element("domain")
+    devices = ElementTree.SubElement(root, "devices")
+    for target, (path, form) in disks.items():
+        element = ElementTree.SubElement(devices, "disk", type="file", device="disk")
+        ElementTree.SubElement(element, "driver", name="qemu", type=form)
+        ElementTree.SubElement(element, "source", **({"file": path} if "/" in path else {"protocol": path}))
+        ElementTree.SubElement(element, "target", dev=target)
+    return ElementTree.tostring(root, encoding="unicode")
+
+
+@pytest.fixture
+def guest(tmp_path, monkeypatch):
+    one = Guest(tmp_path)
+    monkeypatch.setattr(domain, "find", lambda connection, uuid: one)
+    monkeypatch.setattr(domain, "definitions", one.definitions)
+    return one
+
+
+def off(guest):
+    guest.live = None
+
+
+def kinds(found):
+    return [one.kind for one in found]
+
+
+def test_a_guest_on_its_own_disks_differs_in_nothing_running_or_off(guest):
+    assert guest.found() == []
+    off(guest)
+    assert guest.found() == []
+
+
+def test_a_disk_that_is_whole_in_itself_as_after_a_move_is_the_instances_own(guest):
+    subprocess.run(["qemu-img", "rebase", "-f", "qcow2", "-b", "", "--", guest.file("root.qcow2")], check=True)
+    assert guest.found() == []
+
+
+def test_bitmaps_and_scratch_files_of_copies_and_backups_change_nothing(guest):
+    root = guest.file("root.qcow2")
+    for name in ("berth-abc-1", "of-a-backup-tool"):
+        subprocess.run(["qemu-img", "bitmap", "--add", "-f", "qcow2", "--", root, name], check=True)
+    overlay(root + ".scratch", root)
+    assert guest.found() == []
+
+
+def test_the_disks_of_before_a_move_may_lie_below_while_it_lasts_and_no_longer(guest):
+    root, kept = guest.file("root.qcow2"), guest.file("root.qcow2.pre-" + OP)
+    Path(root).rename(kept)
+    overlay(root, kept)
+    migration = {"old_spec": record().spec, "new_spec": record().spec}
+    assert guest.found(record(op=OP, migration=migration)) == []
+    assert kinds(guest.found()) == ["base"]
+
+
+def test_a_disk_that_only_the_new_flavor_has_is_the_instances_own_while_the_move_lasts(guest):
+    guest.use("vdd", guest.file("ephemeral0"), "raw")
+    bigger = {"flavor": dict(FLAVOR, ephemeral_gb=1)}
+    assert guest.found(record(op=OP, migration={"old_spec": record().spec, "new_spec": bigger})) == []
+    assert kinds(guest.found()) == ["extra"]
+
+
+@pytest.mark.parametrize("place", ["beside", "elsewhere"])
+@pytest.mark.parametrize("target, file", [("vda", "root.qcow2"), ("vdb", "swap")])
+def test_a_snapshots_layer_over_a_running_guests_disk_is_named_with_the_blockcommit(
+    guest, tmp_path, target, file, place
+):
+    """Never without --base: libvirt would commit down into the image, which other instances stand on."""
+    layer = guest.file("root.snap1") if place == "beside" else str(tmp_path / "snap 1")
+    guest.snapshot(target, layer)
+    (one,) = guest.found()
+    assert (one.kind, one.files) == ("overlay", (layer,)) and layer in one.text
+    assert one.command == "virsh blockcommit %s %s --base %s --active --pivot" % (UUID, target, guest.file(file))
+
+
+def test_layers_upon_layers_are_all_told_and_go_into_the_disk_at_once(guest):
+    guest.snapshot("vda", guest.file("root.s1"))
+    guest.snapshot("vda", guest.file("root.s2"))
+    (one,) = guest.found()
+    assert one.files == (guest.file("root.s2"), guest.file("root.s1"))
+    assert "--base " + guest.file("root.qcow2") in one.command
+
+
+@pytest.mark.parametrize("side", ["live", "at_rest"])
+def test_running_and_lasting_definition_are_both_looked_at(guest, side):
+    getattr(guest, side)["vda"] = (overlay(guest.file("root.s1"), guest.file("root.qcow2")), "qcow2")
+    assert kinds(guest.found()) == ["overlay"]
+
+
+@pytest.mark.follows("take_disks_back")
+def test_the_commands_for_a_guest_that_is_off_bring_the_newest_data_into_its_own_disk(guest):
+    """Followed word for word, but for virsh: the next start makes the definition anew."""
+    off(guest)
+    guest.snapshot("vda", guest.file("root.s1"))
+    guest.snapshot("vda", guest.file("root.s 2"))
+    write = ["qemu-io", "-f", "qcow2", "-c", "write -P 7 0 64k", guest.file("root.s 2")]
+    subprocess.run(write, check=True, stdout=subprocess.DEVNULL)
+    (one,) = guest.found()
+    commit, _and, undefine = one.command.rpartition(" && ")
+    assert undefine.startswith("virsh undefine %s --keep-nvram" % UUID)
+    subprocess.run(commit, shell=True, check=True, stdout=subprocess.DEVNULL)
+    read = ["qemu-io", "-r", "-f", "qcow2", "-c", "read -P 7 0 64k", guest.file("root.qcow2")]
+    assert "failed" not in subprocess.run(read, check=True, capture_output=True, text=True).stdout
+    assert sorted(path.name for path in guest.directory.iterdir()) == ["root.qcow2", "seed.iso", "swap"]
+    guest.use("vda", guest.file("root.qcow2"))
+    assert guest.found() == []
+
+
+def test_a_disk_that_was_copied_elsewhere_is_named_and_no_command_guesses(guest, tmp_path):
+    subprocess.run(["qemu-img", "create", "-q", "-f", "qcow2", "--", tmp_path / "copy", "1M"], check=True)
+    guest.use("vda", tmp_path / "copy")
+    (one,) = guest.found()
+    assert (one.kind, one.command) == ("replaced", None) and guest.file("root.qcow2") in one.text
+
+
+@pytest.mark.parametrize("path", ["/srv/data.qcow2", "rbd"])
+def test_a_disk_that_was_attached_is_named_with_what_detaches_it(guest, path):
+    guest.use("vdz", path)
+    assert kinds(guest.found()) == ["extra"]
+    off(guest)
+    assert [one.command for one in guest.found()] == ["virsh detach-disk %s vdz --config" % UUID]
+
+
+def test_a_disk_that_stands_on_another_image_is_named(guest, tmp_path):
+    root, other = guest.file("root.qcow2"), str(tmp_path / "other")
+    shutil.copy(guest.image, other)
+    subprocess.run(["qemu-img", "rebase", "-u", "-f", "qcow2", "-F", "qcow2", "-b", other, "--", root], check=True)
+    assert [(one.kind, one.command) for one in guest.found()] == [("base", "virsh blockpull %s vda --wait" % UUID)]
+    off(guest)
+    (one,) = guest.found()
+    subprocess.run(one.command, shell=True, check=True)
+    assert guest.found() == []
+
+
+def test_a_disk_in_another_format_is_named(guest):
+    """As raw the guest would see, and could write, the header of the file."""
+    guest.use("vda", guest.file("root.qcow2"), "raw")
+    assert kinds(guest.found()) == ["format"]
+
+
+def test_uefi_variables_elsewhere_are_named(guest, monkeypatch):
+    text = "<domain><os><nvram>/var/lib/libvirt/qemu/nvram/x.fd</nvram></os></domain>"
+    monkeypatch.setattr(domain, "definitions", lambda _found: (None, text))
+    assert kinds(guest.found()) == ["firmware"]
+
+
+def test_snapshots_inside_a_disk_stop_a_move_and_no_start(guest):
+    subprocess.run(["qemu-img", "snapshot", "-c", "one", guest.file("root.qcow2")], check=True)
+    guest.use("vdz", "/srv/data.qcow2")
+    assert sorted(kinds(guest.found())) == ["extra", "snapshot"]
+    disk_chain.check_start(None, record(), str(guest.pool), "kvm1")
+    with pytest.raises(DiskChainChanged):
+        disk_chain.check(None, record(), str(guest.pool), "kvm1")
+
+
+def test_an_ejected_seed_is_no_difference(guest):
+    del guest.live["vdc"]
+    assert guest.found() == []
+
+
+def test_without_a_definition_a_layer_beside_the_disks_may_be_what_the_guest_used_last(guest, monkeypatch):
+    monkeypatch.setattr(domain, "find", lambda connection, uuid: None)
+    assert guest.found() == []
+    overlay(guest.file("root.s1"), guest.file("root.qcow2"))
+    (one,) = guest.found()
+    assert (one.kind, one.command, one.files) == ("overlay", None, (guest.file("root.s1"),))
+    assert guest.found(record(role="OUT")) == [], "it was looked at before this host let go"
+
+
+def test_the_error_names_instance_host_and_file_and_what_to_run(guest):
+    guest.snapshot("vda", guest.file("root.s1"))
+    with pytest.raises(DiskChainChanged) as raised:
+        disk_chain.check_start(None, record(), str(guest.pool), "kvm1")
+    said = str(raised.value)
+    for part in ("web-1", UUID, "kvm1", guest.file("root.s1"), "virsh blockcommit " + UUID, "then run the same again"):
+        assert part in said
+    assert raised.value.details["files"] == [guest.file("root.s1")]
+
+
+def test_what_a_delete_would_remove_of_others_is_told_before(guest, tmp_path):
+    """I9: what lies beside the disks goes with them, what lies elsewhere stays."""
+    beside, elsewhere = guest.file("root.s1"), str(tmp_path / "s2")
+    guest.snapshot("vda", beside)
+    guest.snapshot("vda", elsewhere)
+    with pytest.raises(DiskChainChanged) as raised:
+        disk_chain.check_delete(None, record(), str(guest.pool), "kvm1")
+    said = "-e berth_delete_changed_disks=true deletes it as it is, %s with it; %s stays there" % (beside, elsewhere)
+    assert said in str(raised.value)

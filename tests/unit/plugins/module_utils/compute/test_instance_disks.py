@@ -1,0 +1,109 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A guest whose disks are not those of its record is neither started nor deleted, and can always be stopped (I3, I11)."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+from ansible_collections.berth.kvm.plugins.module_utils.compute import instance as instances
+from ansible_collections.berth.kvm.plugins.module_utils.compute.disk_chain import Difference
+from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import DiskChainChanged
+from ansible_collections.berth.kvm.plugins.module_utils.compute.store import Store
+from ansible_collections.berth.kvm.plugins.module_utils.model.record import Record
+
+UUID = "0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a"
+OVERLAY = Difference("overlay", "vda is /x/root.s1", "virsh blockcommit", ("/x/root.s1",))
+ATTACHED = Difference("extra", "vdz is /x/data", "virsh detach-disk", ("/x/data",))
+
+
+class Box:
+    """One instance that is off, or ``active``, with ``found`` at its disks; what is done to it is in ``done``."""
+
+    def __init__(self, tmp_path, monkeypatch):
+        self.active, self.found, self.done = False, [OVERLAY], []
+        store = Store(str(tmp_path))
+        record = Record(
+            uuid=UUID, name="web-1", project_id="default", role="OWN", generation=[1, 1], token="t", phase="active",
+            spec={"flavor": {}}, resources={}, vm_state="stopped", power_state="shutdown",
+        )  # fmt: skip
+        with store.instance_lock(UUID):
+            self.record = store.compare_and_swap(None, record)
+        connection = SimpleNamespace(getHostname=lambda: "kvm1")
+        host = SimpleNamespace(
+            store=store,
+            connection=connection,
+            run_dir="",
+            pool_path=lambda pool: "/x",
+            identify=lambda: "h",
+            require_prepared=lambda: None,
+        )
+        fakes = {
+            "disk_chain.differences": lambda *_all: self.found,
+            "domain.is_active": lambda *_all: self.active,
+            "domain.state": lambda *_all: "paused" if self.active else "shutdown",
+            "domain.find": lambda *_all: object(),
+            "domain.start": lambda *_all: self.done.append("start"),
+            "domain.stop": lambda *_all: self.done.append("stop"),
+            "domain.remove": lambda *_all: self.done.append("remove"),
+            "disk.remove_all": lambda *_all: self.done.append("disks"),
+            "owner.is_another": lambda *_all: False,
+            "paths.remove_console_logs": lambda *_all: False,
+            "gate.permit": lambda *_all: None,
+            "gate.revoke": lambda *_all: None,
+            "gate.is_permitted": lambda *_all: True,
+        }
+        for name, fake in fakes.items():
+            module, function = name.split(".")
+            monkeypatch.setattr(getattr(instances, module), function, fake)
+        self.instance = instances.Instance(host, UUID)
+        self.store = store
+
+
+@pytest.fixture
+def box(tmp_path, monkeypatch):
+    return Box(tmp_path, monkeypatch)
+
+
+@pytest.mark.parametrize("call", ["started", "would_start"])
+def test_a_guest_with_a_snapshots_layer_is_not_started_and_nothing_is_written(box, call):
+    with pytest.raises(DiskChainChanged, match="web-1.*kvm1.*/x/root.s1.*virsh blockcommit"):
+        getattr(box.instance, call)()
+    assert (box.done, box.store.read(UUID)) == ([], box.record)
+
+
+def test_a_disk_that_was_attached_holds_no_start_up(box):
+    box.found = [ATTACHED]
+    assert box.instance.started() and box.done == ["start"]
+
+
+def test_a_guest_that_is_there_goes_on_with_its_snapshot(box):
+    """A create that finds it paused lets it go on: it has its disks open already."""
+    box.active = True
+    assert box.instance.started() and box.done == ["start"]
+
+
+def test_a_guest_with_a_snapshots_layer_can_be_stopped(box):
+    box.active = True
+    assert box.instance.stopped(1) and box.done == ["stop"]
+
+
+@pytest.mark.follows("delete_changed_disks")
+@pytest.mark.parametrize("found", [OVERLAY, ATTACHED], ids=["overlay", "attached"])
+def test_a_delete_is_refused_unless_it_is_told_that_the_layer_may_go(box, found):
+    box.found = [found]
+    for refused in (box.instance.absent, box.instance.would_remove):
+        with pytest.raises(DiskChainChanged, match="berth_delete_changed_disks=true"):
+            refused()
+    assert (box.done, box.store.read(UUID)) == ([], box.record)
+    assert box.instance.would_remove(changed_disks=True)
+    assert box.instance.absent(changed_disks=True)
+    assert box.done == ["remove", "disks"] and box.store.read(UUID) is None
+
+
+def test_a_delete_that_was_begun_is_ended(box):
+    box.store.compare_and_swap(box.record, box.record.next(phase="deleting"))
+    assert box.instance.absent() and box.done == ["remove", "disks"]
