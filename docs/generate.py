@@ -78,7 +78,7 @@ INSTANCE_NOTES = {
     "berth_server_group": "the name of a server group",
     "berth_project": "whose it is (default)",
     "berth_availability_zone": "a zone, zone:host or zone:host:node",
-    "berth_pool": "the storage pool (berth)",
+    "berth_pool": "the storage pool (berth); hosts that lack it are left out, and its space is what the disks count against",
     "berth_ssh_keys": "public keys for the guest's first user",
     "berth_hints": "scheduler hints; same_host and different_host take names of instances or uuids",
     "berth_target_host": "only this host, if every filter lets it pass",

@@ -279,8 +279,29 @@ ansible_facts:
           type: list
           elements: dict
           sample: [{"available": 16, "name": "GRID T4-1B", "parent": "0000:af:00.0", "type": "nvidia-222"}]
+        bridges:
+          description: The bridges. Placement leaves the host out for an instance with a NIC on another one.
+          type: list
+          elements: str
+          sample: [br0]
+        networks:
+          description: The active networks of libvirt.
+          type: list
+          elements: str
+          sample: [default]
+        network_filters:
+          description: The network filters of libvirt.
+          type: list
+          elements: str
+          sample: [clean-traffic]
+        pool:
+          description: The pool whose file system RV(ansible_facts.berth_host.local_gb) tells of.
+          type: str
+          sample: berth
         pools:
-          description: The active storage pools. C(promised_gb) is the sum of the virtual sizes of the disks on them.
+          description:
+            - The active storage pools. C(promised_gb) is the sum of the virtual sizes of all disks on the pool's file system.
+            - Pools with one C(storage) lie on one file system and share its space.
           type: dict
           sample:
             berth:
@@ -288,6 +309,7 @@ ansible_facts:
               free_gb: 9
               path: /var/lib/libvirt/berth
               promised_gb: 2
+              storage: berth
               type: dir
         instances:
           description: The instances, in every role, and the foreign domains.

@@ -18,7 +18,7 @@ from ..model import hints
 from ..model.errors import BerthError
 from ..model.safe_text import clean, clean_all
 from ..model.version import COLLECTION_VERSION
-from . import capabilities, counters, domains, failures, metrics, numa, pci, storage_pools, traits
+from . import capabilities, counters, domains, failures, metrics, network, numa, pci, storage_pools, traits
 from .connection import Deadline, LibvirtUnavailable, require_libvirt
 from .settings import PATH as SETTINGS_PATH
 from .store import STATE_DIR
@@ -115,7 +115,9 @@ def _collect(connection, settings, records, state_dir, deadline, save_generation
         "metrics": metrics.read(len(cpus["online"]), cpus["frequency"]),
         "failed_builds": counters.failed_builds(state_dir),
         "num_io_ops": sum(record.phase in BUSY_PHASES or record.task_state in BUSY_TASKS for record in records),
+        "pool": settings.pool,
         "pools": {clean(name): pool["shown"] for name, pool in pools.items()},
+        **network.available(connection, warnings),
     }
     topology, distances = numa.read_topology(host.topology, cpus["shared"], cpus["dedicated"])
     document["traits"] = _traits(connection, settings, host, guest_types, topology)
@@ -207,29 +209,40 @@ def _pools(connection, settings, records, disk_uses, deadline, warnings):
     found = storage_pools.read_pools(connection, limit, warnings)
     if settings.pool not in found:
         warnings.append("the pool %s for instances is not there or not active: no disk space to offer" % settings.pool)
-    result = {}
-    for name, pool in found.items():
-        promised = owed = 0
-        for record in records:
-            if (record.spec.get("pool") or settings.pool) == name:
-                size = record.resources.get("disk_gb", 0) * GIB
-                allocated = storage_pools.allocated_below("%s/instances/%s" % (pool["path"], record.uuid))
-                promised, owed = promised + size, owed + max(0, size - allocated)
-        for use in disk_uses.values():
-            size, allocated = use.get(pool["device"], (0, 0))
-            promised, owed = promised + size, owed + max(0, size - allocated)
-        result[name] = {
+    storages = storage_pools.storages(found, settings.pool)
+    uses = {
+        storage: _disk_uses(found, storages, storage, records, disk_uses, settings) for storage in storages.values()
+    }
+    return {
+        name: {
             "device": pool["device"],
-            "least": pool["free"] - owed,
+            "least": pool["free"] - uses[storages[name]]["owed"],
             "shown": {
                 "path": clean_all(pool["path"]),
                 "type": pool["type"],
+                "storage": clean(storages[name]),
                 "capacity_gb": pool["capacity"] // GIB,
                 "free_gb": pool["free"] // GIB,
-                "promised_gb": _gb_up(promised),
+                "promised_gb": _gb_up(uses[storages[name]]["promised"]),
             },
         }
-    return result
+        for name, pool in found.items()
+    }
+
+
+def _disk_uses(pools, storages, storage, records, disk_uses, settings):
+    """{promised, owed} in bytes: what all disks on one file system may take, and what of it they have not taken yet."""
+    promised = owed = 0
+    for record in records:
+        name = record.spec.get("pool") or settings.pool
+        if storages.get(name) == storage:
+            size = record.resources.get("disk_gb", 0) * GIB
+            allocated = storage_pools.allocated_below("%s/instances/%s" % (pools[name]["path"], record.uuid))
+            promised, owed = promised + size, owed + max(0, size - allocated)
+    for use in disk_uses.values():
+        size, allocated = use.get(pools[storage]["device"], (0, 0))
+        promised, owed = promised + size, owed + max(0, size - allocated)
+    return {"promised": promised, "owed": owed}
 
 
 def _gb_up(size):

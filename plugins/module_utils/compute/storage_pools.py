@@ -43,6 +43,15 @@ def _read(pool):
     return {"type": kind, "path": path, "capacity": capacity, "free": free, "device": None}
 
 
+def storages(pools, first):
+    """{pool: the pool that stands for its file system}: itself, or the ``first`` or least name of those that share one."""
+    stands_for, found = {}, {}
+    for name in sorted(pools, key=lambda name: (name != first, name)):
+        device = pools[name]["device"]
+        found[name] = name if device is None else stands_for.setdefault(device, name)
+    return found
+
+
 def allocated_below(path):
     """Bytes that the files of one directory take up on the disk; 0 where there is no such directory."""
     try:

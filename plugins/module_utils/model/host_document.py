@@ -248,16 +248,22 @@ _DOCUMENT = _object(
         "mdev_types": _list(
             _object({"parent": _PCI, "type": _NAME, "name": _or_null(_text()), "available": _COUNT}), DEVICES_LIMIT
         ),
+        "bridges": _list(_text(15), DEVICES_LIMIT),
+        "networks": _list(_text(), DEVICES_LIMIT),
+        "network_filters": _list(_text(), DEVICES_LIMIT),
+        "pool": _text(64),
         "pools": _map(
             _text(),
             _object(
                 {
                     "path": _or_null(_text()),
                     "type": _word(r"[a-z][a-z-]*", 32),
+                    "storage": _text(),
                     "capacity_gb": _SIZE,
                     "free_gb": _SIZE,
                     "promised_gb": _SIZE,
-                }
+                },
+                optional=("storage",),
             ),
             1000,
         ),
@@ -265,5 +271,5 @@ _DOCUMENT = _object(
         "failed_instances": _list(_UUID, INSTANCES_LIMIT),
         "warnings": _list(_text(1024), 100),
     },
-    optional=("mdev_types", "failed_instances"),
+    optional=("mdev_types", "failed_instances", "bridges", "networks", "network_filters", "pool"),
 )

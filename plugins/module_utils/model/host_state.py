@@ -12,6 +12,7 @@ from .image import canonical_architecture, canonical_hv_type, canonical_vm_mode,
 from .resources import HostTopology, pci_pools
 
 BIG = 2147483647
+DISK = "DISK_GB"
 
 # Nova keeps these as whole numbers of hundredths, and every other metric that it knows as a whole number.
 PERCENT_METRICS = frozenset(
@@ -45,6 +46,22 @@ class Metric:
         self.value = value
 
 
+def disk_class(doc, pool):
+    """The resource class that disks in a pool count as: DISK_GB on the file system of the host's own pool, as in Nova,
+    DISK_GB:NAME on another, by the first of the pools there. Hosts that do not tell have one for all."""
+    own, pools = doc.get("pool"), doc.get("pools") or {}
+    if own is None or pool in (None, own) or pool not in pools:
+        return DISK
+    storage = pools[pool].get("storage", pool)
+    return DISK if storage == pools.get(own, {}).get("storage", own) else "%s:%s" % (DISK, storage)
+
+
+def other_disks(doc):
+    """{resource class: one of its pools} of the file systems beside that of the host's own pool."""
+    found = {disk_class(doc, name): pool for name, pool in (doc.get("pools") or {}).items()}
+    return {name: pool for name, pool in found.items() if name != DISK}
+
+
 def inventories(doc):
     """Placement's inventory of a host: {resource class: {total, reserved, min_unit, max_unit, step_size, allocation_ratio}}.
 
@@ -57,7 +74,8 @@ def inventories(doc):
         ("VCPU", get("vcpus", 0), get("reserved_host_cpus", 0), get("cpu_allocation_ratio", 4.0)),
         ("PCPU", get("pcpus", 0), 0, 1.0),
         ("MEMORY_MB", get("memory_mb", 0), get("reserved_host_memory_mb", 512), get("ram_allocation_ratio", 1.0)),
-        ("DISK_GB", get("local_gb", 0), get("reserved_host_disk_gb", 0), get("disk_allocation_ratio", 1.0)),
+        (DISK, get("local_gb", 0), get("reserved_host_disk_gb", 0), get("disk_allocation_ratio", 1.0)),
+        *((name, pool["capacity_gb"], 0, get("disk_allocation_ratio", 1.0)) for name, pool in other_disks(doc).items()),
     ):
         if total:
             found[name] = {
@@ -84,7 +102,8 @@ def usages(doc):
         "VCPU": get("vcpus_used", 0),
         "PCPU": get("pcpus_used", 0),
         "MEMORY_MB": get("memory_mb_used", 0),
-        "DISK_GB": get("local_gb_used", 0),
+        DISK: get("local_gb_used", 0),
+        **{name: pool["promised_gb"] for name, pool in other_disks(doc).items()},
     }
     used.update(get("placement_used") or {})
     return used

@@ -62,6 +62,8 @@ class RequestSpec:
         self.scheduler_hints = hint_lists(document.get("scheduler_hints"))
         self.is_bfv = bool(document.get("is_bfv"))
         self.network_metadata = document.get("network_metadata")
+        self.networks = document.get("networks") or []
+        self.pool = document.get("pool")
         self.numa_topology = copy.deepcopy(document.get("numa_topology"))
         self.pci_requests = copy.deepcopy(document.get("pci_requests"))
         # The InstanceTopology of numa_topology; placement sets it.

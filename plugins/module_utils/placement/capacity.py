@@ -10,8 +10,9 @@
 
 from __future__ import annotations
 
+from ..model.host_state import DISK, disk_class
 from ..model.resources import InstanceTopology
-from . import numa, pci
+from . import numa, pci, sites
 from .errors import ClaimFailed
 from .requested import requested
 
@@ -112,6 +113,11 @@ def doubtful(documents, amounts):
     return [index for index, one in enumerate(sure) if not one]
 
 
+def ask_of(host_state, ask, spec):
+    """A Requested as it is asked of one host: disks in another pool than the host's own count on that one's file system."""
+    return ask.with_disks_as(disk_class(host_state.document, spec.pool)) if spec.pool else ask
+
+
 def request_shortfalls(host_state, ask):
     """Shortfalls of a Requested: each of its groups by itself, then all together."""
     found = []
@@ -169,10 +175,10 @@ def fit_numa(host_state, topology, limits, pci_requests, packing=False, why=None
 
 def amounts_on(host_state, spec):
     """(Requested, [shortfall]) of the form that fits: pinned CPUs as PCPU, else Nova's fallback to VCPU."""
-    ask = requested(spec)
+    ask = ask_of(host_state, requested(spec), spec)
     found = request_shortfalls(host_state, ask)
     if found and ask.pinned:
-        fallback = requested(spec, pin=False)
+        fallback = ask_of(host_state, requested(spec, pin=False), spec)
         if not request_shortfalls(host_state, fallback):
             return fallback, []
     return ask, found
@@ -186,6 +192,9 @@ def allocate(host_state, spec, limits=None, packing=False):
     """
     ask, found = amounts_on(host_state, spec)
     limits = limits or {}
+    found = [
+        {"resource": rule, "reason": why} for rule, why in sites.Sites(spec).lacks(host_state.document).items()
+    ] + found
     found = found + _limit_shortfalls(host_state, ask, limits)
     topology = InstanceTopology.from_document(spec.numa_topology) or numa.constraints(spec.flavor, spec.image_props)
     pci_requests = spec.pci_requests or []
@@ -214,7 +223,7 @@ def allocation_of(amounts, topology=None, pci_devices=()):
         "vcpus": amounts.get("VCPU", 0),
         "pcpus": amounts.get("PCPU", 0),
         "memory_mb": amounts.get("MEMORY_MB", 0),
-        "disk_gb": amounts.get("DISK_GB", 0),
+        "disk_gb": sum(amount for name, amount in amounts.items() if name.split(":")[0] == DISK),
         "resources": dict(amounts),
         "numa_topology": topology.to_document() if topology else None,
         "pci_devices": list(pci_devices),
@@ -228,7 +237,8 @@ def consume(host_state, spec, allocation):
         used[name] = used.get(name, 0) + amount
     host_state.used = used
     host_state.free_ram_mb -= spec.memory_mb
-    host_state.free_disk_mb -= (spec.root_gb + spec.ephemeral_gb) * 1024
+    if not sites.counts_elsewhere(host_state.document, spec):
+        host_state.free_disk_mb -= (spec.root_gb + spec.ephemeral_gb) * 1024
     host_state.vcpus_used += spec.vcpus
     host_state.num_instances += 1
     topology = InstanceTopology.from_document(allocation.get("numa_topology"))

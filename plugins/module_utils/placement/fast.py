@@ -244,8 +244,8 @@ class FastPipeline:
                 allocation = capacity.allocate(state, spec, limits)
             except capacity.ClaimFailed:
                 return None
-        elif capacity.fits(state, kind.amounts):
-            allocation = capacity.allocation_of(kind.amounts)
+        elif capacity.fits(state, kind.amounts_on(index)):
+            allocation = capacity.allocation_of(kind.amounts_on(index))
         else:
             return None
         return {"host": state.host, "host_uuid": state.uuid, "allocation": allocation, "limits": limits}

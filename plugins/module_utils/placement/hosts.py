@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from ..model.host_state import HostState
-from . import columns
+from . import columns, sites
 
 # Placement's resource classes and where the documents of hosts count their use.
 USED_FIELDS = {
@@ -66,6 +66,13 @@ class Hosts:
             if one is None:
                 self.state(index)
         return self.states
+
+    def count_disks_apart(self, spec):
+        """Whether on some host the disks of this request count as another resource class than DISK_GB."""
+        if not spec.pool:
+            return False
+        documents = self.documents or [one.document for one in self.states]
+        return any(sites.counts_elsewhere(one, spec) for one in documents)
 
     # -- who and where
     def keys(self):

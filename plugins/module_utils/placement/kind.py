@@ -9,6 +9,7 @@ import heapq
 
 from . import prefilters
 from .pipeline import judge
+from .sites import Sites
 from .view import FIRST
 
 SOFT = {"soft-affinity": "ServerGroupSoftAffinityWeigher", "soft-anti-affinity": "ServerGroupSoftAntiAffinityWeigher"}
@@ -27,6 +28,8 @@ def kind_key(spec, hosts):
         spec.project_id,
         spec.availability_zone,
         spec.is_bfv,
+        spec.pool,
+        Sites(spec).wanted if spec.networks else None,
         here,
         repr((spec.network_metadata, spec.ignore_hosts, spec.force_hosts, spec.force_nodes, spec.requested_destination))
         if spec.network_metadata
@@ -106,7 +109,7 @@ class Kind:
 
     def amounts_on(self, index):
         """What to claim on a candidate: pinned CPUs where it has them, else the fallback."""
-        return self.query.amounts(self.hosts.states[index]) if self.query.fallback else self.amounts
+        return self.query.amounts(self.hosts.states[index])
 
     def candidates(self):
         """Whether any host is a candidate before ignored and forced hosts and filters; asked of all hosts."""

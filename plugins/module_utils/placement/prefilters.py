@@ -8,7 +8,7 @@ Every function below bears the name of Nova's request filter and adds its terms 
 
 from __future__ import annotations
 
-from . import capacity, features
+from . import capacity, features, sites
 from .base import Verdict
 from .errors import NoValidHost
 from .requested import requested
@@ -41,6 +41,7 @@ class Query:
     def __init__(self, spec, options):
         self.spec = spec
         self.ask = requested(spec)
+        self.sites = sites.Sites(spec)
         self.fallback = None
         if self.ask.pinned and not options["disable_fallback_pcpu_query"]:
             self.fallback = requested(spec, pin=False)
@@ -51,9 +52,8 @@ class Query:
 
     def amounts(self, host_state):
         """The amounts to claim on a candidate: pinned CPUs where it has them, else the fallback."""
-        if self._answers(host_state, self.ask):
-            return self.ask.amounts
-        return self.fallback.amounts
+        pinned = self.fallback is None or self._answers(host_state, self.ask)
+        return capacity.ask_of(host_state, self.ask if pinned else self.fallback, self.spec).amounts
 
     def passes(self, host_state):
         traits = host_state.traits
@@ -69,13 +69,15 @@ class Query:
                 return False
             if any(uuid in self.not_member_of for uuid in mine):
                 return False
+        if self.sites.lacks(host_state.document):
+            return False
         return self._answers(host_state, self.ask) or (
             self.fallback is not None and self._answers(host_state, self.fallback)
         )
 
-    @staticmethod
-    def _answers(host_state, ask):
+    def _answers(self, host_state, ask):
         traits = host_state.traits
+        ask = capacity.ask_of(host_state, ask, self.spec)
         if not ask.required <= traits or ask.forbidden & traits or ask.unanswerable:
             return False
         if len(ask.groups) == 1:
@@ -84,8 +86,8 @@ class Query:
 
     @property
     def is_plain(self):
-        """Whether nothing but amounts is asked for."""
-        return len(self.ask.groups) == 1 and self.rules() == [["compute_status_filter", {}]]
+        """Whether nothing but amounts, networks and a pool is asked for."""
+        return len(self.ask.groups) == 1 and self.rules() == [["compute_status_filter", {}], *self.sites.rules()]
 
     def rules(self):
         """[[rule, numbers]]: what verdicts() says before capacity of a host that passes, where it need not be in aggregates."""
@@ -94,6 +96,7 @@ class Query:
             found.append(["requested_destination", {}])
         if self.not_member_of:
             found.append(["isolate_aggregates", {"aggregates": []}])
+        found += self.sites.rules()
         found += [[rule, {"required": [trait]}] for trait, rule in self.root_required]
         if self.ask.required or self.ask.forbidden:
             found.append(["traits", {"lacks": [], "forbidden": []}])
@@ -125,6 +128,9 @@ class Query:
                 "its aggregates %s are isolated by a trait not asked for" % ", ".join(bad),
                 aggregates=bad,
             )
+        lacking = self.sites.lacks(host_state.document)
+        for rule, numbers in self.sites.rules():
+            say(rule, rule not in lacking, lacking.get(rule, ""), **numbers)
         for trait, rule in self.root_required:
             say(rule, trait in traits, "lacks trait %s" % trait, required=[trait])
         ask = self.ask
@@ -138,6 +144,7 @@ class Query:
             lacks, has = sorted(ask.required - traits), sorted(ask.forbidden & traits)
             words = ["lacks trait " + one for one in lacks] + ["has forbidden trait " + one for one in has]
             say("traits", not words, ", ".join(words), lacks=lacks, forbidden=has)
+        ask = capacity.ask_of(host_state, ask, spec)
         short = capacity.request_shortfalls(host_state, ask)
         used = {name: host_state.used.get(name, 0) for name in ask.amounts}
         say(

@@ -70,8 +70,8 @@ class Recorder:
 
     def candidates(self, kind, key):
         query = kind.query
-        # Numbers that differ between hosts that pass: of aggregates and of the form that pinned CPUs take.
-        telling = bool(query.member_of or query.fallback)
+        # Numbers that differ between hosts that pass: of aggregates, of the form that pinned CPUs take, of pools.
+        telling = bool(query.member_of or query.fallback) or self.hosts.count_disks_apart(query.spec)
 
         def read(index):
             state = self.hosts.state(index)
@@ -86,7 +86,9 @@ class Recorder:
         if telling or not query.is_plain or not self.hosts.documents:
             return [read(index) for index in range(len(self.hosts))]
         values = [None] * len(self.hosts)
-        for index in {*capacity.doubtful(self.hosts.documents, query.ask.amounts), *self.hosts.changes}:
+        documents = self.hosts.documents
+        lacking = [index for index, one in enumerate(documents) if query.sites.lacks(one)]
+        for index in {*capacity.doubtful(documents, query.ask.amounts), *lacking, *self.hosts.changes}:
             values[index] = read(index)
         return values
 

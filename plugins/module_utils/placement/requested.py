@@ -9,8 +9,10 @@ whatever ``resources:CLASS`` names.
 
 from __future__ import annotations
 
+import copy
 import re
 
+from ..model.host_state import DISK
 from . import features, numa
 
 STANDARD_CLASSES = frozenset(
@@ -45,6 +47,11 @@ class Group:
         if amount >= 0:
             self.resources[name] = amount
 
+    def with_disks_as(self, name):
+        other = copy.copy(self)
+        other.resources = {name if each == DISK else each: amount for each, amount in self.resources.items()}
+        return other
+
     def add_trait(self, name, kind):
         if kind == "required":
             self.required.add(name)
@@ -64,6 +71,15 @@ class Requested:
         self.required = frozenset()
         self.forbidden = frozenset()
         self.unanswerable = None
+
+    def with_disks_as(self, name):
+        """This, with what is asked of DISK_GB asked of another resource class."""
+        if name == DISK or DISK not in self.amounts:
+            return self
+        other = copy.copy(self)
+        other.groups = {suffix: group.with_disks_as(name) for suffix, group in self.groups.items()}
+        other.amounts = other.merged()
+        return other
 
     def group(self, suffix=None):
         return self.groups.setdefault(suffix, Group())

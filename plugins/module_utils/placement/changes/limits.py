@@ -63,6 +63,14 @@ def _fix(state, spec, rule, verdict):
 
 
 _UNITS = {"VCPU": "vCPUs", "PCPU": "pinned CPUs", "MEMORY_MB": "MiB of memory", "DISK_GB": "GiB of disk"}
+
+
+def _unit(name):
+    """What an amount of a resource class is called."""
+    kind, _colon, pool = name.partition(":")
+    return _UNITS.get(kind, name) + (" in the storage of pool %s" % pool if pool else "")
+
+
 _RATIOS = {"VCPU": "cpu_allocation_ratio", "MEMORY_MB": "ram_allocation_ratio", "DISK_GB": "disk_allocation_ratio"}
 
 
@@ -78,7 +86,7 @@ def _fix_capacity(state, spec, numbers):
 
 def _more_free(one):
     name, short, size = one["resource"], one["short"], one["total"] - one["reserved"]
-    text = "%g more %s (%g free, %g needed" % (short, _UNITS.get(name, name), one["limit"] - one["used"], one["asked"])
+    text = "%g more %s (%g free, %g needed" % (short, _unit(name), one["limit"] - one["used"], one["asked"])
     if name in _RATIOS and size > 0:
         needed = -(-100 * (one["used"] + one["asked"]) // size) / 100
         text += "; or %s %.2f instead of %g" % (_RATIOS[name], needed, one["ratio"])
@@ -100,10 +108,10 @@ def _more_in_all(state, one):
         elif name == "DISK_GB":
             state.total_usable_disk_gb += more
             state.free_disk_mb += more * 1024
-        else:
+        elif name in ("VCPU", "PCPU"):
             state.vcpus_total += more
 
-    text = "%g %s in all instead of %g" % (total, _UNITS.get(name, name), inventory["total"])
+    text = "%g %s in all instead of %g" % (total, _unit(name), inventory["total"])
     return text, COST_OF_SERVICE + more / max(inventory["total"], 1), grow
 
 

@@ -6,13 +6,15 @@
 from __future__ import annotations
 
 from ..base import PASS, Filter, fail
+from ..sites import counts_elsewhere
 
 
 class DiskFilter(Filter):
     """A host passes when total x ratio less what is used leaves the MiB of disk that the flavor needs.
 
     An instance may overcommit against others, never against itself: it must fit in the host's total. A host
-    that passes gets the limit ``disk_gb``, which the claim tests again.
+    that passes gets the limit ``disk_gb``, which the claim tests again. Disks in a pool on a file system of its own
+    are not counted here, but by the capacity of that pool.
     Options: none. Aggregate metadata: none. Host: disk_allocation_ratio. Runs for every instance.
     Source: nova.scheduler.filters.disk_filter.DiskFilter, removed in Nova 20 (Placement took its place).
     """
@@ -23,6 +25,8 @@ class DiskFilter(Filter):
         return host_state.disk_allocation_ratio
 
     def check(self, host_state, spec):
+        if counts_elsewhere(host_state.document, spec):
+            return PASS
         asked = (spec.root_gb + spec.ephemeral_gb) * 1024 + spec.swap
         total = host_state.total_usable_disk_gb * 1024
         used = host_state.total_usable_disk_gb * 1024 - host_state.free_disk_mb

@@ -6,12 +6,14 @@
 from __future__ import annotations
 
 from ..base import PASS, Filter, fail
+from ..sites import counts_elsewhere
 
 
 class ExactDiskFilter(Filter):
     """A host passes when exactly the MiB of disk that the flavor needs are free on it (for whole-host instances).
 
     A host that passes gets its total as the limit ``disk_gb``, which the claim tests again: no second one fits.
+    Disks in a pool on a file system of its own are not counted here, but by the capacity of that pool.
     Options: none. Aggregate metadata: none. Runs for every instance.
     Source: nova.scheduler.filters.exact_disk_filter.ExactDiskFilter, removed in Nova 18.
     """
@@ -19,6 +21,8 @@ class ExactDiskFilter(Filter):
     sets_limits = True
 
     def check(self, host_state, spec):
+        if counts_elsewhere(host_state.document, spec):
+            return PASS
         asked = (spec.root_gb + spec.ephemeral_gb) * 1024 + spec.swap
         free = host_state.free_disk_mb
         if asked != free:

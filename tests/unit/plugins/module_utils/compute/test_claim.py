@@ -16,6 +16,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.store import Sto
 from ansible_collections.berth.kvm.plugins.module_utils.model.identity import instance_uuid
 
 VCPUS, MEMORY_MB, LOCAL_GB = 4, 2048, 20
+POOLS = {"berth": LOCAL_GB, "fast": 9}
 
 
 class FakeHost(Host):
@@ -39,9 +40,18 @@ def document(records, foreign=()):
         "memory_mb_used": sum(one.get("memory_mb", 0) for one in instances),
         "reserved_host_memory_mb": 0,
         "local_gb": LOCAL_GB,
-        "local_gb_used": sum(one.get("disk_gb", 0) for one in instances),
+        "local_gb_used": sum(one.get("disk_gb", 0) for one in instances if one.get("pool") in (None, "berth")),
         "instances": instances,
+        "pool": "berth",
+        "pools": {name: pool(name, gib, records) for name, gib in POOLS.items()},
+        "bridges": ["br0"],
+        "networks": [],
     }
+
+
+def pool(name, gib, records):
+    promised = sum(one.resources["disk_gb"] for one in records if (one.spec.get("pool") or "berth") == name)
+    return {"type": "dir", "storage": name, "capacity_gb": gib, "free_gb": gib, "promised_gb": promised}
 
 
 @pytest.fixture
@@ -149,6 +159,33 @@ def test_many_claims_gather_the_facts_once_and_some_may_fail(host):
     results = claim.claim_all(host, claims)
     assert [result["claimed"] for result in results] == [True, True, True, False, False]
     assert host.gathered == 1
+
+
+@pytest.mark.parametrize("at_once", [True, False])
+def test_disks_in_another_pool_count_against_that_pool_alone(host, at_once):
+    wanted = [dict(spec("web-%d" % number, root_gb=6), pool="fast") for number in range(3)]
+    wanted.append(spec("web-9", root_gb=20))
+    batches = [wanted] if at_once else [[each] for each in wanted]
+    claims = [[{"spec": each, "token": "t"} for each in batch] for batch in batches]
+    results = [result for batch in claims for result in claim.claim_all(host, batch)]
+    assert [one["claimed"] for one in results] == [True, False, False, True]
+    assert results[0]["allocation"]["disk_gb"] == 6
+    assert "3 free of (9 - 0 reserved)" in results[1]["error"]["message"]
+
+
+@pytest.mark.parametrize(
+    "lacking,reason",
+    [
+        ({"networks": [{"type": "bridge", "source": "br9"}]}, "has no bridge br9"),
+        ({"networks": [{"type": "network", "source": "lan"}]}, "has no active libvirt network lan"),
+        ({"pool": "nvme"}, "has no active storage pool nvme (active: berth, fast)"),
+    ],
+)
+def test_a_network_or_pool_that_the_host_lacks_is_told_before_anything_is_held(host, lacking, reason):
+    result = one(host, dict(spec("web-1"), **lacking))
+    assert not result["claimed"] and result["error"]["retryable"] and reason in result["error"]["message"]
+    assert host.store.records() == []
+    assert one(host, dict(spec("web-2"), networks=[{"type": "bridge", "source": "br0"}]))["claimed"]
 
 
 def test_limits_of_the_decision_are_tested_again(host):

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.berth.kvm.plugins.module_utils.compute import connection, facts, settings
+from ansible_collections.berth.kvm.plugins.module_utils.compute import connection, facts, network, settings
+from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import NetworkNotFound
 from ansible_collections.berth.kvm.plugins.module_utils.model import host_document
 from ansible_collections.berth.kvm.plugins.module_utils.model.host_state import HostState
 from ansible_collections.berth.kvm.plugins.module_utils.model.record import Record
@@ -67,11 +68,29 @@ class Domain:
         )  # fmt: skip
 
 
+class Directory(Pool):
+    """A pool that is a directory: its numbers are those of the file system."""
+
+    def __init__(self, name, path):
+        self._name, self.path = name, path
+
+    def XMLDesc(self, _flags):
+        return "<pool type='dir'><target><path>%s</path></target></pool>" % self.path
+
+
+class Named:
+    def __init__(self, name):
+        self._name = name
+
+    def name(self):
+        return self._name
+
+
 class Libvirt:
     """A host of 3934 MiB with 2 CPUs in one cell; a call that facts should not make has no method here."""
 
-    def __init__(self, domains=(), pools=None, capabilities=None):
-        self.domains = domains
+    def __init__(self, domains=(), pools=None, capabilities=None, networks=("default",)):
+        self.domains, self.networks = domains, networks
         self.pools = [Pool(18, 9)] if pools is None else pools
         text = (DATA / "capabilities.xml").read_text()
         start, end = text.index("<topology>"), text.index("</topology>")
@@ -94,6 +113,15 @@ class Libvirt:
 
     def listAllStoragePools(self, _flags):
         return self.pools
+
+    def listAllNetworks(self, flags):
+        assert flags == libvirt.VIR_CONNECT_LIST_NETWORKS_ACTIVE
+        if self.networks is None:
+            raise libvirt.libvirtError("this function is not supported by the connection driver")
+        return [Named(name) for name in self.networks]
+
+    def listAllNWFilters(self, _flags):
+        return [Named("clean-traffic")]
 
     def listAllDevices(self, _flags):
         return []
@@ -248,6 +276,41 @@ def test_only_the_pool_for_instances_counts_as_local_disk():
     document = collect(records=records, pools=(Pool(18, 9), Pool(100, 90, "slow")))
     assert (document["local_gb"], document["local_gb_used"]) == (18, 3)
     assert {name: pool["promised_gb"] for name, pool in document["pools"].items()} == {"berth": 3, "slow": 5}
+
+
+def test_pools_on_one_file_system_share_its_space_and_say_so(tmp_path):
+    pools = (Directory("berth", tmp_path), Directory("archive", tmp_path), Pool(100, 90, "slow"))
+    records = [record(0, disk_gb=3), record(1, disk_gb=5, pool="archive"), record(2, disk_gb=7, pool="slow")]
+    found = collect(records=records, pools=pools)
+    assert found["pool"] == "berth"
+    assert {name: (one["storage"], one["promised_gb"]) for name, one in found["pools"].items()} == {
+        "berth": ("berth", 8),
+        "archive": ("berth", 8),
+        "slow": ("slow", 7),
+    }
+    assert found["local_gb_used"] == 8
+
+
+def test_the_networks_that_guests_can_be_on_are_named():
+    found = collect(networks=["lan", "{{ evil }}"])
+    assert found["networks"] == ["lan"]
+    assert found["network_filters"] == ["clean-traffic"]
+    assert isinstance(found["bridges"], list)
+
+
+def test_networks_that_libvirt_does_not_list_are_left_out_and_not_called_missing():
+    found = collect(networks=None)
+    assert "networks" not in found
+    assert any("networks cannot be listed" in warning for warning in found["warnings"])
+
+
+def test_a_bridge_is_what_the_kernel_calls_one(tmp_path):
+    (tmp_path / "br0" / "bridge").mkdir(parents=True)
+    (tmp_path / "eth0").mkdir()
+    assert network.available(Libvirt(), [], str(tmp_path))["bridges"] == ["br0"]
+    network.check(Libvirt(), [{"type": "bridge", "source": "br0"}], str(tmp_path))
+    with pytest.raises(NetworkNotFound):
+        network.check(Libvirt(), [{"type": "bridge", "source": "eth0"}], str(tmp_path))
 
 
 def test_without_its_pool_a_host_offers_no_disk_and_says_so():

@@ -82,7 +82,32 @@ def a_host(rng, name):
             ]
         }
         host["pcpus"] = rng.choice([0, 2])
+    if rng.random() < 0.5:
+        host.update(sites(rng))
     return host
+
+
+def sites(rng):
+    """Networks and pools of a host; its own pool shares a file system with another, or does not."""
+
+    def pool(storage, size):
+        used = rng.choice([0, size - 1, size])
+        return {
+            "type": rng.choice(["dir"] * 5 + ["logical"]),
+            "storage": storage,
+            "capacity_gb": size,
+            "free_gb": 1,
+            "promised_gb": used,
+        }
+
+    pools = {"berth": pool("berth", 8), "fast": pool(rng.choice(["berth", "fast"]), 4), "big": pool("fast", 4)}
+    pools = {name: pools[name] for name in some(rng, pools)}
+    return {
+        "pool": rng.choice(["berth", "berth", "fast"]),
+        "pools": pools,
+        "bridges": some(rng, ["br0", "br1"]),
+        "networks": some(rng, ["lan", "dmz"]),
+    }
 
 
 def a_request(rng, number, hosts, groups):
@@ -132,6 +157,10 @@ def a_request(rng, number, hosts, groups):
         "image": {"id": "i", "properties": {"hw_architecture": "x86_64"}},
         "batch_id": "b",
         "project_id": "p",
+        "pool": rng.choice(["berth", "fast", "big"]),
+        "networks": [{"type": "bridge", "source": "br0"}, {"type": "network", "source": rng.choice(["lan", "dmz"])}][
+            : rng.choice([1, 1, 2])
+        ],
     }
     for field in some(rng, more, 2) if rng.random() < 0.6 else ():
         request[field] = more[field]

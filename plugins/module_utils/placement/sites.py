@@ -1,0 +1,73 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What an instance finds on a host by name: its networks and its storage pool.
+
+Read from the host's document; a host that does not tell what it has passes, and its claim or build will tell.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from ..model.host_state import DISK, disk_class
+from ..model.request_spec import RequestSpec
+
+# The types of pools that are a directory, in which the disks of instances can be.
+DIRECTORIES = ("dir", "fs", "netfs")
+
+
+class Sites:
+    """What one request names."""
+
+    def __init__(self, spec: RequestSpec) -> None:
+        self.pool = spec.pool
+        self.wanted = tuple(dict.fromkeys(one for nic in spec.networks for one in _of_nic(nic)))
+
+    def rules(self) -> list[list]:
+        """[[rule, numbers]], as they are told of a host that passes."""
+        found: list[list] = []
+        if self.wanted:
+            found.append(["networks", {"needs": [text for _key, _name, text in self.wanted]}])
+        if self.pool:
+            found.append(["pool", {"pool": self.pool}])
+        return found
+
+    def lacks(self, document: dict[str, Any]) -> dict[str, str]:
+        """{rule: reason} of the rules that the host breaks."""
+        found = {}
+        missing = [
+            text for key, name, text in self.wanted if document.get(key) is not None and name not in document[key]
+        ]
+        if missing:
+            found["networks"] = "has no " + ", no ".join(missing)
+        # "pool" came with what placement reads of pools: a document without it tells nothing of them.
+        if self.pool and document.get("pool") and document.get("pools") is not None:
+            reason = _lacks_pool(document["pools"], self.pool)
+            if reason:
+                found["pool"] = reason
+        return found
+
+
+def _of_nic(nic: dict[str, Any]) -> Iterator[tuple[str, Any, str]]:
+    """(key of the document, name, text) of what a NIC is on."""
+    if nic.get("type") == "bridge":
+        yield "bridges", nic.get("source"), "bridge %s" % nic.get("source")
+    else:
+        yield "networks", nic.get("source"), "active libvirt network %s" % nic.get("source")
+    if nic.get("nwfilter"):
+        yield "network_filters", nic["nwfilter"], "network filter %s" % nic["nwfilter"]
+
+
+def _lacks_pool(pools: dict[str, Any], name: str) -> str | None:
+    if name not in pools:
+        return "has no active storage pool %s (active: %s)" % (name, ", ".join(sorted(pools)) or "none")
+    if pools[name].get("type") not in DIRECTORIES:
+        return "its storage pool %s is no directory but of type %s" % (name, pools[name].get("type"))
+    return None
+
+
+def counts_elsewhere(document: dict[str, Any], spec: RequestSpec) -> bool:
+    """Whether the instance's disks count as another resource class than DISK_GB on this host."""
+    return disk_class(document, spec.pool) != DISK
