@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from ..module_utils.conductor.errors import InstanceMoving, SelectionNotExplicit
 from ..module_utils.conductor.locate import check_unlocked, locate
+from ..module_utils.conductor.recovery import to_recover
 from ..module_utils.model.errors import BerthError
 from ..module_utils.model.identity import check_name, instance_uuid
 from ..plugin_utils.controller import ControllerAction, lost_hosts, read_reports, variables, who_locked, with_variable
+from ..plugin_utils.screen import say
 
 
 class ActionModule(ControllerAction):
@@ -17,7 +19,7 @@ class ActionModule(ControllerAction):
         "instances": {"type": "list", "elements": "str", "required": True},
         "hosts": {"type": "list", "elements": "str"},
         "selected": {"type": "bool", "default": True},
-        "method": {"type": "str", "required": True, "choices": ["delete", "start", "stop"]},
+        "method": {"type": "str", "required": True, "choices": ["delete", "recover", "start", "stop"]},
     }
 
     def act(self, args, task_vars):
@@ -34,8 +36,12 @@ class ActionModule(ControllerAction):
         for name in names:
             try:
                 given = variables(task_vars, name, ["berth_project", "berth_locked"])
-                check_unlocked(name, who_locked(given))
+                if args["method"] != "recover":  # a lock keeps people off; the guest ran when its host lost its power
+                    check_unlocked(name, who_locked(given))
                 uuid = instance_uuid(given.get("berth_project") or "default", check_name(name))
+                if args["method"] == "recover":
+                    found[name] = self._to_recover(fleet, name, uuid, lost)
+                    continue
                 found[name] = {"uuid": uuid, "hosts": fleet.failed_on(uuid) + locate(fleet, name, uuid, lost)}
             except BerthError as error:
                 if isinstance(error, InstanceMoving) and args["method"] == "delete":
@@ -49,6 +55,12 @@ class ActionModule(ControllerAction):
             "errors": errors,
         }
         return {"ansible_facts": {"berth_located": located}, "verdicts": fleet.verdicts}
+
+    def _to_recover(self, fleet, name, uuid, lost):
+        due = to_recover(fleet, name, uuid, lost)
+        if due["skipped"]:
+            say("%s is left alone: %s" % (name, due["skipped"]))
+        return {"uuid": uuid, "hosts": due["hosts"]}
 
 
 def _told(error, method):

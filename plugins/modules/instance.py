@@ -18,8 +18,10 @@ options:
     description:
       - V(present) means that it was made, V(started) that the guest runs, V(stopped) that it is off and its disks stay,
         V(absent) that it is gone with its disks. What was not made yet is made by V(started), too.
+      - V(recovered) starts the guest where its record says that it runs and nobody ended it, as after a power cut of the
+        host. One that was ended from inside, or by hand, in this boot of the host stays off.
     type: str
-    choices: [present, started, stopped, absent]
+    choices: [present, started, stopped, absent, recovered]
     default: started
   uuid:
     description: The UUID of the instance.
@@ -123,6 +125,7 @@ from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils.compute.host import Host
 from ..module_utils.compute.instance import Instance
+from ..module_utils.compute.recovery import recover, would_recover
 from ..module_utils.model import hints
 from ..module_utils.model.errors import BerthError
 
@@ -134,7 +137,7 @@ SEED = {
     "metadata": {"type": "dict"},
 }
 ARGUMENTS = {
-    "state": {"type": "str", "choices": ["present", "started", "stopped", "absent"], "default": "started"},
+    "state": {"type": "str", "choices": ["present", "started", "stopped", "absent", "recovered"], "default": "started"},
     "uuid": {"type": "str", "required": True},
     "token": {"type": "str", "no_log": False},
     "spec": {"type": "dict"},
@@ -144,7 +147,7 @@ ARGUMENTS = {
     "changed_disks": {"type": "bool", "default": False},
 }
 SHOWN = ("state", "power_state", "flavor", "vcpus", "memory_mb", "root_gb", "image", "networks")
-AFTER = {"present": "running", "started": "running", "stopped": "shutdown", "absent": "absent"}
+AFTER = {"present": "running", "started": "running", "stopped": "shutdown", "absent": "absent", "recovered": "running"}
 
 
 def act(instance, params, dry):
@@ -154,6 +157,8 @@ def act(instance, params, dry):
         return instance.would_start(params["token"]) if dry else instance.started(params["token"], params["seed"])
     if params["state"] == "stopped":
         return instance.would_stop() if dry else instance.stopped(params["shutdown_timeout"])
+    if params["state"] == "recovered":
+        return would_recover(instance) if dry else recover(instance)
     remove = instance.would_remove if dry else instance.absent
     return remove(params["changed_disks"])
 

@@ -31,10 +31,12 @@ options:
   method:
     description:
       - What is to be done with them. An instance that is on the move, or resized and not confirmed, can only be deleted.
-      - One with the variable C(berth_locked) is left alone.
+      - One with the variable C(berth_locked) is left alone, but by V(recover).
+      - For V(recover) only those are found that are off and were not stopped. What may be on a silent host, or is on the
+        move, is left alone and no error.
     type: str
     required: true
-    choices: [delete, start, stop]
+    choices: [delete, recover, start, stop]
 extends_documentation_fragment:
   - berth.kvm.controller
 author:

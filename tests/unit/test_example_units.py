@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The timer of examples/systemd: systemd takes it, and what it runs is there."""
+"""The timers of examples/systemd: systemd takes them, and what they run is there."""
 
 from __future__ import annotations
 
@@ -31,11 +31,13 @@ def test_systemd_finds_nothing_wrong_with_the_units(tmp_path):
     assert (done.returncode, said) == (0, [])
 
 
-def test_the_timer_starts_the_service_of_its_name_which_runs_a_playbook_that_exists():
+@pytest.mark.parametrize("name", ["berth-confirm-due", "berth-recover"])
+def test_the_timer_starts_the_service_of_its_name_which_runs_a_playbook_that_exists(name):
     """R05."""
     unit = configparser.ConfigParser(interpolation=None)
     unit.optionxform = str
-    unit.read(UNITS / "berth-confirm-due.service")
+    unit.read(UNITS / (name + ".service"))
     playbook = unit["Service"]["ExecStart"].split()[-1]
+    assert playbook == name.replace("-", ".kvm.", 1).replace("-", "_")
     assert (ROOT / "playbooks" / (playbook.removeprefix("berth.kvm.") + ".yml")).exists()
-    assert (UNITS / "berth-confirm-due.timer").exists()
+    assert (UNITS / (name + ".timer")).exists()

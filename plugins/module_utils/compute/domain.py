@@ -64,6 +64,17 @@ def definitions(domain):
     )
 
 
+def has_crashed(connection, uuid):
+    """Whether the guest is off because its QEMU died or did not come up; nobody ended it."""
+    library = require_libvirt()
+    domain = find(connection, uuid)
+    if domain is None:
+        return False
+    now, reason = _call("reading the state", domain.state)[:2]
+    died = (library.VIR_DOMAIN_SHUTOFF_CRASHED, library.VIR_DOMAIN_SHUTOFF_FAILED)
+    return POWER_STATES.get(now) == "crashed" or POWER_STATES.get(now) == "shutdown" and reason in died
+
+
 def is_managed(domain):
     """Whether the domain carries berth's mark: without it, it is somebody else's and is never touched (I9)."""
     text = _call("reading the definition", domain.XMLDesc, 0)

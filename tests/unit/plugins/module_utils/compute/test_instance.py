@@ -12,66 +12,20 @@ import shutil
 
 import fake_libvirt
 import pytest
+from instance_case import Case, Killed
 
-from ansible_collections.berth.kvm.plugins.module_utils.compute import claim, gate
+from ansible_collections.berth.kvm.plugins.module_utils.compute import gate
 from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import (
     BootGateMissing,
     DisksOfAnotherHost,
     DisksWithoutRecord,
     InstanceNotFound,
 )
-from ansible_collections.berth.kvm.plugins.module_utils.compute.instance import Instance
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import report
 from ansible_collections.berth.kvm.plugins.module_utils.model import hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.record import CLAIM
 
 BUILD_STEPS = ["C3", "C4 disks", "C4 seed", "C5 define", "C6 active", "C7 permit", "C7 start", "C7 started"]
-
-
-class Killed(BaseException):
-    """The process ends here: nothing cleans up."""
-
-
-class Case:
-    """The instance web1 on a host: what is done to it, and what is there."""
-
-    def __init__(self, host, request):
-        self.host, (self.spec, self.seed) = host, request
-        self.uuid = self.spec["uuid"]
-        self.steps = []
-
-    def claim(self):
-        claim._write(self.host.store, self.spec, "t1", {"vcpus": 1, "memory_mb": 64, "disk_gb": 1})
-
-    def instance(self, killed_at=None):
-        def observe(step):
-            self.steps.append(step)
-            if step == killed_at:
-                raise Killed(step)
-
-        return Instance(self.host, self.uuid, timeout=1, observe=observe)
-
-    def make(self, killed_at=None):
-        self.claim()
-        return self.instance(killed_at).started("t1", self.seed)
-
-    @property
-    def record(self):
-        return self.host.store.read(self.uuid)
-
-    @property
-    def domain(self):
-        return self.host.connection.domains.get(self.uuid)
-
-    @property
-    def root(self):
-        return self.host.pool / "instances" / self.uuid / "root.qcow2"
-
-    def state(self):
-        """(vm_state, task_state, power_state of the record, guest runs)"""
-        record = self.record
-        running = self.domain is not None and bool(self.domain.isActive())
-        return record.vm_state, record.task_state, record.power_state, running
 
 
 @pytest.fixture

@@ -1,0 +1,45 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A host loses its power and comes back: who starts its guests, and that it is never two (I1)."""
+
+from __future__ import annotations
+
+from playbooks import catalog, homes, records, vm
+
+
+def running(lab):
+    """Every host's running guests: [host, ...], one entry for each guest."""
+    return [row["name"] for row in lab.status()["hosts"] if row["power"] == "up" for _one in lab.domains(row["name"])]
+
+
+def test_after_a_power_cut_the_controller_starts_what_ran_and_nothing_else(lab, image, inventory):
+    path = inventory({"web1": {**vm(), "berth_locked": True}, "web2": vm()}, catalog(image))
+    lab.ansible_playbook("berth.kvm.create", inventory=[path])
+    lab.ansible_playbook("berth.kvm.stop", "--limit", "web2", inventory=[path])
+    host = homes(lab)["web1"]
+    lab.crash(host)
+    lab.start(host)
+    by_hand = lab.sh(host, "virsh start $(virsh -q list --all --uuid | head -n 1)", check=False)
+    assert by_hand.rc and "no permit" in by_hand.output and running(lab) == []
+    looked = lab.ansible_playbook("berth.kvm.recover", "--check", inventory=[path])
+    assert looked.changed["web1"] == 1 and running(lab) == []
+    done = lab.ansible_playbook("berth.kvm.recover", inventory=[path])
+    assert (done.changed["web1"], done.changed.get("web2", 0)) == (1, 0) and running(lab) == [host]
+    again = lab.ansible_playbook("berth.kvm.recover", inventory=[path])
+    assert set(again.changed.values()) <= {0} and running(lab) == [host]
+
+
+def test_a_host_that_comes_back_after_its_instance_was_made_elsewhere_starts_nothing(lab, image, inventory):
+    path = inventory({"web1": vm()}, catalog(image))
+    lab.ansible_playbook("berth.kvm.create", inventory=[path])
+    first = homes(lab)["web1"]
+    lab.crash(first)
+    lab.ansible_playbook("berth.kvm.create", inventory=[path], extra_vars={"berth_lost_hosts": first})
+    second = homes(lab)["web1"]
+    assert second != first and running(lab) == [second]
+    lab.start(first)
+    for playbook in ("recover", "start", "create", "recover"):
+        lab.ansible_playbook("berth.kvm." + playbook, inventory=[path], check=False)
+        assert running(lab) == [second], playbook
+    assert sorted(records(lab)) == sorted((host, "web1", "OWN") for host in (first, second))
