@@ -14,6 +14,9 @@ from .connection import LibvirtUnavailable, require_libvirt
 # libvirt's word -> Nova's
 _VM_MODES = {"linux": "xen"}
 
+# The machine types that guests get, by architecture; the first where none is asked for.
+GUEST_MACHINES = {"x86_64": ("q35", "pc"), "i686": ("q35", "pc"), "aarch64": ("virt",), "riscv64": ("virt",)}
+
 
 @dataclasses.dataclass(frozen=True)
 class HostCapabilities:
@@ -30,7 +33,10 @@ class HostCapabilities:
 
 @dataclasses.dataclass(frozen=True)
 class DomainCapabilities:
-    """What guests of one domain type can have: the CPU of mode host-model, and device models by device and enum."""
+    """What guests of one domain type can have: the CPU of mode host-model, and device models by device and enum.
+
+    The enums are those of all machine types of GUEST_MACHINES together; ``machine`` and CPU are the default one's.
+    """
 
     domain_type: str
     machine: str
@@ -98,24 +104,46 @@ def parse_domain(text) -> DomainCapabilities:
     )
 
 
-def domain_types(connection, setting) -> List[DomainCapabilities]:
+def default_machine(arch) -> Optional[str]:
+    """The machine type of a guest that asks for none; None leaves the choice to libvirt."""
+    return GUEST_MACHINES.get(arch, (None,))[0]
+
+
+def domain_types(connection, setting, arch=None) -> List[DomainCapabilities]:
     """The domain types that work here, the best first: kvm where libvirt's QEMU can use it, then qemu.
 
     /dev/kvm may exist and yet fail, so libvirt is asked, which has started QEMU with it. A guest that only fails when
     it runs is not foreseen: such a host needs the setting qemu. ``setting`` (auto, kvm, qemu) narrows the choice and
     adds nothing to it.
     """
-    library = require_libvirt()
     found = []
     for domain_type in ("kvm", "qemu") if setting == "auto" else (setting,):
-        try:
-            text = connection.getDomainCapabilities(None, None, None, domain_type, 0)
-        except library.libvirtError as error:
-            if error.get_error_domain() == library.VIR_FROM_RPC:
-                raise LibvirtUnavailable("the connection to libvirt broke: %s" % error)
-            continue
-        found.append(parse_domain(text))
+        machines = GUEST_MACHINES.get(arch, (None,))
+        answers = [_ask(connection, None if machine is None else arch, machine, domain_type) for machine in machines]
+        known = [parse_domain(text) for text in answers if text is not None]
+        if known:
+            found.append(_merged(known))
     return found
+
+
+def _ask(connection, arch, machine, domain_type) -> Optional[str]:
+    """What libvirt says of guests of one machine type: firmware and buses differ between them. None where it has none."""
+    library = require_libvirt()
+    try:
+        return connection.getDomainCapabilities(None, arch, machine, domain_type, 0)
+    except library.libvirtError as error:
+        if error.get_error_domain() == library.VIR_FROM_RPC:
+            raise LibvirtUnavailable("the connection to libvirt broke: %s" % error)
+        return None
+
+
+def _merged(known) -> DomainCapabilities:
+    """The first, with the device models that any of them has."""
+    enums: Dict[Tuple[str, str], FrozenSet[str]] = {}
+    for one in known:
+        for where, values in one.enums.items():
+            enums[where] = enums.get(where, frozenset()) | values
+    return dataclasses.replace(known[0], enums=enums)
 
 
 def guest_cpu_features(connection, arch, domain) -> FrozenSet[str]:

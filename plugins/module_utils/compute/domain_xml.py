@@ -3,10 +3,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The definition of a guest in libvirt's XML, rendered from its record and what the host can do; nothing else gets in.
 
-Image properties and flavor extra specs that have a part here, by Nova's names (the flavor's hw:x goes before hw_x):
-hw_machine_type, hw_firmware_type, os_secure_boot, hw_disk_bus, hw_cdrom_bus (the seed as a CD-ROM), hw_vif_model,
-hw_vif_multiqueue_enabled, hw_cpu_sockets/cores/threads, hw_watchdog_action, hw_video_model (with VNC on 127.0.0.1),
-hw_boot_menu. CPU pinning, NUMA cells, page sizes and PCI devices come from the claim's allocation.
+model/guest_features.py lists the image properties and extra specs that have a part here, by Nova's names (the flavor's
+hw:x goes before hw_x). CPU pinning, NUMA cells, page sizes and PCI devices come from the claim's allocation. The screen is
+VNC on 127.0.0.1.
 """
 
 from __future__ import annotations
@@ -14,8 +13,8 @@ from __future__ import annotations
 import collections
 from xml.etree import ElementTree
 
-from ..model.errors import InvalidInput
-from . import disk, nvram, paths, seed
+from ..model.guest_wishes import Wishes
+from . import capabilities, disk, nvram, paths, seed
 
 NAMESPACE = "https://berth.kvm/xmlns/instance/1"
 GUEST_AGENT = "org.qemu.guest_agent.0"
@@ -42,25 +41,11 @@ def _is_true(text):
     return str(text).lower() in ("1", "true", "yes", "on")
 
 
-class _Wishes:
-    """The image's properties and the flavor's extra specs under one name: ``machine_type`` is hw:... or hw_..."""
-
-    def __init__(self, spec):
-        self._image = (spec.get("image") or {}).get("properties") or {}
-        self._flavor = (spec.get("flavor") or {}).get("extra_specs") or {}
-
-    def get(self, name, default=None):
-        return self._flavor.get("hw:" + name, self._image.get("hw_" + name, default))
-
-    def image(self, name, default=None):
-        return self._image.get(name, default)
-
-
 def render(record, host):
     """The XML text of the record's guest on ``host`` (a Host)."""
     spec, allocation = record.spec, record.resources
-    wishes = _Wishes(spec)
     flavor = spec["flavor"]
+    wishes = _wishes(spec)
     root = ElementTree.Element("domain", type=host.domain_type)
     _child(root, "name", record.uuid)
     _child(root, "uuid", record.uuid)
@@ -72,8 +57,7 @@ def render(record, host):
     _memory_backing(root, cells)
     _child(root, "vcpu", flavor["vcpus"], placement="static")
     _pinning(root, allocation, cells)
-    machine = wishes.get("machine_type") or _default_machine(host.arch)
-    _firmware(root, host, machine, wishes, record.uuid)
+    _firmware(root, host, machine(record, host), wishes, record.uuid)
     _features(root, host, wishes)
     _cpu(root, host, flavor, wishes, cells)
     _clock(root, host)
@@ -81,6 +65,15 @@ def render(record, host):
         _child(root, "on_" + event, action)
     _devices(_child(root, "devices"), record, host, wishes)
     return ElementTree.tostring(root, encoding="unicode")
+
+
+def _wishes(spec):
+    return Wishes(spec["flavor"].get("extra_specs") or {}, (spec.get("image") or {}).get("properties") or {})
+
+
+def machine(record, host):
+    """The machine type that the record's guest gets on ``host``; None is libvirt's choice."""
+    return _wishes(record.spec).get("machine_type") or capabilities.default_machine(host.arch)
 
 
 def metadata(record):
@@ -100,10 +93,6 @@ def metadata(record):
     return element
 
 
-def _default_machine(arch):
-    return {"x86_64": "q35", "i686": "q35", "aarch64": "virt", "riscv64": "virt"}.get(arch)
-
-
 def _memory_backing(root, cells):
     """Huge pages where the allocation has them; locked, since a page that may be swapped is not a huge page."""
     pages = [(index, cell["pagesize"]) for index, cell in enumerate(cells) if (cell.get("pagesize") or 0) > 4]
@@ -118,14 +107,15 @@ def _pinning(root, allocation, cells):
     if not cells:
         return
     tune = _child(root, "cputune")
-    everywhere = set()
+    everywhere, reserved = set(), set()
     for cell in cells:
+        reserved.update(cell.get("cpuset_reserved") or ())  # hw:emulator_threads_policy=isolate
         pins = {int(vcpu): [cpu] for vcpu, cpu in (cell.get("cpu_pinning") or {}).items()}
         everywhere.update(cpu for cpus in pins.values() for cpu in cpus)
         for vcpu, cpus in sorted(pins.items()):
             _child(tune, "vcpupin", vcpu=vcpu, cpuset=_ranges(cpus))
     if everywhere:
-        _child(tune, "emulatorpin", cpuset=_ranges(everywhere))
+        _child(tune, "emulatorpin", cpuset=_ranges(reserved or everywhere))
     else:
         root.remove(tune)
     numa = _child(root, "numatune")
@@ -146,16 +136,16 @@ def _ranges(numbers):
 
 
 def _firmware(root, host, machine, wishes, uuid):
+    """UEFI checks signatures only where the request says so: libvirt by itself takes a firmware that does."""
     uefi = wishes.get("firmware_type") == "uefi" or host.arch in ("aarch64", "riscv64")
-    secure = wishes.image("os_secure_boot") == "required"
     element = _child(root, "os", firmware="efi" if uefi else None)
     _child(element, "type", "hvm", arch=host.arch, machine=machine)
-    if uefi and secure:
-        choices = _child(element, "firmware")
-        _child(choices, "feature", enabled="yes", name="secure-boot")
-        _child(choices, "feature", enabled="yes", name="enrolled-keys")
-        _child(element, "loader", secure="yes")
     if uefi:
+        choices = _child(element, "firmware")
+        for feature in ("secure-boot", "enrolled-keys"):
+            _child(choices, "feature", enabled="yes" if wishes.secure_boot() else "no", name=feature)
+        if wishes.secure_boot():
+            _child(element, "loader", secure="yes")
         _child(element, "nvram", nvram.path(host.pool_path, uuid))
     if _is_true(wishes.get("boot_menu", "false")):
         _child(element, "bootmenu", enable="yes", timeout=5000)
@@ -166,7 +156,7 @@ def _features(root, host, wishes):
     if host.arch in ("x86_64", "i686"):
         _child(element, "acpi")
         _child(element, "apic")
-        if wishes.image("os_secure_boot") == "required":
+        if wishes.secure_boot():
             _child(element, "smm", state="on")
     elif host.arch == "aarch64":
         _child(element, "acpi")
@@ -174,21 +164,13 @@ def _features(root, host, wishes):
 
 def _cpu(root, host, flavor, wishes, cells):
     """host-model under KVM: the host's CPU as far as it can be moved. Under TCG only x86 has it."""
-    topology = {name: int(wishes.get("cpu_" + name, 0) or 0) for name in ("sockets", "cores", "threads")}
+    topology = wishes.cpu_topology(flavor["vcpus"])
     known = host.domain_type == "kvm" or host.arch in ("x86_64", "i686")
-    if not (known or any(topology.values()) or cells):
+    if not (known or topology or cells):
         return
     element = _child(root, "cpu", mode="host-model" if known else "maximum")
-    if any(topology.values()):
-        cores, threads = topology["cores"] or 1, topology["threads"] or 1
-        sockets = topology["sockets"] or max(1, flavor["vcpus"] // (cores * threads))
-        if sockets * cores * threads != flavor["vcpus"]:
-            raise InvalidInput(
-                "hw:cpu_sockets, cpu_cores, cpu_threads",
-                (sockets, cores, threads),
-                "their product is vcpus, %d" % flavor["vcpus"],
-            )
-        _child(element, "topology", sockets=sockets, cores=cores, threads=threads)
+    if topology:
+        _child(element, "topology", **topology)
     if cells:
         numa = _child(element, "numa")
         for index, cell in enumerate(cells):
@@ -207,7 +189,8 @@ def _clock(root, host):
 def _devices(devices, record, host, wishes):
     pool, uuid, spec = host.pool_path, record.uuid, record.spec
     bus = wishes.get("disk_bus", "virtio")
-    cdrom_bus = wishes.get("cdrom_bus")
+    # libvirt knows no disk to read only on these two buses.
+    cdrom_bus = wishes.get("cdrom_bus") or (bus if bus in ("sata", "ide") else None)
     buses = [bus] * len(disk.plan(spec)) + [cdrom_bus or bus]
     names = _targets(buses)
     for index, one in enumerate(disk.plan(spec)):

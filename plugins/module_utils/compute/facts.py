@@ -79,7 +79,7 @@ def _collect(connection, settings, records, state_dir, deadline, save_generation
             "this host's uuid is %s, it was prepared as %s" % (host.uuid, settings.uuid),
             hint=hints.uuid_changed(SETTINGS_PATH),
         )
-    guest_types = capabilities.domain_types(connection, settings.domain_type)
+    guest_types = capabilities.domain_types(connection, settings.domain_type, host.arch)
     if not guest_types:
         warnings.append("no guest can run here: libvirt offers nothing for the domain type %s" % settings.domain_type)
     found = domains.states(connection)

@@ -80,7 +80,7 @@ class Host:
 
     @functools.cached_property
     def domain_type(self):
-        types = capabilities.domain_types(self.connection, self.settings.domain_type)
+        types = capabilities.domain_types(self.connection, self.settings.domain_type, self.capabilities.arch)
         if not types:
             raise BuildFailed("this host's QEMU runs no guest of type %s" % self.settings.domain_type)
         return types[0].domain_type

@@ -104,7 +104,7 @@ class Network:
             "nameservers": ListOf(Address(), longest=16),
         },
         defaults={
-            "model": "virtio",
+            "model": None,
             "mtu": None,
             "vlan": None,
             "nwfilter": None,

@@ -76,10 +76,11 @@ class ImageProperties:
     def check(self, value, field):
         if not isinstance(value, dict):
             raise InvalidImageProperty("%s: must be a mapping of names to values" % field, field=field)
-        return {str(name): _text(str(name), one, "%s.%s" % (field, name)) for name, one in value.items()}
+        return {str(name): check_property(str(name), one, "%s.%s" % (field, name)) for name, one in value.items()}
 
 
-def _text(name, value, field):
+def check_property(name, value, field):
+    """The value of one property as text; InvalidImageProperty where the property or such a value does not exist."""
     if isinstance(value, bool):
         value = "true" if value else "false"
     if isinstance(value, (list, tuple)) and all(isinstance(one, str) for one in value):

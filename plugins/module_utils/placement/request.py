@@ -16,6 +16,8 @@ from ..model import catalog_schema as schema
 from ..model import hints
 from ..model.catalog import AvailabilityZoneNotFound, NetworkNotFound, ServerGroupNotFound, check_image_fits
 from ..model.errors import InvalidInput, together
+from ..model.guest_check import check_guest
+from ..model.guest_wishes import Wishes
 from ..model.identity import NAMESPACE, check_name, instance_uuid
 from ..model.request_spec import SCHEMA, RequestSpec
 from ..model.user_data import decode_user_data
@@ -38,8 +40,10 @@ def build_request(hostvars, catalog):
     flavor = catalog.flavor(given["berth_flavor"], project)
     image = catalog.image(given["berth_image"], project)
     check_image_fits(flavor, image)
+    check_guest(flavor, image)
     own_uuid = instance_uuid(project, name)
-    nics = [_nic(own_uuid, at, nic, catalog) for at, nic in enumerate(given.get("berth_networks", []))]
+    card = Wishes(flavor["extra_specs"], image["properties"]).get("vif_model", "virtio")
+    nics = [_nic(own_uuid, at, nic, catalog, card) for at, nic in enumerate(given.get("berth_networks", []))]
     zone, forced_host, forced_node = _zone(given.get("berth_availability_zone", ""))
     if zone and zone not in catalog.zones:
         raise AvailabilityZoneNotFound("berth_availability_zone", zone, catalog.zones)
@@ -88,8 +92,27 @@ def resize_request(spec, hostvars, catalog, allow_disabled=False):
     flavor = catalog.flavor(given["berth_flavor"], spec["project_id"], allow_disabled=allow_disabled)
     check_image_fits(flavor, spec["image"])
     resized = dict(spec, flavor=_flavor_snapshot(flavor))
+    if resized["flavor"] != spec["flavor"] and not allow_disabled:  # what is under way goes on as it was begun
+        check_guest(flavor, spec["image"], look_at_image=False)
+        _check_firmware(spec, resized)
     _derive(resized, catalog)
     return {part: resized[part] for part in ("flavor", "numa_topology", "pci_requests")}
+
+
+def _check_firmware(spec, resized):
+    """The firmware keeps its variables, and the keys among them, in a file that is made once."""
+    properties = spec["image"].get("properties") or {}
+    before, after = (Wishes(one["flavor"].get("extra_specs") or {}, properties) for one in (spec, resized))
+    for what, old, new in (
+        ("firmware type", before.get("firmware_type", "bios"), after.get("firmware_type", "bios")),
+        ("secure boot", before.secure_boot(), after.secure_boot()),
+    ):
+        if old != new:
+            raise InvalidInput(
+                "berth_flavor",
+                resized["flavor"]["name"],
+                "the same %s as before a resize: %s, not %s" % (what, old, new),
+            )
 
 
 def _given(hostvars, fields, required, name):
@@ -158,8 +181,11 @@ def _instance(name, project):
         return instance_uuid(project, check_name(name, "berth_hints"))
 
 
-def _nic(own_uuid, at, nic, catalog):
-    """A NIC with all that the host needs to make it; its MAC follows from the instance, so that it never changes."""
+def _nic(own_uuid, at, nic, catalog, card):
+    """A NIC with all that the host needs to make it, of model ``card`` where the network names none.
+
+    Its MAC follows from the instance, so that it never changes.
+    """
     field = "berth_networks[%d]" % at
     if nic["network"] not in catalog.networks:
         raise NetworkNotFound(field + ".network", nic["network"], catalog.networks)
@@ -168,7 +194,8 @@ def _nic(own_uuid, at, nic, catalog):
         "network": network["name"],
         "address": _address(nic["address"], network, field + ".address"),
         "mac": (nic["mac"] or _mac(own_uuid, at)).lower(),
-        **{part: network[part] for part in ("type", "source", "model", "mtu", "vlan", "nwfilter", "gateway")},
+        "model": network["model"] or card,
+        **{part: network[part] for part in ("type", "source", "mtu", "vlan", "nwfilter", "gateway")},
         "nameservers": list(network["nameservers"]),
     }
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.berth.kvm.plugins.module_utils.compute import capabilities, connection
+from ansible_collections.berth.kvm.plugins.module_utils.compute import capabilities, connection, traits
 
 DATA = Path(__file__).parent / "data"
 HOST = capabilities.parse_host((DATA / "capabilities.xml").read_text())
@@ -68,3 +68,39 @@ class Libvirt:
 def test_a_domain_type_is_offered_where_libvirt_says_it_works_and_the_setting_allows_it(works, setting, types):
     pytest.importorskip("libvirt")
     assert [guest.domain_type for guest in capabilities.domain_types(Libvirt(*works), setting)] == types
+
+
+class ByMachine:
+    """Says for each machine type what libvirt 9 says of firmware and buses."""
+
+    FOUND = {"q35": ("<value>yes</value>", "<value>sata</value>"), "pc": ("", "<value>ide</value>")}
+
+    def __init__(self, *machines):
+        self.machines = machines
+
+    def getDomainCapabilities(self, _emulator, arch, machine, domain_type, _flags):
+        if machine not in self.machines:
+            raise connection.libvirt.libvirtError("invalid argument: the machine '%s' is not supported" % machine)
+        secure, bus = self.FOUND[machine]
+        return """<domainCapabilities><domain>%s</domain><machine>%s</machine><arch>%s</arch>
+            <os supported='yes'><enum name='firmware'><value>efi</value></enum><loader supported='yes'>
+            <enum name='secure'>%s<value>no</value></enum></loader></os>
+            <devices><disk supported='yes'><enum name='bus'>%s</enum></disk></devices></domainCapabilities>""" % (
+            domain_type, machine, arch, secure, bus,
+        )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("machines", "expected"),
+    [
+        (("q35", "pc"), {"COMPUTE_SECURITY_UEFI_SECURE_BOOT", "COMPUTE_STORAGE_BUS_SATA", "COMPUTE_STORAGE_BUS_IDE"}),
+        (("q35",), {"COMPUTE_SECURITY_UEFI_SECURE_BOOT", "COMPUTE_STORAGE_BUS_SATA"}),
+        (("pc",), {"COMPUTE_STORAGE_BUS_IDE"}),
+    ],
+)
+def test_a_host_offers_what_guests_of_any_of_its_machine_types_can_have(machines, expected):
+    """Asked for libvirt's default machine, pc, no x86 host has secure boot."""
+    pytest.importorskip("libvirt")
+    found = capabilities.domain_types(ByMachine(*machines), "qemu", "x86_64")
+    assert set(traits.device_traits(found[0].enums)) == expected | {"COMPUTE_FIRMWARE_UEFI"}
+    assert found[0].machine == machines[0]

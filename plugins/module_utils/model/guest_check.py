@@ -1,0 +1,95 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Whether the guest that a flavor and an image ask for can be built as they ask: told before anything is claimed."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any, Callable, Dict, Iterator
+
+from .errors import BerthError, InvalidInput, together
+from .guest_features import FLAVOR, Fate, Refused, flavor_fate, image_fate
+from .guest_wishes import Wishes
+from .image import LEGACY_NAMES
+from .image_properties import InvalidImageProperty, check_property
+from .suggest import did_you_mean
+
+_IDE_MACHINES = ("pc", "pc-i440fx")
+
+
+class GuestFeatureNotBuilt(BerthError):
+    """The flavor or the image asks for what this version does not build into a guest; nothing was claimed."""
+
+
+def check_guest(flavor: Dict[str, Any], image: Dict[str, Any], look_at_image: bool = True) -> None:
+    """Refuse what is not built, all of it at once. ``look_at_image`` false for a new flavor of a guest that is there."""
+    specs, properties = flavor.get("extra_specs") or {}, image.get("properties") or {}
+    field = "berth_flavors.%s.extra_specs" % flavor["name"]
+    checks = [functools.partial(_extra_spec, "%s.%s" % (field, name), name, str(specs[name])) for name in specs]
+    if look_at_image:
+        path = "berth_images.%s.properties" % image["name"]
+        checks += [functools.partial(_property, "%s.%s" % (path, name), name, properties[name]) for name in properties]
+    together(checks)
+    together(_contradictions(Wishes(specs, properties), flavor, field))
+
+
+def _extra_spec(field: str, name: str, value: str) -> None:
+    fate = flavor_fate(name)
+    if fate is None:
+        raise InvalidInput(field, value, "an extra spec that exists", hint=did_you_mean(name, FLAVOR))
+    twin = name.replace(":", "_", 1)
+    if not isinstance(fate, Refused) and image_fate(twin) is not None:
+        try:
+            checked = check_property(twin, value, field)
+        except InvalidImageProperty as error:
+            raise InvalidInput(field, value, error.rule, hint=error.hint)
+        if checked != value:
+            raise InvalidInput(field, value, "written as %s" % checked)
+    _take(fate, field, value)
+
+
+def _property(field: str, name: str, value: Any) -> None:
+    fate = image_fate(LEGACY_NAMES.get(name, name))
+    if fate is not None:
+        _take(fate, field, str(value))
+
+
+def _take(fate: Fate, field: str, value: str) -> None:
+    if fate.takes(value):
+        return
+    raise GuestFeatureNotBuilt(
+        "%s: %s is not built into guests by this version" % (field, value[:120]),
+        field=field,
+        value=value[:120],
+        rule=fate.rule,
+        hint="Nothing was claimed. Use a flavor or image without it",
+    )
+
+
+def _contradictions(wishes: Wishes, flavor: Dict[str, Any], field: str) -> Iterator[Callable[[], Any]]:
+    """What is built one by one, but not together."""
+    machine = wishes.get("machine_type") or "q35"
+    buses = {wishes.get("disk_bus", "virtio"), wishes.get("cdrom_bus")}
+
+    def no_ide() -> None:
+        if "ide" in buses and machine != "pc" and not machine.startswith("pc-i440fx"):
+            raise InvalidInput(
+                field,
+                "bus ide with machine type %s" % machine,
+                "hw_disk_bus or hw_cdrom_bus ide only with hw_machine_type pc",
+            )
+
+    def secure_boot() -> None:
+        if wishes.secure_boot() and (
+            wishes.get("firmware_type") != "uefi" or not machine.startswith(("q35", "pc-q35"))
+        ):
+            raise InvalidInput(
+                field,
+                "secure boot with firmware %s and machine type %s" % (wishes.get("firmware_type", "bios"), machine),
+                "os:secure_boot required only with hw_firmware_type uefi and machine type q35",
+            )
+
+    yield functools.partial(wishes.cpu_topology, flavor["vcpus"])
+    yield no_ide
+    yield secure_boot

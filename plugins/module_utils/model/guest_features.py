@@ -1,0 +1,184 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What becomes of each image property and flavor extra spec that Nova knows: built into the guest, refused, or for
+placement only. Data; guest_check.py refuses by it, and a test holds it against the XML of the guest."""
+
+from __future__ import annotations
+
+import re
+from typing import Dict, FrozenSet, Optional, Pattern, Union
+
+YES = ("true", "yes", "on", "1")
+NO = ("false", "no", "off", "0")
+
+
+class Built:
+    """Part of the guest. ``words``: the values that are, None for all that the property may have."""
+
+    def __init__(self, *words: str, pattern: Optional[Pattern[str]] = None, rule: str = "") -> None:
+        self.words, self.pattern = words, pattern
+        self.rule = rule or "built are " + ", ".join(words)
+
+    def takes(self, value: str) -> bool:
+        if self.pattern is not None:
+            return bool(self.pattern.match(value))
+        return not self.words or value in self.words
+
+
+class Flag(Built):
+    """A truth value, written in any case."""
+
+    def takes(self, value: str) -> bool:
+        return value.lower() in self.words
+
+
+class Refused:
+    """Not built. ``harmless``: the values that ask for what every guest is anyway."""
+
+    def __init__(self, *harmless: str) -> None:
+        self.harmless: FrozenSet[str] = frozenset(harmless)
+        self.rule = "not built by this version" + ("; left out, or " + " or ".join(harmless) if harmless else "")
+
+    def takes(self, value: str) -> bool:
+        return value.lower() in self.harmless
+
+
+class ForPlacement:
+    """Chooses the host, or is for people; Nova's libvirt driver builds nothing from it either."""
+
+    rule = ""
+
+    def takes(self, _value: str) -> bool:
+        return True
+
+
+Fate = Union[Built, Refused, ForPlacement]
+
+MACHINE = Built(
+    pattern=re.compile(r"(pc|q35|virt|pseries|s390-ccw-virtio)(-[A-Za-z0-9.]+)*\Z", re.ASCII),
+    rule="pc, q35, virt, pseries or s390-ccw-virtio, or a version of one such as pc-q35-8.2",
+)
+_ANY, _FLAG, _PLACEMENT = Built(), Flag(*YES, *NO), ForPlacement()
+_NEVER, _UNLESS_NO = Refused(), Refused(*NO)
+_DISK_BUS, _CDROM_BUS = Built("ide", "sata", "scsi", "usb", "virtio"), Built("ide", "sata", "scsi", "usb")
+_VIDEO = Built("bochs", "cirrus", "none", "qxl", "vga", "virtio", "vmvga")
+_FIRMWARE = Built("bios", "uefi")
+_WATCHDOG = Built("disabled", "none", "pause", "poweroff", "reset")
+_SECURE_BOOT = Built("disabled", "optional", "required")
+
+
+def _table(*parts) -> Dict[str, Fate]:
+    """(fate, "names apart by spaces") ... -> {name: fate}; a name that is in two parts is a mistake."""
+    table: Dict[str, Fate] = {}
+    for fate, names in parts:
+        for name in names.split():
+            if name in table:
+                raise ValueError("%s is in the table twice" % name)
+            table[name] = fate
+    return table
+
+
+IMAGE = _table(
+    (MACHINE, "hw_machine_type"),
+    (_DISK_BUS, "hw_disk_bus"),
+    (_CDROM_BUS, "hw_cdrom_bus"),
+    (_VIDEO, "hw_video_model"),
+    (_FIRMWARE, "hw_firmware_type"),
+    (_WATCHDOG, "hw_watchdog_action"),
+    (_SECURE_BOOT, "os_secure_boot"),
+    (Built("virtio"), "hw_rng_model"),
+    (Built("virtio-scsi"), "hw_scsi_model"),
+    (Built("hvm"), "hw_vm_mode"),
+    (_FLAG, "hw_boot_menu hw_qemu_guest_agent hw_vif_multiqueue_enabled"),
+    (
+        _ANY,
+        "hw_cpu_cores hw_cpu_sockets hw_cpu_threads hw_cpu_policy hw_cpu_thread_policy hw_mem_page_size "
+        "hw_numa_nodes hw_numa_cpus hw_numa_mem hw_vif_model",
+    ),
+    (
+        _UNLESS_NO,
+        "hw_ephemeral_encryption hw_firmware_stateless hw_locked_memory hw_mem_encryption hw_time_hpet "
+        "hw_virtio_packed_ring img_bdm_v2 img_hide_hypervisor_id os_require_quiesce",
+    ),
+    (
+        _NEVER,
+        "hw_cpu_max_cores hw_cpu_max_sockets hw_cpu_max_threads hw_cpu_realtime_mask hw_ephemeral_encryption_format "
+        "hw_ephemeral_encryption_secret_uuid hw_input_bus hw_maxphysaddr_bits hw_maxphysaddr_mode "
+        "hw_mem_encryption_model hw_pmu hw_pointer_model hw_sound_model hw_tpm_model hw_tpm_version hw_usb_model "
+        "hw_viommu_model img_block_device_mapping img_mappings img_signature img_signature_certificate_uuid "
+        "img_signature_hash_method img_signature_key_type os_command_line vmware_adaptertype",
+    ),
+    (Refused("0"), "hw_redirected_usb_ports hw_video_ram"),
+    (Refused("1"), "hw_serial_port_count"),
+    (Refused("optional"), "img_config_drive"),
+    (
+        _PLACEMENT,
+        "hw_architecture hw_auto_disk_config hw_device_id hw_disk_type hw_emulation_architecture hw_floppy_bus "
+        "hw_ipxe_boot hw_pci_numa_affinity_policy hw_rescue_bus hw_rescue_device img_bittorrent img_cache_in_nova "
+        "img_compression_level img_hv_requested_version img_hv_type img_linked_clone img_owner_id "
+        "img_root_device_name img_use_agent img_version os_admin_user os_distro os_skip_agent_inject_files_at_boot "
+        "os_skip_agent_inject_ssh os_type os_version",
+    ),
+)
+
+FLAVOR = _table(
+    (MACHINE, "hw:machine_type"),
+    (_DISK_BUS, "hw:disk_bus"),
+    (_CDROM_BUS, "hw:cdrom_bus"),
+    (_VIDEO, "hw:video_model"),
+    (_FIRMWARE, "hw:firmware_type"),
+    (_WATCHDOG, "hw:watchdog_action"),
+    (_SECURE_BOOT, "os:secure_boot"),
+    (Built("isolate"), "hw:emulator_threads_policy"),
+    (Built("full", "overlay", "raw"), "berth:root_disk"),
+    (_FLAG, "hw:boot_menu hw:vif_multiqueue_enabled"),
+    (
+        _ANY,
+        "hw:cpu_cores hw:cpu_sockets hw:cpu_threads hw:cpu_policy hw:cpu_thread_policy hw:cpu_dedicated_mask "
+        "hw:mem_page_size hw:numa_nodes hw:numa_cpus hw:numa_mem hw:vif_model pci_passthrough:alias",
+    ),
+    (
+        _UNLESS_NO,
+        "hw:cpu_realtime hw:ephemeral_encryption hw:firmware_stateless hw:hide_hypervisor_id hw:locked_memory "
+        "hw:mem_encryption hw:time_hpet hw:virtio_packed_ring hide_hypervisor_id",
+    ),
+    (
+        _NEVER,
+        "hw:cpu_max_cores hw:cpu_max_sockets hw:cpu_max_threads hw:cpu_realtime_mask hw:ephemeral_encryption_format "
+        "hw:input_bus hw:maxphysaddr_bits hw:maxphysaddr_mode hw:mem_encryption_model hw:pmem hw:pmu "
+        "hw:pointer_model hw:sound_model hw:tpm_model hw:tpm_secret_security hw:tpm_version hw:usb_model "
+        "hw:viommu_model hw_rng:rate_bytes hw_rng:rate_period hw_video:ram_max_mb accel:device_profile quota:cpu_limit "
+        "quota:cpu_period quota:cpu_quota quota:cpu_reservation quota:cpu_shares quota:cpu_shares_level "
+        "quota:cpu_shares_share quota:disk_io_limit quota:disk_io_reservation quota:disk_io_shares_level "
+        "quota:disk_io_shares_share quota:disk_read_bytes_sec quota:disk_read_iops_sec quota:disk_total_bytes_sec "
+        "quota:disk_total_bytes_sec_max quota:disk_total_iops_sec quota:disk_total_iops_sec_max "
+        "quota:disk_write_bytes_sec quota:disk_write_iops_sec quota:memory_limit quota:memory_reservation "
+        "quota:memory_shares_level quota:memory_shares_share quota:vif_inbound_average quota:vif_inbound_burst "
+        "quota:vif_inbound_peak quota:vif_limit quota:vif_outbound_average quota:vif_outbound_burst "
+        "quota:vif_outbound_peak quota:vif_reservation quota:vif_shares_level quota:vif_shares_share",
+    ),
+    (Refused("0"), "hw:redirected_usb_ports"),
+    (Refused("1"), "hw:serial_port_count"),
+    (Refused(*YES), "hw_rng:allowed"),
+    (_PLACEMENT, "group_policy hw:pci_numa_affinity_policy"),
+)
+
+# In these scopes every extra spec that is not in the table is a mistake; in others it is somebody's own.
+OUR_SCOPES = frozenset(("accel", "berth", "hw", "hw_rng", "hw_video", "os", "pci_passthrough", "quota"))
+_PER_CELL = re.compile(r"(hw[:_]numa_(?:cpus|mem))\.[0-9]+\Z", re.ASCII)
+
+
+def image_fate(name: str) -> Optional[Fate]:
+    """The fate of an image property by its present name; None where Nova does not know it."""
+    if name.startswith("trait:"):
+        return _PLACEMENT
+    return IMAGE.get(_PER_CELL.sub(r"\1", name))
+
+
+def flavor_fate(name: str) -> Optional[Fate]:
+    """The fate of an extra spec; None where it is in one of our scopes and does not exist."""
+    fate = FLAVOR.get(_PER_CELL.sub(r"\1", name))
+    if fate is None and name.partition(":")[0] not in OUR_SCOPES:
+        return _PLACEMENT
+    return fate

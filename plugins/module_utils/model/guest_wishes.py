@@ -1,0 +1,38 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What flavor and image ask of a guest, read in one place by who checks it and who builds it."""
+
+from __future__ import annotations
+
+from typing import Any, Dict
+
+from .errors import InvalidInput
+
+
+class Wishes:
+    """The image's properties and the flavor's extra specs under one name: ``machine_type`` is hw:... or hw_..."""
+
+    def __init__(self, extra_specs: Dict[str, Any], properties: Dict[str, Any]) -> None:
+        self._flavor, self._image = extra_specs, properties
+
+    def get(self, name: str, default: Any = None) -> Any:
+        return self._flavor.get("hw:" + name, self._image.get("hw_" + name, default))
+
+    def secure_boot(self) -> bool:
+        return "required" in (self._flavor.get("os:secure_boot"), self._image.get("os_secure_boot"))
+
+    def cpu_topology(self, vcpus: int) -> Dict[str, int]:
+        """{sockets, cores, threads}, what is not given filled in; empty where nothing is."""
+        given = {name: int(self.get("cpu_" + name, 0) or 0) for name in ("sockets", "cores", "threads")}
+        if not any(given.values()):
+            return {}
+        cores, threads = given["cores"] or 1, given["threads"] or 1
+        sockets = given["sockets"] or max(1, vcpus // (cores * threads))
+        if sockets * cores * threads != vcpus:
+            raise InvalidInput(
+                "hw:cpu_sockets, cpu_cores, cpu_threads",
+                (sockets, cores, threads),
+                "their product is vcpus, %d" % vcpus,
+            )
+        return {"sockets": sockets, "cores": cores, "threads": threads}

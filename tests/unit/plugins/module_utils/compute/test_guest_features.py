@@ -1,0 +1,334 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a flavor or an image asks for is built into the guest, or refused before anything is claimed; never dropped."""
+
+from __future__ import annotations
+
+import copy
+from xml.etree import ElementTree
+
+import pytest
+from sample_catalog import variables
+
+from ansible_collections.berth.kvm.plugins.module_utils.compute import disk, domain_xml
+from ansible_collections.berth.kvm.plugins.module_utils.model import guest_features, image_properties
+from ansible_collections.berth.kvm.plugins.module_utils.model.catalog import Catalog
+from ansible_collections.berth.kvm.plugins.module_utils.model.errors import BerthError
+from ansible_collections.berth.kvm.plugins.module_utils.model.image import KNOWN_PROPERTIES
+from ansible_collections.berth.kvm.plugins.module_utils.model.record import Record
+from ansible_collections.berth.kvm.plugins.module_utils.placement.request import build_request, resize_request
+
+ON_SCSI = {"hw_disk_bus": "scsi"}
+PINNED = {"hw:cpu_policy": "dedicated"}
+CELLS = {
+    "hw:numa_nodes": "2",
+    "hw:numa_cpus.0": "0",
+    "hw:numa_cpus.1": "1",
+    "hw:numa_mem.0": "768",
+    "hw:numa_mem.1": "1280",
+}
+
+# How each built one shows: what it needs beside itself, its value, and where in the guest's XML (path, attribute or None
+# for the text, expected), or the part of the claim's NUMA topology that it changes, or "pci_requests", or "disks".
+SHOWN = {
+    "hw_machine_type": ({}, "pc", ("os/type", "machine", "pc")),
+    "hw_disk_bus": ({}, "sata", ("devices/disk/target", "bus", "sata")),
+    "hw_cdrom_bus": ({}, "sata", ("devices/disk[2]", "device", "cdrom")),
+    "hw_video_model": ({}, "vga", ("devices/video/model", "type", "vga")),
+    "hw_firmware_type": ({}, "uefi", ("os", "firmware", "efi")),
+    "hw_watchdog_action": ({}, "reset", ("devices/watchdog", "action", "reset")),
+    "hw_rng_model": ({}, "virtio", ("devices/rng", "model", "virtio")),
+    "hw_scsi_model": (ON_SCSI, "virtio-scsi", ("devices/controller", "model", "virtio-scsi")),
+    "hw_vm_mode": ({}, "hvm", ("os/type", None, "hvm")),
+    "hw_boot_menu": ({}, "true", ("os/bootmenu", "enable", "yes")),
+    "hw_qemu_guest_agent": ({}, "true", ("devices/channel/target", "name", "org.qemu.guest_agent.0")),
+    "hw_vif_multiqueue_enabled": ({}, "true", ("devices/interface/driver", "queues", "2")),
+    "hw_vif_model": ({}, "e1000", ("devices/interface/model", "type", "e1000")),
+    "hw_cpu_cores": ({}, "2", ("cpu/topology", "cores", "2")),
+    "hw_cpu_sockets": ({}, "2", ("cpu/topology", "sockets", "2")),
+    "hw_cpu_threads": ({}, "2", ("cpu/topology", "threads", "2")),
+    "hw_cpu_policy": ({}, "dedicated", "cpu_policy"),
+    "hw_cpu_thread_policy": ({"hw_cpu_policy": "dedicated"}, "require", "cpu_thread_policy"),
+    "hw_mem_page_size": ({"hw:mem_page_size": "any"}, "2048", "pagesize"),
+    "hw_numa_nodes": ({}, "2", "cells"),
+    "hw_numa_cpus": (CELLS, None, "cells"),
+    "hw_numa_mem": (CELLS, None, "cells"),
+    "os_secure_boot": ({"hw_firmware_type": "uefi"}, "required", ("os/loader", "secure", "yes")),
+    "hw:cpu_thread_policy": (PINNED, "require", "cpu_thread_policy"),
+    "hw:cpu_dedicated_mask": ({"hw:cpu_policy": "mixed", "hw:cpu_dedicated_mask": "0"}, None, "pcpuset"),
+    "hw:emulator_threads_policy": (PINNED, "isolate", "emulator_threads_policy"),
+    "hw:mem_page_size": ({}, "2048", "pagesize"),
+    "pci_passthrough:alias": ({}, "gpu:1", "pci_requests"),
+    "berth:root_disk": ({}, "raw", "disks"),
+}
+
+
+def request(properties=None, extra_specs=None, **instance):
+    """(spec, seed) of an instance of two vCPUs with a NIC."""
+    given = copy.deepcopy(variables())
+    given["berth_flavors"] = {"m1": {"vcpus": 2, "memory_mb": 2048, "root_gb": 1, "extra_specs": extra_specs or {}}}
+    given["berth_images"]["debian-12"]["properties"] = properties or {}
+    asked = {"inventory_hostname": "web-1", "berth_flavor": "m1", "berth_image": "debian-12", "berth_networks": ["lan"]}
+    return build_request({**asked, **instance}, Catalog.from_variables(given))
+
+
+def rendered(spec, resources=None):
+    record = Record(
+        uuid=spec["uuid"], name="web-1", project_id="default", role="OWN", generation=[1, 0], token="t",
+        phase="building", spec=spec, resources=resources or {},
+    )  # fmt: skip
+    return ElementTree.fromstring(domain_xml.render(record, domain_xml.Host("kvm", "x86_64", "/pool")))
+
+
+def split(names):
+    """(properties, extra specs) of a mapping of both."""
+    flavor = {name: value for name, value in names.items() if ":" in name}
+    return {name: value for name, value in names.items() if name not in flavor}, flavor
+
+
+def built(table):
+    return [name for name, fate in table.items() if isinstance(fate, guest_features.Built)]
+
+
+def refusals(properties=None, extra_specs=None):
+    with pytest.raises(BerthError) as caught:
+        request(properties, extra_specs)
+    return [caught.value, *caught.value.also]
+
+
+def test_every_image_property_that_is_known_has_one_fate():
+    assert set(image_properties.KNOWN) - {"traits_required"} <= set(guest_features.IMAGE)
+    assert set(guest_features.IMAGE) <= set(image_properties.KNOWN) | {
+        "hw_numa_cpus",
+        "hw_numa_mem",
+        "vmware_adaptertype",
+    }
+    assert set(KNOWN_PROPERTIES) <= set(guest_features.IMAGE)
+
+
+def test_no_name_is_in_the_table_twice():
+    with pytest.raises(ValueError, match="hw_pmu"):
+        guest_features._table((guest_features.Refused(), "hw_pmu"), (guest_features.Built(), "hw_pmu"))
+
+
+@pytest.mark.parametrize("name", built(guest_features.IMAGE) + built(guest_features.FLAVOR))
+def test_what_is_called_built_is_in_the_guest_or_in_its_claim(name):
+    beside, value, where = SHOWN.get(name) or SHOWN[name.replace(":", "_", 1)]
+    given = {**beside, **({} if value is None else {name: value})}
+    spec, _seed = request(*split(given))
+    if where == "disks":
+        assert disk.plan(spec)[0].format == value
+    elif where == "pci_requests":
+        assert spec["pci_requests"]
+    elif isinstance(where, str):
+        found = str([(spec["numa_topology"] or {}).get(where)] + [one.get(where) for one in cells(spec)])
+        without, _seed = request(*split(beside if value is not None else {}))
+        before = str([(without["numa_topology"] or {}).get(where)] + [one.get(where) for one in cells(without)])
+        assert found != before
+    else:
+        path, attribute, expected = where
+        shown = rendered(spec).findall(path)
+        assert expected in [one.text if attribute is None else one.get(attribute) for one in shown]
+
+
+def cells(spec):
+    return (spec["numa_topology"] or {}).get("cells") or []
+
+
+@pytest.mark.parametrize(
+    "name", [name for name, fate in guest_features.IMAGE.items() if isinstance(fate, guest_features.Refused)]
+)
+def test_an_image_property_that_is_not_built_is_refused(name):
+    values = {
+        "hw_redirected_usb_ports": "2",
+        "hw_video_ram": "16",
+        "hw_serial_port_count": "2",
+        "img_config_drive": "mandatory",
+    }
+    words = image_properties._WORDS.get(name)
+    kind = KNOWN_PROPERTIES.get(name)
+    value = values.get(name) or (words[0] if words else "3" if kind == "whole" else "true")
+    error = refusals({name: value})[0]
+    assert (error.code, error.retryable) == ("GuestFeatureNotBuilt", False)
+    assert name in error.field and error.value == value and "not built" in str(error)
+
+
+@pytest.mark.parametrize(
+    "name", [name for name, fate in guest_features.FLAVOR.items() if isinstance(fate, guest_features.Refused)]
+)
+def test_an_extra_spec_that_is_not_built_is_refused(name):
+    error = refusals(extra_specs={name: "no" if name == "hw_rng:allowed" else "3" if "port" in name else "true"})[0]
+    assert (error.code, error.retryable) == ("GuestFeatureNotBuilt", False)
+    assert error.field == "berth_flavors.m1.extra_specs." + name
+
+
+@pytest.mark.parametrize(
+    "name", ["hw_mem_encryption", "hw_locked_memory", "hw_virtio_packed_ring", "os_require_quiesce"]
+)
+def test_to_ask_for_nothing_is_no_fault(name):
+    request({name: "false"})
+
+
+@pytest.mark.parametrize(
+    "extra_specs, hint",
+    [
+        ({"hw:disk_buss": "scsi"}, "Did you mean hw:disk_bus?"),
+        ({"os:secure_bot": "required"}, "Did you mean os:secure_boot?"),
+        ({"hw:no_such_thing_at_all": "1"}, None),
+        ({"berth:root": "raw"}, "Did you mean berth:root_disk?"),
+    ],
+)
+def test_an_extra_spec_that_does_not_exist_is_refused_with_what_was_meant(extra_specs, hint):
+    error = refusals(extra_specs=extra_specs)[0]
+    assert error.code == "InvalidInput"
+    assert hint is None or error.hint == hint
+
+
+@pytest.mark.parametrize(
+    "name", ["ssd", "capabilities:vcpus", "aggregate_instance_extra_specs:ssd", "mine:x", "trait:HW_CPU_X86_AVX"]
+)
+def test_extra_specs_that_choose_hosts_are_nobodys_fault(name):
+    request(extra_specs={name: "1"})
+
+
+@pytest.mark.parametrize(
+    "given, field",
+    [
+        ({"hw:machine_type": "evil"}, "hw:machine_type"),
+        ({"hw_machine_type": "evil"}, "hw_machine_type"),
+        ({"hw:machine_type": "pc'/><evil/>"}, "hw:machine_type"),
+        ({"hw:disk_bus": "evil"}, "hw:disk_bus"),
+        ({"hw:disk_bus": "SATA"}, "hw:disk_bus"),
+        ({"hw_disk_bus": "fdc"}, "hw_disk_bus"),
+        ({"hw:cdrom_bus": "virtio"}, "hw:cdrom_bus"),
+        ({"hw:video_model": "gop"}, "hw:video_model"),
+        ({"hw:vif_model": "evil"}, "hw:vif_model"),
+        ({"hw:watchdog_action": "evil"}, "hw:watchdog_action"),
+        ({"hw:firmware_type": "UEFI"}, "hw:firmware_type"),
+        ({"hw:boot_menu": "maybe"}, "hw:boot_menu"),
+        ({"hw:cpu_cores": "many"}, "hw:cpu_cores"),
+        ({"hw:cpu_sockets": "3"}, "hw:cpu_sockets"),
+        ({"berth:root_disk": "fast"}, "berth:root_disk"),
+        ({"hw:emulator_threads_policy": "share", "hw:cpu_policy": "dedicated"}, "hw:emulator_threads_policy"),
+        ({"os:secure_boot": "foobar"}, "os:secure_boot"),
+    ],
+)
+def test_a_value_that_cannot_be_built_is_refused_by_name(given, field):
+    error = refusals(*split(given))[0]
+    assert field in error.field and not error.retryable
+
+
+@pytest.mark.parametrize(
+    "given, words",
+    [
+        ({"hw_disk_bus": "ide"}, "ide only with"),
+        ({"hw:cdrom_bus": "ide", "hw:machine_type": "pc-q35-7.2"}, "ide only with"),
+        ({"os:secure_boot": "required"}, "only with hw_firmware_type uefi"),
+        ({"os:secure_boot": "required", "hw_firmware_type": "uefi", "hw_machine_type": "pc"}, "machine type q35"),
+    ],
+)
+def test_what_does_not_go_together_is_refused(given, words):
+    assert words in str(refusals(*split(given))[0])
+
+
+def test_ide_goes_with_the_machine_type_that_has_it():
+    spec, _seed = request({"hw_disk_bus": "ide", "hw_machine_type": "pc-i440fx-7.2"})
+    assert [one.get("bus") for one in rendered(spec).findall("devices/disk/target")] == ["ide", "ide"]
+
+
+def test_all_faults_of_flavor_and_image_are_told_at_once():
+    found = refusals({"hw_tpm_version": "2.0"}, {"hw:cpu_realtime": "yes", "hw:pmu": "on", "hw:no_such": "1"})
+    assert sorted(one.field for one in found) == [
+        "berth_flavors.m1.extra_specs.hw:cpu_realtime",
+        "berth_flavors.m1.extra_specs.hw:no_such",
+        "berth_flavors.m1.extra_specs.hw:pmu",
+        "berth_images.debian-12.properties.hw_tpm_version",
+    ]
+
+
+@pytest.mark.parametrize(
+    "resized",
+    [
+        {"hw:locked_memory": "true"},
+        {"hw:disk_bus": "evil"},
+        {"os:secure_boot": "required"},
+        {"hw:firmware_type": "uefi"},
+    ],
+)
+def test_the_new_flavor_of_a_resize_is_judged_alike(resized):
+    spec, _seed = request()
+    given = variables()
+    given["berth_flavors"] = {"m2": {"vcpus": 2, "memory_mb": 4096, "root_gb": 1, "extra_specs": resized}}
+    with pytest.raises(BerthError) as caught:
+        resize_request(spec, {"berth_flavor": "m2"}, Catalog.from_variables(given))
+    assert not caught.value.retryable
+
+
+def test_a_resize_to_the_same_flavor_judges_nothing_anew():
+    """The guest is there, whatever an earlier version let pass."""
+    spec, _seed = request()
+    spec["flavor"]["extra_specs"] = {"hw:locked_memory": "true", "hw:mem_page_size": "2048"}
+    given = variables()
+    given["berth_flavors"] = {
+        "m1": {"vcpus": 2, "memory_mb": 2048, "root_gb": 1, "extra_specs": dict(spec["flavor"]["extra_specs"])}
+    }
+    resize_request(spec, {"berth_flavor": "m1"}, Catalog.from_variables(given))
+
+
+def test_uefi_alone_does_not_check_signatures():
+    spec, _seed = request({"hw_firmware_type": "uefi"})
+    root = rendered(spec)
+    assert {one.get("name"): one.get("enabled") for one in root.findall("os/firmware/feature")} == {
+        "secure-boot": "no", "enrolled-keys": "no",
+    }  # fmt: skip
+    assert root.find("os/loader") is None and root.find("features/smm") is None
+
+
+@pytest.mark.parametrize("given", [{"os_secure_boot": "required"}, {"os:secure_boot": "required"}])
+def test_secure_boot_is_built_where_flavor_or_image_requires_it(given):
+    properties, extra_specs = split(given)
+    spec, _seed = request({**properties, "hw_firmware_type": "uefi"}, extra_specs)
+    root = rendered(spec)
+    assert {one.get("name"): one.get("enabled") for one in root.findall("os/firmware/feature")} == {
+        "secure-boot": "yes", "enrolled-keys": "yes",
+    }  # fmt: skip
+    assert root.find("features/smm").get("state") == "on"
+
+
+@pytest.mark.parametrize("bus", ["sata", "ide"])
+def test_the_seed_is_a_cd_rom_on_buses_without_read_only_disks(bus):
+    spec, _seed = request({"hw_disk_bus": bus, "hw_machine_type": "pc"})
+    disks = rendered(spec).findall("devices/disk")
+    assert [one.get("device") for one in disks] == ["disk", "cdrom"]
+    assert disks[-1].find("source").get("file").endswith("/seed.iso")
+    assert disks[-1].find("driver").get("discard") is None
+
+
+def test_emulator_threads_of_their_own_are_bound_to_what_the_claim_set_aside():
+    spec, _seed = request()
+    cell = {
+        "id": 0,
+        "cpuset": [],
+        "pcpuset": [0, 1],
+        "memory_mb": 512,
+        "cpu_pinning": {"0": 4, "1": 5},
+        "cpuset_reserved": [7],
+    }
+    root = rendered(spec, {"numa_topology": {"cells": [cell]}})
+    assert root.find("cputune/emulatorpin").get("cpuset") == "7"
+
+
+def test_the_networks_own_model_goes_before_the_images():
+    spec, _seed = request({"hw_vif_model": "e1000"})
+    assert spec["networks"][0]["model"] == "e1000"
+    given = variables()
+    given["berth_networks_defined"]["lan"]["model"] = "rtl8139"
+    given["berth_images"]["debian-12"]["properties"] = {"hw_vif_model": "e1000"}
+    asked = {
+        "inventory_hostname": "web-1",
+        "berth_flavor": "m1.tiny",
+        "berth_image": "debian-12",
+        "berth_networks": ["lan"],
+    }
+    assert build_request(asked, Catalog.from_variables(given))[0]["networks"][0]["model"] == "rtl8139"
