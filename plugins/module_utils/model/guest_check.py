@@ -63,7 +63,6 @@ def _take(fate: Fate, field: str, value: str) -> None:
         field=field,
         value=value[:120],
         rule=fate.rule,
-        hint="Nothing was claimed. Use a flavor or image without it",
     )
 
 
