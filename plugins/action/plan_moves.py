@@ -85,6 +85,8 @@ class ActionModule(ControllerAction):
         if args["again"]:
             for name in [name for name, move in moves.items() if move["settles"]]:
                 errors[name] = moving.busy(moves.pop(name)).to_dict()
+        for move in moves.values():
+            move["look"] = sorted(fleet.documents) if moving.needs_a_look(move, catalog.quotas) else []
         facts = self._facts(moves, errors, fleet)
         if args["again"]:
             facts = _both(plain(raw_vars(task_vars, "localhost")["ansible_facts"]["berth_moves"]), facts)
@@ -165,6 +167,7 @@ class ActionModule(ControllerAction):
                 spec=instance["spec"], candidates=moving.candidates(instance, new_token), why=instance.get("why")
             )
             move["destination"] = instance["host"]
+            move["source_host"] = {"name": move["source"], "uuid": fleet.documents[move["source"]]["uuid"]}
             begin = {migration.LIVE: "live_migrate"}.get(move["kind"], "resize")
             move["sequence"] = "resize_here" if move["destination"] == move["source"] else begin
             if move["sequence"] != "resize_here":

@@ -56,11 +56,17 @@ options:
     choices: [resize, migration, live-migration]
     default: resize
   spec:
-    description: The request with the flavor that the instance shall have.
+    description:
+      - The request with the flavor that the instance shall have, as placement decided on it.
+      - The destination makes the guest of this and refuses a source whose O(peer) says another (C(SourceDiffers)).
     type: dict
+  limits:
+    description: The limits of the decision, tested again where room is claimed.
+    type: dict
+    default: {}
   source:
-    description: The inventory name of the host it leaves, for the records. Default, the host's own name.
-    type: str
+    description: The host it leaves, its C(uuid) and C(name) in the inventory. Needed where room is claimed.
+    type: dict
   lost:
     description: The other host of the move is lost for good, or was given up as lost before. Go on without it.
     type: bool
@@ -70,7 +76,7 @@ options:
     type: bool
     default: false
   destination:
-    description: The host it goes to, its C(uuid) and C(name).
+    description: The host it goes to, its C(uuid) and C(name) in the inventory.
     type: dict
   confirm_window:
     description: Seconds after which an unconfirmed resize is confirmed by the playbook C(confirm_due). 0 is never.
@@ -153,7 +159,8 @@ SPEC = {
     "peer": {"type": "dict", "default": {}},
     "kind": {"type": "str", "default": "resize", "choices": ["resize", "migration", "live-migration"]},
     "spec": {"type": "dict"},
-    "source": {"type": "str"},
+    "limits": {"type": "dict", "default": {}},
+    "source": {"type": "dict"},
     "lost": {"type": "bool", "default": False},
     "changed_disks": {"type": "bool", "default": False},
     "destination": {"type": "dict"},
@@ -196,6 +203,7 @@ def act(module):
                 parameters["peer"],
                 kind=parameters["kind"],
                 spec=parameters["spec"],
+                limits=parameters["limits"],
                 source=parameters["source"],
                 lost=parameters["lost"],
                 changed_disks=parameters["changed_disks"],

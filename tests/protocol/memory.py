@@ -17,12 +17,15 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import Di
 from ansible_collections.berth.kvm.plugins.module_utils.compute.move import sequence
 from ansible_collections.berth.kvm.plugins.module_utils.compute.move.steps import common, table
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import BerthError
+from ansible_collections.berth.kvm.plugins.module_utils.model.identity import instance_uuid
 from ansible_collections.berth.kvm.plugins.module_utils.model.record import OWN, Record
 
-UUID = "0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a"
+NAME, PROJECT = "vm", "default"
+UUID = instance_uuid(PROJECT, NAME)
 S, D = "S", "D"
-OLD = {"name": UUID, "flavor": {"name": "old", "vcpus": 1, "memory_mb": 128, "root_gb": 1}}
-NEW = {"name": UUID, "flavor": {"name": "new", "vcpus": 2, "memory_mb": 256, "root_gb": 2}}
+WHO = {"uuid": UUID, "name": NAME, "project_id": PROJECT}
+OLD = {**WHO, "flavor": {"name": "old", "vcpus": 1, "memory_mb": 128, "root_gb": 1}}
+NEW = {**WHO, "flavor": {"name": "new", "vcpus": 2, "memory_mb": 256, "root_gb": 2}}
 OFF, ON, PAUSED = 0, 1, 2
 SAID = ("targets", "transfer", "sent", "disks", "guest", "seen")
 
@@ -54,7 +57,7 @@ class World:
         self.left = False
         self.receipt = None
         self.records[S] = Record(
-            uuid=UUID, name="vm", project_id="default", role=OWN, generation=[1, 1], token="t0", phase="active",
+            **WHO, role=OWN, generation=[1, 1], token="t0", phase="active",
             vm_state=vm_state, spec=OLD, resources={"vcpus": 1}, power_state="running",
         ).to_dict()  # fmt: skip
 
@@ -219,7 +222,7 @@ class Effects:
     def disks(self, record):
         return [{"name": "root"}]
 
-    def allocate(self, uuid, spec):
+    def allocate(self, spec, limits):
         return {"vcpus": spec["flavor"]["vcpus"]}
 
     def stop(self, uuid, timeout):
@@ -549,12 +552,8 @@ class Controller:
             self.changed = True
             return
         options = {"sent": self.views[name].get("sent"), **self.options}
-        if step == "begin":
-            here = world.kind == "here"
-            options |= {
-                "kind": "resize" if here else world.kind, "spec": NEW,
-                "destination": world.host(S if here else D).identity,
-            }  # fmt: skip
+        if step in ("begin", "claim"):
+            options |= decided(world)
         changed, said = table.run(world.host(name), UUID, step, self.ticket, peer, **options)
         if step in ("give_back", "reclaim") and changed:
             give_up_writes(world)
@@ -565,6 +564,17 @@ class Controller:
             self.ticket = {"op": self.ticket["op"], "attempt": said.get("attempt") or self.ticket["attempt"]}
         if step in ("send", "presend") and "pending" in (said.get("transfer") or ()):
             self.pending = (name, said["transfer"])
+
+
+def decided(world):
+    """What the controller says of the move: who, what, from where to where."""
+    here = world.kind == "here"
+    return {
+        "kind": "resize" if here else world.kind,
+        "spec": OLD if world.kind == "live-migration" else NEW,
+        "source": world.host(S).identity,
+        "destination": world.host(S if here else D).identity,
+    }
 
 
 def plan_delete(source, destination):

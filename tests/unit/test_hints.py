@@ -32,7 +32,6 @@ INSTRUCTION = re.compile(
 NOT_YET_IN_ONE_PLACE = {
     "action/locate_instances.py",
     "action/plan_moves.py",
-    "module_utils/compute/claim.py",
     "module_utils/compute/instance.py",
     "module_utils/compute/move/disks.py",
     "module_utils/compute/move/live.py",

@@ -12,13 +12,12 @@ from __future__ import annotations
 import secrets
 
 from ..model.errors import BerthError, InvalidInput
-from ..model.host_state import HostState
 from ..model.identity import check_name, instance_uuid
 from ..model.record import CLAIM, Record
 from ..model.request_spec import RequestSpec
-from ..placement import capacity
-from . import facts, failures, journal
-from .errors import ClaimRevoked, GroupPolicyViolated, InstanceBusy, InstanceExists, StaleRecord
+from . import failures, journal
+from .errors import ClaimRevoked, InstanceBusy, InstanceExists, StaleRecord
+from .ledger import Ledger
 from .store import check_uuid
 
 CLAIMED = "claimed"
@@ -33,7 +32,7 @@ def claim_all(host, claims, dry=False):
     with host.store.host_lock():
         results = [_prepare(host.store, claim, dry) for claim in claims]
         if any(result["pending"] for result in results):
-            ledger = _Ledger(host)
+            ledger = Ledger(host)
             for claim, result in zip(claims, results):
                 if result.pop("pending"):
                     _decide(host, ledger, claim, result, dry)
@@ -82,7 +81,7 @@ def _prepare(store, claim, dry):
     result["pending"] = False
     try:
         spec, token = claim["spec"], claim.get("token") or secrets.token_hex(16)
-        _check_identity(spec)
+        check_identity(spec)
         result.update(uuid=spec["uuid"], name=spec["name"], token=token)
         if store.is_buried(token):
             raise ClaimRevoked("this claim of %s was withdrawn" % spec["name"])
@@ -105,7 +104,8 @@ def _prepare(store, claim, dry):
     return result
 
 
-def _check_identity(spec):
+def check_identity(spec):
+    """The uuid of a request is the one that follows from its project and name."""
     check_name(spec.get("name"), "spec.name")
     check_uuid(spec.get("uuid"))
     if spec["uuid"] != instance_uuid(spec.get("project_id"), spec["name"]):
@@ -127,67 +127,9 @@ def _adopt(store, record, token, spec, result, dry):
     result.update(claimed=True, allocation=record.resources)
 
 
-class _Ledger:
-    """The host's state while claims are taken out of it, and who is on it."""
-
-    def __init__(self, host):
-        records = host.store.records()
-        self.document = facts.collect(
-            host.connection, host.settings, records, host.store.state_dir, save_generation=False
-        )
-        self.state = HostState.from_document(self.document)
-        self.present = list(self.document["instances"])
-
-    def allocate(self, request, limits):
-        allocation = capacity.allocate(self.state, request, limits)
-        check_group(request.instance_group, request.document, self.present)
-        return allocation
-
-    def take(self, request, allocation):
-        capacity.consume(self.state, request, allocation)
-        spec = request.document
-        self.present.append(
-            {
-                "uuid": spec["uuid"],
-                "name": spec["name"],
-                "project_id": spec["project_id"],
-                "group": (spec.get("group") or {}).get("name"),
-                "foreign": False,
-            }
-        )
-
-
-def check_group(group, spec, present):
-    """The late check of a server group on this host: every role counts, members that come or go too (S40, S41)."""
-    if group is None or group.policy != "anti-affinity":
-        return
-    members = [
-        one["name"]
-        for one in present
-        if one["uuid"] != spec["uuid"]
-        and not one["foreign"]
-        and (one["uuid"] in group.members or (one["group"] == group.name and one["project_id"] == spec["project_id"]))
-    ]
-    if len(members) >= group.max_server_per_host:
-        raise GroupPolicyViolated(
-            "anti-affinity group %s has %d of at most %d members here: %s"
-            % (group.name, len(members), group.max_server_per_host, ", ".join(sorted(members))),
-            group=group.name,
-            members=sorted(members),
-        )
-
-
 def _decide(host, ledger, claim, result, dry):
-    spec = claim["spec"]
     try:
-        for one in ledger.present:
-            if one["foreign"] and spec["uuid"] == one["uuid"] or one["foreign"] and spec["name"] == one["name"]:
-                raise InstanceExists(
-                    "a domain that berth does not manage has the name or uuid of %s" % spec["name"],
-                    hint="Choose another name, or remove that domain",
-                    domain=one["name"],
-                )
-        request = RequestSpec.from_dict(spec)
+        request = RequestSpec.from_dict(claim["spec"])
         allocation = ledger.allocate(request, claim.get("limits"))
         if not dry:
             _write(host.store, request.to_dict(), result["token"], allocation)

@@ -11,14 +11,21 @@ nothing to do), settles (the sequence only ends what an earlier run left: look a
 from __future__ import annotations
 
 import datetime
+from typing import Any, Dict
 
 from ..compute.move import sequence
 from ..compute.move.errors import InstanceInvalidState, InstanceNotResized, MigrationEnded
 from ..compute.move.guards import check_grow_only
+from ..model import hints
 from ..model import migration as names
+from . import groups
+from .errors import HostUnknown
 from .locate import check_unlocked
+from .quotas import after_the_claims
 
 FIRST = "Run confirm_resize or revert_resize for %s first: it removes what is left on %s"
+# The sequences that claim room.
+CLAIMING = ("resize", "live_migrate", "resize_here")
 # What of a flavor makes it another one.
 SIZES = ("name", "vcpus", "memory_mb", "root_gb", "ephemeral_gb", "swap", "extra_specs")
 
@@ -210,9 +217,45 @@ def request(view, wanted, kind, ignore_hosts):
 
 
 def candidates(instance, new_op):
-    """The selected host and its alternates, each with an operation of its own (R27)."""
-    chosen = [{"host": instance["host"], "host_uuid": instance["host_uuid"]}] + list(instance.get("alternates") or ())
+    """The selected host and its alternates, each with an operation of its own (R27) and the limits of the decision."""
     return [
-        {"op": new_op(), "host": one["host"], "destination": {"uuid": one["host_uuid"], "name": one["host"]}}
-        for one in chosen
+        {
+            "op": new_op(),
+            "host": one["host"],
+            "destination": {"uuid": one["host_uuid"], "name": one["host"]},
+            "limits": one.get("limits") or {},
+        }
+        for one in [instance, *(instance.get("alternates") or ())]
     ]
+
+
+def claimed_spec(move: Dict[str, Any]) -> Dict[str, Any]:
+    """The request that room is claimed for: as placed in this run, else as an earlier run claimed it."""
+    here, there = move["views"]["source"], move["views"]["destination"]
+    return move.get("spec") or there.get("spec") or here["migration"]["new_spec"]
+
+
+def needs_a_look(move: Dict[str, Any], quotas: Dict[str, Any]) -> bool:
+    """Whether all hosts are read again after the claim: for what no host alone can decide. Capacity, limits and
+    anti-affinity the claim has decided; a quota holds no migration."""
+    if move["sequence"] not in CLAIMING:
+        return False
+    return groups.spans_hosts(claimed_spec(move)) or (move["kind"] == names.RESIZE and bool(quotas))
+
+
+def check_claim(move: Dict[str, Any], host: str, scans: Dict[str, Dict[str, Any]], quotas: Dict[str, Any]) -> None:
+    """Raise what speaks against the claim on ``host`` now that all hosts were read after it, as for a creation.
+
+    ``scans``: host -> {instances: [record]}, or without it where the host did not answer. Of two runs that claim and
+    then look at least one sees the other, and whoever sees another gives way.
+    """
+    held = {name: scan["instances"] for name, scan in scans.items() if "instances" in scan}
+    if host not in held:
+        raise HostUnknown("%s did not answer after the claim of %s" % (host, move["name"]), hint=hints.run_again())
+    spec = claimed_spec(move)
+    error = groups.violation(spec, groups.elsewhere(spec, host, held))
+    if not error and move["kind"] == names.RESIZE and quotas:
+        instance = {"uuid": move["uuid"], "project": spec["project_id"], "spec": spec}
+        error = after_the_claims(quotas, more=0)(instance, [record for records in held.values() for record in records])
+    if error:
+        raise error

@@ -19,9 +19,9 @@ from typing import Any, Callable, Dict, Optional
 from ..model.errors import BerthError
 from ..model.record import CLAIM, OWN
 from ..placement.errors import MaxRetriesExceeded
+from . import groups
 from .errors import (
     ClaimConflict,
-    GroupPolicyViolation,
     HostUnknown,
     InstanceExists,
     InstanceMoving,
@@ -299,24 +299,14 @@ def _last_seen(plan, instance, seen, lost_hosts) -> Optional[str]:
 
 def _check_groups(plan, records) -> None:
     """Affinity spans hosts, so it is decided here; anti-affinity is decided by each host under its lock (S41)."""
+    held = {host: list(found.values()) for host, found in records.items()}
     for instance in plan["instances"].values():
-        group = instance["spec"].get("group") if instance["state"] == BUILDING else None
-        if not group or group.get("policy") != "affinity":
+        if instance["state"] != BUILDING:
             continue
-        elsewhere = sorted(
-            host
-            for host, held in records.items()
-            if host != instance["host"]
-            for record in held.values()
-            if record["uuid"] != instance["uuid"]
-            and record.get("group") in (group["name"], group.get("uuid"))
-            and record["project_id"] == instance["project"]
-        )
-        if elsewhere:
+        elsewhere = groups.elsewhere(instance["spec"], instance["host"], held)
+        error = groups.violation(instance["spec"], elsewhere)
+        if error:
             withdraw(plan, instance["host"], instance["uuid"], instance["token"])
-            error = GroupPolicyViolation(
-                "server group %s has members on %s too" % (group["name"], ", ".join(elsewhere))
-            )
             # only the members' own host can satisfy the policy
             instance["alternates"] = [
                 alternate for alternate in instance["alternates"] if alternate["host"] == elsewhere[0]

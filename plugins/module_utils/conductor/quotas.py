@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any, Callable, Dict, List, Optional
 
 from ..model.quota import UNLIMITED, QuotaExceeded, check_group_quota, check_quota, limits_of, usage
+from . import groups
 from .plan import FAILED, Instance, fail
 
 
@@ -66,31 +67,17 @@ def after_the_claims(
 
     def over_quota(instance: Instance, records: List[Dict[str, Any]]) -> Optional[QuotaExceeded]:
         project, flavor = instance["project"], instance["spec"]["flavor"]
-        limits, others = limits_of(quotas, project), usage([{"instances": records}]).get(project, {})
+        limits, counted = limits_of(quotas, project), usage([{"instances": records}]).get(project, {})
         added = {"instances": more, "cores": flavor["vcpus"], "ram": flavor["memory_mb"]}
-        used = {name: max(0, others.get(name, 0) - amount) for name, amount in added.items()}
+        used = {name: max(0, counted.get(name, 0) - amount) for name, amount in added.items()}
+        there = len({record["uuid"] for record in groups.others(instance["spec"], records)})
         try:
-            _check(limits, used, instance["spec"], more, project, members(instance, records))
+            _check(limits, used, instance["spec"], more, project, there)
         except QuotaExceeded as error:
             return error
         return None
 
     return over_quota
-
-
-def members(instance: Instance, records: List[Dict[str, Any]]) -> int:
-    """How many others are in the instance's server group, claims too."""
-    group = instance["spec"].get("group")
-    return len(
-        {
-            record["uuid"]
-            for record in records
-            if group
-            and record.get("group") in (group["name"], group.get("uuid"))
-            and record["project_id"] == instance["project"]
-            and record["uuid"] != instance["uuid"]
-        }
-    )
 
 
 def _check(limits: Dict[str, int], used: Dict[str, int], spec: Dict[str, Any], more: int, project: str, members: int):

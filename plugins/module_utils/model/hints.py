@@ -124,6 +124,14 @@ def delete_or_bring_back(source: str, destination: str) -> str:
     return "%s holds no whole copy: bring %s back, or delete the instance" % (destination, source)
 
 
+def source_differs(source: str, name: str) -> str:
+    """The source of a move told the destination another request than placement decided on."""
+    return (
+        "%s stays where it is. Run the same again; where that says the same, look at %s before anything else: what it says "
+        "of its instances changes" % (name, source)
+    )
+
+
 def no_copy_to_revert_to() -> str:
     """A revert where the source holds nothing of the move."""
     return (

@@ -52,6 +52,10 @@ class MigrationNotReady(BerthError):
     """A step came before what it needs: the guest still runs, or the copy is not proven."""
 
 
+class SourceDiffers(BerthError):
+    """The source of a move says another thing of the instance than placement decided from: the destination refuses."""
+
+
 class MigrationPreCheckError(BerthError):
     """The move cannot work; every reason is in ``problems`` (R15, R30)."""
 

@@ -8,12 +8,11 @@ from __future__ import annotations
 import secrets
 import time
 
-from ...model.host_state import HostState
 from ...model.migration import LIVE, RESTORING, same_host
 from ...model.request_spec import RequestSpec
-from ...placement.capacity import allocate
 from .. import disk, disk_chain, domain, domain_xml, facts, gate, network, owner, paths
 from ..host import Host as ComputeHost
+from ..ledger import Ledger
 from . import disks, handover, increment, live, live_checks, storage, transfer
 from .errors import TransferFailed
 
@@ -134,10 +133,9 @@ class Effects:
 
     # room
 
-    def allocate(self, uuid, spec):
-        """What the request takes on this host, by the scheduler's own arithmetic."""
-        document = facts.collect(self.connection, self.host.settings, self.host.store.records(), save_generation=False)
-        return allocate(HostState.from_document(document), RequestSpec.from_dict(spec))
+    def allocate(self, spec, limits):
+        """What the request takes on this host, by all that every claim checks; the host's lock is held."""
+        return Ledger(self.host.compute).allocate(RequestSpec.from_dict(spec), limits)
 
     # disks
 

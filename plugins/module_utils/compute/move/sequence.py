@@ -77,8 +77,9 @@ TAKING = ("begin", "confirm", "revert", "abort", "reclaim", "restore_here", "era
 
 # What the two hosts hold, and what may be wished for: the move that was found or would begin, another one (another
 # kind, flavor or target), its confirmation, its end with the instance where it was, or the end of the instance.
-REST, BEGUN, LOST, RELEASED, RESIZED, CONFIRMING, REVERTING, RESTORING, ERASING, KEPT, LEFT = (
-    "rest", "begun", "lost", "released", "resized", "confirming", "reverting", "restoring", "erasing", "kept", "left",
+REST, BEGUN, UNCLAIMED, LOST, RELEASED, RESIZED, CONFIRMING, REVERTING, RESTORING, ERASING, KEPT, LEFT = (
+    "rest", "begun", "unclaimed", "lost", "released", "resized", "confirming", "reverting", "restoring", "erasing", "kept",
+    "left",
 )  # fmt: skip
 MOVE, OTHER, CONFIRM, REVERT, DELETE = "move", "other", "confirm", "revert", "delete"
 
@@ -87,6 +88,8 @@ MOVE, OTHER, CONFIRM, REVERT, DELETE = "move", "other", "confirm", "revert", "de
 NEXT = {
     REST: {MOVE: ("resize", True), OTHER: ("resize", True), CONFIRM: None, REVERT: None},
     BEGUN: {MOVE: ("resize", True), OTHER: ("abort", False), CONFIRM: None, REVERT: ("abort", True)},
+    # Only the source knows where it was to go and as what: it is placed anew.
+    UNCLAIMED: {MOVE: ("abort", False), OTHER: ("abort", False), CONFIRM: None, REVERT: ("abort", True)},
     LOST: {MOVE: ("abort", False), OTHER: ("abort", False), CONFIRM: None, REVERT: ("abort", True)},
     RELEASED: {
         MOVE: ("hand_over", True),
@@ -181,7 +184,8 @@ def state(source, destination):
     if found == BEGUN and move["type"] == names.LIVE and not source["running"]:
         # A guest that neither runs nor has gone over died with its host: it has to be started where its disks are.
         return BEGUN if source["has_left"] and destination.get("running") else LOST
-    return found
+    there = destination["role"] or destination.get("lost") or names.same_host(move)
+    return UNCLAIMED if found == BEGUN and not there else found
 
 
 def next_sequence(wish, source, destination):

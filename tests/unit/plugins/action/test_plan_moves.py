@@ -107,6 +107,20 @@ def test_a_resize_goes_to_another_host_with_alternates_and_an_operation_each():
     assert len({one["op"] for one in move["candidates"]}) == 2
 
 
+def test_the_destination_gets_from_the_controller_all_that_was_decided():
+    """S23: who leaves where and goes where, as what, and the limits of the decision."""
+    move = plan()["moves"]["a"]
+    assert move["source_host"] == {"name": "h1", "uuid": host_uuid("h1")}
+    assert (move["spec"]["name"], move["spec"]["project_id"], move["spec"]["flavor"]["name"]) == ("a", "default", "big")
+    exact = {"berth_placement": {"enabled_filters": ["ExactCoreFilter"]}}
+    assert [one["limits"] for one in plan(variables=exact)["moves"]["a"]["candidates"]] == [{"vcpu": 2}] * 2
+
+
+def test_all_hosts_are_read_after_the_claim_where_a_quota_is_set():
+    assert plan()["moves"]["a"]["look"] == []
+    assert plan(variables={"berth_quotas": {"*": {"cores": 99}}})["moves"]["a"]["look"] == list(HOSTS)
+
+
 def test_same_host_only_where_it_is_allowed():
     """R04: Nova's allow_resize_to_same_host."""
     here = {"target": "h1"}

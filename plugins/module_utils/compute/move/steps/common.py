@@ -25,6 +25,34 @@ from ..errors import InstanceNotFound, MigrationConflict, MigrationFenced
 
 CONFIRMED, REVERTED_EVENT, GIVEN_UP = "confirmed", "reverted", "given up"
 
+# The parts of a view that steps read, as they are where a host holds nothing.
+NOTHING = {
+    **dict.fromkeys(("uuid", "name", "project_id", "role", "phase", "op", "generation", "power_state", "migration")),
+    "attempt": 0,
+    "executing": False,
+    "lost_moves": [],
+    "host": {"uuid": None, "name": None},
+}
+
+
+def heard(peer):
+    """The other host's word with every part that a step reads; MigrationConflict for one that is no view of a record."""
+    if not peer:
+        return None
+    whole = dict(NOTHING, **peer)
+    plain = all(whole[part] is None or isinstance(whole[part], str) for part in ("uuid", "role", "phase", "op"))
+    counts = [whole["attempt"], *(whole["generation"] if isinstance(whole["generation"], list) else ())]
+    if (
+        not plain
+        or not isinstance(whole["host"], dict)
+        or not isinstance(whole["migration"], (dict, type(None)))
+        or not isinstance(whole["lost_moves"], list)
+        or not all(isinstance(count, int) for count in counts)
+        or (whole["role"] is not None and len(counts) != 3)
+    ):
+        raise MigrationConflict("the other host's word on %s is no view of a record" % whole["uuid"])
+    return whole
+
 
 def view(host, uuid):
     """What the controller and the other host may know of a record: plain data, no secrets."""

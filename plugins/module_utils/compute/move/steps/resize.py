@@ -1,15 +1,16 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""R1-R8, resize and cold migrate: source S, destination D."""
+"""R1 and R3-R8, resize and cold migrate: source S, destination D. R2, the claim, has a file of its own."""
 
 from __future__ import annotations
 
 from ....model import migration as names
-from ....model.migration import FROZEN, INCOMING, KEEP, RESIZED, RESIZING, RESTORING
-from ....model.record import IN, OUT, OWN, Record
+from ....model.migration import FROZEN, KEEP, RESIZED, RESIZING, RESTORING
+from ....model.record import IN, OUT, OWN
 from .. import guards
-from ..errors import InstanceInvalidState, MigrationConflict, MigrationEnded, MigrationFenced, MigrationNotReady
+from ..errors import InstanceInvalidState, MigrationConflict, MigrationEnded, MigrationNotReady
+from .claim import claim_beside
 from .common import (
     after,
     attempt_of,
@@ -34,11 +35,12 @@ def begin(
     spec=None,
     source=None,
     destination=None,
+    limits=None,
     confirm_window=0,
     **dummy,
 ):
-    """R1 on S: take the move up. Hands out the attempt; nothing else has happened to the guest. ``source`` is the
-    name that the inventory has for S."""
+    """R1 on S: take the move up. Hands out the attempt; nothing else has happened to the guest. On the same host the room
+    is claimed here. ``source`` and ``destination`` are {uuid, name}, with the names that the inventory has for them."""
     record = existing(host, uuid)
     op = ticket["op"]
     if is_past(record, op, (OUT, KEEP), (OWN, RESIZED)):
@@ -52,12 +54,12 @@ def begin(
         if host.store.is_buried(op):
             raise MigrationEnded("the move %s of %s has ended" % (op, uuid))
         guards.check_begin(record, kind, spec, host.effects.executing(uuid))
-        here = dict(host.identity, name=source or host.identity["name"])
+        here = dict(host.identity, name=(source or host.identity)["name"])
         migration = names.new_migration(op, kind, here, destination, record, spec, host.now(), confirm_window)
         new = record.replace(op=op, phase=RESIZING, migration=migration)
         with host.store.host_lock():
             if names.same_host(migration):
-                new = both_resources(host, new)
+                new = claim_beside(host, new, limits)
             put(host, record, new, "%s begins" % kind)
     elif record.op == op and record.phase in (RESIZING, FROZEN):
         if destination and destination["uuid"] != record.migration["destination"]["uuid"]:
@@ -69,73 +71,6 @@ def begin(
     record = host.store.read(uuid)
     said = {"disks": host.effects.disks(record)}
     return dict(said, guest=host.effects.describe_live(record)) if kind == names.LIVE else said
-
-
-def both_resources(host, record):
-    """On one host old and new both count until the resize is confirmed or reverted, as Nova's claim does (I2): the room
-    of the old one is what a revert goes back to, and its disks lie beside the new ones."""
-    old, new = record.resources, host.effects.allocate(record.uuid, record.migration["new_spec"])
-    guards.check_same_host(record.uuid, old, new)
-    record = moved(record, new_resources=new)
-    return record.replace(resources=added(old, new))
-
-
-def added(old, new):
-    """The sum of two allocations; what is no amount is the new one's."""
-    result = dict(new)
-    for name, amount in old.items():
-        if isinstance(amount, dict):
-            result[name] = added(amount, new.get(name) or {})
-        elif isinstance(amount, (int, float)):
-            result[name] = amount + (new.get(name) or 0)
-    return result
-
-
-def claim(host, uuid, ticket, peer=None, **dummy):
-    """R2 on D: set the new flavor's resources aside; a later attempt takes the claim over."""
-    op, attempt = ticket["op"], ticket["attempt"]
-    record = host.store.read(uuid)
-    if is_past(record, op, (OWN, RESIZED)):
-        return False
-    if host.store.is_buried(op):
-        raise MigrationEnded("the move %s of %s was given up" % (op, uuid))
-    if record is None:
-        if peer is None or peer["op"] != op or peer["role"] != OWN:
-            raise MigrationNotReady("the source has not begun the move of %s" % uuid)
-        return claim_room(host, uuid, ticket, peer)
-    if record.role != IN or record.op != op:
-        raise MigrationConflict("%s already holds a record of %s" % (host.identity["name"], uuid), role=record.role)
-    if attempt < attempt_of(record):
-        raise MigrationFenced("attempt %d of the move of %s is over" % (attempt, uuid))
-    if attempt > attempt_of(record):
-        put(host, record, moved(record, attempt=attempt, verified=None).replace(phase=INCOMING))
-        return True
-    return False
-
-
-def claim_room(host, uuid, ticket, peer):
-    """Capacity is decided and written under one hold of the host's lock."""
-    migration = dict(peer["migration"], attempt=ticket["attempt"], verified=None, frozen=None)
-    incoming = Record(
-        uuid=uuid,
-        name=peer["name"],
-        project_id=peer["project_id"],
-        role=IN,
-        generation=list(peer["generation"]),
-        token=host.nonce(),
-        phase=INCOMING,
-        spec=migration["new_spec"],
-        resources={},
-        op=ticket["op"],
-        power_state=peer["power_state"],
-        migration=migration,
-        lost_moves=list(peer["lost_moves"]),
-    )
-    incoming = moved(incoming, shared=host.effects.check_destination(incoming, peer.get("disks")))
-    with host.store.host_lock():
-        resources = host.effects.allocate(uuid, migration["new_spec"])
-        put(host, None, incoming.replace(resources=resources), "%s is claimed" % migration["type"])
-    return True
 
 
 def freeze(host, uuid, ticket, peer=None, stop_timeout=60, **dummy):

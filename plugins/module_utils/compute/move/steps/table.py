@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import contextlib
 
-from . import alone, confirm, delete, give_up, here, live, resize, revert
-from .common import view
+from . import alone, claim, confirm, delete, give_up, here, live, resize, revert
+from .common import heard, view
 
 STEPS = {
     function.__name__: function
     for function in (
-        resize.begin, resize.claim, resize.receive, resize.presend, resize.freeze, resize.send, resize.release,
+        resize.begin, claim.claim, resize.receive, resize.presend, resize.freeze, resize.send, resize.release,
         resize.acquire, resize.start,
         confirm.confirm, confirm.purge, confirm.drop_old, confirm.finish,
         revert.revert, revert.give_back, revert.take_back,
@@ -33,5 +33,5 @@ def run(host, uuid, step, ticket, peer=None, **options):
     """One step. -> (changed, the view of the record after it with what the step says: disks, targets, transfer)."""
     function = STEPS[step]
     with contextlib.nullcontext() if step in UNLOCKED else host.store.instance_lock(uuid):
-        said = function(host, uuid, ticket, peer, **options)
+        said = function(host, uuid, ticket, heard(peer), **options)
         return bool(said), dict(view(host, uuid), **(said if isinstance(said, dict) else {}))

@@ -82,7 +82,7 @@ def instance(name, host="h1", alternates=("h2", "h3"), group=None, **more):
         "uuid": "u-" + name,
         "name": name,
         "project": "p",
-        "spec": {"uuid": "u-" + name, "name": name, "group": group},
+        "spec": {"uuid": "u-" + name, "name": name, "project_id": "p", "group": group},
         "state": rounds.CLAIMING,
         "host": host,
         "alternates": [{"host": other} for other in alternates],

@@ -49,7 +49,8 @@ def record(uuid, vcpus=1, pcpus=0, memory_mb=1, group=None, role="OWN"):
 
 def claimed(uuid="new", vcpus=1, memory_mb=1, group=None):
     flavor = {"name": "f", "vcpus": vcpus, "memory_mb": memory_mb}
-    return {"uuid": uuid, "name": uuid, "project": "p", "spec": {"flavor": flavor, "group": group}}
+    spec = {"uuid": uuid, "project_id": "p", "flavor": flavor, "group": group}
+    return {"uuid": uuid, "name": uuid, "project": "p", "spec": spec}
 
 
 GROUP = {"name": "web", "uuid": "web-uuid", "members": []}

@@ -15,7 +15,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[5] / "protocol"))
 import memory  # noqa: E402
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import StaleRecord  # noqa: E402
-from ansible_collections.berth.kvm.plugins.module_utils.compute.move.steps import resize  # noqa: E402
+from ansible_collections.berth.kvm.plugins.module_utils.compute.move.steps import claim  # noqa: E402
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import BerthError  # noqa: E402
 from ansible_collections.berth.kvm.plugins.module_utils.model.record import Record, RecordInvalid  # noqa: E402
 
@@ -179,7 +179,7 @@ def test_the_room_of_two_flavors_is_the_sum_of_every_amount():
         "numa_topology": None,
         "pci_devices": [],
     }
-    assert resize.added(old, new) == {
+    assert claim.added(old, new) == {
         "vcpus": 3, "disk_gb": 5, "resources": {"VCPU": 3, "CUSTOM_OLD": 1, "CUSTOM_NEW": 1}, "numa_topology": None,
         "pci_devices": [],
     }  # fmt: skip

@@ -1,0 +1,22 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Action commit_move: see plugins/modules/commit_move.py for its documentation."""
+
+from __future__ import annotations
+
+from ..module_utils.conductor.moving import check_claim
+from ..module_utils.model.catalog import Catalog
+from ..plugin_utils.controller import CATALOG, ControllerAction, current_move, raw_vars
+from ..plugin_utils.plain import plain
+
+
+class ActionModule(ControllerAction):
+    argument_spec = {"host": {"type": "str", "required": True}}
+
+    def act(self, args, task_vars):
+        name = task_vars["inventory_hostname"]
+        scans = plain(raw_vars(task_vars, name)["move_scans"]["answers"])
+        catalog = Catalog.from_variables(self.own_variables(task_vars, CATALOG))
+        check_claim(current_move(task_vars, name), args["host"], scans, catalog.quotas)
+        return {}

@@ -1,0 +1,139 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""R2: the room of a move, on the destination D or beside the old one on the same host.
+
+What the instance is, who owns it and where it goes is the controller's word: what placement decided. D takes from the
+source S only what nobody else knows, and nothing of that decides what D builds or for whom:
+
+- ``generation`` and ``lost_moves``: the chain of owners. S hands it on, and D takes over only from the S that counted on
+  from it; an S that lies about it lies about its own instance alone.
+- ``power_state`` and whether the guest was on: S had it. One of two words, and both leave a guest that D may run.
+- the old flavor and its amounts: what disks come, which are of the decided format and no larger than decided.
+"""
+
+from __future__ import annotations
+
+from ....model import hints
+from ....model import migration as names
+from ....model.errors import InvalidInput
+from ....model.migration import INCOMING, RESIZED
+from ....model.record import IN, OWN, Record
+from ... import claim as claims
+from .. import guards
+from ..errors import MigrationConflict, MigrationEnded, MigrationFenced, MigrationNotReady, SourceDiffers
+from .common import attempt_of, is_past, moved, put
+
+# What of a request makes the guest; the rest of it is about the choice of a host.
+MAKES_THE_GUEST = (
+    "uuid",
+    "name",
+    "project_id",
+    "flavor",
+    "image",
+    "networks",
+    "pool",
+    "numa_topology",
+    "pci_requests",
+    "metadata",
+)
+
+
+def claim(host, uuid, ticket, peer=None, spec=None, **decided):
+    """R2 on D: set the room aside, by the checks of every claim; a later attempt takes the claim over."""
+    op, attempt = ticket["op"], ticket["attempt"]
+    record = host.store.read(uuid)
+    if is_past(record, op, (OWN, RESIZED)):
+        return False
+    if host.store.is_buried(op):
+        raise MigrationEnded("the move %s of %s was given up" % (op, uuid))
+    if peer is None or (peer["role"], peer["op"]) != (OWN, op) or not peer["migration"]:
+        raise MigrationNotReady("the source has not begun the move of %s" % uuid)
+    if record is None:
+        return claim_room(host, uuid, ticket, peer, spec, **decided)
+    if record.role != IN or record.op != op:
+        raise MigrationConflict("%s already holds a record of %s" % (host.identity["name"], uuid), role=record.role)
+    check_source(peer, record.spec, record.migration["source"])
+    if attempt < attempt_of(record):
+        raise MigrationFenced("attempt %d of the move of %s is over" % (attempt, uuid))
+    if attempt > attempt_of(record):
+        put(host, record, moved(record, attempt=attempt, verified=None).replace(phase=INCOMING))
+        return True
+    return False
+
+
+def claim_room(host, uuid, ticket, peer, spec, kind=names.RESIZE, source=None, destination=None, limits=None,
+               confirm_window=0, **dummy):  # fmt: skip
+    """Capacity, limits and group are decided and written under one hold of the host's lock."""
+    if spec is None or source is None or destination is None:
+        raise MigrationNotReady(
+            "nothing was placed on %s for %s" % (host.identity["name"], uuid), hint=hints.run_again()
+        )
+    claims.check_identity(spec)
+    if spec["uuid"] != uuid:
+        raise InvalidInput("spec.uuid", spec["uuid"], "the instance that is moved, %s" % uuid)
+    if destination["uuid"] != host.identity["uuid"]:
+        raise MigrationConflict("%s goes to %s, this is %s" % (uuid, destination["name"], host.identity["name"]))
+    check_source(peer, spec, source)
+    told = peer["migration"]
+    guards.check_grow_only(told["old_spec"]["flavor"], spec["flavor"])
+    before = Record(
+        uuid=uuid,
+        name=spec["name"],
+        project_id=spec["project_id"],
+        role=IN,
+        generation=list(peer["generation"]),
+        token=host.nonce(),
+        phase=INCOMING,
+        spec=told["old_spec"],
+        resources=told["old_resources"],
+        op=ticket["op"],
+        vm_state="active" if told["vm_state_before"] == "active" else "stopped",
+        power_state="running" if peer["power_state"] == "running" else "shutdown",
+        lost_moves=[op for op in peer["lost_moves"] if op != ticket["op"]],
+    )
+    migration = names.new_migration(ticket["op"], kind, source, destination, before, spec, host.now(), confirm_window)
+    incoming = before.replace(spec=spec, resources={}, migration=dict(migration, attempt=ticket["attempt"]))
+    incoming = moved(incoming, shared=host.effects.check_destination(incoming, peer.get("disks")))
+    with host.store.host_lock():
+        resources = host.effects.allocate(spec, limits)
+        put(host, None, incoming.replace(resources=resources), "%s is claimed" % kind)
+    return True
+
+
+def check_source(peer, spec, source):
+    """SourceDiffers where the source would have another guest made than was decided, or is another host."""
+    wanted = {part: spec.get(part) for part in MAKES_THE_GUEST}
+    told = {part: (peer["migration"].get("new_spec") or {}).get(part) for part in MAKES_THE_GUEST}
+    told.update(uuid=peer["uuid"], name=peer["name"], project_id=peer["project_id"])
+    differing = [part for part in MAKES_THE_GUEST if told[part] != wanted[part]]
+    if peer["host"]["uuid"] != source["uuid"]:
+        differing.append("host")
+    if differing:
+        raise SourceDiffers(
+            "%s says another %s of %s than was decided: nothing was moved"
+            % (source["name"], " and ".join(differing), spec["name"]),
+            field=differing[0],
+            rule="what placement decided",
+            hint=hints.source_differs(source["name"], spec["name"]),
+            parts=differing,
+        )
+
+
+def claim_beside(host, record, limits=None):
+    """On one host old and new both count until the resize is confirmed or reverted, as Nova's claim does (I2): the room
+    of the old one is what a revert goes back to, and its disks lie beside the new ones. The host's lock is held."""
+    old, new = record.resources, host.effects.allocate(record.migration["new_spec"], limits)
+    guards.check_same_host(record.uuid, old, new)
+    return moved(record, new_resources=new).replace(resources=added(old, new))
+
+
+def added(old, new):
+    """The sum of two allocations; what is no amount is the new one's."""
+    result = dict(new)
+    for name, amount in old.items():
+        if isinstance(amount, dict):
+            result[name] = added(amount, new.get(name) or {})
+        elif isinstance(amount, (int, float)):
+            result[name] = amount + (new.get(name) or 0)
+    return result

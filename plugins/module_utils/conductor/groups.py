@@ -1,0 +1,47 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A server group over all hosts, for a creation and for a move: who is in it, and where its policy is broken (C13, S41).
+
+Anti-affinity is decided by each host under its lock, so only affinity is decided here.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Dict, List, Optional
+
+from .errors import GroupPolicyViolation
+
+AFFINITY = "affinity"
+
+
+def others(spec: Dict[str, Any], records: List[Dict[str, Any]]) -> List[Dict[str, Any]]:
+    """The records of the other members of the request's server group, in whatever role."""
+    group = spec.get("group")
+    return [
+        record
+        for record in records
+        if group
+        and record.get("group") in (group["name"], group.get("uuid"))
+        and record["project_id"] == spec["project_id"]
+        and record["uuid"] != spec["uuid"]
+    ]
+
+
+def elsewhere(spec: Dict[str, Any], host: str, held: Dict[str, List[Dict[str, Any]]]) -> List[str]:
+    """The hosts but ``host`` that hold members of the request's affinity group. ``held``: host -> its records."""
+    if not spans_hosts(spec):
+        return []
+    return sorted(name for name, records in held.items() if name != host and others(spec, records))
+
+
+def spans_hosts(spec: Dict[str, Any]) -> bool:
+    """Whether only a look at all hosts tells that the policy of the request's group holds."""
+    return (spec.get("group") or {}).get("policy") == AFFINITY
+
+
+def violation(spec: Dict[str, Any], hosts: List[str]) -> Optional[GroupPolicyViolation]:
+    """The error for members that are on ``hosts`` too, or None where there are none."""
+    if not hosts:
+        return None
+    return GroupPolicyViolation("server group %s has members on %s too" % (spec["group"]["name"], ", ".join(hosts)))

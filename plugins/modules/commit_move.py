@@ -1,0 +1,36 @@
+#!/usr/bin/python
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+# The work is done by the action plugin of the same name.
+
+DOCUMENTATION = r"""
+module: commit_move
+short_description: Decide whether the claim of a move stands after all hosts were read
+description:
+  - Part of role C(move), after it has claimed room. Counts the quota of the project again where the instance is resized,
+    and looks at its server group over all hosts, with what all hosts answered since.
+  - It fails where the claim does not stand. The role then gives the move up, and the guest is left as it was.
+
+options:
+  host:
+    description: The inventory name of the host with the claim.
+    type: str
+    required: true
+extends_documentation_fragment:
+  - berth.kvm.controller
+author:
+  - The berth.kvm authors (!UNKNOWN)
+"""
+
+EXAMPLES = r"""
+- name: Go on with the claim, or fail
+  berth.kvm.commit_move:
+    host: kvm2
+  delegate_to: localhost
+"""
+
+RETURN = r"""#"""
