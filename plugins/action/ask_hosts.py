@@ -10,6 +10,7 @@ from ansible.plugins.action import ActionBase
 from ..plugin_utils.controller import answer
 from ..plugin_utils.delegates import run_on
 from ..plugin_utils.host_reply import answer_of
+from ..plugin_utils.limits import host_timeouts
 
 MODULES = ("host_facts", "claim", "rescan")
 
@@ -32,7 +33,8 @@ class ActionModule(ActionBase):
         hosts = list(dict.fromkeys(args["hosts"]))
         arguments = {host: arguments_of(host, args["arguments"], args["host_arguments"]) for host in hosts}
         module = "berth.kvm." + args["module"]
-        results = run_on(hosts, module, arguments, self._task, at_once(task_vars))
+        seconds = host_timeouts(task_vars, hosts)
+        results = run_on(hosts, module, arguments, self._task, at_once(task_vars), seconds)
         return {**warned(results), **summary({host: told(result) for host, result in results.items()}, task_vars)}
 
 

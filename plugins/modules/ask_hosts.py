@@ -15,6 +15,8 @@ description:
     Python. As many are asked at once as Ansible has forks, over all hosts of the play together.
   - A host that cannot be reached or a module that fails does not fail the task. The answer of that host has C(reason) or
     C(error) instead, so that one bad host does not stop the instances of others.
+  - A host that does not answer within the seconds of its variable C(berth_host_timeout), 60 where it has none, is one
+    that cannot be reached. One whose reply is larger than 16 MiB or never ends has failed.
   - The task itself needs no connection. Delegate it to C(localhost), so that nothing has to be right about the address
     of the host that asks.
 

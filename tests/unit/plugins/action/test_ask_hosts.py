@@ -25,7 +25,7 @@ def ask(monkeypatch, results, asker="localhost", **args):
     """The result of ask_hosts where the hosts' modules have these results, and what was asked of whom."""
     asked = {}
 
-    def run_on(hosts, module, arguments, task, at_once):
+    def run_on(hosts, module, arguments, task, at_once, seconds):
         asked.update(arguments)
         return {host: dict(results[host]) for host in hosts}
 

@@ -5,17 +5,22 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
 import threading
 import time
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from ansible.module_utils._internal._messages import Event, WarningSummary
 from ansible.parsing.dataloader import DataLoader
 from ansible.playbook.play import Play
 from ansible.utils.multiprocessing import context
 from ansible.vars.manager import VariableManager
 
-from ansible_collections.berth.kvm.plugins.plugin_utils import delegates
+from ansible_collections.berth.kvm.plugins.plugin_utils import delegates, limits
 
 
 @pytest.fixture
@@ -23,23 +28,28 @@ def run(monkeypatch):
     """run(do, hosts, at_once) -> results, where ``do(host)`` in a thread stands for the process that runs the module."""
 
     def run(do, hosts, at_once=2):
-        def start(task):
+        class Asked(delegates._Asked):
+            def kill(self):
+                """A thread cannot be ended."""
+
+        def start(task, seconds):
             receiver, sender = context.Pipe(duplex=False)
 
             def work():
                 try:
-                    sender.send(do(task))
+                    sender.send(("result", do(task)))
                 except OSError:
                     pass  # a process that is killed says nothing
                 sender.close()
 
             thread = threading.Thread(target=work)
             thread.start()
-            return receiver, thread
+            process = SimpleNamespace(pid=0, join=thread.join, exitcode=1, seconds=seconds)
+            return Asked(process, receiver, None)
 
         monkeypatch.setattr(delegates, "_for_host", lambda task, host, module, arguments: host)
         monkeypatch.setattr(delegates, "_start", start)
-        return delegates.run_on(hosts, "m", dict.fromkeys(hosts), None, at_once)
+        return delegates.run_on(hosts, "m", dict.fromkeys(hosts), None, at_once, dict.fromkeys(hosts, 60))
 
     return run
 
@@ -85,7 +95,7 @@ def test_a_process_that_is_killed_is_a_failure_of_its_host_alone(run):
         return {"changed": True}
 
     results = run(do, ["h1", "h2"])
-    assert results["h1"]["failed"] and "h1" in results["h1"]["msg"]
+    assert results["h1"]["failed"] and "without an answer" in results["h1"]["msg"]
     assert results["h2"] == {"changed": True}
 
 
@@ -125,9 +135,121 @@ def test_a_host_is_never_asked_over_the_askers_connection():
     ],
     ids=["2.19", "2.21"],
 )
-def test_the_result_goes_to_the_asker_and_the_rest_to_ansible(sent):
-    received, main = [], []
-    queue = delegates._Results(SimpleNamespace(send_display=main.append), SimpleNamespace(send=received.append))
+def test_the_result_goes_to_the_asker_and_what_is_shown_goes_on_made_harmless(sent):
+    received = []
+    queue = delegates._Results(SimpleNamespace(send=received.append))
     queue.send_task_result(*sent)
-    queue.send_display("text")
-    assert (received, main) == ([{"unreachable": True, "msg": "no route"}], ["text"])
+    queue.send_display("_verbose_display", "a\nb\x1b[2J", host="h1", caplevel=2)
+    queue.send_display("_warning", WarningSummary(event=Event(msg="w\x9b")))
+    queue.send_callback("v2_runner_retry", None)
+    queue.send_prompt(prompt="password?")
+    assert received == [
+        ("result", {"unreachable": True, "msg": "no route"}),
+        ("_verbose_display", (("a\nb?[2J",), {"host": "h1", "caplevel": 2})),
+        ("warning", (("w?",), {})),
+    ]
+
+
+def test_a_host_shows_only_so_many_messages(monkeypatch):
+    monkeypatch.setattr(delegates, "MESSAGES", 3)
+    receiver, sender = context.Pipe(duplex=False)
+    shown = []
+    queue = SimpleNamespace(send_display=lambda method, text, **how: shown.append(text))
+    asked = delegates._Asked(SimpleNamespace(pid=0), receiver, queue)
+    for number in range(9):
+        sender.send(("display", (("%d" % number,), {})))
+    sender.close()
+    while asked.hear():
+        pass
+    assert shown == ["0", "1", "2"]
+
+
+class Asking(context.Process):
+    """A process that asks, with a child as ssh is one, which notes its own number."""
+
+    def __init__(self, sender, note, seconds=60):
+        super().__init__()
+        self.sender, self.note, self.seconds = sender, note, seconds
+
+    def run(self):
+        delegates._Worker._detach(self)
+        child = subprocess.Popen(["sleep", "300"])
+        self.note.write_text(str(child.pid))
+        self.work()
+
+    def work(self):
+        time.sleep(300)
+
+
+class Greedy(Asking):
+    def work(self):
+        kept = []
+        while True:
+            kept.append(bytearray(8 << 20))
+            time.sleep(0.01)
+
+
+@pytest.fixture
+def asking(monkeypatch, tmp_path):
+    """asking(kind, seconds) -> (result, the child's process number)."""
+
+    def run(kind, seconds=60, **limit):
+        for name, value in limit.items():
+            monkeypatch.setattr(limits, name, value)
+
+        def start(_task, seconds):
+            receiver, sender = context.Pipe(duplex=False)
+            process = kind(sender, tmp_path / "child", seconds)
+            process.start()
+            sender.close()
+            return delegates._Asked(process, receiver, None)
+
+        monkeypatch.setattr(delegates, "_for_host", lambda *given: None)
+        monkeypatch.setattr(delegates, "_start", start)
+        result = delegates.run_on(["h1"], "m", {"h1": {}}, None, 1, {"h1": seconds})["h1"]
+        return result, int((tmp_path / "child").read_text())
+
+    return run
+
+
+def is_ended(pid):
+    """Whether the process is over, or is within a moment: the kernel takes its time."""
+    deadline = time.monotonic() + 10
+    while time.monotonic() < deadline:
+        try:
+            if " Z" in Path("/proc/%d/stat" % pid).read_text():
+                return True
+        except FileNotFoundError:
+            return True
+        time.sleep(0.02)
+    return False
+
+
+def test_a_host_that_does_not_answer_in_time_is_silent_and_its_ssh_is_ended(asking):
+    began = time.monotonic()
+    result, child = asking(Asking, seconds=3)
+    assert result == {"unreachable": True, "msg": "no answer within 3 s (berth_host_timeout)"}
+    assert time.monotonic() - began < 60 and is_ended(child)
+
+
+def test_a_process_that_takes_too_much_memory_is_ended_and_the_host_has_failed(asking):
+    result, child = asking(Greedy, MEMORY=64 << 20)
+    assert result == {"failed": True, "msg": "the reply takes more than 64 MiB"}
+    assert is_ended(child)
+
+
+def test_who_is_interrupted_ends_those_that_ask_for_him(asking, tmp_path):
+    """Ansible's own handler is told after that."""
+
+    def handler(number, _frame):
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, handler)
+    threading.Timer(3.0, os.kill, (os.getpid(), signal.SIGTERM)).start()
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            asking(Asking)
+        assert signal.getsignal(signal.SIGTERM) is handler
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert is_ended(int((tmp_path / "child").read_text()))

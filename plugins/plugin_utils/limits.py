@@ -1,0 +1,67 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What one host may cost the controller that asks it: seconds, memory, and the size and depth of its reply."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import Any, Dict, Iterable, Optional
+
+from ..module_utils.model.errors import InvalidInput
+from .plain import plain
+
+SECONDS = 60  # for facts, claims and looks; a build or a copy has its own limit beside this
+MEMORY = 384 << 20  # of the process that asks one host, beyond what it had at its start
+BYTES = 16 << 20  # of texts and names; 10,000 instances in a host's facts are less than that
+PARTS = 1_000_000
+DEPTH = 32
+PAGE = os.sysconf("SC_PAGE_SIZE")
+
+
+def host_timeouts(task_vars: Dict[str, Any], hosts: Iterable[str]) -> Dict[str, int]:
+    """Host -> within how many seconds it has to answer, its variable berth_host_timeout."""
+    known = task_vars["hostvars"]
+    return {
+        host: _seconds(known[host].get("berth_host_timeout", SECONDS)) if host in known else SECONDS for host in hosts
+    }
+
+
+def _seconds(value: Any) -> int:
+    if not re.fullmatch("[0-9]{1,5}", str(value)) or not 1 <= int(value) <= 86400:
+        raise InvalidInput("berth_host_timeout", plain(value), "whole seconds from 1 to 86400")
+    return int(value)
+
+
+def resident(pid: Any = "self") -> int:
+    """Bytes of a process in memory; 0 where that is not known: it ended, or the controller is no Linux."""
+    try:
+        with open("/proc/%s/statm" % pid, encoding="ascii") as file:
+            return int(file.read().split()[1]) * PAGE
+    except (OSError, IndexError):
+        return 0
+
+
+def excess(reply: Any) -> Optional[str]:
+    """What a reply has too much of, or None. Works without recursion: a reply may be deeper than Python's stack."""
+    size, parts, level = 0, 0, [reply]
+    for _depth in range(DEPTH):
+        inner: list = []
+        for part in level:
+            if isinstance(part, (str, bytes)):
+                size += len(part)
+            elif isinstance(part, dict):
+                size += sum(len(key) for key in part if isinstance(key, str))
+                inner += part.values()
+            elif isinstance(part, (list, tuple)):
+                inner += part
+        parts += len(inner)
+        if size > BYTES:
+            return "more than %d MiB of text" % (BYTES >> 20)
+        if parts > PARTS:
+            return "more than %d parts" % PARTS
+        if not inner:
+            return None
+        level = inner
+    return "more than %d levels" % DEPTH
