@@ -5,23 +5,20 @@
 
 from __future__ import annotations
 
-from ansible.plugins.action import ActionBase
-
 from ..module_utils.model.catalog import Catalog
 from ..module_utils.model.errors import BerthError
 from ..module_utils.placement.request import build_request
 from ..plugin_utils.controller import CATALOG, INSTANCE, variables
-from ..plugin_utils.host_reply import ask_module
+from ..plugin_utils.host_reply import HostAction, answer_of, ask_module
 
 
-class ActionModule(ActionBase):
+class ActionModule(HostAction):
     """Adds the seed to the module's arguments here, so that nothing secret is ever in the plan or in a task's arguments."""
 
-    TRANSFERS_FILES = False
-    _requires_connection = True
-
     def run(self, tmp=None, task_vars=None):
-        super().run(tmp, task_vars)
+        return answer_of(super().run(tmp, task_vars))
+
+    def on_host(self, task_vars):
         _result, args = self.validate_argument_spec(
             argument_spec={
                 "spec": {"type": "dict", "required": True},

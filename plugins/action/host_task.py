@@ -5,20 +5,13 @@
 
 from __future__ import annotations
 
-from ansible.plugins.action import ActionBase
-
-from ..plugin_utils.host_reply import run_builtin
+from ..plugin_utils.host_reply import HostAction, run_builtin
 
 MODULES = ("package", "service", "systemd_service")
 
 
-class ActionModule(ActionBase):
-    TRANSFERS_FILES = False
-    _supports_check_mode = True
-    _supports_async = False
-
-    def run(self, tmp=None, task_vars=None):
-        super().run(tmp, task_vars)
+class ActionModule(HostAction):
+    def on_host(self, task_vars):
         _result, args = self.validate_argument_spec(
             argument_spec={
                 "module": {"type": "str", "required": True, "choices": list(MODULES)},

@@ -18,10 +18,10 @@ PROGRESS = "/run/berth/moves/%s/progress.json"
 
 
 class ActionModule(HostAction):
-    def run(self, tmp=None, task_vars=None):
+    def on_host(self, task_vars):
         arguments = self._task.args
         if self._task.check_mode or not LONG.intersection(arguments.get("steps") or ()):
-            return super().run(tmp, task_vars)
+            return super().on_host(task_vars)
         name, shown = task_vars["inventory_hostname"], []
 
         def show(text):
@@ -31,4 +31,4 @@ class ActionModule(HostAction):
                 say(line)
 
         with watching(self, "cat " + shlex.quote(PROGRESS % arguments["uuid"]), show):
-            return super().run(tmp, task_vars)
+            return super().on_host(task_vars)

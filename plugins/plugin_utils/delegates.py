@@ -53,6 +53,16 @@ def run_on(hosts, module, arguments, task, at_once, seconds):
     return {host: results[host] for host in hosts}
 
 
+def apart(action, host, task_vars, work):
+    """The result of the action's ``work()``, done in a process of its own with limits: by the same action on the same host."""
+    if type(worker.current_worker) is not worker.WorkerProcess:
+        return work()  # this is that process, or no process of Ansible's at all
+    name = action._task.action
+    seconds = limits.task_seconds(task_vars, host, name.rpartition(".")[2])
+    result = run_on([host], name, {host: dict(action._task.args)}, action._task, 1, {host: seconds})[host]
+    return {key: value for key, value in result.items() if not key.startswith("_ansible_")}
+
+
 @contextlib.contextmanager
 def _ended_with(running):
     """Whatever ends the asker ends those that still ask: they are in process groups of their own."""
@@ -138,7 +148,8 @@ class _Asked:
             self._result = said
         elif self._messages < MESSAGES:
             self._messages += 1
-            self._queue.send_display(kind, *said[0], **said[1])
+            with contextlib.suppress(OSError):  # the controller was killed, and what goes on without it ends by itself
+                self._queue.send_display(kind, *said[0], **said[1])
         return True
 
     def look(self):
@@ -193,10 +204,6 @@ class _Results:
     def send_task_result(self, *sent):
         """A result with its task and host in it up to 2.20; host, task and result from 2.21 on."""
         result = sent[-1]._return_data if len(sent) == 1 else sent[-1].as_result_dict(for_round_trip=True)
-        result.pop("invocation", None)  # our own arguments, as the host says them
-        much = limits.excess(result)
-        if much:
-            result = {"failed": True, "msg": "the reply has " + much}
         if "msg" in result:
             result["msg"] = str(result["msg"]).removeprefix("Task failed: ")  # so it begins whatever a task failed of
         self._sender.send(("result", result))

@@ -16,6 +16,7 @@ from ansible.plugins.action import ActionBase
 from ..module_utils.model import reply
 from ..module_utils.model.errors import BerthError
 from ..module_utils.model.safe_text import clean
+from . import delegates, limits
 from .plain import plain
 
 COLLECTION = "berth.kvm."
@@ -30,7 +31,19 @@ class HostAction(ActionBase):
 
     def run(self, tmp=None, task_vars=None):
         super().run(tmp, task_vars)
+        try:
+            return delegates.apart(self, host_of(self, task_vars), task_vars, lambda: self.on_host(task_vars))
+        except BerthError as error:
+            return {"failed": True, "changed": False, **error.to_result()}
+
+    def on_host(self, task_vars):
+        """In the process that asks."""
         return run_module(self, self._task.action.rpartition(".")[2], dict(self._task.args), task_vars)
+
+
+def host_of(action, task_vars):
+    """The inventory name of the host that a task is for."""
+    return action._task.delegate_to or task_vars["inventory_hostname"]
 
 
 def run_module(action, name, arguments, task_vars):
@@ -93,7 +106,7 @@ def _of_ansible(result):
 
 
 def _checked(action, name, arguments, task_vars, run):
-    host = action._task.delegate_to or task_vars["inventory_hostname"]
+    host = host_of(action, task_vars)
     try:
         return reply.check(name, _read(name, host, run), host, arguments)
     except BerthError as error:
@@ -103,8 +116,8 @@ def _checked(action, name, arguments, task_vars, run):
 def _read(name, host, run):
     """What the host sent, as plain data. What is too deep or too odd for Ansible to read ends no more than this reply."""
     try:
-        return _plain_reply(name, run())
-    except AnsibleConnectionFailure:
+        return _plain_reply(name, host, run())
+    except (AnsibleConnectionFailure, reply.InvalidReply):
         raise
     except AnsibleError as error:
         return {"failed": True, "msg": str(error)}
@@ -112,13 +125,16 @@ def _read(name, host, run):
         raise reply.invalid(name, host, "all of it", type(error).__name__, "a reply that can be read") from error
 
 
-def _plain_reply(name, result):
+def _plain_reply(name, host, result):
     """The parts of a reply that its schema knows, free of the types with which Ansible marks data."""
     if not isinstance(result, dict):
         return result
     parts = {key: result[key] for key in reply.wanted(name) if key in result}
     if isinstance(parts.get("warnings"), (list, tuple)):
         parts["warnings"] = [_text_of(warning) for warning in parts["warnings"]]
+    much = limits.excess(parts)
+    if much:
+        raise reply.invalid(name, host, "the whole", much, limits.RULE)
     return plain(parts)
 
 

@@ -12,11 +12,21 @@ from typing import Any, Dict, Iterable, Optional
 from ..module_utils.model.errors import InvalidInput
 from .plain import plain
 
-SECONDS = 60  # for facts, claims and looks; a build or a copy has its own limit beside this
+SECONDS = 60  # for facts, claims, records and whatever is not named here
+HOUR = 3600
+# What is downloaded, installed or copied in one task takes as long as it is large: seconds beside those of the host.
+WORK = {
+    "build_instance": 6 * HOUR,
+    "instance": 6 * HOUR,
+    "migration": 72 * HOUR,
+    "host_prepare": HOUR,
+    "host_task": HOUR,
+}
 MEMORY = 384 << 20  # of the process that asks one host, beyond what it had at its start
 BYTES = 16 << 20  # of texts and names; 10,000 instances in a host's facts are less than that
 PARTS = 1_000_000
 DEPTH = 32
+RULE = "at most %d MiB of text, %d parts and %d levels" % (BYTES >> 20, PARTS, DEPTH)
 PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
@@ -26,6 +36,11 @@ def host_timeouts(task_vars: Dict[str, Any], hosts: Iterable[str]) -> Dict[str, 
     return {
         host: _seconds(known[host].get("berth_host_timeout", SECONDS)) if host in known else SECONDS for host in hosts
     }
+
+
+def task_seconds(task_vars: Dict[str, Any], host: str, action: str) -> int:
+    """Within how many seconds a task of ``action`` has to be over on the host."""
+    return host_timeouts(task_vars, [host])[host] + WORK.get(action, 0)
 
 
 def _seconds(value: Any) -> int:

@@ -18,30 +18,22 @@ from pathlib import Path
 import pytest
 
 REPOSITORY = Path(__file__).resolve().parents[4]
+SHAPE = "is not valid in the reply"
 # Host -> what its Python prints, and what is said of it.
 HOSTS = {
-    "good": ("""echo '{"changed": false, "results": []}'""", None),
+    "good": ("""echo '{"changed": false, "results": [], "withdrawn": []}'""", None),
     "huge": ("head -c 2147483648 /dev/zero | tr '\\0' x", "the reply takes more than 384 MiB"),
     "endless": ("exec yes x", "the reply takes more than 384 MiB"),
     "endless_error": ("exec yes x >&2", "the reply takes more than 384 MiB"),
     "silent": ("exec sleep 300", "no answer within 4 s (berth_host_timeout)"),
-    "long": ("""printf '{"a": "'; head -c 20000000 /dev/zero | tr '\\0' x; echo '"}'""", "more than 16 MiB of text"),
-    "many": ("""printf '{"a": [[]'; yes ',[]' | head -n 1500000; echo ']}'""", "more than 1000000 parts"),
-    "deep": ("""printf '{"a": '; yes '[' | head -n 200; yes ']' | head -n 200; echo '}'""", "more than 32 levels"),
-    "abyss": ("""printf '{"a": '; yes '[' | head -n 100000; yes ']' | head -n 100000; echo '}'""", "recursion"),
-    "escape": (r"""printf '{"failed": true, "msg": "\\u001b[2J\\u009b"}'""", "[2J"),
+    "long": ("""printf '{"results": "'; head -c 20000000 /dev/zero | tr '\\0' x; echo '"}'""", SHAPE),
+    "many": ("""printf '{"results": [[]'; yes ',[]' | head -n 1500000; echo ']}'""", SHAPE),
+    "deep": ("""printf '{"results": '; yes '[' | head -n 200; yes ']' | head -n 200; echo '}'""", SHAPE),
+    "abyss": ("""printf '{"results": '; yes '[' | head -n 100000; yes ']' | head -n 100000; echo '}'""", SHAPE),
+    "escape": (r"""printf '{"failed": true, "msg": "\\u001b[2J\\u009b"}'""", "?[2J?"),
 }
-PLAY = [
-    {
-        "hosts": "localhost",
-        "gather_facts": False,
-        "connection": "local",
-        "tasks": [
-            {"berth.kvm.ask_hosts": {"hosts": list(HOSTS), "module": "claim"}, "register": "asked"},
-            {"copy": {"content": "{{ asked.answers | to_json }}", "dest": "{{ playbook_dir }}/answers"}},
-        ],
-    }
-]
+# Asked in one task, and one of them in a task of its own.
+ALONE = ["endless", "silent", "escape"]
 # Runs a playbook in this very process, and writes down the most memory that it had: the main process's alone.
 MAIN = """
 import re, sys
@@ -68,8 +60,15 @@ def play(room, hosts):
             "berth_host_timeout": 4 if name == "silent" else 300,
         }
     (room / "hosts.json").write_text(json.dumps({"all": {"children": {"kvm_hosts": {"hosts": fleet}}}}))
-    asking = {**PLAY[0]["tasks"][0], "berth.kvm.ask_hosts": {"hosts": list(hosts), "module": "claim"}}
-    (room / "play.json").write_text(json.dumps([{**PLAY[0], "tasks": [asking, PLAY[0]["tasks"][1]]}]))
+    asking = [{"berth.kvm.ask_hosts": {"hosts": list(hosts), "module": "claim"}, "register": "asked"}]
+    for host in ALONE if len(hosts) > 1 else ():
+        single = {"berth.kvm.claim": {}, "delegate_to": host, "register": host}
+        asking.append({**single, "ignore_errors": True, "ignore_unreachable": True})
+    told = {"copy": {"content": "{{ [asked.answers, %s] | to_json }}" % ", ".join(ALONE if len(hosts) > 1 else [])}}
+    told["copy"]["dest"] = "{{ playbook_dir }}/answers"
+    (room / "play.json").write_text(
+        json.dumps([{"hosts": "localhost", "gather_facts": False, "connection": "local", "tasks": [*asking, told]}])
+    )
     done = subprocess.run(
         [sys.executable, "-c", MAIN, room / "peak", "-i", room / "hosts.json", "--forks", "4", room / "play.json"],
         env={**os.environ, "ANSIBLE_COLLECTIONS_PATH": str(REPOSITORY / ".cache" / "collections")},
@@ -80,7 +79,8 @@ def play(room, hosts):
         timeout=500,
     )
     assert done.returncode == 0, done.stdout
-    return json.loads((room / "answers").read_text()), int((room / "peak").read_text()) / 1024, done.stdout
+    answers, *alone = json.loads((room / "answers").read_text())
+    return {**answers, "alone": dict(zip(ALONE, alone))}, int((room / "peak").read_text()) / 1024, done.stdout
 
 
 @pytest.fixture(scope="module")
@@ -96,6 +96,13 @@ def test_a_host_that_costs_too_much_loses_its_answer_and_is_told_why(host, answe
     answer = answers[0][host]
     said = answer.get("reason") or answer["error"]["message"]
     assert HOSTS[host][1] in said
+
+
+@pytest.mark.parametrize("host", ALONE)
+def test_a_task_on_one_host_has_the_same_limits(host, answers):
+    result = answers[0]["alone"][host]
+    assert HOSTS[host][1] in result["msg"]
+    assert bool(result.get("unreachable")) == (host == "silent")
 
 
 def test_the_others_have_their_answer(answers):

@@ -8,7 +8,8 @@ from __future__ import annotations
 import pytest
 
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import InvalidInput
-from ansible_collections.berth.kvm.plugins.plugin_utils import limits
+from ansible_collections.berth.kvm.plugins.module_utils.model.reply import InvalidReply
+from ansible_collections.berth.kvm.plugins.plugin_utils import host_reply, limits
 
 
 def deep(levels):
@@ -46,3 +47,18 @@ def test_seconds_that_are_none_are_refused_by_name(value):
     with pytest.raises(InvalidInput) as caught:
         limits.host_timeouts({"hostvars": {"h1": {"berth_host_timeout": value}}}, ["h1"])
     assert (caught.value.field, caught.value.rule) == ("berth_host_timeout", "whole seconds from 1 to 86400")
+
+
+@pytest.mark.parametrize(
+    "results", [deep(200), deep(100_000), [[]] * (limits.PARTS + 1)], ids=["deep", "abyss", "many"]
+)
+def test_a_reply_with_too_much_is_refused_before_anything_reads_it(results):
+    with pytest.raises(InvalidReply) as caught:
+        host_reply._plain_reply("claim", "h1", {"results": results})
+    assert "h1: the whole is not valid" in str(caught.value) and caught.value.rule == limits.RULE
+
+
+def test_what_takes_long_has_hours_beside_the_hosts_seconds():
+    task_vars = {"hostvars": {"h1": {"berth_host_timeout": 7}}}
+    assert limits.task_seconds(task_vars, "h1", "rescan") == 7
+    assert limits.task_seconds(task_vars, "h1", "migration") == 7 + 72 * 3600
