@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 
@@ -28,6 +27,7 @@ from ..plugin_utils.controller import (
     who_locked,
     with_variable,
 )
+from ..plugin_utils.documents import write_document
 from ..plugin_utils.plain import plain
 from ..plugin_utils.screen import say, verbosity, warn
 
@@ -53,13 +53,10 @@ def check_run(given):
 
 
 def write_receipt(directory, run, receipt):
-    """Write the receipt for its owner only, whole or not at all; gives the path."""
+    """Gives the path."""
     os.makedirs(directory, mode=0o700, exist_ok=True)
     path = os.path.join(directory, "placement-%s.json" % run)
-    descriptor = os.open(path + ".tmp", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-        json.dump(receipt, file, sort_keys=True)
-    os.replace(path + ".tmp", path)
+    write_document(path, receipt)
     return path
 
 

@@ -10,9 +10,16 @@ short_description: The instances that exist, read from the KVM hosts
 description:
   - Gives every instance that O(kvm_inventory)'s hosts hold as an inventory host, so that C(--limit) and AWX know
     instances that were made on the command line or by a survey.
-  - Runs the module M(berth.kvm.host_facts) over the connections of that inventory. A host that does not answer is a
-    warning, and its instances are missing.
+  - Runs the playbook C(berth.kvm.host_facts) with that inventory. A host that does not answer within
+    C(berth_host_timeout) seconds is a warning, and its instances are missing.
   - Domains that berth did not make are not listed.
+  - A host chooses no names. An instance is left out, with a warning that names the host, if its name is none that berth
+    gives, if its uuid is not that of its project and name, if the name is C(localhost) or that of a group, of a KVM host
+    or of another host of the inventory that has no C(berth_flavor), and if two hosts say that they own it.
+  - An instance that the inventory describes keeps the project, flavor and server group it has there; of it the host
+    only tells where it is and its state. For that this source has to come after the others, so name it last, or so
+    that its file name sorts last in a directory.
+  - An instance is never put into a group that has KVM hosts, whatever C(groups) and C(keyed_groups) say.
 author:
   - The berth.kvm authors (!UNKNOWN)
 extends_documentation_fragment:
@@ -25,7 +32,7 @@ options:
     choices: [berth.kvm.instances]
   kvm_inventory:
     description: The inventory with the KVM hosts; a path, relative to this file.
-    type: path
+    type: str
     required: true
   pattern:
     description: Which of its hosts to read.
@@ -59,36 +66,92 @@ import sys
 import tempfile
 
 from ansible.errors import AnsibleParserError
+from ansible.inventory.helpers import get_group_vars
+from ansible.inventory.manager import InventoryManager
 from ansible.plugins.inventory import BaseInventoryPlugin, Cacheable, Constructable
+from ansible.utils.vars import combine_vars
+from ansible.vars.plugins import get_vars_from_inventory_sources
 
-from ..module_utils.model.errors import BerthError
-from ..module_utils.model.host_document import check
-from ..module_utils.model.record import OWN
+from ..module_utils.conductor.listing import NotListed, listed
 from ..plugin_utils.screen import warn
 
-
-def instances_of(host, document):
-    """Instance name -> its variables, of a checked host document; only what the host owns, so that a move lists once."""
-    found = {}
-    for instance in document["instances"]:
-        if instance.get("foreign") or instance.get("role") != OWN:
-            continue
-        found[instance["name"]] = {
-            "berth_uuid": instance["uuid"],
-            "berth_kvm_host": host,
-            "berth_project": instance.get("project_id"),
-            "berth_flavor": (instance.get("flavor") or {}).get("name"),
-            "berth_server_group": instance.get("group"),
-            "berth_power_state": instance.get("power_state"),
-            "berth_phase": instance.get("phase"),
-        }
-    return found
+ROOTS = {"all", "ungrouped"}
+MOST_WARNINGS = 50
 
 
-def ansible_command():
-    """The ansible program that belongs to the running interpreter."""
-    beside = os.path.join(os.path.dirname(sys.executable), "ansible")
-    return beside if os.access(beside, os.X_OK) else "ansible"
+def playbook_command():
+    """The program that belongs to the running interpreter."""
+    beside = os.path.join(os.path.dirname(sys.executable), "ansible-playbook")
+    return beside if os.access(beside, os.X_OK) else "ansible-playbook"
+
+
+def read_hosts(source, pattern, become):
+    """{hosts, verdicts} as berth.kvm.host_facts reports them: every reply is checked and limited there."""
+    with tempfile.TemporaryDirectory(prefix="berth-") as room:
+        report = os.path.join(room, "report.json")
+        given = {"__berth_report_file": report, "berth_kvm_hosts": pattern}
+        if not become:
+            given["ansible_become"] = False
+        done = subprocess.run(
+            [playbook_command(), "-i", source, "-e", json.dumps(given), "berth.kvm.host_facts"],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            check=False,
+        )
+        try:
+            with open(report, encoding="utf-8") as stream:
+                return json.load(stream)
+        except FileNotFoundError:
+            said = " ".join((done.stderr or done.stdout).split())[-500:]
+            raise AnsibleParserError("the hosts of %s could not be read: %s" % (source, said)) from None
+
+
+class Names:
+    """What the names of an inventory mean: its own, of which the inventory of the KVM hosts is a part."""
+
+    def __init__(self, inventory, fleet, pattern, loader):
+        self._inventories = (inventory, fleet._inventory)
+        self._loader = loader
+        self._found = {}
+        self.kvm_hosts = {host.name for host in fleet.list_hosts(pattern)}
+
+    def known(self, name):
+        """The variables of an instance that is described there, None for a new name; see conductor/listing.py."""
+        if name not in self._found:
+            self._found[name] = self._look_up(name)
+        return self._found[name]
+
+    def _look_up(self, name):
+        found = None
+        for inventory in self._inventories:
+            if name in inventory.groups:
+                raise NotListed("a group of the inventory has that name")
+            if name in self.kvm_hosts:
+                raise NotListed("a KVM host has that name")
+            if name in inventory.hosts:
+                found = self._variables(inventory, inventory.hosts[name])
+                if "berth_flavor" not in found:
+                    raise NotListed("a host of the inventory without berth_flavor has that name")
+        return found
+
+    def _variables(self, inventory, host):
+        """As in the constructed plugin of Ansible: what inventory files and the files beside them say."""
+        values = combine_vars(get_group_vars(host.get_groups()), host.get_vars())
+        for entities in (host.get_groups(), [host]):
+            more = get_vars_from_inventory_sources(self._loader, inventory.processed_sources, entities, "all")
+            values = combine_vars(values, more)
+        return values
+
+    def groups_of_kvm_hosts(self):
+        return {
+            group.name
+            for inventory in self._inventories
+            for host in self.kvm_hosts
+            if host in inventory.hosts
+            for group in inventory.hosts[host].get_groups()
+        } - ROOTS
 
 
 class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
@@ -100,63 +163,46 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
     def parse(self, inventory, loader, path, cache=True):
         super().parse(inventory, loader, path, cache)
         self._read_config_data(path)
-        key = self.get_cache_key(path)
-        found = None
-        if cache and self.get_option("cache"):
-            found = self._cache.get(key)
-        if found is None:
-            found = self._read_hosts(os.path.dirname(os.path.abspath(path)))
-            if self.get_option("cache"):
-                self._cache[key] = found
-        self._add(found)
-
-    def _read_hosts(self, folder):
-        source = os.path.join(folder, self.get_option("kvm_inventory"))
+        folder = os.path.dirname(os.path.abspath(path))
+        source = os.path.join(folder, os.path.expanduser(self.get_option("kvm_inventory")))
         if not os.path.exists(source):
             raise AnsibleParserError("kvm_inventory: %s does not exist" % source)
-        with tempfile.TemporaryDirectory(prefix="berth-") as results:
-            self._ask(source, results)
-            found = {}
-            for host in sorted(os.listdir(results)):
-                found.update(self._read_result(host, os.path.join(results, host)))
-            return found
+        key = self.get_cache_key(path)
+        report = None
+        if cache and self.get_option("cache"):
+            report = self._cache.get(key)
+        if report is None:
+            report = read_hosts(source, self.get_option("pattern"), self.get_option("become"))
+            if self.get_option("cache"):
+                self._cache[key] = report
+        fleet = InventoryManager(loader=loader, sources=[source])
+        self._add(report, Names(inventory, fleet, self.get_option("pattern"), loader))
 
-    def _ask(self, source, results):
-        argv = [ansible_command(), "-i", source, "-m", "berth.kvm.host_facts", "-t", results]
-        if self.get_option("become"):
-            argv.append("--become")
-        done = subprocess.run(
-            argv + ["--", self.get_option("pattern")],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        if not os.listdir(results):
-            raise AnsibleParserError(
-                "no host of %s answered: %s" % (source, (done.stderr or done.stdout).strip()[-500:])
-            )
-
-    def _read_result(self, host, path):
-        with open(path, encoding="utf-8") as stream:
-            result = json.load(stream)
-        try:
-            document = check(result["ansible_facts"]["berth_host"])
-        except (KeyError, TypeError):
-            warn("%s gave no facts: %s" % (host, result.get("msg")))
-            return {}
-        except BerthError as error:
-            warn("%s: %s" % (host, error))
-            return {}
-        return instances_of(host, document)
-
-    def _add(self, found):
+    def _add(self, report, names):
+        for host, reason in sorted(report["verdicts"].items()):
+            warn("Host %s is left out: %s" % (host, reason))
+        found, left_out = listed(report["hosts"], names.known)
+        for error in left_out[:MOST_WARNINGS]:
+            warn(str(error))
+        if len(left_out) > MOST_WARNINGS:
+            warn("%d more instances are left out" % (len(left_out) - MOST_WARNINGS))
         group = self.inventory.add_group(self.get_option("group"))
-        strict = self.get_option("strict")
+        forbidden = names.groups_of_kvm_hosts()
         for name, variables in found.items():
             self.inventory.add_host(name, group=group)
             for key, value in variables.items():
                 self.inventory.set_variable(name, key, value)
-            self._set_composite_vars(self.get_option("compose"), variables, name, strict=strict)
-            self._add_host_to_composed_groups(self.get_option("groups"), variables, name, strict=strict)
-            self._add_host_to_keyed_groups(self.get_option("keyed_groups"), variables, name, strict=strict)
+            self._construct(name, {**(names.known(name) or {}), **variables})
+            self._keep_out(self.inventory.hosts[name], forbidden)
+
+    def _construct(self, name, variables):
+        strict = self.get_option("strict")
+        self._set_composite_vars(self.get_option("compose"), variables, name, strict=strict)
+        self._add_host_to_composed_groups(self.get_option("groups"), variables, name, strict=strict)
+        self._add_host_to_keyed_groups(self.get_option("keyed_groups"), variables, name, strict=strict)
+
+    def _keep_out(self, host, forbidden):
+        """A keyed group has its name from a host's words: no instance becomes a KVM host by them."""
+        for group in list(host.get_groups()):
+            if group.name in forbidden and group.remove_host(host):
+                warn("Instance %s is kept out of group %s, which has KVM hosts" % (host.name, group.name))

@@ -18,6 +18,11 @@ options:
     description: The inventory names of the KVM hosts. By default the hosts of group C(kvm_hosts).
     type: list
     elements: str
+  dest:
+    description:
+      - A file of the controller to write, for programs. It has C(hosts), the instances of each host as it reported them, and
+        C(verdicts). It is for its owner only.
+    type: path
 extends_documentation_fragment:
   - berth.kvm.controller
 author:
