@@ -81,7 +81,7 @@ BAD_IMAGES = {
 
 @pytest.mark.parametrize("make", BAD_IMAGES.values(), ids=list(BAD_IMAGES))
 def test_a_bad_image_ends_the_build_for_every_host_and_leaves_nothing(lab, side, make):
-    path = "/var/tmp/bad.img"
+    path = "/srv/shared/images/bad.img"
     checksum = lab.sh(side.host, "f=%s; rm -f $f $f.data; %s >/dev/null && sha256sum $f" % (path, make)).stdout.split()[
         0
     ]

@@ -72,9 +72,9 @@ def planned(spec):
     return plan(spec) + [SEED, NVRAM]
 
 
-def build(pool_path, uuid, spec, host_uuid):
-    """Make all disks of an instance afresh on the host ``host_uuid``; what was there of an earlier try is discarded."""
-    base = images.ensure(pool_path, spec["image"], spec["flavor"].get("root_gb") or 0)
+def build(pool_path, uuid, spec, host_uuid, settings):
+    """Make all disks of an instance afresh on the host ``host_uuid`` with these settings; what was there of an earlier try is discarded."""
+    base = images.ensure(pool_path, spec["image"], spec["flavor"].get("root_gb") or 0, settings)
     paths.make_directory(os.path.join(pool_path, "instances"))
     paths.make_directory(paths.instance(pool_path, uuid))
     owner.write(pool_path, uuid, host_uuid)

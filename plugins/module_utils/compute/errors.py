@@ -66,6 +66,14 @@ class ImageUnavailable(BerthError):
     retryable = True
 
 
+class ImageUrlDead(BerthError):
+    """Nothing is at the image's url: its server is unknown, refuses, or has no such file. No host would find it."""
+
+
+class ImagePathRefused(BerthError):
+    """The image's path is not below the directories that the host's settings name for images, or has a link in it."""
+
+
 class FlavorTooSmall(BerthError):
     """The image does not fit into the flavor (Nova: FlavorDiskSmallerThanImage, FlavorMemoryTooSmall; A28)."""
 

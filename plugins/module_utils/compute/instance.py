@@ -221,7 +221,7 @@ class Instance:
         self.observe("C4 disks")
         domain.remove(self.host.connection, self.uuid)
         disk.remove_all(host.pool_path, self.uuid, self.host.identify())
-        disk.build(host.pool_path, self.uuid, spec, self.host.identify())
+        disk.build(host.pool_path, self.uuid, spec, self.host.identify(), self.host.settings)
         self.observe("C4 seed")
         seed.build(host.pool_path, self.uuid, given_seed)
         record = self._swap(record.replace(task_state=SPAWNING))

@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+import os
 import re
 from typing import Any, Dict, FrozenSet, Optional, Tuple
 
@@ -46,6 +47,7 @@ class HostSettings:
 
     ``reserved_host_memory_mb`` is in MiB, ``reserved_host_disk_gb`` in GiB, the CPU sets are in Nova's notation
     ("0-3,8,^2"). ``uuid`` is libvirt's host uuid as it was at preparation. ``prepared`` is false where no file exists.
+    Files of images are read below ``image_directories`` alone.
     """
 
     schema: int = SCHEMA
@@ -67,6 +69,7 @@ class HostSettings:
     traits: Tuple[str, ...] = ()
     migration_address: Optional[str] = None
     security_driver_none_ok: bool = False
+    image_directories: Tuple[str, ...] = ()
     prepared: bool = False
 
     def dedicated_cpus(self):
@@ -79,7 +82,12 @@ class HostSettings:
         """What is written to the file: every setting, without ``prepared``."""
         data = dataclasses.asdict(self)
         del data["prepared"]
-        return dict(data, pci_devices=[dict(device) for device in self.pci_devices], traits=list(self.traits))
+        return dict(
+            data,
+            pci_devices=[dict(device) for device in self.pci_devices],
+            traits=list(self.traits),
+            image_directories=list(self.image_directories),
+        )
 
 
 NAMES = tuple(field.name for field in dataclasses.fields(HostSettings) if field.name != "prepared")
@@ -156,6 +164,13 @@ def _choice(*choices):
     return check
 
 
+def _directory(value, field):
+    good = isinstance(value, str) and is_safe(value, 4096) and value.startswith("/") and value != "/"
+    if not good or os.path.normpath(value) != value:
+        raise SettingsInvalid(field, value, "the absolute path of a directory for images, without .. and / at its end")
+    return value
+
+
 def _cpu_set(value, field):
     parse_cpu_set(value, field)
     return value
@@ -203,6 +218,7 @@ _CHECKS = {
     "traits": _list(_text(TRAIT, "A-Z, 0-9 and _"), 1000),
     "migration_address": _text(ADDRESS, "a host name or an IP address", optional=True),
     "security_driver_none_ok": _yes_no,
+    "image_directories": _list(_directory, 100),
 }
 
 

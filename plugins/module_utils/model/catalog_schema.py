@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ipaddress
 import json
+import posixpath
 
 from . import hints
 from .errors import InvalidInput
@@ -61,7 +62,8 @@ class Image:
         {
             "url": Text(
                 r"(https?://[^\s@]+|/[^\s]*[^\s/])\Z",
-                "http://... or https://... without user and password, or an absolute path on the KVM host",
+                "http://... or https://... without user and password, or an absolute path without .. on the KVM host, below its "
+                "berth_host_image_directories",
                 longest=2048,
             ),
             "checksum": Text(r"sha256:[0-9a-f]{64}\Z", "sha256: and 64 hexadecimal digits in lower case", longest=71),
@@ -83,6 +85,8 @@ class Image:
 
     def check(self, value, field):
         image = self.fields.check(value, field)
+        if image["url"].startswith("/") and posixpath.normpath(image["url"]) != image["url"]:
+            raise InvalidInput(field + ".url", image["url"], "a path without .., . and //")
         if image["visibility"] is None:
             image["visibility"] = "private" if image["projects"] else "public"
         return image

@@ -322,3 +322,14 @@ def set_variable(field: str, name: str) -> str:
 def add_field(path: str) -> str:
     """A part of a mapping is missing."""
     return "Add %s" % path
+
+
+# --- images
+
+
+def image_directory() -> str:
+    """An image's path is not where the host lets images be."""
+    return (
+        "Put the image below a directory that holds nothing but images, name that directory in "
+        "berth_host_image_directories of every host, and run berth.kvm.prepare_hosts"
+    )

@@ -19,6 +19,7 @@ import pytest
 from ansible_collections.berth.kvm.plugins.module_utils import compute
 from ansible_collections.berth.kvm.plugins.module_utils.compute import disk
 from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import DisksOfAnotherHost, StateUnsafe
+from ansible_collections.berth.kvm.plugins.module_utils.compute.settings import HostSettings
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import InvalidInput
 
 UUID = "0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a"
@@ -69,6 +70,11 @@ def image(tmp_path):
     return {"name": "guest", "url": str(path), "checksum": "sha256:" + checksum, "disk_format": "qcow2"}
 
 
+def allowed(tmp_path):
+    """Settings of a host that takes images from the test's directory."""
+    return HostSettings(image_directories=(str(tmp_path),))
+
+
 @pytest.fixture
 def pool(tmp_path):
     path = tmp_path / "pool"
@@ -86,18 +92,24 @@ def info(path, form):
 @needs_qemu_img
 @pytest.mark.parametrize("kind, form", [("overlay", "qcow2"), ("full", "qcow2"), ("raw", "raw")])
 @pytest.mark.parametrize("root_gb, size", [(1, GIB), (0, 64 * MIB)])
-def test_the_root_disk_has_the_flavors_size(pool, image, kind, form, root_gb, size):
-    disk.build(pool, UUID, spec(image, root_gb=root_gb, extra_specs={"berth:root_disk": kind}), HOST)
+def test_the_root_disk_has_the_flavors_size(pool, image, kind, form, root_gb, size, tmp_path):
+    disk.build(
+        pool,
+        UUID,
+        spec(image, root_gb=root_gb, extra_specs={"berth:root_disk": kind}),
+        HOST,
+        allowed(tmp_path),
+    )
     found = info(os.path.join(pool, "instances", UUID, "root." + form), form)
     assert found["virtual-size"] == size
     assert ("backing-filename" in found) == (kind == "overlay")
 
 
 @needs_qemu_img
-def test_every_disk_is_for_its_owner_only(pool, image):
+def test_every_disk_is_for_its_owner_only(pool, image, tmp_path):
     before = os.umask(0)
     try:
-        disk.build(pool, UUID, spec(image, ephemeral_gb=1, swap=1), HOST)
+        disk.build(pool, UUID, spec(image, ephemeral_gb=1, swap=1), HOST, allowed(tmp_path))
     finally:
         os.umask(before)
     directory = Path(pool, "instances", UUID)
@@ -108,8 +120,8 @@ def test_every_disk_is_for_its_owner_only(pool, image):
 
 @needs_qemu_img
 @pytest.mark.parametrize("name, label", [("ephemeral0", "ephemeral0"), ("swap", "swap")])
-def test_further_disks_are_labelled(pool, image, name, label):
-    disk.build(pool, UUID, spec(image, ephemeral_gb=1, swap=64), HOST)
+def test_further_disks_are_labelled(pool, image, name, label, tmp_path):
+    disk.build(pool, UUID, spec(image, ephemeral_gb=1, swap=64), HOST, allowed(tmp_path))
     path = os.path.join(pool, "instances", UUID, name)
     found = subprocess.run(
         ["blkid", "-p", "-s", "LABEL", "-o", "value", path], capture_output=True, text=True, check=True
@@ -118,12 +130,24 @@ def test_further_disks_are_labelled(pool, image, name, label):
 
 
 @needs_qemu_img
-def test_a_build_again_starts_from_a_fresh_disk(pool, image):
-    disk.build(pool, UUID, spec(image, root_gb=0, extra_specs={"berth:root_disk": "raw"}), HOST)
+def test_a_build_again_starts_from_a_fresh_disk(pool, image, tmp_path):
+    disk.build(
+        pool,
+        UUID,
+        spec(image, root_gb=0, extra_specs={"berth:root_disk": "raw"}),
+        HOST,
+        allowed(tmp_path),
+    )
     path = os.path.join(pool, "instances", UUID, "root.raw")
     with open(path, "r+b") as stream:
         stream.write(b"somebody's data")
-    disk.build(pool, UUID, spec(image, root_gb=0, extra_specs={"berth:root_disk": "raw"}), HOST)
+    disk.build(
+        pool,
+        UUID,
+        spec(image, root_gb=0, extra_specs={"berth:root_disk": "raw"}),
+        HOST,
+        allowed(tmp_path),
+    )
     with open(path, "rb") as stream:
         assert stream.read(15) == b"\0" * 15
 
@@ -133,14 +157,14 @@ def test_a_link_in_place_of_the_directory_is_refused(pool, image, tmp_path):
     os.makedirs(os.path.join(pool, "instances"))
     os.symlink(str(tmp_path), os.path.join(pool, "instances", UUID))
     with pytest.raises(StateUnsafe):
-        disk.build(pool, UUID, spec(image), HOST)
+        disk.build(pool, UUID, spec(image), HOST, allowed(tmp_path))
     with pytest.raises(StateUnsafe):
         disk.remove_all(pool, UUID, HOST)
 
 
 @needs_qemu_img
 def test_removing_the_disks_leaves_no_directory_and_follows_no_link(pool, image, tmp_path):
-    disk.build(pool, UUID, spec(image), HOST)
+    disk.build(pool, UUID, spec(image), HOST, allowed(tmp_path))
     os.symlink(image["url"], os.path.join(pool, "instances", UUID, "extra"))
     assert disk.remove_all(pool, UUID, HOST) is True
     assert os.listdir(os.path.join(pool, "instances")) == []
@@ -149,9 +173,15 @@ def test_removing_the_disks_leaves_no_directory_and_follows_no_link(pool, image,
 
 
 @needs_qemu_img
-def test_disks_of_another_host_are_neither_removed_nor_made_anew(pool, image):
+def test_disks_of_another_host_are_neither_removed_nor_made_anew(pool, image, tmp_path):
     """I3: a pool may be one storage for several hosts, and an instance without a record here no orphan."""
-    disk.build(pool, UUID, spec(image), "22222222-3c6e-5d59-9d0b-3a1c9d7f1e2a")
+    disk.build(
+        pool,
+        UUID,
+        spec(image),
+        "22222222-3c6e-5d59-9d0b-3a1c9d7f1e2a",
+        allowed(tmp_path),
+    )
     with pytest.raises(DisksOfAnotherHost, match="22222222-"):
         disk.remove_all(pool, UUID, HOST)
     assert sorted(os.listdir(os.path.join(pool, "instances", UUID))) == ["owner", "root.qcow2"]

@@ -63,6 +63,12 @@ def test_what_is_written_reads_back_the_same(tmp_path):
         ("migration_address", "-oProxyCommand=id"),
         ("security_driver_none_ok", None),
         ("pci_devices", {}),
+        ("image_directories", "/srv/images"),
+        ("image_directories", ["/"]),
+        ("image_directories", ["images"]),
+        ("image_directories", ["/srv/../etc"]),
+        ("image_directories", ["/srv/images/"]),
+        ("image_directories", ["/srv/{{ x }}"]),
     ],
 )
 def test_a_bad_value_is_an_error_that_names_the_field(name, value):
