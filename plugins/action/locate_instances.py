@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from ..module_utils.conductor.errors import InstanceMoving, SelectionNotExplicit
-from ..module_utils.conductor.locate import check_unlocked, locate
+from ..module_utils.conductor.locate import check_unlocked, locate, locate_to_delete
 from ..module_utils.conductor.recovery import to_recover
 from ..module_utils.model.errors import BerthError
 from ..module_utils.model.identity import check_name, instance_uuid
@@ -32,6 +32,7 @@ class ActionModule(ControllerAction):
             )
         fleet = read_reports(task_vars, args["hosts"])
         lost = lost_hosts(self.own_variables(task_vars, ["berth_lost_hosts"]))
+        find = locate_to_delete if args["method"] == "delete" else locate
         found, moving, errors = {}, [], {}
         for name in names:
             try:
@@ -42,7 +43,7 @@ class ActionModule(ControllerAction):
                 if args["method"] == "recover":
                     found[name] = self._to_recover(fleet, name, uuid, lost)
                     continue
-                found[name] = {"uuid": uuid, "hosts": fleet.failed_on(uuid) + locate(fleet, name, uuid, lost)}
+                found[name] = {"uuid": uuid, "hosts": fleet.failed_on(uuid) + find(fleet, name, uuid, lost)}
             except BerthError as error:
                 if isinstance(error, InstanceMoving) and args["method"] == "delete":
                     moving.append(name)

@@ -77,6 +77,7 @@ class ActionModule(ControllerAction):
         options = {**catalog.placement, **plain(args["options"])}
         run = "r-" + new_token()[:8]
         fleet = read_reports(task_vars, args["hosts"])
+        self._lost = lost_hosts(given)
         requests = self._requests(args["instances"], task_vars, catalog, run if given.get("berth_count") else None)
         instances = wanted.sort_out(
             requests, fleet, lost_hosts(given), boolean(given.get("berth_strict_uniqueness") or False)
@@ -160,7 +161,7 @@ class ActionModule(ControllerAction):
             for instance in instances.values():
                 instance["state"] = PLANNED if instance["state"] == CLAIMING else instance["state"]
         hosts.update({name: {"reason": reason} for name, reason in fleet.verdicts.items()})
-        plan = new_plan(run, instances, hosts, max_attempts, wanted.told(fleet, run))
+        plan = new_plan(run, instances, hosts, max_attempts, wanted.told(fleet, self._lost))
         prepare_round(plan, new_token)
         return plan_result(plan)
 

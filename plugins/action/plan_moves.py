@@ -105,6 +105,8 @@ class ActionModule(ControllerAction):
         host_names = {document_uuid: host for host, document_uuid in fleet.uuids().items() if host in views}
         silent = {**dict.fromkeys(set(fleet.documents) - set(views), "did not tell its records"), **fleet.verdicts}
         found = sides.find(uuid, name, views, host_names, silent, lost)
+        if wish != "delete":
+            sides.check(fleet, uuid, name, found, lost)
         request = None
         if wish == "resize":
             spec = found[1].get("spec") or found[3]["spec"]

@@ -31,6 +31,11 @@ options:
         description: The limits of the decision, tested again.
         type: dict
         default: {}
+      after:
+        description: The highest generation, epoch and number, in which any host has heard of the instance.
+        type: list
+        elements: int
+        default: [0, 0]
   withdraw:
     description: The claims to give up, done first. A claim that another run has adopted, or that is built, stays.
     type: list
@@ -136,6 +141,7 @@ CLAIM = {
     "spec": {"type": "dict", "required": True},
     "token": {"type": "str", "no_log": False},
     "limits": {"type": "dict", "default": {}},
+    "after": {"type": "list", "elements": "int", "default": [0, 0]},
 }
 WITHDRAWAL = {"uuid": {"type": "str", "required": True}, "token": {"type": "str", "required": True, "no_log": False}}
 FAILED = {

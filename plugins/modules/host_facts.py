@@ -20,6 +20,11 @@ options:
       - Seconds within which libvirt must have answered, else the module fails with the code V(LibvirtTimeout).
     type: int
     default: 30
+  about:
+    description: The UUIDs of the instances to recall the whereabouts of, in RV(notes).
+    type: list
+    elements: str
+    default: []
   moves:
     description:
       - Whether RV(moves) is returned too, so that a resize or a migration reads a host in one run.
@@ -60,6 +65,18 @@ moves:
   type: list
   elements: dict
   sample: [{uuid: 0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a, name: web-1, role: OWN, phase: resized, running: true}]
+notes:
+  description:
+    - What the host remembers of the instances in O(about), where it remembers something. The last owner that said so of
+      itself is C(known), hosts on which a run meant to make it are C(planned), and C(gone) is the generation in which this
+      host itself removed it.
+  returned: with O(about)
+  type: dict
+  sample:
+    0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a:
+      known: {"host": kvm2, "host_uuid": 4c4c4544-0042-3510-8052-b4c04f4a3233, "generation": [1, 7]}
+      planned: []
+      gone: null
 ansible_facts:
   description: Facts to add to ansible_facts.
   returned: success
@@ -88,6 +105,12 @@ ansible_facts:
             - V(0) on a host that is not prepared.
           type: int
           sample: 17
+        state:
+          description:
+            - Which state directory the host has, and how often it became or ceased to be an instance's owner (C(serial)).
+            - C(fault) says why nothing that the directory says counts, such as that it is not mounted; null where it does.
+          type: dict
+          sample: {"id": 5f0c1f7d6a6b4c5d8e9f00112233aabb, "serial": 12, "fault": null}
         prepared:
           description: Whether the role kvm_host has run on this host.
           type: bool
@@ -312,7 +335,9 @@ ansible_facts:
               storage: berth
               type: dir
         instances:
-          description: The instances, in every role, and the foreign domains.
+          description:
+            - The instances, in every role, and the domains without a record, which are C(foreign). Of these C(managed) says
+              whether the collection made the domain. C(generation) is that of the record.
           type: list
           elements: dict
           sample:
@@ -320,6 +345,7 @@ ansible_facts:
               name: web-1
               project_id: default
               role: OWN
+              generation: [1, 7]
               phase: active
               vm_state: stopped
               task_state: null
@@ -347,7 +373,7 @@ ansible_facts:
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ..module_utils.compute import connection, facts, settings, store
+from ..module_utils.compute import connection, facts, settings, state_directory, store, whereabouts
 from ..module_utils.compute.move.host import Host
 from ..module_utils.compute.move.steps.common import view_of
 from ..module_utils.model.errors import BerthError
@@ -356,9 +382,12 @@ from ..module_utils.model.errors import BerthError
 def gather(timeout, save_generation, uri=connection.URI, settings_path=settings.PATH, state_dir=store.STATE_DIR):
     """The host state document of this host."""
     host_settings = settings.load(settings_path)
-    records = store.Store(state_dir).records()
+    here = store.Store(state_dir)
+    # before the records: what is older than they are is noticed in any case
+    state = state_directory.look(here)
+    records = here.records()
     libvirt = connection.connect(timeout, uri)
-    return facts.collect(libvirt, host_settings, records, state_dir, timeout, save_generation)
+    return {**facts.collect(libvirt, host_settings, records, state_dir, timeout, save_generation), "state": state}
 
 
 def views():
@@ -368,13 +397,19 @@ def views():
 
 
 def main():
-    spec = {"timeout": {"type": "int", "default": 30}, "moves": {"type": "bool", "default": False}}
+    spec = {
+        "timeout": {"type": "int", "default": 30},
+        "about": {"type": "list", "elements": "str", "default": []},
+        "moves": {"type": "bool", "default": False},
+    }
     module = AnsibleModule(argument_spec=spec, supports_check_mode=True)
     timeout, result = module.params["timeout"], {}
     try:
         result["ansible_facts"] = {"berth_host": gather(timeout, save_generation=not module.check_mode)}
         if module.params["moves"]:
             result["moves"] = connection.Deadline(timeout).call(views, what="reading the records")
+        if module.params["about"]:
+            result["notes"] = whereabouts.recall(store.Store(), module.params["about"])
     except BerthError as error:
         module.fail_json(**error.to_result())
     module.exit_json(**result)

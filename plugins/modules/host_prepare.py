@@ -25,6 +25,12 @@ options:
     description: The directory of the storage pool, where the pool does not exist yet.
     type: path
     default: /var/lib/libvirt/berth
+  accept_state_directory:
+    description:
+      - Whether what is in C(/var/lib/berth) counts though it is another directory than the one the host was prepared with,
+        or an older copy of it. Without it such a host is refused, unless no guest and no disk of an instance is on it.
+    type: bool
+    default: false
   remove_unused_images:
     description: Remove the cached images that no instance on the host needs.
     type: bool
@@ -48,11 +54,11 @@ EXAMPLES = r"""
 
 RETURN = r"""
 parts:
-  description: What was not as it should be and was changed, of C(settings), C(pool) and C(gate).
+  description: What was not as it should be and was changed, of C(state), C(settings), C(pool) and C(gate).
   returned: success
   type: list
   elements: str
-  sample: [settings, pool, gate]
+  sample: [state, settings, pool, gate]
 host_uuid:
   description: The pinned UUID of the host.
   returned: success
@@ -95,6 +101,7 @@ def main():
         argument_spec={
             "settings": {"type": "dict", "default": {}},
             "pool_path": {"type": "path", "default": "/var/lib/libvirt/berth"},
+            "accept_state_directory": {"type": "bool", "default": False},
             "remove_unused_images": {"type": "bool", "default": False},
         },
         supports_check_mode=True,
@@ -102,7 +109,14 @@ def main():
     store = Store(action="host_prepare")
     try:
         connection = connect()
-        done = prepare(connection, store, module.params["settings"], module.params["pool_path"], dry=module.check_mode)
+        done = prepare(
+            connection,
+            store,
+            module.params["settings"],
+            module.params["pool_path"],
+            dry=module.check_mode,
+            accept_state=module.params["accept_state_directory"],
+        )
         removed = []
         if module.params["remove_unused_images"] and not module.check_mode:
             removed = remove_unused(store, connection)

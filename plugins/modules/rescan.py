@@ -11,7 +11,7 @@ short_description: Read which instances a KVM host holds, after claims were writ
 description:
   - Returns every record of the host, claims too. The C(create) playbook reads all hosts this way between claim and
     commit, because of two runs that want the same name, group or quota at least one then sees the other.
-  - Tells the host where the other hosts' instances are, and returns what it remembered. A later run needs that to
+  - Tells the host where the other hosts' instances are, and returns what it remembered before. A later run needs that to
     refuse a second copy of an instance whose host does not answer.
   - An instance that was placed anew is no longer in C(vm_state) error here.
 options:
@@ -20,13 +20,13 @@ options:
     type: list
     elements: str
     default: []
-  answered:
-    description: The UUIDs of the hosts that answered in this run. What was remembered of these is replaced by O(told).
-    type: list
-    elements: str
-    default: []
   told:
-    description: Instance UUID to a dictionary with C(host), C(host_uuid) and C(run).
+    description:
+      - What the host is to remember. C(hosts) has the inventory names of hosts by their UUIDs. C(known) has for each host the
+        instances that it owns with their generations, C(gone) those that it has removed. C(planned) and C(ended) have
+        dictionaries with C(uuid), C(host_uuid) and C(run) for each instance that a run means to make, or has not made.
+        C(lost) has the UUIDs of hosts that are gone for good.
+      - Only a higher generation replaces what is known of an instance, whatever is planned.
     type: dict
     default: {}
 extends_documentation_fragment:
@@ -58,6 +58,7 @@ instances:
       name: web-1
       project_id: default
       role: OWN
+      generation: [1, 7]
       phase: active
       token: 5f0c1f7d
       power_state: running
@@ -66,14 +67,14 @@ instances:
       pcpus: 0
       memory_mb: 2048
 notes:
-  description: What the host remembered of the instances in O(about), before it was told anything.
+  description: What the host remembered of the instances in O(about), before it was told anything; as of M(berth.kvm.host_facts).
   returned: success
   type: dict
   sample:
     0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a:
-      host: kvm2
-      host_uuid: 4c4c4544-0042-3510-8052-b4c04f4a3233
-      run: r-8f31
+      known: null
+      planned: [{"host": kvm2, "host_uuid": 4c4c4544-0042-3510-8052-b4c04f4a3233, "run": r-8f31}]
+      gone: null
 """
 
 from ansible.module_utils.basic import AnsibleModule
@@ -90,6 +91,7 @@ def summary(record):
         "name": record.name,
         "project_id": record.project_id,
         "role": record.role,
+        "generation": list(record.generation),
         "phase": record.phase,
         "token": record.token,
         "power_state": record.power_state,
@@ -98,24 +100,30 @@ def summary(record):
     }
 
 
+def placed(told):
+    """The instances that are somewhere, or are being made."""
+    owned = [uuid for owned in (told.get("known") or {}).values() for uuid in owned]
+    return owned + [one["uuid"] for one in told.get("planned") or ()]
+
+
 def main():
     module = AnsibleModule(
         argument_spec={
             "about": {"type": "list", "elements": "str", "default": []},
-            "answered": {"type": "list", "elements": "str", "default": []},
             "told": {"type": "dict", "default": {}},
         },
         supports_check_mode=True,
     )
     store = Store(action="rescan")
     try:
-        for uuid in list(module.params["about"]) + list(module.params["told"]):
+        for uuid in module.params["about"]:
             check_uuid(uuid)
         notes = whereabouts.recall(store, module.params["about"])
         instances = [summary(record) for record in store.records()]
         if not module.check_mode:
-            whereabouts.remember(store, set(module.params["answered"]), module.params["told"])
-            failures.forget(store, list(module.params["told"]))
+            told = module.params["told"]
+            whereabouts.remember(store, told)
+            failures.forget(store, placed(told))
         # what a host remembers of others is not a change of the host
         module.exit_json(changed=False, host_uuid=load().uuid, instances=instances, notes=notes)
     except BerthError as error:

@@ -132,7 +132,7 @@ def read_reports(task_vars, hosts=None):
         reply = found.get(name)
         facts = (reply or known[name]).get("ansible_facts") or {}
         if "berth_host" in facts:
-            reports[name] = {"document": plain(facts["berth_host"])}
+            reports[name] = {"document": plain(facts["berth_host"]), "notes": plain((reply or {}).get("notes") or {})}
         else:
             reports[name] = {"reason": _reason(reply or {})}
     return read_fleet(reports, host_document.check)

@@ -37,10 +37,7 @@ NOT_YET_IN_ONE_PLACE = {
     "module_utils/compute/move/live.py",
     "module_utils/compute/move/steps/common.py",
     "module_utils/compute/move/steps/revert.py",
-    "module_utils/conductor/locate.py",
     "module_utils/conductor/moving.py",
-    "module_utils/conductor/plan.py",
-    "module_utils/conductor/sides.py",
     "plugin_utils/controller.py",
 }
 

@@ -15,7 +15,7 @@ from ..model.errors import BerthError, InvalidInput
 from ..model.identity import check_name, instance_uuid
 from ..model.record import CLAIM, Record
 from ..model.request_spec import RequestSpec
-from . import failures, journal
+from . import failures, journal, state_directory, whereabouts
 from .errors import ClaimRevoked, InstanceBusy, InstanceExists, StaleRecord
 from .ledger import Ledger
 from .store import check_uuid
@@ -29,6 +29,7 @@ def claim_all(host, claims, dry=False):
     Facts are gathered once, then each claim that holds is taken out of them. One that fails leaves the others alone.
     """
     host.identify()
+    state_directory.check(host.store)
     with host.store.host_lock():
         results = [_prepare(host.store, claim, dry) for claim in claims]
         if any(result["pending"] for result in results):
@@ -93,7 +94,7 @@ def _prepare(store, claim, dry):
                 "this host holds %s already (%s, %s)" % (record.name, record.role, record.phase), uuid=record.uuid
             )
         elif record.token == token or _same_room(record.spec, spec):
-            _adopt(store, record, token, spec, result, dry)
+            _adopt(store, record, token, claim, result, dry)
         else:
             result["pending"] = True
             if not dry:
@@ -118,11 +119,12 @@ def _same_room(old, new):
     )
 
 
-def _adopt(store, record, token, spec, result, dry):
+def _adopt(store, record, token, claim, result, dry):
     if record.token != token and not dry:
         with store.instance_lock(record.uuid, timeout=0):
-            adopted = journal.noted(record.next(token=token, spec=spec), "claim", adopted=True)
-            record = store.compare_and_swap(record, adopted)
+            epoch = max(record.generation[0], first_epoch(store, record.uuid, claim.get("after")))
+            adopted = record.next(token=token, spec=claim["spec"], generation=[epoch, record.generation[1] + 1])
+            record = store.compare_and_swap(record, journal.noted(adopted, "claim", adopted=True))
         result["changed"] = True
     result.update(claimed=True, allocation=record.resources)
 
@@ -132,7 +134,7 @@ def _decide(host, ledger, claim, result, dry):
         request = RequestSpec.from_dict(claim["spec"])
         allocation = ledger.allocate(request, claim.get("limits"))
         if not dry:
-            _write(host.store, request.to_dict(), result["token"], allocation)
+            _write(host.store, request.to_dict(), result["token"], allocation, claim.get("after"))
             failures.forget(host.store, [result["uuid"]])
         ledger.take(request, allocation)
         result.update(claimed=True, changed=True, allocation=allocation)
@@ -140,13 +142,18 @@ def _decide(host, ledger, claim, result, dry):
         result["error"] = error.to_dict()
 
 
-def _write(store, spec, token, allocation):
+def first_epoch(store, uuid, after):
+    """The epoch of a claim: no earlier owner of the instance that anybody has heard of was in a later one."""
+    return max((after or [0])[0], whereabouts.epoch(store, uuid))
+
+
+def _write(store, spec, token, allocation, after=None):
     record = Record(
         uuid=spec["uuid"],
         name=spec["name"],
         project_id=spec["project_id"],
         role=CLAIM,
-        generation=[0, 1],
+        generation=[first_epoch(store, spec["uuid"], after), 1],
         token=token,
         phase=CLAIMED,
         spec=spec,

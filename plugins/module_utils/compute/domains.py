@@ -15,6 +15,7 @@ from xml.etree import ElementTree
 
 from . import virtual_size
 from .connection import require_libvirt
+from .domain_xml import NAMESPACE
 from .pci import read_address
 from .settings import SettingsInvalid, parse_cpu_set
 
@@ -56,6 +57,7 @@ class Domain:
     vcpu_pins: Tuple[FrozenSet[int], ...]
     huge_page_kb: Optional[int]
     memory_nodes: FrozenSet[int]
+    managed: bool = False
 
     @property
     def pinned_cpus(self):
@@ -91,6 +93,7 @@ def parse(text) -> Domain:
     devices = parts.get("devices", ())
     return Domain(
         uuid=parts["uuid"].text,
+        managed=is_managed(parts.get("metadata")),
         name=parts["name"].text,
         vcpus=int(parts["vcpu"].text),
         memory_mb=-(-int(parts["memory"].text) // MIB_IN_KIB),
@@ -100,6 +103,11 @@ def parse(text) -> Domain:
         huge_page_kb=None if huge is None else int(page.get("size")) if page is not None else 0,
         memory_nodes=frozenset() if memory is None else _cpus(memory.get("nodeset") or ""),
     )
+
+
+def is_managed(metadata) -> bool:
+    """Whether the domain carries berth's mark: without it, it is somebody else's."""
+    return metadata is not None and metadata.find("{%s}instance" % NAMESPACE) is not None
 
 
 def _cpus(text):

@@ -15,6 +15,10 @@ DIRECTORY_MODE = 0o700
 LIMIT = 16 * 1024 * 1024
 
 
+class TooLarge(StateUnsafe):
+    """A file of the state is larger than any that was ever written there."""
+
+
 def open_directory(path, create=False, dir_fd=None, mode=DIRECTORY_MODE):
     """Open a directory that is ours; with ``create`` make it and make its name durable. Gives a file descriptor."""
     if create:
@@ -70,7 +74,7 @@ def read(directory_fd, name):
             raise StateUnsafe("%s is not a plain file" % name)
         _check_ours(status, name, allowed=FILE_MODE)
         if status.st_size > LIMIT:
-            raise StateUnsafe("%s has %d bytes, more than was ever written there" % (name, status.st_size))
+            raise TooLarge("%s has %d bytes, more than was ever written there" % (name, status.st_size))
         parts = []
         part = os.read(fd, 1 << 20)
         while part:

@@ -12,7 +12,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 from ..model import hints
-from . import capabilities, domain_xml, gate
+from . import capabilities, domain_xml, gate, state_directory
 from .connection import connect, require_libvirt
 from .errors import BuildFailed, HostNotPrepared
 from .settings import PATH, HostSettings, load
@@ -60,6 +60,7 @@ class Host:
         name = self.connection.getHostname()
         if not self.settings.prepared:
             raise HostNotPrepared("the host %s is not prepared" % name, hint=hints.prepare_host(name))
+        state_directory.check(self.store)
         gate.check(name, self.hook, self.run_dir)
         self.identify()
         check_confinement(self.capabilities.security_models, self.settings.security_driver_none_ok)

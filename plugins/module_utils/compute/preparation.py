@@ -10,21 +10,27 @@ import os
 from xml.etree import ElementTree
 
 from ..model import hints
-from . import capabilities, durable, gate, host, paths, settings
+from . import capabilities, domain, durable, gate, host, paths, settings, state_directory
 from .connection import require_libvirt
 from .errors import HostNotPrepared, StateUnsafe
 
 POOL_TYPES = ("dir", "fs", "netfs")
 
 
-def prepare(connection, store, given, pool_path=paths.POOL_PATH, dry=False, settings_path=settings.PATH):
-    """Prepare the host: {changed, before, after, uuid, restart_libvirtd}. A refusal changes nothing."""
+def prepare(
+    connection, store, given, pool_path=paths.POOL_PATH, dry=False, settings_path=settings.PATH, accept_state=False
+):
+    """Prepare the host: {changed, before, after, uuid, restart_libvirtd}. A refusal changes nothing.
+
+    ``accept_state`` takes the state directory for the right one though it is another, or older, than it was."""
     caps = capabilities.parse_host(connection.getCapabilities())
     before = settings.load(settings_path)
     wanted = settings.parse({**given, "uuid": _pin(before, given, caps.uuid), "schema": settings.SCHEMA})
     host.check_confinement(caps.security_models, wanted.security_driver_none_ok)
     pool = _existing_pool(connection, wanted.pool)
-    changed = []
+    path = _pool_target(pool) if pool else pool_path
+    accept_state = accept_state or not _has_guests(connection, path)
+    changed = ["state"] if state_directory.establish(store, accept_state, dry=True) else []
     if not before.prepared or before.to_dict() != wanted.to_dict():
         changed.append("settings")
     if pool is None or not pool.isActive() or not pool.autostart():
@@ -32,12 +38,12 @@ def prepare(connection, store, given, pool_path=paths.POOL_PATH, dry=False, sett
     if not gate.is_in_force():
         changed.append("gate")
     if not dry:
-        path = _pool_target(pool) if pool else pool_path
         _make_directories(store, path)
         if "pool" in changed:
             _make_pool(connection, pool, wanted.pool, path)
         if "settings" in changed:
             _write_settings(settings_path, wanted)
+        state_directory.establish(store, accept_state)
         gate.install()
     return {
         "changed": changed,
@@ -46,6 +52,15 @@ def prepare(connection, store, given, pool_path=paths.POOL_PATH, dry=False, sett
         "after": wanted.to_dict(),
         "restart_libvirtd": "gate" in changed if dry else gate.needs_restart(),
     }
+
+
+def _has_guests(connection, pool_path):
+    """Whether anything of an instance is here, whatever the state directory says of it."""
+    try:
+        disks = os.listdir(os.path.join(pool_path, "instances"))
+    except FileNotFoundError:
+        disks = []
+    return bool(disks) or any(domain.is_managed(one) for one in connection.listAllDomains(0))
 
 
 def _pin(before, given, found):

@@ -17,8 +17,9 @@ import re
 from typing import List, Optional
 
 from ..model.errors import InvalidInput
-from ..model.record import Record, RecordInvalid
-from . import durable, lock
+from ..model.migration import KEEP
+from ..model.record import IN, OUT, OWN, Record, RecordInvalid
+from . import durable, lock, state_directory, whereabouts
 from .errors import HostBusy, InstanceBusy, StaleRecord
 
 STATE_DIR = "/var/lib/berth"
@@ -61,8 +62,10 @@ def _encode(record):
 class Store:
     """The records below one state directory. Not for use by several threads."""
 
-    def __init__(self, state_dir=STATE_DIR, action="berth"):
+    def __init__(self, state_dir=STATE_DIR, action="berth", identity_copy=None):
         self.state_dir = state_dir
+        # what a state directory elsewhere is compared with lies beside it
+        self.identity_copy = identity_copy or (state_directory.COPY if state_dir == STATE_DIR else state_dir + ".json")
         self.action = action
         self._held = {}
 
@@ -179,7 +182,10 @@ class Store:
                     found=_describe(current),
                 )
             directory_fd = self._held[uuid]
+            if is_owner(expected) != is_owner(new):
+                state_directory.advance(self)
             if new is None:
+                self._note_departure(expected)
                 durable.remove(directory_fd, RECORD)
                 return None
             durable.write(directory_fd, RECORD, _encode(new))
@@ -187,6 +193,14 @@ class Store:
             if written != Record.from_dict(json.loads(_encode(new))):
                 raise RecordInvalid("the record of %s does not read back as it was written" % uuid, uuid=uuid)
             return written
+
+    def _note_departure(self, record):
+        """What a later run must know of an instance that was here, though the host that has it now be silent."""
+        if record.role == OWN:
+            whereabouts.departed(self, record)
+        elif record.role in (IN, OUT) and record.migration:
+            side = "destination" if (record.role, record.phase) == (OUT, KEEP) else "source"
+            whereabouts.departed(self, record, record.migration[side])
 
     # operations that must never come back
 
@@ -228,6 +242,10 @@ class Store:
             return durable.open_directory(uuid, create=create, dir_fd=instances)
         finally:
             os.close(instances)
+
+
+def is_owner(record):
+    return record is not None and record.role == OWN
 
 
 def _describe(record):

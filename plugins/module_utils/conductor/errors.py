@@ -29,6 +29,19 @@ class InstanceIsLocked(BerthError):
     """The inventory says that this instance is not to be touched (R10)."""
 
 
+class RecordMissing(BerthError):
+    """A host held the instance and has no record of it any more, though it never removed it: its records were lost."""
+
+
+class RecordOutdated(BerthError):
+    """The record of the host that answers as owner is older than what other hosts have seen: another owns it, or it is an old
+    copy."""
+
+
+class DomainWithoutRecord(BerthError):
+    """libvirt knows a guest with the instance's uuid on a host that has no record of it: it is not made or started anywhere."""
+
+
 class DuplicateInstance(BerthError):
     """More than one host says that it owns the instance: a person has to look."""
 

@@ -10,20 +10,35 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from typing import Any, Callable, Dict, List
+from typing import Any, Callable, Collection, Dict, List
 
 from ..model.errors import BerthError
+from .notes import Answers, Notes, put_together
 
 # What is known of an instance on a host, beside its flavor.
-PLACE = ("role", "phase", "vm_state", "task_state", "power_state", "group", "project_id", "name")
+PLACE = ("role", "generation", "phase", "vm_state", "task_state", "power_state", "group", "project_id", "name")
 
 
 @dataclasses.dataclass
 class Fleet:
-    """``documents``: inventory name -> host state document; ``verdicts``: inventory name -> why the host is left out."""
+    """``documents``: inventory name -> host state document; ``verdicts``: inventory name -> why the host is left out;
+    ``notes``: host uuid -> {instance uuid: what that host remembers}; ``strays``: instance uuid -> the domains of that uuid on
+    hosts that have no record of it, also on those whose records do not count: [{host, name, managed, power_state}]."""
 
     documents: Dict[str, Dict[str, Any]]
     verdicts: Dict[str, str]
+    notes: Dict[str, Dict[str, Any]] = dataclasses.field(default_factory=dict)
+    strays: Dict[str, List[Dict[str, Any]]] = dataclasses.field(default_factory=dict)
+
+    def answers(self, lost_hosts: Collection[str] = ()) -> Answers:
+        return Answers({uuid: name for name, uuid in self.uuids().items()}, lost_hosts)
+
+    def told_of(self, uuid: str) -> Dict[str, Any]:
+        """Host uuid -> what that host remembers of the instance."""
+        return {holder: notes[uuid] for holder, notes in self.notes.items() if uuid in notes}
+
+    def notes_on(self, uuid: str) -> Notes:
+        return put_together(self.told_of(uuid))
 
     def uuids(self):
         """Inventory name -> the pinned uuid of every host that answered."""
@@ -56,9 +71,12 @@ class Fleet:
 
 
 def read_fleet(reports: Dict[str, Dict[str, Any]], check: Callable[[Any], Dict[str, Any]]) -> Fleet:
-    """``reports``: inventory name -> {document} or {reason}. A document that breaks the schema is a verdict, not an error."""
+    """``reports``: inventory name -> {document, notes} or {reason}. A document that breaks the schema is a verdict, not an
+    error; so is a state directory of which the host says itself that its records do not count."""
     documents: Dict[str, Dict[str, Any]] = {}
     verdicts: Dict[str, str] = {}
+    notes: Dict[str, Dict[str, Any]] = {}
+    strays: Dict[str, List[Dict[str, Any]]] = {}
     owners: Dict[str, List[str]] = {}
     for name, report in reports.items():
         if "document" not in report:
@@ -70,14 +88,29 @@ def read_fleet(reports: Dict[str, Dict[str, Any]], check: Callable[[Any], Dict[s
             verdicts[name] = "%s: %s" % (error.code, error)
             continue
         document["host"] = document["node"] = name
+        for uuid, stray in _strays(name, document):
+            strays.setdefault(uuid, []).append(stray)
+        fault = (document.get("state") or {}).get("fault")
+        if fault:
+            verdicts[name] = "StateDirectoryChanged: %s" % fault
+            continue
         documents[name] = document
+        notes[document["uuid"]] = report.get("notes") or {}
         owners.setdefault(document["uuid"], []).append(name)
     for uuid, names in owners.items():
         if len(names) > 1:
+            notes.pop(uuid, None)
             for name in names:
                 del documents[name]
                 verdicts[name] = "HostIdentityConflict: %s all say that they are host %s" % (
                     ", ".join(sorted(names)),
                     uuid,
                 )
-    return Fleet(documents, verdicts)
+    return Fleet(documents, verdicts, notes, strays)
+
+
+def _strays(host: str, document: Dict[str, Any]):
+    """The domains without a record, by their uuids."""
+    for one in document["instances"]:
+        if one.get("foreign"):
+            yield one["uuid"], {"host": host, **{key: one.get(key) for key in ("name", "managed", "power_state")}}

@@ -5,22 +5,48 @@
 
 from __future__ import annotations
 
-from ..model import migration
+from typing import Any, Collection, Dict, List, Tuple
+
+from ..model import hints, migration
 from ..model.record import CLAIM, OWN
-from .errors import DuplicateInstance, InstanceIsLocked, InstanceMoving, InstanceUnknown
+from . import notes
+from .errors import DomainWithoutRecord, DuplicateInstance, InstanceIsLocked, InstanceMoving, InstanceUnknown
+from .fleet import Fleet
 
-CONFIRM_FIRST = "Run confirm_resize or revert_resize first"
-LEFT_OVER = (
-    "Run confirm_resize or revert_resize, whichever ended the move: it removes that, or says what to do about it"
-)
-FINISH_FIRST = "Finish the move first: run the same playbook again, or revert_resize"
+Places = List[Dict[str, Any]]
 
 
-def locate(fleet, name, uuid, lost_hosts=()):
+def locate(fleet: Fleet, name: str, uuid: str, lost_hosts: Collection[str] = ()) -> List[str]:
     """The hosts that hold something of the instance, its owner last: [] where it is nowhere.
 
     Raises InstanceMoving in a move and before it is confirmed; InstanceUnknown where it was not found and a host did
-    not answer, unless that host is given up as lost.
+    not answer, unless that host is given up as lost; and what ``holders`` raises.
+    """
+    check_no_stray(fleet, name, uuid)
+    claims, owners = holders(fleet, name, uuid, lost_hosts)
+    if not owners:
+        check_none_silent(fleet, name, lost_hosts)
+    return claims + owners
+
+
+def locate_to_delete(fleet: Fleet, name: str, uuid: str, lost_hosts: Collection[str] = ()) -> List[str]:
+    """The same for a delete, which also takes what is left on a host that has no record of the instance any more."""
+    left = [stray["host"] for stray in fleet.strays.get(uuid, ()) if stray["managed"]]
+    answers, known = fleet.answers(lost_hosts), fleet.notes_on(uuid).known
+    places = fleet.places.get(uuid, [])
+    if known and answers.has(known) and not any(place["role"] == OWN for place in places):
+        left.append(answers.names[known.host_uuid])
+    if not left or any(is_moving(place) for place in places):
+        return locate(fleet, name, uuid, lost_hosts)
+    check_none_silent(fleet, name, [*lost_hosts, *left])
+    held = [place["host"] for place in places]
+    return sorted(set(left) - set(held)) + held
+
+
+def holders(fleet: Fleet, name: str, uuid: str, lost_hosts: Collection[str] = ()) -> Tuple[List[str], List[str]]:
+    """The hosts with a claim of the instance, and the host that owns it: [] where no host that answered does.
+
+    Raises what notes.check_owner and notes.check_absent do: who owns it follows from all that is known of it.
     """
     places = fleet.places.get(uuid, [])
     owners = [place["host"] for place in places if place["role"] == OWN]
@@ -29,16 +55,42 @@ def locate(fleet, name, uuid, lost_hosts=()):
     if moving:
         raise _moving(name, uuid, places)
     if len(owners) > 1:
-        raise DuplicateInstance(
-            "%s is owned by %s" % (name, " and ".join(owners)), hint="Find out which copy is right before anything else"
-        )
+        raise DuplicateInstance("%s is owned by %s" % (name, " and ".join(owners)), hint=hints.find_the_right_copy())
+    known, answers = fleet.notes_on(uuid), fleet.answers(lost_hosts)
+    if owners:
+        notes.check_owner(name, owners[0], generation_of(places), known, answers)
+    else:
+        notes.check_absent(name, known, answers)
+    return claims, owners
+
+
+def generation_of(places: Places) -> notes.Generation:
+    """The highest generation of a record of the instance."""
+    return max((tuple(place.get("generation") or notes.NEVER) for place in places), default=notes.NEVER)
+
+
+def check_none_silent(fleet: Fleet, name: str, lost_hosts: Collection[str]) -> None:
     silent = sorted(set(fleet.verdicts) - set(lost_hosts))
-    if not owners and silent:
+    if silent:
         raise InstanceUnknown(
             "%s is on no host that answered, and %s did not" % (name, ", ".join(silent)),
-            hint="Bring the host back, or if it is gone for good pass -e berth_lost_hosts=%s" % ",".join(silent),
+            hint=hints.bring_back_or_lost(silent),
         )
-    return claims + owners
+
+
+def check_no_stray(fleet: Fleet, name: str, uuid: str) -> None:
+    """DomainWithoutRecord where libvirt knows a guest of this uuid on a host that has no record of it: whatever other hosts
+    say, a second one may run then."""
+    strays = fleet.strays.get(uuid)
+    if strays:
+        first = strays[0]
+        raise DomainWithoutRecord(
+            "%s has the domain %s (%s) with the uuid of %s and no record of it"
+            % (first["host"], first["name"], first["power_state"], name),
+            hint=hints.restore_record(name, first["host"]) if first["managed"] else hints.another_name(),
+            host=first["host"],
+            domain=first["name"],
+        )
 
 
 def check_unlocked(name, locked):
@@ -72,13 +124,13 @@ def _moving(name, uuid, places):
         # Two that contradict each other: a host that was given up as lost is back.
         return InstanceMoving(
             "%s is in no move any more, but %s holds a part of one (%s)" % (name, place["host"], hosts),
-            hint=LEFT_OVER,
+            hint=hints.confirm_or_revert_left(name, place["host"]),
             uuid=uuid,
         )
     attr = "task_state" if place.get("task_state") else "vm_state"
     return InstanceMoving(
         "Instance %s is in %s %s (%s)" % (name, attr, place.get(attr), hosts),
-        hint=CONFIRM_FIRST if is_unconfirmed(place) else FINISH_FIRST,
+        hint=hints.confirm_or_revert(name) if is_unconfirmed(place) else hints.finish_move(name),
         uuid=uuid,
         attr=attr,
         state=place.get(attr),

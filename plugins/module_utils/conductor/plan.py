@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from typing import Any, Callable, Dict, Optional
 
+from ..model import hints
 from ..model.errors import BerthError
 from ..model.record import CLAIM, OWN
 from ..placement.errors import MaxRetriesExceeded
@@ -25,8 +26,8 @@ from .errors import (
     HostUnknown,
     InstanceExists,
     InstanceMoving,
-    InstanceUnknown,
 )
+from .notes import Answers, check_absent, put_together
 
 CLAIMING, BUILDING, ACTIVE, EXISTING, UNCONFIRMED, PLANNED, FAILED = (
     "claiming",
@@ -48,14 +49,19 @@ def new_plan(
 ) -> Plan:
     """``hosts``: inventory name -> {uuid} or {reason} (no answer); ``instances``: inventory name -> instance, see above.
 
-    ``told`` is what the hosts are told of each other's instances, see compute/whereabouts.py.
+    ``told`` is what the hosts are told of each other's instances, see compute/whereabouts.py. ``planned`` grows by what this
+    run means to make where, ``ended`` by what has come to nothing, also of earlier runs.
     """
     plan = {
         "run": run,
         "round": 0,
         "max_attempts": max_attempts,
         "hosts": hosts,
+        "uuids": {name: host["uuid"] for name, host in hosts.items() if "uuid" in host},
         "told": told or {},
+        "planned": [],
+        "ended": [],
+        "tell": {},
         "instances": instances,
         "claims": {},
         "withdraw": {},
@@ -78,22 +84,41 @@ def prepare_round(plan: Plan, new_token: Callable[[], str]) -> None:
         if instance["state"] == CLAIMING:
             instance["token"] = instance.get("token") or new_token()
             claim = {"spec": instance["spec"], "token": instance["token"], "limits": instance.get("limits") or {}}
+            claim["after"] = instance.get("generation") or [0, 0]
             plan["claims"].setdefault(instance["host"], []).append(claim)
     claiming = [instance for instance in plan["instances"].values() if instance["state"] == CLAIMING]
-    places = {
-        instance["uuid"]: {
-            "host": instance["host"],
-            "host_uuid": plan["hosts"][instance["host"]]["uuid"],
-            "run": plan["run"],
-        }
-        for instance in claiming
-    }
+    planned = [_planned(plan, instance) for instance in claiming]
+    plan["planned"] += [one for one in planned if one not in plan["planned"]]
     plan["reachable"] = [name for name, host in plan["hosts"].items() if "uuid" in host]
     plan["rescan"] = {
         "about": [instance["uuid"] for instance in claiming],
-        "answered": [plan["hosts"][name]["uuid"] for name in plan["reachable"]],
-        "told": {**plan.get("told", {}), **places},
+        "told": {**plan["told"], "planned": planned},
     }
+    plan["tell"] = _outcome(plan)
+
+
+def _planned(plan: Plan, instance: Instance) -> Dict[str, str]:
+    return {
+        "uuid": instance["uuid"],
+        "host_uuid": plan["uuids"][instance["host"]],
+        "run": plan["run"],
+    }
+
+
+def _outcome(plan: Plan) -> Dict[str, Any]:
+    """What the hosts are told at the end: who owns what was made, and which plans have come to nothing. {} where nothing."""
+    known: Dict[str, Dict[str, Any]] = {}
+    still = []
+    for instance in plan["instances"].values():
+        generation = (instance.get("result") or {}).get("generation")
+        if instance["state"] == ACTIVE and generation and not instance.get("existing"):
+            known.setdefault(plan["uuids"][instance["host"]], {})[instance["uuid"]] = generation
+        elif instance["state"] in (CLAIMING, BUILDING):
+            still.append(_planned(plan, instance))
+        still += instance.get("uncertain", ())
+    ended = [one for one in plan["ended"] + plan["planned"] if one not in still]
+    names = {host["uuid"]: name for name, host in plan["hosts"].items() if "uuid" in host}
+    return {"hosts": names, "known": known, "ended": ended} if known or ended else {}
 
 
 def _faults(plan: Plan) -> Dict[str, list]:
@@ -194,6 +219,8 @@ def commit(
     records = {host: {record["uuid"]: record for record in scan["instances"]} for host, scan in seen.items()}
     for instance in plan["instances"].values():
         if instance["state"] == CLAIMING:
+            nothing = _came_to_nothing(plan, instance, seen, records)
+            plan["ended"] += [one for one in nothing if one not in plan["ended"]]
             _commit_one(plan, instance, claims.get(instance["host"], {}), seen, records, set(lost_hosts))
     _check_groups(plan, records)
     if over_quota:
@@ -234,34 +261,51 @@ def _commit_one(plan, instance, reply, seen, records, lost_hosts) -> None:
         withdraw(plan, host, uuid, token)
         fail(
             instance,
-            InstanceExists(
-                "%s came into being on %s meanwhile" % (instance["name"], owner), hint="Run create again to converge it"
-            ),
+            InstanceExists("%s came into being on %s meanwhile" % (instance["name"], owner), hint=hints.create_again()),
         )
     elif moving:
         withdraw(plan, host, uuid, token)
         fail(
             instance,
             InstanceMoving(
-                "%s is in the middle of a move on %s" % (instance["name"], moving), hint="Finish the move first"
+                "%s is in the middle of a move on %s" % (instance["name"], moving),
+                hint=hints.finish_move(instance["name"]),
             ),
         )
     elif others:
         _meet(plan, instance, others)
     else:
-        note = _last_seen(plan, instance, seen, lost_hosts)
-        if note:
-            withdraw(plan, host, uuid, token)
-            fail(instance, unknown_place(instance["name"], note))
-        else:
+        try:
+            check_absent(instance["name"], _notes(instance, seen), _answers(seen, lost_hosts), plan["run"])
             instance["state"] = BUILDING
+        except BerthError as error:
+            withdraw(plan, host, uuid, token)
+            fail(instance, error)
 
 
-def unknown_place(name: str, host: str) -> InstanceUnknown:
-    return InstanceUnknown(
-        "%s was last seen on %s, which does not answer; it may still run there" % (name, host),
-        hint="Bring %s back, or if it is gone for good pass -e berth_lost_hosts=%s" % (host, host),
-    )
+def _notes(instance, seen):
+    """What the hosts remembered before this run, and what they remember after its claim; of each host the later."""
+    later = {
+        scan["host_uuid"]: scan["notes"][instance["uuid"]]
+        for scan in seen.values()
+        if instance["uuid"] in (scan.get("notes") or {})
+    }
+    return put_together({**(instance.get("notes") or {}), **later})
+
+
+def _answers(seen, lost_hosts=()):
+    return Answers({scan["host_uuid"]: name for name, scan in seen.items()}, lost_hosts)
+
+
+def _came_to_nothing(plan, instance, seen, records):
+    """The plans of earlier runs of which this run knew before it read the planned host, and found nothing there. Of a plan that
+    was written only since, nothing follows: its claim may have come after that host was read."""
+    names = _answers(seen).names
+    return [
+        {"uuid": instance["uuid"], "host_uuid": one.host_uuid, "run": one.run}
+        for one in put_together(instance.get("notes") or {}).planned
+        if one.host_uuid in names and one.run != plan["run"] and instance["uuid"] not in records[names[one.host_uuid]]
+    ]
 
 
 def _meet(plan, instance, others) -> None:
@@ -280,21 +324,6 @@ def _meet(plan, instance, others) -> None:
         fail(instance, ClaimConflict("another run is creating %s on %s; it goes first" % (instance["name"], name)))
     else:
         attempt_failed(plan, instance, "ClaimConflict", "another run was creating it on %s" % name, retryable=True)
-
-
-def _last_seen(plan, instance, seen, lost_hosts) -> Optional[str]:
-    """The host that others remember for the instance, where that host cannot be asked (it is unknown: fail closed)."""
-    answering = {scan["host_uuid"] for scan in seen.values()}
-    for scan in seen.values():
-        note = (scan.get("notes") or {}).get(instance["uuid"])
-        if (
-            note
-            and note.get("run") != plan["run"]
-            and note["host_uuid"] not in answering
-            and note["host"] not in lost_hosts
-        ):
-            return note["host"]
-    return None
 
 
 def _check_groups(plan, records) -> None:
@@ -332,17 +361,21 @@ def settle(plan: Plan, built: Dict[str, Dict[str, Any]]) -> None:
         instance, result = plan["instances"][name], built.get(name) or {"reason": "was not asked"}
         if "reason" in result:
             # the build may still run there: another host now could make a second one
+            instance.setdefault("uncertain", []).append(_planned(plan, instance))
             fail(
                 instance,
                 HostUnknown(
                     "%s stopped answering while it built %s: %s"
                     % (instance["host"], instance["name"], result["reason"]),
-                    hint="Run create again when the host answers; it finishes or cleans up there",
+                    hint=hints.create_again_when_back(instance["host"]),
                 ),
             )
         elif "error" in result:
             error = result["error"]
             retryable = bool(error.get("retryable")) and instance["state"] == BUILDING
+            if not retryable:
+                instance.setdefault("uncertain", []).append(_planned(plan, instance))
+            instance["generation"] = [(instance.get("generation") or [0])[0] + 1, 0]
             attempt_failed(
                 plan, instance, error.get("code", "BuildFailed"), error.get("message", "the build failed"), retryable
             )

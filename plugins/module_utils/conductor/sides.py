@@ -9,8 +9,11 @@ A host that does not answer is unknown, and then nothing is done. That it is los
 from __future__ import annotations
 
 from ..compute.move.errors import InstanceNotFound
+from ..model import hints
 from ..model.record import CLAIM, OWN
+from . import notes
 from .errors import DuplicateInstance, HostNotLost, HostUnknown, InstanceSuperseded
+from .locate import check_no_stray
 
 NOTHING = {"role": None}
 LOST = {"role": None, "lost": True}
@@ -31,13 +34,14 @@ def find(uuid, name, views, host_names, silent, lost=()):
         if host not in lost and (found[host]["role"] == OWN or not enders & _parties(found[host], host_names)):
             raise InstanceSuperseded(
                 "%s holds %s as it was in a move that has ended without that host" % (host, name),
-                hint="Nobody starts it there. When that copy may go, also with what the guest wrote last, name the host: "
-                "-e berth_lost_hosts=%s" % host,
+                hint=hints.superseded_copy(host),
             )
     current = {host: view for host, view in found.items() if host not in left}
     owners = [host for host, view in current.items() if view["role"] == OWN]
     if len(owners) > 1:
-        raise DuplicateInstance("%s is owned by %s" % (name, " and ".join(sorted(owners))))
+        raise DuplicateInstance(
+            "%s is owned by %s" % (name, " and ".join(sorted(owners))), hint=hints.find_the_right_copy()
+        )
     if owners and left and not current[owners[0]].get("migration"):
         first = next(iter(left))
         return owners[0], current[owners[0]], first, dict(found[first], left=True)
@@ -55,6 +59,19 @@ def find(uuid, name, views, host_names, silent, lost=()):
     if not owners and None in (here["role"], there["role"]):
         _check_no_third(name, silent, lost)
     return source, here, destination, there
+
+
+def check(fleet, uuid, name, found, lost=()):
+    """What forbids to move what was found there: a guest of that uuid without a record somewhere, or a known owner of a higher
+    generation than any record that answered (DomainWithoutRecord, RecordOutdated)."""
+    check_no_stray(fleet, name, uuid)
+    source, here, destination, there = found
+    views = [
+        (view["generation"], host) for host, view in ((source, here), (destination, there)) if view.get("generation")
+    ]
+    if views:
+        generation, host = max(views)
+        notes.check_owner(name, host, tuple(generation), fleet.notes_on(uuid), fleet.answers(lost))
 
 
 def _ended_by(host, found):
@@ -82,7 +99,7 @@ def _side(side, current, host_names, silent, lost, name):
     if host in lost:
         raise HostNotLost(
             "%s answers, and is %s of the move of %s" % (host, current[host]["role"], name),
-            hint="Run it again without -e berth_lost_hosts=%s" % host,
+            hint=hints.not_lost(host),
         )
     return host, current.get(host, NOTHING)
 
@@ -91,12 +108,11 @@ def _unanswered(side, silent, lost, name):
     if side["name"] not in lost:
         raise HostUnknown(
             "%s moves from or to %s (%s), which did not answer" % (name, side["name"], side["uuid"]),
-            hint="Bring the host back and run again: the instance is safe where it is. If it is gone for good, switched "
-            "off and never to come back: -e berth_lost_hosts=%s" % side["name"],
+            hint=hints.bring_back_or_lost([side["name"]]),
         )
     reason = silent.get(side["name"], NO_ANSWER)
     if not reason.startswith(NO_ANSWER):
-        raise HostNotLost("%s is there, but: %s" % (side["name"], reason), hint="Mend it, or switch it off for good")
+        raise HostNotLost("%s is there, but: %s" % (side["name"], reason), hint=hints.mend_lost_host(side["name"]))
     return LOST
 
 
@@ -106,5 +122,5 @@ def _check_no_third(name, silent, lost):
     if others:
         raise HostUnknown(
             "%s may be on %s, which did not answer" % (name, ", ".join(others)),
-            hint="Bring the host back and run again, or name it in -e berth_lost_hosts if it is gone for good, too",
+            hint=hints.bring_back_or_lost(others),
         )

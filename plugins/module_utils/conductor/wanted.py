@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from ..model.errors import BerthError
 from ..model.record import CLAIM, OWN
-from .errors import InstanceIsLocked, InstanceUnknown
-from .locate import locate, unconfirmed
+from .errors import InstanceIsLocked
+from .locate import check_no_stray, check_none_silent, generation_of, holders, unconfirmed
 from .plan import CLAIMING, EXISTING, UNCONFIRMED, fail
 
 
@@ -47,22 +47,21 @@ def _find(instance, fleet, lost_hosts, strict):
             why="has flavor %s there and waits for confirm_resize or revert_resize" % resized["flavor"],
         )
         return
-    try:
-        hosts = locate(fleet, instance["name"], instance["uuid"], lost_hosts)
-    except InstanceUnknown:
-        # not on any host that answered; what the hosts remember of the silent ones is asked at the commit
-        if strict:
-            raise
-        hosts = [host for host, place in places.items() if place["role"] == CLAIM]
+    check_no_stray(fleet, instance["name"], instance["uuid"])
+    claims, owners = holders(fleet, instance["name"], instance["uuid"], lost_hosts)
+    if strict and not owners:
+        check_none_silent(fleet, instance["name"], lost_hosts)
+    instance["notes"] = fleet.told_of(instance["uuid"])
+    instance["generation"] = list(max(generation_of(places.values()), fleet.notes_on(instance["uuid"]).latest))
+    hosts = claims + owners
     if not hosts:
         return
-    owner = hosts[-1] if places[hosts[-1]]["role"] == OWN else None
     instance["host"] = hosts[-1]
     instance["host_uuid"] = fleet.documents[hosts[-1]]["uuid"]
-    instance["state"] = EXISTING if owner else CLAIMING
+    instance["state"] = EXISTING if owners else CLAIMING
     instance["stale_claims"] = hosts[:-1]
-    instance["why"] = "is there already" if owner else "an earlier run had claimed it there"
-    instance["existing"] = bool(owner)
+    instance["why"] = "is there already" if owners else "an earlier run had claimed it there"
+    instance["existing"] = bool(owners)
 
 
 def hold_locked(instances, locks, fleet):
@@ -84,14 +83,27 @@ def set_group_members(instances, fleet):
             group["members"] = fleet.members(group, instance["project"])
 
 
-def told(fleet, run):
-    """What every host is told of the others: {instance uuid: {host, host_uuid, run}} for all that is owned or on the move."""
-    notes = {}
+def told(fleet, lost_hosts=()):
+    """What every host is told of the others, for compute/whereabouts.remember: who owns what, or has it while it is on the move,
+    what is gone, and which hosts are lost."""
+    known, gone, lost = {}, {}, set()
     for uuid, places in fleet.places.items():
-        for place in places:
-            if place["role"] != CLAIM and (uuid not in notes or place["role"] == OWN):
-                notes[uuid] = {"host": place["host"], "host_uuid": fleet.documents[place["host"]]["uuid"], "run": run}
-    return notes
+        held = [place for place in places if place["role"] != CLAIM]
+        if held:
+            place = max(held, key=lambda place: (place["role"] == OWN, generation_of([place])))
+            epoch, n = generation_of([place])
+            owned = known.setdefault(fleet.documents[place["host"]]["uuid"], {})
+            # on the move both sides count in one epoch, each its own writes
+            owned[uuid] = [epoch, n if place["role"] == OWN else 0]
+    for holder, notes in fleet.notes.items():
+        for uuid, note in notes.items():
+            if note.get("gone"):
+                gone.setdefault(holder, {})[uuid] = note["gone"]
+            for host in filter(None, [note.get("known"), *note.get("planned", ())]):
+                if host["host"] in lost_hosts and host["host_uuid"] not in fleet.uuids().values():
+                    lost.add(host["host_uuid"])
+    names = {uuid: name for name, uuid in fleet.uuids().items()}
+    return {"hosts": names, "known": known, "gone": gone, "lost": sorted(lost)}
 
 
 def unplaced(requests):

@@ -60,6 +60,36 @@ def create_again_when_back(host: str) -> str:
     return "Run berth.kvm.create again when %s answers: it finishes the build or cleans up there" % host
 
 
+def mount_state_directory(directory: str) -> str:
+    """The host's state directory is not mounted, another one, or older than it was."""
+    return (
+        "Mount %s, or restore its newest copy, and run again. If what is there now is the newest there is: "
+        "berth.kvm.prepare_hosts -e kvm_host_accept_state_directory=true --limit with that host alone. Instances that others know to "
+        "be elsewhere stay refused" % directory
+    )
+
+
+def restore_record(name: str, host: str) -> str:
+    """A host has no record of the instance, or an older one than others have seen there."""
+    return (
+        "Mount or restore the state directory of %s, then run again. If there is no newer copy: berth.kvm.recover_record "
+        "--limit %s takes up what %s has, where no other host may have the instance" % (host, name, host)
+    )
+
+
+def restore_whereabouts() -> str:
+    """The file in which a host remembers other hosts' instances is damaged."""
+    return (
+        "Restore it from a backup of this host. Where there is none, bring all other hosts up first, move the file away, and run "
+        "berth.kvm.create, which writes it anew"
+    )
+
+
+def split_the_fleet() -> str:
+    """A host has been told of more instances than it can remember."""
+    return "Nothing was changed. So many instances are too many for one inventory: divide the hosts among several"
+
+
 # --- moves
 
 

@@ -127,6 +127,15 @@ _CELL_OF_INSTANCE = _object(
     }
 )
 
+
+def _generation(value):
+    """[epoch, n] of a record."""
+    numbers = _list(_whole(0), 2)(value)
+    if len(numbers) != 2:
+        raise _Fault(value, "[epoch, n]")
+    return numbers
+
+
 _INSTANCE = _object(
     {
         "uuid": _UUID,
@@ -135,6 +144,8 @@ _INSTANCE = _object(
         "flavor": _or_null(flavor),
         "group": _or_null(_text()),
         "role": _or_null(_choice("OWN", "IN", "OUT", "CLAIM")),
+        "generation": _or_null(_generation),
+        "managed": _flag,
         "phase": _STATE,
         "vm_state": _STATE,
         "task_state": _STATE,
@@ -153,7 +164,7 @@ _INSTANCE = _object(
             }
         ),
     },
-    optional=("numa_topology",),
+    optional=("numa_topology", "generation", "managed"),
 )
 
 _CELL = _object(
@@ -181,6 +192,9 @@ _DOCUMENT = _object(
         "schema": _whole(SCHEMA, SCHEMA),
         "collection_version": _word(r"[0-9]+\.[0-9]+\.[0-9]+[0-9A-Za-z.+-]*", 64),
         "prepared": _flag,
+        "state": _object(
+            {"id": _or_null(_word("[0-9a-f]{32}", 32)), "serial": _whole(0), "fault": _or_null(_text(1024))}
+        ),
         "uuid": _UUID,
         "generation": _whole(0),
         "host": _NAME,
@@ -271,5 +285,5 @@ _DOCUMENT = _object(
         "failed_instances": _list(_UUID, INSTANCES_LIMIT),
         "warnings": _list(_text(1024), 100),
     },
-    optional=("mdev_types", "failed_instances", "bridges", "networks", "network_filters", "pool"),
+    optional=("mdev_types", "failed_instances", "bridges", "networks", "network_filters", "pool", "state"),
 )

@@ -23,6 +23,7 @@ INSTANCE = {
 def test_a_build():
     plan = {
         "run": "r", "round": 1, "max_attempts": 3, "told": {}, "withdraw": {}, "build": ["web-1"], "claims": {},
+        "planned": [], "ended": [], "uuids": {"kvm1": "h"},
         "hosts": {"kvm1": {"uuid": "h"}}, "instances": {"web-1": dict(INSTANCE, state="building", token="t", error=None)},
     }  # fmt: skip
     controller = Controller({"kvm_hosts": ["kvm1"], "instances": ["web-1"]}, facts={"localhost": {"berth_plan": plan}})

@@ -60,11 +60,10 @@ class Host:
                 results.append({"uuid": uuid, "claimed": True, "token": entry["token"]})
         return {"results": results}
 
-    def rescan(self, told=None, run=None):
+    def rescan(self):
         if not self.up:
             return {"reason": "UNREACHABLE"}
         notes = dict(self.notes)
-        self.notes.update({uuid: {**note, "run": run} for uuid, note in (told or {}).items()})
         return {"host_uuid": self.name, "instances": [dict(record) for record in self.records.values()], "notes": notes}
 
     def build(self, uuid, token):
@@ -120,6 +119,15 @@ def steps(plan, hosts, tokens):
     for name, entries in plan["withdraw"].items():
         hosts[name].claim((), entries)
         yield
+
+
+def known(host, generation=(1, 1)):
+    """What a host remembers of an instance that another one owned."""
+    return {"known": {"host": host, "host_uuid": host, "generation": list(generation)}, "planned": [], "gone": None}
+
+
+def planned(host, run):
+    return {"known": None, "planned": [{"host": host, "host_uuid": host, "run": run}], "gone": None}
 
 
 def run_all(plan, hosts):
@@ -232,10 +240,11 @@ def test_host_silent_at_the_claim_is_followed_by_another_host():
     assert (result["state"], result["host"], result["attempts"][0]["code"]) == ("active", "h2", "HostUnreachable")
 
 
-def test_instance_remembered_on_a_silent_host_is_refused_and_its_claim_withdrawn():
+@pytest.mark.parametrize("note", [known("h3"), planned("h3", "r0")], ids=["known", "planned"])
+def test_instance_remembered_on_a_silent_host_is_refused_and_its_claim_withdrawn(note):
     """I1: a second copy of a guest that may run is never made."""
     hosts = {name: Host(name) for name in HOSTS}
-    hosts["h2"].notes["u-a"] = {"host": "h3", "host_uuid": "h3", "run": "r0"}
+    hosts["h2"].notes["u-a"] = note
     hosts["h3"].up = False
     plan = a_plan(instance("a", alternates=("h2",)))
     plan["hosts"]["h3"] = {"reason": "UNREACHABLE"}
@@ -244,23 +253,56 @@ def test_instance_remembered_on_a_silent_host_is_refused_and_its_claim_withdrawn
     assert not hosts["h1"].records
 
 
-@pytest.mark.parametrize("lost, run", [(("h3",), "r0"), ((), "r1")], ids=["given up as lost", "told by this very run"])
-def test_note_about_a_silent_host_does_not_count(lost, run):
+@pytest.mark.parametrize(
+    "lost, note",
+    [(("h3",), known("h3")), (("h3",), planned("h3", "r0")), ((), planned("h3", "r1"))],
+    ids=["known, given up as lost", "planned, given up as lost", "planned by this very run"],
+)
+def test_note_about_a_silent_host_does_not_count(lost, note):
     hosts = {name: Host(name) for name in HOSTS}
     plan = a_plan(instance("a"))
     rounds.prepare_round(plan, lambda: "t")
     claims = {"h1": hosts["h1"].claim(plan["claims"]["h1"])}
-    hosts["h2"].notes["u-a"] = {"host": "h3", "host_uuid": "h3", "run": run}
+    hosts["h2"].notes["u-a"] = note
     rounds.commit(
         plan, claims, {"h1": hosts["h1"].rescan(), "h2": hosts["h2"].rescan(), "h3": {"reason": "x"}}, lost_hosts=lost
     )
     assert plan["build"] == ["a"]
 
 
-def test_note_about_a_host_that_answers_does_not_count():
+def test_a_plan_for_a_host_that_answers_without_it_does_not_count():
     hosts = {name: Host(name) for name in HOSTS}
-    hosts["h2"].notes["u-a"] = {"host": "h3", "host_uuid": "h3", "run": "r0"}
+    hosts["h2"].notes["u-a"] = planned("h3", "r0")
     assert run_all(a_plan(instance("a")), hosts)["a"]["state"] == "active"
+
+
+def test_an_owner_that_answers_without_a_record_has_to_say_that_it_is_gone():
+    """A state directory may be restored from a backup, or lost: no record is no proof."""
+    hosts = {name: Host(name) for name in HOSTS}
+    hosts["h2"].notes["u-a"] = known("h3", (1, 5))
+    assert run_all(a_plan(instance("a")), hosts)["a"]["error"]["code"] == "RecordMissing"
+    hosts["h3"].notes["u-a"] = {"known": None, "planned": [], "gone": [1, 5]}
+    assert run_all(a_plan(instance("a")), hosts)["a"]["state"] == "active"
+
+
+def test_the_hosts_are_told_at_the_end_who_owns_it_and_what_came_to_nothing():
+    hosts = {name: Host(name) for name in HOSTS}
+    hosts["h1"].capacity = 0
+    hosts["h2"].build = lambda uuid, token: {"changed": True, "instance": {"generation": [1, 4]}}
+    plan = a_plan(instance("a", notes={"h2": planned("h3", "r0")}))
+    run_all(plan, hosts)
+    assert plan["tell"]["known"] == {"h2": {"u-a": [1, 4]}}
+    assert [(one["host_uuid"], one["run"]) for one in plan["tell"]["ended"]] == [
+        ("h3", "r0"), ("h1", "r1"), ("h2", "r1"),
+    ]  # fmt: skip
+
+
+def test_a_plan_stands_where_the_build_may_have_left_something():
+    hosts = {name: Host(name) for name in HOSTS}
+    hosts["h1"].build = lambda uuid, token: {"reason": "UNREACHABLE"}
+    plan = a_plan(instance("a"))
+    run_all(plan, hosts)
+    assert plan["planned"] and not plan["tell"]
 
 
 def test_claim_left_by_a_dead_run_is_dropped():

@@ -176,8 +176,8 @@ def test_group_members_are_those_of_the_same_project():
 
 
 def test_hosts_are_told_who_owns_what():
-    told = wanted.told(fleet(h1=[record("a"), record("b", "CLAIM")]), "r1")
-    assert told == {"a": {"host": "h1", "host_uuid": "id-h1", "run": "r1"}}
+    told = wanted.told(fleet(h1=[record("a", generation=[1, 7]), record("b", "CLAIM")]))
+    assert told == {"hosts": {"id-h1": "h1"}, "known": {"id-h1": {"a": [1, 7]}}, "gone": {}, "lost": []}
 
 
 @pytest.mark.parametrize(

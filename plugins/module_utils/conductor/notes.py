@@ -1,0 +1,126 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the hosts remember of an instance, put together, and what that forbids.
+
+The absence of an answer, of a record, or of a host in the inventory is never taken for the absence of the instance:
+
+- who was known as its owner last, by the highest generation, is its owner until that host itself says that it is gone, an
+  owner with a higher generation answers, or a person says that the host is lost;
+- where a run meant to make it, it may have been made while that host is silent; where the host answers, its records count.
+
+A plan never stops the owner that answers, a known owner of a higher generation does: the record that answers is old then.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, Collection, Dict, List, Mapping, Optional, Tuple
+
+from ..model import hints
+from .errors import InstanceUnknown, RecordMissing, RecordOutdated
+
+Generation = Tuple[int, int]
+NEVER: Generation = (0, 0)
+
+
+@dataclasses.dataclass(frozen=True)
+class Note:
+    """A host as it was called then. ``generation`` is that of an owner, ``run`` that of a plan."""
+
+    host: str
+    host_uuid: str
+    generation: Generation = NEVER
+    run: str = ""
+
+
+@dataclasses.dataclass(frozen=True)
+class Notes:
+    """Of one instance. ``known``: its last owner, None where nobody knows one or it said that the instance is gone.
+    ``planned``: on which hosts which runs meant to make it. ``latest``: the highest generation anybody has heard of."""
+
+    known: Optional[Note] = None
+    planned: Tuple[Note, ...] = ()
+    latest: Generation = NEVER
+
+
+@dataclasses.dataclass(frozen=True)
+class Answers:
+    """``names``: host uuid -> inventory name of the hosts whose records count; ``lost``: names that are gone for good."""
+
+    names: Mapping[str, str]
+    lost: Collection[str] = ()
+
+    def counts(self, note: Note) -> bool:
+        return note.host not in self.lost and self.names.get(note.host_uuid) not in self.lost
+
+    def has(self, note: Note) -> bool:
+        return note.host_uuid in self.names
+
+    def describe(self, note: Note) -> str:
+        if note.host in self.names.values():
+            return "%s, where another machine answers now (it was host %s)" % (note.host, note.host_uuid)
+        return "%s, which does not answer" % note.host
+
+
+def put_together(told: Mapping[str, Mapping[str, Any]]) -> Notes:
+    """``told``: uuid of the host that remembers -> {known, planned, gone}, see compute/whereabouts.py."""
+    owners: List[Note] = []
+    plans = set()
+    gone: Dict[str, Generation] = {}
+    for holder, note in told.items():
+        if note.get("known"):
+            known = note["known"]
+            owners.append(Note(known["host"], known["host_uuid"], _generation(known["generation"])))
+        plans.update(Note(plan["host"], plan["host_uuid"], run=plan["run"]) for plan in note.get("planned") or ())
+        if note.get("gone"):
+            gone[holder] = _generation(note["gone"])
+    last = max(owners, key=lambda note: note.generation, default=None)
+    latest = max([note.generation for note in owners] + list(gone.values()), default=NEVER)
+    if last and gone.get(last.host_uuid, NEVER) >= last.generation:
+        last = None
+    return Notes(last, tuple(sorted(plans, key=lambda note: (note.host, note.run))), latest)
+
+
+def _generation(numbers) -> Generation:
+    epoch, n = numbers
+    return epoch, n
+
+
+def check_absent(name: str, notes: Notes, answers: Answers, run: str = "") -> None:
+    """No record of the instance was found. InstanceUnknown or RecordMissing where it may be somewhere all the same.
+
+    What the run itself has planned does not count.
+    """
+    known = notes.known
+    if known and answers.counts(known):
+        if answers.has(known):
+            host = answers.names[known.host_uuid]
+            raise RecordMissing(
+                "%s held %s and has no record of it any more, nor of its removal" % (host, name),
+                hint=hints.restore_record(name, host),
+            )
+        raise InstanceUnknown(
+            "%s was last seen on %s; it may still run there" % (name, answers.describe(known)),
+            hint=hints.bring_back_or_lost([known.host]),
+        )
+    for plan in notes.planned:
+        if plan.run != run and answers.counts(plan) and not answers.has(plan):
+            raise InstanceUnknown(
+                "%s may have been made on %s" % (name, answers.describe(plan)),
+                hint=hints.bring_back_or_lost([plan.host]),
+            )
+
+
+def check_owner(name: str, host: str, generation: Generation, notes: Notes, answers: Answers) -> None:
+    """RecordOutdated where the owner that answers is known to have been followed by another, or to have been further."""
+    known = notes.known
+    if not known or known.generation <= tuple(generation) or not answers.counts(known):
+        return
+    owner = answers.names.get(known.host_uuid)
+    raise RecordOutdated(
+        "%s has a record of %s of generation %d.%d, but %d.%d was seen on %s"
+        % (host, name, *generation, *known.generation, owner or answers.describe(known)),
+        hint=hints.restore_record(name, owner) if owner else hints.bring_back_or_lost([known.host]),
+        host=host,
+    )

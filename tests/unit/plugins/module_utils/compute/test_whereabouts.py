@@ -1,0 +1,184 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a host remembers of instances: known and planned are two things, and neither grows without a limit."""
+
+from __future__ import annotations
+
+import json
+import os
+
+import pytest
+
+from ansible_collections.berth.kvm.plugins.module_utils.compute import durable, whereabouts
+from ansible_collections.berth.kvm.plugins.module_utils.compute.store import Store
+from ansible_collections.berth.kvm.plugins.module_utils.model.identity import instance_uuid
+from ansible_collections.berth.kvm.plugins.module_utils.model.record import Record
+
+WEB = instance_uuid("default", "web1")
+H1, H2 = (instance_uuid("hosts", name) for name in ("kvm1", "kvm2"))
+NAMES = {H1: "kvm1", H2: "kvm2"}
+
+
+@pytest.fixture
+def store(tmp_path):
+    return Store(str(tmp_path / "berth"))
+
+
+def tell(store, **told):
+    return whereabouts.remember(store, {"hosts": NAMES, **told})
+
+
+def known(store):
+    note = whereabouts.recall(store, [WEB]).get(WEB, {}).get("known")
+    return note and (note["host"], note["generation"])
+
+
+def planned(store):
+    return sorted((one["host"], one["run"]) for one in whereabouts.recall(store, [WEB]).get(WEB, {}).get("planned", ()))
+
+
+def plan(host_uuid, run):
+    return {"uuid": WEB, "host_uuid": host_uuid, "run": run}
+
+
+def record(role="OWN", generation=(1, 7), **more):
+    return Record(
+        uuid=WEB, name="web1", project_id="default", role=role, generation=list(generation), token="t", phase="active",
+        spec={}, resources={}, **more,
+    )  # fmt: skip
+
+
+def test_a_plan_leaves_what_is_known_as_it_is(store):
+    tell(store, known={H1: {WEB: [1, 7]}})
+    tell(store, planned=[plan(H2, "r2")])
+    assert (known(store), planned(store)) == (("kvm1", [1, 7]), [("kvm2", "r2")])
+    tell(store, ended=[plan(H2, "r2")])
+    assert (known(store), planned(store)) == (("kvm1", [1, 7]), [])
+
+
+@pytest.mark.parametrize("generation, last", [([1, 6], "kvm1"), ([1, 7], "kvm1"), ([1, 8], "kvm2"), ([2, 0], "kvm2")])
+def test_only_a_higher_generation_replaces_what_is_known(store, generation, last):
+    tell(store, known={H1: {WEB: [1, 7]}})
+    tell(store, known={H2: {WEB: generation}})
+    assert known(store)[0] == last
+
+
+def test_a_host_that_does_not_name_the_instance_any_more_removes_nothing(store):
+    """A state directory that is not mounted has no records."""
+    tell(store, known={H1: {WEB: [1, 7]}})
+    assert not tell(store, known={H1: {}})
+    assert known(store) == ("kvm1", [1, 7])
+
+
+@pytest.mark.parametrize(
+    "host_uuid, generation, left",
+    [(H1, [1, 7], False), (H1, [1, 9], False), (H1, [1, 6], True), (H2, [1, 9], True)],
+    ids=["its owner, as it was", "its owner, later", "its owner, of an earlier time", "another host"],
+)
+def test_only_its_owners_word_that_it_is_gone_removes_what_is_known(store, host_uuid, generation, left):
+    tell(store, known={H1: {WEB: [1, 7]}})
+    tell(store, gone={host_uuid: {WEB: generation}})
+    assert bool(known(store)) == left
+
+
+def test_a_lost_host_is_forgotten_and_the_others_are_not(store):
+    tell(store, known={H1: {WEB: [1, 7]}}, planned=[plan(H1, "r1"), plan(H2, "r2")])
+    tell(store, lost=[H1])
+    assert (known(store), planned(store)) == (None, [("kvm2", "r2")])
+
+
+def test_plans_of_two_runs_stand_side_by_side(store):
+    tell(store, planned=[plan(H1, "r1")])
+    tell(store, planned=[plan(H2, "r2")])
+    assert planned(store) == [("kvm1", "r1"), ("kvm2", "r2")]
+
+
+def test_what_was_told_before_is_no_news(store):
+    assert tell(store, known={H1: {WEB: [1, 7]}})
+    assert not tell(store, known={H1: {WEB: [1, 7]}})
+
+
+def test_the_host_itself_remembers_what_it_deleted_and_who_took_over(store):
+    for role, migration, note in (
+        ("OWN", None, {"known": None, "planned": [], "gone": [1, 7]}),
+        ("OUT", {"destination": {"uuid": H2, "name": "kvm2"}, "source": {"uuid": H1, "name": "kvm1"}}, None),
+    ):
+        one = record(role, migration=migration).replace(phase="keep" if migration else "deleting")
+        store.compare_and_swap(None, one)
+        store.compare_and_swap(one, None)
+        if note:
+            assert whereabouts.recall(store, [WEB]) == {WEB: note}
+    assert known(store) == ("kvm2", [1, 0])
+
+
+def test_a_claim_that_is_withdrawn_leaves_no_trace(store):
+    store.compare_and_swap(None, record("CLAIM"))
+    store.compare_and_swap(record("CLAIM"), None)
+    assert whereabouts.recall(store, [WEB]) == {}
+
+
+def test_a_new_owner_begins_after_all_earlier_ones(store):
+    assert whereabouts.epoch(store, WEB) == 0
+    tell(store, known={H1: {WEB: [3, 7]}})
+    assert whereabouts.epoch(store, WEB) == 3
+
+
+def test_the_first_form_of_the_file_is_read_as_plans(store):
+    """It did not tell known from planned."""
+    durable.write_in(
+        store.state_dir,
+        whereabouts.FILE,
+        json.dumps({WEB: {"host": "kvm1", "host_uuid": H1, "run": "r0"}}).encode(),
+        create=True,
+    )
+    assert (known(store), planned(store)) == (None, [("kvm1", "r0")])
+
+
+def test_two_hundred_thousand_instances_are_remembered(store):
+    """With the file's first form 123,000 locked up every host."""
+    many = {"%08x-0000-4000-8000-000000000000" % number: [1, number] for number in range(200_000)}
+    assert tell(store, known={H1: many})
+    assert whereabouts.recall(store, list(many)[-1:])[list(many)[-1]]["known"]["generation"] == [1, 199_999]
+
+
+def test_more_than_can_be_read_back_is_never_written(store, monkeypatch):
+    tell(store, known={H1: {WEB: [1, 7]}})
+    monkeypatch.setattr(durable, "LIMIT", 400)
+    many = {"%08x-0000-4000-8000-000000000000" % number: [1, number] for number in range(20)}
+    with pytest.raises(whereabouts.WhereaboutsFull, match="would have"):
+        tell(store, known={H1: many})
+    assert known(store) == ("kvm1", [1, 7])
+
+
+@pytest.mark.follows("restore_whereabouts")
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"{",
+        b"[]",
+        b"null",
+        b'{"schema": 3}',
+        b'{"schema": 2}',
+        b'{"schema":2,"hosts":[],"known":{"u":[0,1,1]}}',
+        b"[" * 9999,
+    ],
+    ids=["cut off", "a list", "nothing", "a newer schema", "parts missing", "a host that is not there", "deep"],
+)
+def test_a_damaged_file_is_an_error_of_its_host_and_never_nothing_known(store, data):
+    durable.write_in(store.state_dir, whereabouts.FILE, data, create=True)
+    for call in (lambda: whereabouts.recall(store, [WEB]), lambda: tell(store, known={H1: {WEB: [1, 7]}})):
+        with pytest.raises(whereabouts.WhereaboutsDamaged, match="Restore it from a backup"):
+            call()
+    # what the hint says where there is no backup: the file is moved away, and told anew by the next create
+    path = os.path.join(store.state_dir, whereabouts.FILE)
+    os.rename(path, path + ".away")
+    tell(store, known={H1: {WEB: [1, 7]}})
+    assert known(store) == ("kvm1", [1, 7])
+
+
+def test_a_file_that_is_too_long_is_an_error_of_its_host(store, monkeypatch):
+    tell(store, known={H1: {WEB: [1, 7]}})
+    monkeypatch.setattr(durable, "LIMIT", 10)
+    with pytest.raises(whereabouts.WhereaboutsDamaged):
+        whereabouts.recall(store, [WEB])

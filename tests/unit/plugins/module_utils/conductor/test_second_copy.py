@@ -1,0 +1,380 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Runs of create over hosts that are silent, gone from the inventory, renamed, named twice, made anew, or back from a backup:
+two hosts never own one instance (I1), and with its record intact and no later note a silent host stops nobody.
+
+The conductor, the records and the notes of the hosts are the real ones; a host answers, or not, one call at a time.
+"""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import os
+import shutil
+
+import pytest
+
+from ansible_collections.berth.kvm.plugins.module_utils.compute import state_directory, whereabouts
+from ansible_collections.berth.kvm.plugins.module_utils.compute.store import Store
+from ansible_collections.berth.kvm.plugins.module_utils.conductor import plan as rounds
+from ansible_collections.berth.kvm.plugins.module_utils.conductor import wanted
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.fleet import read_fleet
+from ansible_collections.berth.kvm.plugins.module_utils.model.identity import instance_uuid
+from ansible_collections.berth.kvm.plugins.module_utils.model.record import Record
+
+WEB = instance_uuid("default", "web1")
+SPEC = {"uuid": WEB, "name": "web1", "project_id": "default", "group": None, "flavor": {"vcpus": 1, "memory_mb": 64}}
+NAMES = ("h1", "h2", "h3")
+
+
+class Host:
+    """What claim, rescan, host_facts and instance do on a host, without libvirt. ``runs``: its guest is on."""
+
+    def __init__(self, top, name):
+        self.uuid, self.up, self.runs, self.domain, self.full = "id-" + name, True, False, False, False
+        self.store = Store(os.path.join(str(top), name))
+        state_directory.establish(self.store)
+
+    def record(self):
+        return self.store.read(WEB)
+
+    def facts(self):
+        record, instances = self.record(), []
+        if record:
+            instances = [
+                {"foreign": False, "flavor": {}, "group": None, "uuid": WEB, "name": "web1", "project_id": "default"}
+                | {key: getattr(record, key) for key in ("role", "phase", "vm_state", "task_state", "power_state")}
+                | {"generation": list(record.generation)}
+            ]
+        elif self.domain:
+            instances = [{"foreign": True, "uuid": WEB, "name": WEB, "managed": True, "power_state": "running"}]
+        document = {"uuid": self.uuid, "instances": instances, "state": state_directory.look(self.store)}
+        return {"document": document, "notes": whereabouts.recall(self.store, [WEB])}
+
+    def claim(self, claims, withdraw=()):
+        state_directory.check(self.store)
+        for one in withdraw:
+            record = self.record()
+            self.store.bury(one["token"])
+            if record and record.role == "CLAIM" and record.token == one["token"]:
+                self.store.compare_and_swap(record, None)
+        return {"results": [self.claim_one(one) for one in claims]}
+
+    def claim_one(self, one):
+        record = self.record()
+        if self.full or record and record.role != "CLAIM" or self.store.is_buried(one["token"]):
+            error = {"code": "ClaimFailed", "message": "no", "retryable": not record}
+            return {"uuid": WEB, "claimed": False, "error": error}
+        epoch = max(one["after"][0], whereabouts.epoch(self.store, WEB))
+        new = Record(
+            uuid=WEB, name="web1", project_id="default", role="CLAIM", generation=[epoch, 1], token=one["token"],
+            phase="claimed", spec=dict(SPEC), resources={},
+        )  # fmt: skip
+        if record:
+            new = new.replace(generation=[max(epoch, record.generation[0]), record.generation[1] + 1])
+        self.store.compare_and_swap(record, new)
+        return {"uuid": WEB, "claimed": True, "token": one["token"]}
+
+    def rescan(self, about=(), told=None):
+        notes = whereabouts.recall(self.store, about)
+        record = self.record()
+        held = [{"uuid": WEB, "role": record.role, "token": record.token, "project_id": "default"}] if record else []
+        whereabouts.remember(self.store, told or {})
+        return {"host_uuid": self.uuid, "instances": held, "notes": notes}
+
+    def build(self, token):
+        state_directory.check(self.store)
+        record = self.record()
+        if record and record.role == "OWN":
+            self.runs = self.domain = True
+            return {"changed": False, "instance": {"generation": list(record.generation)}}
+        if not record or record.token != token:
+            return {"error": {"code": "ClaimRevoked", "message": "no", "retryable": False}}
+        epoch = record.generation[0] + 1
+        made = self.store.compare_and_swap(record, record.replace(role="OWN", phase="active", generation=[epoch, 0]))
+        self.runs = self.domain = True
+        return {"changed": True, "instance": {"generation": list(made.generation)}}
+
+    def delete(self):
+        self.runs = self.domain = False
+        self.store.compare_and_swap(self.record(), None)
+
+
+def call(host, method, *args):
+    """The host's answer as the controller sees it."""
+    if not host.up:
+        return {"reason": "UNREACHABLE"}
+    try:
+        return getattr(host, method)(*args)
+    except Exception as error:  # an error of a module is an answer without a result
+        return {"reason": str(error)}
+
+
+class Fleet:
+    """The hosts, and the inventory: name -> host. A run of create is a generator that stops after each call to a host."""
+
+    def __init__(self, top):
+        os.makedirs(str(top), exist_ok=True)
+        self.hosts = {name: Host(top, name) for name in NAMES}
+        self.inventory = dict(self.hosts)
+        self.runs = itertools.count(1)
+        self.error = None
+
+    def create(self, prefer=NAMES, lost=()):
+        reports = {}
+        for name, host in self.inventory.items():
+            reports[name] = call(host, "facts")
+            yield
+        run = "r%d" % next(self.runs)
+        fleet = read_fleet(copy.deepcopy(reports), dict)
+        instances = wanted.sort_out({"web1": dict(SPEC)}, fleet, lost)
+        instance = instances["web1"]
+        if "state" not in instance:
+            able = [name for name in prefer if name in fleet.documents]
+            if not able:
+                self.error = "NoValidHost"
+                return
+            others = [{"host": name, "host_uuid": fleet.documents[name]["uuid"]} for name in able[1:]]
+            instance.update(
+                state=rounds.CLAIMING, host=able[0], host_uuid=fleet.documents[able[0]]["uuid"], alternates=others
+            )
+        hosts = {name: {"uuid": uuid} for name, uuid in fleet.uuids().items()}
+        hosts.update({name: {"reason": reason} for name, reason in fleet.verdicts.items()})
+        plan = rounds.new_plan(run, instances, hosts, 3, wanted.told(fleet, lost))
+        tokens = ("%s-%04d" % (run, number) for number in itertools.count())
+        yield from self.carry_out(plan, tokens, lost)
+        self.error = (plan["instances"]["web1"]["error"] or {}).get("code")
+
+    def carry_out(self, plan, tokens, lost):
+        rounds.prepare_round(plan, lambda: next(tokens))
+        for _round in range(rounds.MAX_ROUNDS):
+            if plan["claims"]:
+                claims, scans = {}, {}
+                for name in sorted(set(plan["claims"]) | set(plan["withdraw"])):
+                    args = plan["claims"].get(name, ()), plan["withdraw"].get(name, ())
+                    claims[name] = call(self.inventory[name], "claim", *args)
+                    yield
+                for name in plan["reachable"]:
+                    scans[name] = call(self.inventory[name], "rescan", plan["rescan"]["about"], plan["rescan"]["told"])
+                    yield
+                rounds.commit(plan, claims, scans, lost)
+            built = {}
+            for name in plan["build"]:
+                entry = plan["instances"][name]
+                built[name] = call(self.inventory[entry["host"]], "build", entry.get("token"))
+                yield
+            rounds.settle(plan, built)
+            rounds.prepare_round(plan, lambda: next(tokens))
+        for name, entries in plan["withdraw"].items():
+            call(self.inventory[name], "claim", (), entries)
+            yield
+        for name in plan["reachable"] if plan["tell"] else ():
+            call(self.inventory[name], "rescan", (), plan["tell"])
+            yield
+
+    def run(self, **more):
+        """A run of create to its end; its error's code, or None."""
+        for _step in self.create(**more):
+            self.check()
+        self.check()
+        return self.error
+
+    def owners(self):
+        return [name for name, host in self.hosts.items() if host.runs]
+
+    def check(self):
+        assert len(self.owners()) <= 1, "I1: %s" % self.owners()
+
+    def silence(self, *names):
+        for name, host in self.hosts.items():
+            host.up = name not in names
+
+
+@pytest.fixture(autouse=True)
+def no_disk_is_waited_for(monkeypatch):
+    monkeypatch.setattr(os, "fsync", lambda _fd: None)
+
+
+@pytest.fixture
+def fleet(tmp_path):
+    return Fleet(tmp_path)
+
+
+SUBSETS = [names for size in (1, 2, 3) for names in itertools.combinations(NAMES, size)]
+
+
+@pytest.mark.parametrize("silent", SUBSETS, ids="+".join)
+@pytest.mark.parametrize("home", NAMES)
+def test_create_run_three_times_makes_no_second_one_whoever_is_silent(fleet, home, silent):
+    assert fleet.run(prefer=[home] + [name for name in NAMES if name != home]) is None
+    fleet.silence(*silent)
+    errors = [fleet.run() for _time in range(3)]
+    if home not in silent:
+        assert errors == [None] * 3, "an intact record, no later note: a silent host stops nobody"
+    elif len(silent) < 3:
+        assert errors == ["InstanceUnknown"] * 3
+    fleet.silence()
+    assert fleet.run() is None
+    assert fleet.owners() == [home]
+
+
+def removed(fleet, home):
+    del fleet.inventory[home]
+
+
+def renamed(fleet, home):
+    fleet.inventory["other"] = fleet.inventory.pop(home)
+
+
+def named_twice(fleet, home):
+    fleet.inventory["other"] = fleet.inventory[home]
+
+
+def another_uuid(fleet, home):
+    """The same guest goes on, libvirt says another uuid of its host: as silent, since it is a host that was never prepared."""
+    fleet.hosts[home].up = False
+    fleet.inventory[home] = Host(os.path.dirname(fleet.hosts[home].store.state_dir), "new-" + home)
+
+
+def unmounted(fleet, home):
+    state = fleet.hosts[home].store.state_dir
+    os.rename(state, state + ".away")
+    os.mkdir(state, 0o700)
+
+
+def record_lost(fleet, home):
+    shutil.rmtree(os.path.join(fleet.hosts[home].store.state_dir, "instances", WEB))
+
+
+def record_and_domain_lost(fleet, home):
+    record_lost(fleet, home)
+    fleet.hosts[home].domain = False
+
+
+HAPPENINGS = {
+    removed: "InstanceUnknown",
+    renamed: None,
+    named_twice: "InstanceUnknown",
+    another_uuid: "InstanceUnknown",
+    unmounted: "DomainWithoutRecord",
+    record_lost: "DomainWithoutRecord",
+    record_and_domain_lost: "RecordMissing",
+}
+
+
+@pytest.mark.parametrize("happens", HAPPENINGS, ids=lambda one: one.__name__)
+@pytest.mark.parametrize("silent", [(), ("h2",), ("h3",)], ids=["all answer", "h2 silent", "h3 silent"])
+def test_create_makes_no_second_one_whatever_became_of_its_host(fleet, happens, silent):
+    assert fleet.run() is None
+    happens(fleet, "h1")
+    for name in silent:
+        fleet.hosts[name].up = False
+    for _time in range(3):
+        assert fleet.run() == HAPPENINGS[happens]
+        assert fleet.owners() == ["h1"]
+
+
+@pytest.mark.parametrize("silent", SUBSETS[:6], ids="+".join)
+def test_a_run_killed_after_any_call_and_then_others_with_hosts_silent_make_no_second_one(tmp_path, silent):
+    """And once all answer, one run makes it, or finds it, and the next changes nothing."""
+    for stop in itertools.count(1):
+        fleet = Fleet(tmp_path / str(stop))
+        done = list(itertools.islice(fleet.create(), stop))
+        fleet.check()
+        fleet.silence(*silent)
+        for prefer in (("h2", "h3", "h1"), ("h3", "h2", "h1")):
+            fleet.run(prefer=prefer)
+        fleet.silence()
+        for _time in range(2):
+            assert fleet.run(prefer=("h3", "h2", "h1")) is None, stop
+        assert len(fleet.owners()) == 1
+        if len(done) < stop:
+            return
+
+
+def interleavings(left, right):
+    """Where the second run goes on for how long before the first does: all ways with two changes."""
+    return [(first, second) for first in range(left) for second in range(1, right)]
+
+
+@pytest.mark.parametrize("silent", ["h1", "h2", None])
+def test_two_controllers_between_any_two_calls_and_a_third_run_with_a_host_silent_make_no_second_one(tmp_path, silent):
+    length = len(list(Fleet(tmp_path / "length").create()))
+    for first, second in interleavings(length, length):
+        fleet = Fleet(tmp_path / ("%d-%d" % (first, second)))
+        one, other = fleet.create(prefer=("h1", "h2", "h3")), fleet.create(prefer=("h2", "h1", "h3"))
+        for run, calls in ((one, first), (other, second), (one, None), (other, None)):
+            for _step in itertools.islice(run, calls):
+                fleet.check()
+            if calls == second and run is other and silent:
+                fleet.silence(silent)
+        fleet.run(prefer=("h3", "h2", "h1"))
+        fleet.silence()
+        fleet.run(prefer=("h3", "h2", "h1"))
+        fleet.check()
+        shutil.rmtree(tmp_path / ("%d-%d" % (first, second)))
+
+
+def test_a_refused_run_leaves_no_trace_in_what_is_known_or_planned(fleet):
+    assert fleet.run() is None
+    before = [whereabouts.recall(host.store, [WEB]) for host in fleet.hosts.values()]
+    fleet.silence("h1")
+    assert fleet.run() == "InstanceUnknown"
+    assert [whereabouts.recall(host.store, [WEB]) for host in fleet.hosts.values()] == before
+    assert all(host.record() is None for host in (fleet.hosts["h2"], fleet.hosts["h3"]))
+
+
+def test_a_plan_that_came_to_nothing_does_not_hold_up_a_later_run(fleet):
+    for host in fleet.hosts.values():
+        host.full = True
+    assert fleet.run() == "MaxRetriesExceeded"
+    for host in fleet.hosts.values():
+        host.full = False
+    assert all(not whereabouts.recall(host.store, [WEB]) for host in fleet.hosts.values())
+    fleet.silence("h1")
+    assert fleet.run(prefer=("h2", "h3")) is None
+
+
+def test_what_was_deleted_is_made_anew_after_its_last_generation(fleet):
+    assert fleet.run() is None
+    last = fleet.hosts["h1"].record().generation
+    fleet.hosts["h1"].delete()
+    assert fleet.run(prefer=("h2", "h3", "h1")) is None
+    assert fleet.owners() == ["h2"] and fleet.hosts["h2"].record().generation > last
+    fleet.silence("h1")
+    assert fleet.run() is None and fleet.owners() == ["h2"]
+
+
+def test_a_host_that_is_lost_for_good_is_replaced_and_owns_nothing_when_it_is_back(fleet):
+    assert fleet.run() is None
+    fleet.silence("h1")
+    fleet.hosts["h1"].runs = False  # switched off, as the person said
+    assert fleet.run() == "InstanceUnknown"
+    assert fleet.run(lost=["h1"]) is None and fleet.owners() == ["h2"]
+    assert fleet.run() is None, "the hosts remember that it was lost"
+    assert fleet.hosts["h2"].record().generation > fleet.hosts["h1"].record().generation
+    fleet.silence()
+    assert fleet.run() == "DuplicateInstance"
+    fleet.silence("h2")
+    assert fleet.run() == "RecordOutdated", "the copy that came back is the older one"
+    assert fleet.owners() == ["h2"]
+
+
+@pytest.mark.parametrize("noticed", ["by the host", "by the others"])
+def test_a_state_directory_from_an_old_backup_starts_nothing_while_the_owner_is_silent(fleet, noticed):
+    """The instance is moved by delete and create; its old host then gets its directory back as it was before."""
+    assert fleet.run() is None
+    state = fleet.hosts["h1"].store.state_dir
+    shutil.copytree(state, state + ".backup")
+    copied = shutil.copy(fleet.hosts["h1"].store.identity_copy, state + ".copy")
+    fleet.hosts["h1"].delete()
+    assert fleet.run(prefer=("h2", "h3")) is None and fleet.owners() == ["h2"]
+    shutil.rmtree(state)
+    os.rename(state + ".backup", state)
+    if noticed == "by the others":
+        shutil.copy(copied, fleet.hosts["h1"].store.identity_copy)  # the backup was of the whole host
+    fleet.silence("h2")
+    assert fleet.run() == {"by the host": "InstanceUnknown", "by the others": "RecordOutdated"}[noticed]
+    assert fleet.owners() == ["h2"]
