@@ -20,6 +20,7 @@ from .shape import anything as _anything
 from .shape import choice as _choice
 from .shape import cpus as _cpus
 from .shape import flag as _flag
+from .shape import generation as _generation
 from .shape import list_of as _list
 from .shape import map_of as _map
 from .shape import number as _number
@@ -126,14 +127,6 @@ _CELL_OF_INSTANCE = _object(
         "cpuset_reserved": _cpus,
     }
 )
-
-
-def _generation(value):
-    """[epoch, n] of a record."""
-    numbers = _list(_whole(0), 2)(value)
-    if len(numbers) != 2:
-        raise _Fault(value, "[epoch, n]")
-    return numbers
 
 
 _INSTANCE = _object(

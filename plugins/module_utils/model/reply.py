@@ -146,7 +146,7 @@ def _check_answers(module: str, reply: Reply, arguments: Mapping[str, Any]) -> N
             raise Fault(told, "the operation that was asked for", "op", "ticket")
     if module == "claim":
         _check_claims(reply, arguments.get("claims") or ())
-    if module == "rescan" and not set(reply["notes"]) <= set(arguments.get("about") or ()):
+    if not set(reply.get("notes") or ()) <= set(arguments.get("about") or ()):
         raise Fault(sorted(reply["notes"]), "the instances that were asked about", "notes")
 
 

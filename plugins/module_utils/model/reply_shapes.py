@@ -15,12 +15,12 @@ from __future__ import annotations
 from . import host_document
 from .migration import KINDS
 from .shape import (
-    Fault,
     address,
     block,
     choice,
     cleaned,
     flag,
+    generation,
     large,
     list_of,
     map_of,
@@ -50,16 +50,6 @@ _TOKEN = or_null(token)
 _PEOPLE = list_of(mapping(shown), 1000)  # faults and history: for people
 
 
-def generation(value):
-    numbers = _NUMBERS(value)
-    if len(numbers) != 2:
-        raise Fault(value, "[epoch, number]")
-    return numbers
-
-
-_NUMBERS = list_of(_COUNT, 2)
-
-
 # ---- claims ----------------------------------------------------------------------------------------------------------
 
 _RESOURCES = mapping(large)
@@ -85,7 +75,14 @@ _CLAIM = object_of(
         "withdrawn": list_of(object_of({"uuid": uuid, "withdrawn": flag}), MOST_RECORDS),
     }
 )
-_NOTE = object_of({"host": text(), "host_uuid": uuid, "run": or_null(text())}, optional=("run",))
+_NOTE = object_of(
+    {
+        "known": or_null(object_of({"host": text(), "host_uuid": uuid, "generation": generation})),
+        "planned": list_of(object_of({"host": text(), "host_uuid": uuid, "run": text()}), 1000),
+        "gone": or_null(generation),
+    }
+)
+_NOTES = map_of(uuid, _NOTE, MOST_RECORDS)
 _RESCAN = object_of(
     {
         "host_uuid": uuid,
@@ -96,6 +93,7 @@ _RESCAN = object_of(
                     "name": text(),
                     "project_id": text(),
                     "role": _ROLE,
+                    "generation": generation,
                     "phase": state,
                     "token": token,
                     "power_state": _POWER,
@@ -107,7 +105,7 @@ _RESCAN = object_of(
             ),
             MOST_RECORDS,
         ),
-        "notes": map_of(uuid, _NOTE, MOST_RECORDS),
+        "notes": _NOTES,
     }
 )
 
@@ -283,7 +281,7 @@ _MIGRATE = object_of({"move": view, "ticket": object_of({"op": _TOKEN, "attempt"
 
 _PREPARE = object_of(
     {
-        "parts": list_of(choice("settings", "pool", "gate"), 10),
+        "parts": list_of(choice("state", "settings", "pool", "gate"), 10),
         "host_uuid": uuid,
         "restart_libvirtd": flag,
         "removed_images": words("[0-9a-f]+", MOST_RECORDS),
@@ -308,8 +306,9 @@ _FACTS = object_of(
     {
         "ansible_facts": object_of({"berth_host": host_document.shape}),
         "moves": list_of(view, MOST_RECORDS),
+        "notes": _NOTES,
     },
-    optional=("moves",),
+    optional=("moves", "notes"),
 )
 _NO_KEYS = object_of({})
 

@@ -195,6 +195,17 @@ def list_of(check_item, limit):
     return check_list
 
 
+def generation(value):
+    """[epoch, n] of a record."""
+    numbers = _NUMBERS(value)
+    if len(numbers) != 2:
+        raise Fault(value, "[epoch, number]")
+    return numbers
+
+
+_NUMBERS = list_of(whole(0, 1 << 40), 2)
+
+
 def map_of(check_key, check_value, limit):
     def check_map(value):
         if type(value) is not dict or len(value) > limit:
