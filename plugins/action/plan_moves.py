@@ -5,8 +5,6 @@
 
 from __future__ import annotations
 
-import time
-
 from ..module_utils.conductor import moving, placing, quotas, sides, wanted
 from ..module_utils.conductor.errors import SelectionNotExplicit
 from ..module_utils.conductor.plan import FAILED
@@ -121,11 +119,10 @@ class ActionModule(ControllerAction):
     @staticmethod
     def _due(moves):
         """Those that are to be confirmed now; of the others that wait it is said until when."""
-        now = time.time()
-        due = {name: move for name, move in moves.items() if moving.is_due(move, now)}
+        due = {name: dict(move, when_due=True) for name, move in moves.items() if moving.is_due(move)}
         for name, move in sorted(moves.items()):
             if name not in due and moving.is_unconfirmed(move):
-                say("%s: not due, it %s" % (name, moving.unconfirmed(move["deadline"])))
+                say("%s: not due, it %s" % (name, moving.unconfirmed(move["confirm_in"])))
         return due
 
     def _place(self, moves, errors, args, catalog, fleet, task_vars):

@@ -36,8 +36,8 @@ instances:
     - An instance whose creation failed here last is in C(vm_state) error, with C(faults) of C(code), C(message), C(host) and C(at),
       until it is created or deleted. It holds nothing.
     - C(migration) is there during a move and until it is confirmed or reverted. Its C(confirm_by) is the time, in seconds
-      since 1970, from which the playbook C(confirm_due) confirms it, or null. Its C(progress) is how far the copy from this
-      host is, in bytes and bytes per second, or null where none runs.
+      since 1970 by the clock of this host, from which the playbook C(confirm_due) confirms it, or null.
+      Its C(progress) is how far the copy from this host is, in bytes and bytes per second, or null where none runs.
   returned: success
   type: list
   elements: dict

@@ -75,6 +75,10 @@ options:
     description: Remove the instance also where its guest's disks are not those of its record, such as after a snapshot.
     type: bool
     default: false
+  when_due:
+    description: Confirm only where the confirm window is over by the time since this host's boot.
+    type: bool
+    default: false
   destination:
     description: The host it goes to, its C(uuid) and C(name) in the inventory.
     type: dict
@@ -163,6 +167,7 @@ SPEC = {
     "source": {"type": "dict"},
     "lost": {"type": "bool", "default": False},
     "changed_disks": {"type": "bool", "default": False},
+    "when_due": {"type": "bool", "default": False},
     "destination": {"type": "dict"},
     "confirm_window": {"type": "int", "default": 0},
     "key": {"type": "str", "no_log": True},
@@ -206,6 +211,7 @@ def act(module):
                 limits=parameters["limits"],
                 source=parameters["source"],
                 lost=parameters["lost"],
+                when_due=parameters["when_due"],
                 changed_disks=parameters["changed_disks"],
                 destination=parameters["destination"],
                 confirm_window=parameters["confirm_window"],

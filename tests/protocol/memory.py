@@ -149,6 +149,9 @@ class Host:
     def now(self):
         return 0
 
+    def since_boot(self):
+        return {"boot_id": "the only one", "uptime": 0}
+
     def nonce(self):
         self.world.nonces += 1
         return "t%d" % self.world.nonces

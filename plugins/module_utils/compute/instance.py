@@ -13,9 +13,13 @@ Until ``active`` is written the guest has never run and is rebuilt; from then on
 
 from __future__ import annotations
 
+import time
+
 from ..model.errors import BerthError, InvalidInput
+from ..model.migration import confirm_in
 from ..model.record import CLAIM, OWN
 from . import (
+    boot_time,
     build_slots,
     counters,
     disk,
@@ -391,13 +395,17 @@ def describe(record, power):
 
 
 def _migration(migration):
-    """A move that has not ended: {type, status, source, destination (names of hosts), confirm_by (s since 1970)}, or None."""
+    """A move that has not ended: {type, status, source, destination (names of hosts), confirm_by}, or None.
+
+    ``confirm_by`` is for people, in s since 1970 by this host's clock; what is due follows from the time since its boot.
+    """
     if not migration:
         return None
+    left = confirm_in(migration, boot_time.now())
     return {
         "type": migration["type"],
         "status": migration["status"],
         "source": migration["source"]["name"],
         "destination": migration["destination"]["name"],
-        "confirm_by": migration.get("confirm_by"),
+        "confirm_by": None if left is None else int(time.time()) + left,
     }

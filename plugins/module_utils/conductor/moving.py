@@ -5,12 +5,11 @@
 
 Pure: the fleet's documents and the hosts' views in, a move for each instance out. A move: {uuid, sequence (None:
 nothing to do), settles (the sequence only ends what an earlier run left: look again after it), source, destination
-(inventory names), ticket, kind, why, deadline, candidates: [{op, host, destination {uuid, name}}], spec}.
+(inventory names), ticket, kind, why, confirm_in, candidates: [{op, host, destination {uuid, name}}], spec}.
 """
 
 from __future__ import annotations
 
-import datetime
 from typing import Any, Dict
 
 from ..compute.move import sequence
@@ -69,7 +68,7 @@ def plan(wish, kind, uuid, name, sides, wanted, locked=None, target=None):
         move["why"] = "%s is given up as lost" % lost
     if move["sequence"] == "reclaim_alone":
         move["why"] += ", and with it what the guest wrote there"
-    move["deadline"] = migration.get("confirm_by")
+    move["confirm_in"] = owner.get("confirm_in")
     return move
 
 
@@ -89,17 +88,15 @@ def _sweep(wish, uuid, name, sides):
         "ticket": {"op": there["op"], "attempt": there["attempt"]},
         "views": {"source": here, "destination": there},
         "why": "first removes what is left on %s of a move that ended without it" % destination,
-        "deadline": None,
+        "confirm_in": None,
         "place": False,
     }
 
 
-def is_due(move, now):
-    """Whether ``confirm_due`` confirms it: the window is over, or a confirm was begun. ``now`` in s since 1970."""
+def is_due(move):
+    """Whether ``confirm_due`` confirms it: its host says that the window is over, or a confirm was begun."""
     phase = _owner(move).get("phase")
-    return phase == names.CONFIRMING or bool(
-        phase == names.RESIZED and move.get("deadline") and move["deadline"] <= now
-    )
+    return phase == names.CONFIRMING or (phase == names.RESIZED and move.get("confirm_in") == 0)
 
 
 def is_unconfirmed(move):
@@ -110,12 +107,10 @@ def _owner(move):
     return move["views"]["destination"] if move["views"]["destination"]["role"] else move["views"]["source"]
 
 
-def unconfirmed(deadline):
-    """What is to be said of an instance in VERIFY_RESIZE; ``deadline`` in s since 1970, None or 0 is never."""
-    if not deadline:
-        return "waits for confirm_resize or revert_resize"
-    when = datetime.datetime.fromtimestamp(deadline, datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
-    return "waits for confirm_resize or revert_resize; confirm_due confirms it from %s on" % when
+def unconfirmed(confirm_in):
+    """What is to be said of an instance in VERIFY_RESIZE; ``confirm_in`` in s, None is never."""
+    waits = "waits for confirm_resize or revert_resize"
+    return waits if confirm_in is None else "%s; confirm_due confirms it in %d s" % (waits, confirm_in)
 
 
 # To abandon a move and to take one back is one wish: which it is follows from how far the move has come.

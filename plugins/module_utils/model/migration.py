@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import math
+
 # Nova's migration_type.
 RESIZE, COLD, LIVE = "resize", "migration", "live-migration"
 KINDS = (RESIZE, COLD, LIVE)
@@ -53,7 +55,8 @@ def new_migration(op, kind, source, destination, record, spec, now, confirm_wind
     ``source`` and ``destination`` are {uuid, name}; ``spec`` is the request with the new flavor; ``attempt`` counts who
     took the move up and only grows; ``frozen`` is the attempt for which the guest was stopped, ``verified`` that in which a
     live guest arrived; ``shared`` is whether both hosts have one storage, which the destination finds out;
-    ``confirm_window`` is in seconds, 0 = never confirmed by itself.
+    ``confirm_window`` is in seconds, 0 = never confirmed by itself; ``waits_since`` is the destination's time since its boot
+    when it took over, see confirm_in.
     """
     return {
         "id": op,
@@ -71,9 +74,22 @@ def new_migration(op, kind, source, destination, record, spec, now, confirm_wind
         "new_spec": spec,
         "old_resources": record.resources,
         "confirm_window": confirm_window,
-        "confirm_by": None,
+        "waits_since": None,
         "created_at": now,
     }
+
+
+def confirm_in(migration, now):
+    """Seconds until a resize confirms by itself, 0 where it is due, None for never.
+
+    ``now`` is {boot_id, uptime} of the host that took over: no other clock is asked, and one that is set changes nothing.
+    After a reboot the window begins anew, since how long the host was off nobody knows.
+    """
+    window, since = migration["confirm_window"], migration.get("waits_since")
+    if not window or not since:
+        return None
+    began = since["uptime"] if since["boot_id"] == now["boot_id"] else 0
+    return max(0, math.ceil(began + window - now["uptime"]))
 
 
 def same_host(migration):

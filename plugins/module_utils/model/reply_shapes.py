@@ -190,7 +190,6 @@ _OF_MIGRATION = {
     "old_resources": _RESOURCES,
     "new_resources": or_null(_RESOURCES),
     "confirm_window": _COUNT,
-    "confirm_by": or_null(_TIME),
     "created_at": _TIME,
 }
 _MIGRATION = object_of(
@@ -212,6 +211,7 @@ _VIEW = {
     "spec": _spec,
     "resources": _RESOURCES,
     "migration": or_null(_MIGRATION),
+    "confirm_in": or_null(_COUNT),
     "last_move": or_null(choice("confirmed", "reverted", "given up")),
     "lost_moves": list_of(token, 1000),
     "running": flag,

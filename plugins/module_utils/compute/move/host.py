@@ -10,7 +10,7 @@ import time
 
 from ...model.migration import LIVE, RESTORING, same_host
 from ...model.request_spec import RequestSpec
-from .. import disk, disk_chain, domain, domain_xml, facts, gate, network, owner, paths
+from .. import boot_time, disk, disk_chain, domain, domain_xml, facts, gate, network, owner, paths
 from ..host import Host as ComputeHost
 from ..ledger import Ledger
 from . import disks, handover, increment, live, live_checks, storage, transfer
@@ -29,8 +29,12 @@ class Host:
         self.effects = Effects(self)
 
     def now(self):
-        """Seconds since 1970, for deadlines that are shown to people; no step of a move reads it."""
+        """Seconds since 1970, to be shown to people; no step of a move reads it."""
         return int(time.time())
+
+    def since_boot(self):
+        """{boot_id, uptime}: what the window of a confirm is counted by."""
+        return boot_time.now()
 
     def nonce(self):
         return secrets.token_hex(16)

@@ -78,12 +78,19 @@ def view_of(host, record):
         "spec": record.spec,
         "resources": record.resources,
         "migration": record.migration,
+        "confirm_in": confirm_in(host, record),
         "last_move": last_move(record),
         "lost_moves": record.lost_moves,
         "running": host.effects.running(record.uuid),
         "executing": host.effects.executing(record.uuid),
         "has_left": host.effects.has_left(record.uuid),
     }
+
+
+def confirm_in(host, record):
+    """Seconds until an unconfirmed resize on this host is due, 0 where it is, or None."""
+    waits = is_past(record, record.op, (OWN, RESIZED))
+    return names.confirm_in(record.migration, host.since_boot()) if waits else None
 
 
 def last_move(record):

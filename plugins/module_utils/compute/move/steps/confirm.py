@@ -13,6 +13,7 @@ from .common import (
     CONFIRMED,
     REVERTED_EVENT,
     attempt_of,
+    confirm_in,
     existing,
     has_ended,
     is_past,
@@ -33,13 +34,16 @@ def take(host, uuid, ticket, phases, phase, event):
     return put(host, record, moved(record, attempt=attempt_of(record) + 1).replace(phase=phase), event)
 
 
-def confirm(host, uuid, ticket, peer=None, lost=False, **dummy):
+def confirm(host, uuid, ticket, peer=None, lost=False, when_due=False, **dummy):
     """F1 on D: from here there is no way back. A guest that a run left behind before its start is started first.
+    With ``when_due`` only where the window of this host is over now.
 
     Where S is lost, a revert that has not been given back has nowhere to go, and its guest goes on here."""
     record = existing(host, uuid)
     if has_ended(host, record, ticket["op"]):
         return False
+    if when_due and record.phase == RESIZED and confirm_in(host, record) != 0:
+        raise MigrationNotReady("the time to confirm %s is not over on %s" % (record.name, host.identity["name"]))
     stopped = lost and is_past(record, ticket["op"], (OWN, REVERTING))
     host.effects.check_disks(record)
     behind = is_past(record, ticket["op"], (OWN, RESIZED)) and not record.migration["started"]

@@ -20,8 +20,7 @@ def resize_here(host, uuid, ticket, peer=None, **dummy):
         raise MigrationNotReady("%s is not stopped for this attempt" % uuid)
     host.effects.check_disks(record)
     new = moved(record, verified=ticket["attempt"], frozen=None)
-    window = record.migration["confirm_window"]
-    new = moved(new, confirm_by=host.now() + window if window else None)
+    new = moved(new, waits_since=host.since_boot())
     new = new.replace(phase=RESIZED, spec=record.migration["new_spec"])
     host.effects.keep_disks(new)
     host.effects.define(new)

@@ -170,8 +170,7 @@ def acquire(host, uuid, ticket, peer=None, **dummy):
         check_arrived(record, ticket)
     else:
         host.effects.complete(record)
-    window = record.migration["confirm_window"]
-    owned = moved(record, frozen=None, confirm_by=host.now() + window if window else None)
+    owned = moved(record, frozen=None, waits_since=host.since_boot())
     host.effects.take_over(record)
     put(host, record, owned.replace(role=OWN, phase=RESIZED, generation=after(peer["generation"])), "acquired")
     return True

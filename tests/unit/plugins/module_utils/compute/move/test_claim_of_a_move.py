@@ -67,6 +67,9 @@ class Side:
     def now(self):
         return 0
 
+    def since_boot(self):
+        return {"boot_id": "one", "uptime": 0}
+
     def nonce(self):
         return "nonce-%d" % next(self.nonces)
 
