@@ -93,6 +93,8 @@ def answer_of(result):
     Neither fails the task: one host that is down or full must not take the instances of others with it, and Ansible
     would count an unreachable delegate against the instance.
     """
+    if result.get("error_code") == reply.InvalidReply.__name__:
+        return {"changed": False, "reason": result["msg"]}  # what the host did is not known, as when it is silent
     if result.get("unreachable"):
         return {"changed": False, "reason": "UNREACHABLE: %s" % clean(str(result.get("msg")), reply.LONGEST)}
     if result.get("failed"):

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from ansible_collections.berth.kvm.plugins.module_utils.model import reply_shapes
 from ansible_collections.berth.kvm.plugins.module_utils.model.reply_shapes import REPLIES
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -82,6 +83,28 @@ def test_every_key_of_a_schema_is_documented(module):
     blocks = {node.targets[0].id: node.value for node in source.body if isinstance(node, ast.Assign)}
     documented = set(yaml.safe_load(blocks["RETURN"].value))
     assert set(REPLIES[module].fields) - {"diff"} <= documented
+
+
+def keys_that_steps_write():
+    """What the steps of a move write into the migration part of a record, and what they say of the record."""
+    written, told = set(), set()
+    for path in (PLUGINS / "module_utils").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.Call) and getattr(node.func, "id", None) == "moved":
+                written |= {keyword.arg for keyword in node.keywords}
+            if isinstance(node, ast.FunctionDef) and node.name in ("new_migration", "view_of"):
+                returned = next(one.value for one in ast.walk(node) if isinstance(one, ast.Return))
+                keys = {key.value for key in returned.keys}
+                written, told = (written | keys, told) if node.name == "new_migration" else (written, told | keys)
+    return written, told
+
+
+def test_every_key_that_the_steps_of_a_move_write_is_in_the_schema_of_what_they_say():
+    """What is not would be lost between the hosts."""
+    written, told = keys_that_steps_write()
+    assert len(written) > 15 and len(told) > 15
+    assert written <= set(reply_shapes._OF_MIGRATION)
+    assert told <= set(reply_shapes._VIEW)
 
 
 # ---- playbooks and roles ---------------------------------------------------------------------------------------------

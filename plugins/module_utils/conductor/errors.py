@@ -78,3 +78,7 @@ class CertificateForeign(BerthError):
 
 class AuthorityUnsafe(BerthError):
     """The directory of the authorities, or a key in it, may be read by others than its owner, or is broken."""
+
+
+class MoveContradicted(BerthError):
+    """What a host says of a move is not what the instance's owner says, or is of hosts that it is none of."""

@@ -12,7 +12,7 @@ from ..compute.move.errors import InstanceNotFound
 from ..model import hints
 from ..model.record import CLAIM, OWN
 from . import notes
-from .errors import DuplicateInstance, HostNotLost, HostUnknown, InstanceSuperseded
+from .errors import DuplicateInstance, HostNotLost, HostUnknown, InstanceSuperseded, MoveContradicted
 from .locate import check_no_stray
 
 NOTHING = {"role": None}
@@ -34,7 +34,7 @@ def find(uuid, name, views, host_names, silent, lost=()):
         if host not in lost and (found[host]["role"] == OWN or not enders & _parties(found[host], host_names)):
             raise InstanceSuperseded(
                 "%s holds %s as it was in a move that has ended without that host" % (host, name),
-                hint=hints.superseded_copy(host),
+                hint=hints.superseded_copy(host, " and ".join(sorted(enders))),
             )
     current = {host: view for host, view in found.items() if host not in left}
     owners = [host for host, view in current.items() if view["role"] == OWN]
@@ -45,6 +45,7 @@ def find(uuid, name, views, host_names, silent, lost=()):
     if owners and left and not current[owners[0]].get("migration"):
         first = next(iter(left))
         return owners[0], current[owners[0]], first, dict(found[first], left=True)
+    _check_of_one_move(name, current, owners, host_names)
     ordered = [current[host] for host in owners] + list(current.values())
     move = next((view["migration"] for view in ordered if view.get("migration")), None)
     if move is None:
@@ -80,8 +81,21 @@ def _ended_by(host, found):
     return {
         name
         for name, other in found.items()
-        if name != host and op in (other.get("lost_moves") or ()) and other["generation"] > generation
+        if op and name != host and op in (other.get("lost_moves") or ()) and other["generation"] > generation
     }
+
+
+def _check_of_one_move(name, current, owners, host_names):
+    """No host tells of a move that it has no part in, and none speaks for the owner, who knows of no move."""
+    for host, view in sorted(current.items()):
+        if not view.get("migration"):
+            continue
+        if host not in _parties(view, host_names):
+            raise MoveContradicted("%s tells of a move of %s in which it has no part" % (host, name))
+        if owners and not current[owners[0]].get("migration"):
+            raise MoveContradicted(
+                "%s says that %s is in a move, and %s, which owns it, that it is in none" % (host, name, owners[0])
+            )
 
 
 def _parties(view, host_names):
@@ -93,7 +107,7 @@ def _side(side, current, host_names, silent, lost, name):
     """(inventory name, view) of one side of a move."""
     host = host_names.get(side["uuid"])
     if host is None:
-        return side["name"], _unanswered(side, silent, lost, name)
+        return side["name"], _unanswered(side, silent, lost, name, set(host_names.values()))
     if host in lost and host not in current:
         return host, LOST
     if host in lost:
@@ -104,7 +118,13 @@ def _side(side, current, host_names, silent, lost, name):
     return host, current.get(host, NOTHING)
 
 
-def _unanswered(side, silent, lost, name):
+def _unanswered(side, silent, lost, name, answering):
+    if side["name"] not in lost and side["name"] in answering:
+        # One host's word that another is gone, which is there: nobody is to give that one up for it.
+        raise HostUnknown(
+            "%s moves from or to %s as the host %s, and %s answers as another one"
+            % (name, side["name"], side["uuid"], side["name"])
+        )
     if side["name"] not in lost:
         raise HostUnknown(
             "%s moves from or to %s (%s), which did not answer" % (name, side["name"], side["uuid"]),

@@ -47,11 +47,12 @@ def mend_lost_host(host: str) -> str:
     return "Mend what is said of %s, or switch it off for good" % host
 
 
-def superseded_copy(host: str) -> str:
-    """A host that was given up as lost is back with a copy of an instance that went on without it."""
+def superseded_copy(host: str, teller: str) -> str:
+    """A host that was given up as lost is back with a copy of an instance that went on without it, as another host says."""
     return (
-        "Nobody starts that copy. When it may go, with what the guest wrote there last, name the host: "
-        "-e berth_lost_hosts=%s" % host
+        "%(teller)s alone says so. Nobody starts the copy on %(host)s and nothing is removed. First log in to the guest on "
+        "%(teller)s and see that it is the one in use and whole. Only then, when the copy on %(host)s may go with what was "
+        "written there last: -e berth_lost_hosts=%(host)s" % {"host": host, "teller": teller}
     )
 
 

@@ -128,6 +128,12 @@ _CELL_OF_INSTANCE = _object(
     }
 )
 
+instance_topology = _object(
+    {
+        "cells": _list(_CELL_OF_INSTANCE, 1024),
+        "emulator_threads_policy": _or_null(_choice("share", "isolate")),
+    }
+)
 
 _INSTANCE = _object(
     {
@@ -150,12 +156,7 @@ _INSTANCE = _object(
         "disk_gb": _SIZE,
         "pool": _or_null(_text()),
         "image_props": _MAPPING,
-        "numa_topology": _object(
-            {
-                "cells": _list(_CELL_OF_INSTANCE, 1024),
-                "emulator_threads_policy": _or_null(_choice("share", "isolate")),
-            }
-        ),
+        "numa_topology": instance_topology,
     },
     optional=("numa_topology", "generation", "managed"),
 )

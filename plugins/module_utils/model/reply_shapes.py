@@ -13,8 +13,11 @@ _SAID. tests/unit/replies/ has a good reply of each module: give the key to that
 from __future__ import annotations
 
 from . import host_document
+from .identity import instance_uuid
 from .migration import KINDS
+from .request_shape import request
 from .shape import (
+    Fault,
     address,
     block,
     choice,
@@ -25,6 +28,7 @@ from .shape import (
     list_of,
     map_of,
     mapping,
+    number,
     object_of,
     or_null,
     shown,
@@ -38,6 +42,7 @@ from .shape import (
 
 MOST_RECORDS = 10000
 _TIME = whole(0, 1 << 33)  # s since 1970
+_SECONDS = number(0, float(1 << 33))
 _BYTES = whole(0, 1 << 60)
 _COUNT = whole(0, 1 << 40)
 _PEM = block(1 << 20)
@@ -52,7 +57,12 @@ _PEOPLE = list_of(mapping(shown), 1000)  # faults and history: for people
 
 # ---- claims ----------------------------------------------------------------------------------------------------------
 
-_RESOURCES = mapping(large)
+_OF_RESOURCES = {
+    **dict.fromkeys(("vcpus", "pcpus", "memory_mb", "disk_gb"), _COUNT),
+    "numa_topology": or_null(mapping(large)),
+    "pci_devices": or_null(list_of(mapping(large), 1000)),
+}
+_RESOURCES = object_of(_OF_RESOURCES, set(_OF_RESOURCES))
 _ERROR_OF_CLAIM = object_of(
     {"code": word("[A-Za-z][A-Za-z0-9]*", 64), "message": cleaned(2000), "retryable": flag, "hint": _LINE},
     optional=("retryable", "hint"),
@@ -161,18 +171,6 @@ _DIFF = object_of({"before": block(1 << 20), "after": block(1 << 20)})
 # ---- moves -----------------------------------------------------------------------------------------------------------
 
 _SIDE = object_of({"uuid": uuid, "name": text()})
-_SPEC_PARTS = object_of({"name": text(), "project_id": text(), "flavor": host_document.flavor})
-
-
-def _spec(value):
-    """A request: what decides is checked, whatever else it has is plain data."""
-    parts = _SPEC_PARTS(value)
-    metadata = value.get("metadata") or {}
-    whole_spec = large({name: part for name, part in value.items() if name != "metadata"})
-    return {**whole_spec, **parts, "metadata": _METADATA(metadata)}
-
-
-_METADATA = map_of(text(), block(1 << 16), 1000)
 _OF_MIGRATION = {
     "id": token,
     "type": choice(*KINDS),
@@ -185,11 +183,12 @@ _OF_MIGRATION = {
     "shared": flag,
     "started": flag,
     "vm_state_before": state,
-    "old_spec": _spec,
-    "new_spec": _spec,
+    "old_spec": request,
+    "new_spec": request,
     "old_resources": _RESOURCES,
     "new_resources": or_null(_RESOURCES),
     "confirm_window": _COUNT,
+    "waits_since": or_null(object_of({"boot_id": text(), "uptime": _SECONDS})),
     "created_at": _TIME,
 }
 _MIGRATION = object_of(
@@ -208,7 +207,7 @@ _VIEW = {
     "vm_state": state,
     "task_state": state,
     "power_state": _POWER,
-    "spec": _spec,
+    "spec": request,
     "resources": _RESOURCES,
     "migration": or_null(_MIGRATION),
     "confirm_in": or_null(_COUNT),
@@ -272,7 +271,21 @@ def view(value):
     """What a host says of its record of an instance; role null where it has none."""
     if isinstance(value, dict) and value.get("role", "") is None:
         return {**_NOTHING_HELD(value), "role": None}
-    return _HELD(value)
+    held = _HELD(value)
+    _check_whole_view(held)
+    return held
+
+
+def _check_whole_view(held):
+    """The record is of one instance, and of one move: its requests count against quotas and are placed again."""
+    own, move = instance_uuid(held["project_id"], held["name"]), held["migration"] or {}
+    if held["uuid"] != own:
+        raise Fault(held["uuid"], "the uuid that follows from project and name", "uuid")
+    for where, spec in ("spec", held["spec"]), ("new_spec", move.get("new_spec")), ("old_spec", move.get("old_spec")):
+        if spec and (spec["name"], spec["project_id"]) != (held["name"], held["project_id"]):
+            raise Fault(spec["name"], "the instance's own name and project", "name", where)
+    if held["op"] != move.get("id") or (held["role"] in ("IN", "OUT") and not move):
+        raise Fault(held["op"], "the operation of the move that the record is in", "op")
 
 
 _MIGRATE = object_of({"move": view, "ticket": object_of({"op": _TOKEN, "attempt": _COUNT}, optional=("op", "attempt"))})

@@ -23,6 +23,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.conductor.errors import 
     HostUnknown,
     InstanceIsLocked,
     InstanceSuperseded,
+    MoveContradicted,
 )
 from ansible_collections.berth.kvm.plugins.module_utils.model.quota import QuotaExceeded
 
@@ -393,3 +394,48 @@ def test_two_resizes_that_claim_and_then_look_never_exceed_the_quota():
                     held[to[name]] = []
             steps[name] += 1
         assert len(stands) <= 1, order
+
+
+LIE = {
+    "id": "op",
+    "type": "resize",
+    "source": {"uuid": "u9", "name": "kvm1"},
+    "destination": {"uuid": "u2", "name": "kvm2"},
+}
+
+
+@pytest.mark.parametrize("lie", [LIE, {**LIE, "source": {"uuid": "u1", "name": "kvm1"}}])
+@pytest.mark.parametrize("role, phase", [("OUT", "keep"), ("IN", "incoming")])
+def test_no_host_speaks_for_the_owner_of_an_instance_at_rest(lie, role, phase):
+    """A lying host must not make anybody give up the good one, nor move, end or remove what it has."""
+    views = {"kvm1": {UUID: view(generation=[3, 1])}, "kvm2": {UUID: view(role, phase, lie, generation=[9, 0])}}
+    with pytest.raises(MoveContradicted) as raised:
+        sides.find(UUID, "vm", views, NAMES, {})
+    assert "kvm2" in str(raised.value) and "berth_lost_hosts" not in str(raised.value)
+
+
+def test_a_host_that_tells_of_a_move_between_others_is_not_believed():
+    told = {**LIE, "source": {"uuid": "u1", "name": "kvm1"}}
+    with pytest.raises(MoveContradicted, match="kvm3"):
+        sides.find(UUID, "vm", {"kvm3": {UUID: view("OUT", "keep", told)}}, {**NAMES, "u3": "kvm3"}, {})
+
+
+def test_nobody_is_told_to_give_up_a_host_that_answers_because_another_says_it_is_gone():
+    views = {"kvm1": {}, "kvm2": {UUID: view("IN", "incoming", LIE)}}
+    with pytest.raises(HostUnknown) as raised:
+        sides.find(UUID, "vm", views, NAMES, {})
+    assert "kvm1" in str(raised.value) and "berth_lost_hosts" not in str(raised.value)
+
+
+def test_no_operation_is_not_the_same_as_another_without_one():
+    """A null is equal to a null, and tells nothing: at rest there is no operation."""
+    owner, other = view(generation=[3, 4], lost_moves=[None]), view("CLAIM", "claimed", generation=[2, 0])
+    other["role"] = "OWN"
+    with pytest.raises(DuplicateInstance):
+        sides.find(UUID, "vm", {"kvm1": {UUID: owner}, "kvm2": {UUID: other}}, NAMES, {})
+
+
+def test_who_names_a_copy_that_may_go_is_told_whose_word_it_is_and_to_look_first():
+    with pytest.raises(InstanceSuperseded) as raised:
+        returned("OWN", "resized", [2, 7])
+    assert "kvm1 alone says" in raised.value.hint and "log in" in raised.value.hint

@@ -1,0 +1,132 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The shape of a request as a host keeps it in the record of an instance and tells it in a move.
+
+The controller wrote it, and a host may have changed it since: placement and the conductor read it again when the instance is
+moved, so each part that they look at has its type. What no part of the controller reads is kept as plain data.
+"""
+
+from __future__ import annotations
+
+from . import host_document
+from .shape import (
+    Fault,
+    anything,
+    block,
+    choice,
+    flag,
+    large,
+    list_of,
+    map_of,
+    mapping,
+    object_of,
+    or_null,
+    text,
+    uuid,
+    whole,
+    word,
+)
+
+_COUNT = whole(0, 1 << 40)
+_LINE = or_null(text())
+_NAMES = or_null(list_of(text(), 10000))
+_LONG = text(4096)
+
+
+def scalar(value):
+    """A text, a number, true or false, or null."""
+    if isinstance(value, (list, dict)):
+        raise Fault(value, "one value")
+    return anything(value)
+
+
+_SCALARS = map_of(text(), scalar, 1000)
+
+
+def _hint(value):
+    return _HINTS(value) if isinstance(value, list) else _LONG(value)
+
+
+def _destination(value):
+    return _SCALARS(value) if isinstance(value, dict) else text()(value)
+
+
+_HINTS = list_of(_LONG, 10000)
+_FLAVOR_EXTRA = object_of({"extra_specs": or_null(map_of(text(), text(), 1000))}, optional=("extra_specs",))
+
+
+def flavor(value):
+    return {**host_document.flavor(value), **_FLAVOR_EXTRA(value)}
+
+
+_IMAGE = {
+    "name": text(),
+    "id": text(),
+    "url": or_null(_LONG),
+    "checksum": _LINE,
+    "disk_format": _LINE,
+    "min_disk": or_null(_COUNT),
+    "min_ram": or_null(_COUNT),
+    "properties": or_null(_SCALARS),
+}
+_NIC = {
+    **dict.fromkeys(("network", "address", "mac", "type", "source", "model", "nwfilter", "gateway"), _LINE),
+    "mtu": or_null(_COUNT),
+    "nameservers": or_null(list_of(text(), 100)),
+}
+_OF_NIC = object_of(_NIC, set(_NIC))
+
+
+def nic(value):
+    return {**mapping(anything)(value), **_OF_NIC(value)}
+
+
+_GROUP = {
+    "name": text(),
+    "uuid": text(),
+    "policy": choice("affinity", "anti-affinity", "soft-affinity", "soft-anti-affinity"),
+    "rules": or_null(map_of(text(), whole(1, 1 << 20), 10)),
+    "members": or_null(list_of(uuid, 10000)),
+}
+_PCI_REQUEST = {
+    "alias_name": _LINE,
+    "request_id": _LINE,
+    "count": whole(1, 1000),
+    "spec": list_of(_SCALARS, 100),
+    "numa_policy": or_null(word("[a-z]+", 32)),
+}
+_KNOWN = {
+    "schema": whole(1, 1),
+    "uuid": uuid,
+    "name": text(),
+    "project_id": text(),
+    "user_id": _LINE,
+    "flavor": flavor,
+    "image": object_of(_IMAGE, set(_IMAGE) - {"min_disk", "min_ram", "properties"}),
+    "networks": or_null(list_of(nic, 1000)),
+    "group": or_null(object_of(_GROUP, ("rules", "members"))),
+    "availability_zone": _LINE,
+    "scheduler_hints": or_null(map_of(text(), _hint, 1000)),
+    "pool": _LINE,
+    "ignore_hosts": _NAMES,
+    "force_hosts": _NAMES,
+    "force_nodes": _NAMES,
+    "requested_destination": or_null(_destination),
+    "num_instances": whole(1, 1),
+    "instance_uuids": or_null(list_of(uuid, 1)),
+    "numa_topology": or_null(host_document.instance_topology),
+    "pci_requests": or_null(list_of(object_of(_PCI_REQUEST, ("alias_name", "request_id", "numa_policy")), 100)),
+    "is_bfv": flag,
+    "network_metadata": or_null(mapping(anything)),
+    "metadata": or_null(map_of(text(), block(1 << 16), 1000)),
+    "batch_id": _LINE,
+}
+_PARTS = object_of(_KNOWN, set(_KNOWN) - {"name", "project_id", "flavor", "image"})
+_NAMES_OF_PARTS = map_of(word("[a-z][a-z0-9_]*", 64), lambda part: part, 100)
+
+
+def request(value):
+    """The request, with all its parts: a move must not lose one that a newer version wrote."""
+    parts = _PARTS(value)
+    return {name: parts[name] if name in parts else large(part) for name, part in _NAMES_OF_PARTS(value).items()}

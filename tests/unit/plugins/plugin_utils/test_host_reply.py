@@ -1,0 +1,86 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The door for replies: whatever a host sends becomes a checked reply or a typed error of that host."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+from ansible.errors import AnsibleConnectionFailure, AnsibleError
+from ansible.module_utils._internal._messages import Event, WarningSummary
+
+from ansible_collections.berth.kvm.plugins.module_utils.conductor import plan
+from ansible_collections.berth.kvm.plugins.plugin_utils import host_reply
+
+SYSTEM = {"os_family": "Debian", "service_manager": "systemd"}
+
+
+def door(run, module="host_system"):
+    action = SimpleNamespace(_task=SimpleNamespace(delegate_to="kvm1"), _execute_module=lambda **_how: run())
+    return host_reply.run_module(action, module, {}, {})
+
+
+def raising(error):
+    def run():
+        raise error
+
+    return run
+
+
+def test_what_ansible_would_act_upon_ends_here():
+    sent = {
+        "ansible_facts": {"create_host": "kvm9"},
+        "add_host": {"host_name": "x"},
+        "ansible_stats": {"data": {"a": 1}},
+    }
+    assert door(lambda: {**SYSTEM, **sent, "invocation": {}, "skipped": True}) == {"changed": False, **SYSTEM}
+
+
+def test_warnings_are_text_that_may_be_shown_whatever_ansible_made_of_them():
+    warnings = [WarningSummary(event=Event(msg="found \x1b[2J/usr/bin/python3")), "plain"]
+    assert door(lambda: {**SYSTEM, "warnings": warnings})["warnings"] == ["found ?[2J/usr/bin/python3", "plain"]
+
+
+@pytest.mark.parametrize(
+    "error", [RecursionError("deep"), ValueError("no JSON"), TypeError("x"), MemoryError(), KeyError("x")]
+)
+def test_what_ansible_itself_cannot_read_is_an_error_of_that_host(error):
+    result = door(raising(error))
+    assert result["failed"] and result["error_code"] == "InvalidReply" and "kvm1" in result["msg"]
+
+
+def test_a_host_that_cannot_be_reached_is_ansibles_to_tell():
+    with pytest.raises(AnsibleConnectionFailure):
+        door(raising(AnsibleConnectionFailure("no route")))
+
+
+def test_what_ansible_says_of_a_module_that_never_ran_is_told_as_its_error():
+    result = door(raising(AnsibleError("no temporary \x1b[31mdirectory")))
+    assert result["error"] == {
+        "code": "ModuleFailed", "message": "no temporary ?[31mdirectory", "retryable": False,
+    }  # fmt: skip
+
+
+def test_the_end_of_what_a_module_wrote_before_it_died_is_in_its_error():
+    result = door(lambda: {"failed": True, "msg": "no Python", "module_stderr": " sh: not found\n", "rc": 127})
+    assert result["error"]["message"] == "no Python: sh: not found"
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [{"failed": True, "error": [1]}, {"failed": True, "error": {"code": "A", "message": "x", "retryable": "yes"}}],
+)
+def test_a_build_whose_reply_is_no_reply_is_tried_nowhere_else(reply):
+    """What the host did is not known: the guest may run there."""
+    instance = {
+        "uuid": "u", "name": "web-1", "project": "p", "spec": {}, "host": "kvm1", "attempts": [], "state": "building",
+        "alternates": [{"host": "kvm2", "host_uuid": "h2"}], "token": "t", "error": None,
+    }  # fmt: skip
+    hosts = {"kvm1": {"uuid": "h1"}, "kvm2": {"uuid": "h2"}}
+    made = plan.new_plan("r", {"web-1": instance}, hosts, 3)
+    made["build"] = ["web-1"]
+    plan.settle(made, {"web-1": host_reply.answer_of(door(lambda: reply, "instance"))})
+    assert (instance["state"], instance["error"]["code"]) == ("failed", "HostUnknown")
+    assert "InvalidReply" in instance["error"]["message"]

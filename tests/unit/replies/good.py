@@ -1,0 +1,274 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A good reply of every module, from hosts h1, h2 and h3 that hold the instances of one small fleet.
+
+at-rest is at rest on its host, resized waits on h2 for its confirmation and h1 has its old disks, new-N is being created.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+from pathlib import Path
+
+from ansible_collections.berth.kvm.plugins.module_utils.model import migration
+from ansible_collections.berth.kvm.plugins.module_utils.model.catalog import Catalog
+from ansible_collections.berth.kvm.plugins.module_utils.model.identity import instance_uuid
+from ansible_collections.berth.kvm.plugins.module_utils.model.record import Record
+from ansible_collections.berth.kvm.plugins.module_utils.placement.request import build_request
+
+HERE = Path(__file__).resolve().parent
+DOCUMENT = json.loads((HERE.parent / "plugins" / "action" / "host.json").read_text("utf-8"))
+HOSTS = ("h1", "h2", "h3")
+UUIDS = {name: "4c4c4544-0042-3510-8052-b4c04f4a323%d" % at for at, name in enumerate(HOSTS)}
+TOKENS = {"new-1": "a" * 32, "new-2": "b" * 32}
+OP = "0123456789abcdef0123456789abcdef"
+CATALOG = {
+    "berth_flavors": {
+        "small": {"vcpus": 1, "memory_mb": 128, "root_gb": 1},
+        "big": {"vcpus": 2, "memory_mb": 256, "root_gb": 1, "extra_specs": {"ram_kind": "fast"}},
+    },
+    "berth_images": {
+        "guest": {"url": "https://images/guest.qcow2", "checksum": "sha256:" + "0" * 64, "disk_format": "qcow2"}
+    },
+    "berth_networks_defined": {"lan": {"type": "bridge", "source": "br0", "cidr": "192.0.2.0/24"}},
+    "berth_server_groups": {"web": {"policy": "anti-affinity", "rules": {"max_server_per_host": 2}}},
+}
+
+
+def spec(name, flavor="small"):
+    given = {
+        "inventory_hostname": name, "berth_flavor": flavor, "berth_image": "guest", "berth_server_group": "web",
+        "berth_networks": [{"network": "lan", "address": "192.0.2.9"}], "berth_metadata": {"owner": "a team"},
+        "berth_hints": {"different_host": ["other"]},
+    }  # fmt: skip
+    return build_request(given, Catalog.from_variables(CATALOG))[0]
+
+
+def resources(flavor="small"):
+    amounts = {"small": (1, 128), "big": (2, 256)}[flavor]
+    return {
+        "vcpus": amounts[0], "pcpus": 0, "memory_mb": amounts[1], "disk_gb": 1, "numa_topology": None, "pci_devices": [],
+    }  # fmt: skip
+
+
+def record(name, **changes):
+    wanted = spec(name)
+    return Record(
+        **{
+            **dict(uuid=wanted["uuid"], name=name, project_id="default", role="OWN", generation=[1, 4], token="c" * 32),
+            **dict(phase="active", spec=wanted, resources=resources(), vm_state="active"),
+            **changes,
+        }
+    )
+
+
+def moved_record(host):
+    """The record of ``resized`` on h1, which has let go of it, or on h2, which has it."""
+    before = record("resized")
+    sides = ({"uuid": UUIDS[one], "name": one} for one in ("h1", "h2"))
+    move = migration.new_migration(OP, migration.RESIZE, *sides, before, spec("resized", "big"), 1790000000, 600)
+    there, since = host == "h2", {"boot_id": "5e7b0c1a-0000-4000-8000-000000000001", "uptime": 1234.5}
+    phase = migration.RESIZED if there else migration.KEEP
+    vm_state, task_state, status = migration.names(migration.RESIZE, phase, "active")
+    return before.replace(
+        role="OWN" if there else "OUT", phase=phase, op=OP, vm_state=vm_state, task_state=task_state,
+        generation=[2, 3] if there else [2, 0], spec=spec("resized", "big") if there else before.spec,
+        migration={**move, "status": status, "started": there, "waits_since": since if there else None},
+    )  # fmt: skip
+
+
+def view(one, host, **said):
+    """What steps/common.view_of says of a record."""
+    move = one.migration
+    return {
+        "uuid": one.uuid, "name": one.name, "project_id": one.project_id, "host": {"uuid": UUIDS[host], "name": host},
+        "role": one.role, "phase": one.phase, "op": one.op, "generation": list(one.generation),
+        "attempt": move["attempt"] if move else 0, "vm_state": one.vm_state, "task_state": one.task_state,
+        "power_state": one.power_state, "spec": one.spec, "resources": one.resources, "migration": move,
+        "last_move": None, "lost_moves": ["f" * 32], "running": one.role == "OWN", "executing": one.role == "OWN",
+        "has_left": False, "confirm_in": 300 if one.phase == migration.RESIZED else None, **said,
+    }  # fmt: skip
+
+
+def held_by(host):
+    at_rest = record("at-rest-" + host)
+    return [at_rest] + ([moved_record(host)] if host in ("h1", "h2") else [])
+
+
+def document(host):
+    """The facts of a host that holds ``held_by(host)``."""
+    instances = [
+        {
+            "uuid": one.uuid, "name": one.name, "project_id": one.project_id, "flavor": one.spec["flavor"],
+            "group": "web", "role": one.role, "phase": one.phase, "vm_state": one.vm_state, "image_props": {},
+            "task_state": one.task_state, "power_state": "running", "foreign": False, "pool": "berth",
+            **{part: one.resources[part] for part in ("vcpus", "pcpus", "memory_mb", "disk_gb")},
+        }
+        for one in held_by(host)
+    ]  # fmt: skip
+    own = {"uuid": UUIDS[host], "host": host, "instances": instances, "num_instances": len(instances)}
+    return {**copy.deepcopy(DOCUMENT), **own}
+
+
+# ---- module -> (arguments, reply) ------------------------------------------------------------------------------------
+
+
+def host_facts(host):
+    views = [view(one, host) for one in held_by(host)]
+    about = instance_uuid("default", "at-rest-h3")
+    return {"moves": True, "about": [about]}, {
+        "changed": False, "ansible_facts": {"berth_host": document(host)}, "moves": views, "notes": notes(about),
+    }  # fmt: skip
+
+
+def notes(uuid):
+    """What a host remembers of an instance on h3, of which a run that was killed meant to make one on h2."""
+    planned = [{"host": "h2", "host_uuid": UUIDS["h2"], "run": "r-0"}]
+    return {
+        uuid: {
+            "known": {"host": "h3", "host_uuid": UUIDS["h3"], "generation": [1, 4]}, "planned": planned, "gone": None,
+        }
+    }  # fmt: skip
+
+
+def claim(host):
+    name = "new-1" if host == "h1" else "new-2"
+    wanted = spec(name)
+    result = {
+        "uuid": wanted["uuid"], "name": name, "claimed": True, "token": TOKENS[name], "allocation": resources(),
+        "error": None,
+    }  # fmt: skip
+    withdrawn = [{"uuid": instance_uuid("default", "old"), "withdrawn": True}]
+    arguments = {"claims": [{"spec": wanted, "token": TOKENS[name], "limits": {}}], "withdraw": []}
+    return arguments, {"changed": True, "results": [result], "withdrawn": withdrawn}
+
+
+def rescan(host):
+    claimed = {"h1": ["new-1"], "h2": ["new-2"]}.get(host, [])
+    records = [
+        *held_by(host),
+        *(record(name, role="CLAIM", phase="claimed", token=TOKENS[name], generation=[0, 1]) for name in claimed),
+    ]
+    told = [
+        {
+            "uuid": one.uuid, "name": one.name, "project_id": one.project_id, "role": one.role, "phase": one.phase,
+            "generation": list(one.generation), "token": one.token, "power_state": one.power_state, "group": "web",
+            **{part: one.resources[part] for part in ("vcpus", "pcpus", "memory_mb")},
+        }
+        for one in records
+    ]  # fmt: skip
+    about = [instance_uuid("default", "at-rest-h3"), *(instance_uuid("default", name) for name in TOKENS)]
+    reply = {"changed": False, "host_uuid": UUIDS[host], "instances": told, "notes": notes(about[0])}
+    return {"about": about, "told": {}}, reply
+
+
+def shown(one):
+    """What compute/instance.describe says of a record."""
+    parts = ("uuid", "name", "project_id", "role", "phase", "op", "vm_state", "task_state", "power_state")
+    move = one.migration
+    return {
+        **{part: getattr(one, part) for part in parts}, "generation": list(one.generation), "state": "running",
+        "flavor": "small", "vcpus": 1, "memory_mb": 128, "root_gb": 1, "image": "guest", "group": "web",
+        "networks": [{"network": "lan", "mac": "02:00:00:00:00:01", "address": "192.0.2.9/24"}],
+        "availability_zone": None,
+        "migration": move
+        and {"type": move["type"], "status": "finished", "source": "h1", "destination": "h2", "confirm_by": 1790000600},
+        "faults": [{"code": "BuildFailed", "message": "no such\nbridge", "host": "h3", "at": "2026-11-22T00:00:00Z"}],
+        "history": [{"event": "claim", "at": "2026-11-22T00:00:00Z"}],
+    }  # fmt: skip
+
+
+def instance(host):
+    one = record("new-1" if host == "h1" else "new-2")
+    diff = {"before": "{}\n", "after": '{\n "state": "running"\n}\n'}
+    return {"uuid": one.uuid, "state": "started"}, {"changed": True, "instance": shown(one), "diff": diff}
+
+
+def instance_info(host):
+    progress = {"state": "copying", "bytes": 10, "total": 20, "percent": 50.0, "rate": 1.5}
+    one = dict(shown(moved_record("h2")), token="c" * 32, console_log="/var/log/libvirt/qemu/x-console.log")
+    one["migration"]["progress"] = progress
+    foreign = [{"uuid": "8c7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2b", "name": "legacy", "state": "running"}]
+    return {"uuids": []}, {"changed": False, "instances": [one], "foreign": foreign}
+
+
+def migration_of(host):
+    """What every step says, all in one."""
+    guest = {
+        "cpu": "<cpu>\n <model>EPYC</model>\n</cpu>", "host_cpu": None, "arch": "x86_64", "machine": "pc-q35-7.2",
+        "virt_type": "kvm", "qemu": 7002000, "bytes": 1 << 30,
+    }  # fmt: skip
+    seen = {
+        "problems": [], "address": "192.0.2.1", "certificates": [], "shared": False, "pool_path": "/var/lib/libvirt/berth",
+    }  # fmt: skip
+    said = {
+        "disks": [{"name": "root", "format": "qcow2", "size": 1 << 30}],
+        "guest": guest,
+        "seen": seen,
+        "targets": [{"name": "root", "host": "192.0.2.1", "port": 49216}],
+        "transfer": {"bytes": 10, "seconds": 0.5, "increments": ["root"]},
+        "sent": 1,
+        "ended": False,
+    }
+    move = view(moved_record("h2"), "h2", **said)
+    ticket = {"op": OP, "attempt": 1}
+    return {"uuid": move["uuid"], "steps": ["begin"], "ticket": ticket}, {
+        "changed": True,
+        "move": move,
+        "ticket": ticket,
+    }
+
+
+def host_prepare(host):
+    diff = {"before": "{}\n", "after": "{}\n"}
+    return {"settings": {}}, {
+        "changed": True, "parts": ["settings", "gate"], "host_uuid": UUIDS[host], "restart_libvirtd": True,
+        "removed_images": ["0" * 64], "diff": diff,
+    }  # fmt: skip
+
+
+def host_certificates(host):
+    pem = "-----BEGIN CERTIFICATE REQUEST-----\nMIIB\n-----END CERTIFICATE REQUEST-----\n"
+    held = {kind: {"request": pem, "certificate": "", "authority": ""} for kind in ("libvirt", "qemu")}
+    return {}, {
+        "changed": True, "held": held, "address": "192.0.2.1", "files": ["/etc/pki/qemu/server-cert.pem"],
+        "loose": ["/etc/pki/libvirt/private/serverkey.pem"], "restart_libvirtd": False,
+    }  # fmt: skip
+
+
+def failure(host):
+    """A module that refused, as compute does it."""
+    error = {
+        "code": "BuildFailed", "message": "starting the guest failed", "retryable": True, "hint": "Look at the log",
+        "field": "pool", "value": "fast", "rule": "an active pool", "host": host,
+        "also": [{"code": "NetworkNotFound", "message": "no bridge br0", "retryable": True}],
+    }  # fmt: skip
+    one = record("new-1" if host == "h1" else "new-2")
+    result = {"failed": True, "changed": False, "msg": "BuildFailed: starting the guest failed", "error": error}
+    return {"uuid": one.uuid, "state": "started"}, {**result, "error_code": "BuildFailed", "retryable": True}
+
+
+def systemd_service(host):
+    return {"name": "libvirtd-tls.socket"}, {"changed": False, "name": "x", "status": {"ActiveState": "active"}}
+
+
+def host_system(host):
+    return {}, {"changed": False, "os_family": "Debian", "service_manager": "systemd"}
+
+
+# kind of document -> (module, what makes arguments and reply)
+KINDS = {
+    "facts": ("host_facts", host_facts),
+    "claims": ("claim", claim),
+    "rescans": ("rescan", rescan),
+    "builds": ("instance", instance),
+    "errors": ("instance", failure),
+    "instances": ("instance_info", instance_info),
+    "moves": ("migration", migration_of),
+    "preparations": ("host_prepare", host_prepare),
+    "certificates": ("host_certificates", host_certificates),
+    "services": ("systemd_service", systemd_service),
+    "systems": ("host_system", host_system),
+}
