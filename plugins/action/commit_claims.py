@@ -8,14 +8,15 @@ from __future__ import annotations
 from ..module_utils.conductor.plan import commit, prepare_round
 from ..module_utils.conductor.quotas import after_the_claims
 from ..module_utils.model.catalog import Catalog
+from ..plugin_utils.catalogs import SHARED_CATALOG
 from ..plugin_utils.controller import (
-    CATALOG,
     ControllerAction,
     current_plan,
     lost_hosts,
     new_token,
     plan_result,
     replies,
+    variables,
 )
 from ..plugin_utils.plain import plain
 
@@ -26,7 +27,8 @@ class ActionModule(ControllerAction):
         names = list(plan["hosts"])
         claims = plain(replies(task_vars, names, "__berth_claims"))
         scans = plain(replies(task_vars, names, "__berth_scans"))
-        given = self.own_variables(task_vars, ["berth_lost_hosts", *CATALOG])
+        # What any instance has: placement has seen that they all have the same.
+        given = variables(task_vars, next(iter(plan["instances"])), ["berth_lost_hosts", *SHARED_CATALOG])
         over_quota = after_the_claims(Catalog.from_variables(given).quotas) if given.get("berth_quotas") else None
         commit(plan, claims, scans, lost_hosts(given), over_quota)
         if not plan["build"]:

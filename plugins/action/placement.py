@@ -12,13 +12,13 @@ from ansible.module_utils.parsing.convert_bool import boolean
 
 from ..module_utils.conductor import placing, quotas, wanted
 from ..module_utils.conductor.plan import CLAIMING, FAILED, MAX_ROUNDS, PLANNED, new_plan, prepare_round
-from ..module_utils.model.catalog import Catalog
 from ..module_utils.model.errors import BerthError, InvalidInput
 from ..module_utils.placement.request import build_request
+from ..plugin_utils.catalogs import Catalogs
 from ..plugin_utils.controller import (
-    CATALOG,
     INSTANCE,
     ControllerAction,
+    kvm_hosts,
     lost_hosts,
     new_token,
     plan_result,
@@ -71,14 +71,18 @@ class ActionModule(ControllerAction):
     }
 
     def act(self, args, task_vars):
-        given = self.own_variables(task_vars, CATALOG + RUN)
+        given = self.own_variables(task_vars, RUN)
         check_run(given)
-        catalog = Catalog.from_variables(given)
+        names = with_variable(task_vars, args["instances"], "berth_flavor", unless="berth_name")
+        hosts = kvm_hosts(task_vars, args["hosts"])
+        catalogs = Catalogs(task_vars, names, hosts, self._loader)
+        given.update(catalogs.run)
+        catalog = catalogs.shared
         options = {**catalog.placement, **plain(args["options"])}
         run = "r-" + new_token()[:8]
-        fleet = read_reports(task_vars, args["hosts"])
+        fleet = read_reports(task_vars, hosts)
         self._lost = lost_hosts(given)
-        requests = self._requests(args["instances"], task_vars, catalog, run if given.get("berth_count") else None)
+        requests = self._requests(names, task_vars, catalogs, run if given.get("berth_count") else None)
         instances = wanted.sort_out(
             requests, fleet, lost_hosts(given), boolean(given.get("berth_strict_uniqueness") or False)
         )
@@ -97,7 +101,6 @@ class ActionModule(ControllerAction):
             options,
             catalog.aggregate_documents(plain(task_vars["groups"])),
             args["seed"],
-            catalog.pci_aliases,
             explained=bool(directory or verbosity() or not args["plan"]),
         )
         result = self._result(instances, fleet)
@@ -120,10 +123,11 @@ class ActionModule(ControllerAction):
             )
         return result
 
-    def _requests(self, names, task_vars, catalog, batch_id):
+    def _requests(self, names, task_vars, catalogs, batch_id):
         """The request of every instance; all faults of the input are told at once, before anything is done."""
         requests, faults = {}, []
-        for name in with_variable(task_vars, names, "berth_flavor", unless="berth_name"):
+        for name in names:
+            catalog = catalogs.of(name)
             try:
                 spec, _seed = build_request(
                     {**variables(task_vars, name, INSTANCE), "inventory_hostname": name}, catalog

@@ -9,13 +9,13 @@ from ..module_utils.conductor import moving, placing, quotas, sides, wanted
 from ..module_utils.conductor.errors import SelectionNotExplicit
 from ..module_utils.conductor.plan import FAILED
 from ..module_utils.model import migration
-from ..module_utils.model.catalog import Catalog
 from ..module_utils.model.errors import BerthError
 from ..module_utils.model.identity import check_name, instance_uuid
 from ..module_utils.placement.request import resize_request
+from ..plugin_utils.catalogs import Catalogs
 from ..plugin_utils.controller import (
-    CATALOG,
     ControllerAction,
+    kvm_hosts,
     lost_hosts,
     new_token,
     raw_vars,
@@ -56,11 +56,9 @@ class ActionModule(ControllerAction):
     }
 
     def act(self, args, task_vars):
-        given = self.own_variables(task_vars, CATALOG)
-        catalog = Catalog.from_variables(given)
         args["target"] = args["target"] or None  # a survey sends an answer that was left out as empty text
-        fleet = read_reports(task_vars, args["hosts"])
-        hosts = list(args["hosts"] or task_vars["groups"].get("kvm_hosts", []))
+        hosts = kvm_hosts(task_vars, args["hosts"])
+        fleet = read_reports(task_vars, hosts)
         views = self._views(task_vars, hosts, fleet)
         wish, kind = args["wish"], KINDS.get(args["wish"], migration.RESIZE)
         names = with_variable(task_vars, args["instances"], "berth_flavor", unless="berth_name")
@@ -70,11 +68,13 @@ class ActionModule(ControllerAction):
                 hint="Say which with --limit or -e berth_instances=PATTERN",
                 instances=names,
             )
-        lost = lost_hosts(self.own_variables(task_vars, ["berth_lost_hosts"]))
+        catalogs = Catalogs(task_vars, names, hosts, self._loader)
+        catalog = catalogs.shared
+        lost = lost_hosts(catalogs.run)
         moves, errors = {}, {}
         for name in names:
             try:
-                moves[name] = self._plan(name, wish, kind, task_vars, catalog, fleet, views, args["target"], lost)
+                moves[name] = self._plan(name, wish, kind, task_vars, catalogs, fleet, views, args["target"], lost)
             except BerthError as error:
                 errors[name] = error.to_dict()
         if wish == "confirm_due":
@@ -97,7 +97,7 @@ class ActionModule(ControllerAction):
                 found[host] = {view["uuid"]: view for view in plain(reply["moves"])}
         return found
 
-    def _plan(self, name, wish, kind, task_vars, catalog, fleet, views, target, lost):
+    def _plan(self, name, wish, kind, task_vars, catalogs, fleet, views, target, lost):
         values = variables(task_vars, name, ("berth_flavor", "berth_locked", "berth_project"))
         uuid = instance_uuid(values.get("berth_project") or "default", check_name(name))
         host_names = {document_uuid: host for host, document_uuid in fleet.uuids().items() if host in views}
@@ -108,7 +108,7 @@ class ActionModule(ControllerAction):
         request = None
         if wish == "resize":
             spec = found[1].get("spec") or found[3]["spec"]
-            request = resize_request(spec, values, catalog, allow_disabled=found[2] is not None)
+            request = resize_request(spec, values, catalogs.of(name), allow_disabled=found[2] is not None)
         plain_wish = "move" if wish in KINDS else "confirm" if wish == "confirm_due" else wish
         move = moving.plan(plain_wish, kind, uuid, name, found, request, who_locked(values), target)
         move["request"] = request
@@ -154,7 +154,6 @@ class ActionModule(ControllerAction):
             catalog.placement,
             catalog.aggregate_documents(plain(task_vars["groups"])),
             0,
-            catalog.pci_aliases,
         )
         for name, instance in instances.items():
             if instance.get("state") == FAILED:

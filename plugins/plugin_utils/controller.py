@@ -120,11 +120,14 @@ def with_variable(task_vars, names, variable, unless=None):
     return [str(name) for name in names if variable in raw_vars(task_vars, name)]
 
 
+def kvm_hosts(task_vars, hosts=None):
+    """The inventory names of the KVM hosts."""
+    return [str(name) for name in (task_vars["groups"].get("kvm_hosts", []) if hosts is None else hosts)]
+
+
 def read_reports(task_vars, hosts=None):
     """The fleet as the hosts reported it: what ask_hosts brought in this run, else the facts that Ansible has of a host."""
-    if hosts is None:
-        hosts = task_vars["groups"].get("kvm_hosts", [])
-    hosts = [str(name) for name in hosts]
+    hosts = kvm_hosts(task_vars, hosts)
     known = {name: raw_vars(task_vars, name) for name in hosts}
     found = replies(task_vars, hosts, "__berth_facts", known)
     reports = {}

@@ -68,6 +68,18 @@ class NothingSelected(BerthError):
     """The run has no instance to work on."""
 
 
+class SharedVariableDiffers(BerthError):
+    """A variable that all instances share is not the same for two of them, so it would depend on the selection who decides."""
+
+    @classmethod
+    def of(cls, variable, one, other):
+        return cls(
+            "%s is not the same for %s and %s" % (variable, one, other),
+            field=variable,
+            rule="one value for all instances of the inventory, as in the variables of group all",
+        )
+
+
 class SelectionNotExplicit(BerthError):
     """Something destructive was asked for without saying for which instances."""
 

@@ -66,14 +66,12 @@ class Decision:
         )
 
 
-def place(instances, fleet, options, aggregates=(), seed=0, pci_aliases=(), explained=True):
+def place(instances, fleet, options, aggregates=(), seed=0, explained=True):
     """Give the instances without a state their hosts. Those of one batch (-e berth_count) all get one, or none does (S07).
 
     Without ``explained`` a large run keeps only the explanations of its failures.
     """
-    decision = Decision(
-        fleet, {**options, "pci_alias": [*options.get("pci_alias", ()), *pci_aliases]}, aggregates, seed
-    )
+    decision = Decision(fleet, options, aggregates, seed)
     waiting = {instance["uuid"]: instance for instance in instances.values() if "state" not in instance}
     if not waiting:
         return decision

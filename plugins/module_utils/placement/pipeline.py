@@ -25,15 +25,16 @@ def prepare(spec, aliases, known=None):
     ``known`` keeps what was derived for the next request of the same flavor and image.
     """
     known = {} if known is None else known
-    key = (repr(spec.flavor.document), repr(spec.image.document) if spec.image else None)
+    has_requests = spec.pci_requests is not None  # which may be of aliases that only that instance has
+    key = (repr(spec.flavor.document), repr(spec.image.document) if spec.image else None, has_requests)
     if key not in known:
         known[key] = (
             numa.constraints(spec.flavor, spec.image_props),
-            pci.requests_from(spec.flavor, spec.image_props, aliases),
+            None if has_requests else pci.requests_from(spec.flavor, spec.image_props, aliases),
         )
     topology, requests = known[key]
     spec.topology = InstanceTopology.from_document(spec.numa_topology) or (topology.copy() if topology else None)
-    if spec.pci_requests is None:
+    if not has_requests:
         spec.pci_requests = requests
     return spec
 

@@ -121,6 +121,19 @@ def test_all_hosts_are_read_after_the_claim_where_a_quota_is_set():
     assert plan(variables={"berth_quotas": {"*": {"cores": 99}}})["moves"]["a"]["look"] == list(HOSTS)
 
 
+def test_a_resize_takes_the_flavor_from_the_catalog_of_its_own_instance():
+    own = {**CATALOG["berth_flavors"], "big": {**CATALOG["berth_flavors"]["big"], "memory_mb": 192}}
+    instances = {"a": vm(), "b": {**vm(), "berth_flavors": own}}
+    moves = plan(instances=instances)["moves"]
+    assert moves["b"]["spec"]["flavor"]["memory_mb"] == 192 != moves["a"]["spec"]["flavor"]["memory_mb"]
+
+
+def test_a_resize_is_refused_where_a_quota_depends_on_who_is_selected():
+    instances = {"a": vm(), "b": {**vm(), "berth_quotas": {"default": {"cores": 99}}}}
+    with pytest.raises(KeyError, match="ansible_facts"):  # there is no plan
+        plan(instances=instances)
+
+
 def test_same_host_only_where_it_is_allowed():
     """R04: Nova's allow_resize_to_same_host."""
     here = {"target": "h1"}
@@ -202,7 +215,7 @@ def test_members_of_a_group_that_move_in_one_run_keep_its_policy():
 
 def test_a_run_without_a_selection_is_refused():
     """I11: it would move the whole inventory."""
-    with pytest.raises(KeyError):
+    with pytest.raises(KeyError, match="ansible_facts"):  # there is no plan
         plan(args={"selected": False})
 
 

@@ -1,0 +1,96 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Whose variables decide: each instance has a catalog of its own, and what is shared is the same for all of the inventory.
+
+So the decision on an instance is the same whichever others are selected with it, and whoever decides for them.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Dict, Iterable, List, Set, Tuple
+
+from ansible.utils.vars import load_extra_vars
+
+from ..module_utils.conductor.errors import SharedVariableDiffers
+from ..module_utils.model.catalog import Catalog
+from .controller import INSTANCE, raw_vars, variables
+
+OWN = ("berth_flavors", "berth_images", "berth_networks_defined", "berth_pci_aliases")
+SHARED_CATALOG = ("berth_aggregates", "berth_placement", "berth_quotas", "berth_server_groups")
+SHARED = (*SHARED_CATALOG, "berth_lost_hosts", "berth_strict_uniqueness")
+LOCALHOST = "localhost"
+
+
+class Catalogs:
+    """``run``: the rendered shared variables; ``shared``: the catalog of them; ``of(name)``: the catalog of an instance."""
+
+    def __init__(self, task_vars: Dict[str, Any], names: Iterable[str], kvm_hosts: Iterable[str], loader: Any):
+        """``names``: the instances that are selected. Raises SharedVariableDiffers."""
+        self._task_vars = task_vars
+        self._raw: Dict[str, Any] = {}
+        self._known: List[Tuple[list, Catalog]] = []
+        given = set(load_extra_vars(loader))
+        self.run = self._shared(self._instances(list(names), set(kvm_hosts), given))
+        self.shared = Catalog.from_variables({name: self.run[name] for name in SHARED_CATALOG if name in self.run})
+
+    def of(self, name: str) -> Catalog:
+        raw = self._raw_of(name)
+        values = [raw.get(variable) for variable in OWN]
+        for known, catalog in self._known:
+            if all(ours is theirs or ours == theirs for ours, theirs in zip(values, known)):
+                return catalog
+        catalog = Catalog.from_variables({**self.run, **variables(self._task_vars, name, OWN)})
+        if not any(map(is_rendered, values)):
+            self._known.append((values, catalog))
+        return catalog
+
+    def _raw_of(self, name):
+        if name not in self._raw:
+            self._raw[name] = raw_vars(self._task_vars, name)
+        return self._raw[name]
+
+    def _instances(self, names: List[str], kvm_hosts: Set[str], given: Set[str]) -> List[str]:
+        """All instances of the inventory, those of it first: in the same order whatever is selected."""
+        marks = {"berth_flavor"}
+        if marks & given:  # -e gives it to all hosts: then it is what else an instance has that is not for all
+            marks = {*INSTANCE, "berth_uuid"} - given - set(self._raw_of(LOCALHOST))
+        known = [str(name) for name in self._task_vars["groups"]["all"]]
+        found = [
+            name
+            for name in known
+            if name not in kvm_hosts and name != LOCALHOST and not marks.isdisjoint(self._raw_of(name))
+        ]
+        return list(dict.fromkeys([*found, *names]))
+
+    def _shared(self, instances: List[str]) -> Dict[str, Any]:
+        if not instances:
+            return variables(self._task_vars, LOCALHOST, SHARED)
+        first = instances[0]
+        found = variables(self._task_vars, first, SHARED)
+        rendered = {variable for variable in SHARED if is_rendered(self._raw_of(first).get(variable))}
+        local = self._raw_of(LOCALHOST)
+        for variable in SHARED:
+            # One that only localhost has would decide where nothing is limited, and nowhere else.
+            others = [*instances[1:], *([LOCALHOST] if variable in local else [])]
+            for other in others:
+                if not self._is_same(variable, first, other, found, variable in rendered):
+                    raise SharedVariableDiffers.of(variable, first, other)
+        return found
+
+    def _is_same(self, variable, first, other, found, rendered) -> bool:
+        if not rendered:
+            ours, theirs = self._raw_of(first).get(variable), self._raw_of(other).get(variable)
+            if ours is theirs or ours == theirs:
+                return True
+        theirs = variables(self._task_vars, other, [variable])
+        return (found.get(variable) or None) == (theirs.get(variable) or None)
+
+
+def is_rendered(value: Any) -> bool:
+    """Whether there is a template in it: the same text may then mean different things for two hosts."""
+    if isinstance(value, str):
+        return "{{" in value or "{%" in value
+    if isinstance(value, dict):
+        return any(is_rendered(part) for pair in value.items() for part in pair)
+    return isinstance(value, (list, tuple)) and any(map(is_rendered, value))
