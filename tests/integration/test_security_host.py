@@ -140,6 +140,10 @@ VARIANTS = {
     "pc with the seed on IDE": {"hw_machine_type": "pc", "hw_cdrom_bus": "ide"},
     "virtio-scsi": {"hw_disk_bus": "scsi"},
     "seed on SATA": {"hw_cdrom_bus": "sata"},
+    "all on SATA": {"hw_disk_bus": "sata"},
+    "all on IDE": {"hw_machine_type": "pc", "hw_disk_bus": "ide"},
+    "UEFI": {"hw_firmware_type": "uefi"},
+    "secure boot": {"hw_firmware_type": "uefi", "os_secure_boot": "required"},
     "watchdog and VNC": {"hw_watchdog_action": "reset", "hw_video_model": "virtio"},
 }
 

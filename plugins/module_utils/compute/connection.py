@@ -28,12 +28,14 @@ class LibvirtUnavailable(BerthError):
     """libvirt on this host cannot be reached or used. Another host may do."""
 
     retryable = True
+    host_fault = True
 
 
 class LibvirtTimeout(BerthError):
     """libvirt on this host did not answer in time: the call may still be under way there."""
 
     retryable = True
+    host_fault = True
 
 
 class Deadline:

@@ -20,8 +20,8 @@ from ..model.errors import InvalidInput
 from ..model.safe_text import clean
 from . import image as images
 from . import nvram, owner, paths, seed
-from .errors import DisksWithoutRecord
-from .run import run
+from .errors import DisksWithoutRecord, ImageInvalid
+from .run import TIMEOUT, run
 
 GIB = 1 << 30
 MIB = 1 << 20
@@ -94,9 +94,14 @@ def make(disk, path, base):
     with _private():
         if disk.kind == "overlay":
             size = str(disk.size or base["virtual_size"])
-            run(["qemu-img", "create", "-q", "-f", "qcow2", "-F", base["format"], "-b", base["path"], "--", path, size])
+            _read_image(
+                ["qemu-img", "create", "-q", "-f", "qcow2", "-F", base["format"], "-b", base["path"], "--", path, size],
+                60,
+            )
         elif disk.name == "root":
-            run(["qemu-img", "convert", "-q", "-f", base["format"], "-O", disk.format, "--", base["path"], path])
+            _read_image(
+                ["qemu-img", "convert", "-q", "-f", base["format"], "-O", disk.format, "--", base["path"], path]
+            )
             if disk.size:
                 run(["qemu-img", "resize", "-q", "-f", disk.format, "--", path, str(disk.size)])
         else:
@@ -105,6 +110,11 @@ def make(disk, path, base):
                 make_swap(path)
             else:
                 run(["mke2fs", "-q", "-F", "-t", "ext4", "-L", disk.name, "--", path])
+
+
+def _read_image(arguments, timeout=TIMEOUT):
+    """Run what reads the image: where that takes too much, it is the image's fault and no other host's matter."""
+    run(arguments, timeout=timeout, over=ImageInvalid)
 
 
 def make_swap(path):

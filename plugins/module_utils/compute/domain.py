@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 from .connection import Deadline, LibvirtTimeout, LibvirtUnavailable, require_libvirt
 from .domain_xml import NAMESPACE
 from .domains import POWER_STATES
-from .errors import BuildFailed, InstanceExists
+from .errors import BuildFailed, GuestNotSupported, InstanceExists
 
 CALL_TIMEOUT = 60  # s
 SHUTDOWN_AGAIN = 5  # s between two requests to power off: one that comes before the guest is up is lost
@@ -26,7 +26,10 @@ def _call(what, function, *args, timeout=CALL_TIMEOUT):
     except library.libvirtError as error:
         if error.get_error_domain() == library.VIR_FROM_RPC:
             raise LibvirtUnavailable("the connection to libvirt broke while %s: %s" % (what, error))
-        raise BuildFailed("%s: %s" % (what, error), libvirt_code=error.get_error_code())
+        code = error.get_error_code()
+        # The definition is what libvirt objects to: the same request would end so here whenever it came.
+        unfit = (library.VIR_ERR_CONFIG_UNSUPPORTED, library.VIR_ERR_XML_ERROR, library.VIR_ERR_XML_INVALID_SCHEMA)
+        raise (GuestNotSupported if code in unfit else BuildFailed)("%s: %s" % (what, error), libvirt_code=code)
 
 
 def find(connection, uuid):

@@ -88,6 +88,17 @@ class BuildFailed(BerthError):
     """The host could not build or start the instance; it left nothing behind."""
 
     retryable = True
+    host_fault = True
+
+
+class GuestNotSupported(BuildFailed):
+    """This host's libvirt or QEMU takes no guest that is defined so (machine type, device, firmware); another's may."""
+
+    host_fault = False
+
+
+class BuildBroken(BerthError):
+    """The build met an error that nobody foresaw, most likely a defect of this collection; it left nothing behind."""
 
 
 class StateUnknown(BerthError):

@@ -14,7 +14,7 @@ from xml.etree import ElementTree
 from ..model import hints
 from . import capabilities, domain_xml, gate, state_directory
 from .connection import connect, require_libvirt
-from .errors import BuildFailed, HostNotPrepared
+from .errors import BuildFailed, GuestNotSupported, HostNotPrepared
 from .settings import PATH, HostSettings, load
 from .store import Store
 
@@ -85,6 +85,14 @@ class Host:
         if not types:
             raise BuildFailed("this host's QEMU runs no guest of type %s" % self.settings.domain_type)
         return types[0].domain_type
+
+    def check_machine(self, machine):
+        """GuestNotSupported where QEMU here has no such machine type; None is libvirt's choice."""
+        known = self.capabilities.machine_types
+        if machine is not None and machine not in known:
+            raise GuestNotSupported(
+                "this host has no machine type %s" % machine, field="hw_machine_type", value=machine, known=list(known)
+            )
 
     def for_guests(self, pool):
         """What a definition needs to know of the host."""

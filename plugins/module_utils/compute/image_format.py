@@ -18,6 +18,7 @@ from .errors import ImageInvalid
 HEAD = 64 * 1024
 TAIL = 512
 SECTOR = 512
+MOST_SNAPSHOTS = 64  # each makes every qemu-img read tables of its own
 QCOW2 = struct.Struct(">4sIQIIQIIQQIIQ")  # as far as the part that versions 2 and 3 share
 QCOW2_V3 = struct.Struct(">QQQII")
 # feature bits that change only how the file's own data is laid out
@@ -85,7 +86,7 @@ def _qcow2(head, size):
     if len(head) < QCOW2.size:
         raise _refuse("is cut off inside its header")
     (_magic, version, backing, backing_length, cluster_bits, virtual_size, encryption, l1_size, l1_offset,
-     refcount_offset, refcount_clusters, _snapshots, _snapshots_offset) = QCOW2.unpack_from(head)  # fmt: skip
+     refcount_offset, refcount_clusters, snapshots, snapshots_offset) = QCOW2.unpack_from(head)  # fmt: skip
     if version not in (2, 3):
         raise _refuse("has the unknown version %d" % version)
     if backing or backing_length:
@@ -103,6 +104,8 @@ def _qcow2(head, size):
     ):
         if offset % cluster or offset == 0 or offset + length > size:
             raise _refuse("has its %s outside of the file" % table)
+    if snapshots > MOST_SNAPSHOTS or snapshots and not 0 < snapshots_offset < size:
+        raise _refuse("has %d internal snapshots (at most %d are read)" % (snapshots, MOST_SNAPSHOTS))
     l2_entry = 8
     header_length = QCOW2.size
     if version == 3:

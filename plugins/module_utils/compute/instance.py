@@ -18,6 +18,7 @@ import time
 from ..model.errors import BerthError, InvalidInput
 from ..model.migration import confirm_in
 from ..model.record import CLAIM, OWN
+from ..model.safe_text import clean
 from . import (
     boot_time,
     build_slots,
@@ -36,6 +37,7 @@ from . import (
 )
 from .connection import LibvirtTimeout
 from .errors import (
+    BuildBroken,
     BuildFailed,
     ClaimRevoked,
     CleanupFailed,
@@ -48,6 +50,15 @@ from .errors import (
 CLAIMED, BUILDING, ACTIVE, DELETING = "claimed", "building", "active", "deleting"
 SPAWNING = "spawning"  # Nova's task state: until the guest was started for the first time it is being made
 LOCK_TIMEOUT = 600  # s: a build by another run, or one whose controller was killed, is waited for
+
+
+def _typed(error):
+    """The error as one of ours: a build never ends in a traceback that leaves its parts behind."""
+    if isinstance(error, BerthError):
+        return error
+    if isinstance(error, OSError):
+        return BuildFailed("%s: %s" % (error.filename or "the host", error.strerror or error))
+    return BuildBroken("the build met %s: %s" % (type(error).__name__, clean(str(error), 300)))
 
 
 def _nothing(step):
@@ -178,28 +189,26 @@ class Instance:
             self.host.require_prepared()
             if record.role == CLAIM:
                 disk.check_none(self.host.pool_path(record.spec.get("pool")), self.uuid, self.host.identify())
-        except BerthError:
+        except Exception as error:
             if record.role == CLAIM:
                 self.store.compare_and_swap(record, None)
-            raise
+            raise _typed(error)
         record = self._own(record)
         try:
             record = self._make(record, given_seed)
-        except BerthError as error:
-            self._clean_up(error)
-            raise
-        except OSError as error:
-            failure = BuildFailed("%s: %s" % (error.filename or "the host", error.strerror or error))
+        except Exception as error:
+            failure = _typed(error)
             self._clean_up(failure)
             raise failure
         try:
             self._start(record)
         except LibvirtTimeout as error:
             raise StateUnknown("whether the guest of %s was started is not known: %s" % (record.name, error))
-        except BerthError as error:
+        except Exception as error:
+            failure = _typed(error)
             if not domain.is_active(self.host.connection, self.uuid):
-                self._clean_up(error)
-            raise
+                self._clean_up(failure)
+            raise failure
         counters.build_succeeded(self.store.state_dir)
 
     def _own(self, record):
@@ -222,6 +231,7 @@ class Instance:
         spec = record.spec
         host = self.host.for_guests(spec.get("pool"))
         network.check(self.host.connection, spec.get("networks"))
+        self.host.check_machine(domain_xml.machine(record, host))
         self.observe("C4 disks")
         domain.remove(self.host.connection, self.uuid)
         disk.remove_all(host.pool_path, self.uuid, self.host.identify())
@@ -252,7 +262,7 @@ class Instance:
 
     def _clean_up(self, error):
         """Cx. A host's own trouble counts against it (S42); what remains is said, and stays in phase deleting."""
-        if error.retryable:
+        if error.host_fault:
             counters.build_failed(self.store.state_dir)
         try:
             self._delete(self.store.read(self.uuid))

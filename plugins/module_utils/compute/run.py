@@ -1,27 +1,37 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Programs of the host: called by an argument list, without a shell, within a time limit."""
+"""Programs of the host: called by an argument list, without a shell, within limits of time, CPU time and memory."""
 
 from __future__ import annotations
 
+import errno
 import os
+import shutil
+import signal
 import subprocess
 
 from ..model import hints
 from .errors import BuildFailed
 
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+PRLIMIT = "/usr/bin/prlimit"
 # qemu-img gets no more than this: an image that makes it compute or grow for ever is stopped
-TIMEOUT = 600
+TIMEOUT = 600  # s, by the clock and of CPU time
+# How a program ends that got no more: by the kernel, or by itself when an allocation failed.
+OVER = (-signal.SIGXCPU, -signal.SIGABRT, -signal.SIGTRAP, -signal.SIGSEGV)
+MEMORY = 2 << 30  # bytes of address space; a conversion with all its threads stays below 1 GiB
 
 
-def run(arguments, timeout=TIMEOUT, error=BuildFailed):
-    """The program's output as text; ``error`` where it is missing, fails or takes longer than ``timeout`` seconds."""
+def run(arguments, timeout=TIMEOUT, error=BuildFailed, over=None):
+    """The program's output as text; ``error`` where it is missing, fails or takes longer than ``timeout`` seconds.
+
+    ``over`` (default ``error``) where it was ended for taking more CPU time or memory than it may.
+    """
     name = os.path.basename(arguments[0])
     try:
         done = subprocess.run(
-            arguments,
+            _limited(arguments, timeout),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -29,11 +39,23 @@ def run(arguments, timeout=TIMEOUT, error=BuildFailed):
             env={"PATH": PATH, "LC_ALL": "C"},
             check=False,
         )
-    except FileNotFoundError:
-        raise error("%s is not installed on the host" % name, hint=hints.install_package())
+    except FileNotFoundError as missing:
+        raise error(
+            "%s is not installed on the host" % os.path.basename(missing.filename), hint=hints.install_package()
+        )
     except subprocess.TimeoutExpired:
         raise error("%s did not end within %d s" % (name, timeout))
+    if done.returncode in OVER or b"annot allocate memory" in done.stderr:
+        raise (over or error)("%s was ended: it took more CPU time or memory than it may" % name)
     if done.returncode:
         said = done.stderr.decode("utf-8", "replace").strip()[-500:]
         raise error("%s failed with %d: %s" % (name, done.returncode, said))
     return done.stdout.decode("utf-8", "replace")
+
+
+def _limited(arguments, timeout):
+    """The call by way of prlimit (util-linux): limits set in a child of a process with threads are not safe."""
+    if shutil.which(arguments[0], path=PATH) is None:
+        raise FileNotFoundError(errno.ENOENT, "not there", arguments[0])
+    cpu = [] if timeout is None else ["--cpu=%d:%d" % (timeout, timeout + 5)]
+    return [PRLIMIT, "--as=%d" % MEMORY, "--core=0", *cpu, "--", *arguments]

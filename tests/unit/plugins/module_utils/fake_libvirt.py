@@ -38,6 +38,9 @@ CONSTANTS = {
     "VIR_ERR_OPERATION_INVALID": 55,
     "VIR_ERR_NO_STORAGE_POOL": 49,
     "VIR_ERR_HOOK_SCRIPT_FAILED": 70,
+    "VIR_ERR_XML_ERROR": 27,
+    "VIR_ERR_CONFIG_UNSUPPORTED": 67,
+    "VIR_ERR_XML_INVALID_SCHEMA": 92,
     "VIR_FROM_RPC": 7,
     "VIR_DOMAIN_DEFINE_VALIDATE": 1,
     "VIR_DOMAIN_XML_INACTIVE": 2,
@@ -162,4 +165,6 @@ class FakeHost(Host):
 
     @property
     def capabilities(self):
-        return types.SimpleNamespace(uuid=self.uuid, arch="x86_64", security_models=("apparmor",))
+        return types.SimpleNamespace(
+            uuid=self.uuid, arch="x86_64", security_models=("apparmor",), machine_types=("pc", "q35")
+        )

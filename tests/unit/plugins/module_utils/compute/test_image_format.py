@@ -22,7 +22,8 @@ CLUSTER = 1 << CLUSTER_BITS
 
 def qcow2(version=3, backing=0, backing_length=0, cluster_bits=CLUSTER_BITS, size=GIB, encryption=0, l1_size=2,
           l1=3 * CLUSTER,
-          refcount=CLUSTER, incompatible=0, header_length=104, extensions=b"\0" * 8, length=4 * CLUSTER):  # fmt: skip
+          refcount=CLUSTER, incompatible=0, header_length=104, extensions=b"\0" * 8, length=4 * CLUSTER,
+          snapshots=0, snapshots_at=0):  # fmt: skip
     head = struct.pack(
         ">4sIQIIQIIQQIIQ",
         b"QFI\xfb",
@@ -36,8 +37,8 @@ def qcow2(version=3, backing=0, backing_length=0, cluster_bits=CLUSTER_BITS, siz
         l1,
         refcount,
         1,
-        0,
-        0,
+        snapshots,
+        snapshots_at,
     )
     if version == 3:
         head += struct.pack(">QQQII", incompatible, 0, 0, 4, header_length)
@@ -104,6 +105,8 @@ BAD_QCOW2 = {
     "no size": (qcow2(size=0), "virtual size"),
     "clusters of 2^60": (qcow2(cluster_bits=60), "clusters"),
     "header longer than the file": (qcow2(header_length=1 << 31), "header of"),
+    "snapshots without end": (qcow2(snapshots=65536, snapshots_at=CLUSTER), "65536 internal snapshots"),
+    "snapshots outside of the file": (qcow2(snapshots=1, snapshots_at=GIB), "internal snapshots"),
     "extension that never ends": (qcow2(extensions=struct.pack(">II", 0x12345678, 0xFFFFFFF0)), "without an end"),
 }
 
