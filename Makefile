@@ -10,7 +10,7 @@ export PATH := $(BERTH_VENV)/bin:$(PATH)
 LAB ?= 3
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lint unit protocol integration mutants molecule runner bench faults docs package lab lab-down clean
+.PHONY: help setup lint unit protocol nova-tests integration mutants molecule runner bench faults docs package lab lab-down clean
 
 help:  ## this list
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 24
@@ -26,6 +26,9 @@ unit:  ## unit tests, with a sample of the interleavings of moves
 
 protocol:  ## every interleaving of runs that move one instance, with kills and crashes, in memory (minutes)
 	pytest tests/protocol
+
+nova-tests:  ## Nova's own unit tests, asked of placement; installs Nova below .cache (some minutes)
+	python tests/nova/run.py
 
 integration:  ## tests on a lab of real libvirt hosts
 	pytest tests/integration

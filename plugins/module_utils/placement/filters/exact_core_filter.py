@@ -19,8 +19,6 @@ class ExactCoreFilter(Filter):
     sets_limits = True
 
     def check(self, host_state, spec):
-        if not host_state.vcpus_total:
-            return PASS
         asked = spec.vcpus
         free = host_state.vcpus_total - host_state.vcpus_used
         if asked != free:

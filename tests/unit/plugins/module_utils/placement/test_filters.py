@@ -296,6 +296,6 @@ def test_the_exact_filters_set_the_hosts_total_as_the_limit_so_that_no_second_on
         capacity.allocate(state, spec, state.limits)
 
 
-def test_a_host_that_reports_no_cpus_passes_the_core_filters():
-    assert verdict("ExactCoreFilter", host={"vcpus": 0, "vcpus_used": 0}).passed
+def test_a_host_that_reports_no_cpus_passes_the_core_filter_but_not_the_exact_one():
     assert verdict("CoreFilter", host={"vcpus": 0, "vcpus_used": 0}).passed
+    assert not verdict("ExactCoreFilter", host={"vcpus": 0, "vcpus_used": 0}).passed
