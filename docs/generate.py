@@ -22,6 +22,7 @@ sys.path[:0] = [str(ROOT / "docs"), str(ROOT / ".cache" / "collections")]
 import placement_examples  # noqa: E402
 
 from ansible_collections.berth.kvm.plugins.module_utils.model import catalog_schema as schema  # noqa: E402
+from ansible_collections.berth.kvm.plugins.module_utils.model import lifecycle  # noqa: E402
 from ansible_collections.berth.kvm.plugins.module_utils.model import schema as checks  # noqa: E402
 from ansible_collections.berth.kvm.plugins.module_utils.placement import options, registry  # noqa: E402
 
@@ -113,7 +114,47 @@ def every_page():
     pages[PAGES / "README.md"] = index(filters, weighers)
     pages[PAGES / "options.md"] = options_page(filters, weighers)
     pages[ROOT / "docs" / "catalog.md"] = catalog_page()
+    pages[ROOT / "docs" / "lifecycle.md"] = lifecycle_page()
     return pages
+
+
+def lifecycle_page():
+    """The states of a record as a table and as a diagram, from model/lifecycle.py."""
+    lines = [
+        "<!-- Written by docs/generate.py from plugins/module_utils/model/lifecycle.py. -->",
+        "# The life of an instance's record",
+        "",
+        "Each host keeps one record for each instance that it holds, claims, receives or has let go. Its state is its role and",
+        "its phase. The record store refuses every change that is not in this diagram. Only the role OWN may run the guest.",
+        "A record may be written again in the state it has; no record and every state of a move that ended without this host",
+        "lead to the end.",
+        "",
+        "```mermaid",
+        "stateDiagram-v2",
+    ]
+    lines += ["    [*] --> %s_%s" % state for state in sorted(lifecycle.FIRST)]
+    for state, stage in lifecycle.STAGES.items():
+        for after in sorted(one for one in stage.after if one and one != state):
+            lines.append("    %s_%s --> %s_%s" % (*state, *after))
+        if None in stage.after:
+            lines.append("    %s_%s --> [*]" % state)
+    lines += [
+        "```",
+        "",
+        "Nova's names are vm_state, task_state and the status of the migration; `-` is none, `as before` the one before the move.",
+        "",
+        "| role | phase | what it means | resize, cold migration | live migration |",
+        "| --- | --- | --- | --- | --- |",
+    ]
+    for (role, phase), stage in lifecycle.STAGES.items():
+        names = [", ".join(_named(one)) if one else "" for one in (stage.cold, stage.live)]
+        lines.append("| %s | `%s` | %s | %s | %s |" % (role, phase, stage.means, *names))
+    return "\n".join(lines) + "\n"
+
+
+def _named(names):
+    vm_state, task_state, status = names
+    return (vm_state or "as before", task_state or "-", status)
 
 
 def catalog_page():

@@ -18,6 +18,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.move import sequ
 from ansible_collections.berth.kvm.plugins.module_utils.compute.move.steps import common, table
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import BerthError
 from ansible_collections.berth.kvm.plugins.module_utils.model.identity import instance_uuid
+from ansible_collections.berth.kvm.plugins.module_utils.model.lifecycle import check_change
 from ansible_collections.berth.kvm.plugins.module_utils.model.record import OWN, Record
 
 NAME, PROJECT = "vm", "default"
@@ -177,6 +178,7 @@ class Store:
         found = self.read(UUID)
         if (found and found.version()) != (expected and expected.version()):
             raise StaleRecord("changed")
+        check_change(found and found.state(), new and new.state())
         if expected and new and list(new.generation) <= list(expected.generation):
             raise Violation("I12 the generation does not grow")
         self.world.tick()

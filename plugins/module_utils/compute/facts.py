@@ -16,6 +16,7 @@ from xml.etree import ElementTree
 
 from ..model import hints
 from ..model.errors import BerthError
+from ..model.lifecycle import BUSY
 from ..model.safe_text import clean, clean_all
 from ..model.version import COLLECTION_VERSION
 from . import capabilities, counters, domains, failures, metrics, network, numa, pci, storage_pools, traits
@@ -29,8 +30,7 @@ POOL_TIMEOUT = 5  # s
 WARNINGS_LIMIT = 50
 WARNING_LENGTH = 500
 
-# Phases and task states in which an instance keeps the host's disks or network busy (S21).
-BUSY_PHASES = frozenset(("claimed", "building", "resizing", "frozen", "incoming", "migrating", "reverting"))
+# Task states in which an instance keeps the host's disks or network busy (S21); its states are those of the life cycle.
 BUSY_TASKS = frozenset(
     (
         "scheduling",
@@ -114,7 +114,7 @@ def _collect(connection, settings, records, state_dir, deadline, save_generation
         ],
         "metrics": metrics.read(len(cpus["online"]), cpus["frequency"]),
         "failed_builds": counters.failed_builds(state_dir),
-        "num_io_ops": sum(record.phase in BUSY_PHASES or record.task_state in BUSY_TASKS for record in records),
+        "num_io_ops": sum(record.state() in BUSY or record.task_state in BUSY_TASKS for record in records),
         "pool": settings.pool,
         "pools": {clean(name): pool["shown"] for name, pool in pools.items()},
         **network.available(connection, warnings),

@@ -17,8 +17,8 @@ import re
 from typing import List, Optional
 
 from ..model.errors import InvalidInput
-from ..model.migration import KEEP
-from ..model.record import IN, OUT, OWN, Record, RecordInvalid
+from ..model.lifecycle import IN, KEEP, OUT, OWN, check_change
+from ..model.record import Record, RecordInvalid
 from . import durable, lock, state_directory, whereabouts
 from .errors import HostBusy, InstanceBusy, StaleRecord
 
@@ -181,6 +181,7 @@ class Store:
                     expected=_describe(expected),
                     found=_describe(current),
                 )
+            check_change(current and current.state(), new and new.state())
             directory_fd = self._held[uuid]
             if is_owner(expected) != is_owner(new):
                 state_directory.advance(self)

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Any, Collection, Dict, List, Tuple
 
-from ..model import hints, migration
-from ..model.record import CLAIM, OWN
+from ..model import hints
+from ..model.lifecycle import CLAIM, MOVING, OWN
 from . import notes
 from .errors import DomainWithoutRecord, DuplicateInstance, InstanceIsLocked, InstanceMoving, InstanceUnknown
 from .fleet import Fleet
@@ -101,7 +101,7 @@ def check_unlocked(name, locked):
 
 def is_moving(place):
     """Whether a move holds the instance there: from its begin until it is confirmed, reverted or given up."""
-    return place["role"] not in (OWN, CLAIM) or place["phase"] in migration.COLD_NAMES
+    return place["role"] not in (OWN, CLAIM) or place["phase"] in MOVING
 
 
 def unconfirmed(places):

@@ -7,46 +7,30 @@ from __future__ import annotations
 
 import math
 
+from . import lifecycle
+from .lifecycle import (  # noqa: F401
+    ACTIVE,
+    CONFIRMING,
+    ERASING,
+    FROZEN,
+    INCOMING,
+    KEEP,
+    RESIZED,
+    RESIZING,
+    RESTORING,
+    REVERTED,
+    REVERTING,
+    VERIFIED,
+)
+
 # Nova's migration_type.
 RESIZE, COLD, LIVE = "resize", "migration", "live-migration"
 KINDS = (RESIZE, COLD, LIVE)
 
-# Phases of a record while it moves.
-ACTIVE = "active"
-RESIZING, FROZEN, INCOMING, VERIFIED, KEEP, RESIZED = "resizing", "frozen", "incoming", "verified", "keep", "resized"
-CONFIRMING, REVERTING, REVERTED, RESTORING = "confirming", "reverting", "reverted", "restoring"
-ERASING = "erasing"  # the instance is deleted while it moves
 
-# phase -> (vm_state or None for the one before the move, task_state, status of the migration), cold and resize.
-COLD_NAMES = {
-    RESIZING: (None, "resize_prep", "pre-migrating"),
-    FROZEN: (None, "resize_migrating", "migrating"),
-    INCOMING: (None, "resize_migrating", "migrating"),
-    KEEP: (None, "resize_migrated", "post-migrating"),
-    RESIZED: ("resized", None, "finished"),
-    CONFIRMING: ("resized", None, "confirming"),
-    REVERTING: ("resized", "resize_reverting", "reverting"),
-    REVERTED: ("resized", "resize_reverting", "reverting"),
-    RESTORING: ("resized", "resize_reverting", "reverting"),
-    ERASING: (None, "deleting", "cancelled"),
-}
-# phase -> the same for a live migration.
-LIVE_NAMES = {
-    RESIZING: (None, "migrating", "preparing"),
-    INCOMING: (None, "migrating", "preparing"),
-    VERIFIED: (None, "migrating", "running"),
-    KEEP: (None, "migrating", "running"),
-    RESIZED: (None, "migrating", "running"),
-    CONFIRMING: (None, "migrating", "completed"),
-    RESTORING: (None, "migrating", "failed"),
-    ERASING: (None, "deleting", "cancelled"),
-}
-
-
-def names(kind, phase, vm_state_before):
-    """(vm_state, task_state, status) of an instance in ``phase`` of a move of this ``kind``."""
-    vm_state, task_state, status = (LIVE_NAMES if kind == LIVE else COLD_NAMES)[phase]
-    return vm_state or vm_state_before, task_state, status
+def names(kind, role, phase, vm_state_before):
+    """(vm_state, task_state, status) of an instance in this state of a move of this ``kind``."""
+    return lifecycle.names(kind == LIVE, role, phase, vm_state_before)
 
 
 def new_migration(op, kind, source, destination, record, spec, now, confirm_window=0):

@@ -10,13 +10,10 @@ from typing import Any, Dict, List, Optional
 
 from . import hints
 from .errors import BerthError
+from .lifecycle import CLAIM, IN, OUT, OWN, ROLES  # noqa: F401
 
 SCHEMA = 1
 HISTORY_LIMIT = 100
-
-# The parts a host plays for an instance. Only OWN may run the guest.
-OWN, IN, OUT, CLAIM = "OWN", "IN", "OUT", "CLAIM"
-ROLES = (OWN, IN, OUT, CLAIM)
 
 
 class RecordInvalid(BerthError):
@@ -60,6 +57,10 @@ class Record:
     def version(self):
         """What a compare-and-swap compares."""
         return (self.role, tuple(self.generation), self.token)
+
+    def state(self):
+        """(role, phase): see lifecycle.py."""
+        return (self.role, self.phase)
 
     def replace(self, **changes):
         return dataclasses.replace(self, **changes)

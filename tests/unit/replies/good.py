@@ -70,10 +70,10 @@ def moved_record(host):
     sides = ({"uuid": UUIDS[one], "name": one} for one in ("h1", "h2"))
     move = migration.new_migration(OP, migration.RESIZE, *sides, before, spec("resized", "big"), 1790000000, 600)
     there, since = host == "h2", {"boot_id": "5e7b0c1a-0000-4000-8000-000000000001", "uptime": 1234.5}
-    phase = migration.RESIZED if there else migration.KEEP
-    vm_state, task_state, status = migration.names(migration.RESIZE, phase, "active")
+    role, phase = ("OWN", migration.RESIZED) if there else ("OUT", migration.KEEP)
+    vm_state, task_state, status = migration.names(migration.RESIZE, role, phase, "active")
     return before.replace(
-        role="OWN" if there else "OUT", phase=phase, op=OP, vm_state=vm_state, task_state=task_state,
+        role=role, phase=phase, op=OP, vm_state=vm_state, task_state=task_state,
         generation=[2, 3] if there else [2, 0], spec=spec("resized", "big") if there else before.spec,
         migration={**move, "status": status, "started": there, "waits_since": since if there else None},
     )  # fmt: skip

@@ -146,7 +146,9 @@ def is_taken_over(host, record, op):
 def put(host, old, new, event=None):
     """Write the record with a new token; names and history follow the phase."""
     if new.migration is not None and new.op is not None:
-        vm_state, task_state, status = names.names(new.migration["type"], new.phase, new.migration["vm_state_before"])
+        vm_state, task_state, status = names.names(
+            new.migration["type"], new.role, new.phase, new.migration["vm_state_before"]
+        )
         new = new.replace(vm_state=vm_state, task_state=task_state, migration=dict(new.migration, status=status))
     if event:
         status = new.migration["status"] if new.migration else None

@@ -8,6 +8,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 import pytest
+from records import plant
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute import instance as instances
 from ansible_collections.berth.kvm.plugins.module_utils.compute.disk_chain import Difference
@@ -30,8 +31,7 @@ class Box:
             uuid=UUID, name="web-1", project_id="default", role="OWN", generation=[1, 1], token="t", phase="active",
             spec={"flavor": {}}, resources={}, vm_state="stopped", power_state="shutdown",
         )  # fmt: skip
-        with store.instance_lock(UUID):
-            self.record = store.compare_and_swap(None, record)
+        self.record = plant(store, record)
         connection = SimpleNamespace(getHostname=lambda: "kvm1")
         host = SimpleNamespace(
             store=store,

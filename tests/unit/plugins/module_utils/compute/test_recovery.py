@@ -10,6 +10,7 @@ import os
 import fake_libvirt
 import pytest
 from instance_case import Case, Killed
+from records import plant
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import BootGateMissing
 from ansible_collections.berth.kvm.plugins.module_utils.compute.recovery import recover, would_recover
@@ -83,10 +84,12 @@ def test_what_was_stopped_or_was_being_stopped_stays_off_after_a_power_cut(web, 
     assert recover(web.instance()) is False and look(web) == before
 
 
-@pytest.mark.parametrize("change", [{"role": "OUT"}, {"op": "ab" * 16}, {"phase": "resized"}, {"phase": "deleting"}])
+@pytest.mark.parametrize(
+    "change", [{"role": "OUT", "phase": "keep"}, {"op": "ab" * 16}, {"phase": "resized"}, {"phase": "deleting"}]
+)
 def test_what_moves_or_is_no_longer_owned_here_is_not_started(web, power_cut, change):
     record = web.record
-    web.host.store.compare_and_swap(record, record.next(**change))
+    plant(web.host.store, record.next(**change))
     power_cut()
     before = look(web)
     assert recover(web.instance()) is False and look(web) == before

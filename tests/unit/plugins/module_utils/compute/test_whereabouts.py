@@ -9,6 +9,7 @@ import json
 import os
 
 import pytest
+from records import plant
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute import durable, whereabouts
 from ansible_collections.berth.kvm.plugins.module_utils.compute.store import Store
@@ -105,16 +106,14 @@ def test_the_host_itself_remembers_what_it_deleted_and_who_took_over(store):
         ("OUT", {"destination": {"uuid": H2, "name": "kvm2"}, "source": {"uuid": H1, "name": "kvm1"}}, None),
     ):
         one = record(role, migration=migration).replace(phase="keep" if migration else "deleting")
-        store.compare_and_swap(None, one)
-        store.compare_and_swap(one, None)
+        store.compare_and_swap(plant(store, one), None)
         if note:
             assert whereabouts.recall(store, [WEB]) == {WEB: note}
     assert known(store) == ("kvm2", [1, 0])
 
 
 def test_a_claim_that_is_withdrawn_leaves_no_trace(store):
-    store.compare_and_swap(None, record("CLAIM"))
-    store.compare_and_swap(record("CLAIM"), None)
+    store.compare_and_swap(plant(store, record("CLAIM").replace(phase="claimed")), None)
     assert whereabouts.recall(store, [WEB]) == {}
 
 

@@ -93,13 +93,15 @@ class Host:
         if not record or record.token != token:
             return {"error": {"code": "ClaimRevoked", "message": "no", "retryable": False}}
         epoch = record.generation[0] + 1
-        made = self.store.compare_and_swap(record, record.replace(role="OWN", phase="active", generation=[epoch, 0]))
+        made = self.store.compare_and_swap(record, record.replace(role="OWN", phase="building", generation=[epoch, 0]))
+        made = self.store.compare_and_swap(made, made.next(phase="active"))
         self.runs = self.domain = True
         return {"changed": True, "instance": {"generation": list(made.generation)}}
 
     def delete(self):
         self.runs = self.domain = False
-        self.store.compare_and_swap(self.record(), None)
+        record = self.record()
+        self.store.compare_and_swap(self.store.compare_and_swap(record, record.next(phase="deleting")), None)
 
 
 def call(host, method, *args):

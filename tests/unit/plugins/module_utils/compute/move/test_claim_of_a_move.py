@@ -11,6 +11,7 @@ import itertools
 import uuid
 
 import pytest
+from records import plant
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute import claim as claims
 from ansible_collections.berth.kvm.plugins.module_utils.compute import facts
@@ -113,7 +114,7 @@ def owns(side, one, **changes):
         vm_state="active", spec=one, resources=allocation, **changes,
     )  # fmt: skip
     with side.store.instance_lock(record.uuid):
-        side.store.compare_and_swap(None, record)
+        plant(side.store, record)
 
 
 class Move:

@@ -1,0 +1,176 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The life of an instance's record on one host: what it can be, what may follow, and what Nova calls it.
+
+A state is (role, phase). The record store refuses every change that is not in this table, and the diagram in
+docs/lifecycle.md is drawn from it. Only the role OWN may run the guest. What a host holds of a move that ended without
+it (it was given up as lost) is removed from any state of that move.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Dict, FrozenSet, Optional, Tuple
+
+from .errors import BerthError
+
+# The parts a host plays for an instance.
+OWN, IN, OUT, CLAIM = "OWN", "IN", "OUT", "CLAIM"
+ROLES = (OWN, IN, OUT, CLAIM)
+
+# Phases of an instance that does not move.
+CLAIMED, BUILDING, ACTIVE, DELETING = "claimed", "building", "active", "deleting"
+# Phases while it is resized or migrated.
+RESIZING, FROZEN, INCOMING, VERIFIED, KEEP, RESIZED = "resizing", "frozen", "incoming", "verified", "keep", "resized"
+CONFIRMING, REVERTING, REVERTED, RESTORING = "confirming", "reverting", "reverted", "restoring"
+ERASING = "erasing"
+
+State = Tuple[str, str]
+# Nova's (vm_state or None for the one before the move, task_state, status of the migration).
+Names = Tuple[Optional[str], Optional[str], str]
+
+
+class IllegalChange(BerthError):
+    """A record was to be changed in a way that the life of an instance does not have. Nothing was written."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Stage:
+    """One state: ``after`` are the states that may follow (None: the record is removed); ``busy`` is whether the host
+    works on the instance then; ``cold`` and ``live`` are Nova's names in a resize or cold migration and in a live one."""
+
+    means: str
+    after: FrozenSet[Optional[State]]
+    busy: bool = True
+    cold: Optional[Names] = None
+    live: Optional[Names] = None
+
+
+def _after(*states: Optional[State]) -> FrozenSet[Optional[State]]:
+    return frozenset(states)
+
+
+GONE = None
+_ERASED = (None, "deleting", "cancelled")
+
+STAGES: Dict[State, Stage] = {
+    (CLAIM, CLAIMED): Stage(
+        "room is set aside; another run may take the claim over",
+        _after((CLAIM, CLAIMED), (CLAIM, DELETING), (OWN, BUILDING), GONE),
+    ),
+    (CLAIM, DELETING): Stage("a claim is deleted before it was built", _after((CLAIM, DELETING), GONE)),
+    (OWN, BUILDING): Stage(
+        "disks, seed and definition are made; the guest has never run",
+        _after((OWN, BUILDING), (OWN, ACTIVE), (OWN, DELETING)),
+    ),
+    (OWN, ACTIVE): Stage(
+        "the guest runs or is stopped; its disks are never made again",
+        _after((OWN, ACTIVE), (OWN, DELETING), (OWN, RESIZING)),
+        busy=False,
+    ),
+    (OWN, DELETING): Stage("guest, disks and record are removed", _after((OWN, DELETING), GONE)),
+    (OWN, RESIZING): Stage(
+        "a move was begun; the guest is as it was",
+        _after((OWN, RESIZING), (OWN, FROZEN), (OUT, KEEP), (OWN, RESTORING), (OWN, ERASING), GONE),
+        cold=(None, "resize_prep", "pre-migrating"),
+        live=(None, "migrating", "preparing"),
+    ),
+    (OWN, FROZEN): Stage(
+        "the guest is stopped for the move",
+        _after(
+            (OWN, FROZEN),
+            (OWN, RESIZING),
+            (OUT, KEEP),
+            (OWN, RESIZED),
+            (OWN, REVERTING),
+            (OWN, RESTORING),
+            (OWN, ERASING),
+            GONE,
+        ),
+        cold=(None, "resize_migrating", "migrating"),
+    ),
+    (IN, INCOMING): Stage(
+        "room is set aside for an instance that comes; its disks arrive",
+        _after((IN, INCOMING), (IN, VERIFIED), (OWN, RESIZED), (OWN, ERASING), GONE),
+        cold=(None, "resize_migrating", "migrating"),
+        live=(None, "migrating", "preparing"),
+    ),
+    (IN, VERIFIED): Stage(
+        "the whole guest of a live migration is here, paused",
+        _after((IN, VERIFIED), (IN, INCOMING), (OWN, RESIZED), (OWN, ERASING), GONE),
+        live=(None, "migrating", "running"),
+    ),
+    (OUT, KEEP): Stage(
+        "the source has let go and keeps its disks until the move is confirmed",
+        _after((OUT, KEEP), (OWN, RESTORING), (OWN, ERASING), GONE),
+        busy=False,
+        cold=(None, "resize_migrated", "post-migrating"),
+        live=(None, "migrating", "running"),
+    ),
+    (OWN, RESIZED): Stage(
+        "the instance is here and waits for confirm or revert",
+        _after((OWN, RESIZED), (OWN, CONFIRMING), (OWN, REVERTING), (OWN, ERASING), GONE),
+        busy=False,
+        cold=("resized", None, "finished"),
+        live=(None, "migrating", "running"),
+    ),
+    (OWN, CONFIRMING): Stage(
+        "there is no way back; what the source kept is removed",
+        _after((OWN, CONFIRMING), (OWN, ACTIVE), (OWN, ERASING), GONE),
+        cold=("resized", None, "confirming"),
+        live=(None, "migrating", "completed"),
+    ),
+    (OWN, REVERTING): Stage(
+        "the guest is stopped to go back",
+        _after((OWN, REVERTING), (OUT, REVERTED), (OWN, RESTORING), (OWN, CONFIRMING), (OWN, ERASING), GONE),
+        cold=("resized", "resize_reverting", "reverting"),
+    ),
+    (OUT, REVERTED): Stage(
+        "the destination has given the instance back",
+        _after((OUT, REVERTED), (OWN, ERASING), GONE),
+        busy=False,
+        cold=("resized", "resize_reverting", "reverting"),
+    ),
+    (OWN, RESTORING): Stage(
+        "the instance is back where it was; what the other host holds is removed",
+        _after((OWN, RESTORING), (OWN, ACTIVE), (OWN, FROZEN), (OWN, ERASING), GONE),
+        cold=("resized", "resize_reverting", "reverting"),
+        live=(None, "migrating", "failed"),
+    ),
+    (OWN, ERASING): Stage(
+        "the instance is deleted in the middle of a move", _after((OWN, ERASING), GONE), True, _ERASED, _ERASED
+    ),
+}
+# What a record may begin as.
+FIRST = frozenset({(CLAIM, CLAIMED), (IN, INCOMING)})
+BUSY = frozenset(state for state, stage in STAGES.items() if stage.busy)
+MOVING = frozenset(phase for (_role, phase), stage in STAGES.items() if stage.cold or stage.live)
+
+
+def check_change(old: Optional[State], new: Optional[State]) -> None:
+    """Raise IllegalChange where a record in state ``old`` (None: there is none) may not become ``new`` (None: removed)."""
+    if new is not None and new not in STAGES:
+        raise IllegalChange("there is no %s of an instance in role %s" % (new[1], new[0]))
+    if old is None:
+        legal = FIRST
+    elif old in STAGES:
+        legal = STAGES[old].after
+    else:
+        legal = frozenset({GONE})  # written by hand, or by a version that knew more: it may only go
+    if new not in legal:
+        raise IllegalChange("a record cannot become %s after %s" % (_shown(new), _shown(old)), before=old, after=new)
+
+
+def _shown(state: Optional[State]) -> str:
+    return "%s (%s)" % (state[1], state[0]) if state else "no record"
+
+
+def names(live: bool, role: str, phase: str, vm_state_before: Optional[str]) -> Names:
+    """Nova's (vm_state, task_state, status of the migration) of a record in a move."""
+    stage = STAGES[role, phase]
+    found = stage.live if live else stage.cold
+    if found is None:
+        raise IllegalChange("%s is no state of a %s" % (_shown((role, phase)), "live migration" if live else "resize"))
+    vm_state, task_state, status = found
+    return vm_state or vm_state_before, task_state, status
