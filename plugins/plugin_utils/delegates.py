@@ -204,6 +204,15 @@ class _Results:
     def send_task_result(self, *sent):
         """A result with its task and host in it up to 2.20; host, task and result from 2.21 on."""
         result = sent[-1]._return_data if len(sent) == 1 else sent[-1].as_result_dict(for_round_trip=True)
-        if "msg" in result:
-            result["msg"] = str(result["msg"]).removeprefix("Task failed: ")  # so it begins whatever a task failed of
-        self._sender.send(("result", result))
+        # Ansible shows these as they are, and has the host's words in them: what ssh said, which Python was found.
+        told = {key: value for key, value in result.items() if key not in ("exception", "deprecations", "invocation")}
+        if "msg" in told:
+            told["msg"] = shown(told["msg"]).removeprefix("Task failed: ")  # so it begins whatever a task failed of
+        if "warnings" in told:
+            told["warnings"] = [shown(one) for one in told["warnings"]]
+        self._sender.send(("result", told))
+
+
+def shown(said):
+    """One visible line of a text, which a warning has in an object."""
+    return visible(" ".join(str(said.event.msg if hasattr(said, "event") else said).split()))

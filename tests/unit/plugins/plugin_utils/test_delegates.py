@@ -150,6 +150,24 @@ def test_the_result_goes_to_the_asker_and_what_is_shown_goes_on_made_harmless(se
     ]
 
 
+def test_what_ansible_says_of_a_host_has_its_words_made_harmless():
+    received = []
+    said = {
+        "unreachable": True,
+        "msg": "Failed to connect to the host via ssh: \x1b[2Jhello\r\n\u202eroot",
+        "exception": "\x1b[2J",
+        "invocation": {"module_args": {}},
+        "warnings": [WarningSummary(event=Event(msg="found /\x9b1m")), "a\nb"],
+    }
+    delegates._Results(SimpleNamespace(send=received.append)).send_task_result(SimpleNamespace(_return_data=said))
+    ((_kind, result),) = received
+    assert result == {
+        "unreachable": True,
+        "msg": "Failed to connect to the host via ssh: ?[2Jhello ?root",
+        "warnings": ["found /?1m", "a b"],
+    }
+
+
 def test_a_host_shows_only_so_many_messages(monkeypatch):
     monkeypatch.setattr(delegates, "MESSAGES", 3)
     receiver, sender = context.Pipe(duplex=False)
