@@ -1,0 +1,92 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Stands in for the Python of a KVM host: reads the module that Ansible sends, notes its arguments, and replies as recorded.
+
+Run as DIRECTORY/python. DIRECTORY/good.json has the host's replies by module, and more in every reply if there is an extra.json.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import re
+import sys
+
+CLAIMED = "claimed.json"
+
+
+def main(directory):
+    text = sys.stdin.read()
+    name = re.findall(r"module_fqn='[\w.]+\.(\w+)'", text)[-1]
+    literal = text[text.rindex("params='") + 7 :]
+    params = json.loads(ast.literal_eval(literal[: literal.index("',\n") + 1]))["ANSIBLE_MODULE_ARGS"]
+    given = {key: value for key, value in params.items() if not key.startswith("_ansible_")}
+    with open(os.path.join(directory, "asked.jsonl"), "a", encoding="utf-8") as log:
+        log.write(json.dumps({"module": name, "arguments": given}, sort_keys=True) + "\n")
+    reply = answer(directory, name, given)
+    extra = load(directory, "extra.json") or {}
+    facts = {**extra.get("ansible_facts", {}), **reply.get("ansible_facts", {})}
+    print(json.dumps({**extra, **reply, **({"ansible_facts": facts} if facts else {})}))
+
+
+def load(directory, name):
+    path = os.path.join(directory, name)
+    if not os.path.exists(path):
+        return None
+    with open(path, encoding="utf-8") as file:
+        return json.load(file)
+
+
+def answer(directory, name, given):
+    good = load(directory, "good.json")
+    reply = good.get(name, {"changed": False})
+    if name == "setup":
+        return {"changed": False, "ansible_facts": {"ansible_service_mgr": "systemd", "ansible_pkg_mgr": "apt"}}
+    if name == "claim":
+        return claim(directory, given)
+    if name == "rescan":
+        claimed = load(directory, CLAIMED) or []
+        return {**reply, "instances": reply["instances"] + claimed}
+    if name == "host_facts":
+        return {part: value for part, value in reply.items() if part == "ansible_facts" or given.get(part)}
+    if name == "instance":
+        return {
+            **reply,
+            "instance": {
+                **reply["instance"],
+                "uuid": given["uuid"],
+                "name": (given.get("spec") or {}).get("name") or "x",
+            },
+        }
+    if name == "migration":
+        return migrate(directory, reply, given)
+    return reply
+
+
+def claim(directory, given):
+    results, claimed = [], load(directory, CLAIMED) or []
+    for one in given.get("claims") or []:
+        spec = one["spec"]
+        flavor = spec["flavor"]
+        record = {part: spec[part] for part in ("uuid", "name", "project_id")}
+        amounts = {"vcpus": flavor["vcpus"], "pcpus": 0, "memory_mb": flavor["memory_mb"]}
+        claimed.append(
+            {
+                **record, **amounts, "role": "CLAIM", "generation": [0, 1], "phase": "claimed", "token": one["token"],
+                "power_state": None, "group": (spec.get("group") or {}).get("name"),
+            }
+        )  # fmt: skip
+        held = {"uuid": spec["uuid"], "name": spec["name"], "claimed": True, "token": one["token"], "error": None}
+        results.append({**held, "allocation": {**amounts, "disk_gb": 1, "numa_topology": None, "pci_devices": []}})
+    with open(os.path.join(directory, CLAIMED), "w", encoding="utf-8") as file:
+        json.dump(claimed, file)
+    return {"changed": bool(results), "results": results, "withdrawn": []}
+
+
+def migrate(directory, reply, given):
+    """Whatever the steps are, the move that was begun is where it was."""
+    op = (given.get("ticket") or {}).get("op")
+    move = {**reply["move"], "op": op, "migration": {**reply["move"]["migration"], "id": op}}
+    return {"changed": True, "move": move, "ticket": {"op": op, "attempt": 1}}
