@@ -49,6 +49,7 @@ class Hosts:
         self._indexes = None
         self._named = None
         self._spelled = None
+        self._apart = {}  # {pool: count_disks_apart()}
 
     def __len__(self):
         return len(self.given)
@@ -69,10 +70,10 @@ class Hosts:
 
     def count_disks_apart(self, spec):
         """Whether on some host the disks of this request count as another resource class than DISK_GB."""
-        if not spec.pool:
-            return False
-        documents = self.documents or [one.document for one in self.states]
-        return any(sites.counts_elsewhere(one, spec) for one in documents)
+        if spec.pool not in self._apart:
+            documents = self.documents or [one.document for one in self.states]
+            self._apart[spec.pool] = bool(spec.pool) and any(sites.counts_elsewhere(one, spec) for one in documents)
+        return self._apart[spec.pool]
 
     # -- who and where
     def keys(self):
