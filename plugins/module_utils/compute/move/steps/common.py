@@ -113,7 +113,8 @@ def existing(host, uuid):
 def mine(host, uuid, ticket, roles):
     """The record, where it plays one of ``roles`` in this move and nobody took the move up since."""
     record = existing(host, uuid)
-    if record.op != ticket["op"] or record.role not in roles:
+    # At rest there is no operation, and who carries none is of no move: two nulls are not the same one.
+    if ticket["op"] is None or record.op != ticket["op"] or record.role not in roles:
         raise MigrationConflict(
             "%s on %s is %s of the operation %s" % (uuid, host.identity["name"], record.role, record.op),
             role=record.role,

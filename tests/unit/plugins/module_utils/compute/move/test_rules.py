@@ -6,10 +6,12 @@
 from __future__ import annotations
 
 import contextlib
+from types import SimpleNamespace
 
 import pytest
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute.move import disks, errors, guards, transfer
+from ansible_collections.berth.kvm.plugins.module_utils.compute.move.steps import common
 from ansible_collections.berth.kvm.plugins.module_utils.model.record import Record
 
 UUID = "0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a"
@@ -124,3 +126,11 @@ def test_a_live_migration_needs_a_running_guest():
 def test_pinned_cpus_are_not_resized_in_place():
     with pytest.raises(errors.MigrationPreCheckError):
         guards.check_same_host(UUID, {"numa_topology": {"cells": []}}, {"numa_topology": {"cells": [1]}})
+
+
+def test_who_carries_no_operation_is_let_into_no_move_also_where_there_is_none():
+    """A null is equal to a null: nothing that works on a move may touch an instance at rest."""
+    at_rest = record(op=None, migration=None)
+    host = SimpleNamespace(store=SimpleNamespace(read=lambda uuid: at_rest), identity={"name": "kvm1"})
+    with pytest.raises(errors.MigrationConflict):
+        common.mine(host, UUID, {"op": None, "attempt": 0}, ("OWN",))
