@@ -5,13 +5,24 @@
 
 from __future__ import annotations
 
+import dataclasses
+
+from ansible.module_utils.parsing.convert_bool import boolean
+
+from ..module_utils.conductor.duplicates import choose
 from ..module_utils.conductor.errors import InstanceMoving, SelectionNotExplicit
 from ..module_utils.conductor.locate import check_unlocked, locate, locate_to_delete
 from ..module_utils.conductor.recovery import to_recover
-from ..module_utils.model.errors import BerthError
+from ..module_utils.model import hints
+from ..module_utils.model.errors import BerthError, InvalidInput
 from ..module_utils.model.identity import check_name, instance_uuid
 from ..plugin_utils.controller import ControllerAction, lost_hosts, read_reports, variables, who_locked, with_variable
 from ..plugin_utils.screen import say
+
+METHODS = ("delete", "keep_one", "recover", "remove_set_aside", "start", "stop")
+RUN = ("berth_keep_on", "berth_keep_on_confirmed", "berth_lost_hosts", "berth_set_aside_on")
+# A lock keeps people from changing an instance. One that lost its power ran, and is to run.
+LOCKED_TOO = ("recover",)
 
 
 class ActionModule(ControllerAction):
@@ -19,36 +30,31 @@ class ActionModule(ControllerAction):
         "instances": {"type": "list", "elements": "str", "required": True},
         "hosts": {"type": "list", "elements": "str"},
         "selected": {"type": "bool", "default": True},
-        "method": {"type": "str", "required": True, "choices": ["delete", "recover", "start", "stop"]},
+        "method": {"type": "str", "required": True, "choices": list(METHODS)},
     }
 
     def act(self, args, task_vars):
-        names = with_variable(task_vars, args["instances"], "berth_flavor", unless="berth_name")
+        names, method = with_variable(task_vars, args["instances"], "berth_flavor", unless="berth_name"), args["method"]
         if names and not args["selected"]:
             raise SelectionNotExplicit(
-                "this would delete all %d instances of the inventory" % len(names),
-                hint="Say which with --limit or -e berth_instances=PATTERN, or pass -e berth_delete_all=true",
+                "without a selection %s is about all %d instances of the inventory" % (method, len(names)),
+                hint=hints.select_instances_to_delete() if method == "delete" else hints.select_instances(),
                 instances=names,
             )
-        fleet = read_reports(task_vars, args["hosts"])
-        lost = lost_hosts(self.own_variables(task_vars, ["berth_lost_hosts"]))
-        find = locate_to_delete if args["method"] == "delete" else locate
+        fleet, run = read_reports(task_vars, args["hosts"]), self.own_variables(task_vars, RUN)
         found, moving, errors = {}, [], {}
         for name in names:
             try:
                 given = variables(task_vars, name, ["berth_project", "berth_locked"])
-                if args["method"] != "recover":  # a lock keeps people off; the guest ran when its host lost its power
+                if method not in LOCKED_TOO:
                     check_unlocked(name, who_locked(given))
                 uuid = instance_uuid(given.get("berth_project") or "default", check_name(name))
-                if args["method"] == "recover":
-                    found[name] = self._to_recover(fleet, name, uuid, lost)
-                    continue
-                found[name] = {"uuid": uuid, "hosts": fleet.failed_on(uuid) + find(fleet, name, uuid, lost)}
+                found[name] = {"uuid": uuid, **self._task_of(method, fleet, name, uuid, run)}
             except BerthError as error:
-                if isinstance(error, InstanceMoving) and args["method"] == "delete":
+                if isinstance(error, InstanceMoving) and method == "delete":
                     moving.append(name)
                 else:
-                    errors[name] = _told(error, args["method"])
+                    errors[name] = _told(error, method)
         located = {
             "instances": found,
             "found": [name for name in found if found[name]["hosts"]],
@@ -57,11 +63,35 @@ class ActionModule(ControllerAction):
         }
         return {"ansible_facts": {"berth_located": located}, "verdicts": fleet.verdicts}
 
-    def _to_recover(self, fleet, name, uuid, lost):
-        due = to_recover(fleet, name, uuid, lost)
-        if due["skipped"]:
-            say("%s is left alone: %s" % (name, due["skipped"]))
-        return {"uuid": uuid, "hosts": due["hosts"]}
+    def _task_of(self, method, fleet, name, uuid, run):
+        """What the playbook is to do about one instance: {hosts, ...}; nothing where there are no hosts."""
+        if method == "recover":
+            due = to_recover(fleet, name, uuid, lost_hosts(run))
+            if due["skipped"]:
+                say("%s is left alone: %s" % (name, due["skipped"]))
+            return {"hosts": due["hosts"]}
+        if method == "keep_one":
+            return self._keep_one(fleet, name, uuid, run)
+        if method == "remove_set_aside":
+            return {"hosts": [_answering(fleet, "berth_set_aside_on", run.get("berth_set_aside_on"))]}
+        find = locate_to_delete if method == "delete" else locate
+        return {"hosts": fleet.failed_on(uuid) + find(fleet, name, uuid, lost_hosts(run))}
+
+    def _keep_one(self, fleet, name, uuid, run):
+        stays = _answering(fleet, "berth_keep_on", run.get("berth_keep_on"))
+        choice = choose(fleet, name, uuid, stays, boolean(run.get("berth_keep_on_confirmed") or False))
+        for host in choice.others:
+            verb = "would be" if self._task.check_mode else "is"
+            say("%s: the copy on %s stays, that on %s %s stopped and set aside" % (name, stays, host, verb))
+        return {"hosts": choice.others, **dataclasses.asdict(choice)}
+
+
+def _answering(fleet, field, host):
+    if host not in fleet.documents:
+        raise InvalidInput(
+            field, host, "a KVM host that answers: %s" % (", ".join(sorted(fleet.documents)) or "none does")
+        )
+    return host
 
 
 def _told(error, method):

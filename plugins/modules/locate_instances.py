@@ -34,9 +34,12 @@ options:
       - One with the variable C(berth_locked) is left alone, but by V(recover).
       - For V(recover) only those are found that are off and were not stopped. What may be on a silent host, or is on the
         move, is left alone and no error.
+      - For V(keep_one) the hosts found are those whose copies are set aside, where more than one owns an instance; the
+        variable C(berth_keep_on) names the one that stays. For V(remove_set_aside) it is the host of the variable
+        C(berth_set_aside_on).
     type: str
     required: true
-    choices: [delete, recover, start, stop]
+    choices: [delete, keep_one, recover, remove_set_aside, start, stop]
 extends_documentation_fragment:
   - berth.kvm.controller
 author:

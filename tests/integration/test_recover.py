@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import re
+
 from playbooks import catalog, homes, records, vm
 
 
@@ -43,3 +45,25 @@ def test_a_host_that_comes_back_after_its_instance_was_made_elsewhere_starts_not
         lab.ansible_playbook("berth.kvm." + playbook, inventory=[path], check=False)
         assert running(lab) == [second], playbook
     assert sorted(records(lab)) == sorted((host, "web1", "OWN") for host in (first, second))
+
+    def keep_one(*words):
+        return lab.ansible_playbook(
+            "berth.kvm.keep_one", "--limit", "web1", *words, inventory=[path], extra_vars={"berth_keep_on": second}
+        )
+
+    place = re.compile(r"The copy of %s (?:is|would be) in (/\S+) there" % first)
+    looked = place.search(keep_one("--check").stdout).group(1)
+    assert len(records(lab)) == 2 and running(lab) == [second]
+    put = place.search(keep_one().stdout).group(1)
+    assert put == looked and homes(lab) == {"web1": second} and running(lab) == [second]
+    assert "root.qcow2" in lab.sh(first, "ls " + put).stdout and lab.domains(first, every=True) == []
+    for playbook in ("keep_one", "create", "recover"):
+        again = lab.ansible_playbook(
+            "berth.kvm." + playbook, "--limit", "web1", inventory=[path], extra_vars={"berth_keep_on": second}
+        )
+        assert set(again.changed.values()) <= {0} and running(lab) == [second], playbook
+    lab.ansible_playbook("berth.kvm.delete", "--limit", "web1", inventory=[path])
+    assert lab.sh(first, "ls " + put).stdout
+    named = {"berth_set_aside_on": first}
+    lab.ansible_playbook("berth.kvm.remove_set_aside", "--limit", "web1", inventory=[path], extra_vars=named)
+    assert lab.sh(first, "ls %s; true" % put).stdout == ""

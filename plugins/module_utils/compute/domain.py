@@ -67,6 +67,14 @@ def definitions(domain):
     )
 
 
+def definition(connection, uuid):
+    """The XML of the guest's next start, or None where libvirt does not know the guest."""
+    domain = find(connection, uuid)
+    if domain is None:
+        return None
+    return _call("reading the definition", domain.XMLDesc, require_libvirt().VIR_DOMAIN_XML_INACTIVE)
+
+
 def has_crashed(connection, uuid):
     """Whether the guest is off because its QEMU died or did not come up; nobody ended it."""
     library = require_libvirt()

@@ -52,9 +52,11 @@ def used_checksums(records):
 def remove_unused(pool_path, records, host_uuid):
     """Remove cached images that no record needs; their names. Under the host's lock, so that no claim comes between.
 
-    A pool in which another host has instances keeps all: this host does not know what they stand on.
+    A pool in which another host has instances, or a copy was set aside, keeps all: nobody knows what those stand on.
     """
-    directory = os.path.join(pool_path, "images")
+    directory, aside = os.path.join(pool_path, "images"), paths.set_aside(pool_path)
+    if os.path.isdir(aside) and os.listdir(aside):
+        return []
     if not os.path.isdir(directory) or owner.others_in(pool_path, host_uuid):
         return []
     paths.check_directory(directory)

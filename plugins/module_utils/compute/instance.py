@@ -15,7 +15,9 @@ from __future__ import annotations
 
 import time
 
+from ..model import hints
 from ..model.errors import BerthError, InvalidInput
+from ..model.lifecycle import SETTING_ASIDE
 from ..model.migration import confirm_in
 from ..model.record import CLAIM, OWN
 from ..model.safe_text import clean
@@ -148,7 +150,9 @@ class Instance:
         if record.op or record.role not in (OWN, CLAIM) or record.phase not in (CLAIMED, BUILDING, ACTIVE, DELETING):
             raise InstanceInvalidState(
                 "Cannot change instance %s while it is %s (%s)" % (record.name, record.phase, record.role),
-                hint="Finish or abandon the move first",
+                hint=hints.keep_one_again(record.name)
+                if record.phase == SETTING_ASIDE
+                else "Finish or abandon the move first",
                 role=record.role,
                 phase=record.phase,
                 op=record.op,

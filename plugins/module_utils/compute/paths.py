@@ -36,6 +36,11 @@ def instance(pool_path, uuid, *name):
     return os.path.join(pool_path, "instances", check_uuid(uuid), *name)
 
 
+def set_aside(pool_path):
+    """Where copies of instances are that were set aside, see set_aside.py."""
+    return os.path.join(pool_path, "set-aside")
+
+
 def console_log(uuid):
     """Where libvirt's log daemon writes what the guest says on its serial console, bounded in size."""
     return os.path.join(CONSOLE_DIRECTORY, check_uuid(uuid) + "-console.log")

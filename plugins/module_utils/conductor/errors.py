@@ -46,6 +46,10 @@ class DuplicateInstance(BerthError):
     """More than one host says that it owns the instance: a person has to look."""
 
 
+class DuplicateRuns(BerthError):
+    """More than one copy of the instance runs: none is stopped before somebody has said so twice."""
+
+
 class GroupPolicyViolation(BerthError):
     """The server group's policy does not hold for the place the instance was given (C13, S41)."""
 

@@ -205,12 +205,32 @@ def again_when_well() -> str:
 
 def find_the_right_copy() -> str:
     """Two hosts say that they own the instance."""
-    return "Find out which copy is right before anything else"
+    return (
+        "Look which copy is right, then run berth.kvm.keep_one for the instance with -e berth_keep_on=HOST, the host whose "
+        "copy stays: the other is stopped and set aside with its disks"
+    )
+
+
+def keep_one_confirmed(name: str, host: str, others: Sequence[str]) -> str:
+    """Both copies of an instance run, and one was named as the copy that stays."""
+    return (
+        "Look into both guests. Then run berth.kvm.keep_one --limit %s -e berth_keep_on=%s -e "
+        "berth_keep_on_confirmed=true: the guest on %s is stopped, and its disks are set aside"
+        % (name, host, ", ".join(others))
+    )
+
+
+def keep_one_again(name: str) -> str:
+    """A run that set this copy aside was interrupted."""
+    return "Run berth.kvm.keep_one for %s again, with the same berth_keep_on: it ends what it began" % name
 
 
 def disks_of_another_host() -> str:
     """On storage that hosts share, the disks of the instance belong to another host. The only copy may be there."""
-    return "Bring that host back: the instance is there"
+    return (
+        "Bring that host back: the instance is there. Where it is gone for good, docs/create-and-delete.md says how to go on "
+        "with these disks"
+    )
 
 
 def disks_without_record(directory: str) -> str:

@@ -21,6 +21,7 @@ ROLES = (OWN, IN, OUT, CLAIM)
 
 # Phases of an instance that does not move.
 CLAIMED, BUILDING, ACTIVE, DELETING = "claimed", "building", "active", "deleting"
+SETTING_ASIDE = "setting_aside"
 # Phases while it is resized or migrated.
 RESIZING, FROZEN, INCOMING, VERIFIED, KEEP, RESIZED = "resizing", "frozen", "incoming", "verified", "keep", "resized"
 CONFIRMING, REVERTING, REVERTED, RESTORING = "confirming", "reverting", "reverted", "restoring"
@@ -66,10 +67,13 @@ STAGES: Dict[State, Stage] = {
     ),
     (OWN, ACTIVE): Stage(
         "the guest runs or is stopped; its disks are never made again",
-        _after((OWN, ACTIVE), (OWN, DELETING), (OWN, RESIZING)),
+        _after((OWN, ACTIVE), (OWN, DELETING), (OWN, SETTING_ASIDE), (OWN, RESIZING)),
         busy=False,
     ),
-    (OWN, DELETING): Stage("guest, disks and record are removed", _after((OWN, DELETING), GONE)),
+    (OWN, DELETING): Stage("guest, disks and record are removed", _after((OWN, DELETING), (OWN, SETTING_ASIDE), GONE)),
+    (OWN, SETTING_ASIDE): Stage(
+        "one of two copies, of which the other stays, is put away with its disks", _after((OWN, SETTING_ASIDE), GONE)
+    ),
     (OWN, RESIZING): Stage(
         "a move was begun; the guest is as it was",
         _after((OWN, RESIZING), (OWN, FROZEN), (OUT, KEEP), (OWN, RESTORING), (OWN, ERASING), GONE),

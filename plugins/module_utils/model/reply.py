@@ -128,7 +128,7 @@ _MANY = {
     "instance_info": ("instances", "foreign"),
     "rescan": ("instances",),
 }
-_ONE = {"instance": "instance", "migration": "move"}
+_ONE = {"instance": "instance", "instance_copy": "instance_copy", "migration": "move"}
 
 
 def _check_answers(module: str, reply: Reply, arguments: Mapping[str, Any]) -> None:

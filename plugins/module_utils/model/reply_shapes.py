@@ -332,6 +332,7 @@ REPLIES = {
     "host_prepare": _PREPARE,
     "host_system": _SYSTEM,
     "instance": object_of({"instance": _SHOWN, "diff": _DIFF}, optional=("diff",)),
+    "instance_copy": object_of({"instance_copy": object_of({"uuid": uuid, "paths": list_of(text(), 1000)})}),
     "instance_info": object_of(
         {"instances": list_of(_SHOWN, MOST_RECORDS), "foreign": list_of(_FOREIGN, MOST_RECORDS)}
     ),

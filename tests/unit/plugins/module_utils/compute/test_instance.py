@@ -143,7 +143,8 @@ OTHER = "22222222-3c6e-5d59-9d0b-3a1c9d7f1e2a"
 
 
 @pytest.mark.follows("disks_of_another_host")
-def test_the_disks_of_a_host_that_is_away_outlive_every_create_and_delete_by_another(make_host, wanted):
+@pytest.mark.parametrize("way", ["it is brought back", "it is gone for good"])
+def test_the_disks_of_a_host_that_is_away_outlive_every_create_and_delete_by_another(make_host, wanted, tmp_path, way):
     """Shared storage: whatever the host that is there is asked to do, and how often, not a byte of them changes."""
     away = make_host("kvm1")
     here = make_host("kvm2", OTHER, pool=away.pool)
@@ -159,8 +160,17 @@ def test_the_disks_of_a_host_that_is_away_outlive_every_create_and_delete_by_ano
         second.instance().absent()
         assert (second.record, second.domain) == (None, None)
         assert {path.name: path.read_bytes() for path in first.root.parent.iterdir()} == before
-    away.connection.lose_power()  # it is brought back
-    assert first.instance().started() is True and first.root.read_text() == "what the guest wrote"
+    if way == "it is brought back":
+        away.connection.lose_power()
+        assert first.instance().started() is True and first.root.read_text() == "what the guest wrote"
+    else:  # as the docs say
+        saved = first.root.parent.rename(tmp_path / "saved")
+        second.make()
+        second.instance().stopped(1)
+        for name in ("root.qcow2", "seed.iso"):
+            shutil.copy(saved / name, second.root.parent / name)
+        assert second.instance().started() is True and second.root.read_text() == "what the guest wrote"
+        assert {path.name: path.read_bytes() for path in saved.iterdir()} == before
 
 
 @pytest.mark.follows("disks_without_record")

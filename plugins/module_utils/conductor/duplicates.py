@@ -1,0 +1,55 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Two hosts own one instance, and a person says which copy stays: what each of the hosts is to do."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, Dict, List
+
+from ..model import hints
+from ..model.errors import InvalidInput
+from ..model.record import OWN
+from .errors import DuplicateRuns, InstanceMoving
+from .fleet import Fleet
+from .locate import is_moving
+from .recovery import ALIVE
+
+FIELD = "berth_keep_on"
+
+
+@dataclasses.dataclass(frozen=True)
+class Choice:
+    """``above``: the highest generation of the ``others``, which the copy on ``stays`` has to pass. No others: nothing to do."""
+
+    stays: str
+    others: List[str]
+    above: List[int]
+
+
+def choose(fleet: Fleet, name: str, uuid: str, stays: str, confirmed: bool) -> Choice:
+    """The copy on ``stays`` and all others. DuplicateRuns where more than one runs and nobody has ``confirmed`` that."""
+    owners = {place["host"]: place for place in fleet.places.get(uuid, ()) if place["role"] == OWN}
+    if stays not in owners:
+        rule = "one of the hosts that own %s: %s" % (name, ", ".join(sorted(owners)) or "none that answered")
+        raise InvalidInput(FIELD, stays, rule)
+    others = sorted(set(owners) - {stays})
+    if not others:
+        return Choice(stays, [], [])
+    _check_still(name, owners)
+    running = sorted(host for host, place in owners.items() if place["power_state"] in ALIVE)
+    if len(running) > 1 and not confirmed:
+        raise DuplicateRuns(
+            "%s runs on %s" % (name, " and on ".join(running)), hint=hints.keep_one_confirmed(name, stays, others)
+        )
+    return Choice(stays, others, list(max(tuple(owners[host]["generation"]) for host in others)))
+
+
+def _check_still(name: str, owners: Dict[str, Dict[str, Any]]) -> None:
+    for host, place in sorted(owners.items()):
+        if is_moving(place):
+            raise InstanceMoving(
+                "The copy of %s on %s is in %s" % (name, host, place["phase"]),
+                hint=hints.confirm_or_revert_left(name, host),
+            )

@@ -1,0 +1,106 @@
+#!/usr/bin/python
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: instance_copy
+short_description: Keep one of two copies of an instance, and set the other aside
+description:
+  - Two hosts may own one instance where one of them was given up as lost and is back. A person says which copy stays.
+  - Can be run again after an end at any point, and goes on there.
+  - Playbooks C(berth.kvm.keep_one) and C(berth.kvm.remove_set_aside) run it.
+options:
+  uuid:
+    description: The UUID of the instance.
+    type: str
+    required: true
+  state:
+    description:
+      - V(kept) raises the generation of this host's copy above O(above), so that it counts from here on.
+      - V(set_aside) stops the guest of this host's copy, renames the directory of its disks, puts the record and the
+        definition beside them, and removes the copy from this host's instances. Nothing of it is lost.
+      - V(removed) removes for good what was set aside of the instance on this host. Nothing else ever does.
+    type: str
+    choices: [kept, set_aside, removed]
+    required: true
+  above:
+    description: The highest generation of the other copies, as epoch and number. For O(state=kept).
+    type: list
+    elements: int
+  timeout:
+    description: How long to wait for another run on the same instance, in seconds.
+    type: int
+    default: 600
+  shutdown_timeout:
+    description: How long a guest may take to shut down before it is ended, in seconds. For O(state=set_aside).
+    type: int
+    default: 60
+extends_documentation_fragment:
+  - berth.kvm.host
+author:
+  - The berth.kvm authors (!UNKNOWN)
+"""
+
+EXAMPLES = r"""
+- name: Set this host's copy aside
+  berth.kvm.instance_copy:
+    uuid: 0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a
+    state: set_aside
+"""
+
+RETURN = r"""
+instance_copy:
+  description: The instance's C(uuid), and as C(paths) where its copy was put, or would be, or what was removed.
+  returned: success
+  type: dict
+  sample:
+    uuid: 0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a
+    paths: [/var/lib/libvirt/berth/set-aside/0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a-1.5]
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ..module_utils.compute import set_aside
+from ..module_utils.compute.host import Host
+from ..module_utils.compute.instance import Instance
+from ..module_utils.model.errors import BerthError
+
+
+def act(instance, params, dry):
+    """(whether anything is changed, the paths it is about)"""
+    if params["state"] == "kept":
+        return (set_aside.would_keep if dry else set_aside.keep)(instance, params["above"]), []
+    if params["state"] == "set_aside":
+        return True, [
+            set_aside.would_set_aside(instance) if dry else set_aside.set_aside(instance, params["shutdown_timeout"])
+        ]
+    paths = sorted(set_aside.listed(instance.store, instance.uuid)) if dry else set_aside.remove(instance)
+    return bool(paths), paths
+
+
+def main():
+    module = AnsibleModule(
+        argument_spec={
+            "uuid": {"type": "str", "required": True},
+            "state": {"type": "str", "choices": ["kept", "set_aside", "removed"], "required": True},
+            "above": {"type": "list", "elements": "int"},
+            "timeout": {"type": "int", "default": 600},
+            "shutdown_timeout": {"type": "int", "default": 60},
+        },
+        required_if=[("state", "kept", ["above"])],
+        supports_check_mode=True,
+    )
+    params = module.params
+    try:
+        instance = Instance(Host.here(params["state"]), params["uuid"], timeout=params["timeout"])
+        changed, paths = act(instance, params, module.check_mode)
+    except BerthError as error:
+        module.fail_json(**error.to_result())
+    module.exit_json(changed=changed, instance_copy={"uuid": params["uuid"], "paths": paths})
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,115 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which hosts the playbooks for existing instances ask, and what a person has to say first."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from pathlib import Path
+
+import pytest
+from controller import Controller
+
+from ansible_collections.berth.kvm.plugins.module_utils.model.identity import instance_uuid
+
+HOST = json.loads((Path(__file__).parent / "host.json").read_text())
+WEB = instance_uuid("default", "web1")
+
+
+def held(**changes):
+    """web1 as the facts of its host have it."""
+    return {
+        "uuid": WEB, "name": "web1", "project_id": "default", "flavor": None, "group": None, "role": "OWN",
+        "phase": "active", "vm_state": "active", "task_state": None, "power_state": "running", "foreign": False,
+        "vcpus": 1, "pcpus": 0, "memory_mb": 128, "disk_gb": 1, "pool": "berth", "image_props": {},
+        "generation": [1, 5], **changes,
+    }  # fmt: skip
+
+
+@pytest.fixture
+def locate():
+    """locate(method, run variables, h1=[...], ...): what the action gives as berth_located, or its failure."""
+
+    def act(method, run, instance=None, selected=True, **hosts):
+        facts = {}
+        for name, instances in hosts.items():
+            identity = str(uuid.uuid5(uuid.NAMESPACE_DNS, name))
+            document = {**HOST, "uuid": identity, "instances": instances, "num_instances": len(instances)}
+            facts[name] = {"berth_host": document}
+        variables = {"web1": {"berth_flavor": "small", **(instance or {})}, "all": run}
+        controller = Controller({"kvm_hosts": list(hosts), "vms": ["web1"]}, variables, facts)
+        result = controller.run("locate_instances", {"instances": ["web1"], "method": method, "selected": selected})
+        return result["ansible_facts"]["berth_located"] if "ansible_facts" in result else result
+
+    return act
+
+
+def test_of_two_copies_the_one_that_is_named_stays_above_the_generation_of_the_other(locate):
+    copies = {"h1": [held(power_state="shutdown")], "h2": [held(generation=[2, 7])]}
+    located = locate("keep_one", {"berth_keep_on": "h1"}, **copies)
+    assert located["instances"]["web1"] == {
+        "uuid": WEB,
+        "hosts": ["h2"],
+        "stays": "h1",
+        "others": ["h2"],
+        "above": [2, 7],
+    }
+    assert located["found"] == ["web1"]
+
+
+@pytest.mark.follows("keep_one_confirmed")
+def test_two_copies_that_run_need_to_be_confirmed_a_second_time(locate):
+    copies = {"h1": [held()], "h2": [held(power_state="paused")]}
+    refused = locate("keep_one", {"berth_keep_on": "h1"}, **copies)
+    assert refused["found"] == [] and "DuplicateRuns" in refused["errors"]["web1"]
+    assert "-e berth_keep_on_confirmed=true" in refused["errors"]["web1"]
+    confirmed = locate("keep_one", {"berth_keep_on": "h1", "berth_keep_on_confirmed": "true"}, **copies)
+    assert (confirmed["instances"]["web1"]["hosts"], confirmed["errors"]) == (["h2"], {})
+
+
+@pytest.mark.parametrize("named", [None, "h3", "no such host"])
+def test_the_host_whose_copy_stays_is_one_that_owns_it(locate, named):
+    run = {"berth_keep_on": named} if named else {}
+    refused = locate("keep_one", run, h1=[held()], h2=[held(power_state="shutdown")], h3=[])
+    assert refused["found"] == [] and "berth_keep_on" in refused["errors"]["web1"]
+
+
+def test_with_one_copy_there_is_nothing_to_set_aside(locate):
+    assert locate("keep_one", {"berth_keep_on": "h1"}, h1=[held()], h2=[])["found"] == []
+
+
+@pytest.mark.parametrize("change", [{"phase": "resized", "vm_state": "resized"}, {"phase": "frozen"}])
+def test_a_copy_on_the_move_is_not_chosen_from(locate, change):
+    refused = locate("keep_one", {"berth_keep_on": "h1"}, h1=[held(power_state="shutdown")], h2=[held(**change)])
+    assert refused["found"] == [] and "InstanceMoving" in refused["errors"]["web1"]
+
+
+@pytest.mark.follows("select_instances")
+@pytest.mark.parametrize("method", ["keep_one", "remove_set_aside"])
+def test_what_cannot_be_undone_is_done_only_to_instances_that_were_selected(locate, method):
+    run = {"berth_keep_on": "h1", "berth_set_aside_on": "h2"}
+    copies = {"h1": [held()], "h2": [held(power_state="shutdown")]}
+    refused = locate(method, run, selected=False, **copies)
+    assert refused["error_code"] == "SelectionNotExplicit" and "Say which with --limit" in refused["msg"]
+    assert locate(method, run, **copies)["found"] == ["web1"]
+
+
+def test_a_locked_instance_is_recovered_and_otherwise_left_alone(locate):
+    off, lock = [held(power_state="shutdown")], {"berth_locked": True}
+    assert locate("recover", {}, lock, h1=off)["found"] == ["web1"]
+    for method in ("start", "stop", "delete", "keep_one"):
+        refused = locate(method, {"berth_keep_on": "h1"}, lock, h1=off)
+        assert refused["found"] == [] and "InstanceIsLocked" in refused["errors"]["web1"], method
+
+
+@pytest.mark.follows("find_the_right_copy")
+@pytest.mark.parametrize("method", ["start", "stop", "delete", "recover"])
+def test_an_instance_with_two_owners_is_left_alone_until_one_was_chosen(locate, method):
+    copies = {"h1": [held(power_state="shutdown")], "h2": [held(generation=[2, 7])]}
+    refused = locate(method, {}, **copies)
+    assert refused["found"] == [] and "run berth.kvm.keep_one" in refused["errors"]["web1"]
+    chosen = locate("keep_one", {"berth_keep_on": "h2"}, **copies)["instances"]["web1"]
+    after = {"h1": [], "h2": [held(generation=[chosen["above"][0] + 1, 0])]}
+    assert locate(method, {}, **after)["errors"] == {}

@@ -1,0 +1,128 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Of two copies of an instance one stays and counts more, the other is stopped and put away, and nothing of it is lost."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+
+import pytest
+from instance_case import Case, Killed
+
+from ansible_collections.berth.kvm.plugins.module_utils.compute import set_aside
+from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import (
+    DisksOfAnotherHost,
+    InstanceInvalidState,
+    InstanceNotFound,
+)
+from ansible_collections.berth.kvm.plugins.module_utils.model import hints
+
+OTHER = "22222222-3c6e-5d59-9d0b-3a1c9d7f1e2a"
+STEPS = ["setting aside", "permit", "stop", "disks", "domain", "list", "record"]
+
+
+@pytest.fixture
+def copies(make_host, wanted):
+    """The same instance on two hosts, each with disks of its own: (the one that stays, the other)."""
+    cases = [Case(make_host(name, uuid), wanted("web1")) for name, uuid in (("kvm1", OTHER), ("kvm2", OTHER[::-1]))]
+    for case in cases:
+        case.make()
+        case.root.write_text("what the guest wrote on " + case.host.connection.getHostname())
+    return cases
+
+
+def files(directory):
+    return {path.name: path.read_bytes() for path in pathlib.Path(directory).iterdir()}
+
+
+def test_the_copy_that_stays_counts_more_than_the_other_ever_will(copies):
+    stays, other = copies
+    above = list(other.record.generation)
+    assert set_aside.would_keep(stays.instance(), above) is True
+    assert [set_aside.keep(stays.instance(), above) for _again in range(2)] == [True, False]
+    with pytest.raises(Killed):
+        set_aside.set_aside(other.instance("record"), 1)
+    assert stays.record.generation > other.record.generation
+    assert stays.state() == ("active", None, "running", True)
+
+
+@pytest.mark.parametrize("killed_at", [None, *STEPS])
+def test_the_other_copy_is_stopped_and_put_away_whole(copies, killed_at):
+    """An end at any step: the next run goes on, and what the guest wrote is there at every moment."""
+    stays, other = copies
+    before, xml = files(other.root.parent), other.domain.xml
+    path = set_aside.would_set_aside(other.instance())
+    if killed_at:
+        with pytest.raises(Killed):
+            set_aside.set_aside(other.instance(killed_at), 1)
+        assert before["root.qcow2"] in [
+            one.read_bytes() for one in (other.root, pathlib.Path(path) / "root.qcow2") if one.exists()
+        ]
+    assert set_aside.set_aside(other.instance(), 1) == path
+    put_away = files(path)
+    assert json.loads(put_away.pop("record.json"))["name"] == "web1" and put_away.pop("domain.xml").decode() == xml
+    assert put_away == before
+    assert (other.record, other.domain, other.root.parent.exists()) == (None, None, False)
+    assert list(set_aside.listed(other.host.store)) == [path]
+    assert stays.state() == ("active", None, "running", True) and stays.root.exists()
+    with pytest.raises(InstanceNotFound):
+        set_aside.set_aside(other.instance(), 1)
+
+
+@pytest.mark.follows("keep_one_again")
+def test_what_is_being_set_aside_is_started_by_nobody(copies):
+    _stays, other = copies
+    with pytest.raises(Killed):
+        set_aside.set_aside(other.instance("permit"), 1)
+    for act in (other.instance().started, other.instance().made, other.instance().absent, other.instance().would_start):
+        with pytest.raises(InstanceInvalidState) as refused:
+            act()
+        assert refused.value.hint == hints.keep_one_again("web1")
+    assert other.root.exists()
+    path = set_aside.set_aside(other.instance(), 1)
+    assert (other.record, "root.qcow2" in files(path)) == (None, True)
+
+
+@pytest.mark.parametrize("killed_at", [None, "remove", "unlist"])
+def test_only_the_command_of_its_own_removes_what_was_set_aside(copies, killed_at):
+    _stays, other = copies
+    path = pathlib.Path(set_aside.set_aside(other.instance(), 1))
+    before = files(path)
+    other.instance().absent()
+    other.make()
+    other.instance().absent()
+    assert files(path) == before
+    if killed_at:
+        with pytest.raises(Killed):
+            set_aside.remove(other.instance(killed_at))
+    assert set_aside.remove(other.instance()) == [str(path)]
+    assert set_aside.remove(other.instance()) == [] and not path.exists()
+
+
+def test_on_one_storage_the_disks_stay_with_the_copy_that_owns_them(make_host, wanted):
+    stays = Case(make_host("kvm1"), wanted("web1"))
+    other = Case(make_host("kvm2", OTHER, pool=stays.host.pool), wanted("web1"))
+    stays.make()
+    record = stays.record
+    other.claim()
+    for phase in ("building", "active"):
+        other.host.store.compare_and_swap(other.record, other.record.next(role="OWN", phase=phase))
+    before = files(stays.root.parent)
+    with pytest.raises(DisksOfAnotherHost):
+        set_aside.keep(other.instance(), [9, 9])
+    assert set_aside.keep(stays.instance(), list(record.generation)) is True
+    path = set_aside.set_aside(other.instance(), 1)
+    assert files(stays.root.parent) == before and list(files(path)) == ["record.json"]
+    assert set_aside.remove(other.instance()) == [path] and files(stays.root.parent) == before
+
+
+@pytest.mark.parametrize("change", [{"op": "ab" * 16}, {"phase": "resizing"}])
+def test_a_copy_on_the_move_is_neither_kept_nor_set_aside(copies, change):
+    _stays, other = copies
+    other.host.store.compare_and_swap(other.record, other.record.next(**change))
+    for act in (lambda: set_aside.keep(other.instance(), [9, 9]), lambda: set_aside.set_aside(other.instance(), 1)):
+        with pytest.raises(InstanceInvalidState):
+            act()
+    assert other.domain.isActive() and other.root.exists()
