@@ -86,8 +86,7 @@ class ActionModule(ControllerAction):
         instances = wanted.sort_out(
             requests, fleet, lost_hosts(given), boolean(given.get("berth_strict_uniqueness") or False)
         )
-        locks = {name: who_locked(variables(task_vars, name, ["berth_locked"])) for name in instances}
-        wanted.hold_locked(instances, locks, fleet)
+        wanted.hold_locked(instances, self._locks, fleet)
         wanted.set_group_members(instances, fleet)
         quotas.before_placement(instances, fleet, catalog.quotas)
         if given.get("berth_count"):
@@ -125,13 +124,12 @@ class ActionModule(ControllerAction):
 
     def _requests(self, names, task_vars, catalogs, batch_id):
         """The request of every instance; all faults of the input are told at once, before anything is done."""
-        requests, faults = {}, []
+        requests, faults, self._locks = {}, [], {}
         for name in names:
-            catalog = catalogs.of(name)
+            catalog, given = catalogs.of(name), variables(task_vars, name, (*INSTANCE, "berth_locked"))
+            self._locks[name] = who_locked(given)
             try:
-                spec, _seed = build_request(
-                    {**variables(task_vars, name, INSTANCE), "inventory_hostname": name}, catalog
-                )
+                spec, _seed = build_request({**given, "inventory_hostname": name}, catalog)
             except BerthError as error:
                 faults.append((name, error))
                 continue
