@@ -32,7 +32,6 @@ INSTRUCTION = re.compile(
 NOT_YET_IN_ONE_PLACE = {
     "action/plan_moves.py",
     "module_utils/compute/instance.py",
-    "module_utils/compute/move/disks.py",
     "module_utils/compute/move/live.py",
     "module_utils/compute/move/steps/common.py",
     "module_utils/compute/move/steps/revert.py",

@@ -171,8 +171,8 @@ def no_copy_to_revert_to() -> str:
 
 
 def no_whole_copy() -> str:
-    """A file of the kept copy was removed by a confirm or a delete that had begun."""
-    return "There is no whole copy left here: restore a backup, or delete the instance and create it anew"
+    """A confirm or a delete had begun to remove the kept copy, so the other host had a whole one, and it is said to be lost."""
+    return "Bring the other host back, its copy is whole. Where that cannot be, restore a backup"
 
 
 def resize_to_follow(name: str) -> str:

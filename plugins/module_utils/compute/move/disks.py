@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import os
 
+from ...model import hints
 from .. import disk, domain, paths
 from ..disk import NVRAM, SEED, planned
 from ..run import run
@@ -111,7 +112,7 @@ def check_kept(pool_path, record):
         if one != NVRAM and not os.path.lexists(path) and not os.path.lexists(kept(path, record)):
             raise MigrationConflict(
                 "%s of %s is not here any more: it was being removed" % (one.file, record.uuid),
-                hint="There is no whole copy left here: delete the instance and create it anew, or restore a backup",
+                hint=hints.no_whole_copy(),
             )
 
 
