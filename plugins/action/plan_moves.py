@@ -8,7 +8,7 @@ from __future__ import annotations
 from ..module_utils.conductor import moving, placing, quotas, sides, wanted
 from ..module_utils.conductor.errors import SelectionNotExplicit
 from ..module_utils.conductor.plan import FAILED
-from ..module_utils.model import migration
+from ..module_utils.model import hints, migration
 from ..module_utils.model.errors import BerthError
 from ..module_utils.model.identity import check_name, instance_uuid
 from ..module_utils.placement.request import resize_request
@@ -65,7 +65,7 @@ class ActionModule(ControllerAction):
         if names and not args["selected"]:
             raise SelectionNotExplicit(
                 "this would stop and move all %d instances of the inventory" % len(names),
-                hint="Say which with --limit or -e berth_instances=PATTERN",
+                hint=hints.select_instances(),
                 instances=names,
             )
         catalogs = Catalogs(task_vars, names, hosts, self._loader)

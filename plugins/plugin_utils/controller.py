@@ -11,7 +11,7 @@ from ansible.module_utils.parsing.convert_bool import BOOLEANS_FALSE
 from ansible.plugins.action import ActionBase
 
 from ..module_utils.conductor.fleet import read_fleet
-from ..module_utils.model import catalog_schema, host_document
+from ..module_utils.model import catalog_schema, hints, host_document
 from ..module_utils.model.errors import BerthError
 from ..module_utils.model.safe_text import visible_all
 from .plain import plain
@@ -144,4 +144,4 @@ def read_reports(task_vars, hosts=None):
 def _reason(reply):
     if "error" in reply:
         return "%s: %s" % (reply["error"].get("code"), reply["error"].get("message"))
-    return str(reply.get("reason") or "has no facts: run berth.kvm.host_facts on it first")
+    return str(reply.get("reason") or "has no facts: %s" % hints.read_facts_first())

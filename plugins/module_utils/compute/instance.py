@@ -18,7 +18,7 @@ import time
 from ..model import hints
 from ..model.errors import BerthError, InvalidInput
 from ..model.lifecycle import SETTING_ASIDE
-from ..model.migration import confirm_in
+from ..model.migration import KEEP, RESIZED, confirm_in
 from ..model.record import CLAIM, OWN
 from ..model.safe_text import clean
 from . import (
@@ -61,6 +61,15 @@ def _typed(error):
     if isinstance(error, OSError):
         return BuildFailed("%s: %s" % (error.filename or "the host", error.strerror or error))
     return BuildBroken("the build met %s: %s" % (type(error).__name__, clean(str(error), 300)))
+
+
+def _to_go_on(record):
+    """A revert gives up what the guest wrote since: where a confirmation is waited for, a person chooses."""
+    if record.phase == SETTING_ASIDE:
+        return hints.keep_one_again(record.name)
+    if record.phase in (KEEP, RESIZED):
+        return hints.confirm_or_revert(record.name)
+    return hints.finish_move(record.name)
 
 
 def _nothing(step):
@@ -142,7 +151,7 @@ class Instance:
         if failure:
             raise InstanceInvalidState(
                 "Cannot change instance %s while it is in vm_state error" % failure["name"],
-                hint="Run create again, or delete it",
+                hint=hints.create_or_delete(failure["name"]),
                 fault={name: failure[name] for name in ("code", "message", "at")},
             )
 
@@ -150,9 +159,7 @@ class Instance:
         if record.op or record.role not in (OWN, CLAIM) or record.phase not in (CLAIMED, BUILDING, ACTIVE, DELETING):
             raise InstanceInvalidState(
                 "Cannot change instance %s while it is %s (%s)" % (record.name, record.phase, record.role),
-                hint=hints.keep_one_again(record.name)
-                if record.phase == SETTING_ASIDE
-                else "Finish or abandon the move first",
+                hint=_to_go_on(record),
                 role=record.role,
                 phase=record.phase,
                 op=record.op,
@@ -273,7 +280,7 @@ class Instance:
         except (BerthError, OSError) as trouble:
             raise CleanupFailed(
                 "the build failed (%s) and could not be removed: %s" % (error, trouble),
-                hint="Run the same again when the host is well: it removes the rest first",
+                hint=hints.again_when_well(),
                 cause=error.to_dict(),
             )
 

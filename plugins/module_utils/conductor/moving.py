@@ -22,7 +22,11 @@ from .errors import HostUnknown
 from .locate import check_unlocked
 from .quotas import after_the_claims
 
-FIRST = "Run confirm_resize or revert_resize for %s first: it removes what is left on %s"
+PLAYBOOKS = {
+    names.RESIZE: "berth.kvm.resize",
+    names.COLD: "berth.kvm.cold_migrate",
+    names.LIVE: "berth.kvm.live_migrate",
+}
 # The sequences that claim room.
 CLAIMING = ("resize", "live_migrate", "resize_here")
 # What of a flavor makes it another one.
@@ -76,7 +80,9 @@ def _sweep(wish, uuid, name, sides):
     """Remove what a host that was lost holds of a move that ended without it, then look again."""
     source, here, destination, there = sides
     if wish == sequence.DELETE:
-        raise InstanceInvalidState(uuid, "role", there["role"], "delete", hint=FIRST % (name, destination))
+        raise InstanceInvalidState(
+            uuid, "role", there["role"], "delete", hint=hints.confirm_or_revert_left(name, destination)
+        )
     return {
         "uuid": uuid,
         "name": name,
@@ -133,49 +139,36 @@ def _refusal(wish, kind, move, owner):
         hint = _what_is_left(move, here, there, owner)
         return InstanceInvalidState(uuid, "role", owner["role"], wish, hint=hint)
     if phase == names.ERASING:
-        hint = "%s is being deleted: run delete again to end that" % name
-        return InstanceInvalidState(uuid, "task_state", owner.get("task_state"), kind, hint=hint)
+        return InstanceInvalidState(uuid, "task_state", owner.get("task_state"), kind, hint=hints.delete_again(name))
     if wish == sequence.CONFIRM:
-        return InstanceNotResized(uuid, hint="The resize of %s has not ended: run it again" % name)
+        return InstanceNotResized(uuid, hint=hints.move_again(name, PLAYBOOKS[move["kind"]]))
     if phase == names.RESIZED:
-        flavor = owner["spec"]["flavor"]["name"]
-        hint = "It was moved to %s with flavor %s: confirm or revert that first" % (move["destination"], flavor)
-        return InstanceInvalidState(uuid, "vm_state", owner.get("vm_state"), kind, hint=hint)
+        return InstanceInvalidState(uuid, "vm_state", owner.get("vm_state"), kind, hint=hints.confirm_or_revert(name))
     return InstanceInvalidState(uuid, "task_state", owner.get("task_state") or phase, kind)
 
 
 def _what_is_left(move, here, there, owner):
     """What a person can do whose wish needs the host that is lost."""
     if owner.get("phase") == names.ERASING:
-        return "%s is being deleted: run delete again to end that" % move["name"]
+        return hints.delete_again(move["name"])
     if here["role"] == "OUT":
-        hint = (
-            "%s has the disks from before the move: revert_resize -e berth_lost_hosts=%s goes back to them, and gives "
-        )
-        return hint % (move["source"], move["destination"]) + "up what the guest wrote since"
+        return hints.revert_with_lost_destination(move["source"], move["destination"])
     if there["role"] == "OWN":
-        return "confirm_resize ends the move on %s; there is no way back without %s" % (
-            move["destination"],
-            move["source"],
-        )
+        return hints.confirm_with_lost_source(move["source"], move["destination"])
     if here["role"] == "OWN":
-        return "revert_resize gives the move up"
-    return "What %s holds is no whole instance: only a delete helps, or %s coming back" % (
-        move["destination"],
-        move["source"],
-    )
+        return hints.revert_gives_up(move["source"], move["destination"])
+    return hints.bring_source_back(move["source"], move["destination"])
 
 
 def busy(move):
     """The error for a move that is to be settled again although this run has just done that."""
-    hint = "Another run is at work: run again when it has ended"
-    return InstanceInvalidState(move["uuid"], "task_state", move["sequence"], move["kind"], hint=hint)
+    return InstanceInvalidState(move["uuid"], "task_state", move["sequence"], move["kind"], hint=hints.another_run())
 
 
 def _from_rest(move, wish, kind, view, wanted):
     """Nothing is under way: begin, or there is nothing to do."""
     if wish == sequence.DELETE:
-        raise MigrationEnded("the move of %s has just ended" % move["name"], hint="Run delete again")
+        raise MigrationEnded("the move of %s has just ended" % move["name"], hint=hints.run_again())
     if wish == "abort":
         move["why"] = "nothing is under way"
         return move

@@ -112,9 +112,9 @@ def finish_move(name: str) -> str:
     return "Run the playbook that moves %s again, or give the move up with berth.kvm.revert_resize" % name
 
 
-def resize_again(name: str) -> str:
-    """A confirm came before the resize had ended."""
-    return "The resize of %s has not ended: run berth.kvm.resize again" % name
+def move_again(name: str, playbook: str) -> str:
+    """A confirm came before the move had ended; ``playbook`` is the one that does such a move."""
+    return "The move of %s has not ended: run %s again" % (name, playbook)
 
 
 def delete_again(name: str) -> str:
@@ -142,17 +142,26 @@ def revert_with_lost_destination(source: str, destination: str) -> str:
 
 def confirm_with_lost_source(source: str, destination: str) -> str:
     """The source is lost and the instance runs on the destination."""
-    return "berth.kvm.confirm_resize ends the move on %s; there is no way back without %s" % (destination, source)
+    return (
+        "berth.kvm.confirm_resize -e berth_lost_hosts=%s ends the move on %s, where the instance is; there is no way back "
+        "without %s" % (source, destination, source)
+    )
 
 
-def revert_gives_up() -> str:
+def revert_gives_up(source: str, destination: str) -> str:
     """The other host is lost before the hand-over: the source has all that it takes."""
-    return "berth.kvm.revert_resize gives the move up"
+    return "berth.kvm.revert_resize -e berth_lost_hosts=%s gives the move up; the instance stays on %s" % (
+        destination,
+        source,
+    )
 
 
-def delete_or_bring_back(source: str, destination: str) -> str:
+def bring_source_back(source: str, destination: str) -> str:
     """The source is lost before the copy on the destination was whole."""
-    return "%s holds no whole copy: bring %s back, or delete the instance" % (destination, source)
+    return (
+        "%s holds no whole copy, the disks are on %s: bring that host back without -e berth_lost_hosts. If its disks are "
+        "gone for good: berth.kvm.delete -e berth_lost_hosts=%s" % (destination, source, source)
+    )
 
 
 def source_differs(source: str, name: str) -> str:

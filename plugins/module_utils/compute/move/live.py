@@ -15,6 +15,7 @@ import threading
 import time
 from xml.etree import ElementTree
 
+from ...model import hints
 from ...model.errors import BerthError
 from .. import domain as guests
 from .. import paths
@@ -103,7 +104,7 @@ def migrate(connection, record, targets, options):
         follow(found, record.uuid)
         if has_left(connection, record.uuid):
             return None
-        raise MigrationError("the migration that ran did not succeed: run again")
+        raise MigrationError("the migration that ran did not succeed", hint=hints.run_again())
     remote = open_remote(targets, options)
     start(found, record, targets, options)
     return remote

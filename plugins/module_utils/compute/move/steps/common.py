@@ -17,6 +17,7 @@
 
 from __future__ import annotations
 
+from ....model import hints
 from ....model import migration as names
 from ....model.migration import CONFIRMING, KEEP, RESIZED
 from ....model.record import OUT, OWN
@@ -123,7 +124,7 @@ def mine(host, uuid, ticket, roles):
     if attempt_of(record) != ticket["attempt"]:
         raise MigrationFenced(
             "attempt %d of the move of %s was taken over by attempt %d" % (ticket["attempt"], uuid, attempt_of(record)),
-            hint="Another run is at work, or was since: run again",
+            hint=hints.another_run(),
         )
     return record
 

@@ -131,7 +131,7 @@ def test_another_move_than_the_one_begun_is_planned_after_that_is_given_up(other
 @pytest.mark.parametrize("other", OTHERS)
 def test_another_move_of_a_resized_instance_is_refused(other):
     """R11: as in Nova, confirm or revert comes first."""
-    with pytest.raises(InstanceInvalidState, match="vm_state resized.*confirm or revert"):
+    with pytest.raises(InstanceInvalidState, match="vm_state resized.*confirm_resize or berth.kvm.revert_resize"):
         plan("move", resized(), **OTHERS[other])
 
 
