@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from ....model import hints
 from ....model.migration import KEEP, RESIZED, RESTORING, REVERTED, REVERTING
 from ....model.record import OUT, OWN
 from ..errors import InstanceNotResized, MigrationConflict, MigrationNotReady
@@ -17,7 +18,7 @@ def revert(host, uuid, ticket, peer=None, stop_timeout=60, **dummy):
     if is_past(host.store.read(uuid), ticket["op"], (OUT, REVERTED)):
         return False
     if not peer or (peer["role"], peer["op"], peer["phase"]) != (OUT, ticket["op"], KEEP):
-        raise InstanceNotResized(uuid, hint="The source holds no copy to go back to")
+        raise InstanceNotResized(uuid, hint=hints.no_copy_to_revert_to())
     host.effects.check_disks(existing(host, uuid))
     take(host, uuid, ticket, (RESIZED, REVERTING), REVERTING, "revert begins")
     host.effects.stop(uuid, stop_timeout)
