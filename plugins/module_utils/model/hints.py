@@ -157,10 +157,10 @@ def revert_gives_up(source: str, destination: str) -> str:
 
 
 def bring_source_back(source: str, destination: str) -> str:
-    """The source is lost before the copy on the destination was whole."""
+    """The source is lost while neither host owns the instance: only the source can tell how that ends."""
     return (
-        "%s holds no whole copy, the disks are on %s: bring that host back without -e berth_lost_hosts. If its disks are "
-        "gone for good: berth.kvm.delete -e berth_lost_hosts=%s" % (destination, source, source)
+        "Bring %(source)s back and run the same again without -e berth_lost_hosts=%(source)s. Until then delete nothing: "
+        "%(destination)s may hold the only copy" % {"source": source, "destination": destination}
     )
 
 

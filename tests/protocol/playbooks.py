@@ -1,0 +1,89 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Runs of the playbooks of a move over the two hosts in memory, as the real conductor decides them, with hosts lost or silent."""
+
+from __future__ import annotations
+
+import copy
+
+import memory
+
+from ansible_collections.berth.kvm.plugins.module_utils.compute.move import sequence
+from ansible_collections.berth.kvm.plugins.module_utils.conductor import moving, sides
+
+S, D = memory.S, memory.D
+OTHER = {S: D, D: S}
+
+
+class Run(memory.Controller):
+    """A playbook run that finds the sides as the real one does. ``gone`` do not answer, for ``reason``, ``lost`` are given
+    up; ``flavor`` is what the inventory asks for."""
+
+    def __init__(self, wish, gone=(), lost=(), flavor="new", reason=sides.NO_ANSWER):
+        super().__init__(wish, "again")
+        self.gone, self.lost, self.reason = gone, lost, reason
+        self.wanted = {"flavor": dict(memory.NEW["flavor"], name=flavor)}
+
+    def _plan(self, world):
+        seen = {name: view for name, view in self.views.items() if name not in self.gone}
+        held = {name: {memory.UUID: view} if view["role"] else {} for name, view in seen.items()}
+        uuids = {world.host(name).identity["uuid"]: name for name in seen}
+        if self.wish == "delete" and all(view["role"] is None for view in seen.values()):
+            self.state = "done"
+            return
+        found = sides.find(memory.UUID, "vm", held, uuids, dict.fromkeys(self.gone, self.reason), self.lost)
+        source, here, destination, there = found
+        if destination is None and self.wish == "delete":
+            self.views.update({source: here, OTHER[source]: there})
+            self.steps = memory.plan_delete(self.views[S], self.views[D])
+            self.ticket = {"op": None, "attempt": 0}
+            return
+        move = moving.plan(self.wish, world.kind, memory.UUID, "vm", found, self.wanted)
+        name, self.reaches, self.ticket = move["sequence"], not move["settles"], move["ticket"]
+        self.views = {source: here, OTHER[source]: there}
+        self.options = {"lost": name is not None and (name.endswith("_alone") or name == "sweep")}
+        at = {sequence.SOURCE: source, sequence.DESTINATION: destination}
+        constants = {S: sequence.SOURCE, D: sequence.DESTINATION}
+        self.steps = tuple(
+            (constants[at[side]], step) for side, names in sequence.SEQUENCES.get(name, ()) for step in names
+        )
+        if not self.steps:
+            self.state = "done"
+
+
+def walk(world, controller):
+    for _turn in range(60):
+        if controller.state == "run":
+            controller.advance(world)
+    return controller
+
+
+def worlds(kind, shared, then, host):
+    """The world at each moment of a move and what follows it, with ``host`` switched off: [(moment, world)]."""
+    world, seen = memory.World(kind=kind, shared=shared), set()
+    for wish in ("resize", then):
+        controller = memory.Controller(wish, "op0")
+        while controller.state == "run":
+            controller.advance(world)
+            here = copy.deepcopy(world)
+            here.write()
+            here.crash_host(host)
+            if here.key() not in seen and any(record and record["op"] for record in here.records.values()):
+                seen.add(here.key())
+                yield len(seen), here
+
+
+def check_one_alone(world, survivor):
+    record = world.records[survivor]
+    assert (record["role"], record["phase"], record["op"]) == ("OWN", "active", None), record
+    assert world.guest == {survivor: memory.ON, OTHER[survivor]: memory.OFF}
+
+
+def check_whole(world, survivor):
+    """Back, switched on, and swept: the other host holds nothing."""
+    check_one_alone(world, survivor)
+    other = OTHER[survivor]
+    assert world.records[other] is None and world.parts[other] is None
+    assert world.shared or world.disks[other] is None
+    world.check()

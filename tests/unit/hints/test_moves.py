@@ -1,0 +1,258 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Hints about moves, followed over two hosts in memory by the real steps, as the real conductor decides them."""
+
+from __future__ import annotations
+
+import copy
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "protocol"))
+
+import memory  # noqa: E402
+
+from ansible_collections.berth.kvm.plugins.module_utils.conductor import locate  # noqa: E402
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.errors import InstanceMoving  # noqa: E402
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.fleet import read_fleet  # noqa: E402
+from ansible_collections.berth.kvm.plugins.module_utils.model import hints  # noqa: E402
+from playbooks import D, Run, S, check_one_alone, check_whole, walk, worlds  # noqa: E402
+
+NAME = memory.NAME
+
+
+def resized(**more):
+    world = memory.World(**more)
+    assert walk(world, memory.Controller("resize", "op0")).state == "done"
+    world.write()
+    return world
+
+
+def stopped_at(role, phase, kind="resize"):
+    """A move whose controller died when the source was in that state."""
+    world, controller = memory.World(kind=kind), memory.Controller("resize", "op0")
+    while (world.records[S]["role"], world.records[S]["phase"]) != (role, phase):
+        controller.advance(world)
+    return world
+
+
+def refused(world, run, hint):
+    """The run is refused with that hint, and nothing is changed."""
+    before = world.key()
+    walk(world, run)
+    assert run.state == "failed" and hint in run.error, getattr(run, "error", run.state)
+    assert world.key() == before
+
+
+def done(world, run):
+    assert walk(world, run).state == "done", run.error
+    world.check()
+
+
+@pytest.mark.follows("confirm_or_revert")
+@pytest.mark.parametrize("wish", ["confirm", "revert"])
+def test_after_a_confirm_or_a_revert_another_resize_may_begin(wish):
+    world = resized()
+    refused(world, Run("move", flavor="huge"), hints.confirm_or_revert(NAME))
+    done(world, Run(wish))
+    owner = {"confirm": D, "revert": S}[wish]
+    check_whole(world, owner)
+    again = walk(world, Run("move", flavor="huge"))
+    assert again.state == "done" and world.records[owner]["op"] is None, "it is at rest: the next one is placed"
+
+
+@pytest.mark.follows("move_again")
+@pytest.mark.parametrize(
+    "kind, playbook", [("resize", "berth.kvm.resize"), ("live-migration", "berth.kvm.live_migrate")]
+)
+def test_a_move_that_is_run_again_ends_and_can_be_confirmed(kind, playbook):
+    world, controller = memory.World(kind=kind), memory.Controller("resize", "op0")
+    while not world.records[D]:
+        controller.advance(world)
+    refused(world, Run("confirm"), hints.move_again(NAME, playbook))
+    done(world, Run("move"))
+    done(world, Run("confirm"))
+    check_whole(world, D)
+
+
+@pytest.mark.follows("delete_again")
+@pytest.mark.parametrize("wish", ["move", "confirm", "revert"])
+def test_a_delete_that_was_begun_is_ended_by_a_delete(wish):
+    world = resized()
+    world.fuse = 1
+    walk(world, Run("delete"))
+    world.fuse = None
+    refused(world, Run(wish), hints.delete_again(NAME))
+    done(world, Run("delete"))
+    walk(world, Run("delete"))
+    assert not any(world.records.values()) and not any(world.disks.values()) and not any(world.kept.values())
+
+
+def fleet(world):
+    """The hosts as they report themselves."""
+    reports = {}
+    for name in (S, D):
+        view = memory.common.view(world.host(name), memory.UUID)
+        held = [dict(view, foreign=False, group=None)] if view["role"] else []
+        reports[name] = {"document": {"uuid": "host-" + name, "instances": held}}
+    return read_fleet(reports, dict)
+
+
+def said_to_others(world):
+    """The hint of an operation that is no move, such as a start; None where nothing moves."""
+    try:
+        locate.locate(fleet(world), NAME, memory.UUID)
+    except InstanceMoving as error:
+        return error.hint
+    return None
+
+
+@pytest.mark.follows("finish_move", "confirm_or_revert")
+@pytest.mark.parametrize("kind", ["resize", "live-migration"])
+@pytest.mark.parametrize("wish", ["move", "revert"])
+def test_in_every_moment_of_a_move_a_start_is_told_how_to_end_it_and_that_ends_it(kind, wish):
+    seen = set()
+    for moment, world in worlds(kind, False, "revert", D):
+        hint = said_to_others(world)
+        seen.add(hint)
+        if hint == hints.finish_move(NAME):
+            ended = walk(world, Run(wish))
+            # What had no way back was ended first, and then there is nothing left to revert.
+            assert ended.state == "done" or "InstanceNotResized" in ended.error and not world.records[D]["op"], moment
+        else:
+            assert hint == hints.confirm_or_revert(NAME), moment
+            done(world, Run("revert"))
+        world.check()
+        assert said_to_others(world) in (None, hints.confirm_or_revert(NAME)), moment
+    assert hints.finish_move(NAME) in seen
+
+
+@pytest.mark.follows("another_run")
+def test_a_run_that_was_overtaken_is_run_again_and_finds_the_move_ended():
+    world, late = memory.World(), memory.Controller("resize", "op0")
+    while not (world.records[D] and world.channel[D]):
+        late.advance(world)
+    other = Run("move")
+    for _step in range(5):
+        other.advance(world)
+    walk(world, late)
+    assert late.state == "failed" and hints.another_run() in late.error, getattr(late, "error", late.state)
+    done(world, other)
+    done(world, Run("move"))
+    assert world.records[D]["phase"] == "resized"
+
+
+# --- a host is lost
+
+WISHES = {"move", "confirm", "revert"}
+
+
+def follow(world, lost, wish, hint):
+    """Do what the hint says, and see what became of the instance."""
+    survivor = S if lost == D else D
+    if hint == hints.bring_source_back(S, D):
+        before = world.key()
+        ended = walk(world, Run(wish))
+        assert ended.state == "done" or world.key() == before or not world.records[S]["op"], ended.error
+        done(world, Run("move"))
+        return
+    wish = {
+        hints.revert_with_lost_destination(S, D): "revert",
+        hints.revert_gives_up(S, D): "revert",
+        hints.confirm_with_lost_source(S, D): "confirm",
+        hints.delete_again(NAME): "delete",
+    }[hint]
+    done(world, Run(wish, gone=(lost,), lost=(lost,)))
+    if wish == "delete":
+        assert world.records[survivor] is None
+    else:
+        check_one_alone(world, survivor)
+
+
+@pytest.mark.follows(
+    "revert_with_lost_destination", "revert_gives_up", "confirm_with_lost_source", "bring_source_back", "delete_again"
+)
+@pytest.mark.parametrize("lost", [S, D])
+@pytest.mark.parametrize("then", ["confirm", "revert"])
+def test_whoever_asks_of_one_host_what_needs_both_is_told_what_the_one_can_do(lost, then):
+    seen = set()
+    for _moment, world in worlds("resize", False, then, lost):
+        for wish in sorted(WISHES):
+            run = Run(wish, gone=(lost,), lost=(lost,))
+            before = world.key()
+            tried = copy.deepcopy(world)
+            if walk(tried, run).state == "failed" and "InstanceInvalidState" in run.error:
+                assert tried.key() == before
+                hint = run.error.split(". ", 1)[1]
+                seen.add(hint)
+                follow(copy.deepcopy(world), lost, wish, hint)
+    expected = {
+        S: {hints.confirm_with_lost_source(S, D), hints.bring_source_back(S, D)},
+        D: {hints.revert_with_lost_destination(S, D), hints.revert_gives_up(S, D)},
+    }
+    assert expected[lost] <= seen
+
+
+@pytest.mark.follows("bring_back_or_lost")
+@pytest.mark.parametrize("back", [True, False], ids=["it comes back", "it is switched off for good"])
+def test_with_a_silent_side_nothing_is_done_until_it_is_back_or_given_up(back):
+    world = resized()
+    refused(world, Run("revert", gone=(D,)), hints.bring_back_or_lost([D]))
+    if back:
+        done(world, Run("revert"))
+        check_whole(world, S)
+    else:
+        world.crash_host(D)
+        done(world, Run("revert", gone=(D,), lost=(D,)))
+        check_one_alone(world, S)
+
+
+@pytest.mark.follows("not_lost")
+def test_a_host_that_answers_is_not_given_up_and_without_that_word_the_move_ends():
+    world = resized()
+    refused(world, Run("confirm", lost=(D,)), hints.not_lost(D))
+    done(world, Run("confirm"))
+    check_whole(world, D)
+
+
+@pytest.mark.follows("mend_lost_host")
+@pytest.mark.parametrize("mended", [True, False], ids=["it is mended", "it is switched off for good"])
+def test_a_lost_host_whose_libvirt_alone_is_away_is_mended_or_switched_off(mended):
+    world = resized()
+    refused(world, Run("revert", gone=(D,), lost=(D,), reason="LibvirtUnavailable: no"), hints.mend_lost_host(D))
+    if mended:
+        refused(world, Run("revert", lost=(D,)), hints.not_lost(D))
+        done(world, Run("revert"))
+        check_whole(world, S)
+    else:
+        world.crash_host(D)
+        done(world, Run("revert", gone=(D,), lost=(D,)))
+        check_one_alone(world, S)
+
+
+@pytest.mark.follows("superseded_copy", "confirm_or_revert_left")
+def test_the_copy_of_a_lost_host_that_is_back_goes_only_when_a_person_has_looked_and_names_it():
+    world = resized()
+    world.crash_host(D)
+    done(world, Run("revert", gone=(D,), lost=(D,)))
+    assert said_to_others(world) == hints.confirm_or_revert_left(NAME, D)
+    for wish in sorted(WISHES):
+        refused(world, Run(wish), hints.superseded_copy(D, S))
+    assert world.guest == {S: memory.ON, D: memory.OFF}, "who looks finds the guest on the host that the hint names"
+    done(world, Run("revert", lost=(D,)))
+    check_whole(world, S)
+
+
+@pytest.mark.follows("confirm_or_revert_left")
+@pytest.mark.parametrize("wish", ["confirm", "revert"])
+def test_what_is_left_of_a_move_on_a_host_that_was_lost_is_removed_by_a_confirm_or_a_revert(wish):
+    world = stopped_at("OWN", "frozen")
+    world.crash_host(D)
+    done(world, Run("revert", gone=(D,), lost=(D,)))
+    assert said_to_others(world) == hints.confirm_or_revert_left(NAME, D)
+    refused(world, Run("delete"), hints.confirm_or_revert_left(NAME, D))
+    walk(world, Run(wish))
+    check_whole(world, S)
