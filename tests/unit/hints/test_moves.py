@@ -8,18 +8,23 @@ from __future__ import annotations
 import copy
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "protocol"))
 
 import memory  # noqa: E402
+from move_runs import D, Run, S, check_one_alone, check_whole, walk, worlds  # noqa: E402
 
+from ansible_collections.berth.kvm.plugins.module_utils.compute import disk, paths  # noqa: E402
+from ansible_collections.berth.kvm.plugins.module_utils.compute.move import disks  # noqa: E402
+from ansible_collections.berth.kvm.plugins.module_utils.compute.move.errors import MigrationConflict  # noqa: E402
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import locate  # noqa: E402
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.errors import InstanceMoving  # noqa: E402
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.fleet import read_fleet  # noqa: E402
 from ansible_collections.berth.kvm.plugins.module_utils.model import hints  # noqa: E402
-from playbooks import D, Run, S, check_one_alone, check_whole, walk, worlds  # noqa: E402
+from ansible_collections.berth.kvm.plugins.modules import instance  # noqa: E402
 
 NAME = memory.NAME
 
@@ -145,6 +150,21 @@ def test_a_run_that_was_overtaken_is_run_again_and_finds_the_move_ended():
     assert world.records[D]["phase"] == "resized"
 
 
+@pytest.mark.follows("resize_to_follow")
+def test_who_gave_it_another_flavor_in_the_inventory_is_told_to_resize_and_then_nothing_more_is_said():
+    world = memory.World()
+    here = world.host(S)
+    here.uuid = memory.UUID
+    said = instance.differences(here, memory.NEW)
+    assert len(said) == 1 and said[0].endswith(hints.resize_to_follow(NAME))
+    done(world, memory.Controller("resize", "op0"))
+    done(world, Run("confirm"))
+    check_whole(world, D)
+    there = world.host(D)
+    there.uuid = memory.UUID
+    assert instance.differences(there, memory.NEW) == []
+
+
 # --- a host is lost
 
 WISHES = {"move", "confirm", "revert"}
@@ -256,3 +276,44 @@ def test_what_is_left_of_a_move_on_a_host_that_was_lost_is_removed_by_a_confirm_
     refused(world, Run("delete"), hints.confirm_or_revert_left(NAME, D))
     walk(world, Run(wish))
     check_whole(world, S)
+
+
+@pytest.mark.follows("no_whole_copy")
+def test_a_kept_copy_that_was_being_removed_is_not_taken_back_and_the_lost_host_has_it_whole():
+    for fuse in range(9):
+        world = resized()
+        world.fuse = fuse
+        walk(world, Run("confirm"))
+        world.fuse = None
+        if world.records[S] and not world.disks[S]:
+            break
+    world.crash_host(D)
+    refused(world, Run("revert", gone=(D,), lost=(D,)), "the kept disks are gone")
+    done(world, Run("confirm"))
+    assert (world.records[D]["phase"], world.records[S]) == ("active", None)
+    assert world.disks[D]["version"] == world.latest
+
+
+@pytest.mark.follows("no_copy_to_revert_to")
+def test_without_a_copy_on_the_source_the_instance_stays_and_a_confirm_ends_the_move():
+    world = resized()
+    world.records[S] = world.disks[S] = None  # its disk and its state directory were replaced
+    refused(world, Run("revert"), hints.no_copy_to_revert_to())
+    done(world, Run("confirm"))
+    check_whole(world, D)
+
+
+@pytest.mark.follows("no_whole_copy")
+@pytest.mark.parametrize("way", ["the disk itself", "the disk as it was kept"])
+def test_with_its_disks_restored_from_a_backup_the_kept_copy_is_taken_back(tmp_path, way):
+    spec = {"flavor": {**memory.OLD["flavor"], "ephemeral_gb": 0, "swap": 0}}
+    record = SimpleNamespace(uuid=memory.UUID, op="op0", migration={"old_spec": spec})
+    files = [Path(paths.instance(str(tmp_path), memory.UUID, one.file)) for one in disk.planned(spec)]
+    files[0].parent.mkdir(parents=True)
+    for file in files[1:]:
+        file.touch()
+    with pytest.raises(MigrationConflict) as refusal:
+        disks.check_kept(str(tmp_path), record)
+    assert refusal.value.hint == hints.no_whole_copy()
+    (files[0] if way == "the disk itself" else Path("%s.pre-op0" % files[0])).touch()
+    disks.check_kept(str(tmp_path), record)

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from controller import Controller
 
+from ansible_collections.berth.kvm.plugins.module_utils.model import hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.identity import instance_uuid
 
 HOST = json.loads((Path(__file__).parent / "host.json").read_text())
@@ -94,6 +95,15 @@ def test_what_cannot_be_undone_is_done_only_to_instances_that_were_selected(loca
     refused = locate(method, run, selected=False, **copies)
     assert refused["error_code"] == "SelectionNotExplicit" and "Say which with --limit" in refused["msg"]
     assert locate(method, run, **copies)["found"] == ["web1"]
+
+
+@pytest.mark.follows("select_instances_to_delete")
+def test_a_delete_of_the_whole_inventory_is_for_those_who_say_so(locate):
+    refused = locate("delete", {}, selected=False, h1=[held()])
+    assert refused["error_code"] == "SelectionNotExplicit" and hints.select_instances_to_delete() in refused["msg"]
+    assert locate("delete", {}, h1=[held()])["found"] == ["web1"]
+    playbook = (Path(__file__).parents[4] / "playbooks/delete.yml").read_text("utf-8")
+    assert "berth_delete_all" in playbook
 
 
 def test_a_locked_instance_is_recovered_and_otherwise_left_alone(locate):

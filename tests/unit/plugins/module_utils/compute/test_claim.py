@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -14,6 +16,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute import claim, fa
 from ansible_collections.berth.kvm.plugins.module_utils.compute.host import Host
 from ansible_collections.berth.kvm.plugins.module_utils.compute.settings import HostSettings
 from ansible_collections.berth.kvm.plugins.module_utils.compute.store import Store
+from ansible_collections.berth.kvm.plugins.module_utils.model import hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.identity import instance_uuid
 from ansible_collections.berth.kvm.plugins.module_utils.model.lifecycle import STAGES
 
@@ -228,7 +231,8 @@ def test_what_the_host_holds_in_any_other_role_is_never_claimed_over(host, role,
     assert (error["code"], error["retryable"]) == ("InstanceExists", False)
 
 
-def test_a_foreign_domain_of_that_name_is_not_claimed_over(host):
+@pytest.mark.follows("another_name")
+def test_a_foreign_domain_of_that_name_is_not_claimed_over_and_another_name_is_free(host):
     host.foreign = [
         {
             "uuid": "11111111-2222-3333-4444-555555555555",
@@ -238,7 +242,10 @@ def test_a_foreign_domain_of_that_name_is_not_claimed_over(host):
             "group": None,
         }
     ]
-    assert one(host, spec("web-1"))["error"]["code"] == "InstanceExists"
+    error = one(host, spec("web-1"))["error"]
+    assert (error["code"], error["hint"]) == ("InstanceExists", hints.another_name())
+    left = copy.deepcopy(host.foreign)
+    assert one(host, spec("web-2"))["claimed"] and host.foreign == left
 
 
 def test_an_instance_that_another_run_works_on_is_busy(host):

@@ -22,6 +22,8 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import (
     StateUnsafe,
 )
 from ansible_collections.berth.kvm.plugins.module_utils.compute.store import Store
+from ansible_collections.berth.kvm.plugins.module_utils.model import hints
+from ansible_collections.berth.kvm.plugins.module_utils.model import record as record_module
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import InvalidInput
 from ansible_collections.berth.kvm.plugins.module_utils.model.record import Record, RecordInvalid
 
@@ -140,6 +142,19 @@ def test_a_record_that_cannot_be_trusted_is_refused_not_absent(store, state, dat
     for read in (lambda: store.read(UUID), store.records, lambda: store.compare_and_swap(None, record())):
         with pytest.raises(RecordInvalid, match=message):
             read()
+
+
+@pytest.mark.follows("newer_version")
+def test_a_record_of_a_newer_version_is_kept_as_it_is_for_the_version_that_wrote_it(store, state, monkeypatch):
+    written = json.dumps({**record().to_dict(), "schema": 2})
+    _plant(state, UUID, written)
+    with pytest.raises(RecordInvalid) as refused:
+        store.read(UUID)
+    assert refused.value.hint == hints.newer_version()
+    with open(os.path.join(state, "instances", UUID, "record.json"), encoding="utf-8") as stream:
+        assert stream.read() == written
+    monkeypatch.setattr(record_module, "SCHEMA", 2)
+    assert store.read(UUID).uuid == UUID
 
 
 def test_a_link_in_place_of_the_record_is_refused(store, state, tmp_path):

@@ -13,6 +13,7 @@ from records import plant
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute import durable, whereabouts
 from ansible_collections.berth.kvm.plugins.module_utils.compute.store import Store
+from ansible_collections.berth.kvm.plugins.module_utils.model import hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.identity import instance_uuid
 from ansible_collections.berth.kvm.plugins.module_utils.model.record import Record
 
@@ -181,3 +182,17 @@ def test_a_file_that_is_too_long_is_an_error_of_its_host(store, monkeypatch):
     monkeypatch.setattr(durable, "LIMIT", 10)
     with pytest.raises(whereabouts.WhereaboutsDamaged):
         whereabouts.recall(store, [WEB])
+
+
+@pytest.mark.follows("split_the_fleet")
+def test_more_than_can_be_read_back_is_not_written_and_a_part_of_the_fleet_is(store, monkeypatch):
+    tell(store, known={H1: {WEB: [1, 7]}})
+    half = {instance_uuid("default", "vm%d" % number): [1, 1] for number in range(10)}
+    both = {**half, **{instance_uuid("default", "vm%d" % number): [1, 1] for number in range(10, 40)}}
+    monkeypatch.setattr(durable, "LIMIT", 1500)
+    with pytest.raises(whereabouts.WhereaboutsFull) as refused:
+        tell(store, known={H2: both})
+    assert refused.value.hint == hints.split_the_fleet() and known(store) == ("kvm1", [1, 7])
+    assert not whereabouts.recall(store, list(both))
+    tell(store, known={H2: half})
+    assert known(store) == ("kvm1", [1, 7]) and len(whereabouts.recall(store, list(half))) == 10

@@ -21,6 +21,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.store import Sto
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import plan as rounds
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import wanted
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.fleet import read_fleet
+from ansible_collections.berth.kvm.plugins.module_utils.model import hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.identity import instance_uuid
 from ansible_collections.berth.kvm.plugins.module_utils.model.record import Record
 
@@ -147,7 +148,8 @@ class Fleet:
         plan = rounds.new_plan(run, instances, hosts, 3, wanted.told(fleet, lost))
         tokens = ("%s-%04d" % (run, number) for number in itertools.count())
         yield from self.carry_out(plan, tokens, lost)
-        self.error = (plan["instances"]["web1"]["error"] or {}).get("code")
+        error = plan["instances"]["web1"]["error"] or {}
+        self.error, self.hint = error.get("code"), error.get("hint")
 
     def carry_out(self, plan, tokens, lost):
         rounds.prepare_round(plan, lambda: next(tokens))
@@ -317,6 +319,44 @@ def test_two_controllers_between_any_two_calls_and_a_third_run_with_a_host_silen
         fleet.run(prefer=("h3", "h2", "h1"))
         fleet.check()
         shutil.rmtree(tmp_path / ("%d-%d" % (first, second)))
+
+
+@pytest.mark.follows("create_again")
+def test_who_meets_an_instance_that_another_run_has_just_made_finds_it_by_a_create_again(tmp_path):
+    met = set()
+    for calls in itertools.count(1):
+        fleet = Fleet(tmp_path / str(calls))
+        late = fleet.create(prefer=("h2", "h1", "h3"))
+        begun = list(itertools.islice(late, calls))
+        assert fleet.run(prefer=("h1", "h2", "h3")) in (None, "ClaimConflict")
+        for _step in late:
+            fleet.check()
+        met.add(fleet.error)
+        if fleet.error == "InstanceExists":
+            assert fleet.hint == hints.create_again()
+            assert fleet.run() is None and len(fleet.owners()) == 1
+        if len(begun) < calls:
+            assert "InstanceExists" in met
+            return
+
+
+@pytest.mark.follows("create_again_when_back")
+@pytest.mark.parametrize("built", [True, False], ids=["it had built it", "it had not"])
+def test_a_host_that_fell_silent_over_a_build_finishes_it_by_a_create_when_it_is_back(fleet, built, monkeypatch):
+    build = Host.build
+
+    def falls_silent(host, token):
+        if built:
+            build(host, token)
+        host.up = False
+        raise OSError("UNREACHABLE")
+
+    with monkeypatch.context() as cut:
+        cut.setattr(Host, "build", falls_silent)
+        assert fleet.run() == "HostUnknown" and fleet.hint == hints.create_again_when_back("h1")
+    assert fleet.run() == "InstanceUnknown", "nobody makes a second one meanwhile"
+    fleet.silence()
+    assert fleet.run() is None and fleet.owners() == ["h1"]
 
 
 def test_a_refused_run_leaves_no_trace_in_what_is_known_or_planned(fleet):

@@ -14,8 +14,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).resolve().parents[5] / "protocol"))
 
 import memory  # noqa: E402
-
-from playbooks import OTHER, D, Run, S, check_one_alone, check_whole, walk, worlds  # noqa: E402
+from move_runs import OTHER, D, Run, S, check_one_alone, check_whole, walk, worlds  # noqa: E402
 
 MOVES = {
     "resize, confirm": ("resize", False, "confirm"),

@@ -1,0 +1,59 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Hints about builds on a host: what each says is done there, and the instance is made, or gone."""
+
+from __future__ import annotations
+
+import pytest
+from instance_case import Case
+
+from ansible_collections.berth.kvm.plugins.module_utils.compute import disk, failures, image
+from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import (
+    CleanupFailed,
+    DeletionFinished,
+    InstanceInvalidState,
+)
+from ansible_collections.berth.kvm.plugins.module_utils.model import hints
+
+
+@pytest.fixture
+def web(prepared, wanted):
+    return Case(prepared, wanted("web1"))
+
+
+def broken(*_args, **_kwargs):
+    raise OSError("Input/output error")
+
+
+@pytest.mark.follows("again_when_well")
+def test_what_could_not_be_cleaned_up_is_removed_first_when_the_host_is_well(web):
+    with pytest.MonkeyPatch.context() as sick:
+        sick.setattr(image, "ensure", broken)
+        sick.setattr(disk, "remove_all", broken)
+        with pytest.raises(CleanupFailed) as refused:
+            web.make()
+        assert refused.value.hint == hints.again_when_well() and web.record.phase == "deleting"
+    with pytest.raises(DeletionFinished):
+        web.instance().started("t1", web.seed)
+    assert (web.record, web.domain, web.root.exists()) == (None, None, False)
+    assert web.make() is True and web.state() == ("active", None, "running", True)
+
+
+@pytest.mark.follows("create_or_delete")
+@pytest.mark.parametrize("follow", ["create", "delete"])
+def test_an_instance_whose_builds_failed_is_made_by_a_create_and_forgotten_by_a_delete(web, follow):
+    error = {"code": "BuildFailed", "message": "no space"}
+    failures.note(
+        web.host.store,
+        [{"uuid": web.uuid, "name": "web1", "project_id": "default", "host": "kvm1", "error": error}],
+    )
+    with pytest.raises(InstanceInvalidState) as refused:
+        web.instance().started()
+    assert refused.value.hint == hints.create_or_delete("web1")
+    if follow == "create":
+        assert web.make() is True and web.state() == ("active", None, "running", True)
+    else:
+        web.instance().absent()
+        assert web.uuid not in failures.read(web.host.store.state_dir)
+        assert (web.record, web.domain) == (None, None)
