@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import pytest
 from instance_case import Case
+from records import plant
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute import disk, failures, image
 from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import (
@@ -57,3 +58,21 @@ def test_an_instance_whose_builds_failed_is_made_by_a_create_and_forgotten_by_a_
         web.instance().absent()
         assert web.uuid not in failures.read(web.host.store.state_dir)
         assert (web.record, web.domain) == (None, None)
+
+
+@pytest.mark.parametrize(
+    "role, phase, hint",
+    [
+        ("OWN", "frozen", hints.finish_move),
+        ("IN", "incoming", hints.finish_move),
+        ("OUT", "keep", hints.confirm_or_revert),
+        ("OWN", "resized", hints.confirm_or_revert),
+    ],
+)
+def test_a_start_gives_up_no_move_that_only_a_person_can_choose_to_take_back(web, role, phase, hint):
+    web.make()
+    plant(web.host.store, web.record.next(role=role, phase=phase, op="op"))
+    for call in (web.instance().started, lambda: web.instance().stopped(1)):
+        with pytest.raises(InstanceInvalidState) as refused:
+            call()
+        assert refused.value.hint == hint("web1")
