@@ -93,10 +93,12 @@ def test_a_bad_image_ends_the_build_for_every_host_and_leaves_nothing(lab, side,
     assert checksum not in lab.sh(side.host, "ls /var/lib/libvirt/berth/images").stdout
 
 
-def test_a_missing_network_is_told_before_anything_is_built(side, image):
+def test_a_missing_network_is_told_before_anything_is_claimed(side, image):
     nic = {"network": "lan", "type": "bridge", "source": "br9", "mac": "52:54:00:00:00:01", "model": "virtio"}
-    _web, built = build(side, image, networks=[nic])
-    assert (built["error"]["code"], built["error"]["retryable"]) == ("NetworkNotFound", True)
+    spec, _seed = request("web-1", image, networks=[nic])
+    claimed = side.call("claim", claims=[{"spec": spec, "token": "t1"}])["result"][0]
+    assert (claimed["claimed"], claimed["error"]["retryable"]) == (False, True)
+    assert "br9" in claimed["error"]["message"]
     assert side.traces() == []
 
 
