@@ -102,7 +102,7 @@ def test_stop_and_start(four):
 
 
 def test_twenty_instances_take_one_module_run_each(lab, image, inventory, tmp_path):
-    """Happy path: per instance one build; per host one run for facts, one claim, one rescan.
+    """Happy path: per instance one build; per host one run for facts, one claim, one rescan, one word of how it ended.
 
     The guests have an empty disk: what they do does not matter here, and twenty that boot would load the machine.
     """
@@ -121,6 +121,7 @@ def test_twenty_instances_take_one_module_run_each(lab, image, inventory, tmp_pa
         "Claim": len(set(homes(lab).values())),
         "Read what all hosts hold now": 3,
         "Build and start the instance": 20,
+        "Tell who owns the instances now, and what is not planned any more": 3,
     }
     assert len(homes(lab)) == 20
 
