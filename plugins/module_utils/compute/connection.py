@@ -67,7 +67,7 @@ class Deadline:
         thread.join(self.remaining())
         if not outcome:
             what = what or getattr(function, "__name__", "the call")
-            raise LibvirtTimeout("%s did not end in time" % what, call=what)
+            raise LibvirtTimeout("%s did not end in time" % what, hint=hints.restart_hung_libvirt(), call=what)
         good, value = outcome[0]
         if good:
             return value

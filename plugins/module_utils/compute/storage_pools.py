@@ -27,7 +27,7 @@ def read_pools(connection, deadline, warnings):
         try:
             found[name] = deadline.call(_read, pool, what="reading storage pool %s" % name)
         except (library.libvirtError, LibvirtTimeout, OSError) as error:
-            warnings.append("storage pool %s is left out: %s" % (name, error))
+            warnings.append("storage pool %s is left out: %s" % (name, getattr(error, "message", error)))
     return found
 
 

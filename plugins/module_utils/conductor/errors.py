@@ -68,6 +68,10 @@ class HostUnknown(BerthError):
     """The host stopped answering while it worked on the instance: what it did is not known, so no other host is tried."""
 
 
+class HostLibvirtTimeout(BerthError):
+    """libvirt of a host that may hold the instance does not answer: whether it is there is not known."""
+
+
 class NothingSelected(BerthError):
     """The run has no instance to work on."""
 

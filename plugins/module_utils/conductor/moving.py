@@ -65,6 +65,9 @@ def plan(wish, kind, uuid, name, sides, wanted, locked=None, target=None):
     move["sequence"], reaches = sequence.next_sequence(_WISHES[wish], here, there)
     if move["sequence"] is None:
         raise _refusal(wish, kind, move, owner)
+    if move["sequence"] == "revert" and not here["role"]:
+        begun = owner.get("phase") == names.REVERTING
+        raise InstanceNotResized(uuid, hint=hints.confirm_without(source) if begun else hints.no_copy_to_revert_to())
     move["settles"] = not reaches
     move["why"] = ("goes on with" if reaches else "first ends") + " the %s that was begun" % move["kind"]
     lost = source if here.get("lost") else destination if there.get("lost") else None
@@ -90,7 +93,7 @@ def _sweep(wish, uuid, name, sides):
         "destination": destination,
         "sequence": "sweep",
         "settles": True,
-        "kind": there["migration"]["type"],
+        "kind": (there.get("migration") or {}).get("type"),
         "ticket": {"op": there["op"], "attempt": there["attempt"]},
         "views": {"source": here, "destination": there},
         "why": "first removes what is left on %s of a move that ended without it" % destination,

@@ -12,12 +12,19 @@ from ..compute.move.errors import InstanceNotFound
 from ..model import hints
 from ..model.record import CLAIM, OWN
 from . import notes
-from .errors import DuplicateInstance, HostNotLost, HostUnknown, InstanceSuperseded, MoveContradicted
+from .errors import (
+    DuplicateInstance,
+    HostLibvirtTimeout,
+    HostNotLost,
+    HostUnknown,
+    InstanceSuperseded,
+    MoveContradicted,
+)
 from .locate import check_no_stray
 
 NOTHING = {"role": None}
 LOST = {"role": None, "lost": True}
-NO_ANSWER = "UNREACHABLE"
+NO_ANSWER, HUNG = "UNREACHABLE", "LibvirtTimeout"
 
 
 def find(uuid, name, views, host_names, silent, lost=()):
@@ -50,6 +57,7 @@ def find(uuid, name, views, host_names, silent, lost=()):
     move = next((view["migration"] for view in ordered if view.get("migration")), None)
     if move is None:
         if not owners:
+            _check_no_hung_libvirt(name, silent)
             where = " on the hosts that answered (silent: %s)" % ", ".join(sorted(silent)) if silent else ""
             raise InstanceNotFound("Instance %s could not be found%s" % (name, where))
         return owners[0], current[owners[0]], None, NOTHING
@@ -134,6 +142,17 @@ def _unanswered(side, silent, lost, name, answering):
     if not reason.startswith(NO_ANSWER):
         raise HostNotLost("%s is there, but: %s" % (side["name"], reason), hint=hints.mend_lost_host(side["name"]))
     return LOST
+
+
+def _check_no_hung_libvirt(name, silent):
+    """A host that is there and whose libvirt hangs may well be the one that holds the instance."""
+    hung = sorted(host for host, reason in silent.items() if reason.startswith(HUNG))
+    if hung:
+        raise HostLibvirtTimeout(
+            "libvirt of %s does not answer, so it is not known whether %s is there" % (", ".join(hung), name),
+            hint=hints.restart_hung_libvirt(),
+            hosts=hung,
+        )
 
 
 def _check_no_third(name, silent, lost):

@@ -179,6 +179,19 @@ def no_copy_to_revert_to() -> str:
     )
 
 
+def confirm_without(source: str) -> str:
+    """A revert was begun, and the source holds nothing of the instance any more."""
+    return (
+        "%s holds no copy to go back to. berth.kvm.confirm_resize -e berth_lost_hosts=%s lets the guest go on where it is, "
+        "with all that it wrote" % (source, source)
+    )
+
+
+def restart_hung_libvirt() -> str:
+    """libvirt on a host takes a connection or a call and does not answer."""
+    return "Restart libvirtd (or virtqemud) on that host, its guests keep running; then run the same again"
+
+
 def no_whole_copy() -> str:
     """A confirm or a delete had begun to remove the kept copy, so the other host had a whole one, and it is said to be lost."""
     return "Bring the other host back, its copy is whole. Where that cannot be, restore a backup"

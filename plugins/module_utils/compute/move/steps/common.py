@@ -22,7 +22,7 @@ from ....model import migration as names
 from ....model.migration import CONFIRMING, KEEP, RESIZED
 from ....model.record import OUT, OWN
 from ... import journal
-from ..errors import InstanceNotFound, MigrationConflict, MigrationFenced
+from ..errors import InstanceNotFound, MigrationConflict, MigrationFenced, MigrationNotReady
 
 CONFIRMED, REVERTED_EVENT, GIVEN_UP = "confirmed", "reverted", "given up"
 
@@ -53,6 +53,14 @@ def heard(peer):
     ):
         raise MigrationConflict("the other host's word on %s is no view of a record" % whole["uuid"])
     return whole
+
+
+def said(peer, part):
+    """What the other host's last step said beside its record; MigrationNotReady where it has not."""
+    found = (peer or {}).get(part)
+    if found is None:
+        raise MigrationNotReady("the other host has not said its %s" % part, hint=hints.run_again())
+    return found
 
 
 def view(host, uuid):

@@ -18,7 +18,7 @@ def erase(host, uuid, ticket, peer=None, lost=False, changed_disks=False, **dumm
     record = existing(host, uuid)
     seen = (peer.get("role"), peer.get("op"), peer.get("phase")) if peer else None
     let_go = {IN: (OUT, ticket["op"], KEEP), OUT: (OUT, ticket["op"], REVERTED)}
-    if record.op != ticket["op"] or not (lost or record.role == OWN or seen == let_go[record.role]):
+    if record.op != ticket["op"] or not (lost or record.role == OWN or seen == let_go.get(record.role)):
         raise MigrationConflict("%s is not owned by %s" % (uuid, host.identity["name"]), role=record.role)
     if not changed_disks:
         host.effects.check_deletable(record)

@@ -8,21 +8,21 @@ from __future__ import annotations
 from ....model.migration import CONFIRMING, KEEP, RESIZED, VERIFIED
 from ....model.record import IN, OUT, OWN
 from ..errors import MigrationNotReady, MigrationPreCheckError
-from .common import attempt_of, has_released, is_past, is_taken_over, mine, moved, put, view
+from .common import attempt_of, has_released, is_past, is_taken_over, mine, moved, put, said, view
 from .confirm import confirm, finish, purge
 from .resize import acquire, start
 
 
 def inspect_live(host, uuid, ticket, peer=None, **dummy):
     """L2 on D: can this host take the guest that the source described? Tells, and judges nothing."""
-    if not peer.get("guest") or is_past(host.store.read(uuid), ticket["op"], (OWN, RESIZED)):
+    if not (peer or {}).get("guest") or is_past(host.store.read(uuid), ticket["op"], (OWN, RESIZED)):
         return False
     return {"seen": host.effects.inspect_live(mine(host, uuid, ticket, (IN,)), peer["guest"])}
 
 
 def check_live(host, uuid, ticket, peer=None, options=None, **dummy):
     """L2 on S: everything that speaks against the migration at once, before anything is started (R30)."""
-    if not peer.get("seen") or is_past(host.store.read(uuid), ticket["op"], (OUT, KEEP)):
+    if not (peer or {}).get("seen") or is_past(host.store.read(uuid), ticket["op"], (OUT, KEEP)):
         return False
     record = mine(host, uuid, ticket, (OWN,))
     problems = host.effects.check_live(record, peer["seen"], options or {})
@@ -40,12 +40,12 @@ def receive_seed(host, uuid, ticket, peer=None, key=None, **dummy):
     ):
         return False
     record = mine(host, uuid, ticket, (IN,))
-    return {"targets": host.effects.receive_seed(record, peer["disks"], key)}
+    return {"targets": host.effects.receive_seed(record, said(peer, "disks"), key)}
 
 
 def send_seed(host, uuid, ticket, peer=None, key=None, **dummy):
     """L3 on S: send it."""
-    if not peer.get("targets") or is_past(host.store.read(uuid), ticket["op"], (OUT, KEEP)):
+    if not (peer or {}).get("targets") or is_past(host.store.read(uuid), ticket["op"], (OUT, KEEP)):
         return False
     record = mine(host, uuid, ticket, (OWN,))
     return {"transfer": host.effects.send_seed(record, peer["targets"], key)}
@@ -58,10 +58,11 @@ def prepare_live(host, uuid, ticket, peer=None, **dummy):
     record = mine(host, uuid, ticket, (IN,))
     if record.migration["verified"] == ticket["attempt"]:
         return False
+    disks = said(peer, "disks")
     if peer["executing"] and host.effects.arrived(record):
         # It runs on the source, so whatever waits here is worthless.
         host.effects.discard_arrived(record)
-    return {"targets": host.effects.prepare_live(record, peer["disks"])}
+    return {"targets": host.effects.prepare_live(record, disks)}
 
 
 def migrate_live(host, uuid, ticket, peer=None, options=None, **dummy):
@@ -71,7 +72,7 @@ def migrate_live(host, uuid, ticket, peer=None, options=None, **dummy):
     record = mine(host, uuid, ticket, (OWN,))
     if host.effects.running(uuid):
         host.effects.check_disks(record)
-    host.effects.migrate_live(record, peer["targets"], options or {})
+    host.effects.migrate_live(record, said(peer, "targets"), options or {})
     # The lock was not held: the record tells whether this attempt still counts.
     record = mine(host, uuid, ticket, (OWN,))
     put(host, record, moved(record, frozen=ticket["attempt"]), "the guest has left")

@@ -22,6 +22,7 @@ from .common import (
     moved,
     next_epoch,
     put,
+    said,
     was_on,
 )
 
@@ -95,7 +96,7 @@ def receive(host, uuid, ticket, peer=None, key=None, **dummy):
     if has_released(peer, ticket) or is_past(host.store.read(uuid), ticket["op"], (OWN, RESIZED)):
         return False
     record = mine(host, uuid, ticket, (IN,))
-    targets = host.effects.receive(record, peer["disks"], key)
+    targets = host.effects.receive(record, said(peer, "disks"), key)
     host.effects.define(record)
     return {"targets": targets}
 
@@ -107,7 +108,7 @@ def send(host, uuid, ticket, peer=None, key=None, options=None, **dummy):
     record = mine(host, uuid, ticket, (OWN,))
     if record.migration["frozen"] != ticket["attempt"] or host.effects.running(uuid):
         raise MigrationNotReady("%s is not stopped for this attempt" % uuid)
-    return {"transfer": host.effects.send(record, peer["targets"], key, options or {}), "sent": ticket["attempt"]}
+    return {"transfer": host.effects.send(record, said(peer, "targets"), key, options or {}), "sent": ticket["attempt"]}
 
 
 def presend(host, uuid, ticket, peer=None, key=None, options=None, **dummy):
@@ -116,7 +117,7 @@ def presend(host, uuid, ticket, peer=None, key=None, options=None, **dummy):
         return False
     record = mine(host, uuid, ticket, (OWN,))
     host.effects.check_disks(record)
-    return {"transfer": host.effects.presend(record, peer["targets"], key, options or {})}
+    return {"transfer": host.effects.presend(record, said(peer, "targets"), key, options or {})}
 
 
 def release(host, uuid, ticket, peer=None, sent=None, **dummy):
@@ -138,7 +139,7 @@ def release(host, uuid, ticket, peer=None, sent=None, **dummy):
         raise MigrationNotReady("%s still runs on %s" % (uuid, host.identity["name"]))
     host.effects.hide(record)
     # From here this host may not own the disks any more: what purges it has to know.
-    told = moved(record, shared=bool(peer["migration"].get("shared")))
+    told = moved(record, shared=bool(((peer or {}).get("migration") or {}).get("shared")))
     put(host, record, told.replace(role=OUT, phase=KEEP, generation=next_epoch(record)), "released")
     return True
 

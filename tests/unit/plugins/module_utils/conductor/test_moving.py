@@ -19,12 +19,14 @@ from ansible_collections.berth.kvm.plugins.module_utils.conductor import moving,
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.errors import (
     DuplicateInstance,
     GroupPolicyViolation,
+    HostLibvirtTimeout,
     HostNotLost,
     HostUnknown,
     InstanceIsLocked,
     InstanceSuperseded,
     MoveContradicted,
 )
+from ansible_collections.berth.kvm.plugins.module_utils.model import hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.quota import QuotaExceeded
 
 UUID = "0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a"
@@ -51,8 +53,9 @@ def plan(wish, sides, flavor=BIG, locked=None, kind="resize", target=None):  # p
     return moving.plan(wish, kind, UUID, "vm", sides, {"flavor": flavor}, locked, target)
 
 
-def find(views, names=None, silent=()):
-    return sides.find(UUID, "vm", views, names or NAMES, dict.fromkeys(silent, "down"))
+def find(views, names=None, silent=(), lost=()):
+    silent = silent if isinstance(silent, dict) else dict.fromkeys(silent, "down")
+    return sides.find(UUID, "vm", views, names or NAMES, silent, lost)
 
 
 def at_rest(**more):
@@ -439,3 +442,32 @@ def test_who_names_a_copy_that_may_go_is_told_whose_word_it_is_and_to_look_first
     with pytest.raises(InstanceSuperseded) as raised:
         returned("OWN", "resized", [2, 7])
     assert "kvm1 alone says" in raised.value.hint and "log in" in raised.value.hint
+
+
+@pytest.mark.follows("no_copy_to_revert_to")
+def test_a_revert_with_nothing_on_the_source_is_refused_and_a_confirm_ends_the_move():
+    sides_now = find({"kvm1": {}, "kvm2": {UUID: view("OWN", "resized", MOVE)}})
+    with pytest.raises(InstanceNotResized) as refused:
+        plan("revert", sides_now)
+    assert refused.value.hint == hints.no_copy_to_revert_to()
+    assert plan("confirm", sides_now)["sequence"] == "confirm"
+
+
+@pytest.mark.follows("confirm_without")
+@pytest.mark.parametrize("wish", ["revert", "confirm", "move"])
+def test_a_revert_that_was_begun_and_has_no_copy_left_says_how_the_guest_goes_on(wish):
+    held = {"kvm1": {}, "kvm2": {UUID: view("OWN", "reverting", MOVE)}}
+    with pytest.raises(InstanceNotResized) as refused:
+        plan(wish, find(held))
+    assert refused.value.hint == hints.confirm_without("kvm1")
+    assert plan("confirm", find(held, lost=["kvm1"]))["sequence"] == "confirm_alone"
+
+
+@pytest.mark.follows("restart_hung_libvirt")
+def test_a_hung_libvirt_is_not_an_instance_that_could_not_be_found():
+    """What was not answered is not absent; with libvirt restarted the instance is there."""
+    silent = {"kvm1": "LibvirtTimeout: opening qemu:///system did not end in time"}
+    with pytest.raises(HostLibvirtTimeout, match="libvirt of kvm1 does not answer") as refused:
+        find({"kvm2": {}}, silent=silent)
+    assert refused.value.hint == hints.restart_hung_libvirt() and refused.value.details["hosts"] == ["kvm1"]
+    assert find({"kvm1": {UUID: view()}, "kvm2": {}})[0] == "kvm1"

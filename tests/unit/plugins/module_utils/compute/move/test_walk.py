@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from pathlib import Path
 
@@ -15,7 +16,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[5] / "protocol"))
 import memory  # noqa: E402
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import StaleRecord  # noqa: E402
-from ansible_collections.berth.kvm.plugins.module_utils.compute.move.steps import claim  # noqa: E402
+from ansible_collections.berth.kvm.plugins.module_utils.compute.move.errors import InstanceNotResized  # noqa: E402
+from ansible_collections.berth.kvm.plugins.module_utils.compute.move.steps import claim, table  # noqa: E402
+from ansible_collections.berth.kvm.plugins.module_utils.model import hints  # noqa: E402
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import BerthError  # noqa: E402
 from ansible_collections.berth.kvm.plugins.module_utils.model.record import Record, RecordInvalid  # noqa: E402
 
@@ -199,3 +202,39 @@ def test_a_delete_at_any_moment_of_a_move_leaves_nothing(kind, shared, advances)
     assert walk(world, "delete", "op1").state == "done"
     assert not any(world.records.values()) and not any(world.disks.values()) and not any(world.kept.values())
     assert (world.guest, world.channel) == ({S: memory.OFF, D: memory.OFF}, {S: None, D: None})
+
+
+NOTHING_THERE = ({"uuid": memory.UUID, "host": {"uuid": "host-S", "name": S}, "role": None}, {}, None)
+
+
+@pytest.mark.parametrize("peer", NOTHING_THERE, ids=["no record", "no word", "none"])
+@pytest.mark.parametrize("step", [step for step in table.STEPS if step != "take_over"])
+@pytest.mark.parametrize("kind", ["resize", "live-migration"])
+@pytest.mark.parametrize("advances", [0, 5, 9, 40])
+def test_no_step_falls_over_a_host_that_holds_nothing(kind, step, peer, advances):
+    """Every step on either side at rest, in the middle and at the end of a move: done, passed over, or a typed error."""
+    for name in (S, D):
+        world, controller = memory.World(kind=kind), memory.Controller("resize", "op0")
+        for _each in range(advances):
+            if controller.state == "run":
+                controller.advance(world)
+        record = world.records[name] or world.records[S] or world.records[D]
+        migration = record["migration"] or {"attempt": 0}
+        ticket = {"op": record["op"] or "op0", "attempt": migration["attempt"]}
+        with contextlib.suppress(BerthError):
+            table.run(world.host(name), memory.UUID, step, ticket, peer, **memory.decided(world))
+        world.check()
+
+
+@pytest.mark.follows("no_copy_to_revert_to")
+def test_a_revert_without_a_copy_on_the_source_is_refused_and_a_confirm_ends_the_move():
+    world = memory.World()
+    walk(world, "resize")
+    world.records[S] = world.disks[S] = None
+    record = world.records[D]
+    ticket, peer = {"op": "op0", "attempt": record["migration"]["attempt"]}, NOTHING_THERE[0]
+    with pytest.raises(InstanceNotResized) as refused:
+        table.run(world.host(D), memory.UUID, "revert", ticket, peer)
+    assert refused.value.hint == hints.no_copy_to_revert_to() and world.records[D] == record
+    assert walk(world, "confirm").state == "done"
+    assert (world.records[D]["phase"], world.guest[D]) == ("active", memory.ON)
