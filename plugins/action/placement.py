@@ -12,6 +12,7 @@ from ansible.module_utils.parsing.convert_bool import boolean
 
 from ..module_utils.conductor import placing, quotas, wanted
 from ..module_utils.conductor.plan import CLAIMING, FAILED, MAX_ROUNDS, PLANNED, new_plan, prepare_round
+from ..module_utils.model import nics
 from ..module_utils.model.errors import BerthError, InvalidInput
 from ..module_utils.placement.request import build_request
 from ..plugin_utils.catalogs import Catalogs
@@ -124,7 +125,7 @@ class ActionModule(ControllerAction):
 
     def _requests(self, names, task_vars, catalogs, batch_id):
         """The request of every instance; all faults of the input are told at once, before anything is done."""
-        requests, faults, self._locks = {}, [], {}
+        requests, faults, held, self._locks = {}, [], {}, {}
         for name in names:
             catalog, given = catalogs.of(name), variables(task_vars, name, (*INSTANCE, "berth_locked"))
             self._locks[name] = who_locked(given)
@@ -138,6 +139,11 @@ class ActionModule(ControllerAction):
                 rule = "url: images are read by the KVM hosts, none is copied from the controller yet"
                 faults.append((name, InvalidInput("berth_images.%s.src" % image["name"], image["src"], rule)))
                 continue
+            error = nics.clash(spec, held)
+            if error:
+                faults.append((name, error))
+                continue
+            held.update({nic: {spec["uuid"]: name} for nic in nics.taken(spec["networks"])})
             requests[name] = {**spec, "batch_id": batch_id}
         if len(faults) > 1:
             first = faults[0][1]

@@ -359,6 +359,7 @@ ansible_facts:
               memory_mb: 64
               disk_gb: 1
               pool: null
+              nics: ["MAC address 02:00:00:00:00:01", "address 192.0.2.10 on bridge br0"]
         failed_instances:
           description: The UUIDs of the instances that are in C(vm_state) error since this host failed to build them.
           type: list

@@ -66,6 +66,7 @@ instances:
       vcpus: 2
       pcpus: 0
       memory_mb: 2048
+      nics: ["MAC address 02:00:00:00:00:01", "address 192.0.2.10 on bridge br0"]
 notes:
   description: What the host remembered of the instances in O(about), before it was told anything; as of M(berth.kvm.host_facts).
   returned: success
@@ -82,6 +83,7 @@ from ansible.module_utils.basic import AnsibleModule
 from ..module_utils.compute import failures, whereabouts
 from ..module_utils.compute.settings import load
 from ..module_utils.compute.store import Store, check_uuid
+from ..module_utils.model import nics
 from ..module_utils.model.errors import BerthError
 
 
@@ -97,6 +99,7 @@ def summary(record):
         "power_state": record.power_state,
         "group": (record.spec.get("group") or {}).get("name"),
         **{name: record.resources.get(name, 0) for name in ("vcpus", "pcpus", "memory_mb")},
+        "nics": nics.taken(record.spec.get("networks")),
     }
 
 

@@ -54,6 +54,7 @@ class Domain:
     memory_mb: int
     disks: Tuple[Disk, ...]
     pci_addresses: Tuple[str, ...]
+    macs: Tuple[str, ...]
     vcpu_pins: Tuple[FrozenSet[int], ...]
     huge_page_kb: Optional[int]
     memory_nodes: FrozenSet[int]
@@ -99,6 +100,7 @@ def parse(text) -> Domain:
         memory_mb=-(-int(parts["memory"].text) // MIB_IN_KIB),
         disks=tuple(disk for disk in map(_disk, devices) if disk),
         pci_addresses=tuple(address for address in map(_pci_address, devices) if address),
+        macs=tuple(address for address in map(_mac, devices) if address),
         vcpu_pins=() if placement is None else tuple(_cpus(pin.get("cpuset")) for pin in placement.findall("vcpupin")),
         huge_page_kb=None if huge is None else int(page.get("size")) if page is not None else 0,
         memory_nodes=frozenset() if memory is None else _cpus(memory.get("nodeset") or ""),
@@ -123,6 +125,11 @@ def _disk(device):
     source, driver = device.find("source"), device.find("driver")
     path = None if source is None else source.get("file") or source.get("dev")
     return Disk(path, "raw" if driver is None else driver.get("type", "raw")) if path else None
+
+
+def _mac(device):
+    address = device.find("mac") if device.tag == "interface" else None
+    return None if address is None else address.get("address")
 
 
 def _pci_address(device):

@@ -14,7 +14,7 @@ import json
 import socket
 from xml.etree import ElementTree
 
-from ..model import hints
+from ..model import hints, nics
 from ..model.errors import BerthError
 from ..model.lifecycle import BUSY
 from ..model.safe_text import clean, clean_all
@@ -273,6 +273,7 @@ def _own(record, found):
         "disk_gb": resources.get("disk_gb", 0),
         "pool": spec.get("pool"),
         "image_props": clean_all((spec.get("image") or {}).get("properties") or {}),
+        "nics": clean_all(nics.taken(spec.get("networks"))),
     }
 
 
@@ -301,6 +302,7 @@ def _foreign(domain, power_state, disk_use, pool, dedicated):
         "disk_gb": _gb_up(size),
         "pool": None,
         "image_props": {},
+        "nics": [nics.mac(clean(address)) for address in domain.macs],
     }
 
 

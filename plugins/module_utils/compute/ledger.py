@@ -6,7 +6,7 @@ a resize on it (C17, R25, S41)."""
 
 from __future__ import annotations
 
-from ..model import hints
+from ..model import hints, nics
 from ..model.host_state import HostState
 from ..placement import capacity
 from . import facts
@@ -27,6 +27,9 @@ class Ledger:
     def allocate(self, request, limits):
         """What the request takes here; the caller holds the host's lock until that is written down."""
         check_names(request.document, self.present)
+        error = nics.clash(request.document, nics.index(self.present, " on this host"))
+        if error:
+            raise error
         allocation = capacity.allocate(self.state, request, limits)
         check_group(request.instance_group, request.document, self.present)
         return allocation
@@ -40,6 +43,7 @@ class Ledger:
                 "name": spec["name"],
                 "project_id": spec["project_id"],
                 "group": (spec.get("group") or {}).get("name"),
+                "nics": nics.taken(spec.get("networks")),
                 "foreign": False,
             }
         )

@@ -15,11 +15,12 @@ from typing import Any, Dict
 from ..compute.move import sequence
 from ..compute.move.errors import InstanceInvalidState, InstanceNotResized, MigrationEnded
 from ..compute.move.guards import check_grow_only
-from ..model import hints
+from ..model import hints, nics
 from ..model import migration as names
 from . import groups
 from .errors import HostUnknown
 from .locate import check_unlocked
+from .plan import addresses
 from .quotas import after_the_claims
 
 PLAYBOOKS = {
@@ -244,7 +245,7 @@ def check_claim(move: Dict[str, Any], host: str, scans: Dict[str, Dict[str, Any]
     if host not in held:
         raise HostUnknown("%s did not answer after the claim of %s" % (host, move["name"]), hint=hints.run_again())
     spec = claimed_spec(move)
-    error = groups.violation(spec, groups.elsewhere(spec, host, held))
+    error = nics.clash(spec, addresses(held)) or groups.violation(spec, groups.elsewhere(spec, host, held))
     if not error and move["kind"] == names.RESIZE and quotas:
         instance = {"uuid": move["uuid"], "project": spec["project_id"], "spec": spec}
         error = after_the_claims(quotas, more=0)(instance, [record for records in held.values() for record in records])

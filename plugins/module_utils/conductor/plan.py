@@ -14,9 +14,9 @@ there, resized: nothing is done before that is confirmed or reverted), planned (
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, Optional
+from typing import Any, Callable, Dict, Iterable, Optional
 
-from ..model import hints
+from ..model import hints, nics
 from ..model.errors import BerthError
 from ..model.record import CLAIM, OWN
 from ..placement.errors import MaxRetriesExceeded
@@ -222,6 +222,7 @@ def commit(
             nothing = _came_to_nothing(plan, instance, seen, records)
             plan["ended"] += [one for one in nothing if one not in plan["ended"]]
             _commit_one(plan, instance, claims.get(instance["host"], {}), seen, records, set(lost_hosts))
+    _check_addresses(plan, records)
     _check_groups(plan, records)
     if over_quota:
         _check_quota(plan, records, over_quota)
@@ -324,6 +325,26 @@ def _meet(plan, instance, others) -> None:
         fail(instance, ClaimConflict("another run is creating %s on %s; it goes first" % (instance["name"], name)))
     else:
         attempt_failed(plan, instance, "ClaimConflict", "another run was creating it on %s" % name, retryable=True)
+
+
+def _check_addresses(plan, records) -> None:
+    """Two instances that would have one address are seen here by at least one of the runs that claimed for them."""
+    held = addresses({host: found.values() for host, found in records.items()})
+    for instance in plan["instances"].values():
+        if instance["state"] == BUILDING:
+            error = nics.clash(instance["spec"], held)
+            if error:
+                withdraw(plan, instance["host"], instance["uuid"], instance["token"])
+                fail(instance, error)
+
+
+def addresses(held: Dict[str, Iterable[Dict[str, Any]]]) -> nics.Index:
+    """Who has which address on any host. ``held``: host -> its records."""
+    found: nics.Index = {}
+    for host, records in held.items():
+        for nic, names in nics.index(records, " on %s" % host).items():
+            found.setdefault(nic, {}).update(names)
+    return found
 
 
 def _check_groups(plan, records) -> None:

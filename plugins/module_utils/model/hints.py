@@ -275,6 +275,11 @@ def delete_changed_disks(goes: Sequence[str], stays: Sequence[str]) -> str:
     return said + ("; %s stays there" % ", ".join(stays) if stays else "")
 
 
+def another_address(name: str) -> str:
+    """A MAC address or fixed address is another instance's already."""
+    return "Give %s another one in berth_networks; what is there keeps its own" % name
+
+
 def another_name() -> str:
     """A domain that berth did not make has the name or uuid that is asked for."""
     return "Choose another name for the instance; the domain is left alone"

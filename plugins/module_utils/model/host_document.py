@@ -156,9 +156,10 @@ _INSTANCE = _object(
         "disk_gb": _SIZE,
         "pool": _or_null(_text()),
         "image_props": _MAPPING,
+        "nics": _list(_text(), 1000),
         "numa_topology": instance_topology,
     },
-    optional=("numa_topology", "generation", "managed"),
+    optional=("numa_topology", "nics", "generation", "managed"),
 )
 
 _CELL = _object(

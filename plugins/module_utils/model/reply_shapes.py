@@ -111,6 +111,7 @@ _RESCAN = object_of(
                     "vcpus": _COUNT,
                     "pcpus": _COUNT,
                     "memory_mb": _COUNT,
+                    "nics": list_of(text(), 1000),
                 }
             ),
             MOST_RECORDS,

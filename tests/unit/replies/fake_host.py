@@ -75,7 +75,7 @@ def claim(directory, given):
         claimed.append(
             {
                 **record, **amounts, "role": "CLAIM", "generation": [0, 1], "phase": "claimed", "token": one["token"],
-                "power_state": None, "group": (spec.get("group") or {}).get("name"),
+                "power_state": None, "group": (spec.get("group") or {}).get("name"), "nics": [],
             }
         )  # fmt: skip
         held = {"uuid": spec["uuid"], "name": spec["name"], "claimed": True, "token": one["token"], "error": None}

@@ -12,7 +12,7 @@ import copy
 import json
 from pathlib import Path
 
-from ansible_collections.berth.kvm.plugins.module_utils.model import migration
+from ansible_collections.berth.kvm.plugins.module_utils.model import migration, nics
 from ansible_collections.berth.kvm.plugins.module_utils.model.catalog import Catalog
 from ansible_collections.berth.kvm.plugins.module_utils.model.identity import instance_uuid
 from ansible_collections.berth.kvm.plugins.module_utils.model.record import Record
@@ -40,7 +40,8 @@ CATALOG = {
 def spec(name, flavor="small"):
     given = {
         "inventory_hostname": name, "berth_flavor": flavor, "berth_image": "guest", "berth_server_group": "web",
-        "berth_networks": [{"network": "lan", "address": "192.0.2.9"}], "berth_metadata": {"owner": "a team"},
+        "berth_networks": [{"network": "lan", "address": "192.0.2.%d" % (2 + sum(name.encode()) % 200)}],
+        "berth_metadata": {"owner": "a team"},
         "berth_hints": {"different_host": ["other"]},
     }  # fmt: skip
     return build_request(given, Catalog.from_variables(CATALOG))[0]
@@ -105,6 +106,7 @@ def document(host):
             "group": "web", "role": one.role, "phase": one.phase, "vm_state": one.vm_state, "image_props": {},
             "task_state": one.task_state, "power_state": "running", "foreign": False, "pool": "berth",
             **{part: one.resources[part] for part in ("vcpus", "pcpus", "memory_mb", "disk_gb")},
+            "nics": nics.taken(one.spec["networks"]),
         }
         for one in held_by(host)
     ]  # fmt: skip
@@ -156,6 +158,7 @@ def rescan(host):
             "uuid": one.uuid, "name": one.name, "project_id": one.project_id, "role": one.role, "phase": one.phase,
             "generation": list(one.generation), "token": one.token, "power_state": one.power_state, "group": "web",
             **{part: one.resources[part] for part in ("vcpus", "pcpus", "memory_mb")},
+            "nics": nics.taken(one.spec["networks"]),
         }
         for one in records
     ]  # fmt: skip

@@ -202,6 +202,14 @@ def test_all_faults_are_told_at_once():
     assert set(result["error"]["faults"]) == {"a", "b"}
 
 
+@pytest.mark.parametrize("nic", [{"address": "192.0.2.9"}, {"mac": "02:00:00:00:00:09"}], ids=["address", "MAC"])
+def test_two_instances_of_the_inventory_with_one_address_are_bad_input(nic):
+    both = {**VM, "berth_networks": [{"network": "lan", **nic}]}
+    result = place({"a": both, "b": both})
+    assert (result["failed"], result["error_code"]) == (True, "AddressTaken")
+    assert "b would have what a has" in result["msg"] and result["error"]["field"] == "berth_networks"
+
+
 def test_unknown_filters_are_all_named():
     """S34."""
     result = place({"a": VM}, {"berth_placement": {"enabled_filters": ["ComputFilter", "RamFiltre"]}})

@@ -319,3 +319,24 @@ def test_claims_never_exceed_the_host(host, sizes):
     ]
     assert totals[0] <= VCPUS and totals[1] <= MEMORY_MB and totals[2] <= LOCAL_GB
     assert [result["uuid"] for result in claim.claim_all(host, claims) if result["claimed"]] == held
+
+
+NIC = {"type": "bridge", "source": "br0", "mac": "02:00:00:00:00:01", "address": "192.0.2.1/24"}
+
+
+@pytest.mark.parametrize("nic", [dict(NIC, address=None), dict(NIC, mac="02:00:00:00:00:02")], ids=["MAC", "address"])
+def test_of_two_claims_with_one_address_the_second_is_refused(host, nic):
+    claims = [
+        {"spec": dict(spec("web-1"), networks=[NIC]), "token": "t1"},
+        {"spec": dict(spec("web-2"), networks=[nic]), "token": "t2"},
+    ]
+    results = claim.claim_all(host, claims)
+    assert [result["claimed"] for result in results] == [True, False]
+    assert results[1]["error"]["code"] == "AddressTaken" and "web-1" in results[1]["error"]["message"]
+    assert one(host, claims[1]["spec"], token="t3")["error"]["code"] == "AddressTaken", "nor in a later run"
+
+
+def test_a_mac_address_of_a_domain_that_berth_does_not_manage_is_refused(host):
+    foreign = {"uuid": "x", "name": "legacy", "foreign": True, "nics": ["MAC address " + NIC["mac"]], "group": None}
+    host.foreign.append(foreign)
+    assert "legacy" in one(host, dict(spec("web-1"), networks=[NIC]))["error"]["message"]

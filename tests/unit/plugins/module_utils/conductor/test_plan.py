@@ -408,3 +408,32 @@ def test_last_slot_is_given_once(seed):
     race(seed, plans, hosts)
     states = sorted(entry["state"] for plan in plans for entry in plan["instances"].values())
     assert states == ["active", "failed"]
+
+
+def test_two_runs_that_claim_one_address_on_two_hosts_never_both_build():
+    """In every order of two claims and two looks: each run reads all hosts after its claim."""
+    for order in sorted(set(itertools.permutations("aabb"))):
+        held = {"h1": [], "h2": [], "h3": []}
+        plans, steps = {}, {"a": 0, "b": 0}
+        for name, host in (("a", "h1"), ("b", "h2")):
+            one = instance(name, host)
+            one["spec"]["networks"] = [{"type": "bridge", "source": "br0", "mac": "02:00:00:00:00:01", "address": None}]
+            plans[name] = a_plan(one, run="run-" + name)
+            rounds.prepare_round(plans[name], lambda name=name: "token-" + name)
+        for name in order:
+            plan, host = plans[name], plans[name]["instances"][name]["host"]
+            if steps[name] == 0:
+                held[host].append(
+                    {"uuid": "u-" + name, "name": name, "role": "CLAIM", "token": "token-" + name, "phase": "claimed",
+                     "group": None, "project_id": "p", "generation": [0, 1], "nics": ["MAC address 02:00:00:00:00:01"]}
+                )  # fmt: skip
+            else:
+                claims = {host: {"results": [{"uuid": "u-" + name, "claimed": True}]}}
+                scans = {other: {"host_uuid": other, "instances": list(found)} for other, found in held.items()}
+                rounds.commit(plan, claims, scans)
+                if plan["instances"][name]["state"] == "failed":
+                    assert plan["instances"][name]["error"]["code"] == "AddressTaken"
+                    held[host] = []
+            steps[name] += 1
+        built = [name for name, plan in plans.items() if plan["instances"][name]["state"] == rounds.BUILDING]
+        assert len(built) <= 1, order

@@ -1,0 +1,67 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What two instances must not have both: a MAC address, and a fixed address on one network."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, Iterable, List, Mapping, Optional
+
+from . import hints
+from .errors import BerthError
+
+Nic = Mapping[str, Any]
+Instance = Mapping[str, Any]  # {uuid, name, nics: what taken() gives}
+Index = Dict[str, Dict[str, str]]
+
+
+class AddressTaken(BerthError):
+    """Another instance, or a domain that berth does not manage, has the MAC address or the fixed address already."""
+
+
+def taken(networks: Optional[Iterable[Nic]]) -> List[str]:
+    """What the NICs of a request take, in words that compare: networks on one bridge and VLAN are one network."""
+    found = []
+    for nic in networks or ():
+        if nic.get("mac"):
+            found.append(mac(nic["mac"]))
+        if nic.get("address"):
+            vlan = " VLAN %s" % nic["vlan"] if nic.get("vlan") else ""
+            address = str(nic["address"]).partition("/")[0].lower()
+            found.append("address %s on %s %s%s" % (address, nic.get("type"), nic.get("source"), vlan))
+    return found
+
+
+def mac(address: str) -> str:
+    return "MAC address %s" % str(address).lower()
+
+
+def index(instances: Iterable[Instance], where: str = "") -> Index:
+    """Who has what: words of taken() -> {uuid: name and ``where``}."""
+    found: Index = {}
+    for one in instances:
+        for nic in one.get("nics") or ():
+            found.setdefault(nic, {})[one["uuid"]] = "%s%s" % (one["name"], where)
+    return found
+
+
+def clash(spec: Mapping[str, Any], held: Index) -> Optional[AddressTaken]:
+    """The error for an address of the request that another instance has, or that the request has twice; or None."""
+    mine = taken(spec.get("networks"))
+    for at, nic in enumerate(mine):
+        if nic in mine[:at]:
+            return _error(spec, nic, "would have twice:")
+        others = sorted(name for uuid, name in held.get(nic, {}).items() if uuid != spec["uuid"])
+        if others:
+            return _error(spec, nic, "would have what %s has:" % " and ".join(others))
+    return None
+
+
+def _error(spec: Mapping[str, Any], what: str, why: str) -> AddressTaken:
+    return AddressTaken(
+        "%s %s %s" % (spec["name"], why, what),
+        field="berth_networks",
+        value=what,
+        rule="one instance for each MAC address, and for each address of a network",
+        hint=hints.another_address(spec["name"]),
+    )
