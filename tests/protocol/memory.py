@@ -212,6 +212,15 @@ class Effects:
     def executing(self, uuid):
         return self.world.guest[self.name] == ON
 
+    def power_state(self, uuid):
+        return {OFF: "shutdown", ON: "running", PAUSED: "paused"}[self.world.guest[self.name]]
+
+    def halted(self, uuid):
+        return self.world.guest[self.name] == PAUSED
+
+    def check_movable(self, record):
+        pass
+
     def has_left(self, uuid):
         return self.world.left and self.name == S
 
@@ -371,6 +380,9 @@ class Effects:
             world.tick()
             world.disks[world.place(D)] = copy.deepcopy(world.disks[S])
             world.guest[D] = PAUSED if not world.__dict__.get("unpaused") else ON
+            if world.lose_finish == "halted":
+                world.guest[S] = PAUSED
+                raise BerthError("libvirt on the source died as Finish was on its way")
             if world.lose_finish:
                 world.check()
                 raise BerthError("the reply was lost, the guest resumed on the source")

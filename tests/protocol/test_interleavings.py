@@ -41,6 +41,9 @@ CASES = {
     "shared, live": dict(wishes=["resize"], kind="live-migration", shared=True, kills=1, crashes=1, writes=2),
     "shared, live against abort": dict(wishes=["resize", "abort"], kind="live-migration", shared=True, kills=1),
     "live, lost reply": dict(wishes=["resize"], kind="live-migration", kills=1, crashes=1, writes=1, lose=True),
+    "live, source's libvirtd dies at Finish": dict(wishes=["resize"], kind="live-migration", kills=1, crashes=1, writes=1, lose="halted"),  # noqa: E501
+    "live, source's libvirtd dies at Finish, against abort": dict(wishes=["resize", "abort"], kind="live-migration", kills=1, lose="halted"),  # noqa: E501
+    "live, source's libvirtd dies at Finish, shared": dict(wishes=["resize"], kind="live-migration", shared=True, kills=1, writes=1, lose="halted"),  # noqa: E501
     "live": dict(wishes=["resize"], kind="live-migration", kills=1, crashes=1, writes=2),
     "live twice": dict(wishes=["resize", "resize"], kind="live-migration", kills=1),
     "live beside who takes over": dict(wishes=["resize", "take over"], kind="live-migration", kills=1),

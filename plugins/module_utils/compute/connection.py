@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import functools
 import threading
 import time
 
@@ -19,6 +20,8 @@ except ImportError:
 URI = "qemu:///system"
 KEEPALIVE_INTERVAL = 5  # s
 KEEPALIVE_COUNT = 3
+# s; a little more than libvirt itself waits for another call to the same guest, so that its word on that comes first
+CALL_LIMIT = 45
 
 _event_loop = threading.Lock()
 _event_loop_runs = False
@@ -72,6 +75,33 @@ class Deadline:
         if good:
             return value
         raise value
+
+
+class Bounded:
+    """One of libvirt's objects with a limit of time, in seconds, on each call to it and to what its calls give.
+
+    ``unbounded`` is the object itself, for the one call that may take as long as it likes.
+    """
+
+    def __init__(self, thing, seconds=CALL_LIMIT):
+        self.unbounded, self._seconds = thing, seconds
+
+    def __getattr__(self, name):
+        found = getattr(self.unbounded, name)
+        if not callable(found):
+            return found
+
+        def call(*args, **more):
+            plain = [one.unbounded if isinstance(one, Bounded) else one for one in args]
+            function = functools.partial(found, *plain, **more)
+            return self._wrapped(Deadline(self._seconds).call(function, what="libvirt's %s" % name))
+
+        return call
+
+    def _wrapped(self, value):
+        if isinstance(value, (list, tuple)):
+            return type(value)(self._wrapped(one) for one in value)
+        return Bounded(value, self._seconds) if type(value).__module__ == "libvirt" else value
 
 
 def require_libvirt():

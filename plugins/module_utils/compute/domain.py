@@ -8,14 +8,16 @@ from __future__ import annotations
 import time
 from xml.etree import ElementTree
 
+from ..model import hints
 from .connection import Deadline, LibvirtTimeout, LibvirtUnavailable, require_libvirt
 from .domain_xml import NAMESPACE
-from .domains import POWER_STATES
-from .errors import BuildFailed, GuestNotSupported, InstanceExists
+from .domains import POWER_STATES, hung
+from .errors import BuildFailed, GuestHung, GuestNotSupported, InstanceExists
 
 CALL_TIMEOUT = 60  # s
 SHUTDOWN_AGAIN = 5  # s between two requests to power off: one that comes before the guest is up is lost
 POLL = 0.05
+ANSWER = 20  # s in which a QEMU answers that is well
 
 
 def _call(what, function, *args, timeout=CALL_TIMEOUT):
@@ -84,6 +86,31 @@ def has_crashed(connection, uuid):
     now, reason = _call("reading the state", domain.state)[:2]
     died = (library.VIR_DOMAIN_SHUTOFF_CRASHED, library.VIR_DOMAIN_SHUTOFF_FAILED)
     return POWER_STATES.get(now) == "crashed" or POWER_STATES.get(now) == "shutdown" and reason in died
+
+
+def check_answers(connection, uuid, name, host):
+    """GuestHung where the guest is on and its QEMU does not answer: what waits for it would wait for ever."""
+    library = require_libvirt()
+    domain = find(connection, uuid)
+    if domain is None or not _call("reading the state", domain.isActive):
+        return
+    reason = hung({uuid: (domain, "running")}).get(uuid)
+    if not reason:
+        try:
+            Deadline(ANSWER).call(domain.blockStatsFlags, "", 0, what="asking QEMU")
+        except LibvirtTimeout:
+            reason = "QEMU has not answered for %d s" % ANSWER
+        except library.libvirtError as error:
+            if error.get_error_code() != library.VIR_ERR_OPERATION_TIMEOUT:
+                return  # it answered, or has just ended
+            reason = "another call to it has not ended: %s" % error
+    if reason:
+        raise GuestHung(
+            "the guest of %s (%s) on %s does not answer: %s. Nothing was done to it" % (name, uuid, host, reason),
+            hint=hints.hung_guest(name),
+            instance=name,
+            host=host,
+        )
 
 
 def is_managed(domain):

@@ -42,6 +42,10 @@ class DiskChainChanged(BerthError):
     moves, starts or removes it would lose data, so nothing was done; the message has the command that takes it back."""
 
 
+class GuestHung(BerthError):
+    """The guest's QEMU does not answer, so it can be neither copied nor handed over. It was left as it is."""
+
+
 class ClaimRevoked(BerthError):
     """The claim was withdrawn, or another controller adopted it."""
 

@@ -280,6 +280,16 @@ def another_address(name: str) -> str:
     return "Give %s another one in berth_networks; what is there keeps its own" % name
 
 
+def hung_guest(name: str) -> str:
+    """The guest's QEMU does not answer."""
+    return "Run the same again when it answers. berth.kvm.stop ends %s as a power cut does; then it can be moved" % name
+
+
+def let_go_on(name: str) -> str:
+    """The guest is paused."""
+    return "berth.kvm.start lets %s go on; then run the same again" % name
+
+
 def another_name() -> str:
     """A domain that berth did not make has the name or uuid that is asked for."""
     return "Choose another name for the instance; the domain is left alone"

@@ -217,6 +217,7 @@ _VIEW = {
     "running": flag,
     "executing": flag,
     "has_left": flag,
+    "halted": flag,
 }
 _DISK = object_of({"name": token, "format": token, "size": _BYTES})
 _GUEST = object_of(

@@ -5,16 +5,19 @@
 
 from __future__ import annotations
 
+from ...model import hints
 from ...model.migration import ACTIVE, KINDS, LIVE, RESIZE
 from .errors import CannotResizeDisk, InstanceInvalidState, MigrationPreCheckError
 
+STANDING = ("paused", "suspended")
 FORMATS = {True: "raw", False: "qcow2"}
 # The parts of a flavor that are disks: (key, unit).
 DISKS = (("root_gb", "GiB"), ("ephemeral_gb", "GiB"), ("swap", "MiB"))
 
 
-def check_begin(record, kind, spec, executing):
-    """ACTIVE or STOPPED, nothing else under way (R11, R16), no disk becomes smaller (R13)."""
+def check_begin(record, kind, spec, power):
+    """ACTIVE or STOPPED, nothing else under way (R11, R16), no disk becomes smaller (R13). ``power``: the guest's state in
+    libvirt. One that is paused neither runs nor is it off: it would not hear that it shall shut down."""
     if kind not in KINDS:
         raise ValueError("unknown kind of move: %r" % (kind,))
     if record.phase != ACTIVE or record.task_state is not None:
@@ -22,8 +25,9 @@ def check_begin(record, kind, spec, executing):
     allowed = ("active",) if kind == LIVE else ("active", "stopped")
     if record.vm_state not in allowed:
         raise InstanceInvalidState(record.uuid, "vm_state", record.vm_state, kind)
-    if kind == LIVE and not executing:
-        raise InstanceInvalidState(record.uuid, "power_state", "shutdown", kind)
+    if power in STANDING or kind == LIVE and power != "running":
+        hint = hints.let_go_on(record.name) if power in STANDING else None
+        raise InstanceInvalidState(record.uuid, "power_state", power, kind, hint=hint)
     if kind == RESIZE:
         check_grow_only(record.spec["flavor"], spec["flavor"])
 

@@ -18,12 +18,13 @@ from xml.etree import ElementTree
 
 from ...model.errors import BerthError
 from .. import domain as guests
-from ..connection import require_libvirt
+from ..connection import Bounded, require_libvirt
 
 NAMESPACE = "https://berth.kvm/xmlns/%s/1"
 SOURCE, DESTINATION = "receipt", "answer"  # the elements in the metadata: what the source says, and the destination
 LOOK = 1.0  # s between two looks whether there is still something to wait for
 TAKEN = 2.0  # s in which who waits has taken a word away, else nobody waits
+WORD = 5.0  # s for one call to libvirt
 ANSWERED = 5.0  # s in which it has answered
 PARTS = {"role": str, "phase": str, "op": str, "attempt": int, "generation": list}
 
@@ -33,7 +34,7 @@ class Line:
     other way round. A word is the view of the record, {role, phase, op, attempt, generation}."""
 
     def __init__(self, connection, uuid, op, says, hears):
-        self.connection, self.uuid, self.op = connection, uuid, op
+        self.connection, self.uuid, self.op = Bounded(connection, WORD), uuid, op
         self.says, self.hears = says, hears
 
     def say(self, view):
@@ -43,7 +44,7 @@ class Line:
         element.text = json.dumps({"move": self.op, **{part: view.get(part) for part in PARTS}})
         try:
             self._put(self.says, ElementTree.tostring(element, encoding="unicode"))
-        except library.libvirtError:
+        except (library.libvirtError, BerthError):
             return False
         return True
 
@@ -96,7 +97,7 @@ class Line:
             self._put(self.hears, None)
             word = json.loads(ElementTree.fromstring(text).text or "")
             return {part: word[part] for part in PARTS} if word["move"] == self.op and is_plain(word) else None
-        except (library.libvirtError, ElementTree.ParseError, ValueError, KeyError, TypeError):
+        except (library.libvirtError, BerthError, ElementTree.ParseError, ValueError, KeyError, TypeError):
             return None
 
     def _read(self, element):

@@ -11,6 +11,7 @@ import time
 from ...model.migration import LIVE, RESTORING, same_host
 from ...model.request_spec import RequestSpec
 from .. import boot_time, disk, disk_chain, domain, domain_xml, facts, gate, network, owner, paths
+from ..connection import Bounded
 from ..host import Host as ComputeHost
 from ..ledger import Ledger
 from . import disks, handover, increment, live, live_checks, storage, transfer
@@ -23,7 +24,7 @@ class Host:
     def __init__(self, host=None):
         self.compute = host or ComputeHost.here("migration")
         self.store = self.compute.store
-        self.connection = self.compute.connection
+        self.connection = Bounded(self.compute.connection)
         self.settings = self.compute.settings
         self.identity = {"uuid": self.compute.identify(), "name": self.connection.getHostname()}
         self.effects = Effects(self)
@@ -63,6 +64,16 @@ class Effects:
 
     def has_left(self, uuid):
         return live.has_left(self.connection, uuid)
+
+    def halted(self, uuid):
+        return live.is_halted(self.connection, uuid)
+
+    def check_movable(self, record):
+        """A guest that is there answers, and runs."""
+        domain.check_answers(self.connection, record.uuid, record.name, self.host.identity["name"])
+
+    def power_state(self, uuid):
+        return domain.state(self.connection, uuid) or "absent"
 
     def stop(self, uuid, timeout):
         gate.revoke(uuid)
@@ -312,4 +323,4 @@ class Effects:
         return handover.Line(self.remote, uuid, op, says=handover.SOURCE, hears=handover.DESTINATION)
 
     def line_to_source(self, uuid, op):
-        return handover.Line(self.connection, uuid, op, says=handover.DESTINATION, hears=handover.SOURCE)
+        return handover.Line(self.connection.unbounded, uuid, op, says=handover.DESTINATION, hears=handover.SOURCE)

@@ -22,12 +22,13 @@ from xml.etree import ElementTree
 
 from .. import domain as guests
 from .. import paths
-from ..connection import require_libvirt
+from ..connection import LibvirtTimeout, require_libvirt
 from . import disks, jobs, storage, transfer
 from .errors import TransferFailed
 
 DAEMON = "qemu-storage-daemon"
 SCRATCH = "scratch"
+SOCKET = "berth-backup.sock"
 POLL = 0.02
 LIBVIRT_DIR = "/var/lib/libvirt/qemu"
 
@@ -52,7 +53,7 @@ def copy_running(connection, record, manifest, targets, key, bandwidth):
     domain = guests.find(connection, record.uuid)
     end_backup(domain)
     forget_checkpoints(domain)
-    socket = os.path.join(own_directory(domain), "berth-backup.sock")
+    socket = os.path.join(own_directory(domain), SOCKET)
     scratch = {disk["name"]: "%s.%s" % (disk["path"], SCRATCH) for disk in chosen}
     discard([socket, *scratch.values()])
     names = {disk["name"]: jobs.target_of(domain, disk["path"]) for disk in chosen}
@@ -125,15 +126,15 @@ def end_backup(domain):
     """End a backup of this guest, also one that a killed run left; none there is fine."""
     library = require_libvirt()
     try:
-        domain.backupGetXMLDesc(0)
+        if SOCKET not in domain.backupGetXMLDesc(0):
+            return  # another program's
     except library.libvirtError:
         return
     try:
         domain.abortJob()
-        while domain.jobInfo()[0] != library.VIR_DOMAIN_JOB_NONE:
-            time.sleep(POLL)
-    except library.libvirtError:
-        pass
+        jobs.has_ended(domain)
+    except (library.libvirtError, LibvirtTimeout):
+        pass  # QEMU does not answer: whoever copies next ends it
 
 
 def end_backup_of(connection, uuid):

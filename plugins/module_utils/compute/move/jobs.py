@@ -12,6 +12,8 @@ from ..connection import require_libvirt
 from .errors import TransferFailed
 
 POLL = 0.2
+ENDING = 60  # s in which a job ends that was told to
+STALLED = 300  # s in which a block job has to come on
 
 
 def target_of(domain, path):
@@ -31,7 +33,31 @@ def pull(domain, path, base):
     try:
         if not domain.blockJobInfo(target, 0):
             domain.blockRebase(target, base, 0, 0)
-        while domain.blockJobInfo(target, 0):
-            time.sleep(POLL)
+        _follow(domain, target)
     except library.libvirtError as error:
         raise TransferFailed("pulling the old layer of %s: %s" % (target, error))
+
+
+def _follow(domain, target):
+    """Wait for a block job that comes on."""
+    done, since = None, time.monotonic()
+    while True:
+        job = domain.blockJobInfo(target, 0)
+        if not job:
+            return
+        if job.get("cur") != done:
+            done, since = job.get("cur"), time.monotonic()
+        elif time.monotonic() - since > STALLED:
+            raise TransferFailed("the job on %s has not come on for %d s" % (target, STALLED))
+        time.sleep(POLL)
+
+
+def has_ended(domain):
+    """Wait until the guest has no job (backup, migration) any more, for a while; whether it is so."""
+    library = require_libvirt()
+    until = time.monotonic() + ENDING
+    while domain.jobInfo()[0] != library.VIR_DOMAIN_JOB_NONE:
+        if time.monotonic() > until:
+            return False
+        time.sleep(POLL)
+    return True

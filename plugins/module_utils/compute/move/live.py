@@ -19,8 +19,8 @@ from ...model import hints
 from ...model.errors import BerthError
 from .. import domain as guests
 from .. import paths
-from ..connection import connect, require_libvirt
-from . import disks, storage, transfer
+from ..connection import LibvirtTimeout, connect, require_libvirt
+from . import disks, jobs, storage, transfer
 from .errors import MigrationError
 from .live_checks import OPEN_TIMEOUT, bracketed, remote_uri
 
@@ -43,26 +43,41 @@ def has_left(connection, uuid):
     return found is not None and found.state() == [library.VIR_DOMAIN_SHUTOFF, library.VIR_DOMAIN_SHUTOFF_MIGRATED]
 
 
+def is_halted(connection, uuid):
+    """Whether the guest stands still here and nothing is under way that would let it go on or take it away: on the source, a
+    migration that was cut off has left it so."""
+    library = require_libvirt()
+    found = guests.find(connection, uuid)
+    try:
+        return found is not None and found.state()[0] == library.VIR_DOMAIN_PAUSED and not is_migrating(found)
+    except (library.libvirtError, LibvirtTimeout):
+        return False  # not known, so nothing follows from it
+
+
 def abort(connection, uuid):
-    """End a migration job of this guest, and let the guest go on where it was stopped for it; none there is fine."""
+    """End a migration job of this guest, and let the guest go on where it was stopped for it; none there is fine.
+    MigrationError where the job goes on all the same."""
     library = require_libvirt()
     found = guests.find(connection, uuid)
     if found is None or not found.isActive():
         return
     try:
-        if found.jobInfo()[0] != library.VIR_DOMAIN_JOB_NONE:
+        if is_migrating(found):
             found.abortJob()
-        while found.jobInfo()[0] != library.VIR_DOMAIN_JOB_NONE:
-            time.sleep(POLL)
-        go_on(found)
-    except library.libvirtError:
-        pass
+        ended = jobs.has_ended(found)
+        if ended:
+            go_on(found)
+    except (library.libvirtError, LibvirtTimeout):
+        return  # the guest has just ended, or does not answer: then nothing of it can be handed over either
+    if not ended:
+        raise MigrationError("the migration was told to end and goes on; the guest is left as it is")
 
 
 def go_on(found):
-    """A guest that is paused here while it is this host's was stopped to let a migration end."""
+    """A guest that stands still here while it is this host's was stopped by a migration, or to let one end. It has its whole
+    state: the destination's copy never ran, so what is here is at least as new."""
     library = require_libvirt()
-    if found.state() == [library.VIR_DOMAIN_PAUSED, library.VIR_DOMAIN_PAUSED_USER]:
+    if found.state()[0] == library.VIR_DOMAIN_PAUSED:
         found.resume()
 
 
@@ -164,7 +179,7 @@ def start(found, record, targets, options):
 
     def run():
         try:
-            found.migrateToURI3(remote_uri(targets["address"], tls), parameters, flags)
+            found.unbounded.migrateToURI3(remote_uri(targets["address"], tls), parameters, flags)
             outcome.append(None)
         except library.libvirtError as error:
             outcome.append(error)
@@ -173,7 +188,7 @@ def start(found, record, targets, options):
     thread.start()
     watch(found, record.uuid, thread, options)
     if outcome[0] is not None:
-        with contextlib.suppress(library.libvirtError):
+        with contextlib.suppress(library.libvirtError, LibvirtTimeout):
             go_on(found)
         raise MigrationError("libvirt: %s" % outcome[0])
 

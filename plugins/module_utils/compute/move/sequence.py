@@ -181,6 +181,9 @@ def state(source, destination):
             return KEPT
         return {(OUT, IN): RELEASED, (OUT, OUT): REVERTING}.get((source["role"], destination["role"]))
     found = PHASES.get(owner["phase"])
+    if found == BEGUN and move["type"] == names.LIVE and source.get("halted"):
+        # The migration was cut off and left it standing on the source, which has not let go: there it goes on.
+        return LOST
     if found == BEGUN and move["type"] == names.LIVE and not source["running"]:
         # A guest that neither runs nor has gone over died with its host: it has to be started where its disks are.
         return BEGUN if source["has_left"] and destination.get("running") else LOST

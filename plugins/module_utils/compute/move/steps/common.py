@@ -31,6 +31,7 @@ NOTHING = {
     **dict.fromkeys(("uuid", "name", "project_id", "role", "phase", "op", "generation", "power_state", "migration")),
     "attempt": 0,
     "executing": False,
+    "halted": False,
     "lost_moves": [],
     "host": {"uuid": None, "name": None},
 }
@@ -70,7 +71,8 @@ def view(host, uuid):
 
 
 def view_of(host, record):
-    """The view of a record that was just read."""
+    """The view of a record that was just read. Of the guest: ``running`` is whether there is a QEMU, ``executing`` whether it
+    really runs, ``halted`` whether it stands still with nothing under way."""
     return {
         "uuid": record.uuid,
         "name": record.name,
@@ -93,6 +95,7 @@ def view_of(host, record):
         "running": host.effects.running(record.uuid),
         "executing": host.effects.executing(record.uuid),
         "has_left": host.effects.has_left(record.uuid),
+        "halted": host.effects.halted(record.uuid),
     }
 
 

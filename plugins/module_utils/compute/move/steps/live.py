@@ -59,8 +59,8 @@ def prepare_live(host, uuid, ticket, peer=None, **dummy):
     if record.migration["verified"] == ticket["attempt"]:
         return False
     disks = said(peer, "disks")
-    if peer["executing"] and host.effects.arrived(record):
-        # It runs on the source, so whatever waits here is worthless.
+    if (peer["executing"] or peer["halted"]) and host.effects.arrived(record):
+        # The source has it, at least as new, so whatever waits here is worthless.
         host.effects.discard_arrived(record)
     return {"targets": host.effects.prepare_live(record, disks)}
 

@@ -50,11 +50,12 @@ def begin(
         raise MigrationConflict("%s is not owned by %s" % (uuid, host.identity["name"]), role=record.role)
     if kind != names.RESIZE:
         spec = record.spec
+    host.effects.check_movable(record)
     host.effects.check_disks(record)
     if record.op is None:
         if host.store.is_buried(op):
             raise MigrationEnded("the move %s of %s has ended" % (op, uuid))
-        guards.check_begin(record, kind, spec, host.effects.executing(uuid))
+        guards.check_begin(record, kind, spec, host.effects.power_state(uuid))
         here = dict(host.identity, name=(source or host.identity)["name"])
         migration = names.new_migration(op, kind, here, destination, record, spec, host.now(), confirm_window)
         new = record.replace(op=op, phase=RESIZING, migration=migration)
@@ -136,7 +137,7 @@ def release(host, uuid, ticket, peer=None, sent=None, **dummy):
     if record.migration["frozen"] != ticket["attempt"]:
         raise MigrationNotReady("%s may have run since it was copied" % uuid)
     if host.effects.running(uuid):
-        raise MigrationNotReady("%s still runs on %s" % (uuid, host.identity["name"]))
+        raise MigrationNotReady("%s is not off on %s" % (uuid, host.identity["name"]))
     host.effects.hide(record)
     # From here this host may not own the disks any more: what purges it has to know.
     told = moved(record, shared=bool(((peer or {}).get("migration") or {}).get("shared")))
@@ -196,10 +197,11 @@ def start(host, uuid, ticket, peer=None, **dummy):
 
 
 def bring_up(host, record):
-    if host.effects.arrived(record):
-        host.effects.resume(record)
-    elif host.effects.running(record.uuid):
+    if host.effects.executing(record.uuid):
         return False
+    if host.effects.running(record.uuid):
+        # It is on and does not run: it arrived so, or a migration that was cut off has left it so.
+        host.effects.resume(record)
     else:
         host.effects.start(record)
     return True

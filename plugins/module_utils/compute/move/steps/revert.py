@@ -31,7 +31,7 @@ def give_back(host, uuid, ticket, peer=None, **dummy):
         return False
     record = mine(host, uuid, ticket, (OWN,))
     if record.phase != REVERTING or host.effects.running(uuid):
-        raise MigrationNotReady("%s still runs on %s" % (uuid, host.identity["name"]))
+        raise MigrationNotReady("%s is not off on %s" % (uuid, host.identity["name"]))
     host.effects.check_disks(record)
     host.effects.hide(record)
     put(host, record, record.replace(role=OUT, phase=REVERTED, generation=next_epoch(record)), "given back")

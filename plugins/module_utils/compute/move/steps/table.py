@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import contextlib
 
+from ....model import hints
+from ...connection import LibvirtTimeout
 from . import alone, claim, confirm, delete, give_up, here, live, resize, revert
 from .common import heard, view
 
@@ -33,5 +35,12 @@ def run(host, uuid, step, ticket, peer=None, **options):
     """One step. -> (changed, the view of the record after it with what the step says: disks, targets, transfer)."""
     function = STEPS[step]
     with contextlib.nullcontext() if step in UNLOCKED else host.store.instance_lock(uuid):
-        said = function(host, uuid, ticket, heard(peer), **options)
+        try:
+            said = function(host, uuid, ticket, heard(peer), **options)
+        except LibvirtTimeout as error:
+            raise LibvirtTimeout(
+                "%s of %s on %s: %s. Whether it was done is not known" % (step, uuid, host.identity["name"], error),
+                hint=hints.run_again(),
+                **error.details,
+            )
         return bool(said), dict(view(host, uuid), **(said if isinstance(said, dict) else {}))

@@ -43,7 +43,13 @@ class Effects(move_host.Effects):
     def running(self, uuid):
         return False
 
-    executing = has_left = running
+    executing = has_left = halted = running
+
+    def power_state(self, uuid):
+        return "running" if self.executing(uuid) else "shutdown"
+
+    def check_movable(self, record):
+        pass
 
     def disks(self, record):
         return []

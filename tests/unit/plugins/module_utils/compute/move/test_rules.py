@@ -113,14 +113,30 @@ def test_a_move_begins_from_active_or_stopped_only(case):
     kind, changes, attribute = REFUSED[case]
     one = record(**changes)
     with pytest.raises(errors.InstanceInvalidState) as raised:
-        guards.check_begin(one, kind, one.spec, True)
+        guards.check_begin(one, kind, one.spec, "running")
     assert raised.value.details["attr"] == attribute
 
 
-def test_a_live_migration_needs_a_running_guest():
+@pytest.mark.parametrize("power", ["shutdown", "paused", "crashed", "suspended", "absent"])
+def test_a_live_migration_needs_a_running_guest_and_says_what_it_is_instead(power):
     one = record()
-    with pytest.raises(errors.InstanceInvalidState, match="power_state"):
-        guards.check_begin(one, "live-migration", one.spec, False)
+    with pytest.raises(errors.InstanceInvalidState, match="power_state %s" % power):
+        guards.check_begin(one, "live-migration", one.spec, power)
+
+
+@pytest.mark.follows("let_go_on")
+@pytest.mark.parametrize("kind", ["resize", "migration", "live-migration"])
+@pytest.mark.parametrize("power", ["paused", "suspended"])
+def test_a_paused_guest_is_neither_running_nor_off_and_begins_no_move(kind, power):
+    """It would not hear that it shall shut down, and be ended with what it has not written."""
+    one = record()
+    with pytest.raises(errors.InstanceInvalidState, match="berth.kvm.start lets vm go on"):
+        guards.check_begin(one, kind, one.spec, power)
+
+
+def test_a_guest_that_is_off_is_moved_cold():
+    one = record()
+    guards.check_begin(one, "migration", one.spec, "shutdown")
 
 
 def test_pinned_cpus_are_not_resized_in_place():

@@ -49,12 +49,13 @@ def test_every_step_of_a_sequence_exists():
     assert {step for parts in sequence.SEQUENCES.values() for _side, names in parts for step in names} == set(STEPS)
 
 
-def view(role, phase=None, kind="resize", here=False, running=True, has_left=False):
+def view(role, phase=None, kind="resize", here=False, running=True, has_left=False, halted=False):
     if role is None:
         return {"role": None}
     sides = {"source": {"uuid": "s", "name": "s"}, "destination": {"uuid": "s" if here else "d", "name": "d"}}
     move = {"type": kind, **sides} if phase != "active" else None
-    return {"role": role, "phase": phase, "migration": move, "running": running, "has_left": has_left}
+    guest = {"running": running, "has_left": has_left, "halted": halted}
+    return {"role": role, "phase": phase, "migration": move, **guest}
 
 
 def views(state, kind="resize"):
@@ -163,6 +164,8 @@ def test_a_live_migration_on_its_way_to_the_end_is_ended_whatever_the_wish(state
 LIVE = {
     "its guest runs": (dict(), dict(running=False), "live_migrate"),
     "its guest has gone over": (dict(running=False, has_left=True), dict(), "live_migrate"),
+    "its guest stands on the source, and a copy waits": (dict(halted=True), dict(halted=True), "abort"),
+    "its guest stands on the source, and nothing has arrived": (dict(halted=True), dict(running=False), "abort"),
     "its guest died on its way": (dict(running=False, has_left=True), dict(running=False), "abort"),
     "its guest died before it had all gone over": (dict(running=False), dict(), "abort"),
 }  # fmt: skip

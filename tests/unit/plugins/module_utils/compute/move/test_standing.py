@@ -1,0 +1,245 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A guest that stands still, and one whose QEMU hangs: what a move makes of them, and that nothing waits for ever (I3, I4)."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[5] / "protocol"))
+
+import memory  # noqa: E402
+
+from ansible_collections.berth.kvm.plugins.module_utils.compute import connection, domain  # noqa: E402
+from ansible_collections.berth.kvm.plugins.module_utils.compute.connection import Bounded, LibvirtTimeout  # noqa: E402
+from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import GuestHung  # noqa: E402
+from ansible_collections.berth.kvm.plugins.module_utils.compute.move import errors, increment, jobs, live  # noqa: E402
+from ansible_collections.berth.kvm.plugins.module_utils.compute.move.steps import table  # noqa: E402
+
+S, D = memory.S, memory.D
+RUNNING, PAUSED, SHUTOFF = 1, 3, 5
+USER, MIGRATION, MIGRATED = 1, 2, 3
+NO_JOB, JOB = 0, 2
+LIBRARY = {
+    "VIR_ERR_NO_DOMAIN": 42, "VIR_ERR_OPERATION_TIMEOUT": 68, "VIR_FROM_RPC": 7, "VIR_DOMAIN_PAUSED": PAUSED,
+    "VIR_DOMAIN_PAUSED_USER": USER, "VIR_DOMAIN_SHUTOFF": SHUTOFF, "VIR_DOMAIN_SHUTOFF_MIGRATED": MIGRATED,
+    "VIR_DOMAIN_JOB_NONE": NO_JOB, "VIR_DOMAIN_CONTROL_OCCUPIED": 2,
+}  # fmt: skip
+
+
+class LibvirtError(Exception):
+    def __init__(self, code):
+        super().__init__("libvirt says %d" % code)
+        self.code = code
+
+    def get_error_code(self):
+        return self.code
+
+    def get_error_domain(self):
+        return 0
+
+
+class Guest:
+    """A domain of libvirt's; ``stuck`` are the calls that its hung QEMU does not answer."""
+
+    def __init__(self, now=RUNNING, reason=USER, job=NO_JOB, stuck=()):
+        self.now, self.reason, self.job, self.stuck, self.called = now, reason, job, stuck, []
+
+    def __getattr__(self, name):
+        def call(*_arguments):
+            self.called.append(name)
+            if name in self.stuck:
+                time.sleep(5)
+            return {"jobInfo": [self.job], "isActive": self.now != SHUTOFF, "controlInfo": [0, 0, 0]}.get(name)
+
+        return call
+
+    def name(self):
+        return memory.UUID
+
+    def state(self):
+        return [self.now, self.reason]
+
+    def resume(self):
+        self.now = RUNNING
+
+    def abortJob(self):  # noqa: N802 -- libvirt's own name
+        if "abortJob" in self.stuck:
+            raise LibvirtError(LIBRARY["VIR_ERR_OPERATION_TIMEOUT"])
+        self.job = NO_JOB
+
+
+@pytest.fixture(autouse=True)
+def library(monkeypatch):
+    one = SimpleNamespace(libvirtError=LibvirtError, **LIBRARY)
+    monkeypatch.setattr(connection, "libvirt", one)
+    monkeypatch.setattr(jobs, "ENDING", 0.3)
+    monkeypatch.setattr(domain, "ANSWER", 0.2)
+    return one
+
+
+@pytest.fixture
+def of(monkeypatch):
+    """of(guest) makes it the one that libvirt knows, with limits that a test can wait for."""
+
+    def know(guest):
+        found = Bounded(guest, 0.2)
+        monkeypatch.setattr(domain, "find", lambda _connection, _uuid: found)
+        return found
+
+    return know
+
+
+HALTED = {
+    "stopped by a migration that was cut off": (PAUSED, MIGRATION, NO_JOB, True),
+    "stopped by somebody": (PAUSED, USER, NO_JOB, True),
+    "on its way": (PAUSED, MIGRATION, JOB, False),
+    "runs": (RUNNING, USER, NO_JOB, False),
+    "has gone over": (SHUTOFF, MIGRATED, NO_JOB, False),
+}
+
+
+@pytest.mark.parametrize("case", HALTED)
+def test_a_guest_is_halted_where_it_stands_and_nothing_is_under_way(of, case):
+    now, reason, job, expected = HALTED[case]
+    of(Guest(now, reason, job))
+    assert live.is_halted(None, memory.UUID) is expected
+
+
+def test_of_a_guest_that_does_not_answer_it_is_not_said_that_it_is_halted(of):
+    of(Guest(PAUSED, stuck=("jobInfo",)))
+    assert live.is_halted(None, memory.UUID) is False
+
+
+@pytest.mark.parametrize("reason", [USER, MIGRATION])
+def test_when_a_migration_is_given_up_the_guest_goes_on_whatever_stopped_it(of, reason):
+    guest = Guest(PAUSED, reason, JOB)
+    of(guest)
+    live.abort(None, memory.UUID)
+    assert (guest.now, guest.job) == (RUNNING, NO_JOB)
+
+
+def test_a_migration_that_goes_on_all_the_same_is_not_called_given_up(of):
+    guest = Guest(PAUSED, MIGRATION, JOB)
+    guest.abortJob = lambda: None
+    of(guest)
+    with pytest.raises(errors.MigrationError, match="goes on"):
+        live.abort(None, memory.UUID)
+    assert guest.now == PAUSED
+
+
+# ---- the source's libvirt dies as the guest has arrived --------------------------------------------------------------
+
+
+def walk(world, wish):
+    controller = memory.Controller(wish, "op-" + wish)
+    while controller.state == "run":
+        controller.advance(world)
+    return controller
+
+
+@pytest.fixture(params=[False, True], ids=["local", "shared"])
+def cut_off(request):
+    """The guest has arrived, paused, and stands on the source too, which has not let go."""
+    world = memory.World(kind="live-migration", shared=request.param)
+    world.lose_finish = "halted"
+    assert walk(world, "resize").state == "failed" and world.guest == {S: memory.PAUSED, D: memory.PAUSED}
+    world.lose_finish = False
+    return world
+
+
+def test_a_migration_that_is_run_again_brings_the_guest_over_with_all_it_had(cut_off):
+    """I3: it goes on on the source, which owns it, and is then migrated anew; nothing is started afresh."""
+    again = walk(cut_off, "resize")
+    assert again.state == "done", getattr(again, "error", None)
+    assert cut_off.guest == {S: memory.OFF, D: memory.ON} and cut_off.records[S] is None
+
+
+def test_a_revert_lets_the_guest_go_on_where_it_was(cut_off):
+    assert walk(cut_off, "abort").state == "done"
+    assert cut_off.guest == {S: memory.ON, D: memory.OFF} and cut_off.records[D] is None
+
+
+def test_one_that_stands_is_let_go_on_by_the_start_that_ends_a_move(cut_off):
+    """A paused guest is not a running one."""
+    record = cut_off.records[S]
+    ticket = {"op": record["op"], "attempt": record["migration"]["attempt"]}
+    table.run(cut_off.host(S), memory.UUID, "abort", ticket)
+    ticket["attempt"] += 1
+    assert cut_off.guest[S] == memory.PAUSED
+    changed, _said = table.run(cut_off.host(S), memory.UUID, "start", ticket)
+    assert changed and cut_off.guest[S] == memory.ON
+
+
+# ---- QEMU hangs ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.follows("hung_guest")
+@pytest.mark.parametrize("reason", ["it is asked and is silent", "its process is stopped"])
+def test_a_guest_that_does_not_answer_begins_no_move_until_it_does(of, monkeypatch, reason):
+    guest = Guest(stuck=("blockStatsFlags",) if "silent" in reason else ())
+    of(guest)
+    if "stopped" in reason:
+        monkeypatch.setattr(domain, "hung", lambda found: {uuid: reason for uuid in found})
+    began = time.monotonic()
+    with pytest.raises(GuestHung, match="berth.kvm.stop ends web1") as raised:
+        domain.check_answers(None, memory.UUID, "web1", "kvm1")
+    assert time.monotonic() - began < 2 and "kvm1" in str(raised.value)
+    monkeypatch.undo()
+
+
+def test_one_that_answers_or_is_off_is_not_called_hung(of):
+    of(Guest())
+    domain.check_answers(None, memory.UUID, "web1", "kvm1")
+    guest = Guest(SHUTOFF, stuck=("blockStatsFlags",))
+    of(guest)
+    domain.check_answers(None, memory.UUID, "web1", "kvm1")
+    assert "blockStatsFlags" not in guest.called
+
+
+def test_a_call_to_libvirt_in_a_step_ends_in_time_and_says_what_is_not_known(monkeypatch):
+    world = memory.World()
+    bounded = Bounded(Guest(stuck=("backupBegin",)), 0.2)
+    monkeypatch.setattr(memory.Effects, "disks", lambda *_all: bounded.backupBegin())
+    began = time.monotonic()
+    with pytest.raises(LibvirtTimeout, match="begin of .* on S: libvirt's backupBegin .* not known"):
+        table.run(world.host(S), memory.UUID, "begin", {"op": "op0", "attempt": 0}, spec=memory.NEW, destination={
+            "uuid": "host-D", "name": D})  # fmt: skip
+    assert time.monotonic() - began < 2
+
+
+def test_what_libvirt_gives_has_the_limit_too():
+    class Checkpoint(Guest):
+        __module__ = "libvirt"
+
+    checkpoint = Checkpoint(stuck=("delete",))
+    guest = Bounded(SimpleNamespace(listAllCheckpoints=lambda _flags: [checkpoint]), 0.2)
+    with pytest.raises(LibvirtTimeout, match="delete"):
+        guest.listAllCheckpoints(0)[0].delete(0)
+
+
+def test_a_backup_of_a_guest_that_hangs_is_not_waited_for(of):
+    guest = Guest(job=JOB, stuck=("abortJob",))
+    guest.backupGetXMLDesc = lambda _flags: "<domainbackup><server socket='/x/%s'/></domainbackup>" % increment.SOCKET
+    increment.end_backup(of(guest))
+
+
+def test_the_backup_of_another_program_is_not_ended(of):
+    guest = Guest(job=JOB)
+    guest.backupGetXMLDesc = lambda _flags: "<domainbackup><server name='theirs'/></domainbackup>"
+    increment.end_backup(of(guest))
+    assert guest.job == JOB
+
+
+def test_a_block_job_that_does_not_come_on_is_not_waited_for_for_ever(monkeypatch):
+    monkeypatch.setattr(jobs, "STALLED", 0.3)
+    monkeypatch.setattr(jobs, "target_of", lambda _domain, _path: "vda")
+    guest = SimpleNamespace(blockJobInfo=lambda _target, _flags: {"cur": 7}, blockRebase=lambda *_all: None)
+    with pytest.raises(errors.TransferFailed, match="has not come on"):
+        jobs.pull(guest, "/x", None)
