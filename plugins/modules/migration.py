@@ -99,7 +99,8 @@ options:
     type: bool
     default: true
   stop_timeout:
-    description: Seconds that the guest has to shut down before it is powered off.
+    description: Seconds that the guest has to shut down before it is powered off. Where disks arrive, their ports stay open for as long
+      beside the time without a copy after which they are closed.
     type: int
     default: 60
   timeout:
@@ -146,6 +147,7 @@ ticket:
 from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils.compute.detached import Detached
+from ..module_utils.compute.move import listener
 from ..module_utils.compute.move.host import Host
 from ..module_utils.compute.move.sequence import TAKING
 from ..module_utils.compute.move.steps.common import view
@@ -180,6 +182,8 @@ SPEC = {
 }
 # This step goes on in the background: it waits for what the other host does next.
 WAITING = "take_over"
+# These open ports for a copy, with a process beside them that closes them when nobody uses them.
+OPENING = {"receive", "receive_seed"}
 # What a step says beside the record, and what the other host needs to know of it.
 SAID = ("disks", "guest", "seen", "targets", "transfer", "sent")
 OPTIONS = ("bandwidth", "copy_while_running", "timeout", "timeout_action", "tls")
@@ -191,6 +195,9 @@ def act(module):
     waiter = None
     if WAITING in parameters["steps"] and not module.check_mode:
         waiter = Detached(lambda word: run(Host(), uuid, WAITING, word))
+    listening = None
+    if OPENING.intersection(parameters["steps"]) and not module.check_mode:
+        listening = Detached(listener.guard, longest=listener.LONGEST)
     host = Host()
     said, changed = view(host, uuid), False
     if "migrate_live" in parameters["steps"] and not parameters["tls"]:
@@ -221,6 +228,8 @@ def act(module):
                 options={name: parameters[name] for name in OPTIONS},
             )
             changed = changed or did
+            if step in OPENING and now.get("targets"):
+                listening.go(listener.word(uuid, now["targets"], parameters["stop_timeout"]))
             if step in TAKING:
                 # This step decided whose turn it is; no other may, or a fenced run would follow who fenced it.
                 ticket = {"op": ticket["op"], "attempt": now["attempt"]}

@@ -1,0 +1,61 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The open ports of a copy and its key do not outlive the copy. The destination sees to that itself and needs no controller
+for it."""
+
+from __future__ import annotations
+
+import os
+import time
+
+from . import transfer
+
+FIRST = 3600  # s until the source comes: in a run over many instances one waits for its turn
+QUIET = 60  # s without the source, beside those in which its guest shuts down
+LOOK = 2.0
+LONGEST = 30 * 86400  # s
+TCP = ("/proc/net/tcp", "/proc/net/tcp6")
+ESTABLISHED = "01"
+
+
+def word(uuid, targets, stop_timeout):
+    """What ``guard`` has to know, as plain data."""
+    ports = [target["port"] for target in targets]
+    return {"uuid": uuid, "ports": ports, "quiet": QUIET + stop_timeout}
+
+
+def guard(told):
+    """On the destination, in a process of its own: close the ports and remove the key when nobody has been connected for too
+    long. It ends with them, also where another copy has opened its own."""
+    uuid, opened = told["uuid"], _opened(told["uuid"])
+    seen, limit = time.monotonic(), FIRST
+    while opened is not None and _opened(uuid) == opened:
+        if has_client(told["ports"]):
+            seen, limit = time.monotonic(), told["quiet"]
+        elif time.monotonic() - seen > limit:
+            transfer.close(uuid)
+            return
+        time.sleep(LOOK)
+
+
+def _opened(uuid):
+    """Which opening this is: each writes its key anew."""
+    try:
+        status = os.stat(transfer.directory(uuid, "keys.psk"))
+    except OSError:
+        return None
+    return status.st_ino, status.st_mtime_ns
+
+
+def has_client(ports, files=TCP):
+    """Whether somebody is connected to one of the ports of this host."""
+    for path in files:
+        try:
+            with open(path, encoding="ascii") as stream:
+                rows = [line.split() for line in stream][1:]
+        except OSError:
+            continue
+        if any(row[3] == ESTABLISHED and int(row[1].rpartition(":")[2], 16) in ports for row in rows):
+            return True
+    return False

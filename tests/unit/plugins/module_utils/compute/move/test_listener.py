@@ -1,0 +1,89 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The port of a copy and its key do not outlive the copy (I5, I10)."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import threading
+import time
+
+import pytest
+
+from ansible_collections.berth.kvm.plugins.module_utils.compute.move import listener, transfer
+
+UUID = "0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a"
+
+
+@pytest.fixture
+def opened(tmp_path, monkeypatch):
+    """A port with its key and the process behind it, and limits that a test can wait for -> (server, process)."""
+    monkeypatch.setattr(transfer, "RUN_DIR", str(tmp_path / "berth" / "moves"))
+    monkeypatch.setattr(listener, "LOOK", 0.02)
+    monkeypatch.setattr(listener, "FIRST", 0.3)
+    transfer.write_key(UUID, "a" * 64)
+    process = subprocess.Popen(["sh", "-c", "sleep 60; : %s" % UUID])
+    with open(transfer.directory(UUID, "root.pid"), "w") as file:
+        file.write(str(process.pid))
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield server, process
+    process.kill()
+    process.wait()
+
+
+def watching(server, quiet=0.3):
+    told = dict(listener.word(UUID, [{"port": server.getsockname()[1]}], 0), quiet=quiet)
+    thread = threading.Thread(target=listener.guard, args=(told,), daemon=True)
+    thread.start()
+    return thread
+
+
+def is_closed(process):
+    return not os.path.exists(transfer.directory(UUID)) and process.wait(5) is not None
+
+
+def test_a_port_to_which_nobody_comes_is_closed_with_its_key(opened):
+    server, process = opened
+    thread = watching(server)
+    thread.join(5)
+    assert not thread.is_alive() and is_closed(process)
+
+
+def test_a_port_is_open_while_somebody_is_connected_and_closed_when_he_has_been_gone_for_too_long(opened):
+    server, process = opened
+    client = socket.create_connection(server.getsockname())
+    thread = watching(server)
+    time.sleep(0.8)
+    assert thread.is_alive() and os.path.exists(transfer.directory(UUID, "keys.psk"))
+    client.close()
+    server.accept()[0].close()
+    thread.join(5)
+    assert not thread.is_alive() and is_closed(process)
+
+
+def test_the_guests_shutdown_between_two_copies_is_waited_for(opened):
+    server, _process = opened
+    client = socket.create_connection(server.getsockname())
+    thread = watching(server, quiet=60)
+    time.sleep(0.2)
+    client.close()
+    server.accept()[0].close()
+    time.sleep(0.5)
+    assert thread.is_alive()
+    assert listener.word(UUID, [], 90)["quiet"] == listener.QUIET + 90
+    transfer.close(UUID)
+    thread.join(5)
+    assert not thread.is_alive(), "it ends with the copy"
+
+
+def test_the_port_of_a_later_copy_is_left_alone(opened):
+    server, _process = opened
+    thread = watching(server)
+    os.unlink(transfer.directory(UUID, "root.pid"))
+    transfer.close(UUID)
+    transfer.write_key(UUID, "b" * 64)
+    thread.join(5)
+    assert not thread.is_alive() and os.path.exists(transfer.directory(UUID, "keys.psk"))
