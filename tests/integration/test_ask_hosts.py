@@ -6,6 +6,8 @@
 from __future__ import annotations
 
 import json
+import re
+import time
 
 import pytest
 import yaml
@@ -81,3 +83,36 @@ def test_each_other_host_answers_for_itself(answers, prepared_lab):
     """None over the asker's connection, which is a local one, nor in another's name."""
     names = [prepared_lab.host(number) for number in (1, 2, 3)]
     assert [answers[name] for name in names] == names
+
+
+def test_a_host_whose_power_goes_while_a_connection_is_open_costs_the_limit_and_no_more(prepared_lab, tmp_path):
+    """With Ansible's own options for ssh, which notice nothing: the open connection is waited for many minutes."""
+    lab, name = prepared_lab, prepared_lab.host(3)
+    hosts = yaml.safe_load(lab.inventory.read_text())["all"]["children"]["kvm_hosts"]
+    given = {**hosts["vars"], **hosts["hosts"][name]}
+    powerless = {
+        **given,
+        "ansible_ssh_common_args": re.sub(r"-o ServerAlive\w+=\d+", "", given["ansible_ssh_common_args"]),
+        "ansible_control_path": given["ansible_control_path_dir"] + "/powerless",
+        "berth_host_timeout": 12,
+    }
+    asker = {"asker": {"ansible_connection": "local"}}
+    tree = {"all": {"hosts": asker, "children": {"odd": {"hosts": {"powerless": powerless}}}}}
+    (tmp_path / "odd.yml").write_text(json.dumps(tree))
+    play = json.loads(json.dumps(PLAY).replace("groups.odd + groups.kvm_hosts", "groups.odd"))
+    (tmp_path / "play.yml").write_text(json.dumps(play))
+
+    def ask():
+        began = time.monotonic()
+        lab.ansible_playbook(tmp_path / "play.yml", "--limit", "asker", inventory=[tmp_path / "odd.yml"])
+        answer = json.loads((tmp_path / "answers").read_text())["powerless"]
+        return answer, time.monotonic() - began
+
+    assert line(ask()[0]) == name
+    lab.cut(name)
+    try:
+        answer, seconds = ask()
+    finally:
+        lab.heal(name)
+    assert answer["reason"] == "UNREACHABLE: no answer within 12 s (berth_host_timeout)"
+    assert seconds < 60
