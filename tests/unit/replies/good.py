@@ -89,7 +89,7 @@ def view(one, host, **said):
         "attempt": move["attempt"] if move else 0, "vm_state": one.vm_state, "task_state": one.task_state,
         "power_state": one.power_state, "spec": one.spec, "resources": one.resources, "migration": move,
         "last_move": None, "lost_moves": ["f" * 32], "running": one.role == "OWN", "executing": one.role == "OWN",
-        "has_left": False, "confirm_in": 300 if one.phase == migration.RESIZED else None, **said,
+        "halted": False, "has_left": False, "confirm_in": 300 if one.phase == migration.RESIZED else None, **said,
     }  # fmt: skip
 
 
