@@ -22,7 +22,7 @@ sys.path[:0] = [str(ROOT / "docs"), str(ROOT / ".cache" / "collections")]
 import placement_examples  # noqa: E402
 
 from ansible_collections.berth.kvm.plugins.module_utils.model import catalog_schema as schema  # noqa: E402
-from ansible_collections.berth.kvm.plugins.module_utils.model import lifecycle  # noqa: E402
+from ansible_collections.berth.kvm.plugins.module_utils.model import guest_features, lifecycle  # noqa: E402
 from ansible_collections.berth.kvm.plugins.module_utils.model import schema as checks  # noqa: E402
 from ansible_collections.berth.kvm.plugins.module_utils.placement import options, registry  # noqa: E402
 
@@ -115,6 +115,7 @@ def every_page():
     pages[PAGES / "options.md"] = options_page(filters, weighers)
     pages[ROOT / "docs" / "catalog.md"] = catalog_page()
     pages[ROOT / "docs" / "lifecycle.md"] = lifecycle_page()
+    pages[ROOT / "docs" / "guest-features.md"] = features_page()
     return pages
 
 
@@ -155,6 +156,38 @@ def lifecycle_page():
 def _named(names):
     vm_state, task_state, status = names
     return (vm_state or "as before", task_state or "-", status)
+
+
+def features_page():
+    lines = [
+        "<!-- Written by docs/generate.py from plugins/module_utils/model/guest_features.py. -->",
+        "# What guests are built with",
+        "",
+        "Each image property and each extra spec that Nova knows, and what becomes of it. What is refused is refused before",
+        "anything is claimed, when an instance is created and for the new flavor of a resize. Extra specs that are not here are",
+        "refused in the scopes %s;" % ", ".join("`%s:`" % one for one in sorted(guest_features.OUR_SCOPES)),
+        "in others they are somebody's own, as are image properties that do not begin with `hw_`, `img_` or `os_`.",
+        "The flavor's `hw:x` goes before the image's `hw_x`. A resize keeps firmware type and secure boot.",
+        "",
+    ]
+    for title, table in (("Image properties", guest_features.IMAGE), ("Extra specs", guest_features.FLAVOR)):
+        lines += ["## " + title, "", "| name | fate |", "| --- | --- |"]
+        lines += ["| `%s` | %s |" % (name, escaped(fate_of(fate))) for name, fate in sorted(table.items())]
+        lines.append("")
+    lines += [
+        "A guest with cloud-init mounts its ephemeral disk at `/mnt` and uses its swap disk: the seed's vendor-data says so, by the",
+        "labels `ephemeral0` and `swap`. Vendor-data is apart from the user data; `mounts` in the user data replaces it. A seed is",
+        "made once: disks that a resize adds are the guest's to use.",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def fate_of(fate):
+    if isinstance(fate, guest_features.Refused):
+        return "refused" + (" but for %s" % ", ".join(sorted(fate.harmless)) if fate.harmless else "")
+    if isinstance(fate, guest_features.ForPlacement):
+        return "for placement and people only"
+    return "built" + (": %s" % fate.rule.removeprefix("built are ") if fate.words or fate.pattern else "")
 
 
 def catalog_page():

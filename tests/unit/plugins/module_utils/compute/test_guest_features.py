@@ -83,7 +83,7 @@ def rendered(spec, resources=None):
 
 def split(names):
     """(properties, extra specs) of a mapping of both."""
-    flavor = {name: value for name, value in names.items() if ":" in name}
+    flavor = {name: value for name, value in names.items() if name in guest_features.FLAVOR or ":" in name}
     return {name: value for name, value in names.items() if name not in flavor}, flavor
 
 
@@ -105,6 +105,49 @@ def test_every_image_property_that_is_known_has_one_fate():
         "vmware_adaptertype",
     }
     assert set(KNOWN_PROPERTIES) <= set(guest_features.IMAGE)
+
+
+# What Nova's own validation of extra specs knows in these scopes, for its libvirt driver.
+NOVAS = """
+hw:boot_menu hw:cpu_cores hw:cpu_dedicated_mask hw:cpu_max_cores hw:cpu_max_sockets hw:cpu_max_threads hw:cpu_policy
+hw:cpu_realtime hw:cpu_realtime_mask hw:cpu_sockets hw:cpu_thread_policy hw:cpu_threads hw:emulator_threads_policy
+hw:ephemeral_encryption hw:ephemeral_encryption_format hw:hide_hypervisor_id hw:input_bus hw:locked_memory
+hw:maxphysaddr_bits hw:maxphysaddr_mode hw:mem_encryption hw:mem_encryption_model hw:mem_page_size hw:numa_cpus
+hw:numa_mem hw:numa_nodes hw:pci_numa_affinity_policy hw:pmem hw:pmu hw:pointer_model hw:redirected_usb_ports
+hw:serial_port_count hw:sound_model hw:tpm_model hw:tpm_secret_security hw:tpm_version hw:usb_model
+hw:vif_multiqueue_enabled hw:viommu_model hw:virtio_packed_ring hw:watchdog_action hw_rng:allowed hw_rng:rate_bytes
+hw_rng:rate_period hw_video:ram_max_mb os:secure_boot pci_passthrough:alias accel:device_profile group_policy
+hide_hypervisor_id quota:cpu_period quota:cpu_quota quota:cpu_shares quota:disk_read_bytes_sec quota:disk_read_iops_sec
+quota:disk_write_bytes_sec quota:disk_write_iops_sec quota:disk_total_bytes_sec quota:disk_total_iops_sec
+quota:vif_inbound_average quota:vif_inbound_burst quota:vif_inbound_peak quota:vif_outbound_average
+quota:vif_outbound_burst quota:vif_outbound_peak
+""".split()
+
+
+@pytest.mark.parametrize("name", NOVAS)
+def test_every_extra_spec_of_nova_has_a_fate(name):
+    assert name in guest_features.FLAVOR
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"hw:locked_memory": "true"},
+        {"hw_locked_memory": "true"},
+        {"hw:cpu_realtime": "yes"},
+        {"hw_viommu_model": "intel"},
+        {"hw:mem_encryption": "true"},
+        {"hw:tpm_version": "2.0"},
+        {"hw_tpm_version": "2.0"},
+        {"hw_virtio_packed_ring": "true"},
+        {"hw_sound_model": "ich9"},
+        {"hide_hypervisor_id": "true"},
+        {"quota:cpu_quota": "10000"},
+    ],
+    ids=str,
+)
+def test_a_wish_that_changes_the_guest_is_never_dropped(given):
+    assert refusals(*split(given))[0].code == "GuestFeatureNotBuilt"
 
 
 def test_no_name_is_in_the_table_twice():

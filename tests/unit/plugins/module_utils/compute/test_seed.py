@@ -10,8 +10,9 @@ import os
 import stat
 
 import pytest
+from instance_case import Case
 
-from ansible_collections.berth.kvm.plugins.module_utils.compute import seed
+from ansible_collections.berth.kvm.plugins.module_utils.compute import disk, seed
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import InvalidInput
 
 UUID = "0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a"
@@ -61,3 +62,43 @@ def test_the_seed_is_for_its_owner_only(tmp_path):
         os.umask(before)
     assert stat.S_IMODE(os.stat(path).st_mode) == 0o600
     assert os.listdir(os.path.dirname(path)) == [seed.FILE]
+
+
+@pytest.mark.parametrize(
+    "disks, devices",
+    [
+        (["root"], None),
+        (["root", "swap"], ["/dev/disk/by-label/swap"]),
+        (["root", "ephemeral0", "swap"], ["/dev/disk/by-label/ephemeral0", "/dev/disk/by-label/swap"]),
+    ],
+)
+def test_swap_and_ephemeral_disks_are_used_by_vendor_data_and_the_user_data_stays_as_given(disks, devices):
+    text = "#cloud-config\nmounts: [[vdz, /srv]]\n"
+    files = seed.documents(UUID, {"hostname": "web-1", "user_data": text}, disks)
+    assert files["user-data"] == text.encode()
+    if devices is None:
+        assert "vendor-data" not in files
+    else:
+        head, _line, rest = files["vendor-data"].decode().partition("\n")
+        assert head == "#cloud-config"
+        mounts = json.loads(rest)["mounts"]
+        assert [one[0] for one in mounts] == devices
+        assert all(len(one) == 6 and "nofail" in one[3] for one in mounts)
+
+
+def test_the_labels_in_vendor_data_are_those_that_the_disks_are_made_with(monkeypatch):
+    made = []
+    monkeypatch.setattr(disk, "run", made.append)
+    monkeypatch.setattr(disk, "_make_sparse", lambda *_: None)
+    flavor = {"root_gb": 1, "ephemeral_gb": 1, "swap": 64}
+    for one in disk.plan({"flavor": flavor})[1:]:
+        disk.make(one, "/x", None)
+        label = made[-1][made[-1].index("-L") + 1]
+        assert seed.MOUNTS[one.name][0] == "/dev/disk/by-label/" + label
+
+
+def test_a_build_writes_the_mounts_of_its_disks(prepared, wanted):
+    case = Case(prepared, wanted(ephemeral_gb=1, swap=64))
+    case.make()
+    image = (case.root.parent / seed.FILE).read_bytes()
+    assert b"/dev/disk/by-label/ephemeral0" in image and b"/dev/disk/by-label/swap" in image
