@@ -11,7 +11,7 @@ from ansible.module_utils.parsing.convert_bool import boolean
 
 from ..module_utils.conductor.duplicates import choose
 from ..module_utils.conductor.errors import InstanceMoving, SelectionNotExplicit
-from ..module_utils.conductor.locate import check_unlocked, locate, locate_to_delete
+from ..module_utils.conductor.locate import check_unlocked, locate, locate_to_delete, locate_to_take_back
 from ..module_utils.conductor.recovery import to_recover
 from ..module_utils.model import hints
 from ..module_utils.model.errors import BerthError, InvalidInput
@@ -19,7 +19,8 @@ from ..module_utils.model.identity import check_name, instance_uuid
 from ..plugin_utils.controller import ControllerAction, lost_hosts, read_reports, variables, who_locked, with_variable
 from ..plugin_utils.screen import say
 
-METHODS = ("delete", "keep_one", "recover", "remove_set_aside", "start", "stop")
+METHODS = ("delete", "keep_one", "recover", "recover_record", "remove_set_aside", "start", "stop")
+FIND = {"delete": locate_to_delete, "recover_record": locate_to_take_back}
 RUN = ("berth_keep_on", "berth_keep_on_confirmed", "berth_lost_hosts", "berth_set_aside_on")
 # A lock keeps people from changing an instance. One that lost its power ran, and is to run.
 LOCKED_TOO = ("recover",)
@@ -74,8 +75,11 @@ class ActionModule(ControllerAction):
             return self._keep_one(fleet, name, uuid, run)
         if method == "remove_set_aside":
             return {"hosts": [_answering(fleet, "berth_set_aside_on", run.get("berth_set_aside_on"))]}
-        find = locate_to_delete if method == "delete" else locate
-        return {"hosts": fleet.failed_on(uuid) + find(fleet, name, uuid, lost_hosts(run))}
+        hosts, noted = FIND.get(method, locate)(fleet, name, uuid, lost_hosts(run)), fleet.notes_on(uuid)
+        if method != "recover_record":
+            hosts = fleet.failed_on(uuid) + hosts
+        owner = noted.known.host_uuid if noted.known else None
+        return {"hosts": hosts, "after": list(noted.latest), "owner": owner}
 
     def _keep_one(self, fleet, name, uuid, run):
         stays = _answering(fleet, "berth_keep_on", run.get("berth_keep_on"))

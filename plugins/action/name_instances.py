@@ -11,11 +11,14 @@ from ..plugin_utils.controller import ControllerAction, variables, with_variable
 
 
 class ActionModule(ControllerAction):
-    argument_spec = {"instances": {"type": "list", "elements": "str", "required": True}}
+    argument_spec = {
+        "instances": {"type": "list", "elements": "str", "required": True},
+        "most": {"type": "int"},
+    }
 
     def act(self, args, task_vars):
-        uuids = []
-        for name in with_variable(task_vars, args["instances"], "berth_flavor", unless="berth_name"):
+        uuids, names = [], with_variable(task_vars, args["instances"], "berth_flavor", unless="berth_name")
+        for name in names if args["most"] is None or len(names) <= args["most"] else ():
             project = variables(task_vars, name, ["berth_project"]).get("berth_project") or "default"
             try:
                 uuids.append(instance_uuid(project, check_name(name)))

@@ -20,8 +20,10 @@ options:
         V(absent) that it is gone with its disks. What was not made yet is made by V(started), too.
       - V(recovered) starts the guest where its record says that it runs and nobody ended it, as after a power cut of the
         host. One that was ended from inside, or by hand, in this boot of the host stays off.
+      - V(recorded) has a record of the guest again, from the copy in its definition, where the record was lost; one that is
+        older than O(after) is taken for the newest there is. That no other host has the instance is for the caller to know.
     type: str
-    choices: [present, started, stopped, absent, recovered]
+    choices: [present, started, stopped, absent, recovered, recorded]
     default: started
   uuid:
     description: The UUID of the instance.
@@ -67,6 +69,12 @@ options:
         ended when the time is over. With O(state=absent) the guest is ended at once.
     type: int
     default: 60
+  after:
+    description:
+      - The highest generation, epoch and number, in which any host has heard of the instance. With O(state=absent) it is gone
+        from this host up to that one, with O(state=recorded) the record gets a later one.
+    type: list
+    elements: int
   changed_disks:
     description:
       - Only with O(state=absent), remove the instance also where its guest's disks are not those of its record, such as after a
@@ -125,6 +133,7 @@ from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils.compute.host import Host
 from ..module_utils.compute.instance import Instance
+from ..module_utils.compute.record_copy import take_back
 from ..module_utils.compute.recovery import recover, would_recover
 from ..module_utils.model import hints
 from ..module_utils.model.errors import BerthError
@@ -137,10 +146,15 @@ SEED = {
     "metadata": {"type": "dict"},
 }
 ARGUMENTS = {
-    "state": {"type": "str", "choices": ["present", "started", "stopped", "absent", "recovered"], "default": "started"},
+    "state": {
+        "type": "str",
+        "choices": ["present", "started", "stopped", "absent", "recovered", "recorded"],
+        "default": "started",
+    },
     "uuid": {"type": "str", "required": True},
     "token": {"type": "str", "no_log": False},
     "spec": {"type": "dict"},
+    "after": {"type": "list", "elements": "int"},
     "seed": {"type": "dict", "no_log": False, "options": SEED},
     "timeout": {"type": "int", "default": 600},
     "shutdown_timeout": {"type": "int", "default": 60},
@@ -159,8 +173,10 @@ def act(instance, params, dry):
         return instance.would_stop() if dry else instance.stopped(params["shutdown_timeout"])
     if params["state"] == "recovered":
         return would_recover(instance) if dry else recover(instance)
+    if params["state"] == "recorded":
+        return take_back(instance, params["after"] or [0, 0], dry)
     remove = instance.would_remove if dry else instance.absent
-    return remove(params["changed_disks"])
+    return remove(params["changed_disks"]) if dry else remove(params["changed_disks"], params["after"])
 
 
 def differences(instance, spec):
@@ -198,7 +214,11 @@ def main():
         instance = Instance(Host.here(params["state"]), params["uuid"], timeout=params["timeout"])
         before = instance.summary()
         changed = act(instance, params, module.check_mode)
-        after = dict(before, state=AFTER[params["state"]]) if module.check_mode and changed else instance.summary()
+        after = (
+            dict(before, state=AFTER.get(params["state"], before["state"]))
+            if module.check_mode and changed
+            else instance.summary()
+        )
         for warning in differences(instance, params["spec"]):
             module.warn(warning)
     except BerthError as error:

@@ -39,7 +39,7 @@ options:
         C(berth_set_aside_on).
     type: str
     required: true
-    choices: [delete, keep_one, recover, remove_set_aside, start, stop]
+    choices: [delete, keep_one, recover, recover_record, remove_set_aside, start, stop]
 extends_documentation_fragment:
   - berth.kvm.controller
 author:

@@ -19,6 +19,11 @@ options:
     type: list
     elements: str
     required: true
+  most:
+    description:
+      - Give none where there are more than these, since each host would answer about each of them. Only for a playbook that asks
+        again before it makes anything, as C(create) does. Without it there is no limit.
+    type: int
 extends_documentation_fragment:
   - berth.kvm.controller
 author:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from playbooks import catalog, homes, records, vm
+from playbooks import catalog, homes, left, records, vm
 
 
 @pytest.fixture
@@ -43,3 +43,15 @@ def test_with_its_state_directory_away_nothing_is_made_or_started_anywhere(web):
     lab.sh(home, "rm -r /var/lib/berth && mv /var/lib/berth.away /var/lib/berth")
     assert create(lab, path).changed["web1"] == 0
     assert records(lab) == [(home, "web1", "OWN")]
+
+
+def test_a_record_that_is_lost_for_good_is_taken_back_from_the_guests_definition(web):
+    lab, path, home = web
+    lab.sh(home, "rm -r /var/lib/berth/instances/*")
+    refused = create(lab, path)
+    assert refused.rc and "berth.kvm.recover_record --limit web1" in refused.output, refused.output
+    assert lab.ansible_playbook("berth.kvm.recover_record", "--limit", "web1", inventory=[path]).changed["web1"] == 1
+    assert records(lab) == [(home, "web1", "OWN")]
+    assert create(lab, path).changed["web1"] == 0
+    lab.ansible_playbook("berth.kvm.delete", "--limit", "web1", inventory=[path])
+    assert left(lab) == {}

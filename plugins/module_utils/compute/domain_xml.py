@@ -11,12 +11,20 @@ VNC on 127.0.0.1.
 from __future__ import annotations
 
 import collections
+import json
 from xml.etree import ElementTree
 
 from ..model.guest_wishes import Wishes
 from . import capabilities, disk, nvram, paths, seed
 
 NAMESPACE = "https://berth.kvm/xmlns/instance/1"
+COPIED = (
+    "uuid",
+    "name",
+    "project_id",
+    "spec",
+    "resources",
+)  # of the record, so that it can be taken back when it is lost
 GUEST_AGENT = "org.qemu.guest_agent.0"
 MIB = 1024  # KiB
 TARGET_PREFIX = {"virtio": "vd", "scsi": "sd", "sata": "sd", "usb": "sd", "ide": "hd"}
@@ -90,6 +98,8 @@ def metadata(record):
     }
     for name, text in parts.items():
         _child(instance, "{%s}%s" % (NAMESPACE, name), text)
+    copy = {**{name: getattr(record, name) for name in COPIED}, "epoch": record.generation[0]}
+    _child(instance, "{%s}record" % NAMESPACE, json.dumps(copy, sort_keys=True))
     return element
 
 

@@ -79,6 +79,17 @@ class Host:
             raise HostNotPrepared("storage pool %s is not an active directory" % name, field="pool", value=name)
         return os.path.normpath(root.findtext("target/path"))
 
+    def has_pool(self, name):
+        """Whether libvirt knows the pool, active or not."""
+        library = require_libvirt()
+        try:
+            self.connection.storagePoolLookupByName(name)
+        except library.libvirtError as error:
+            if error.get_error_code() == library.VIR_ERR_NO_STORAGE_POOL:
+                return False
+            raise HostNotPrepared("storage pool %s: %s" % (name, error), field="pool", value=name)
+        return True
+
     @functools.cached_property
     def domain_type(self):
         types = capabilities.domain_types(self.connection, self.settings.domain_type, self.capabilities.arch)

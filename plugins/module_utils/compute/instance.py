@@ -36,6 +36,7 @@ from . import (
     owner,
     paths,
     seed,
+    whereabouts,
 )
 from .connection import LibvirtTimeout
 from .errors import (
@@ -324,16 +325,19 @@ class Instance:
 
     # absent
 
-    def absent(self, changed_disks=False):
+    def absent(self, changed_disks=False, after=None):
         """Remove the instance with its disks, or an orphan that berth left here; whether there was anything. One whose
-        disks are not those of its record only with ``changed_disks``: others' files beside its own go with it."""
+        disks are not those of its record only with ``changed_disks``: others' files beside its own go with it.
+        ``after`` is the highest generation that any host has heard of: up to that it is gone from here."""
         with self.store.instance_lock(self.uuid, timeout=self.timeout):
             record = self.store.read(self.uuid)
             if record is None:
-                return failures.forget(self.store, [self.uuid]) | self._sweep()
-            self._check_removable(record, changed_disks)
-            self._delete(record)
-            return True
+                found = failures.forget(self.store, [self.uuid]) | self._sweep()
+            else:
+                self._check_removable(record, changed_disks)
+                self._delete(record)
+                found = True
+            return bool(after and whereabouts.removed(self.store, self.uuid, after)) | found
 
     def _check_removable(self, record, changed_disks):
         self._refuse_moving(record)
@@ -358,16 +362,23 @@ class Instance:
 
     def _sweep(self, record=None):
         """Remove everything but the record; whether there was anything."""
+        pool_path = self._pool_path(record)
         self.observe("Cx permit")
         found = gate.revoke(self.uuid, self.host.run_dir)
         self.observe("Cx domain")
         found = domain.remove(self.host.connection, self.uuid) or found
         self.observe("Cx disks")
-        pool_path = self.host.pool_path(record.spec.get("pool") if record else None)
         # On storage that hosts share the disks may be another host's, whatever became of the claim here.
-        if not owner.is_another(pool_path, self.uuid, self.host.identify()):
+        if pool_path and not owner.is_another(pool_path, self.uuid, self.host.identify()):
             found = disk.remove_all(pool_path, self.uuid, self.host.identify()) or found
         return paths.remove_console_logs(self.uuid) or found
+
+    def _pool_path(self, record):
+        """Where the instance's disks are. None where it can have none: this host knows no pool of that name, nor the guest."""
+        name = record.spec.get("pool") if record else None
+        if name and not self.host.has_pool(name) and domain.find(self.host.connection, self.uuid) is None:
+            return None
+        return self.host.pool_path(name)
 
     def _swap(self, new):
         """Write the record's next state, compared with what is there now."""

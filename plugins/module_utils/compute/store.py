@@ -189,19 +189,31 @@ class Store:
                 self._note_departure(expected)
                 durable.remove(directory_fd, RECORD)
                 return None
-            durable.write(directory_fd, RECORD, _encode(new))
-            written = self.read(uuid)
-            if written != Record.from_dict(json.loads(_encode(new))):
-                raise RecordInvalid("the record of %s does not read back as it was written" % uuid, uuid=uuid)
-            return written
+            return self._write(new)
+
+    def restore(self, record: Record) -> Record:
+        """Write the record of an instance at rest that was lost: the one way to own an instance that was not claimed."""
+        with self.instance_lock(record.uuid):
+            if self.read(record.uuid) is not None:
+                raise StaleRecord("there is a record of %s" % record.uuid, uuid=record.uuid)
+            state_directory.advance(self)
+            return self._write(record)
+
+    def _write(self, record):
+        """With the lock of the instance held."""
+        durable.write(self._held[record.uuid], RECORD, _encode(record))
+        written = self.read(record.uuid)
+        if written != Record.from_dict(json.loads(_encode(record))):
+            raise RecordInvalid("the record of %s does not read back as it was written" % record.uuid, uuid=record.uuid)
+        return written
 
     def _note_departure(self, record):
         """What a later run must know of an instance that was here, though the host that has it now be silent."""
         if record.role == OWN:
-            whereabouts.departed(self, record)
+            whereabouts.removed(self, record.uuid, record.generation)
         elif record.role in (IN, OUT) and record.migration:
             side = "destination" if (record.role, record.phase) == (OUT, KEEP) else "source"
-            whereabouts.departed(self, record, record.migration[side])
+            whereabouts.handed_over(self, record, record.migration[side])
 
     # operations that must never come back
 

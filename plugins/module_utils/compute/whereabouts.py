@@ -154,17 +154,23 @@ def remember(store, told: Dict[str, Any]) -> bool:
     return _change(store, take_in)
 
 
-def departed(store, record, other=None) -> bool:
-    """Before a record is removed for good: ``other`` {uuid, name} is who owns the instance now, None where nobody does."""
+def removed(store, uuid, generation) -> bool:
+    """This host has removed the instance, whatever was known of it up to this generation."""
 
     def take_in(notes):
-        if other is None:
-            notes.gone.pop(record.uuid, None)
-            notes.gone[record.uuid] = tuple(record.generation)
-        else:
-            notes.names.setdefault(other["uuid"], other["name"])
-            # both sides count in one epoch, each its own writes
-            notes.learn(record.uuid, other["uuid"], (record.generation[0], 0))
+        latest = max(tuple(generation), notes.gone.pop(uuid, (0, 0)))
+        notes.gone[uuid] = latest
+
+    return _change(store, take_in)
+
+
+def handed_over(store, record, other) -> bool:
+    """Before the record of a move is removed for good: ``other`` {uuid, name} is who owns the instance now."""
+
+    def take_in(notes):
+        notes.names.setdefault(other["uuid"], other["name"])
+        # both sides count in one epoch, each its own writes
+        notes.learn(record.uuid, other["uuid"], (record.generation[0], 0))
 
     return _change(store, take_in)
 

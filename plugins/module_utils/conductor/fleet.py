@@ -23,15 +23,17 @@ PLACE = ("role", "generation", "phase", "vm_state", "task_state", "power_state",
 class Fleet:
     """``documents``: inventory name -> host state document; ``verdicts``: inventory name -> why the host is left out;
     ``notes``: host uuid -> {instance uuid: what that host remembers}; ``strays``: instance uuid -> the domains of that uuid on
-    hosts that have no record of it, also on those whose records do not count: [{host, name, managed, power_state}]."""
+    hosts that have no record of it, also on those whose records do not count: [{host, name, managed, power_state}];
+    ``faults``: uuids of those hosts -> why."""
 
     documents: Dict[str, Dict[str, Any]]
     verdicts: Dict[str, str]
     notes: Dict[str, Dict[str, Any]] = dataclasses.field(default_factory=dict)
     strays: Dict[str, List[Dict[str, Any]]] = dataclasses.field(default_factory=dict)
+    faults: Dict[str, str] = dataclasses.field(default_factory=dict)
 
     def answers(self, lost_hosts: Collection[str] = ()) -> Answers:
-        return Answers({uuid: name for name, uuid in self.uuids().items()}, lost_hosts)
+        return Answers({uuid: name for name, uuid in self.uuids().items()}, lost_hosts, self.faults)
 
     def told_of(self, uuid: str) -> Dict[str, Any]:
         """Host uuid -> what that host remembers of the instance."""
@@ -77,6 +79,7 @@ def read_fleet(reports: Dict[str, Dict[str, Any]], check: Callable[[Any], Dict[s
     verdicts: Dict[str, str] = {}
     notes: Dict[str, Dict[str, Any]] = {}
     strays: Dict[str, List[Dict[str, Any]]] = {}
+    faults: Dict[str, str] = {}
     owners: Dict[str, List[str]] = {}
     for name, report in reports.items():
         if "document" not in report:
@@ -93,6 +96,7 @@ def read_fleet(reports: Dict[str, Dict[str, Any]], check: Callable[[Any], Dict[s
         fault = (document.get("state") or {}).get("fault")
         if fault:
             verdicts[name] = "StateDirectoryChanged: %s" % fault
+            faults[document["uuid"]] = fault
             continue
         documents[name] = document
         notes[document["uuid"]] = report.get("notes") or {}
@@ -106,7 +110,7 @@ def read_fleet(reports: Dict[str, Dict[str, Any]], check: Callable[[Any], Dict[s
                     ", ".join(sorted(names)),
                     uuid,
                 )
-    return Fleet(documents, verdicts, notes, strays)
+    return Fleet(documents, verdicts, notes, strays, faults)
 
 
 def _strays(host: str, document: Dict[str, Any]):

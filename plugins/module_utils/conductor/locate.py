@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any, Collection, Dict, List, Tuple
 
 from ..model import hints
@@ -41,6 +42,29 @@ def locate_to_delete(fleet: Fleet, name: str, uuid: str, lost_hosts: Collection[
     check_none_silent(fleet, name, [*lost_hosts, *left])
     held = [place["host"] for place in places]
     return sorted(set(left) - set(held)) + held
+
+
+def locate_to_take_back(fleet: Fleet, name: str, uuid: str, lost_hosts: Collection[str] = ()) -> List[str]:
+    """The one host whose record of the instance was lost, or is older than what others have seen there; [] where there is none.
+
+    All hosts have to answer, and nobody else may have the instance or have had it later.
+    """
+    check_none_silent(fleet, name, lost_hosts)
+    places = fleet.places.get(uuid, [])
+    strays = [one for one in fleet.strays.get(uuid, ()) if one["managed"]]
+    if any(is_moving(place) for place in places):
+        raise _moving(name, uuid, places)
+    here = [one["host"] for one in places + strays]
+    if len(here) > 1:
+        raise DuplicateInstance("%s is on %s" % (name, " and ".join(sorted(here))), hint=hints.find_the_right_copy())
+    answers, found = fleet.answers(lost_hosts), fleet.notes_on(uuid)
+    if found.known and here and answers.names.get(found.known.host_uuid) == here[0]:
+        found = dataclasses.replace(found, known=None)
+    if not places:
+        notes.check_absent(name, found, answers)
+        return here
+    notes.check_owner(name, here[0], generation_of(places), found, answers)
+    return here if places[0]["role"] == OWN and generation_of(places) < found.latest else []
 
 
 def holders(fleet: Fleet, name: str, uuid: str, lost_hosts: Collection[str] = ()) -> Tuple[List[str], List[str]]:

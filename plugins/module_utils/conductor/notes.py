@@ -46,10 +46,12 @@ class Notes:
 
 @dataclasses.dataclass(frozen=True)
 class Answers:
-    """``names``: host uuid -> inventory name of the hosts whose records count; ``lost``: names that are gone for good."""
+    """``names``: host uuid -> inventory name of the hosts whose records count; ``lost``: names that are gone for good;
+    ``faults``: host uuid -> why the records of a host that answers do not count."""
 
     names: Mapping[str, str]
     lost: Collection[str] = ()
+    faults: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     def counts(self, note: Note) -> bool:
         return note.host not in self.lost and self.names.get(note.host_uuid) not in self.lost
@@ -57,7 +59,14 @@ class Answers:
     def has(self, note: Note) -> bool:
         return note.host_uuid in self.names
 
+    def hint(self, note: Note) -> str:
+        if note.host_uuid in self.faults:
+            return hints.mount_state_directory("the state directory of %s" % note.host)
+        return hints.bring_back_or_lost([note.host])
+
     def describe(self, note: Note) -> str:
+        if note.host_uuid in self.faults:
+            return "%s, whose records do not count: %s" % (note.host, self.faults[note.host_uuid])
         if note.host in self.names.values():
             return "%s, where another machine answers now (it was host %s)" % (note.host, note.host_uuid)
         return "%s, which does not answer" % note.host
@@ -102,13 +111,13 @@ def check_absent(name: str, notes: Notes, answers: Answers, run: str = "") -> No
             )
         raise InstanceUnknown(
             "%s was last seen on %s; it may still run there" % (name, answers.describe(known)),
-            hint=hints.bring_back_or_lost([known.host]),
+            hint=answers.hint(known),
         )
     for plan in notes.planned:
         if plan.run != run and answers.counts(plan) and not answers.has(plan):
             raise InstanceUnknown(
                 "%s may have been made on %s" % (name, answers.describe(plan)),
-                hint=hints.bring_back_or_lost([plan.host]),
+                hint=answers.hint(plan),
             )
 
 
@@ -121,6 +130,6 @@ def check_owner(name: str, host: str, generation: Generation, notes: Notes, answ
     raise RecordOutdated(
         "%s has a record of %s of generation %d.%d, but %d.%d was seen on %s"
         % (host, name, *generation, *known.generation, owner or answers.describe(known)),
-        hint=hints.restore_record(name, owner) if owner else hints.bring_back_or_lost([known.host]),
+        hint=hints.restore_record(name, owner) if owner else answers.hint(known),
         host=host,
     )

@@ -78,6 +78,11 @@ def restore_record(name: str, host: str) -> str:
     )
 
 
+def restore_backup_of_record() -> str:
+    """A record was lost, and the host has no guest of the instance whose definition has a copy of it."""
+    return "Restore the state directory of this host from a backup, then run again"
+
+
 def restore_whereabouts() -> str:
     """The file in which a host remembers other hosts' instances is damaged."""
     return (

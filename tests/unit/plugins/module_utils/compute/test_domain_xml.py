@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 from xml.etree import ElementTree
 
 import pytest
@@ -53,7 +54,10 @@ def test_the_domain_is_called_by_its_uuid_and_titled_by_its_name():
 
 def test_the_mark_of_berth_tells_who_it_is():
     instance = render().find("metadata/{%s}instance" % domain_xml.NAMESPACE)
-    assert {one.tag.rpartition("}")[2]: one.text for one in instance} == {
+    said = {one.tag.rpartition("}")[2]: one.text for one in instance}
+    copy = json.loads(said.pop("record"))
+    assert (copy["uuid"], copy["epoch"], set(copy)) == (UUID, 1, {*domain_xml.COPIED, "epoch"})
+    assert said == {
         "uuid": UUID, "name": "web-1", "project": "default", "flavor": "m1", "image": "guest", "generation": "1",
     }  # fmt: skip
 

@@ -11,7 +11,7 @@ import os
 import pytest
 from records import plant
 
-from ansible_collections.berth.kvm.plugins.module_utils.compute import durable, whereabouts
+from ansible_collections.berth.kvm.plugins.module_utils.compute import claim, durable, whereabouts
 from ansible_collections.berth.kvm.plugins.module_utils.compute.store import Store
 from ansible_collections.berth.kvm.plugins.module_utils.model import hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.identity import instance_uuid
@@ -124,6 +124,16 @@ def test_a_new_owner_begins_after_all_earlier_ones(store):
     assert whereabouts.epoch(store, WEB) == 3
 
 
+@pytest.mark.parametrize(
+    "told, after, epoch", [({}, None, 0), ({}, [4, 2], 4), ({"known": {H1: {WEB: [3, 7]}}}, [2, 0], 3)]
+)
+def test_a_claim_is_in_the_latest_epoch_that_the_controller_or_the_host_has_heard_of(store, told, after, epoch):
+    tell(store, **told)
+    spec = {"uuid": WEB, "name": "web1", "project_id": "default"}
+    claim._write(store, spec, "t", {}, after)
+    assert store.read(WEB).generation == [epoch, 1]
+
+
 def test_the_first_form_of_the_file_is_read_as_plans(store):
     """It did not tell known from planned."""
     durable.write_in(
@@ -142,6 +152,7 @@ def test_two_hundred_thousand_instances_are_remembered(store):
     assert whereabouts.recall(store, list(many)[-1:])[list(many)[-1]]["known"]["generation"] == [1, 199_999]
 
 
+@pytest.mark.follows("split_the_fleet")
 def test_more_than_can_be_read_back_is_never_written(store, monkeypatch):
     tell(store, known={H1: {WEB: [1, 7]}})
     monkeypatch.setattr(durable, "LIMIT", 400)
@@ -149,6 +160,9 @@ def test_more_than_can_be_read_back_is_never_written(store, monkeypatch):
     with pytest.raises(whereabouts.WhereaboutsFull, match="would have"):
         tell(store, known={H1: many})
     assert known(store) == ("kvm1", [1, 7])
+    # the hint: an inventory with fewer hosts tells of fewer instances
+    assert tell(store, known={H2: {WEB: [2, 0]}})
+    assert known(store) == ("kvm2", [2, 0])
 
 
 @pytest.mark.follows("restore_whereabouts")

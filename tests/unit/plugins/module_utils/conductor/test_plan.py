@@ -285,6 +285,29 @@ def test_an_owner_that_answers_without_a_record_has_to_say_that_it_is_gone():
     assert run_all(a_plan(instance("a")), hosts)["a"]["state"] == "active"
 
 
+def test_another_hosts_word_that_it_is_gone_does_not_count():
+    """It removed the instance before that came to the one that had it last."""
+    hosts = {name: Host(name) for name in HOSTS}
+    hosts["h2"].notes["u-a"] = known("h3", (1, 5))
+    hosts["h1"].notes["u-a"] = {"known": None, "planned": [], "gone": [1, 9]}
+    assert run_all(a_plan(instance("a")), hosts)["a"]["error"]["code"] == "RecordMissing"
+
+
+def test_what_a_host_said_before_it_fell_silent_counts():
+    hosts = {name: Host(name) for name in HOSTS}
+    hosts["h2"].up = hosts["h3"].up = False
+    plan = a_plan(instance("a", notes={"h2": known("h3")}))
+    assert run_all(plan, hosts)["a"]["error"]["code"] == "InstanceUnknown"
+
+
+def test_a_plan_of_which_there_is_a_claim_has_not_come_to_nothing():
+    hosts = {name: Host(name) for name in HOSTS}
+    hosts["h3"].records["u-a"] = {"uuid": "u-a", "role": "OWN", "token": "t", "group": None, "project_id": "p"}
+    plan = a_plan(instance("a", notes={"h2": planned("h3", "r0")}))
+    run_all(plan, hosts)
+    assert [one["run"] for one in plan["tell"]["ended"]] == ["r1"]
+
+
 def test_the_hosts_are_told_at_the_end_who_owns_it_and_what_came_to_nothing():
     hosts = {name: Host(name) for name in HOSTS}
     hosts["h1"].capacity = 0

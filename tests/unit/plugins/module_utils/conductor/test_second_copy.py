@@ -18,8 +18,8 @@ import pytest
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute import state_directory, whereabouts
 from ansible_collections.berth.kvm.plugins.module_utils.compute.store import Store
+from ansible_collections.berth.kvm.plugins.module_utils.conductor import errors, locate, sides, wanted
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import plan as rounds
-from ansible_collections.berth.kvm.plugins.module_utils.conductor import wanted
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.fleet import read_fleet
 from ansible_collections.berth.kvm.plugins.module_utils.model import hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.identity import instance_uuid
@@ -99,10 +99,22 @@ class Host:
         self.runs = self.domain = True
         return {"changed": True, "instance": {"generation": list(made.generation)}}
 
-    def delete(self):
+    def delete(self, after=None):
         self.runs = self.domain = False
         record = self.record()
-        self.store.compare_and_swap(self.store.compare_and_swap(record, record.next(phase="deleting")), None)
+        if record:
+            self.store.compare_and_swap(self.store.compare_and_swap(record, record.next(phase="deleting")), None)
+        if after:
+            whereabouts.removed(self.store, WEB, after)
+
+    def take_back(self, after):
+        """compute/record_copy.py has its own tests."""
+        taken = Record(
+            uuid=WEB, name="web1", project_id="default", role="OWN", generation=[after[0] + 1, 0], token="t",
+            phase="active", spec=dict(SPEC), resources={},
+        )  # fmt: skip
+        record = self.record()
+        self.store.compare_and_swap(record, taken) if record else self.store.restore(taken)
 
 
 def call(host, method, *args):
@@ -184,6 +196,25 @@ class Fleet:
             self.check()
         self.check()
         return self.error
+
+    def read(self):
+        return read_fleet({name: call(host, "facts") for name, host in self.inventory.items()}, dict)
+
+    def recover_record(self, lost=()):
+        """The playbook of that name; the hosts whose record was taken back."""
+        seen = self.read()
+        hosts = locate.locate_to_take_back(seen, "web1", WEB, lost)
+        for name in hosts:
+            self.inventory[name].take_back(seen.notes_on(WEB).latest)
+        return hosts
+
+    def delete(self):
+        """The playbook of that name; the hosts that it was deleted on."""
+        seen = self.read()
+        hosts = locate.locate_to_delete(seen, "web1", WEB)
+        for name in hosts:
+            self.inventory[name].delete(seen.notes_on(WEB).latest)
+        return hosts
 
     def owners(self):
         return [name for name, host in self.hosts.items() if host.runs]
@@ -420,3 +451,93 @@ def test_a_state_directory_from_an_old_backup_starts_nothing_while_the_owner_is_
     fleet.silence("h2")
     assert fleet.run() == {"by the host": "InstanceUnknown", "by the others": "RecordOutdated"}[noticed]
     assert fleet.owners() == ["h2"]
+
+
+def test_of_a_host_whose_records_do_not_count_it_is_told_why_and_what_to_run(fleet):
+    assert fleet.run() is None
+    unmounted(fleet, "h1")
+    fleet.hosts["h1"].domain = False
+    with pytest.raises(errors.InstanceUnknown) as told:
+        locate.locate(fleet.read(), "web1", WEB)
+    assert "last seen on h1, whose records do not count: the state directory" in str(told.value)
+    assert "kvm_host_accept_state_directory" in told.value.hint and "lost_hosts" not in told.value.hint
+
+
+@pytest.mark.follows("restore_record")
+@pytest.mark.parametrize("happens", [record_lost, record_and_domain_lost], ids=lambda one: one.__name__)
+def test_a_lost_record_is_restored_from_a_backup_or_taken_back_or_the_instance_deleted(fleet, tmp_path, happens):
+    assert fleet.run() is None
+    home = fleet.hosts["h1"]
+    backup = shutil.copytree(home.store.state_dir, str(tmp_path / "backup"))
+    happens(fleet, "h1")
+    assert fleet.run() == HAPPENINGS[happens]
+    if happens is record_lost:
+        assert fleet.recover_record() == ["h1"]
+        assert (fleet.run(), fleet.owners(), fleet.recover_record()) == (None, ["h1"], [])
+    else:
+        with pytest.raises(errors.RecordMissing, match="recover_record --limit web1"):
+            fleet.recover_record()
+        shutil.rmtree(home.store.state_dir)
+        shutil.copytree(backup, home.store.state_dir)
+        assert (fleet.run(), fleet.owners()) == (None, ["h1"])
+    happens(fleet, "h1")
+    assert fleet.delete() == ["h1"]
+    assert (fleet.run(prefer=("h2", "h3")), fleet.owners()) == (None, ["h2"])
+
+
+def test_a_record_is_not_taken_back_while_another_host_may_have_the_instance(fleet):
+    assert fleet.run() is None
+    record_lost(fleet, "h1")
+    fleet.silence("h3")
+    with pytest.raises(errors.InstanceUnknown):
+        fleet.recover_record()
+    fleet.silence()
+    whereabouts.remember(fleet.hosts["h2"].store, {"hosts": {"id-h9": "h9"}, "known": {"id-h9": {WEB: [4, 0]}}})
+    with pytest.raises(errors.InstanceUnknown, match="last seen on h9"):
+        fleet.recover_record()
+    assert fleet.recover_record(lost=["h9"]) == ["h1"]
+    fleet.hosts["h2"].domain = True
+    record_lost(fleet, "h1")
+    with pytest.raises(errors.DuplicateInstance):
+        fleet.recover_record()
+
+
+def test_a_record_from_an_old_backup_that_is_the_newest_there_is_goes_on_by_a_persons_word(fleet):
+    assert fleet.run() is None
+    whereabouts.remember(fleet.hosts["h2"].store, {"hosts": {"id-h1": "h1"}, "known": {"id-h1": {WEB: [1, 9]}}})
+    fleet.hosts["h1"].runs = False
+    assert fleet.run() == "RecordOutdated"
+    assert fleet.recover_record() == ["h1"]
+    assert (fleet.run(), fleet.owners()) == (None, ["h1"])
+
+
+@pytest.mark.parametrize("wish", ["start", "delete", "recover_record", "move"])
+def test_every_operation_looks_at_what_the_others_remember(fleet, wish):
+    """The record that answers is old: another host owns the instance, and is silent."""
+    assert fleet.run() is None
+    newer = {"hosts": {"id-h2": "h2"}, "known": {"id-h2": {WEB: [2, 0]}}}
+    whereabouts.remember(fleet.hosts["h3"].store, newer)
+    fleet.silence("h2")
+    seen = fleet.read()
+    here = {"role": "OWN", "generation": [1, 0]}
+    operations = {
+        "start": lambda: locate.locate(seen, "web1", WEB),
+        "delete": lambda: locate.locate_to_delete(seen, "web1", WEB),
+        "recover_record": lambda: locate.locate_to_take_back(seen, "web1", WEB, ["h9"]),
+        "move": lambda: sides.check(seen, WEB, "web1", ("h1", here, None, sides.NOTHING)),
+    }
+    expected = errors.InstanceUnknown if wish == "recover_record" else errors.RecordOutdated
+    with pytest.raises(expected, match="h2"):
+        operations[wish]()
+
+
+@pytest.mark.parametrize("wish", ["start", "move"])
+def test_with_a_domain_without_a_record_anywhere_it_is_neither_started_nor_moved(fleet, wish):
+    assert fleet.run() is None
+    fleet.hosts["h3"].domain = True
+    seen, here = fleet.read(), {"role": "OWN", "generation": [1, 0]}
+    with pytest.raises(errors.DomainWithoutRecord, match="h3 has the domain %s" % WEB):
+        if wish == "start":
+            locate.locate(seen, "web1", WEB)
+        else:
+            sides.check(seen, WEB, "web1", ("h1", here, None, sides.NOTHING))

@@ -1,0 +1,127 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A record that was lost is taken back from the definition of its guest; what never was is not made up."""
+
+from __future__ import annotations
+
+import shutil
+
+import fake_libvirt
+import pytest
+from instance_case import Case
+from records import plant
+
+from ansible_collections.berth.kvm.plugins.module_utils.compute import owner, state_directory, whereabouts
+from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import DisksOfAnotherHost
+from ansible_collections.berth.kvm.plugins.module_utils.compute.record_copy import RecordUnrecoverable, take_back
+
+
+@pytest.fixture
+def web(prepared, wanted):
+    state_directory.establish(prepared.store)
+    case = Case(prepared, wanted("web1"))
+    case.make()
+    return case
+
+
+def lose_record(case):
+    shutil.rmtree("%s/instances/%s" % (case.host.store.state_dir, case.uuid))
+
+
+@pytest.mark.parametrize("on", [True, False], ids=["running", "off"])
+def test_a_lost_record_is_taken_back_in_a_later_epoch_than_anybody_has_heard_of(web, on):
+    if not on:
+        web.instance().stopped(0)
+    before, starts = web.record, web.domain.starts
+    lose_record(web)
+    assert take_back(web.instance(), [7, 3], dry=True) and web.record is None
+    assert take_back(web.instance(), [7, 3])
+    after = web.record
+    same = ("uuid", "name", "project_id", "role", "phase", "spec", "resources", "vm_state", "power_state")
+    assert {name: getattr(after, name) for name in same} == {name: getattr(before, name) for name in same}
+    assert (after.generation, web.domain.starts) == ([8, 0], starts)
+    assert take_back(web.instance(), [7, 3]) is False
+    assert web.instance().stopped(0) is on
+    assert web.instance().started() is True
+
+
+def test_a_record_that_others_saw_later_is_taken_for_the_newest_by_a_persons_word(web):
+    assert take_back(web.instance(), web.record.generation) is False
+    assert take_back(web.instance(), [4, 0])
+    assert web.record.generation == [5, 0]
+
+
+@pytest.mark.follows("restore_backup_of_record")
+def test_without_a_guest_or_a_copy_nothing_is_made_up(web, tmp_path):
+    backup = shutil.copytree(web.host.store.state_dir, tmp_path / "backup")
+    lose_record(web)
+    web.domain.xml = web.domain.xml.replace("record>", "note>")
+    with pytest.raises(RecordUnrecoverable, match="from a backup"):
+        take_back(web.instance(), [0, 0])
+    domain = web.host.connection.domains.pop(web.uuid)
+    with pytest.raises(RecordUnrecoverable, match="from a backup"):
+        take_back(web.instance(), [0, 0])
+    assert web.record is None
+    web.host.connection.domains[web.uuid] = domain
+    shutil.rmtree(web.host.store.state_dir)
+    shutil.copytree(backup, web.host.store.state_dir)
+    assert take_back(web.instance(), web.record.generation) is False
+
+
+def test_disks_of_another_host_are_not_taken_back(web):
+    lose_record(web)
+    owner.write(str(web.host.pool), web.uuid, "22222222-3c6e-5d59-9d0b-3a1c9d7f1e2a")
+    with pytest.raises(DisksOfAnotherHost):
+        take_back(web.instance(), [0, 0])
+    assert web.record is None
+
+
+def test_a_guest_without_a_record_can_be_deleted_and_the_host_says_that_it_is_gone(web):
+    lose_record(web)
+    assert web.instance().absent(after=[3, 4]) is True
+    assert (web.domain, web.root.exists()) == (None, False)
+    assert whereabouts.recall(web.host.store, [web.uuid])[web.uuid]["gone"] == [3, 4]
+    assert web.instance().absent(after=[3, 4]) is False
+
+
+@pytest.fixture
+def typo(prepared, wanted):
+    """An instance whose record names a pool that the host does not have."""
+    spec, seed = wanted("web1")
+    case = Case(prepared, ({**spec, "pool": "no-such-pool"}, seed))
+    real = case.host.connection.storagePoolLookupByName
+
+    def look_up(name):
+        if name == "no-such-pool":
+            raise fake_libvirt.libvirtError(fake_libvirt.CONSTANTS["VIR_ERR_NO_STORAGE_POOL"], "no such pool")
+        return real(name)
+
+    case.host.connection.storagePoolLookupByName = look_up
+    return case
+
+
+def test_a_build_in_a_pool_that_is_not_there_leaves_nothing(typo):
+    with pytest.raises(Exception, match="storage pool no-such-pool"):
+        typo.make()
+    assert typo.record is None
+
+
+def test_an_instance_in_a_pool_that_is_not_there_can_be_deleted(typo):
+    typo.claim()
+    plant(typo.host.store, typo.record.next(role="OWN", phase="deleting", vm_state="building", generation=[1, 5]))
+    assert typo.instance().absent() is True
+    assert typo.record is None
+
+
+def test_a_guest_is_not_removed_where_its_pool_is_not_there_with_its_disks(web, monkeypatch):
+    """The pool is only not defined at this moment: its disks would be left for ever."""
+    monkeypatch.setattr(type(web.host), "has_pool", lambda _host, _name: False)
+    monkeypatch.setattr(
+        web.host, "pool_path", lambda _name: (_ for _ in ()).throw(KeyError("no such pool")), raising=False
+    )
+    spec = dict(web.record.spec, pool="gone-pool")
+    web.host.store.compare_and_swap(web.record, web.record.next(spec=spec, phase="deleting"))
+    with pytest.raises(KeyError):
+        web.instance().absent()
+    assert web.domain is not None and web.record is not None
