@@ -15,7 +15,6 @@ import re
 from pathlib import Path
 
 import pytest
-import yaml
 
 from ansible_collections.berth.kvm.plugins.module_utils.model import hints
 
@@ -101,18 +100,15 @@ def followed():
 
 
 FOLLOWED = followed()
-# Hints that no test follows yet. This list only ever gets shorter.
-NOT_YET_FOLLOWED = set(yaml.safe_load((ROOT / "tests/hints-not-followed.yml").read_text("utf-8")) or ())
 
 
 @pytest.mark.parametrize("name", names())
 def test_every_hint_is_followed_by_a_test(name):
-    assert name in FOLLOWED or name in NOT_YET_FOLLOWED, "no test is marked with pytest.mark.follows(%r)" % name
+    assert name in FOLLOWED, "no test is marked with pytest.mark.follows(%r)" % name
 
 
 def test_only_hints_that_exist_are_followed():
     assert set(FOLLOWED) <= set(names())
-    assert NOT_YET_FOLLOWED <= set(names()) - set(FOLLOWED), "these have a test now, or are gone"
 
 
 @pytest.mark.parametrize("name", names())
