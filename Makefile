@@ -34,7 +34,7 @@ integration:  ## tests on a lab of real libvirt hosts
 	pytest tests/integration
 
 mutants:  ## break the code in known ways: the tests must notice each
-	tests/mutants/mutants.py
+	python tests/mutants/mutants.py
 
 molecule:  ## Molecule's scenarios, each on a lab of its own
 	tests/molecule.sh

@@ -29,12 +29,12 @@ lint() {
 unit() {
   title "unit tests"
   python -m pytest -q -p no:cacheprovider -n 2 tests/unit tests/protocol/test_sample.py || return
-  tests/mutants/mutants.py --sample 12
+  python tests/mutants/mutants.py --sample 12
 }
 
 integration() {
   title "integration tests, on two labs of real hosts side by side"
-  trap 'for lab in 0 1; do lab/lab --name "${BERTH_TEST_LAB:-test}-$lab" down >/dev/null; done' INT TERM
+  trap 'lab/lab --name "${BERTH_TEST_LAB:-test}-0" down >/dev/null; lab/lab --name "${BERTH_TEST_LAB:-test}-1" down >/dev/null' INT TERM
   # By file: what the tests of a file share is made once.
   python -m pytest -v -p no:cacheprovider --durations=15 -n 2 --dist loadfile tests/integration
 }

@@ -55,7 +55,8 @@ def run_on(hosts, module, arguments, task, at_once, seconds):
 
 def apart(action, host, task_vars, work):
     """The result of the action's ``work()``, done in a process of its own with limits: by the same action on the same host."""
-    if type(worker.current_worker) is not worker.WorkerProcess:
+    asker = worker.current_worker
+    if not isinstance(asker, worker.WorkerProcess) or isinstance(asker, _Worker):
         return work()  # this is that process, or no process of Ansible's at all
     name = action._task.action
     seconds = limits.task_seconds(task_vars, host, name.rpartition(".")[2])

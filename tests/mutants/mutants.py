@@ -1,10 +1,9 @@
-#!/usr/bin/env python3
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Break the code in known ways and see that the tests notice: each mutant of mutants.yml must be killed by an assertion.
 
-tests/mutants/mutants.py [--sample N] [NAME ...]    all of them, N spread over the list, or the named ones
+python tests/mutants/mutants.py [--sample N] [NAME ...]    all of them, N spread over the list, or the named ones
 
 The named tests run on a copy of the tree, first without any mutant: they have to pass. A mutant that ends in an import
 error, an error of a fixture or at the limit of time was not killed. The last line is ``N passed, N failed``.
@@ -23,7 +22,7 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from typing import List
+from typing import Dict, List
 from xml.etree import ElementTree
 
 import yaml
@@ -37,14 +36,18 @@ ASSERTION = re.compile(r"(AssertionError|assert |Failed: DID NOT (RAISE|WARN))")
 
 @dataclasses.dataclass(frozen=True)
 class Mutant:
-    """One broken line: in ``file`` the text ``old``, which stands there once, becomes ``new``."""
+    """One broken line: in ``file`` the text ``old``, which stands there once, becomes ``new``. ``tests``: file -> names."""
 
     name: str
     file: str
     old: str
     new: str
     why: str
-    tests: List[str]
+    tests: Dict[str, List[str]]
+
+    def node_ids(self) -> List[str]:
+        """The tests as pytest names them."""
+        return ["%s::%s" % (path, test) for path, tests in self.tests.items() for test in tests]
 
 
 def read_list(path=LIST):
@@ -59,9 +62,9 @@ def misfits(mutants):
         times = (ROOT / mutant.file).read_text("utf-8").count(mutant.old)
         if times != 1:
             found.append("%s: the old text stands %d times in %s" % (mutant.name, times, mutant.file))
-        for test in mutant.tests:
-            path, _, function = test.partition("::")
-            if not (ROOT / path).exists() or "def %s(" % function.partition("[")[0] not in (ROOT / path).read_text():
+        for test in mutant.node_ids():
+            path, function = test.split("::")
+            if not (ROOT / path).exists() or "def %s(" % function.split("[")[0] not in (ROOT / path).read_text():
                 found.append("%s: there is no test %s" % (mutant.name, test))
     return found
 
@@ -93,7 +96,9 @@ def run_tests(tree, tests):
         "ANSIBLE_COLLECTIONS_PATH": str(tree / ".cache/collections"),
     }
     try:
-        done = subprocess.run(command, cwd=tree, env=environment, capture_output=True, text=True, timeout=LIMIT)
+        done = subprocess.run(
+            command, cwd=tree, env=environment, capture_output=True, text=True, timeout=LIMIT, check=False
+        )
     except subprocess.TimeoutExpired:
         return False, ["no end within %d s" % LIMIT]
     if not report.exists():
@@ -109,7 +114,7 @@ def verdict(tree, mutant):
     whole = path.read_text("utf-8")
     path.write_text(whole.replace(mutant.old, mutant.new), "utf-8")
     try:
-        passed, said = run_tests(tree, mutant.tests)
+        passed, said = run_tests(tree, mutant.node_ids())
     finally:
         path.write_text(whole, "utf-8")
     if passed:
@@ -140,7 +145,7 @@ def main():
         for job in range(JOBS):
             trees.put(copy_tree(Path(folder) / str(job)))
         tree = trees.get()
-        passed, said = run_tests(tree, sorted({test for mutant in mutants for test in mutant.tests}))
+        passed, said = run_tests(tree, sorted({test for mutant in mutants for test in mutant.node_ids()}))
         trees.put(tree)
         if not passed:
             print("the tests fail without any mutant: %s" % " | ".join(said)[:2000])

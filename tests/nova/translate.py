@@ -270,7 +270,7 @@ def request(given: Any, **more: Any) -> RequestSpec:
         "project_id": get(given, "project_id"),
         "availability_zone": get(given, "availability_zone"),
         "is_bfv": bool(get(given, "is_bfv")),
-        "scheduler_hints": {key: value for key, value in dict(get(given, "scheduler_hints") or {}).items()},
+        "scheduler_hints": dict(get(given, "scheduler_hints") or {}),
         "ignore_hosts": get(given, "ignore_hosts") or [],
         "force_hosts": get(given, "force_hosts") or [],
         "force_nodes": get(given, "force_nodes") or [],

@@ -14,7 +14,7 @@ import random
 
 from memory import ON, Controller, D, Killed, S, Violation
 
-from ansible_collections.berth.kvm.plugins.module_utils.model.record import OUT, OWN
+from ansible_collections.berth.kvm.plugins.module_utils.model.lifecycle import OUT, OWN
 
 KILL_POINTS = 4
 GOALS = ("resize", "revert")  # what a person may run after all of it

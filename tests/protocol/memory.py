@@ -18,8 +18,8 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.move import sequ
 from ansible_collections.berth.kvm.plugins.module_utils.compute.move.steps import common, table
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import BerthError
 from ansible_collections.berth.kvm.plugins.module_utils.model.identity import instance_uuid
-from ansible_collections.berth.kvm.plugins.module_utils.model.lifecycle import check_change
-from ansible_collections.berth.kvm.plugins.module_utils.model.record import OWN, Record
+from ansible_collections.berth.kvm.plugins.module_utils.model.lifecycle import OWN, check_change
+from ansible_collections.berth.kvm.plugins.module_utils.model.record import Record
 
 NAME, PROJECT = "vm", "default"
 UUID = instance_uuid(PROJECT, NAME)

@@ -13,7 +13,8 @@ import secrets
 
 from ..model.errors import BerthError, InvalidInput
 from ..model.identity import check_name, instance_uuid
-from ..model.record import CLAIM, Record
+from ..model.lifecycle import CLAIM
+from ..model.record import Record
 from ..model.request_spec import RequestSpec
 from . import failures, journal, state_directory, whereabouts
 from .errors import ClaimRevoked, InstanceBusy, InstanceExists, StaleRecord

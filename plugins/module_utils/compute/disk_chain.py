@@ -17,7 +17,7 @@ from typing import List, Optional, Tuple
 from xml.etree import ElementTree
 
 from ..model import hints
-from ..model.record import OWN
+from ..model.lifecycle import OWN
 from . import disk, domain, nvram, paths, qcow2_header
 from .errors import DiskChainChanged
 

@@ -17,9 +17,8 @@ import time
 
 from ..model import hints
 from ..model.errors import BerthError, InvalidInput
-from ..model.lifecycle import SETTING_ASIDE
-from ..model.migration import KEEP, RESIZED, confirm_in
-from ..model.record import CLAIM, OWN
+from ..model.lifecycle import CLAIM, KEEP, OWN, RESIZED, SETTING_ASIDE
+from ..model.migration import confirm_in
 from ..model.safe_text import clean
 from . import (
     boot_time,

@@ -15,7 +15,8 @@ from xml.etree import ElementTree
 
 from ..model import hints
 from ..model.errors import BerthError
-from ..model.record import OWN, Record
+from ..model.lifecycle import OWN
+from ..model.record import Record
 from . import domain, journal, owner, state_directory, whereabouts
 from .connection import require_libvirt
 from .domain_xml import COPIED, NAMESPACE

@@ -9,7 +9,7 @@ hosts and names those that this host is to start.
 
 from __future__ import annotations
 
-from ..model.record import OWN
+from ..model.lifecycle import OWN
 from . import domain, gate
 from .instance import ACTIVE
 

@@ -15,8 +15,8 @@ from __future__ import annotations
 import json
 import os
 
-from ..model.lifecycle import SETTING_ASIDE
-from ..model.record import OWN, Record
+from ..model.lifecycle import OWN, SETTING_ASIDE
+from ..model.record import Record
 from . import domain, durable, gate, journal, owner, paths
 from .errors import InstanceInvalidState, InstanceNotFound
 from .instance import ACTIVE, DELETING

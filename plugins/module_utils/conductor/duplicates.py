@@ -10,7 +10,7 @@ from typing import Any, Dict, List
 
 from ..model import hints
 from ..model.errors import InvalidInput
-from ..model.record import OWN
+from ..model.lifecycle import OWN
 from .errors import DuplicateRuns, InstanceMoving
 from .fleet import Fleet
 from .locate import is_moving

@@ -9,7 +9,7 @@ from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple
 
 from ..model.errors import BerthError
 from ..model.identity import check_name, instance_uuid
-from ..model.record import OWN
+from ..model.lifecycle import OWN
 from ..model.safe_text import clean
 
 RESERVED = ("all", "localhost", "ungrouped")

@@ -15,7 +15,7 @@ from typing import Any, Dict
 from ..compute.move import sequence
 from ..compute.move.errors import InstanceInvalidState, InstanceNotResized, MigrationEnded
 from ..compute.move.guards import check_grow_only
-from ..model import hints, nics
+from ..model import hints, lifecycle, nics
 from ..model import migration as names
 from . import groups
 from .errors import HostUnknown
@@ -67,7 +67,7 @@ def plan(wish, kind, uuid, name, sides, wanted, locked=None, target=None):
     if move["sequence"] is None:
         raise _refusal(wish, kind, move, owner)
     if move["sequence"] == "revert" and not here["role"]:
-        begun = owner.get("phase") == names.REVERTING
+        begun = owner.get("phase") == lifecycle.REVERTING
         raise InstanceNotResized(uuid, hint=hints.confirm_without(source) if begun else hints.no_copy_to_revert_to())
     move["settles"] = not reaches
     move["why"] = ("goes on with" if reaches else "first ends") + " the %s that was begun" % move["kind"]
@@ -106,11 +106,11 @@ def _sweep(wish, uuid, name, sides):
 def is_due(move):
     """Whether ``confirm_due`` confirms it: its host says that the window is over, or a confirm was begun."""
     phase = _owner(move).get("phase")
-    return phase == names.CONFIRMING or (phase == names.RESIZED and move.get("confirm_in") == 0)
+    return phase == lifecycle.CONFIRMING or (phase == lifecycle.RESIZED and move.get("confirm_in") == 0)
 
 
 def is_unconfirmed(move):
-    return _owner(move).get("phase") == names.RESIZED
+    return _owner(move).get("phase") == lifecycle.RESIZED
 
 
 def _owner(move):
@@ -142,18 +142,18 @@ def _refusal(wish, kind, move, owner):
     if here.get("lost") or there.get("lost") or not (here["role"] and there["role"]) and owner["role"] != "OWN":
         hint = _what_is_left(move, here, there, owner)
         return InstanceInvalidState(uuid, "role", owner["role"], wish, hint=hint)
-    if phase == names.ERASING:
+    if phase == lifecycle.ERASING:
         return InstanceInvalidState(uuid, "task_state", owner.get("task_state"), kind, hint=hints.delete_again(name))
     if wish == sequence.CONFIRM:
         return InstanceNotResized(uuid, hint=hints.move_again(name, PLAYBOOKS[move["kind"]]))
-    if phase == names.RESIZED:
+    if phase == lifecycle.RESIZED:
         return InstanceInvalidState(uuid, "vm_state", owner.get("vm_state"), kind, hint=hints.confirm_or_revert(name))
     return InstanceInvalidState(uuid, "task_state", owner.get("task_state") or phase, kind)
 
 
 def _what_is_left(move, here, there, owner):
     """What a person can do whose wish needs the host that is lost."""
-    if owner.get("phase") == names.ERASING:
+    if owner.get("phase") == lifecycle.ERASING:
         return hints.delete_again(move["name"])
     if here["role"] == "OUT":
         return hints.revert_with_lost_destination(move["source"], move["destination"])
@@ -181,7 +181,7 @@ def _from_rest(move, wish, kind, view, wanted):
             raise InstanceNotResized(move["uuid"])
         move["why"] = "was %s already" % view["last_move"]
         return move
-    if view["phase"] != names.ACTIVE or view["task_state"]:
+    if view["phase"] != lifecycle.ACTIVE or view["task_state"]:
         raise InstanceInvalidState(move["uuid"], "task_state", view["task_state"] or view["phase"], kind)
     if kind == names.RESIZE:
         if same_flavor(view["spec"]["flavor"], wanted["flavor"]):

@@ -18,7 +18,7 @@ from typing import Any, Callable, Dict, Iterable, Optional
 
 from ..model import hints, nics
 from ..model.errors import BerthError
-from ..model.record import CLAIM, OWN
+from ..model.lifecycle import CLAIM, OWN
 from ..placement.errors import MaxRetriesExceeded
 from . import groups
 from .errors import (

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Dict, List, Optional
 
-from ..model.record import OWN
+from ..model.lifecycle import OWN
 from .errors import InstanceMoving, InstanceUnknown
 from .fleet import Fleet
 from .locate import locate

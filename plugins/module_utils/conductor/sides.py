@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from ..compute.move.errors import InstanceNotFound
 from ..model import hints
-from ..model.record import CLAIM, OWN
+from ..model.lifecycle import CLAIM, OWN
 from . import notes
 from .errors import (
     DuplicateInstance,

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from ..model.errors import BerthError
-from ..model.record import CLAIM, OWN
+from ..model.lifecycle import CLAIM, OWN
 from .errors import InstanceIsLocked
 from .locate import check_no_stray, check_none_silent, generation_of, holders, unconfirmed
 from .plan import CLAIMING, EXISTING, UNCONFIRMED, fail

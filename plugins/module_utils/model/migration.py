@@ -8,20 +8,6 @@ from __future__ import annotations
 import math
 
 from . import lifecycle
-from .lifecycle import (  # noqa: F401
-    ACTIVE,
-    CONFIRMING,
-    ERASING,
-    FROZEN,
-    INCOMING,
-    KEEP,
-    RESIZED,
-    RESIZING,
-    RESTORING,
-    REVERTED,
-    REVERTING,
-    VERIFIED,
-)
 
 # Nova's migration_type.
 RESIZE, COLD, LIVE = "resize", "migration", "live-migration"

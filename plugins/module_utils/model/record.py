@@ -10,7 +10,7 @@ from typing import Any, Dict, List, Optional
 
 from . import hints
 from .errors import BerthError
-from .lifecycle import CLAIM, IN, OUT, OWN, ROLES  # noqa: F401
+from .lifecycle import ROLES
 
 SCHEMA = 1
 HISTORY_LIMIT = 100

@@ -12,7 +12,7 @@ import copy
 import json
 from pathlib import Path
 
-from ansible_collections.berth.kvm.plugins.module_utils.model import migration, nics
+from ansible_collections.berth.kvm.plugins.module_utils.model import lifecycle, migration, nics
 from ansible_collections.berth.kvm.plugins.module_utils.model.catalog import Catalog
 from ansible_collections.berth.kvm.plugins.module_utils.model.identity import instance_uuid
 from ansible_collections.berth.kvm.plugins.module_utils.model.record import Record
@@ -71,7 +71,7 @@ def moved_record(host):
     sides = ({"uuid": UUIDS[one], "name": one} for one in ("h1", "h2"))
     move = migration.new_migration(OP, migration.RESIZE, *sides, before, spec("resized", "big"), 1790000000, 600)
     there, since = host == "h2", {"boot_id": "5e7b0c1a-0000-4000-8000-000000000001", "uptime": 1234.5}
-    role, phase = ("OWN", migration.RESIZED) if there else ("OUT", migration.KEEP)
+    role, phase = ("OWN", lifecycle.RESIZED) if there else ("OUT", lifecycle.KEEP)
     vm_state, task_state, status = migration.names(migration.RESIZE, role, phase, "active")
     return before.replace(
         role=role, phase=phase, op=OP, vm_state=vm_state, task_state=task_state,
@@ -89,7 +89,7 @@ def view(one, host, **said):
         "attempt": move["attempt"] if move else 0, "vm_state": one.vm_state, "task_state": one.task_state,
         "power_state": one.power_state, "spec": one.spec, "resources": one.resources, "migration": move,
         "last_move": None, "lost_moves": ["f" * 32], "running": one.role == "OWN", "executing": one.role == "OWN",
-        "halted": False, "has_left": False, "confirm_in": 300 if one.phase == migration.RESIZED else None, **said,
+        "halted": False, "has_left": False, "confirm_in": 300 if one.phase == lifecycle.RESIZED else None, **said,
     }  # fmt: skip
 
 

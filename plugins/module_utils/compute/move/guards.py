@@ -6,7 +6,8 @@
 from __future__ import annotations
 
 from ...model import hints
-from ...model.migration import ACTIVE, KINDS, LIVE, RESIZE
+from ...model.lifecycle import ACTIVE
+from ...model.migration import KINDS, LIVE, RESIZE
 from .errors import CannotResizeDisk, InstanceInvalidState, MigrationPreCheckError
 
 STANDING = ("paused", "suspended")

@@ -8,7 +8,8 @@ from __future__ import annotations
 import secrets
 import time
 
-from ...model.migration import LIVE, RESTORING, same_host
+from ...model.lifecycle import RESTORING
+from ...model.migration import LIVE, same_host
 from ...model.request_spec import RequestSpec
 from .. import boot_time, disk, disk_chain, domain, domain_xml, facts, gate, network, owner, paths
 from ..connection import Bounded

@@ -9,8 +9,9 @@ record. What a run begins with follows from the two views and the wish alone (``
 
 from __future__ import annotations
 
+from ...model import lifecycle
 from ...model import migration as names
-from ...model.record import IN, OUT, OWN
+from ...model.lifecycle import IN, OUT, OWN
 
 SOURCE, DESTINATION = "source", "destination"
 
@@ -157,13 +158,13 @@ HERE_NAMES = {
     "delete": "delete_here",
 }
 PHASES = {
-    names.RESIZING: BEGUN,
-    names.FROZEN: BEGUN,
-    names.RESIZED: RESIZED,
-    names.CONFIRMING: CONFIRMING,
-    names.REVERTING: REVERTING,
-    names.RESTORING: RESTORING,
-    names.ERASING: ERASING,
+    lifecycle.RESIZING: BEGUN,
+    lifecycle.FROZEN: BEGUN,
+    lifecycle.RESIZED: RESIZED,
+    lifecycle.CONFIRMING: CONFIRMING,
+    lifecycle.REVERTING: REVERTING,
+    lifecycle.RESTORING: RESTORING,
+    lifecycle.ERASING: ERASING,
 }
 
 

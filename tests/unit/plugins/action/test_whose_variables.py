@@ -146,7 +146,7 @@ def test_the_claims_are_counted_against_the_quota_of_the_instances(monkeypatch):
     plan = it.run("placement", {"instances": ["a"], "plan": True})["ansible_facts"]["berth_plan"]
     it.variable_manager.set_host_facts("localhost", {"berth_plan": plan})
     seen = []
-    monkeypatch.setattr(commit_claims, "after_the_claims", lambda quotas: seen.append(quotas))
+    monkeypatch.setattr(commit_claims, "after_the_claims", seen.append)
     it.run("commit_claims")
     assert [{name: limits["cores"] for name, limits in quotas.items()} for quotas in seen] == [{"default": 1}]
 

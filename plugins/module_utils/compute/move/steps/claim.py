@@ -17,8 +17,8 @@ from __future__ import annotations
 from ....model import hints
 from ....model import migration as names
 from ....model.errors import InvalidInput
-from ....model.migration import INCOMING, RESIZED
-from ....model.record import IN, OWN, Record
+from ....model.lifecycle import IN, INCOMING, OWN, RESIZED
+from ....model.record import Record
 from ... import claim as claims
 from .. import guards
 from ..errors import MigrationConflict, MigrationEnded, MigrationFenced, MigrationNotReady, SourceDiffers

@@ -19,8 +19,7 @@ from __future__ import annotations
 
 from ....model import hints
 from ....model import migration as names
-from ....model.migration import CONFIRMING, KEEP, RESIZED
-from ....model.record import OUT, OWN
+from ....model.lifecycle import CONFIRMING, KEEP, OUT, OWN, RESIZED
 from ... import journal
 from ..errors import InstanceNotFound, MigrationConflict, MigrationFenced, MigrationNotReady
 

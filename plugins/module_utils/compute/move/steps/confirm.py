@@ -6,8 +6,7 @@
 from __future__ import annotations
 
 from ....model import migration as names
-from ....model.migration import ACTIVE, CONFIRMING, RESIZED, RESTORING, REVERTING
-from ....model.record import IN, OUT, OWN
+from ....model.lifecycle import ACTIVE, CONFIRMING, IN, OUT, OWN, RESIZED, RESTORING, REVERTING
 from ..errors import InstanceInvalidState, InstanceNotResized, MigrationConflict, MigrationFenced, MigrationNotReady
 from .common import (
     CONFIRMED,

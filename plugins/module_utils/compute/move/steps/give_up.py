@@ -5,8 +5,7 @@
 
 from __future__ import annotations
 
-from ....model.migration import FROZEN, RESIZING, RESTORING
-from ....model.record import OWN
+from ....model.lifecycle import FROZEN, OWN, RESIZING, RESTORING
 from ..errors import InstanceInvalidState
 from .common import GIVEN_UP, attempt_of, existing, mine, moved, put
 

@@ -5,8 +5,7 @@
 
 from __future__ import annotations
 
-from ....model.migration import CONFIRMING, RESIZED, RESTORING, REVERTING
-from ....model.record import OWN
+from ....model.lifecycle import CONFIRMING, OWN, RESIZED, RESTORING, REVERTING
 from ..errors import InstanceNotResized, MigrationNotReady
 from .common import attempt_of, existing, is_past, mine, moved, put
 

@@ -6,8 +6,7 @@
 from __future__ import annotations
 
 from ....model import migration as names
-from ....model.migration import FROZEN, KEEP, RESIZED, RESIZING, RESTORING
-from ....model.record import IN, OUT, OWN
+from ....model.lifecycle import FROZEN, IN, KEEP, OUT, OWN, RESIZED, RESIZING, RESTORING
 from .. import guards
 from ..errors import InstanceInvalidState, MigrationConflict, MigrationEnded, MigrationNotReady
 from .claim import claim_beside

@@ -10,7 +10,8 @@ import pytest
 from ansible_collections.berth.kvm.plugins.module_utils.compute import failures
 from ansible_collections.berth.kvm.plugins.module_utils.compute.store import Store
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import InvalidInput
-from ansible_collections.berth.kvm.plugins.module_utils.model.record import CLAIM, Record
+from ansible_collections.berth.kvm.plugins.module_utils.model.lifecycle import CLAIM
+from ansible_collections.berth.kvm.plugins.module_utils.model.record import Record
 
 ONE, OTHER = "0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a", "1c8fab63-4d7f-5e6a-8e1c-4b2dae80f2b3"
 

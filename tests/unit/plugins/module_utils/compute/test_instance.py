@@ -23,7 +23,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import (
 )
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import report
 from ansible_collections.berth.kvm.plugins.module_utils.model import hints
-from ansible_collections.berth.kvm.plugins.module_utils.model.record import CLAIM
+from ansible_collections.berth.kvm.plugins.module_utils.model.lifecycle import CLAIM
 
 BUILD_STEPS = ["C3", "C4 disks", "C4 seed", "C5 define", "C6 active", "C7 permit", "C7 start", "C7 started"]
 
@@ -81,7 +81,7 @@ def test_create_leaves_an_instance_as_it_is_found(web, boot):
         "crashed": lambda: web.domain.end(fake_libvirt.CRASH),
         "paused": lambda: setattr(web.domain, "now", fake_libvirt.PAUSED),
         "its host lost power": lambda: (web.host.connection.lose_power(), boot("two")),
-        "its definition is lost": lambda: web.host.connection.domains.clear(),
+        "its definition is lost": web.host.connection.domains.clear,
     }
     for how, end in endings.items():
         web.instance().started()

@@ -31,7 +31,8 @@ from ansible_collections.berth.kvm.plugins.module_utils.model import reply
 from ansible_collections.berth.kvm.plugins.module_utils.model.catalog import Catalog
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import BerthError, InvalidInput
 from ansible_collections.berth.kvm.plugins.module_utils.model.identity import instance_uuid
-from ansible_collections.berth.kvm.plugins.module_utils.model.record import OWN, Record
+from ansible_collections.berth.kvm.plugins.module_utils.model.lifecycle import OWN
+from ansible_collections.berth.kvm.plugins.module_utils.model.record import Record
 from ansible_collections.berth.kvm.plugins.module_utils.placement.request import build_request
 
 NIC = {"network": "lan", "type": "bridge", "source": "br0", "mac": "02:00:00:00:00:01", "address": "192.0.2.1/24"}
