@@ -84,7 +84,7 @@ def test_a_swap_against_another_version_changes_nothing(store, expected):
 def test_the_generation_must_grow(store):
     store.compare_and_swap(None, record())
     with pytest.raises(RecordInvalid, match="would not grow"):
-        store.compare_and_swap(record(), record(phase="building"))
+        store.compare_and_swap(record(), record(vm_state="active"))
 
 
 def test_a_removed_record_leaves_no_directory(store, state):
