@@ -39,7 +39,7 @@ def test_a_slow_copy_says_how_far_it_is(resized):
 
 
 def test_the_end_of_a_resize_says_what_is_next_and_until_when(resized):
-    said = re.findall(r"(\w+) is on \w+ and waits for .* confirm_due confirms it in \d+ s", resized[2].stdout)
+    said = re.findall(r"(\w+) is on \S+ and waits for .* confirm_due confirms it in \d+ s", resized[2].stdout)
     assert sorted(said) == ["later", "soon"], resized[2].stdout
 
 

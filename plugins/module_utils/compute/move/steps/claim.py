@@ -22,7 +22,7 @@ from ....model.record import Record
 from ... import claim as claims
 from .. import guards
 from ..errors import MigrationConflict, MigrationEnded, MigrationFenced, MigrationNotReady, SourceDiffers
-from .common import attempt_of, is_past, moved, put
+from .common import attempt_of, has_released, is_past, moved, put
 
 # What of a request makes the guest; the rest of it is about the choice of a host.
 MAKES_THE_GUEST = (
@@ -47,12 +47,14 @@ def claim(host, uuid, ticket, peer=None, spec=None, **decided):
         return False
     if host.store.is_buried(op):
         raise MigrationEnded("the move %s of %s was given up" % (op, uuid))
+    if record is not None and (record.role != IN or record.op != op):
+        raise MigrationConflict("%s already holds a record of %s" % (host.identity["name"], uuid), role=record.role)
+    if record is not None and has_released(peer, ticket):
+        return False  # an earlier run's source let go while this one planned: the claim has served its end
     if peer is None or (peer["role"], peer["op"]) != (OWN, op) or not peer["migration"]:
         raise MigrationNotReady("the source has not begun the move of %s" % uuid)
     if record is None:
         return claim_room(host, uuid, ticket, peer, spec, **decided)
-    if record.role != IN or record.op != op:
-        raise MigrationConflict("%s already holds a record of %s" % (host.identity["name"], uuid), role=record.role)
     check_source(peer, record.spec, record.migration["source"])
     if attempt < attempt_of(record):
         raise MigrationFenced("attempt %d of the move of %s is over" % (attempt, uuid))

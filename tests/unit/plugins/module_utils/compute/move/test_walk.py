@@ -238,3 +238,30 @@ def test_a_revert_without_a_copy_on_the_source_is_refused_and_a_confirm_ends_the
     assert refused.value.hint == hints.no_copy_to_revert_to() and world.records[D] == record
     assert walk(world, "confirm").state == "done"
     assert (world.records[D]["phase"], world.guest[D]) == ("active", memory.ON)
+
+
+def released_after():
+    """After how many advances of a resize its source has let go."""
+    world, controller = memory.World(), memory.Controller("resize", "op0")
+    for count in range(60):
+        if world.records[S]["role"] == "OUT":
+            return count
+        controller.advance(world)
+    raise AssertionError("the source never let go")
+
+
+@pytest.mark.parametrize("looks", [1, 2, 3, 4])
+def test_a_run_whose_source_lets_go_after_it_looked_ends_the_move(looks):
+    """The controller of the first run is killed, and what it had the source do goes on while the second one plans."""
+    world, first, second = memory.World(), memory.Controller("resize", "op0"), memory.Controller("resize", "op1")
+    for _step in range(released_after() - 1):
+        first.advance(world)
+    for _step in range(looks):
+        second.advance(world)
+    first.advance(world)
+    while second.state == "run":
+        second.advance(world)
+    if second.state == "failed":  # it had taken the move up before: then the first one could not let go
+        assert world.records[S]["role"] == "OWN"
+        assert walk(world, "resize").state == "done"
+    assert (world.records[D]["role"], world.records[D]["phase"], world.guest[D]) == ("OWN", "resized", memory.ON)
