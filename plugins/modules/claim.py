@@ -132,9 +132,9 @@ withdrawn:
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ..module_utils.compute import failures
-from ..module_utils.compute.claim import claim_all, withdraw_all
-from ..module_utils.compute.host import Host
+from ..module_utils.compute.host.host import Host
+from ..module_utils.compute.record import failures
+from ..module_utils.compute.record.claim import claim_all, withdraw_all
 from ..module_utils.model.errors import BerthError
 
 CLAIM = {

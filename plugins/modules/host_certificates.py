@@ -66,9 +66,10 @@ restart_libvirtd:
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ..module_utils.compute import facts, gate, settings
-from ..module_utils.compute.certificates import Certificates, qemu_group
 from ..module_utils.compute.connection import connect
+from ..module_utils.compute.guest import gate
+from ..module_utils.compute.host import facts, settings
+from ..module_utils.compute.host.certificates import Certificates, qemu_group
 from ..module_utils.model.errors import BerthError
 
 

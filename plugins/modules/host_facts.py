@@ -374,9 +374,11 @@ ansible_facts:
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ..module_utils.compute import connection, facts, settings, state_directory, store, whereabouts
+from ..module_utils.compute import connection
+from ..module_utils.compute.host import facts, settings
 from ..module_utils.compute.move.host import Host
 from ..module_utils.compute.move.steps.common import view_of
+from ..module_utils.compute.record import state_directory, store, whereabouts
 from ..module_utils.model.errors import BerthError
 
 

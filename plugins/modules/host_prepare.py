@@ -81,12 +81,12 @@ import json
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ..module_utils.compute import image
 from ..module_utils.compute.connection import connect
-from ..module_utils.compute.host import Host
-from ..module_utils.compute.preparation import prepare
-from ..module_utils.compute.settings import load
-from ..module_utils.compute.store import Store
+from ..module_utils.compute.disk import image
+from ..module_utils.compute.host.host import Host
+from ..module_utils.compute.host.preparation import prepare
+from ..module_utils.compute.host.settings import load
+from ..module_utils.compute.record.store import Store
 from ..module_utils.model.errors import BerthError
 
 

@@ -40,7 +40,7 @@ service_manager:
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ..module_utils.compute import system
+from ..module_utils.compute.host import system
 
 
 def main():

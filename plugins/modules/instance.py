@@ -131,10 +131,10 @@ import json
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ..module_utils.compute.host import Host
-from ..module_utils.compute.instance import Instance
-from ..module_utils.compute.record_copy import take_back
-from ..module_utils.compute.recovery import recover, would_recover
+from ..module_utils.compute.guest.instance import Instance
+from ..module_utils.compute.guest.recovery import recover, would_recover
+from ..module_utils.compute.host.host import Host
+from ..module_utils.compute.record.record_copy import take_back
 from ..module_utils.model import hints
 from ..module_utils.model.errors import BerthError
 

@@ -63,9 +63,9 @@ instance_copy:
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ..module_utils.compute import set_aside
-from ..module_utils.compute.host import Host
-from ..module_utils.compute.instance import Instance
+from ..module_utils.compute.guest import set_aside
+from ..module_utils.compute.guest.instance import Instance
+from ..module_utils.compute.host.host import Host
 from ..module_utils.model.errors import BerthError
 
 

@@ -56,10 +56,12 @@ foreign:
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ..module_utils.compute import domains, failures, paths
-from ..module_utils.compute.host import Host
-from ..module_utils.compute.instance import describe
+from ..module_utils.compute import paths
+from ..module_utils.compute.guest import domains
+from ..module_utils.compute.guest.instance import describe
+from ..module_utils.compute.host.host import Host
 from ..module_utils.compute.move import transfer
+from ..module_utils.compute.record import failures
 from ..module_utils.model.errors import BerthError
 
 

@@ -80,9 +80,9 @@ notes:
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ..module_utils.compute import failures, whereabouts
-from ..module_utils.compute.settings import load
-from ..module_utils.compute.store import Store, check_uuid
+from ..module_utils.compute.host.settings import load
+from ..module_utils.compute.record import failures, whereabouts
+from ..module_utils.compute.record.store import Store, check_uuid
 from ..module_utils.model import nics
 from ..module_utils.model.errors import BerthError
 

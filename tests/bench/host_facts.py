@@ -37,7 +37,8 @@ archive = tempfile.NamedTemporaryFile(suffix=".zip")
 archive.write(base64.b64decode(ARCHIVE)); archive.flush()
 sys.path.insert(0, archive.name)
 import libvirt
-from ansible_collections.berth.kvm.plugins.module_utils.compute import connection, facts, settings
+from ansible_collections.berth.kvm.plugins.module_utils.compute import connection
+from ansible_collections.berth.kvm.plugins.module_utils.compute.host import facts, settings
 
 POOL = "/var/lib/libvirt/berth"
 DOMAIN = '''<domain type="qemu"><name>bench%d</name><memory unit="MiB">64</memory><vcpu>1</vcpu>

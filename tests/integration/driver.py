@@ -14,10 +14,10 @@ import os
 import sys
 import time
 
-from ansible_collections.berth.kvm.plugins.module_utils.compute.claim import claim_all, withdraw_all
 from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import BuildFailed
-from ansible_collections.berth.kvm.plugins.module_utils.compute.host import Host
-from ansible_collections.berth.kvm.plugins.module_utils.compute.instance import Instance
+from ansible_collections.berth.kvm.plugins.module_utils.compute.guest.instance import Instance
+from ansible_collections.berth.kvm.plugins.module_utils.compute.host.host import Host
+from ansible_collections.berth.kvm.plugins.module_utils.compute.record.claim import claim_all, withdraw_all
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import BerthError
 
 WAITING = "/run/berth-driver-waits"

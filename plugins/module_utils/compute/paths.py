@@ -11,7 +11,7 @@ import re
 import stat
 
 from .errors import StateUnsafe
-from .store import check_uuid
+from .record.store import check_uuid
 
 POOL_PATH = "/var/lib/libvirt/berth"
 CONSOLE_DIRECTORY = "/var/log/libvirt/qemu"

@@ -73,7 +73,7 @@ class Answers:
 
 
 def put_together(told: Mapping[str, Mapping[str, Any]]) -> Notes:
-    """``told``: uuid of the host that remembers -> {known, planned, gone}, see compute/whereabouts.py."""
+    """``told``: uuid of the host that remembers -> {known, planned, gone}, see compute/record/whereabouts.py."""
     owners: List[Note] = []
     plans = set()
     gone: Dict[str, Generation] = {}

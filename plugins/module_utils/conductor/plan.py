@@ -49,7 +49,7 @@ def new_plan(
 ) -> Plan:
     """``hosts``: inventory name -> {uuid} or {reason} (no answer); ``instances``: inventory name -> instance, see above.
 
-    ``told`` is what the hosts are told of each other's instances, see compute/whereabouts.py. ``planned`` grows by what this
+    ``told`` is what the hosts are told of each other's instances, see compute/record/whereabouts.py. ``planned`` grows by what this
     run means to make where, ``ended`` by what has come to nothing, also of earlier runs.
     """
     plan = {

@@ -11,16 +11,11 @@ import types
 
 import pytest
 
-from ansible_collections.berth.kvm.plugins.module_utils.compute import (
-    connection,
-    gate,
-    host,
-    preparation,
-    run,
-    settings,
-)
+from ansible_collections.berth.kvm.plugins.module_utils.compute import connection, run
 from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import HostNotPrepared
-from ansible_collections.berth.kvm.plugins.module_utils.compute.store import Store
+from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import gate
+from ansible_collections.berth.kvm.plugins.module_utils.compute.host import host, preparation, settings
+from ansible_collections.berth.kvm.plugins.module_utils.compute.record.store import Store
 from ansible_collections.berth.kvm.plugins.module_utils.model import hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import BerthError
 

@@ -17,7 +17,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "protocol"))
 import memory  # noqa: E402
 from move_runs import D, Run, S, check_one_alone, check_whole, walk, worlds  # noqa: E402
 
-from ansible_collections.berth.kvm.plugins.module_utils.compute import disk, paths  # noqa: E402
+from ansible_collections.berth.kvm.plugins.module_utils.compute import paths  # noqa: E402
+from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import disk
 from ansible_collections.berth.kvm.plugins.module_utils.compute.move import disks  # noqa: E402
 from ansible_collections.berth.kvm.plugins.module_utils.compute.move.errors import MigrationConflict  # noqa: E402
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import locate  # noqa: E402

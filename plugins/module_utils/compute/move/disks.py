@@ -13,8 +13,10 @@ import json
 import os
 
 from ...model import hints
-from .. import disk, domain, paths
-from ..disk import NVRAM, SEED, planned
+from .. import paths
+from ..disk import disk
+from ..disk.disk import NVRAM, SEED, planned
+from ..guest import domain
 from ..run import run
 from . import transfer
 from .errors import CannotResizeDisk, MigrationConflict, MigrationPreCheckError, TransferFailed

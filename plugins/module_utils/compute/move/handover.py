@@ -17,8 +17,8 @@ import time
 from xml.etree import ElementTree
 
 from ...model.errors import BerthError
-from .. import domain as guests
 from ..connection import Bounded, require_libvirt
+from ..guest import domain as guests
 
 NAMESPACE = "https://berth.kvm/xmlns/%s/1"
 SOURCE, DESTINATION = "receipt", "answer"  # the elements in the metadata: what the source says, and the destination

@@ -11,10 +11,13 @@ import time
 from ...model.lifecycle import RESTORING
 from ...model.migration import LIVE, same_host
 from ...model.request_spec import RequestSpec
-from .. import boot_time, disk, disk_chain, domain, domain_xml, facts, gate, network, owner, paths
+from .. import paths
 from ..connection import Bounded
-from ..host import Host as ComputeHost
-from ..ledger import Ledger
+from ..disk import disk, disk_chain, owner
+from ..guest import domain, domain_xml, gate, network
+from ..host import boot_time, facts
+from ..host.host import Host as ComputeHost
+from ..record.ledger import Ledger
 from . import disks, handover, increment, live, live_checks, storage, transfer
 from .errors import TransferFailed
 

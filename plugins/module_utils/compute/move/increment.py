@@ -20,9 +20,9 @@ import subprocess
 import time
 from xml.etree import ElementTree
 
-from .. import domain as guests
 from .. import paths
 from ..connection import LibvirtTimeout, require_libvirt
+from ..guest import domain as guests
 from . import disks, jobs, storage, transfer
 from .errors import TransferFailed
 

@@ -13,8 +13,10 @@ import os
 from xml.etree import ElementTree
 
 from ...model.errors import BerthError
-from .. import certificates, network, paths
+from .. import paths
 from ..connection import connect, require_libvirt
+from ..guest import network
+from ..host import certificates
 from . import transfer
 
 OPEN_TIMEOUT = 20  # s

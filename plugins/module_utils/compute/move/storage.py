@@ -13,7 +13,8 @@ from __future__ import annotations
 import os
 import re
 
-from .. import owner, paths
+from .. import paths
+from ..disk import owner
 from .errors import MigrationConflict, MigrationPreCheckError
 
 MARK = "moving-"

@@ -21,8 +21,8 @@ import subprocess
 import time
 
 from .. import durable, paths
+from ..record.store import check_uuid
 from ..run import PATH, run
-from ..store import check_uuid
 from .errors import TransferFailed
 
 RUN_DIR = "/run/berth/moves"

@@ -12,8 +12,8 @@ from __future__ import annotations
 import types
 from xml.etree import ElementTree
 
-from ansible_collections.berth.kvm.plugins.module_utils.compute import gate
-from ansible_collections.berth.kvm.plugins.module_utils.compute.host import Host
+from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import gate
+from ansible_collections.berth.kvm.plugins.module_utils.compute.host.host import Host
 
 HOST_UUID = "11111111-3c6e-5d59-9d0b-3a1c9d7f1e2a"
 # libvirt's virDomainState and, for a guest that is off, virDomainShutoffReason

@@ -5,8 +5,8 @@
 
 from __future__ import annotations
 
-from ansible_collections.berth.kvm.plugins.module_utils.compute import claim
-from ansible_collections.berth.kvm.plugins.module_utils.compute.instance import Instance
+from ansible_collections.berth.kvm.plugins.module_utils.compute.guest.instance import Instance
+from ansible_collections.berth.kvm.plugins.module_utils.compute.record import claim
 
 
 class Killed(BaseException):

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute import durable
-from ansible_collections.berth.kvm.plugins.module_utils.compute import store as stores
+from ansible_collections.berth.kvm.plugins.module_utils.compute.record import store as stores
 
 
 def plant(store, record):

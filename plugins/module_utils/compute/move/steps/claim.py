@@ -19,7 +19,7 @@ from ....model import migration as names
 from ....model.errors import InvalidInput
 from ....model.lifecycle import IN, INCOMING, OWN, RESIZED
 from ....model.record import Record
-from ... import claim as claims
+from ...record import claim as claims
 from .. import guards
 from ..errors import MigrationConflict, MigrationEnded, MigrationFenced, MigrationNotReady, SourceDiffers
 from .common import attempt_of, has_released, is_past, moved, put

@@ -8,9 +8,11 @@ from __future__ import annotations
 import fake_libvirt
 import pytest
 
-from ansible_collections.berth.kvm.plugins.module_utils.compute import connection, disk, gate, image
-from ansible_collections.berth.kvm.plugins.module_utils.compute.settings import HostSettings
-from ansible_collections.berth.kvm.plugins.module_utils.compute.store import Store
+from ansible_collections.berth.kvm.plugins.module_utils.compute import connection
+from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import disk, image
+from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import gate
+from ansible_collections.berth.kvm.plugins.module_utils.compute.host.settings import HostSettings
+from ansible_collections.berth.kvm.plugins.module_utils.compute.record.store import Store
 from ansible_collections.berth.kvm.plugins.module_utils.model.identity import instance_uuid
 
 

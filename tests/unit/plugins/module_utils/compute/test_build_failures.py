@@ -11,9 +11,11 @@ import fake_libvirt
 import pytest
 from instance_case import Case
 
-from ansible_collections.berth.kvm.plugins.module_utils.compute import counters, image, network
 from ansible_collections.berth.kvm.plugins.module_utils.compute import errors as compute_errors
 from ansible_collections.berth.kvm.plugins.module_utils.compute.connection import LibvirtUnavailable
+from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import image
+from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import network
+from ansible_collections.berth.kvm.plugins.module_utils.compute.record import counters
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import BerthError
 
 

@@ -9,12 +9,13 @@ import pytest
 from instance_case import Case
 from records import plant
 
-from ansible_collections.berth.kvm.plugins.module_utils.compute import disk, failures, image
+from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import disk, image
 from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import (
     CleanupFailed,
     DeletionFinished,
     InstanceInvalidState,
 )
+from ansible_collections.berth.kvm.plugins.module_utils.compute.record import failures
 from ansible_collections.berth.kvm.plugins.module_utils.model import hints
 
 

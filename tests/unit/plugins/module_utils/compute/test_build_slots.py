@@ -11,8 +11,8 @@ import time
 
 import pytest
 
-from ansible_collections.berth.kvm.plugins.module_utils.compute import build_slots
 from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import HostBusy
+from ansible_collections.berth.kvm.plugins.module_utils.compute.record import build_slots
 
 
 @pytest.fixture

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.berth.kvm.plugins.module_utils.compute import capabilities, connection, traits
+from ansible_collections.berth.kvm.plugins.module_utils.compute import connection
+from ansible_collections.berth.kvm.plugins.module_utils.compute.host import capabilities, traits
 
 DATA = Path(__file__).parent / "data"
 HOST = capabilities.parse_host((DATA / "capabilities.xml").read_text())

@@ -10,8 +10,9 @@ import shutil
 
 import pytest
 
-from ansible_collections.berth.kvm.plugins.module_utils.compute import certificates, gate
 from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import HostNotPrepared
+from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import gate
+from ansible_collections.berth.kvm.plugins.module_utils.compute.host import certificates
 
 GROUP = 4242
 SIGNED = {

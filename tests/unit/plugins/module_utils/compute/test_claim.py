@@ -12,10 +12,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from records import plant
 
-from ansible_collections.berth.kvm.plugins.module_utils.compute import claim, facts, failures
-from ansible_collections.berth.kvm.plugins.module_utils.compute.host import Host
-from ansible_collections.berth.kvm.plugins.module_utils.compute.settings import HostSettings
-from ansible_collections.berth.kvm.plugins.module_utils.compute.store import Store
+from ansible_collections.berth.kvm.plugins.module_utils.compute.host import facts
+from ansible_collections.berth.kvm.plugins.module_utils.compute.host.host import Host
+from ansible_collections.berth.kvm.plugins.module_utils.compute.host.settings import HostSettings
+from ansible_collections.berth.kvm.plugins.module_utils.compute.record import claim, failures
+from ansible_collections.berth.kvm.plugins.module_utils.compute.record.store import Store
 from ansible_collections.berth.kvm.plugins.module_utils.model import hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.identity import instance_uuid
 from ansible_collections.berth.kvm.plugins.module_utils.model.lifecycle import STAGES

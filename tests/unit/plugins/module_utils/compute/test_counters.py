@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.berth.kvm.plugins.module_utils.compute import counters
+from ansible_collections.berth.kvm.plugins.module_utils.compute.record import counters
 
 
 @pytest.fixture
@@ -47,9 +47,9 @@ def test_a_host_without_a_state_directory_has_generation_0(tmp_path):
 def test_runs_at_the_same_time_never_give_one_number_to_two_states(state):
     code = (
         "import sys; sys.path.insert(0, %r)\n"
-        "from ansible_collections.berth.kvm.plugins.module_utils.compute import counters\n"
+        "from ansible_collections.berth.kvm.plugins.module_utils.compute.record import counters\n"
         "print(*[counters.generation('%%s-%%d' %% (sys.argv[1], n), state_dir=%r) for n in range(20)])"
-    ) % (str(Path(counters.__file__).parents[6]), state)
+    ) % (str(Path(counters.__file__).parents[7]), state)
     runs = [subprocess.Popen([sys.executable, "-c", code, name], stdout=subprocess.PIPE) for name in "ab"]
     numbers = [int(word) for run in runs for word in run.communicate()[0].split()]
     assert sorted(numbers) == list(range(1, 41))

@@ -17,9 +17,9 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.berth.kvm.plugins.module_utils import compute
-from ansible_collections.berth.kvm.plugins.module_utils.compute import disk
+from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import disk
 from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import DisksOfAnotherHost, StateUnsafe
-from ansible_collections.berth.kvm.plugins.module_utils.compute.settings import HostSettings
+from ansible_collections.berth.kvm.plugins.module_utils.compute.host.settings import HostSettings
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import InvalidInput
 
 UUID = "0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a"

@@ -12,8 +12,10 @@ from xml.etree import ElementTree
 
 import pytest
 
-from ansible_collections.berth.kvm.plugins.module_utils.compute import disk_chain, domain, paths
+from ansible_collections.berth.kvm.plugins.module_utils.compute import paths
+from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import disk_chain
 from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import DiskChainChanged
+from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import domain
 from ansible_collections.berth.kvm.plugins.module_utils.model.record import Record
 
 pytestmark = pytest.mark.skipif(not shutil.which("qemu-img"), reason="qemu-img is not installed")

@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from ansible_collections.berth.kvm.plugins.module_utils.compute import domain, domain_xml
+from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import domain, domain_xml
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import InvalidInput
 from ansible_collections.berth.kvm.plugins.module_utils.model.record import Record
 

@@ -12,7 +12,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from ansible_collections.berth.kvm.plugins.module_utils.compute import connection, domains
+from ansible_collections.berth.kvm.plugins.module_utils.compute import connection
+from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import domains
 
 XML = """<domain type='kvm'><name>db</name><uuid>6695eb01-f6a4-8304-79aa-97f2502e193f</uuid>
 <memory unit='KiB'>1048577</memory><currentMemory unit='KiB'>524288</currentMemory>

@@ -11,8 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.berth.kvm.plugins.module_utils.compute import connection, facts, network, settings
+from ansible_collections.berth.kvm.plugins.module_utils.compute import connection
 from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import NetworkNotFound
+from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import network
+from ansible_collections.berth.kvm.plugins.module_utils.compute.host import facts, settings
 from ansible_collections.berth.kvm.plugins.module_utils.model import host_document
 from ansible_collections.berth.kvm.plugins.module_utils.model.host_state import HostState
 from ansible_collections.berth.kvm.plugins.module_utils.model.record import Record

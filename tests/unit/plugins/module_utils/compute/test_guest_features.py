@@ -11,7 +11,8 @@ from xml.etree import ElementTree
 import pytest
 from sample_catalog import variables
 
-from ansible_collections.berth.kvm.plugins.module_utils.compute import disk, domain_xml
+from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import disk
+from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import domain_xml
 from ansible_collections.berth.kvm.plugins.module_utils.model import guest_features, image_properties
 from ansible_collections.berth.kvm.plugins.module_utils.model.catalog import Catalog
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import BerthError

@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import HostNotPrepared
-from ansible_collections.berth.kvm.plugins.module_utils.compute.host import check_confinement
+from ansible_collections.berth.kvm.plugins.module_utils.compute.host.host import check_confinement
 
 
 @pytest.mark.parametrize("models, none_ok", [(["apparmor", "dac"], False), (["selinux"], False), (["dac"], True)])

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.berth.kvm.plugins.module_utils.compute import image
+from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import image
 from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import (
     FlavorTooSmall,
     ImageInvalid,
@@ -26,7 +26,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import (
     ImageUrlDead,
     StateUnsafe,
 )
-from ansible_collections.berth.kvm.plugins.module_utils.compute.settings import HostSettings
+from ansible_collections.berth.kvm.plugins.module_utils.compute.host.settings import HostSettings
 from ansible_collections.berth.kvm.plugins.module_utils.model import hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.record import Record
 

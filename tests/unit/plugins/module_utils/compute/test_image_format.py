@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ansible_collections.berth.kvm.plugins.module_utils.compute import image_format
+from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import image_format
 from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import ImageInvalid
 
 GIB = 1 << 30

@@ -14,13 +14,13 @@ import fake_libvirt
 import pytest
 from instance_case import Case, Killed
 
-from ansible_collections.berth.kvm.plugins.module_utils.compute import gate
 from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import (
     BootGateMissing,
     DisksOfAnotherHost,
     DisksWithoutRecord,
     InstanceNotFound,
 )
+from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import gate
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import report
 from ansible_collections.berth.kvm.plugins.module_utils.model import hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.lifecycle import CLAIM

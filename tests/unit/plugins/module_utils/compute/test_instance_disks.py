@@ -10,10 +10,10 @@ from types import SimpleNamespace
 import pytest
 from records import plant
 
-from ansible_collections.berth.kvm.plugins.module_utils.compute import instance as instances
-from ansible_collections.berth.kvm.plugins.module_utils.compute.disk_chain import Difference
+from ansible_collections.berth.kvm.plugins.module_utils.compute.disk.disk_chain import Difference
 from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import DiskChainChanged
-from ansible_collections.berth.kvm.plugins.module_utils.compute.store import Store
+from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import instance as instances
+from ansible_collections.berth.kvm.plugins.module_utils.compute.record.store import Store
 from ansible_collections.berth.kvm.plugins.module_utils.model.record import Record
 
 UUID = "0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a"

@@ -11,7 +11,7 @@ import subprocess
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ansible_collections.berth.kvm.plugins.module_utils.compute import iso9660
+from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import iso9660
 
 SECTOR = 2048
 NAMES = ("meta-data", "user-data", "network-config", "vendor-data")

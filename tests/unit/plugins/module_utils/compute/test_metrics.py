@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from ansible_collections.berth.kvm.plugins.module_utils.compute import metrics
+from ansible_collections.berth.kvm.plugins.module_utils.compute.host import metrics
 
 
 def read(proc, cpus=4):

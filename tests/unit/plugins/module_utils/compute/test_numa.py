@@ -12,7 +12,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from ansible_collections.berth.kvm.plugins.module_utils.compute import numa
+from ansible_collections.berth.kvm.plugins.module_utils.compute.host import numa
 
 TOPOLOGY = ElementTree.parse(Path(__file__).parent / "data" / "capabilities.xml").getroot().find("host/topology")
 ALL = frozenset(range(8))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from ansible_collections.berth.kvm.plugins.module_utils.compute import pci
+from ansible_collections.berth.kvm.plugins.module_utils.compute.host import pci
 
 NODE_DEVICE = """<device><name>pci</name><capability type='pci'><class>0x%(class)s</class>
 <domain>0</domain><bus>129</bus><slot>16</slot><function>%(function)d</function>

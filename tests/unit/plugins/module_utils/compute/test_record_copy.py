@@ -12,9 +12,10 @@ import pytest
 from instance_case import Case
 from records import plant
 
-from ansible_collections.berth.kvm.plugins.module_utils.compute import owner, state_directory, whereabouts
+from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import owner
 from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import DisksOfAnotherHost
-from ansible_collections.berth.kvm.plugins.module_utils.compute.record_copy import RecordUnrecoverable, take_back
+from ansible_collections.berth.kvm.plugins.module_utils.compute.record import state_directory, whereabouts
+from ansible_collections.berth.kvm.plugins.module_utils.compute.record.record_copy import RecordUnrecoverable, take_back
 
 
 @pytest.fixture

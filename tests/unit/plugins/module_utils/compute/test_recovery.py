@@ -13,7 +13,7 @@ from instance_case import Case, Killed
 from records import plant
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import BootGateMissing
-from ansible_collections.berth.kvm.plugins.module_utils.compute.recovery import recover, would_recover
+from ansible_collections.berth.kvm.plugins.module_utils.compute.guest.recovery import recover, would_recover
 
 
 @pytest.fixture

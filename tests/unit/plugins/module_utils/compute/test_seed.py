@@ -12,7 +12,8 @@ import stat
 import pytest
 from instance_case import Case
 
-from ansible_collections.berth.kvm.plugins.module_utils.compute import disk, seed
+from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import disk
+from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import seed
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import InvalidInput
 
 UUID = "0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a"

@@ -11,12 +11,12 @@ import pathlib
 import pytest
 from instance_case import Case, Killed
 
-from ansible_collections.berth.kvm.plugins.module_utils.compute import set_aside
 from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import (
     DisksOfAnotherHost,
     InstanceInvalidState,
     InstanceNotFound,
 )
+from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import set_aside
 from ansible_collections.berth.kvm.plugins.module_utils.model import hints
 
 OTHER = "22222222-3c6e-5d59-9d0b-3a1c9d7f1e2a"

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
 
-from ansible_collections.berth.kvm.plugins.module_utils.compute import settings
+from ansible_collections.berth.kvm.plugins.module_utils.compute.host import settings
 
 
 def test_no_file_means_the_defaults_of_nova_and_an_unprepared_host(tmp_path):

@@ -10,10 +10,10 @@ import shutil
 
 import pytest
 
-from ansible_collections.berth.kvm.plugins.module_utils.compute import claim, state_directory
-from ansible_collections.berth.kvm.plugins.module_utils.compute.claim import claim_all
-from ansible_collections.berth.kvm.plugins.module_utils.compute.instance import Instance
-from ansible_collections.berth.kvm.plugins.module_utils.compute.state_directory import StateDirectoryChanged
+from ansible_collections.berth.kvm.plugins.module_utils.compute.guest.instance import Instance
+from ansible_collections.berth.kvm.plugins.module_utils.compute.record import claim, state_directory
+from ansible_collections.berth.kvm.plugins.module_utils.compute.record.claim import claim_all
+from ansible_collections.berth.kvm.plugins.module_utils.compute.record.state_directory import StateDirectoryChanged
 
 
 @pytest.fixture

@@ -10,7 +10,8 @@ import threading
 
 import pytest
 
-from ansible_collections.berth.kvm.plugins.module_utils.compute import connection, storage_pools
+from ansible_collections.berth.kvm.plugins.module_utils.compute import connection
+from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import storage_pools
 
 libvirt = pytest.importorskip("libvirt")
 

@@ -14,14 +14,14 @@ import stat
 import pytest
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute import durable
-from ansible_collections.berth.kvm.plugins.module_utils.compute import store as store_module
 from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import (
     HostBusy,
     InstanceBusy,
     StaleRecord,
     StateUnsafe,
 )
-from ansible_collections.berth.kvm.plugins.module_utils.compute.store import Store
+from ansible_collections.berth.kvm.plugins.module_utils.compute.record import store as store_module
+from ansible_collections.berth.kvm.plugins.module_utils.compute.record.store import Store
 from ansible_collections.berth.kvm.plugins.module_utils.model import hints
 from ansible_collections.berth.kvm.plugins.module_utils.model import record as record_module
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import InvalidInput

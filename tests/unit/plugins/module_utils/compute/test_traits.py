@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from ansible_collections.berth.kvm.plugins.module_utils.compute import traits
+from ansible_collections.berth.kvm.plugins.module_utils.compute.host import traits
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import os
 
 import pytest
 
-from ansible_collections.berth.kvm.plugins.module_utils.compute import virtual_size
+from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import virtual_size
 
 GIB = 1 << 30
 QCOW2 = b"QFI\xfb" + (3).to_bytes(4, "big") + bytes(16) + GIB.to_bytes(8, "big") + bytes(72)

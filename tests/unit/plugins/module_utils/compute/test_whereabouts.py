@@ -11,8 +11,9 @@ import os
 import pytest
 from records import plant
 
-from ansible_collections.berth.kvm.plugins.module_utils.compute import claim, durable, whereabouts
-from ansible_collections.berth.kvm.plugins.module_utils.compute.store import Store
+from ansible_collections.berth.kvm.plugins.module_utils.compute import durable
+from ansible_collections.berth.kvm.plugins.module_utils.compute.record import claim, whereabouts
+from ansible_collections.berth.kvm.plugins.module_utils.compute.record.store import Store
 from ansible_collections.berth.kvm.plugins.module_utils.model import hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.identity import instance_uuid
 from ansible_collections.berth.kvm.plugins.module_utils.model.record import Record

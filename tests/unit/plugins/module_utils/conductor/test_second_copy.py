@@ -16,8 +16,8 @@ import shutil
 
 import pytest
 
-from ansible_collections.berth.kvm.plugins.module_utils.compute import state_directory, whereabouts
-from ansible_collections.berth.kvm.plugins.module_utils.compute.store import Store
+from ansible_collections.berth.kvm.plugins.module_utils.compute.record import state_directory, whereabouts
+from ansible_collections.berth.kvm.plugins.module_utils.compute.record.store import Store
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import errors, locate, sides, wanted
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import plan as rounds
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.fleet import read_fleet
@@ -108,7 +108,7 @@ class Host:
             whereabouts.removed(self.store, WEB, after)
 
     def take_back(self, after):
-        """compute/record_copy.py has its own tests."""
+        """compute/record/record_copy.py has its own tests."""
         taken = Record(
             uuid=WEB, name="web1", project_id="default", role="OWN", generation=[after[0] + 1, 0], token="t",
             phase="active", spec=dict(SPEC), resources={},

@@ -15,8 +15,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[5] / "protocol"))
 
 import memory  # noqa: E402
 
-from ansible_collections.berth.kvm.plugins.module_utils.compute import disk_chain, domain, paths  # noqa: E402
+from ansible_collections.berth.kvm.plugins.module_utils.compute import paths  # noqa: E402
+from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import disk_chain
 from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import DiskChainChanged  # noqa: E402
+from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import domain
 from ansible_collections.berth.kvm.plugins.module_utils.compute.move import host as hosts  # noqa: E402
 from ansible_collections.berth.kvm.plugins.module_utils.compute.move.steps import table  # noqa: E402
 

@@ -13,9 +13,9 @@ import uuid
 import pytest
 from records import plant
 
-from ansible_collections.berth.kvm.plugins.module_utils.compute import claim as claims
-from ansible_collections.berth.kvm.plugins.module_utils.compute import facts
-from ansible_collections.berth.kvm.plugins.module_utils.compute.host import Host
+from ansible_collections.berth.kvm.plugins.module_utils.compute.host import facts
+from ansible_collections.berth.kvm.plugins.module_utils.compute.host.host import Host
+from ansible_collections.berth.kvm.plugins.module_utils.compute.host.settings import HostSettings
 from ansible_collections.berth.kvm.plugins.module_utils.compute.move import host as move_host
 from ansible_collections.berth.kvm.plugins.module_utils.compute.move.errors import (
     MigrationConflict,
@@ -24,8 +24,8 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.move.errors impo
 )
 from ansible_collections.berth.kvm.plugins.module_utils.compute.move.steps.common import view_of
 from ansible_collections.berth.kvm.plugins.module_utils.compute.move.steps.table import run
-from ansible_collections.berth.kvm.plugins.module_utils.compute.settings import HostSettings
-from ansible_collections.berth.kvm.plugins.module_utils.compute.store import Store
+from ansible_collections.berth.kvm.plugins.module_utils.compute.record import claim as claims
+from ansible_collections.berth.kvm.plugins.module_utils.compute.record.store import Store
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import moving
 from ansible_collections.berth.kvm.plugins.module_utils.model import reply
 from ansible_collections.berth.kvm.plugins.module_utils.model.catalog import Catalog

@@ -15,7 +15,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[5] / "protocol"))
 
 import memory  # noqa: E402
 
-from ansible_collections.berth.kvm.plugins.module_utils.compute import boot_time, gate, instance  # noqa: E402
+from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import gate, instance  # noqa: E402
+from ansible_collections.berth.kvm.plugins.module_utils.compute.host import boot_time
 from ansible_collections.berth.kvm.plugins.module_utils.compute.move.errors import MigrationNotReady  # noqa: E402
 from ansible_collections.berth.kvm.plugins.module_utils.compute.move.host import Host  # noqa: E402
 from ansible_collections.berth.kvm.plugins.module_utils.compute.move.steps import common, table  # noqa: E402

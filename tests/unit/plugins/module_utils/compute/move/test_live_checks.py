@@ -10,8 +10,8 @@ import types
 
 import pytest
 
-from ansible_collections.berth.kvm.plugins.module_utils.compute import certificates
 from ansible_collections.berth.kvm.plugins.module_utils.compute.connection import LibvirtUnavailable
+from ansible_collections.berth.kvm.plugins.module_utils.compute.host import certificates
 from ansible_collections.berth.kvm.plugins.module_utils.compute.move import live_checks
 
 POOL = "/pool"

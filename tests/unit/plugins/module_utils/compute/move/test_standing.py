@@ -16,9 +16,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[5] / "protocol"))
 
 import memory  # noqa: E402
 
-from ansible_collections.berth.kvm.plugins.module_utils.compute import connection, domain  # noqa: E402
+from ansible_collections.berth.kvm.plugins.module_utils.compute import connection
 from ansible_collections.berth.kvm.plugins.module_utils.compute.connection import Bounded, LibvirtTimeout  # noqa: E402
 from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import GuestHung  # noqa: E402
+from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import domain  # noqa: E402
 from ansible_collections.berth.kvm.plugins.module_utils.compute.move import errors, increment, jobs, live  # noqa: E402
 from ansible_collections.berth.kvm.plugins.module_utils.compute.move.steps import table  # noqa: E402
 

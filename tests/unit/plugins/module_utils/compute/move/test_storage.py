@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.berth.kvm.plugins.module_utils.compute import disk, nvram, owner, seed
+from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import disk, owner
+from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import nvram, seed
 from ansible_collections.berth.kvm.plugins.module_utils.compute.move import disks, errors, storage
 from ansible_collections.berth.kvm.plugins.module_utils.compute.move.host import Effects
 from ansible_collections.berth.kvm.plugins.module_utils.model.record import Record

@@ -1,0 +1,158 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The disks of an instance: which there are follows from its request, and a second look gives the same answer.
+
+root      qcow2 on the cached image (overlay), or a copy of it: flavor extra spec berth:root_disk = overlay, full or raw
+ephemeral0 raw, ext4, labelled ephemeral0
+swap      raw, labelled swap
+Sizes are in bytes. Every call of qemu-img names its formats and ends its options with --.
+"""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import os
+
+from ...model import hints
+from ...model.errors import InvalidInput
+from ...model.safe_text import clean
+from .. import paths
+from ..errors import DisksWithoutRecord, ImageInvalid
+from ..guest import nvram, seed
+from ..run import TIMEOUT, run
+from . import image as images
+from . import owner
+
+GIB = 1 << 30
+MIB = 1 << 20
+ROOT_KINDS = ("overlay", "full", "raw")
+Disk = collections.namedtuple("Disk", "name file format size kind")
+SEED = Disk("seed", seed.FILE, "raw", None, "seed")
+NVRAM = Disk("nvram", nvram.FILE, "raw", None, "nvram")
+
+
+def root_kind(spec):
+    kind = (spec["flavor"].get("extra_specs") or {}).get("berth:root_disk", "overlay")
+    if kind not in ROOT_KINDS:
+        raise InvalidInput("flavor.extra_specs.berth:root_disk", kind, "one of " + ", ".join(ROOT_KINDS))
+    return kind
+
+
+def plan(spec):
+    """The disks in the order of the guest's devices; a root size of None is the image's own (flavor root_gb 0)."""
+    flavor = spec["flavor"]
+    kind = root_kind(spec)
+    form = "raw" if kind == "raw" else "qcow2"
+    disks = [Disk("root", "root." + form, form, (flavor.get("root_gb") or 0) * GIB or None, kind)]
+    if flavor.get("ephemeral_gb"):
+        disks.append(Disk("ephemeral0", "ephemeral0", "raw", flavor["ephemeral_gb"] * GIB, "ephemeral"))
+    if flavor.get("swap"):
+        disks.append(Disk("swap", "swap", "raw", flavor["swap"] * MIB, "swap"))
+    return disks
+
+
+def check_none(pool_path, uuid, host_uuid):
+    """Refuse to begin a build where there are disks already: nothing of the build has made them."""
+    directory = paths.instance(pool_path, uuid)
+    try:
+        there = sorted(set(os.listdir(directory)) - {owner.FILE})
+    except FileNotFoundError:
+        return
+    owner.check(pool_path, uuid, host_uuid)
+    if there:
+        raise DisksWithoutRecord(
+            "%s has files of instance %s (%s), and no record here says whose they are. They were not touched"
+            % (directory, uuid, clean(", ".join(there), 200)),
+            hint=hints.disks_without_record(directory),
+        )
+
+
+def planned(spec):
+    """All files of an instance: its disks, the seed, the UEFI variables."""
+    return plan(spec) + [SEED, NVRAM]
+
+
+def build(pool_path, uuid, spec, host_uuid, settings):
+    """Make all disks of an instance afresh on the host ``host_uuid`` with these settings; what was there of an earlier try is discarded."""
+    base = images.ensure(pool_path, spec["image"], spec["flavor"].get("root_gb") or 0, settings)
+    paths.make_directory(os.path.join(pool_path, "instances"))
+    paths.make_directory(paths.instance(pool_path, uuid))
+    owner.write(pool_path, uuid, host_uuid)
+    for disk in plan(spec):
+        path = paths.instance(pool_path, uuid, disk.file)
+        temporary = path + ".tmp"
+        paths.remove(path)
+        paths.remove(temporary)
+        make(disk, temporary, base)
+        os.chmod(temporary, 0o600)
+        paths.publish(temporary, path)
+    return base
+
+
+def make(disk, path, base):
+    """Make one disk at ``path``; a root disk from ``base``, the cached image."""
+    with _private():
+        if disk.kind == "overlay":
+            size = str(disk.size or base["virtual_size"])
+            _read_image(
+                ["qemu-img", "create", "-q", "-f", "qcow2", "-F", base["format"], "-b", base["path"], "--", path, size],
+                60,
+            )
+        elif disk.name == "root":
+            _read_image(
+                ["qemu-img", "convert", "-q", "-f", base["format"], "-O", disk.format, "--", base["path"], path]
+            )
+            if disk.size:
+                run(["qemu-img", "resize", "-q", "-f", disk.format, "--", path, str(disk.size)])
+        else:
+            _make_sparse(path, disk.size)
+            if disk.kind == "swap":
+                make_swap(path)
+            else:
+                run(["mke2fs", "-q", "-F", "-t", "ext4", "-L", disk.name, "--", path])
+
+
+def _read_image(arguments, timeout=TIMEOUT):
+    """Run what reads the image: where that takes too much, it is the image's fault and no other host's matter."""
+    run(arguments, timeout=timeout, over=ImageInvalid)
+
+
+def make_swap(path):
+    run(["mkswap", "-q", "-L", "swap", "--", path])
+
+
+def _make_sparse(path, size):
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    try:
+        os.ftruncate(fd, size)
+    finally:
+        os.close(fd)
+
+
+@contextlib.contextmanager
+def _private():
+    before = os.umask(0o077)
+    try:
+        yield
+    finally:
+        os.umask(before)
+
+
+def remove_all(pool_path, uuid, host_uuid):
+    """Remove the instance's directory with all in it; whether there was one. Links are removed, not followed.
+
+    DisksOfAnotherHost where another host than ``host_uuid`` owns them: one storage, not an orphan.
+    """
+    directory = paths.instance(pool_path, uuid)
+    try:
+        paths.check_directory(directory)
+    except FileNotFoundError:
+        return False
+    owner.check(pool_path, uuid, host_uuid)
+    for name in os.listdir(directory):
+        os.unlink(os.path.join(directory, name))
+    os.rmdir(directory)
+    paths.sync_directory(os.path.dirname(directory))
+    return True

@@ -1,0 +1,246 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The disks that a guest really has, by libvirt and the files' own headers, against those that its record names.
+
+A snapshot of a backup program, a disk that was attached or copied elsewhere: then the newest data is not where the record
+says, and what goes by the record's names would bring an old state back. So all that moves, starts or removes a guest
+looks here first. Bitmaps, checkpoints and scratch files lie beside the chain and change nothing about it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import shlex
+from typing import List, Optional, Tuple
+from xml.etree import ElementTree
+
+from ...model import hints
+from ...model.lifecycle import OWN
+from .. import paths
+from ..errors import DiskChainChanged
+from ..guest import domain, nvram
+from . import disk, qcow2_header
+
+DEEPEST = 200  # layers
+OVERLAY, REPLACED, BASE, SNAPSHOT, FORMAT, FIRMWARE, EXTRA = (
+    "overlay", "replaced", "base", "snapshot", "format", "firmware", "extra",
+)  # fmt: skip
+# The guest starts well with these; a move would lose them.
+ONLY_MOVES = (SNAPSHOT, EXTRA)
+FORGET = "virsh undefine %s --keep-nvram --snapshots-metadata --checkpoints-metadata"
+
+
+@dataclasses.dataclass(frozen=True)
+class Difference:
+    """One thing that is not as the record says: ``text`` tells it, ``command`` takes it back, ``files`` are not the
+    record's."""
+
+    kind: str
+    text: str
+    command: Optional[str]
+    files: Tuple[str, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True)
+class Used:
+    """A disk of a definition; ``live`` where it is that of the running guest."""
+
+    target: str
+    path: str
+    format: str
+    live: bool
+
+
+def check(connection, record, pool_path, host):
+    """DiskChainChanged where the guest's disks are not the record's."""
+    _refuse(record, host, differences(connection, record, pool_path))
+
+
+def check_start(connection, record, pool_path, host):
+    """The same, as far as a start goes."""
+    found = differences(connection, record, pool_path)
+    _refuse(record, host, [one for one in found if one.kind not in ONLY_MOVES])
+
+
+def check_delete(connection, record, pool_path, host):
+    """The same, with what a delete would do to the files that are not the record's."""
+    found, own = differences(connection, record, pool_path), paths.instance(pool_path, record.uuid)
+    files = sorted({path for one in found for path in one.files})
+    goes = [path for path in files if os.path.dirname(path) == own]
+    stays = [path for path in files if path not in goes]
+    _refuse(record, host, found, hints.delete_changed_disks(goes, stays))
+
+
+def _refuse(record, host, found, more=None):
+    if not found:
+        return
+    commands = list(dict.fromkeys(one.command for one in found if one.command))
+    said = [hints.take_disks_back(host, commands)] if commands else []
+    raise DiskChainChanged(
+        "the disks of %s (%s) on %s are not those that its record names: %s"
+        % (record.name, record.uuid, host, "; ".join(dict.fromkeys(one.text for one in found))),
+        hint=". ".join(said + [more] if more else said) or None,
+        instance=record.name,
+        host=host,
+        files=sorted({path for one in found for path in one.files}),
+    )
+
+
+def is_changed(connection, record, pool_path):
+    return bool(differences(connection, record, pool_path))
+
+
+def differences(connection, record, pool_path) -> List[Difference]:
+    """What is not as the record says, of the running guest first."""
+    planned = {
+        paths.instance(pool_path, record.uuid, one.file): one for spec in _specs(record) for one in disk.planned(spec)
+    }
+    below = allowed_below(record, pool_path)
+    found = domain.find(connection, record.uuid)
+    if found is None:
+        return _unknown_overlays(record, pool_path, planned)
+    live, at_rest = (text and ElementTree.fromstring(text) for text in domain.definitions(found))
+    differing = []
+    for root, is_live in ((live, True), (at_rest, False)):
+        if root is not None:
+            differing += _compared(record.uuid, root, planned, below, is_live, live is not None)
+    # What both definitions say is told once: the command for the running guest mends both.
+    return list({one.text: one for one in reversed(differing)}.values())[::-1]
+
+
+def allowed_below(record, pool_path):
+    """The files that the instance's disks may stand on: its image, and during a move the disks of before."""
+    checksum = (record.spec.get("image") or {}).get("checksum")
+    found = {paths.image(pool_path, checksum)} if checksum else set()
+    if record.op:
+        kept = {one.file for spec in _specs(record) for one in disk.planned(spec)}
+        found |= {"%s.pre-%s" % (paths.instance(pool_path, record.uuid, file), record.op) for file in kept}
+    return found
+
+
+def _specs(record):
+    """In a move the definition may be that of the old or of the new flavor, which have more or fewer disks."""
+    return [record.spec] + [record.migration[part] for part in ("old_spec", "new_spec") if record.migration]
+
+
+def _compared(uuid, root, planned, below, live, runs):
+    used = [one for one in (_used(element, live) for element in root.iterfind("devices/disk")) if one]
+    missing = set(planned) - {one.path for one in used}
+    found = []
+    for one in used:
+        if one.path in planned:
+            found += _own(uuid, one, planned[one.path], below, runs)
+        else:
+            found.append(_foreign(uuid, one, planned, missing, runs))
+    variables = root.findtext("os/nvram")
+    if variables and os.path.basename(variables) != nvram.FILE or variables and variables not in planned:
+        text = "its UEFI variables are %s, not those beside its disks" % variables
+        found.append(Difference(FIRMWARE, text, None, (variables,)))
+    return found
+
+
+def _used(element, live):
+    """The Used of a <disk>, or None for a drive without a medium."""
+    source, driver, target = element.find("source"), element.find("driver"), element.find("target")
+    if source is None:
+        return None
+    path = source.get("file") or source.get("dev") or "/".join(filter(None, (source.get(k) for k in LABELS)))
+    form = "raw" if driver is None else driver.get("type", "raw")
+    return Used("?" if target is None else target.get("dev", "?"), path, form, live) if path else None
+
+
+LABELS = ("protocol", "pool", "volume", "name", "dir")  # what names a disk that is no file
+
+
+def _own(uuid, one, planned, below, runs):
+    """The differences of a disk that is the record's own file."""
+    if one.format != planned.format:
+        text = "%s is %s as %s, the record says %s" % (one.target, one.path, one.format, planned.format)
+        return [Difference(FORMAT, text, None, (one.path,))]
+    found = []
+    strange = [path for path in chain(one.path, one.format) if os.path.realpath(path) not in _real(below)]
+    if strange:
+        text = "%s stands on %s, which is not its image" % (one.path, strange[0])
+        command = "qemu-img rebase -f qcow2 -b '' -- %s" % shlex.quote(one.path)
+        if runs:
+            command = "virsh blockpull %s %s --wait" % (uuid, one.target)
+        found.append(Difference(BASE, text, command, tuple(strange)))
+    if one.format == "qcow2" and qcow2_header.read(one.path).snapshots:
+        text = "%s has snapshots inside it, which a move would leave behind: delete them first" % one.path
+        found.append(Difference(SNAPSHOT, text, None))
+    return found
+
+
+def _real(files):
+    return {os.path.realpath(path) for path in files}
+
+
+def _foreign(uuid, one, planned, missing, runs):
+    """The difference that a disk makes whose file is not the record's."""
+    layers = [one.path, *chain(one.path, one.format)]
+    under = next((path for path in layers if path in planned), None)
+    if under:
+        above = layers[: layers.index(under)]
+        text = "%s is %s, a snapshot's layer over %s: what the guest wrote since is in it alone" % (
+            one.target,
+            one.path,
+            under,
+        )
+        command = _commit_running(uuid, one.target, under) if runs else _commit_stopped(uuid, above, under)
+        return Difference(OVERLAY, text, command, tuple(above))
+    if missing - {path for path in planned if planned[path] in (disk.SEED, disk.NVRAM)}:
+        text = "%s is %s, which does not lie over a disk of the instance; nothing uses %s" % (
+            one.target,
+            one.path,
+            ", ".join(sorted(path for path in missing if planned[path] not in (disk.SEED, disk.NVRAM))),
+        )
+        return Difference(REPLACED, text, None, (one.path,))
+    text = "%s is %s, which the instance does not have" % (one.target, one.path)
+    where = "--live --config" if one.live else "--config"
+    return Difference(EXTRA, text, "virsh detach-disk %s %s %s" % (uuid, one.target, where), (one.path,))
+
+
+def _commit_running(uuid, target, base):
+    """Never without --base: libvirt would commit down into the cached image, which all its instances share."""
+    return "virsh blockcommit %s %s --base %s --active --pivot" % (uuid, target, shlex.quote(base))
+
+
+def _commit_stopped(uuid, above, base):
+    """The layers go into the disk and are removed, and the definition, which names them, is made anew from the record
+    by the next run."""
+    quoted = " ".join(shlex.quote(path) for path in above)
+    commit = "qemu-img commit -f qcow2 -b %s -- %s" % (shlex.quote(base), shlex.quote(above[0]))
+    return " && ".join((commit, "rm -- " + quoted, FORGET % uuid))
+
+
+def chain(path, form):
+    """The files below a disk, as its header and theirs name them."""
+    found = []
+    while form == "qcow2" and len(found) < DEEPEST:
+        header = qcow2_header.read(path)
+        if not header.backing:
+            break
+        path, form = header.backing, header.backing_format
+        found.append(path)
+    return found
+
+
+def _unknown_overlays(record, pool_path, planned):
+    """libvirt has lost the guest's definition: a layer beside the disks may be what the guest used last."""
+    if record.role != OWN:
+        return []
+    directory, found = paths.instance(pool_path, record.uuid), []
+    names = sorted(os.listdir(directory)) if os.path.isdir(directory) else []
+    for path in (os.path.join(directory, name) for name in names):
+        if path in planned or any(mark in path for mark in (".pre-", ".incoming-", ".scratch")):
+            continue
+        under = [one for one in chain(path, "qcow2") if one in planned]
+        if under:
+            text = "libvirt has no definition of it, and %s is a layer over %s that the guest may have used last" % (
+                path,
+                under[0],
+            )
+            found.append(Difference(OVERLAY, text, None, (path,)))
+    return found

@@ -1,0 +1,199 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The images of a host: each downloaded once, proven by checksum and header, then only read."""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import hashlib
+import os
+
+from .. import lock, paths
+from ..connection import Deadline, LibvirtTimeout
+from ..errors import FlavorTooSmall, ImageInvalid, ImageUnavailable, InstanceBusy
+from . import image_format, image_source, owner
+
+CHUNK = 1 << 20
+GIB = 1 << 30
+DOWNLOAD_TIME = 3600  # s for a whole download
+WAIT = 3600  # s for another build's download of the same image
+
+# The most bytes that are copied, and the error for more.
+Limit = collections.namedtuple("Limit", "size error")
+
+
+def ensure(pool_path, image, root_gb, settings):
+    """The image in the host's cache, downloaded where it is missing: {path, format, virtual_size (bytes), fetched}.
+
+    ``settings`` are the host's: from which directories, and how much of the pool stays free.
+    ImageInvalid or FlavorTooSmall where no host could use it, ImageUnavailable where only this one cannot have it.
+    """
+    directory = paths.make_directory(os.path.join(pool_path, "images"))
+    path = paths.image(pool_path, image["checksum"])
+    with _one_download(directory, os.path.basename(path)):
+        fetched = not os.path.exists(path)
+        if fetched:
+            _fetch(image, path, root_gb, settings)
+        found = _inspect(path, image, root_gb)
+    return {"path": path, "format": found["format"], "virtual_size": found["virtual_size"], "fetched": fetched}
+
+
+def used_checksums(records):
+    """The checksums that any record needs, the specs of a move included."""
+    specs = []
+    for record in records:
+        specs.append(record.spec)
+        migration = record.migration or {}
+        specs.extend(migration.get(part) or {} for part in ("old_spec", "new_spec"))
+    return {(spec.get("image") or {}).get("checksum") for spec in specs} - {None}
+
+
+def remove_unused(pool_path, records, host_uuid):
+    """Remove cached images that no record needs; their names. Under the host's lock, so that no claim comes between.
+
+    A pool in which another host has instances, or a copy was set aside, keeps all: nobody knows what those stand on.
+    """
+    directory, aside = os.path.join(pool_path, "images"), paths.set_aside(pool_path)
+    if os.path.isdir(aside) and os.listdir(aside):
+        return []
+    if not os.path.isdir(directory) or owner.others_in(pool_path, host_uuid):
+        return []
+    paths.check_directory(directory)
+    used = {paths.digest(checksum) for checksum in used_checksums(records)}
+    removed = []
+    for name in sorted(os.listdir(directory)):
+        if name.split(".")[0] not in used and paths.remove(os.path.join(directory, name)):
+            removed.append(name)
+    return removed
+
+
+@contextlib.contextmanager
+def _one_download(directory, name):
+    def busy(who):
+        return InstanceBusy("the image is being downloaded by %s" % who)
+
+    def open_directory():
+        return os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+
+    directory_fd, fd = lock.acquire(open_directory, name + ".lock", WAIT, "download", busy)
+    try:
+        yield
+    finally:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(name + ".lock", dir_fd=directory_fd)
+        os.close(fd)
+        os.close(directory_fd)
+
+
+def _fetch(image, path, root_gb, settings):
+    temporary = path + ".tmp"
+    paths.remove(temporary)
+    limits = [_by_flavor(image, root_gb), _by_pool(image, os.path.dirname(path), settings)]
+    try:
+        digest = Deadline(DOWNLOAD_TIME).call(
+            _download, image["url"], settings.image_directories, temporary, [one for one in limits if one]
+        )
+        if digest != paths.digest(image["checksum"]):
+            # What the file really is stays untold: its path may be a guess at somebody else's file.
+            raise ImageInvalid(
+                "image %s: what its url gives has another checksum" % image.get("name"),
+                field="checksum",
+                value=image["checksum"],
+                rule="the checksum of what %s gives" % image_source.shown(image["url"]),
+            )
+        _inspect(temporary, image, root_gb)
+        paths.publish(temporary, path)
+    except LibvirtTimeout:
+        raise ImageUnavailable("image %s did not come within %d s" % (image.get("name"), DOWNLOAD_TIME))
+    except OSError as error:
+        raise ImageUnavailable("image %s could not be stored: %s" % (image.get("name"), error.strerror or error))
+    finally:
+        paths.remove(temporary)
+
+
+def _by_flavor(image, root_gb):
+    """No more than fits on the root disk; a qcow2 file has tables of its own beside what the guest sees."""
+    if not root_gb:
+        return None
+    size = root_gb * GIB
+    if image["disk_format"] == "qcow2":
+        size += size // 8 + (1 << 24)
+    return Limit(
+        size,
+        FlavorTooSmall(
+            "the file of image %s is larger than the flavor's root disk" % image.get("name"),
+            field="flavor.root_gb",
+            value=root_gb,
+            rule="at least the image's size",
+        ),
+    )
+
+
+def _by_pool(image, directory, settings):
+    """No more than the pool has free beyond what is kept for the host."""
+    room = os.statvfs(directory)
+    free = max(0, room.f_bavail * room.f_frsize - settings.reserved_host_disk_gb * GIB)
+    return Limit(
+        free, ImageUnavailable("image %s does not fit into the pool: %d bytes are free" % (image.get("name"), free))
+    )
+
+
+def _download(url, directories, temporary, limits):
+    """Copy the source to a new file; the SHA-256 of what was copied."""
+    digest, size = hashlib.sha256(), 0
+    out = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    with os.fdopen(out, "wb") as target, image_source.open_source(url, directories) as source:
+        announced = _announced(source)
+        _within(announced or 0, limits)
+        while True:
+            part = _read(source, url)
+            if not part:
+                break
+            size += len(part)
+            _within(size, limits)
+            digest.update(part)
+            target.write(part)
+    if announced is not None and size < announced:
+        raise ImageUnavailable("%s broke off after %d of %d bytes" % (image_source.shown(url), size, announced))
+    return digest.hexdigest()
+
+
+def _announced(source):
+    """The size in bytes that a server or a file has beforehand, or None."""
+    headers = getattr(source, "headers", None)
+    if headers is None:
+        return os.fstat(source.fileno()).st_size
+    text = headers.get("Content-Length") or ""
+    return int(text) if text.isdecimal() and len(text) < 20 else None
+
+
+def _within(size, limits):
+    for limit in limits:
+        if size > limit.size:
+            raise limit.error
+
+
+def _read(source, url):
+    try:
+        return source.read(CHUNK)
+    except Exception as error:  # http.client and ssl have errors of their own beside OSError
+        raise ImageUnavailable("%s broke off: %s" % (image_source.shown(url), error))
+
+
+def _inspect(path, image, root_gb):
+    fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        found = image_format.inspect(fd, image["disk_format"])
+    finally:
+        os.close(fd)
+    if root_gb and found["virtual_size"] > root_gb * GIB:
+        raise FlavorTooSmall(
+            "image %s has a virtual size of %d bytes, the flavor's root disk %d GiB"
+            % (image.get("name"), found["virtual_size"], root_gb),
+            field="flavor.root_gb",
+            value=root_gb,
+            rule="at least the image's virtual size",
+        )
+    return found

@@ -1,0 +1,146 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What an image file really is, read from its own bytes before any other program opens it.
+
+Only raw and qcow2 are used. A qcow2 that points to another file (backing file, data file), is encrypted, or has an
+incompatible feature that is not known to be harmless, is refused: such images made hosts give away their files
+(CVE-2024-32498, CVE-2024-40767, CVE-2022-47951).
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+
+from ..errors import ImageInvalid
+
+HEAD = 64 * 1024
+TAIL = 512
+SECTOR = 512
+MOST_SNAPSHOTS = 64  # each makes every qemu-img read tables of its own
+QCOW2 = struct.Struct(">4sIQIIQIIQQIIQ")  # as far as the part that versions 2 and 3 share
+QCOW2_V3 = struct.Struct(">QQQII")
+# feature bits that change only how the file's own data is laid out
+COMPRESSION_TYPE, EXTENDED_L2 = 1 << 3, 1 << 4
+FEATURES = {1 << 0: "dirty (not closed cleanly)", 1 << 1: "corrupt", 1 << 2: "external data file"}
+EXTENSION_END, EXTENSION_ENCRYPTION, EXTENSION_DATA_FILE = 0, 0x0537BE77, 0x44415441
+
+# format -> (offset, bytes) that give it away; a negative offset counts from the end
+MAGICS = {
+    "qcow": (0, b"QFI\xfb"),
+    "vmdk": (0, b"KDMV"),
+    "vmdk (COWD)": (0, b"COWD"),
+    "vmdk descriptor": (0, b"# Disk DescriptorFile"),
+    "qed": (0, b"QED\0"),
+    "luks": (0, b"LUKS\xba\xbe"),
+    "vhdx": (0, b"vhdxfile"),
+    "vhd": (0, b"conectix"),
+    "vhd footer": (-512, b"conectix"),
+    "vdi": (64, b"\x7f\x10\xda\xbe"),
+    "parallels": (0, b"WithoutFreeSpace"),
+    "parallels 2": (0, b"WithouFreSpacExt"),
+    "bochs": (0, b"Bochs Virtual HD Image"),
+    "cloop": (0, b"#!/bin/sh\n#V2.0 Format"),
+    "dmg": (-512, b"koly"),
+}
+
+
+def detect(head, tail):
+    """The formats that a file's first 64 KiB and last 512 bytes speak of; none at all means raw."""
+    found = []
+    for name, (offset, magic) in MAGICS.items():
+        part = head[offset : offset + len(magic)] if offset >= 0 else tail[offset:][: len(magic)]
+        if part == magic:
+            found.append(name)
+    return found
+
+
+def inspect(fd, declared):
+    """{format, virtual_size (bytes)} of an open file, or ImageInvalid. ``declared`` is raw or qcow2."""
+    size = os.fstat(fd).st_size
+    head = os.pread(fd, HEAD, 0)
+    tail = os.pread(fd, TAIL, max(0, size - TAIL))
+    found = detect(head, tail)
+    detected = "qcow2" if found == ["qcow"] else " and ".join(found) or "raw"
+    if detected != declared:
+        raise ImageInvalid(
+            "the image is declared as %s, its content is %s" % (declared, detected),
+            field="disk_format",
+            value=declared,
+            rule="declared = detected, raw or qcow2",
+        )
+    if declared == "raw":
+        if size == 0:
+            raise ImageInvalid("the image is empty", field="checksum")
+        return {"format": "raw", "virtual_size": -(-size // SECTOR) * SECTOR}
+    return {"format": "qcow2", "virtual_size": _qcow2(head, size)}
+
+
+def _refuse(what):
+    return ImageInvalid("the qcow2 image %s" % what, field="disk_format", value="qcow2")
+
+
+def _qcow2(head, size):
+    """The virtual size in bytes of a qcow2 header that stands on its own feet."""
+    if len(head) < QCOW2.size:
+        raise _refuse("is cut off inside its header")
+    (_magic, version, backing, backing_length, cluster_bits, virtual_size, encryption, l1_size, l1_offset,
+     refcount_offset, refcount_clusters, snapshots, snapshots_offset) = QCOW2.unpack_from(head)  # fmt: skip
+    if version not in (2, 3):
+        raise _refuse("has the unknown version %d" % version)
+    if backing or backing_length:
+        raise _refuse("has a backing file")
+    if encryption:
+        raise _refuse("is encrypted")
+    if not 9 <= cluster_bits <= 21:
+        raise _refuse("has clusters of 2^%d bytes" % cluster_bits)
+    cluster = 1 << cluster_bits
+    if virtual_size == 0 or virtual_size % SECTOR:
+        raise _refuse("has the virtual size %d" % virtual_size)
+    for table, offset, length in (
+        ("L1 table", l1_offset, l1_size * 8),
+        ("refcount table", refcount_offset, refcount_clusters * cluster),
+    ):
+        if offset % cluster or offset == 0 or offset + length > size:
+            raise _refuse("has its %s outside of the file" % table)
+    if snapshots > MOST_SNAPSHOTS or snapshots and not 0 < snapshots_offset < size:
+        raise _refuse("has %d internal snapshots (at most %d are read)" % (snapshots, MOST_SNAPSHOTS))
+    l2_entry = 8
+    header_length = QCOW2.size
+    if version == 3:
+        header_length, extended = _qcow2_features(head)
+        l2_entry = 16 if extended else 8
+    if virtual_size > l1_size * (cluster // l2_entry) * cluster:
+        raise _refuse("has a virtual size that its L1 table does not reach")
+    _qcow2_extensions(head, header_length)
+    return virtual_size
+
+
+def _qcow2_features(head):
+    if len(head) < QCOW2.size + QCOW2_V3.size:
+        raise _refuse("is cut off inside its header")
+    incompatible, _compatible, _autoclear, _order, header_length = QCOW2_V3.unpack_from(head, QCOW2.size)
+    for bit, name in FEATURES.items():
+        if incompatible & bit:
+            raise _refuse("is marked: %s" % name)
+    unknown = incompatible & ~(COMPRESSION_TYPE | EXTENDED_L2)
+    if unknown:
+        raise _refuse("has the unknown incompatible features %#x" % unknown)
+    if not QCOW2.size + QCOW2_V3.size <= header_length <= len(head) - 8:
+        raise _refuse("has a header of %d bytes" % header_length)
+    return header_length, bool(incompatible & EXTENDED_L2)
+
+
+def _qcow2_extensions(head, offset):
+    while True:
+        if offset + 8 > len(head):
+            raise _refuse("has header extensions without an end")
+        kind, length = struct.unpack_from(">II", head, offset)
+        if kind == EXTENSION_END:
+            return
+        if kind == EXTENSION_ENCRYPTION:
+            raise _refuse("is encrypted")
+        if kind == EXTENSION_DATA_FILE:
+            raise _refuse("names an external data file")
+        offset += 8 + -(-length // 8) * 8

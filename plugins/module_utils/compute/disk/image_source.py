@@ -1,0 +1,108 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Where an image's bytes come from: a web server, or a file below the host's own directories of images.
+
+A path in a catalog is read by root, so it is only followed below ``image_directories`` of the host's settings, component
+by component without links. A download has a limit of time and, by who copies it, of size.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import socket
+import stat
+import urllib.error
+import urllib.request
+from typing import BinaryIO, Sequence
+
+from ...model import hints
+from ..errors import ImageInvalid, ImagePathRefused, ImageUnavailable, ImageUrlDead
+
+NETWORK_TIMEOUT = 30  # s without a byte
+# Answers of a server that say nothing of the url: come again, too fast, too early.
+_FOR_NOW = (408, 425, 429)
+_NO_SUCH_NAME = (socket.EAI_NONAME, getattr(socket, "EAI_NODATA", socket.EAI_NONAME))
+
+
+def shown(url: str) -> str:
+    """The url for a message: what follows a ? may be a token."""
+    return url.partition("?")[0]
+
+
+def open_source(url: str, directories: Sequence[str]) -> BinaryIO:
+    """The source, open for reading."""
+    if url.startswith("/"):
+        return _open_file(url, directories)
+    if not url.startswith(("http://", "https://")):
+        raise ImageInvalid(
+            "the image's url is not used", field="url", value=shown(url), rule="http://, https:// or an absolute path"
+        )
+    try:
+        return _opener().open(url, timeout=NETWORK_TIMEOUT)
+    except urllib.error.HTTPError as error:
+        kind = ImageUrlDead if 400 <= error.code < 500 and error.code not in _FOR_NOW else ImageUnavailable
+        raise kind("%s: the server says %d" % (shown(url), error.code), field="url", value=shown(url))
+    except Exception as error:  # http.client and ssl have errors of their own beside OSError
+        reason = getattr(error, "reason", error)
+        unknown = isinstance(reason, socket.gaierror) and reason.errno in _NO_SUCH_NAME
+        kind = ImageUrlDead if unknown or isinstance(reason, ConnectionRefusedError) else ImageUnavailable
+        raise kind("%s could not be had: %s" % (shown(url), reason), field="url", value=shown(url))
+
+
+def _opener() -> urllib.request.OpenerDirector:
+    """HTTP and HTTPS alone, after a redirection too: the usual opener would also take ftp:// and data: urls."""
+    opener = urllib.request.OpenerDirector()
+    for handler in (
+        urllib.request.ProxyHandler,
+        urllib.request.UnknownHandler,
+        urllib.request.HTTPHandler,
+        urllib.request.HTTPSHandler,
+        urllib.request.HTTPDefaultErrorHandler,
+        urllib.request.HTTPRedirectHandler,
+        urllib.request.HTTPErrorProcessor,
+    ):
+        opener.add_handler(handler())
+    return opener
+
+
+def _open_file(path: str, directories: Sequence[str]) -> BinaryIO:
+    if os.path.normpath(path) != path or not any(path.startswith(one.rstrip("/") + "/") for one in directories):
+        raise _refused(path, "is not below a directory for images of this host")
+    try:
+        fd = _open_without_links(path)
+    except FileNotFoundError:
+        raise ImageUnavailable("%s is not on this host" % path, field="url", value=path)
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.ENOTDIR):
+            raise _refused(path, "has a part that is a link, or no directory")
+        raise ImageUnavailable("%s could not be read: %s" % (path, error.strerror), field="url", value=path)
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
+        os.close(fd)
+        raise ImageInvalid("%s is not a plain file" % path, field="url", value=path)
+    return os.fdopen(fd, "rb")
+
+
+def _refused(path: str, why: str) -> ImagePathRefused:
+    return ImagePathRefused(
+        "%s %s" % (path, why),
+        field="url",
+        value=path,
+        rule="below berth_host_image_directories of the host, without links",
+        hint=hints.image_directory(),
+    )
+
+
+def _open_without_links(path: str) -> int:
+    """A descriptor of the file; each component is opened in the one before it and may not be a link."""
+    *directories, name = path.strip("/").split("/")
+    at = os.open("/", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        for directory in directories:
+            inner = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=at)
+            os.close(at)
+            at = inner
+        return os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC, dir_fd=at)
+    finally:
+        os.close(at)

@@ -1,0 +1,57 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Whose the disks of an instance are: a file beside them with the uuid of the host that owns the instance.
+
+A pool may be one directory on several hosts. A host removes or makes anew only disks that no other host calls its own,
+whatever its records say.
+"""
+
+from __future__ import annotations
+
+import os
+
+from ...model import hints
+from ...model.safe_text import clean
+from .. import durable, paths
+from ..errors import DisksOfAnotherHost
+from ..record.store import is_uuid
+
+FILE = "owner"
+
+
+def write(pool_path, uuid, host_uuid):
+    """Say that the disks are this host's, before its record does."""
+    durable.write_in(paths.instance(pool_path, uuid), FILE, host_uuid.encode(), mode=paths.PASS_MODE)
+
+
+def read(pool_path, uuid):
+    """The uuid of the host that owns the disks, or None where nobody has said so."""
+    data = durable.read_in(paths.instance(pool_path, uuid), FILE, mode=paths.PASS_MODE)
+    return data.decode("ascii", "replace").strip() if data else None
+
+
+def is_another(pool_path, uuid, host_uuid):
+    return read(pool_path, uuid) not in (None, host_uuid)
+
+
+def check(pool_path, uuid, host_uuid):
+    """DisksOfAnotherHost where another host owns what is there."""
+    if is_another(pool_path, uuid, host_uuid):
+        raise DisksOfAnotherHost(
+            "the disks of %s in %s are those of the host %s, which has the same storage. They were not touched"
+            % (uuid, paths.instance(pool_path, uuid), clean(read(pool_path, uuid), 60)),
+            field="pool",
+            value=pool_path,
+            rule="the owner of the instance alone removes its disks or makes them anew",
+            hint=hints.disks_of_another_host(),
+        )
+
+
+def others_in(pool_path, host_uuid):
+    """Whether another host has an instance in this pool."""
+    try:
+        names = os.listdir(os.path.join(pool_path, "instances"))
+    except FileNotFoundError:
+        return False
+    return any(is_another(pool_path, name, host_uuid) for name in names if is_uuid(name))

@@ -1,0 +1,61 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The storage pools of this host: what they hold, what is really free, and what is promised (S14)."""
+
+from __future__ import annotations
+
+import os
+from xml.etree import ElementTree
+
+from ..connection import LibvirtTimeout, require_libvirt
+
+GIB = 1 << 30
+# For pools that are a directory the file system answers at once; libvirt's numbers are those of its last refresh.
+DIRECTORIES = ("dir", "fs", "netfs")
+
+
+def read_pools(connection, deadline, warnings):
+    """{name: {path, type, capacity, free, device}} of the active pools; sizes in bytes, device is the path's st_dev.
+
+    A pool that cannot be read, or not within the time limit, is left out and named in ``warnings``.
+    """
+    library = require_libvirt()
+    found = {}
+    for pool in connection.listAllStoragePools(library.VIR_CONNECT_LIST_STORAGE_POOLS_ACTIVE):
+        name = pool.name()
+        try:
+            found[name] = deadline.call(_read, pool, what="reading storage pool %s" % name)
+        except (library.libvirtError, LibvirtTimeout, OSError) as error:
+            warnings.append("storage pool %s is left out: %s" % (name, getattr(error, "message", error)))
+    return found
+
+
+def _read(pool):
+    root = ElementTree.fromstring(pool.XMLDesc(0))
+    kind, path = root.get("type"), root.findtext("target/path")
+    if kind in DIRECTORIES:
+        sizes = os.statvfs(path)
+        capacity, free = sizes.f_blocks * sizes.f_frsize, sizes.f_bavail * sizes.f_frsize
+        return {"type": kind, "path": path, "capacity": capacity, "free": free, "device": os.stat(path).st_dev}
+    pool.refresh(0)
+    _state, capacity, _allocation, free = pool.info()
+    return {"type": kind, "path": path, "capacity": capacity, "free": free, "device": None}
+
+
+def storages(pools, first):
+    """{pool: the pool that stands for its file system}: itself, or the ``first`` or least name of those that share one."""
+    stands_for, found = {}, {}
+    for name in sorted(pools, key=lambda name: (name != first, name)):
+        device = pools[name]["device"]
+        found[name] = name if device is None else stands_for.setdefault(device, name)
+    return found
+
+
+def allocated_below(path):
+    """Bytes that the files of one directory take up on the disk; 0 where there is no such directory."""
+    try:
+        with os.scandir(path) as entries:
+            return sum(entry.stat(follow_symlinks=False).st_blocks * 512 for entry in entries)
+    except OSError:
+        return 0

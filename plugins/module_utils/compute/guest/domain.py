@@ -1,0 +1,241 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The guest in libvirt: define and read back, start, stop, remove. Each call ends in time."""
+
+from __future__ import annotations
+
+import time
+from xml.etree import ElementTree
+
+from ...model import hints
+from ..connection import Deadline, LibvirtTimeout, LibvirtUnavailable, require_libvirt
+from ..errors import BuildFailed, GuestHung, GuestNotSupported, InstanceExists
+from .domain_xml import NAMESPACE
+from .domains import POWER_STATES, hung
+
+CALL_TIMEOUT = 60  # s
+SHUTDOWN_AGAIN = 5  # s between two requests to power off: one that comes before the guest is up is lost
+POLL = 0.05
+ANSWER = 20  # s in which a QEMU answers that is well
+
+
+def _call(what, function, *args, timeout=CALL_TIMEOUT):
+    """The call's result; BuildFailed with libvirt's words, LibvirtTimeout or LibvirtUnavailable."""
+    library = require_libvirt()
+    try:
+        return Deadline(timeout).call(function, *args, what=what)
+    except library.libvirtError as error:
+        if error.get_error_domain() == library.VIR_FROM_RPC:
+            raise LibvirtUnavailable("the connection to libvirt broke while %s: %s" % (what, error))
+        code = error.get_error_code()
+        # The definition is what libvirt objects to: the same request would end so here whenever it came.
+        unfit = (library.VIR_ERR_CONFIG_UNSUPPORTED, library.VIR_ERR_XML_ERROR, library.VIR_ERR_XML_INVALID_SCHEMA)
+        raise (GuestNotSupported if code in unfit else BuildFailed)("%s: %s" % (what, error), libvirt_code=code)
+
+
+def find(connection, uuid):
+    """The libvirt domain, or None."""
+    library = require_libvirt()
+    try:
+        return Deadline(CALL_TIMEOUT).call(connection.lookupByUUIDString, uuid, what="looking the domain up")
+    except library.libvirtError as error:
+        if error.get_error_code() == library.VIR_ERR_NO_DOMAIN:
+            return None
+        raise LibvirtUnavailable("looking the domain up: %s" % error)
+
+
+def state(connection, uuid):
+    """running, paused, shutdown, crashed, suspended, or None where libvirt does not know the guest."""
+    domain = find(connection, uuid)
+    if domain is None:
+        return None
+    return POWER_STATES.get(_call("reading the state", domain.state)[0], "nostate")
+
+
+def is_active(connection, uuid):
+    domain = find(connection, uuid)
+    return domain is not None and bool(_call("reading the state", domain.isActive))
+
+
+def definitions(domain):
+    """(the XML of the running guest or None, that of its next start or None)."""
+    library = require_libvirt()
+    active = bool(_call("reading the state", domain.isActive))
+    lasting = bool(_call("reading the domain", domain.isPersistent))
+    return (
+        _call("reading the running guest's definition", domain.XMLDesc, 0) if active else None,
+        _call("reading the definition", domain.XMLDesc, library.VIR_DOMAIN_XML_INACTIVE) if lasting else None,
+    )
+
+
+def definition(connection, uuid):
+    """The XML of the guest's next start, or None where libvirt does not know the guest."""
+    domain = find(connection, uuid)
+    if domain is None:
+        return None
+    return _call("reading the definition", domain.XMLDesc, require_libvirt().VIR_DOMAIN_XML_INACTIVE)
+
+
+def has_crashed(connection, uuid):
+    """Whether the guest is off because its QEMU died or did not come up; nobody ended it."""
+    library = require_libvirt()
+    domain = find(connection, uuid)
+    if domain is None:
+        return False
+    now, reason = _call("reading the state", domain.state)[:2]
+    died = (library.VIR_DOMAIN_SHUTOFF_CRASHED, library.VIR_DOMAIN_SHUTOFF_FAILED)
+    return POWER_STATES.get(now) == "crashed" or POWER_STATES.get(now) == "shutdown" and reason in died
+
+
+def check_answers(connection, uuid, name, host):
+    """GuestHung where the guest is on and its QEMU does not answer: what waits for it would wait for ever."""
+    library = require_libvirt()
+    domain = find(connection, uuid)
+    if domain is None or not _call("reading the state", domain.isActive):
+        return
+    reason = hung({uuid: (domain, "running")}).get(uuid)
+    if not reason:
+        try:
+            Deadline(ANSWER).call(domain.blockStatsFlags, "", 0, what="asking QEMU")
+        except LibvirtTimeout:
+            reason = "QEMU has not answered for %d s" % ANSWER
+        except library.libvirtError as error:
+            if error.get_error_code() != library.VIR_ERR_OPERATION_TIMEOUT:
+                return  # it answered, or has just ended
+            reason = "another call to it has not ended: %s" % error
+    if reason:
+        raise GuestHung(
+            "the guest of %s (%s) on %s does not answer: %s. Nothing was done to it" % (name, uuid, host, reason),
+            hint=hints.hung_guest(name),
+            instance=name,
+            host=host,
+        )
+
+
+def is_managed(domain):
+    """Whether the domain carries berth's mark: without it, it is somebody else's and is never touched (I9)."""
+    text = _call("reading the definition", domain.XMLDesc, 0)
+    return ElementTree.fromstring(text).find("metadata/{%s}instance" % NAMESPACE) is not None
+
+
+def define(connection, uuid, xml):
+    """Define the guest and read it back. A domain of this uuid that is not berth's is left alone: InstanceExists."""
+    library = require_libvirt()
+    there = find(connection, uuid)
+    if there is not None and not is_managed(there):
+        raise InstanceExists("a domain that berth does not manage has the uuid %s" % uuid)
+    domain = _call("defining the domain", connection.defineXMLFlags, xml, library.VIR_DOMAIN_DEFINE_VALIDATE)
+    text = _call("reading the definition", domain.XMLDesc, library.VIR_DOMAIN_XML_INACTIVE)
+    differences = missing(ElementTree.fromstring(xml), ElementTree.fromstring(text))
+    if differences:
+        raise BuildFailed("libvirt dropped parts of the definition: %s" % ", ".join(differences[:5]))
+    return domain
+
+
+def missing(wanted, found, path=""):
+    """What of ``wanted`` is not in ``found``: libvirt silently drops what it does not know."""
+    lost = []
+    for child in wanted:
+        here = "%s/%s" % (path, child.tag)
+        candidates = found.findall(child.tag)
+        if not candidates:
+            lost.append(here)
+        elif not any(not missing(child, one, here) and _same(child, one) for one in candidates):
+            lost.extend(min((missing(child, one, here) for one in candidates), key=len) or [here])
+    return lost
+
+
+def _same(wanted, found):
+    """The same text and attributes, as far as they were asked for; libvirt spells out a machine type."""
+    if wanted.tag == "type":
+        return True
+    if (wanted.text or "").strip() and wanted.text.strip() != (found.text or "").strip():
+        return False
+    return all(_plain(found.get(name)) == _plain(value) for name, value in wanted.attrib.items())
+
+
+def _plain(value):
+    """0x00 and 0x0000 are one number to libvirt."""
+    if value is not None and value.startswith("0x"):
+        return int(value, 16)
+    return value
+
+
+def start(connection, uuid):
+    """Start the guest, or let one go on that is paused; whether something was done."""
+    domain = find(connection, uuid)
+    if domain is None:
+        raise BuildFailed("libvirt does not know the guest %s" % uuid)
+    now = state(connection, uuid)
+    if now == "running":
+        return False
+    if now in ("paused", "suspended"):
+        _call("letting the guest go on", domain.resume if now == "paused" else domain.pMWakeup)
+        return True
+    _call("starting the guest", domain.createWithFlags, 0, timeout=2 * CALL_TIMEOUT)
+    return True
+
+
+def stop(connection, uuid, grace):
+    """Ask the guest to power off, again and again, for ``grace`` seconds; then end it. Whether it had to be ended."""
+    domain = find(connection, uuid)
+    if domain is None or not _call("reading the state", domain.isActive):
+        return False
+    until = time.monotonic() + grace
+    ask_again = 0
+    while time.monotonic() < until:
+        if time.monotonic() >= ask_again:
+            _ask_to_power_off(domain)
+            ask_again = time.monotonic() + SHUTDOWN_AGAIN
+        time.sleep(POLL)
+        if not _call("reading the state", domain.isActive):
+            return False
+    destroy(domain)
+    return True
+
+
+def _ask_to_power_off(domain):
+    library = require_libvirt()
+    try:
+        Deadline(SHUTDOWN_AGAIN).call(
+            domain.shutdownFlags, library.VIR_DOMAIN_SHUTDOWN_ACPI_POWER_BTN, what="asking to power off"
+        )
+    except (library.libvirtError, LibvirtTimeout):
+        pass  # a guest that is paused, hung or already off: time runs out and it is ended
+
+
+def destroy(domain):
+    """End the guest at once; libvirt kills a QEMU that does not answer."""
+    library = require_libvirt()
+    try:
+        Deadline(CALL_TIMEOUT).call(domain.destroy, what="ending the guest")
+    except library.libvirtError as error:
+        if error.get_error_code() not in (library.VIR_ERR_OPERATION_INVALID, library.VIR_ERR_NO_DOMAIN):
+            raise BuildFailed("ending the guest: %s" % error)
+
+
+def remove(connection, uuid):
+    """End and undefine the guest with all that libvirt keeps for it; whether there was one. Others' domains stay."""
+    library = require_libvirt()
+    domain = find(connection, uuid)
+    if domain is None:
+        return False
+    if not is_managed(domain):
+        raise InstanceExists("the domain %s is not berth's and is left alone" % uuid)
+    if _call("reading the state", domain.isActive):
+        destroy(domain)
+    if not _call("reading the domain", domain.isPersistent):
+        return True
+    flags = (
+        library.VIR_DOMAIN_UNDEFINE_MANAGED_SAVE
+        | library.VIR_DOMAIN_UNDEFINE_SNAPSHOTS_METADATA
+        | library.VIR_DOMAIN_UNDEFINE_CHECKPOINTS_METADATA
+        | library.VIR_DOMAIN_UNDEFINE_KEEP_NVRAM  # a file among the disks: it goes, or stays, with them
+    )
+    try:
+        Deadline(CALL_TIMEOUT).call(domain.undefineFlags, flags, what="undefining the domain")
+    except library.libvirtError as error:
+        if error.get_error_code() != library.VIR_ERR_NO_DOMAIN:
+            raise BuildFailed("undefining the domain: %s" % error)
+    return True

@@ -1,0 +1,291 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The definition of a guest in libvirt's XML, rendered from its record and what the host can do; nothing else gets in.
+
+model/guest_features.py lists the image properties and extra specs that have a part here, by Nova's names (the flavor's
+hw:x goes before hw_x). CPU pinning, NUMA cells, page sizes and PCI devices come from the claim's allocation. The screen is
+VNC on 127.0.0.1.
+"""
+
+from __future__ import annotations
+
+import collections
+import json
+from xml.etree import ElementTree
+
+from ...model.guest_wishes import Wishes
+from .. import paths
+from ..disk import disk
+from ..host import capabilities
+from . import nvram, seed
+
+NAMESPACE = "https://berth.kvm/xmlns/instance/1"
+COPIED = (
+    "uuid",
+    "name",
+    "project_id",
+    "spec",
+    "resources",
+)  # of the record, so that it can be taken back when it is lost
+GUEST_AGENT = "org.qemu.guest_agent.0"
+MIB = 1024  # KiB
+TARGET_PREFIX = {"virtio": "vd", "scsi": "sd", "sata": "sd", "usb": "sd", "ide": "hd"}
+MAX_QUEUES = 16
+
+# What the host gives to every definition: the domain type that works, its architecture, and the pool's directory.
+Host = collections.namedtuple("Host", "domain_type arch pool_path")
+
+ElementTree.register_namespace("berth", NAMESPACE)
+
+
+def _child(parent, tag, text=None, **attributes):
+    element = ElementTree.SubElement(
+        parent, tag, {name: str(value) for name, value in attributes.items() if value is not None}
+    )
+    if text is not None:
+        element.text = str(text)
+    return element
+
+
+def _is_true(text):
+    return str(text).lower() in ("1", "true", "yes", "on")
+
+
+def render(record, host):
+    """The XML text of the record's guest on ``host`` (a Host)."""
+    spec, allocation = record.spec, record.resources
+    flavor = spec["flavor"]
+    wishes = _wishes(spec)
+    root = ElementTree.Element("domain", type=host.domain_type)
+    _child(root, "name", record.uuid)
+    _child(root, "uuid", record.uuid)
+    _child(root, "title", record.name)
+    root.append(metadata(record))
+    _child(root, "memory", flavor["memory_mb"] * MIB, unit="KiB")
+    _child(root, "currentMemory", flavor["memory_mb"] * MIB, unit="KiB")
+    cells = ((allocation or {}).get("numa_topology") or {}).get("cells") or []
+    _memory_backing(root, cells)
+    _child(root, "vcpu", flavor["vcpus"], placement="static")
+    _pinning(root, allocation, cells)
+    _firmware(root, host, machine(record, host), wishes, record.uuid)
+    _features(root, host, wishes)
+    _cpu(root, host, flavor, wishes, cells)
+    _clock(root, host)
+    for event, action in (("poweroff", "destroy"), ("reboot", "restart"), ("crash", "destroy")):
+        _child(root, "on_" + event, action)
+    _devices(_child(root, "devices"), record, host, wishes)
+    return ElementTree.tostring(root, encoding="unicode")
+
+
+def _wishes(spec):
+    return Wishes(spec["flavor"].get("extra_specs") or {}, (spec.get("image") or {}).get("properties") or {})
+
+
+def machine(record, host):
+    """The machine type that the record's guest gets on ``host``; None is libvirt's choice."""
+    return _wishes(record.spec).get("machine_type") or capabilities.default_machine(host.arch)
+
+
+def metadata(record):
+    """Who the guest is. The generation is its epoch alone: it changes where the owner does, not with every write."""
+    element = ElementTree.Element("metadata")
+    instance = _child(element, "{%s}instance" % NAMESPACE)
+    parts = {
+        "uuid": record.uuid,
+        "name": record.name,
+        "project": record.project_id,
+        "flavor": record.spec["flavor"]["name"],
+        "image": (record.spec.get("image") or {}).get("name", ""),
+        "generation": record.generation[0],
+    }
+    for name, text in parts.items():
+        _child(instance, "{%s}%s" % (NAMESPACE, name), text)
+    copy = {**{name: getattr(record, name) for name in COPIED}, "epoch": record.generation[0]}
+    _child(instance, "{%s}record" % NAMESPACE, json.dumps(copy, sort_keys=True))
+    return element
+
+
+def _memory_backing(root, cells):
+    """Huge pages where the allocation has them; locked, since a page that may be swapped is not a huge page."""
+    pages = [(index, cell["pagesize"]) for index, cell in enumerate(cells) if (cell.get("pagesize") or 0) > 4]
+    if pages:
+        huge = _child(_child(root, "memoryBacking"), "hugepages")
+        for index, size in pages:
+            _child(huge, "page", size=size, unit="KiB", nodeset=index)
+
+
+def _pinning(root, allocation, cells):
+    """cputune and numatune: guest cell i is bound to the host cell of the allocation."""
+    if not cells:
+        return
+    tune = _child(root, "cputune")
+    everywhere, reserved = set(), set()
+    for cell in cells:
+        reserved.update(cell.get("cpuset_reserved") or ())  # hw:emulator_threads_policy=isolate
+        pins = {int(vcpu): [cpu] for vcpu, cpu in (cell.get("cpu_pinning") or {}).items()}
+        everywhere.update(cpu for cpus in pins.values() for cpu in cpus)
+        for vcpu, cpus in sorted(pins.items()):
+            _child(tune, "vcpupin", vcpu=vcpu, cpuset=_ranges(cpus))
+    if everywhere:
+        _child(tune, "emulatorpin", cpuset=_ranges(reserved or everywhere))
+    else:
+        root.remove(tune)
+    numa = _child(root, "numatune")
+    _child(numa, "memory", mode="strict", nodeset=_ranges(cell["id"] for cell in cells))
+    for index, cell in enumerate(cells):
+        _child(numa, "memnode", cellid=index, mode="strict", nodeset=cell["id"])
+
+
+def _ranges(numbers):
+    """ "0-3,8" of a set of numbers."""
+    parts = []
+    for number in sorted(set(numbers)):
+        if parts and parts[-1][1] == number - 1:
+            parts[-1][1] = number
+        else:
+            parts.append([number, number])
+    return ",".join(str(low) if low == high else "%d-%d" % (low, high) for low, high in parts)
+
+
+def _firmware(root, host, machine, wishes, uuid):
+    """UEFI checks signatures only where the request says so: libvirt by itself takes a firmware that does."""
+    uefi = wishes.get("firmware_type") == "uefi" or host.arch in ("aarch64", "riscv64")
+    element = _child(root, "os", firmware="efi" if uefi else None)
+    _child(element, "type", "hvm", arch=host.arch, machine=machine)
+    if uefi:
+        choices = _child(element, "firmware")
+        for feature in ("secure-boot", "enrolled-keys"):
+            _child(choices, "feature", enabled="yes" if wishes.secure_boot() else "no", name=feature)
+        if wishes.secure_boot():
+            _child(element, "loader", secure="yes")
+        _child(element, "nvram", nvram.path(host.pool_path, uuid))
+    if _is_true(wishes.get("boot_menu", "false")):
+        _child(element, "bootmenu", enable="yes", timeout=5000)
+
+
+def _features(root, host, wishes):
+    element = _child(root, "features")
+    if host.arch in ("x86_64", "i686"):
+        _child(element, "acpi")
+        _child(element, "apic")
+        if wishes.secure_boot():
+            _child(element, "smm", state="on")
+    elif host.arch == "aarch64":
+        _child(element, "acpi")
+
+
+def _cpu(root, host, flavor, wishes, cells):
+    """host-model under KVM: the host's CPU as far as it can be moved. Under TCG only x86 has it."""
+    topology = wishes.cpu_topology(flavor["vcpus"])
+    known = host.domain_type == "kvm" or host.arch in ("x86_64", "i686")
+    if not (known or topology or cells):
+        return
+    element = _child(root, "cpu", mode="host-model" if known else "maximum")
+    if topology:
+        _child(element, "topology", **topology)
+    if cells:
+        numa = _child(element, "numa")
+        for index, cell in enumerate(cells):
+            cpus = set(cell.get("cpuset") or ()) | set(cell.get("pcpuset") or ())
+            _child(numa, "cell", id=index, cpus=_ranges(cpus), memory=cell["memory_mb"] * MIB, unit="KiB")
+
+
+def _clock(root, host):
+    element = _child(root, "clock", offset="utc")
+    if host.arch in ("x86_64", "i686"):
+        _child(element, "timer", name="pit", tickpolicy="delay")
+        _child(element, "timer", name="rtc", tickpolicy="catchup")
+        _child(element, "timer", name="hpet", present="no")
+
+
+def _devices(devices, record, host, wishes):
+    pool, uuid, spec = host.pool_path, record.uuid, record.spec
+    bus = wishes.get("disk_bus", "virtio")
+    # libvirt knows no disk to read only on these two buses.
+    cdrom_bus = wishes.get("cdrom_bus") or (bus if bus in ("sata", "ide") else None)
+    buses = [bus] * len(disk.plan(spec)) + [cdrom_bus or bus]
+    names = _targets(buses)
+    for index, one in enumerate(disk.plan(spec)):
+        element = _disk(devices, paths.instance(pool, uuid, one.file), one.format, names[index], bus, "disk")
+        if index == 0:
+            _child(element, "boot", order=1)
+    element = _disk(
+        devices, paths.instance(pool, uuid, seed.FILE), "raw", names[-1], buses[-1], "cdrom" if cdrom_bus else "disk"
+    )
+    _child(element, "readonly")
+    if "scsi" in buses:
+        _child(devices, "controller", type="scsi", index=0, model="virtio-scsi")
+    for nic in spec.get("networks") or []:
+        _interface(devices, nic, spec["flavor"], wishes)
+    _consoles(devices, paths.console_log(uuid))
+    rng = _child(devices, "rng", model="virtio")
+    _child(rng, "backend", "/dev/urandom", model="random")
+    _child(_child(devices, "memballoon", model="virtio"), "stats", period=10)
+    _screen(devices, wishes)
+    action = wishes.get("watchdog_action", "disabled")
+    if action != "disabled":
+        _child(devices, "watchdog", model="i6300esb", action=action)
+    for device in (record.resources or {}).get("pci_devices") or []:
+        _hostdev(devices, device["address"])
+
+
+def _targets(buses):
+    """A device name per disk: vda, vdb, ... counted by prefix."""
+    counts, names = collections.Counter(), []
+    for bus in buses:
+        prefix = TARGET_PREFIX[bus]
+        names.append(prefix + "abcdefghijklmnopqrstuvwxyz"[counts[prefix]])
+        counts[prefix] += 1
+    return names
+
+
+def _disk(devices, path, form, target, bus, device):
+    element = _child(devices, "disk", type="file", device=device)
+    _child(element, "driver", name="qemu", type=form, cache="none", discard="unmap" if device == "disk" else None)
+    _child(element, "source", file=path)
+    _child(element, "target", dev=target, bus=bus)
+    return element
+
+
+def _interface(devices, nic, flavor, wishes):
+    element = _child(devices, "interface", type=nic["type"])
+    _child(element, "source", **{nic["type"]: nic["source"]})
+    _child(element, "mac", address=nic["mac"])
+    model = nic.get("model") or wishes.get("vif_model", "virtio")
+    _child(element, "model", type=model)
+    if model == "virtio" and _is_true(wishes.get("vif_multiqueue_enabled", "false")) and flavor["vcpus"] > 1:
+        _child(element, "driver", name="vhost", queues=min(flavor["vcpus"], MAX_QUEUES))
+    if nic.get("mtu"):
+        _child(element, "mtu", size=nic["mtu"])
+    if nic.get("vlan"):
+        _child(_child(element, "vlan"), "tag", id=nic["vlan"])
+    if nic.get("nwfilter"):
+        _child(element, "filterref", filter=nic["nwfilter"])
+
+
+def _consoles(devices, log):
+    serial = _child(devices, "serial", type="pty")
+    _child(serial, "log", file=log, append="on")
+    _child(serial, "target", port=0)
+    console = _child(devices, "console", type="pty")
+    _child(console, "target", type="serial", port=0)
+    channel = _child(devices, "channel", type="unix")
+    _child(channel, "target", type="virtio", name=GUEST_AGENT)
+
+
+def _screen(devices, wishes):
+    model = wishes.get("video_model", "none")
+    if model != "none":
+        graphics = _child(devices, "graphics", type="vnc", autoport="yes")
+        _child(graphics, "listen", type="address", address="127.0.0.1")
+    _child(_child(devices, "video"), "model", type=model)
+
+
+def _hostdev(devices, address):
+    """A PCI device "0000:81:00.0", bound to VFIO and back by libvirt."""
+    domain, bus, rest = address.split(":")
+    slot, function = rest.split(".")
+    element = _child(devices, "hostdev", mode="subsystem", type="pci", managed="yes")
+    parts = {"domain": domain, "bus": bus, "slot": slot, "function": function}
+    _child(_child(element, "source"), "address", **{name: "0x" + part for name, part in parts.items()})

@@ -1,0 +1,187 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The domains that libvirt knows, without asking any QEMU: a stopped one would block the caller for ever.
+
+States come from one bulk call that needs no monitor, everything else from the inactive XML.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from typing import FrozenSet, Optional, Tuple
+from xml.etree import ElementTree
+
+from ..connection import require_libvirt
+from ..disk import virtual_size
+from ..host.pci import read_address
+from ..host.settings import SettingsInvalid, parse_cpu_set
+from .domain_xml import NAMESPACE
+
+MIB_IN_KIB = 1024
+RUN_DIR = "/run/libvirt/qemu"
+
+# libvirt's virDomainState -> Nova's power state; a guest that is shutting down still runs
+POWER_STATES = {
+    0: "nostate",
+    1: "running",
+    2: "running",
+    3: "paused",
+    4: "running",
+    5: "shutdown",
+    6: "crashed",
+    7: "suspended",
+}
+INACTIVE = ("shutdown", "crashed")
+
+
+@dataclasses.dataclass(frozen=True)
+class Disk:
+    """A disk of a domain that is a file or block device here. ``format`` is what the domain declares."""
+
+    path: str
+    format: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Domain:
+    """A domain as its inactive XML defines it: the most it may use. MiB; huge_page_kb in KiB, 0 for the default."""
+
+    uuid: str
+    name: str
+    vcpus: int
+    memory_mb: int
+    disks: Tuple[Disk, ...]
+    pci_addresses: Tuple[str, ...]
+    macs: Tuple[str, ...]
+    vcpu_pins: Tuple[FrozenSet[int], ...]
+    huge_page_kb: Optional[int]
+    memory_nodes: FrozenSet[int]
+    managed: bool = False
+
+    @property
+    def pinned_cpus(self):
+        return frozenset().union(*self.vcpu_pins)
+
+
+def states(connection):
+    """{uuid: (libvirt's domain, power state)} of all domains, by one call."""
+    library = require_libvirt()
+    return {
+        domain.UUIDString(): (domain, POWER_STATES.get(stats.get("state.state"), "nostate"))
+        for domain, stats in connection.getAllDomainStats(library.VIR_DOMAIN_STATS_STATE, 0)
+    }
+
+
+def read(domain):
+    """The Domain, or None where it is gone since it was listed."""
+    library = require_libvirt()
+    try:
+        return parse(domain.XMLDesc(library.VIR_DOMAIN_XML_INACTIVE))
+    except library.libvirtError as error:
+        if error.get_error_code() == library.VIR_ERR_NO_DOMAIN:
+            return None
+        raise
+
+
+def parse(text) -> Domain:
+    parts = {part.tag: part for part in ElementTree.fromstring(text)}  # searching each of them anew takes longer
+    backing, tune, placement = parts.get("memoryBacking"), parts.get("numatune"), parts.get("cputune")
+    huge = None if backing is None else backing.find("hugepages")
+    page = None if huge is None else huge.find("page")
+    memory = None if tune is None else tune.find("memory")
+    devices = parts.get("devices", ())
+    return Domain(
+        uuid=parts["uuid"].text,
+        managed=is_managed(parts.get("metadata")),
+        name=parts["name"].text,
+        vcpus=int(parts["vcpu"].text),
+        memory_mb=-(-int(parts["memory"].text) // MIB_IN_KIB),
+        disks=tuple(disk for disk in map(_disk, devices) if disk),
+        pci_addresses=tuple(address for address in map(_pci_address, devices) if address),
+        macs=tuple(address for address in map(_mac, devices) if address),
+        vcpu_pins=() if placement is None else tuple(_cpus(pin.get("cpuset")) for pin in placement.findall("vcpupin")),
+        huge_page_kb=None if huge is None else int(page.get("size")) if page is not None else 0,
+        memory_nodes=frozenset() if memory is None else _cpus(memory.get("nodeset") or ""),
+    )
+
+
+def is_managed(metadata) -> bool:
+    """Whether the domain carries berth's mark: without it, it is somebody else's."""
+    return metadata is not None and metadata.find("{%s}instance" % NAMESPACE) is not None
+
+
+def _cpus(text):
+    try:
+        return parse_cpu_set(text, "cpuset")
+    except SettingsInvalid:
+        return frozenset()  # a notation that is newer than this
+
+
+def _disk(device):
+    if device.tag != "disk" or device.get("device", "disk") not in ("disk", "lun"):
+        return None
+    source, driver = device.find("source"), device.find("driver")
+    path = None if source is None else source.get("file") or source.get("dev")
+    return Disk(path, "raw" if driver is None else driver.get("type", "raw")) if path else None
+
+
+def _mac(device):
+    address = device.find("mac") if device.tag == "interface" else None
+    return None if address is None else address.get("address")
+
+
+def _pci_address(device):
+    """The host's PCI device behind a <hostdev type='pci'> or <interface type='hostdev'>, else None."""
+    if (device.tag, device.get("type")) not in (("hostdev", "pci"), ("interface", "hostdev")):
+        return None
+    address = device.find("source/address")
+    return None if address is None or address.get("type", "pci") != "pci" else read_address(address)
+
+
+def disk_use(domain, warnings):
+    """{st_dev: [virtual, allocated]}: bytes of the domain's disks by the file system they lie on."""
+    use = {}
+    for disk in domain.disks:
+        try:
+            virtual, allocated, device = virtual_size.read(disk.path, disk.format)
+        except (OSError, ValueError) as error:
+            reason = error.strerror if isinstance(error, OSError) else error
+            warnings.append("the size of disk %s of domain %s is unknown: %s" % (disk.path, domain.name, reason))
+            continue
+        on_device = use.setdefault(device, [0, 0])
+        on_device[0] += virtual
+        on_device[1] += allocated
+    return use
+
+
+def hung(found, run_dir=RUN_DIR):
+    """Why a running guest does not answer, as {uuid: reason}: libvirt waits for its QEMU, or its QEMU is stopped.
+
+    ``found`` is what states() gave. A QEMU that hangs in another way is known once somebody has asked it something.
+    """
+    library = require_libvirt()
+    reasons = {}
+    for uuid, (domain, power_state) in found.items():
+        if power_state in INACTIVE:
+            continue
+        try:
+            state, _details, waited = domain.controlInfo()
+        except library.libvirtError:
+            continue  # stopped since it was listed, or a driver without this call
+        if state == library.VIR_DOMAIN_CONTROL_OCCUPIED and waited >= 1000:
+            reasons[uuid] = "QEMU has not answered for %d s" % (waited // 1000)
+        elif _is_stopped(os.path.join(run_dir, domain.name() + ".pid")):
+            reasons[uuid] = "its QEMU process is stopped"
+    return reasons
+
+
+def _is_stopped(pid_file):
+    try:
+        with open(pid_file, encoding="ascii") as file:
+            pid = int(file.read(20))
+        with open("/proc/%d/stat" % pid, encoding="utf-8", errors="replace") as file:
+            return file.read(4096).rpartition(")")[2].split()[0] in ("T", "t")
+    except (OSError, ValueError, IndexError):
+        return False

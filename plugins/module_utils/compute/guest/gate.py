@@ -1,0 +1,186 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The boot gate: libvirt's hook lets a managed guest start only with a permit of this boot of the host.
+
+So neither autostart, nor a host that comes back after its guests were moved away, nor a start by hand revives a guest
+that the records do not let run here. Guests of others pass, at the cost of one shell.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import time
+
+from ...model import hints
+from .. import durable
+from ..errors import BootGateMissing, StateUnsafe
+from ..record.store import check_uuid
+from .domain_xml import NAMESPACE
+
+HOOK = "/etc/libvirt/hooks/qemu.d/berth"
+RUN_DIR = "/run/berth"
+PERMITS = "permits"
+RESTART = "restart-libvirtd"
+BOOT_ID = "/proc/sys/kernel/random/boot_id"
+DAEMONS = ("libvirtd", "virtqemud")
+TICK = os.sysconf("SC_CLK_TCK")  # a second, in /proc
+
+HOOK_TEXT = """#!/bin/sh
+# berth.kvm: a managed guest starts only with a permit of this boot. It must not call libvirt, which waits for it.
+[ "$2" = prepare ] || exit 0
+case $1 in
+  ????????-????-????-????-????????????) ;;
+  *) exit 0 ;;
+esac
+grep -q '%(namespace)s' || exit 0
+if read -r permit < '%(permits)s/'"$1" && read -r boot < %(boot_id)s && [ "$permit" = "$boot" ]; then
+  exit 0
+fi 2>/dev/null
+echo "berth.kvm: this host has no permit to start instance $1; start it with the playbook berth.kvm.start" >&2
+exit 1
+""" % {"namespace": NAMESPACE, "permits": os.path.join(RUN_DIR, PERMITS), "boot_id": BOOT_ID}
+
+
+def _open_permits(run_dir):
+    top = durable.open_directory(run_dir, create=True)
+    try:
+        return durable.open_directory(PERMITS, create=True, dir_fd=top)
+    finally:
+        os.close(top)
+
+
+def boot_id():
+    with open(BOOT_ID, encoding="ascii") as stream:
+        return stream.read().strip()
+
+
+def permit(uuid, run_dir=RUN_DIR):
+    """Let the guest start on this host until the host's next boot."""
+    permits = _open_permits(run_dir)
+    try:
+        durable.write(permits, check_uuid(uuid), (boot_id() + "\n").encode())
+    finally:
+        os.close(permits)
+
+
+def revoke(uuid, run_dir=RUN_DIR):
+    """Let the guest start here no more; whether it was allowed."""
+    permits = _open_permits(run_dir)
+    try:
+        allowed = durable.read(permits, check_uuid(uuid)) is not None
+        durable.remove(permits, uuid)
+    finally:
+        os.close(permits)
+    return allowed
+
+
+def is_permitted(uuid, run_dir=RUN_DIR):
+    permits = _open_permits(run_dir)
+    try:
+        return durable.read(permits, check_uuid(uuid)) == (boot_id() + "\n").encode()
+    finally:
+        os.close(permits)
+
+
+def is_installed(path=HOOK):
+    try:
+        status = os.lstat(path)
+        with open(path, encoding="utf-8") as stream:
+            text = stream.read()
+    except OSError:
+        return False
+    ours = stat.S_ISREG(status.st_mode) and status.st_uid == os.geteuid()
+    return ours and stat.S_IMODE(status.st_mode) == 0o755 and text == HOOK_TEXT
+
+
+def is_read(path=HOOK):
+    """Whether every running libvirt was started when the hook was there: only then does it ask hooks at all.
+
+    The inode's time of change tells when the file came, however it came; a copy keeps no older one.
+    """
+    came = os.lstat(path).st_ctime
+    booted = time.time() - time.clock_gettime(time.CLOCK_BOOTTIME)
+    return all(booted + (int(one.split(":")[1]) + 1) / TICK >= came for one in daemons())
+
+
+def is_in_force(path=HOOK):
+    return is_installed(path) and is_read(path)
+
+
+def check(host_name, path=HOOK, run_dir=RUN_DIR):
+    """BootGateMissing where a guest that is started now could be started by anybody later, permit or not."""
+    if not is_installed(path):
+        what = "is missing or is not as it was installed (%s)" % path
+    elif needs_restart(run_dir) or not is_read(path):
+        what = "came after libvirt was started, which reads its hooks only then"
+    else:
+        return
+    raise BootGateMissing(
+        "the boot gate of %s %s: nothing was started" % (host_name, what), hint=hints.prepare_host(host_name)
+    )
+
+
+def install(path=HOOK, run_dir=RUN_DIR):
+    """Put the hook in its place; whether it was changed.
+
+    libvirt looks for hooks when it starts. Which daemon still runs without is noted below /run, so that a run that
+    ends before the restart does not make it forgotten. A hook that libvirt has not read is written anew: its time is
+    then before that of the restart, whatever the clock had been.
+    """
+    if is_in_force(path):
+        return False
+    directory = os.path.dirname(path)
+    os.makedirs(directory, mode=0o755, exist_ok=True)
+    if os.path.islink(path):
+        raise StateUnsafe("%s is a link" % path)
+    temporary = os.path.join(os.path.dirname(directory), ".berth.tmp")
+    fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o755)
+    with os.fdopen(fd, "w", encoding="utf-8") as stream:
+        stream.write(HOOK_TEXT)
+        os.fchmod(stream.fileno(), 0o755)
+        stream.flush()
+        os.fsync(stream.fileno())
+    note_restart(run_dir)
+    os.rename(temporary, path)
+    return True
+
+
+def note_restart(run_dir=RUN_DIR):
+    """Note which daemons run without what was just changed: they read it only when they start."""
+    top = durable.open_directory(run_dir, create=True)
+    try:
+        durable.write(top, RESTART, "\n".join(daemons()).encode())
+    finally:
+        os.close(top)
+
+
+def needs_restart(run_dir=RUN_DIR):
+    """Whether a daemon still runs that was started before the hook was there."""
+    top = durable.open_directory(run_dir, create=True)
+    try:
+        noted = (durable.read(top, RESTART) or b"").decode().split()
+        still = bool(set(noted) & set(daemons()))
+        if noted and not still:
+            durable.remove(top, RESTART)
+        return still
+    finally:
+        os.close(top)
+
+
+def daemons(proc="/proc"):
+    """Every running libvirt daemon that starts guests, as "pid:start time"."""
+    found = []
+    for name in os.listdir(proc):
+        if not name.isdigit():
+            continue
+        try:
+            with open(os.path.join(proc, name, "stat"), encoding="ascii", errors="replace") as stream:
+                text = stream.read()
+        except OSError:
+            continue
+        command, fields = text[text.index("(") + 1 : text.rindex(")")], text[text.rindex(")") + 2 :].split()
+        if command in DAEMONS:
+            found.append("%s:%s" % (name, fields[19]))
+    return sorted(found)

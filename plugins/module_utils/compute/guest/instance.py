@@ -1,0 +1,430 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""One instance on this host, brought to the state that is wanted: the steps C3 to C7 and Cx of the design.
+
+    CLAIM -C3-> OWN building -C4 disks, seed-> -C5 define-> -C6-> active -C7 permit, start-> running
+    Cx: phase deleting, then guest, definition, disks, permit, record
+
+Every step is written down before or after its effect so that a run that follows a crash at any point goes on there.
+Until ``active`` is written the guest has never run and is rebuilt; from then on its disks are never made again.
+``observe(step)`` is called before each effect, for progress and for tests that end the process there.
+"""
+
+from __future__ import annotations
+
+import time
+
+from ...model import hints
+from ...model.errors import BerthError, InvalidInput
+from ...model.lifecycle import CLAIM, KEEP, OWN, RESIZED, SETTING_ASIDE
+from ...model.migration import confirm_in
+from ...model.safe_text import clean
+from .. import paths
+from ..connection import LibvirtTimeout
+from ..disk import disk, disk_chain, owner
+from ..errors import (
+    BuildBroken,
+    BuildFailed,
+    ClaimRevoked,
+    CleanupFailed,
+    DeletionFinished,
+    InstanceInvalidState,
+    InstanceNotFound,
+    StateUnknown,
+)
+from ..host import boot_time
+from ..record import build_slots, counters, failures, journal, whereabouts
+from . import domain, domain_xml, gate, network, seed
+
+CLAIMED, BUILDING, ACTIVE, DELETING = "claimed", "building", "active", "deleting"
+SPAWNING = "spawning"  # Nova's task state: until the guest was started for the first time it is being made
+LOCK_TIMEOUT = 600  # s: a build by another run, or one whose controller was killed, is waited for
+
+
+def _typed(error):
+    """The error as one of ours: a build never ends in a traceback that leaves its parts behind."""
+    if isinstance(error, BerthError):
+        return error
+    if isinstance(error, OSError):
+        return BuildFailed("%s: %s" % (error.filename or "the host", error.strerror or error))
+    return BuildBroken("the build met %s: %s" % (type(error).__name__, clean(str(error), 300)))
+
+
+def _to_go_on(record):
+    """A revert gives up what the guest wrote since: where a confirmation is waited for, a person chooses."""
+    if record.phase == SETTING_ASIDE:
+        return hints.keep_one_again(record.name)
+    if record.phase in (KEEP, RESIZED):
+        return hints.confirm_or_revert(record.name)
+    return hints.finish_move(record.name)
+
+
+def _nothing(step):
+    """No observer."""
+
+
+class Instance:
+    """The work on one instance; ``host`` is a compute.host.Host."""
+
+    def __init__(self, host, uuid, timeout=LOCK_TIMEOUT, observe=_nothing):
+        self.host = host
+        self.store = host.store
+        self.uuid = uuid
+        self.timeout = timeout
+        self.observe = observe
+
+    # what is there
+
+    def summary(self):
+        """{uuid, name, role, phase, vm_state, task_state, power_state, ...} or {state: absent}: for people."""
+        record = self.store.read(self.uuid)
+        if record is None:
+            return {"uuid": self.uuid, "state": "absent"}
+        return describe(record, domain.state(self.host.connection, self.uuid))
+
+    # made
+
+    def made(self, token=None, given_seed=None):
+        """Build from the claim with ``token``, or end a build that was interrupted; whether anything was changed.
+
+        An instance that was made is left as it is found: who stopped it, or what ended its guest, had a reason.
+        """
+        with self.store.instance_lock(self.uuid, timeout=self.timeout):
+            return not is_made(self._started_record(token)) and self.started(token, given_seed)
+
+    def would_make(self, token=None):
+        record = self._started_record(token, dry=True)
+        return record is None or not is_made(record)
+
+    # started
+
+    def started(self, token=None, given_seed=None):
+        """Build from the claim with ``token``, or converge what is there; whether anything was changed."""
+        with self.store.instance_lock(self.uuid, timeout=self.timeout):
+            record = self._started_record(token)
+            if record.role == OWN and record.phase == ACTIVE:
+                return self._converge_started(record)
+            if given_seed is None:
+                raise InvalidInput("seed", None, "needed to build an instance")
+            with build_slots.slot(self.store.state_dir, self.host.settings.max_concurrent_builds):
+                self._build(record, given_seed)
+            return True
+
+    def would_start(self, token=None):
+        """The same decision without any change."""
+        record = self._started_record(token, dry=True)
+        if record is None or record.role == CLAIM or record.phase != ACTIVE:
+            return True
+        self._check_startable(record)
+        return not self._is_converged_started(record)
+
+    def _started_record(self, token, dry=False):
+        record = self.store.read(self.uuid)
+        if record is None:
+            self._refuse_failed()
+            raise ClaimRevoked("this host has no claim for instance %s" % self.uuid)
+        self._refuse_moving(record)
+        if record.role == CLAIM and record.token != token:
+            raise ClaimRevoked("the claim of %s was adopted by another run" % record.name)
+        if record.phase == DELETING and not dry:
+            self._delete(record)
+            raise DeletionFinished(
+                "an earlier run had begun to delete %s; that is done, now it can be placed anew" % record.name
+            )
+        return record
+
+    def _refuse_failed(self):
+        failure = failures.read(self.store.state_dir).get(self.uuid)
+        if failure:
+            raise InstanceInvalidState(
+                "Cannot change instance %s while it is in vm_state error" % failure["name"],
+                hint=hints.create_or_delete(failure["name"]),
+                fault={name: failure[name] for name in ("code", "message", "at")},
+            )
+
+    def _refuse_moving(self, record):
+        if record.op or record.role not in (OWN, CLAIM) or record.phase not in (CLAIMED, BUILDING, ACTIVE, DELETING):
+            raise InstanceInvalidState(
+                "Cannot change instance %s while it is %s (%s)" % (record.name, record.phase, record.role),
+                hint=_to_go_on(record),
+                role=record.role,
+                phase=record.phase,
+                op=record.op,
+            )
+
+    def _is_converged_started(self, record):
+        return (
+            record.power_state == "running"
+            and (record.vm_state, record.task_state) == ("active", None)
+            and domain.state(self.host.connection, self.uuid) == "running"
+            and gate.is_permitted(self.uuid, self.host.run_dir)
+        )
+
+    def _converge_started(self, record):
+        if self._is_converged_started(record):
+            return False
+        self._check_startable(record)
+        try:
+            self._start(record)
+        except BerthError as error:
+            self._swap(journal.faulted(self.store.read(self.uuid), error))
+            raise
+        return True
+
+    def _check_startable(self, record):
+        """A guest that is off starts from its own disks, or not at all."""
+        if not domain.is_active(self.host.connection, self.uuid):
+            self._check_disks(disk_chain.check_start, record)
+
+    def _check_disks(self, check, record):
+        connection = self.host.connection
+        check(connection, record, self.host.pool_path(record.spec.get("pool")), connection.getHostname())
+
+    # C3 to C7
+
+    def _build(self, record, given_seed):
+        try:
+            self.host.require_prepared()
+            if record.role == CLAIM:
+                disk.check_none(self.host.pool_path(record.spec.get("pool")), self.uuid, self.host.identify())
+        except Exception as error:
+            if record.role == CLAIM:
+                self.store.compare_and_swap(record, None)
+            raise _typed(error)
+        record = self._own(record)
+        try:
+            record = self._make(record, given_seed)
+        except Exception as error:
+            failure = _typed(error)
+            self._clean_up(failure)
+            raise failure
+        try:
+            self._start(record)
+        except LibvirtTimeout as error:
+            raise StateUnknown("whether the guest of %s was started is not known: %s" % (record.name, error))
+        except Exception as error:
+            failure = _typed(error)
+            if not domain.is_active(self.host.connection, self.uuid):
+                self._clean_up(failure)
+            raise failure
+        counters.build_succeeded(self.store.state_dir)
+
+    def _own(self, record):
+        """C3: the claim becomes ownership. A record in phase building is an ended run's: its guest never ran."""
+        self.observe("C3")
+        if record.role == OWN:
+            return self._swap(journal.noted(record, "build", resumed=True))
+        event = journal.noted(record, "build")
+        return self._swap(
+            event.replace(
+                role=OWN,
+                generation=[record.generation[0] + 1, 0],
+                phase=BUILDING,
+                vm_state="building",
+                task_state="block_device_mapping",
+            )
+        )
+
+    def _make(self, record, given_seed):
+        spec = record.spec
+        host = self.host.for_guests(spec.get("pool"))
+        network.check(self.host.connection, spec.get("networks"))
+        self.host.check_machine(domain_xml.machine(record, host))
+        self.observe("C4 disks")
+        domain.remove(self.host.connection, self.uuid)
+        disk.remove_all(host.pool_path, self.uuid, self.host.identify())
+        disk.build(host.pool_path, self.uuid, spec, self.host.identify(), self.host.settings)
+        self.observe("C4 seed")
+        seed.build(host.pool_path, self.uuid, given_seed, [one.name for one in disk.plan(spec)])
+        record = self._swap(record.replace(task_state=SPAWNING))
+        self.observe("C5 define")
+        domain.define(self.host.connection, self.uuid, domain_xml.render(record, host))
+        self.observe("C6 active")
+        return self._swap(record.replace(phase=ACTIVE, vm_state="active", power_state="running"))
+
+    def _start(self, record):
+        """C7, and every later start: permit, then start. Defines the guest anew where libvirt lost it."""
+        self.host.require_prepared()
+        task_state = SPAWNING if record.task_state == SPAWNING else "powering-on"
+        record = self._swap(record.replace(power_state="running", vm_state="active", task_state=task_state))
+        if domain.find(self.host.connection, self.uuid) is None:
+            self.observe("C7 define")
+            host = self.host.for_guests(record.spec.get("pool"))
+            domain.define(self.host.connection, self.uuid, domain_xml.render(record, host))
+        self.observe("C7 permit")
+        gate.permit(self.uuid, self.host.run_dir)
+        self.observe("C7 start")
+        domain.start(self.host.connection, self.uuid)
+        self.observe("C7 started")
+        self._swap(journal.noted(record, "start").replace(task_state=None))
+
+    def _clean_up(self, error):
+        """Cx. A host's own trouble counts against it (S42); what remains is said, and stays in phase deleting."""
+        if error.host_fault:
+            counters.build_failed(self.store.state_dir)
+        try:
+            self._delete(self.store.read(self.uuid))
+        except (BerthError, OSError) as trouble:
+            raise CleanupFailed(
+                "the build failed (%s) and could not be removed: %s" % (error, trouble),
+                hint=hints.again_when_well(),
+                cause=error.to_dict(),
+            )
+
+    # stopped
+
+    def stopped(self, grace):
+        """Have the guest off; ``grace`` seconds for its own shutdown. Whether anything was changed."""
+        with self.store.instance_lock(self.uuid, timeout=self.timeout):
+            record = self._stoppable()
+            if self._is_converged_stopped(record):
+                return False
+            record = self._swap(record.replace(power_state="shutdown", task_state="powering-off"))
+            self.observe("stop")
+            gate.revoke(self.uuid, self.host.run_dir)
+            forced = domain.stop(self.host.connection, self.uuid, grace)
+            self.observe("stopped")
+            self._swap(journal.noted(record, "stop", forced=forced).replace(vm_state="stopped", task_state=None))
+            return True
+
+    def would_stop(self):
+        return not self._is_converged_stopped(self._stoppable())
+
+    def _stoppable(self):
+        record = self.store.read(self.uuid)
+        if record is None:
+            self._refuse_failed()
+            raise InstanceNotFound("Instance %s could not be found" % self.uuid)
+        self._refuse_moving(record)
+        if record.role != OWN or record.phase != ACTIVE:
+            raise InstanceInvalidState(
+                "Cannot stop instance %s while it is %s" % (record.name, record.phase), phase=record.phase
+            )
+        return record
+
+    def _is_converged_stopped(self, record):
+        return (record.power_state, record.vm_state, record.task_state) == (
+            "shutdown",
+            "stopped",
+            None,
+        ) and not domain.is_active(self.host.connection, self.uuid)
+
+    # absent
+
+    def absent(self, changed_disks=False, after=None):
+        """Remove the instance with its disks, or an orphan that berth left here; whether there was anything. One whose
+        disks are not those of its record only with ``changed_disks``: others' files beside its own go with it.
+        ``after`` is the highest generation that any host has heard of: up to that it is gone from here."""
+        with self.store.instance_lock(self.uuid, timeout=self.timeout):
+            record = self.store.read(self.uuid)
+            if record is None:
+                found = failures.forget(self.store, [self.uuid]) | self._sweep()
+            else:
+                self._check_removable(record, changed_disks)
+                self._delete(record)
+                found = True
+            return bool(after and whereabouts.removed(self.store, self.uuid, after)) | found
+
+    def _check_removable(self, record, changed_disks):
+        self._refuse_moving(record)
+        if record.phase == ACTIVE and not changed_disks:
+            self._check_disks(disk_chain.check_delete, record)
+
+    def would_remove(self, changed_disks=False):
+        record = self.store.read(self.uuid)
+        if record is not None:
+            self._check_removable(record, changed_disks)
+            return True
+        there = domain.find(self.host.connection, self.uuid)
+        return self.uuid in failures.read(self.store.state_dir) or there is not None and domain.is_managed(there)
+
+    def _delete(self, record):
+        if record.phase != DELETING:
+            self.observe("Cx deleting")
+            record = self._swap(journal.noted(record, "delete").replace(phase=DELETING, task_state="deleting"))
+        self._sweep(record)
+        self.observe("Cx record")
+        self.store.compare_and_swap(record, None)
+
+    def _sweep(self, record=None):
+        """Remove everything but the record; whether there was anything."""
+        pool_path = self._pool_path(record)
+        self.observe("Cx permit")
+        found = gate.revoke(self.uuid, self.host.run_dir)
+        self.observe("Cx domain")
+        found = domain.remove(self.host.connection, self.uuid) or found
+        self.observe("Cx disks")
+        # On storage that hosts share the disks may be another host's, whatever became of the claim here.
+        if pool_path and not owner.is_another(pool_path, self.uuid, self.host.identify()):
+            found = disk.remove_all(pool_path, self.uuid, self.host.identify()) or found
+        return paths.remove_console_logs(self.uuid) or found
+
+    def _pool_path(self, record):
+        """Where the instance's disks are. None where it can have none: this host knows no pool of that name, nor the guest."""
+        name = record.spec.get("pool") if record else None
+        if name and not self.host.has_pool(name) and domain.find(self.host.connection, self.uuid) is None:
+            return None
+        return self.host.pool_path(name)
+
+    def _swap(self, new):
+        """Write the record's next state, compared with what is there now."""
+        current = self.store.read(self.uuid)
+        if current is None:
+            raise ClaimRevoked("the record of %s vanished" % self.uuid)
+        if list(new.generation) <= list(current.generation):
+            new = new.replace(generation=[current.generation[0], current.generation[1] + 1])
+        return self.store.compare_and_swap(current, new)
+
+
+def is_made(record):
+    """Whether its guest was started once: until then it is create's to end what it began."""
+    return record.role == OWN and record.phase == ACTIVE and record.task_state != SPAWNING
+
+
+def describe(record, power):
+    """The user's view of a record and its guest; nothing in it is secret."""
+    flavor = record.spec.get("flavor") or {}
+    return {
+        "uuid": record.uuid,
+        "name": record.name,
+        "project_id": record.project_id,
+        "role": record.role,
+        "phase": record.phase,
+        "generation": list(record.generation),
+        "op": record.op,
+        "vm_state": record.vm_state,
+        "task_state": record.task_state,
+        "power_state": record.power_state,
+        "state": power or "absent",
+        "flavor": flavor.get("name"),
+        "vcpus": flavor.get("vcpus"),
+        "memory_mb": flavor.get("memory_mb"),
+        "root_gb": flavor.get("root_gb"),
+        "image": (record.spec.get("image") or {}).get("name"),
+        "networks": [
+            {key: nic.get(key) for key in ("network", "mac", "address")} for nic in record.spec.get("networks") or []
+        ],
+        "group": (record.spec.get("group") or {}).get("name"),
+        "availability_zone": record.spec.get("availability_zone"),
+        "migration": _migration(record.migration),
+        "faults": list(record.faults),
+        "history": list(record.history),
+    }
+
+
+def _migration(migration):
+    """A move that has not ended: {type, status, source, destination (names of hosts), confirm_by}, or None.
+
+    ``confirm_by`` is for people, in s since 1970 by this host's clock; what is due follows from the time since its boot.
+    """
+    if not migration:
+        return None
+    left = confirm_in(migration, boot_time.now())
+    return {
+        "type": migration["type"],
+        "status": migration["status"],
+        "source": migration["source"]["name"],
+        "destination": migration["destination"]["name"],
+        "confirm_by": None if left is None else int(time.time()) + left,
+    }

@@ -1,0 +1,76 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The networks that a guest asks for must be on this host before anything is built (C06, A09)."""
+
+from __future__ import annotations
+
+import os
+
+from ...model.safe_text import is_safe
+from ..connection import require_libvirt
+from ..errors import NetworkNotFound
+
+SYS_NET = "/sys/class/net"
+
+
+def available(connection, warnings, sys_net=SYS_NET):
+    """{bridges, networks, network_filters}: the names of what NICs can be on here; libvirt networks that are active.
+
+    What cannot be asked is left out and named in ``warnings``: no answer does not mean that there is none.
+    """
+    library = require_libvirt()
+    asked = {
+        "bridges": lambda: _bridges(sys_net),
+        "networks": lambda: _names(connection.listAllNetworks, library.VIR_CONNECT_LIST_NETWORKS_ACTIVE),
+        "network_filters": lambda: _names(connection.listAllNWFilters, 0),
+    }
+    found = {}
+    for key, ask in asked.items():
+        try:
+            found[key] = sorted(name for name in ask() if is_safe(name, 255))
+        except (library.libvirtError, OSError) as error:
+            warnings.append("%s cannot be listed: %s" % (key.replace("_", " "), error))
+    return found
+
+
+def _names(list_all, flags):
+    """None at all where this libvirt does not know such things."""
+    library = require_libvirt()
+    try:
+        return [one.name() for one in list_all(flags)]
+    except library.libvirtError as error:
+        if error.get_error_code() == library.VIR_ERR_NO_SUPPORT:
+            return []
+        raise
+
+
+def _bridges(sys_net):
+    return [name for name in os.listdir(sys_net) if _is_bridge(name, sys_net)]
+
+
+def _is_bridge(name, sys_net):
+    return os.path.isdir(os.path.join(sys_net, name, "bridge"))
+
+
+def check(connection, nics, sys_net=SYS_NET):
+    """NetworkNotFound, naming all that is missing: bridges, libvirt networks that are not active, network filters."""
+    library = require_libvirt()
+    lacking = []
+    for nic in nics or []:
+        if nic["type"] == "bridge":
+            if not _is_bridge(nic["source"], sys_net):
+                lacking.append("bridge %s" % nic["source"])
+        else:
+            try:
+                if not connection.networkLookupByName(nic["source"]).isActive():
+                    lacking.append("libvirt network %s (not active)" % nic["source"])
+            except library.libvirtError:
+                lacking.append("libvirt network %s" % nic["source"])
+        if nic.get("nwfilter"):
+            try:
+                connection.nwfilterLookupByName(nic["nwfilter"])
+            except library.libvirtError:
+                lacking.append("network filter %s" % nic["nwfilter"])
+    if lacking:
+        raise NetworkNotFound("this host has no %s" % ", no ".join(lacking), field="networks", missing=lacking)

@@ -1,0 +1,63 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The NoCloud seed of an instance: what cloud-init reads at first boot. It may hold secrets, so it is only ever written
+to a file that its owner alone may read (A08, A10, A11, A20)."""
+
+from __future__ import annotations
+
+import json
+import os
+
+from ...model.errors import InvalidInput
+from .. import paths
+from . import iso9660
+
+FILE = "seed.iso"
+LABEL = "cidata"
+PARTS = ("hostname", "ssh_keys", "user_data", "network_config", "metadata")
+
+
+# name of a disk -> its line of fstab. By the label that it was made with: device names depend on buses and order.
+MOUNTS = {
+    "ephemeral0": ["/dev/disk/by-label/ephemeral0", "/mnt", "auto", "defaults,nofail", "0", "2"],
+    "swap": ["/dev/disk/by-label/swap", "none", "swap", "sw,nofail", "0", "0"],
+}
+
+
+def documents(uuid, seed, disks=()):
+    """The files of the seed: {name: bytes}. JSON is YAML, and needs no library on the host to be written safely.
+
+    ``disks``: the names of the guest's disks. What makes use of them is vendor-data: cloud-init keeps it apart from the
+    user data, which goes before it.
+    """
+    unknown = sorted(set(seed) - set(PARTS))
+    if unknown:
+        raise InvalidInput("seed.%s" % unknown[0], "...", "one of " + ", ".join(PARTS))
+    meta_data = ["instance-id: %s" % uuid, "local-hostname: %s" % seed["hostname"]]
+    if seed.get("ssh_keys"):
+        meta_data.append("public-keys: %s" % json.dumps(list(seed["ssh_keys"])))
+    if seed.get("metadata"):
+        meta_data.append("berth-metadata: %s" % json.dumps(seed["metadata"]))
+    files = {
+        "meta-data": "\n".join(meta_data) + "\n",
+        "user-data": seed.get("user_data") or "#cloud-config\n{}\n",
+    }
+    if seed.get("network_config"):
+        files["network-config"] = json.dumps(seed["network_config"], indent=1) + "\n"
+    mounts = [MOUNTS[name] for name in disks if name in MOUNTS]
+    if mounts:
+        files["vendor-data"] = "#cloud-config\n%s\n" % json.dumps({"mounts": mounts}, indent=1)
+    return {name: text.encode("utf-8") for name, text in files.items()}
+
+
+def build(pool_path, uuid, seed, disks=()):
+    """Write the seed's ISO image, readable by its owner only; ``disks`` as for documents()."""
+    path = paths.instance(pool_path, uuid, FILE)
+    temporary = path + ".tmp"
+    paths.remove(temporary)
+    fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    with os.fdopen(fd, "wb") as target:
+        target.write(iso9660.image(LABEL, documents(uuid, seed, disks)))
+    paths.publish(temporary, path)
+    return path

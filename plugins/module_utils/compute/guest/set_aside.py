@@ -1,0 +1,181 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Two hosts own one instance, and a person has said which copy stays: the other is set aside, and nothing of it is lost.
+
+    the copy that stays   its generation is raised above that of every other copy, so that it counts from here on
+    the other copy        phase setting_aside, guest stopped, disks renamed to set-aside/<uuid>-<generation> in their pool with
+                          the record and the definition beside them, a line in set-aside.json, no record any more
+
+Run again after an end at any point it goes on there. Only ``remove`` removes what was set aside, and nothing else calls it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+
+from ...model.lifecycle import OWN, SETTING_ASIDE
+from ...model.record import Record
+from .. import durable, paths
+from ..disk import owner
+from ..errors import InstanceInvalidState, InstanceNotFound
+from ..record import journal
+from . import domain, gate
+from .instance import ACTIVE, DELETING
+
+FILE = "set-aside.json"  # in the state directory: what was set aside here and where it is
+
+
+# the copy that stays
+
+
+def keep(instance, above):
+    """Have this copy count more than every other: its generation becomes higher than ``above``. Whether it was not."""
+    with instance.store.instance_lock(instance.uuid, timeout=instance.timeout):
+        if not would_keep(instance, above):
+            return False
+        record = instance.store.read(instance.uuid)
+        instance.observe("keep")
+        _own_disks(instance, record)
+        instance.store.compare_and_swap(record, journal.noted(record, "keep").replace(generation=[above[0] + 1, 0]))
+        return True
+
+
+def would_keep(instance, above):
+    record = _read(instance)
+    if record.phase != ACTIVE:
+        raise _not_now(record, "kept")
+    owner.check(_pool_path(instance, record), instance.uuid, instance.host.identify())
+    return list(record.generation) <= list(above)
+
+
+def _own_disks(instance, record):
+    """On one storage the other copy has the same disks: they stay with the copy that stays."""
+    pool_path = _pool_path(instance, record)
+    if os.path.isdir(paths.instance(pool_path, instance.uuid)):
+        owner.write(pool_path, instance.uuid, instance.host.identify())
+
+
+# the other copy
+
+
+def set_aside(instance, grace):
+    """Stop the guest and put all of this copy away; where it is. ``grace`` seconds for the guest's own shutdown."""
+    with instance.store.instance_lock(instance.uuid, timeout=instance.timeout):
+        record = _settable(instance)
+        if record.phase != SETTING_ASIDE:
+            instance.observe("setting aside")
+            noted = journal.noted(record, "set aside")
+            record = instance.store.compare_and_swap(record, noted.next(phase=SETTING_ASIDE, power_state="shutdown"))
+        instance.observe("permit")
+        gate.revoke(instance.uuid, instance.host.run_dir)
+        instance.observe("stop")
+        domain.stop(instance.host.connection, instance.uuid, grace)
+        path = place(instance, record)
+        instance.observe("disks")
+        _put_away(instance, record, path)
+        instance.observe("domain")
+        domain.remove(instance.host.connection, instance.uuid)
+        instance.observe("list")
+        _list(instance.store, lambda entries: {**entries, path: record.to_dict()})
+        instance.observe("record")
+        instance.store.compare_and_swap(record, None)
+        return path
+
+
+def would_set_aside(instance):
+    """Where it would be put."""
+    record = _settable(instance)
+    return place(instance, record if record.phase == SETTING_ASIDE else record.next())
+
+
+def place(instance, record):
+    name = "%s-%d.%d" % (record.uuid, *record.generation)
+    return os.path.join(paths.set_aside(_pool_path(instance, record)), name)
+
+
+def _settable(instance):
+    record = _read(instance)
+    if record.phase not in (ACTIVE, SETTING_ASIDE, DELETING):
+        raise _not_now(record, "set aside")
+    return record
+
+
+def _put_away(instance, record, path):
+    pool_path = _pool_path(instance, record)
+    paths.make_directory(os.path.dirname(path))
+    here = paths.instance(pool_path, instance.uuid)
+    if os.path.isdir(here) and not owner.is_another(pool_path, instance.uuid, instance.host.identify()):
+        os.rename(here, path)
+        paths.sync_directory(os.path.dirname(here))
+        paths.sync_directory(os.path.dirname(path))
+    paths.make_directory(path)
+    definition = domain.definition(instance.host.connection, instance.uuid)
+    if definition:
+        durable.write_in(path, "domain.xml", definition.encode(), mode=paths.PASS_MODE)
+    durable.write_in(path, "record.json", json.dumps(record.to_dict(), indent=1).encode(), mode=paths.PASS_MODE)
+
+
+# what was set aside
+
+
+def listed(store, uuid=None):
+    """{path: record} of what was set aside on this host, of one instance or of all."""
+    entries = _read_list(store)
+    return {path: Record.from_dict(one) for path, one in entries.items() if uuid in (None, one["uuid"])}
+
+
+def remove(instance):
+    """Remove for good what was set aside of the instance on this host; the paths that are gone."""
+    with instance.store.instance_lock(instance.uuid, timeout=instance.timeout):
+        removed = sorted(listed(instance.store, instance.uuid))
+        for path in removed:
+            instance.observe("remove")
+            _remove_directory(path)
+            instance.observe("unlist")
+            _list(instance.store, lambda entries, gone=path: {one: entries[one] for one in entries if one != gone})
+        return removed
+
+
+def _remove_directory(path):
+    try:
+        paths.check_directory(path)
+    except FileNotFoundError:
+        return
+    for name in os.listdir(path):
+        os.unlink(os.path.join(path, name))
+    os.rmdir(path)
+    paths.sync_directory(os.path.dirname(path))
+
+
+def _read_list(store):
+    data = durable.read_in(store.state_dir, FILE)
+    return json.loads(data) if data else {}
+
+
+def _list(store, change):
+    with store.host_lock():
+        durable.write_in(store.state_dir, FILE, json.dumps(change(_read_list(store)), sort_keys=True).encode())
+
+
+def _read(instance):
+    record = instance.store.read(instance.uuid)
+    if record is None:
+        raise InstanceNotFound("Instance %s could not be found" % instance.uuid)
+    if record.role != OWN or record.op:
+        raise _not_now(record, "kept or set aside")
+    return record
+
+
+def _not_now(record, what):
+    return InstanceInvalidState(
+        "Instance %s cannot be %s while it is %s (%s)" % (record.name, what, record.phase, record.role),
+        role=record.role,
+        phase=record.phase,
+        op=record.op,
+    )
+
+
+def _pool_path(instance, record):
+    return instance.host.pool_path(record.spec.get("pool"))

@@ -1,0 +1,195 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The host's keys and certificates for live migration, where libvirt and QEMU look for them.
+
+The host makes its keys and requests; who signs is on the controller. libvirt's key is root's alone. QEMU's is for the
+group that QEMU runs as, and its authority is another one: a guest that breaks out finds nothing that opens libvirt.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import tempfile
+from typing import Tuple
+from xml.etree import ElementTree
+
+from ...model import hints
+from ..errors import HostNotPrepared
+from ..guest import gate
+from ..run import run
+
+PKI = "/etc/pki"
+
+
+@dataclasses.dataclass(frozen=True)
+class Place:
+    """Where one use has its files, below /etc/pki. Server and client share one key and one certificate."""
+
+    authority: str
+    certificates: Tuple[str, ...]
+    keys: Tuple[str, ...]
+    for_qemu: bool
+
+    def paths(self, pki=PKI):
+        """Every file of it."""
+        return [os.path.join(pki, name) for name in (self.authority, *self.certificates, *self.keys)]
+
+
+# libvirt: remote driver, "TLS x509 certificate configuration"; QEMU: default_tls_x509_cert_dir of qemu.conf
+PLACES = {
+    "libvirt": Place(
+        "CA/cacert.pem",
+        ("libvirt/servercert.pem", "libvirt/clientcert.pem"),
+        ("libvirt/private/serverkey.pem", "libvirt/private/clientkey.pem"),
+        for_qemu=False,
+    ),
+    "qemu": Place(
+        "qemu/ca-cert.pem",
+        ("qemu/server-cert.pem", "qemu/client-cert.pem"),
+        ("qemu/server-key.pem", "qemu/client-key.pem"),
+        for_qemu=True,
+    ),
+}
+
+
+def qemu_group(capabilities_xml):
+    """The id of the group that QEMU runs as, from libvirt's own label of it; root's where there is none."""
+    label = ElementTree.fromstring(capabilities_xml).findtext("host/secmodel[model='dac']/baselabel") or "+0:+0"
+    return int(label.rpartition(":")[2].lstrip("+"))
+
+
+def missing(pki=PKI):
+    """The files that are not there."""
+    return [path for place in PLACES.values() for path in place.paths(pki) if not os.path.exists(path)]
+
+
+def faults(pki=PKI):
+    """What is wrong with the files of this host, as sentences; empty where live migration with TLS can work."""
+    lacking = missing(pki)
+    if lacking:
+        return ["no certificates (%s). %s" % (", ".join(lacking), hints.prepare_host(os.uname().nodename))]
+    ended = []
+    for place in PLACES.values():
+        path = os.path.join(pki, place.certificates[0])
+        try:
+            run(["openssl", "x509", "-noout", "-checkend", "0", "-in", path], error=HostNotPrepared)
+        except HostNotPrepared:
+            ended.append(
+                "the certificate %s has ended or cannot be read. %s" % (path, hints.prepare_host(os.uname().nodename))
+            )
+    return ended
+
+
+class Certificates:
+    def __init__(self, group, dry=False, pki=PKI, run_dir=gate.RUN_DIR):
+        self.group, self.dry, self.pki, self.run_dir = group, dry, pki, run_dir
+        self.changed = []
+
+    def held(self):
+        """{use: {request, certificate, authority}}, each PEM or empty; a key is made where there is none."""
+        return {use: self._held(place) for use, place in PLACES.items()}
+
+    def _held(self, place):
+        keys = self._same(place.keys)
+        if not keys and not self.dry and not any(os.path.exists(self._path(name)) for name in place.keys):
+            keys = self._make_key(place)
+        return {
+            "request": self._request(place.keys[0]) if keys else "",
+            "certificate": self._same(place.certificates),
+            "authority": self._read(place.authority),
+        }
+
+    def install(self, signed):
+        """Put what the controller signed in its place: {use: {certificate, authority}}. Notes the restart first."""
+        if signed:
+            gate.note_restart(self.run_dir)
+        for use, parts in signed.items():
+            place = PLACES[use]
+            if not self._read(place.keys[0]):
+                raise HostNotPrepared(
+                    "there is no key for %s on this host" % use, hint=hints.prepare_host(os.uname().nodename)
+                )
+            for name in place.certificates:
+                self._put(place, name, parts["certificate"], secret=False)
+            self._put(place, place.authority, parts["authority"], secret=False)
+
+    def loose(self):
+        """[(path, mode, gid)] of files whose owner or mode is not as it has to be."""
+        found = []
+        for place in PLACES.values():
+            for name in (place.authority, *place.certificates, *place.keys):
+                path, (mode, gid) = self._path(name), self._rights(place, secret=name in place.keys)
+                if os.path.lexists(path):
+                    status = os.lstat(path)
+                    if (status.st_uid, status.st_gid, status.st_mode & 0o777) != (0, gid, mode):
+                        found.append((path, mode, gid))
+        return found
+
+    def tighten(self):
+        """Give files the owner and mode that they have to have."""
+        for path, mode, gid in self.loose():
+            os.chown(path, 0, gid, follow_symlinks=False)
+            os.chmod(path, mode)
+            self.changed.append(path)
+
+    def _make_key(self, place):
+        with tempfile.TemporaryDirectory() as scratch:  # mode 0700
+            path = os.path.join(scratch, "key")
+            run(
+                ["openssl", "genpkey", "-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:P-256", "-out", path],
+                error=HostNotPrepared,
+            )
+            with open(path, encoding="ascii") as file:
+                key = file.read()
+        for name in place.keys:
+            self._put(place, name, key, secret=True)
+        return key
+
+    def _request(self, name):
+        # The subject is a form: the controller signs names of its own.
+        return run(
+            ["openssl", "req", "-new", "-batch", "-subj", "/CN=berth", "-key", self._path(name)], error=HostNotPrepared
+        )
+
+    # files
+
+    def _path(self, name):
+        return os.path.join(self.pki, name)
+
+    def _read(self, name):
+        try:
+            with open(self._path(name), encoding="ascii") as file:
+                return file.read(1 << 16)
+        except FileNotFoundError:
+            return ""
+        except (OSError, ValueError) as error:
+            raise HostNotPrepared("%s cannot be read: %s" % (self._path(name), error))
+
+    def _same(self, names):
+        """The text of files that must hold the same, empty where they do not."""
+        texts = {self._read(name) for name in names}
+        return texts.pop() if len(texts) == 1 else ""
+
+    def _rights(self, place, secret):
+        """(mode, gid): certificates are for all, QEMU's key for its group, libvirt's for root."""
+        if not secret:
+            return 0o644, 0
+        return (0o640, self.group) if place.for_qemu else (0o600, 0)
+
+    def _put(self, place, name, text, secret):
+        mode, gid = self._rights(place, secret)
+        path = self._path(name)
+        if self._read(name) == text:
+            return
+        os.makedirs(os.path.dirname(path), mode=0o700 if mode == 0o600 else 0o755, exist_ok=True)
+        fd, temporary = tempfile.mkstemp(dir=os.path.dirname(path))  # 0600 until it has its owner
+        with os.fdopen(fd, "w", encoding="ascii") as file:
+            file.write(text)
+            os.fchown(fd, 0 if os.geteuid() == 0 else -1, gid if os.geteuid() == 0 else -1)
+            os.fchmod(fd, mode)
+            file.flush()
+            os.fsync(fd)
+        os.rename(temporary, path)
+        self.changed.append(path)

@@ -1,0 +1,342 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The host state document: everything placement must know of this host, gathered in one pass.
+
+No call here waits for a QEMU, and none is made twice. Names are Nova's; *_mb are MiB, *_gb GiB.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import ipaddress
+import json
+import socket
+from xml.etree import ElementTree
+
+from ...model import hints, nics
+from ...model.errors import BerthError
+from ...model.lifecycle import BUSY
+from ...model.safe_text import clean, clean_all
+from ...model.version import COLLECTION_VERSION
+from ..connection import Deadline, LibvirtUnavailable, require_libvirt
+from ..disk import storage_pools
+from ..guest import domains, network
+from ..record import counters, failures
+from ..record.store import STATE_DIR
+from . import capabilities, metrics, numa, pci, traits
+from .settings import PATH as SETTINGS_PATH
+
+SCHEMA = 1
+GIB = storage_pools.GIB
+POOL_TIMEOUT = 5  # s
+WARNINGS_LIMIT = 50
+WARNING_LENGTH = 500
+
+# Task states in which an instance keeps the host's disks or network busy (S21); its states are those of the life cycle.
+BUSY_TASKS = frozenset(
+    (
+        "scheduling",
+        "networking",
+        "block_device_mapping",
+        "spawning",
+        "resize_prep",
+        "resize_migrating",
+        "resize_migrated",
+        "resize_finish",
+        "resize_reverting",
+        "rebuilding",
+        "migrating",
+        "image_snapshot",
+        "image_backup",
+    )
+)
+
+
+class HostIdentityChanged(BerthError):
+    """libvirt's host uuid is not the one that was pinned when the host was prepared."""
+
+    retryable = True
+
+
+def collect(connection, settings, records, state_dir=STATE_DIR, timeout=30, save_generation=True):
+    """The host state document (schema 1) of this host, within ``timeout`` seconds or LibvirtTimeout.
+
+    ``records``: all records of the host's store; every role counts. ``save_generation`` false writes nothing.
+    """
+    deadline = Deadline(timeout)
+    library = require_libvirt()
+    try:
+        return deadline.call(
+            _collect, connection, settings, records, state_dir, deadline, save_generation, what="gathering the facts"
+        )
+    except (library.libvirtError, ElementTree.ParseError) as error:
+        raise LibvirtUnavailable("libvirt gave no usable answer: %s" % error)
+
+
+def _collect(connection, settings, records, state_dir, deadline, save_generation):
+    warnings = []
+    host = capabilities.parse_host(connection.getCapabilities())
+    if settings.uuid and settings.uuid != host.uuid:
+        raise HostIdentityChanged(
+            "this host's uuid is %s, it was prepared as %s" % (host.uuid, settings.uuid),
+            hint=hints.uuid_changed(SETTINGS_PATH),
+        )
+    guest_types = capabilities.domain_types(connection, settings.domain_type, host.arch)
+    if not guest_types:
+        warnings.append("no guest can run here: libvirt offers nothing for the domain type %s" % settings.domain_type)
+    found = domains.states(connection)
+    for uuid, reason in sorted(domains.hung(found).items()):
+        warnings.append("domain %s (%s) hangs: %s" % (uuid, found[uuid][0].name(), reason))
+    mine = {record.uuid: record for record in records}
+    foreign = [
+        domain for domain in (domains.read(one) for uuid, (one, _state) in found.items() if uuid not in mine) if domain
+    ]
+    disk_uses = {domain.uuid: domains.disk_use(domain, warnings) for domain in foreign}
+
+    pools = _pools(connection, settings, records, disk_uses, deadline, warnings)
+    cpus = _cpus(connection, settings)
+    document = {
+        "schema": SCHEMA,
+        "collection_version": COLLECTION_VERSION,
+        "prepared": settings.prepared,
+        "uuid": host.uuid,
+        **_identity(connection, settings),
+        "cpu_allocation_ratio": settings.cpu_allocation_ratio,
+        "ram_allocation_ratio": settings.ram_allocation_ratio,
+        "disk_allocation_ratio": settings.disk_allocation_ratio,
+        "reserved_host_cpus": settings.reserved_host_cpus,
+        "reserved_host_memory_mb": settings.reserved_host_memory_mb,
+        "reserved_host_disk_gb": settings.reserved_host_disk_gb,
+        "service": {"disabled": settings.disabled, "disabled_reason": settings.disabled_reason, "up": True},
+        "domain_types": [guest.domain_type for guest in guest_types],
+        "machine_types": list(host.machine_types),
+        "cpu_info": host.cpu_info,
+        "supported_instances": [
+            list(guest) for guest in host.guests if guest[1] in {one.domain_type for one in guest_types}
+        ],
+        "metrics": metrics.read(len(cpus["online"]), cpus["frequency"]),
+        "failed_builds": counters.failed_builds(state_dir),
+        "num_io_ops": sum(record.state() in BUSY or record.task_state in BUSY_TASKS for record in records),
+        "pool": settings.pool,
+        "pools": {clean(name): pool["shown"] for name, pool in pools.items()},
+        **network.available(connection, warnings),
+    }
+    topology, distances = numa.read_topology(host.topology, cpus["shared"], cpus["dedicated"])
+    document["traits"] = _traits(connection, settings, host, guest_types, topology)
+    document.update(_pci(connection, settings, records, foreign))
+    document["instances"] = [_own(record, found) for record in records] + [
+        _foreign(domain, found[domain.uuid][1], disk_uses[domain.uuid], pools.get(settings.pool), cpus["dedicated"])
+        for domain in foreign
+    ]
+    document["failed_instances"] = sorted(failures.read(state_dir))
+    document.update(_usage(connection, settings, document["instances"], pools.get(settings.pool), cpus))
+    if topology is not None:
+        topology = numa.add_records(topology, records, warnings)
+        for domain in foreign:
+            topology = numa.add_foreign(topology, domain)
+    document["numa_topology"] = numa.to_document(topology, distances)
+    document["generation"] = counters.generation(_fingerprint(document, settings, records), save_generation, state_dir)
+    document["warnings"] = [clean(warning, WARNING_LENGTH) for warning in warnings[:WARNINGS_LIMIT]]
+    return document
+
+
+def _identity(connection, settings):
+    name = connection.getHostname()
+    return {
+        "host": name,
+        "node": name,
+        "hypervisor_hostname": name,
+        "hypervisor_type": connection.getType(),
+        "hypervisor_version": connection.getVersion(),
+        "libvirt_version": connection.getLibVersion(),
+        "host_ip": address_of(settings.migration_address, name),
+    }
+
+
+def address_of(configured, name):
+    """The address that others reach this host by: as configured, else of the default route, else of the name."""
+    try:
+        return str(ipaddress.ip_address(configured or ""))
+    except ValueError:
+        pass
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect(("192.0.2.1", 9))  # sends nothing, only asks the routing table
+            return probe.getsockname()[0]
+        except OSError:
+            pass
+    try:
+        return socket.gethostbyname(configured or name)
+    except OSError:
+        return None
+
+
+def _cpus(connection, settings):
+    _known, states, _online = connection.getCPUMap(0)
+    online = frozenset(cpu for cpu, on in enumerate(states) if on)
+    shared, dedicated = numa.cpu_pools(online, settings.dedicated_cpus(), settings.shared_cpus())
+    info = connection.getInfo()
+    return {"online": online, "shared": shared, "dedicated": dedicated, "frequency": info[3], "node_memory_mb": info[1]}
+
+
+def _memory_mb(connection, fallback):
+    """MiB of memory. The node's memory statistics, since the node's info sums NUMA cells that may not tell all."""
+    library = require_libvirt()
+    try:
+        return connection.getMemoryStats(library.VIR_NODE_MEMORY_STATS_ALL_CELLS, 0)["total"] // 1024
+    except library.libvirtError:
+        return fallback
+
+
+def _traits(connection, settings, host, guest_types, topology):
+    if not guest_types:
+        return sorted(settings.traits)
+    best = guest_types[0]
+    features = capabilities.guest_cpu_features(connection, host.arch, best)
+    threads = 2 if topology is not None and topology.has_threads else 1
+    return traits.host_traits(host.arch, features, best.enums, threads, settings.traits)
+
+
+def _pci(connection, settings, records, foreign):
+    devices, mdev_types = pci.read_devices(connection)
+    users = {one["address"]: record.uuid for record in records for one in record.resources.get("pci_devices") or ()}
+    users.update((address, domain.uuid) for domain in foreign for address in domain.pci_addresses)
+    pci.mark(devices, users, settings.pci_devices)
+    return {"pci_devices": devices, "pci_pools": pci.pools(devices), "mdev_types": clean_all(mdev_types)}
+
+
+def _pools(connection, settings, records, disk_uses, deadline, warnings):
+    """{name: {shown (part of the document), device, least (bytes, S14)}}"""
+    limit = Deadline(min(POOL_TIMEOUT, deadline.remaining()))
+    found = storage_pools.read_pools(connection, limit, warnings)
+    if settings.pool not in found:
+        warnings.append("the pool %s for instances is not there or not active: no disk space to offer" % settings.pool)
+    storages = storage_pools.storages(found, settings.pool)
+    uses = {
+        storage: _disk_uses(found, storages, storage, records, disk_uses, settings) for storage in storages.values()
+    }
+    return {
+        name: {
+            "device": pool["device"],
+            "least": pool["free"] - uses[storages[name]]["owed"],
+            "shown": {
+                "path": clean_all(pool["path"]),
+                "type": pool["type"],
+                "storage": clean(storages[name]),
+                "capacity_gb": pool["capacity"] // GIB,
+                "free_gb": pool["free"] // GIB,
+                "promised_gb": _gb_up(uses[storages[name]]["promised"]),
+            },
+        }
+        for name, pool in found.items()
+    }
+
+
+def _disk_uses(pools, storages, storage, records, disk_uses, settings):
+    """{promised, owed} in bytes: what all disks on one file system may take, and what of it they have not taken yet."""
+    promised = owed = 0
+    for record in records:
+        name = record.spec.get("pool") or settings.pool
+        if storages.get(name) == storage:
+            size = record.resources.get("disk_gb", 0) * GIB
+            allocated = storage_pools.allocated_below("%s/instances/%s" % (pools[name]["path"], record.uuid))
+            promised, owed = promised + size, owed + max(0, size - allocated)
+    for use in disk_uses.values():
+        size, allocated = use.get(pools[storage]["device"], (0, 0))
+        promised, owed = promised + size, owed + max(0, size - allocated)
+    return {"promised": promised, "owed": owed}
+
+
+def _gb_up(size):
+    return -(-size // GIB)
+
+
+def _own(record, found):
+    """An instance of berth: what its record says, and whether it runs."""
+    spec, resources = record.spec, record.resources
+    cells = {"numa_topology": resources["numa_topology"]} if resources.get("numa_topology") else {}
+    return {
+        **cells,
+        "uuid": record.uuid,
+        "name": record.name,
+        "project_id": record.project_id,
+        "flavor": clean_all(spec.get("flavor")),
+        "group": clean_all((spec.get("group") or {}).get("name")),
+        "role": record.role,
+        "generation": list(record.generation),
+        "phase": record.phase,
+        "vm_state": record.vm_state,
+        "task_state": record.task_state,
+        "power_state": found[record.uuid][1] if record.uuid in found else "nostate",
+        "foreign": False,
+        "vcpus": resources.get("vcpus", 0),
+        "pcpus": resources.get("pcpus", 0),
+        "memory_mb": resources.get("memory_mb", 0),
+        "disk_gb": resources.get("disk_gb", 0),
+        "pool": spec.get("pool"),
+        "image_props": clean_all((spec.get("image") or {}).get("properties") or {}),
+        "nics": clean_all(nics.taken(spec.get("networks"))),
+    }
+
+
+def _foreign(domain, power_state, disk_use, pool, dedicated):
+    """A domain that berth did not make: it counts at its full size, running or not, and is never touched."""
+    pinned = len(domain.pinned_cpus & dedicated)
+    on_dedicated = sum(1 for pin in domain.vcpu_pins if pin and pin <= dedicated)
+    size = disk_use.get(pool["device"], (0, 0))[0] if pool else 0
+    return {
+        "uuid": domain.uuid,
+        "name": clean(domain.name),
+        "project_id": None,
+        "flavor": None,
+        "group": None,
+        "role": None,
+        "generation": None,
+        "managed": domain.managed,
+        "phase": None,
+        "vm_state": None,
+        "task_state": None,
+        "power_state": power_state,
+        "foreign": True,
+        "vcpus": domain.vcpus - on_dedicated,
+        "pcpus": pinned,
+        "memory_mb": domain.memory_mb,
+        "disk_gb": _gb_up(size),
+        "pool": None,
+        "image_props": {},
+        "nics": [nics.mac(clean(address)) for address in domain.macs],
+    }
+
+
+def _usage(connection, settings, instances, pool, cpus):
+    """The totals, what instances use of them (without reserves), and what is left; a negative rest is shown (S15)."""
+    memory_mb = _memory_mb(connection, cpus["node_memory_mb"])
+    memory_mb_used = sum(one["memory_mb"] for one in instances)
+    local_gb, local_gb_used, least = 0, 0, 0
+    if pool:
+        local_gb, local_gb_used = pool["shown"]["capacity_gb"], pool["shown"]["promised_gb"]
+        least = pool["least"] // GIB
+    return {
+        "vcpus": len(cpus["shared"]),
+        "pcpus": len(cpus["dedicated"]),
+        "vcpus_used": sum(one["vcpus"] for one in instances),
+        "pcpus_used": sum(one["pcpus"] for one in instances),
+        "memory_mb": memory_mb,
+        "memory_mb_used": memory_mb_used,
+        "free_ram_mb": memory_mb - settings.reserved_host_memory_mb - memory_mb_used,
+        "local_gb": local_gb,
+        "local_gb_used": local_gb_used,
+        "free_disk_gb": local_gb - settings.reserved_host_disk_gb - local_gb_used,
+        "disk_available_least": least,
+        "num_instances": len(instances),
+    }
+
+
+def _fingerprint(document, settings, records):
+    """What makes one state of the host another; numbers that always move are left out."""
+    moving = ("metrics", "disk_available_least", "pools", "generation")
+    steady = {name: value for name, value in document.items() if name not in moving}
+    versions = sorted([record.uuid, *map(str, record.version())] for record in records)
+    text = json.dumps([counters.boot_id(), settings.to_dict(), versions, steady], default=str)
+    return hashlib.sha256(text.encode("utf-8")).hexdigest()

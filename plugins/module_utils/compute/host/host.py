@@ -1,0 +1,124 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""This host as the work on an instance needs it: its store, its libvirt, its settings, its pool."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import os
+from typing import Any
+from xml.etree import ElementTree
+
+from ...model import hints
+from ..connection import connect, require_libvirt
+from ..errors import BuildFailed, GuestNotSupported, HostNotPrepared
+from ..guest import domain_xml, gate
+from ..record import state_directory
+from ..record.store import Store
+from . import capabilities
+from .settings import PATH, HostSettings, load
+
+CONFINING = ("selinux", "apparmor")
+
+
+@dataclasses.dataclass
+class Host:
+    """``connection`` is opened at first use, so that a look into the store needs no libvirt."""
+
+    store: Store
+    settings: HostSettings
+    connect: Any = connect
+    run_dir: str = gate.RUN_DIR
+    hook: str = gate.HOOK
+
+    @classmethod
+    def here(cls, action):
+        return cls(store=Store(action=action), settings=load())
+
+    @functools.cached_property
+    def connection(self):
+        return self.connect()
+
+    @functools.cached_property
+    def capabilities(self):
+        return capabilities.parse_host(self.connection.getCapabilities())
+
+    def identify(self):
+        """The host's pinned uuid; HostNotPrepared where libvirt says another one (a copied disk, a changed machine)."""
+        found = self.capabilities.uuid
+        if self.settings.uuid and self.settings.uuid != found:
+            raise HostNotPrepared(
+                "this host was prepared as %s and is now %s" % (self.settings.uuid, found),
+                field="uuid",
+                rule="libvirt's host uuid stays as it was at preparation",
+                hint=hints.uuid_changed(PATH),
+            )
+        return found
+
+    def require_prepared(self):
+        """HostNotPrepared where no guest is built or started: no settings, no gate, no confinement of QEMU."""
+        name = self.connection.getHostname()
+        if not self.settings.prepared:
+            raise HostNotPrepared("the host %s is not prepared" % name, hint=hints.prepare_host(name))
+        state_directory.check(self.store)
+        gate.check(name, self.hook, self.run_dir)
+        self.identify()
+        check_confinement(self.capabilities.security_models, self.settings.security_driver_none_ok)
+
+    def pool_path(self, name=None):
+        """The directory of a pool; it must be an active pool of type dir, fs or netfs."""
+        name = name or self.settings.pool
+        library = require_libvirt()
+        try:
+            pool = self.connection.storagePoolLookupByName(name)
+            root = ElementTree.fromstring(pool.XMLDesc(0))
+            active = pool.isActive()
+        except library.libvirtError as error:
+            raise HostNotPrepared("storage pool %s: %s" % (name, error), field="pool", value=name)
+        if not active or root.get("type") not in ("dir", "fs", "netfs"):
+            raise HostNotPrepared("storage pool %s is not an active directory" % name, field="pool", value=name)
+        return os.path.normpath(root.findtext("target/path"))
+
+    def has_pool(self, name):
+        """Whether libvirt knows the pool, active or not."""
+        library = require_libvirt()
+        try:
+            self.connection.storagePoolLookupByName(name)
+        except library.libvirtError as error:
+            if error.get_error_code() == library.VIR_ERR_NO_STORAGE_POOL:
+                return False
+            raise HostNotPrepared("storage pool %s: %s" % (name, error), field="pool", value=name)
+        return True
+
+    @functools.cached_property
+    def domain_type(self):
+        types = capabilities.domain_types(self.connection, self.settings.domain_type, self.capabilities.arch)
+        if not types:
+            raise BuildFailed("this host's QEMU runs no guest of type %s" % self.settings.domain_type)
+        return types[0].domain_type
+
+    def check_machine(self, machine):
+        """GuestNotSupported where QEMU here has no such machine type; None is libvirt's choice."""
+        known = self.capabilities.machine_types
+        if machine is not None and machine not in known:
+            raise GuestNotSupported(
+                "this host has no machine type %s" % machine, field="hw_machine_type", value=machine, known=list(known)
+            )
+
+    def for_guests(self, pool):
+        """What a definition needs to know of the host."""
+        return domain_xml.Host(self.domain_type, self.capabilities.arch, self.pool_path(pool))
+
+
+def check_confinement(models, none_ok):
+    """QEMU without SELinux or AppArmor around it is refused, unless the settings say that it is meant so."""
+    if not set(models) & set(CONFINING) and not none_ok:
+        raise HostNotPrepared(
+            "libvirt confines no guest here (security_driver is none)",
+            field="security_driver_none_ok",
+            value=False,
+            rule="SELinux or AppArmor for QEMU, or security_driver_none_ok",
+            hint=hints.confine_guests(),
+        )

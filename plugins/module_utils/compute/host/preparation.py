@@ -1,0 +1,133 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a plain KVM host is given once: its settings, its directories, the storage pool, the boot gate."""
+
+from __future__ import annotations
+
+import json
+import os
+from xml.etree import ElementTree
+
+from ...model import hints
+from .. import durable, paths
+from ..connection import require_libvirt
+from ..errors import HostNotPrepared, StateUnsafe
+from ..guest import domain, gate
+from ..record import state_directory
+from . import capabilities, host, settings
+
+POOL_TYPES = ("dir", "fs", "netfs")
+
+
+def prepare(
+    connection, store, given, pool_path=paths.POOL_PATH, dry=False, settings_path=settings.PATH, accept_state=False
+):
+    """Prepare the host: {changed, before, after, uuid, restart_libvirtd}. A refusal changes nothing.
+
+    ``accept_state`` takes the state directory for the right one though it is another, or older, than it was."""
+    caps = capabilities.parse_host(connection.getCapabilities())
+    before = settings.load(settings_path)
+    wanted = settings.parse({**given, "uuid": _pin(before, given, caps.uuid), "schema": settings.SCHEMA})
+    host.check_confinement(caps.security_models, wanted.security_driver_none_ok)
+    pool = _existing_pool(connection, wanted.pool)
+    path = _pool_target(pool) if pool else pool_path
+    accept_state = accept_state or not _has_guests(connection, path)
+    changed = ["state"] if state_directory.establish(store, accept_state, dry=True) else []
+    if not before.prepared or before.to_dict() != wanted.to_dict():
+        changed.append("settings")
+    if pool is None or not pool.isActive() or not pool.autostart():
+        changed.append("pool")
+    if not gate.is_in_force():
+        changed.append("gate")
+    if not dry:
+        _make_directories(store, path)
+        if "pool" in changed:
+            _make_pool(connection, pool, wanted.pool, path)
+        if "settings" in changed:
+            _write_settings(settings_path, wanted)
+        state_directory.establish(store, accept_state)
+        gate.install()
+    return {
+        "changed": changed,
+        "uuid": caps.uuid,
+        "before": before.to_dict() if before.prepared else {},
+        "after": wanted.to_dict(),
+        "restart_libvirtd": "gate" in changed if dry else gate.needs_restart(),
+    }
+
+
+def _has_guests(connection, pool_path):
+    """Whether anything of an instance is here, whatever the state directory says of it."""
+    try:
+        disks = os.listdir(os.path.join(pool_path, "instances"))
+    except FileNotFoundError:
+        disks = []
+    return bool(disks) or any(domain.is_managed(one) for one in connection.listAllDomains(0))
+
+
+def _pin(before, given, found):
+    """The host's uuid, pinned at the first preparation and never silently changed."""
+    pinned = before.uuid or given.get("uuid") or found
+    if pinned != found:
+        raise HostNotPrepared(
+            "this host was prepared as %s, libvirt says %s" % (pinned, found),
+            field="uuid",
+            hint=hints.uuid_changed(settings.PATH),
+        )
+    return found
+
+
+def _existing_pool(connection, name):
+    library = require_libvirt()
+    try:
+        pool = connection.storagePoolLookupByName(name)
+    except library.libvirtError as error:
+        if error.get_error_code() == library.VIR_ERR_NO_STORAGE_POOL:
+            return None
+        raise HostNotPrepared("storage pool %s: %s" % (name, error))
+    kind = ElementTree.fromstring(pool.XMLDesc(0)).get("type")
+    if kind not in POOL_TYPES:
+        raise HostNotPrepared(
+            "storage pool %s is of type %s" % (name, kind), field="pool", value=name, rule="a directory"
+        )
+    return pool
+
+
+def _pool_target(pool):
+    return os.path.normpath(ElementTree.fromstring(pool.XMLDesc(0)).findtext("target/path"))
+
+
+def _make_directories(store, pool_path):
+    os.close(durable.open_directory(store.state_dir, create=True))
+    paths.make_directory(pool_path)
+    for name in ("images", "instances"):
+        paths.make_directory(os.path.join(pool_path, name))
+
+
+def _make_pool(connection, pool, name, path):
+    library = require_libvirt()
+    try:
+        if pool is None:
+            root = ElementTree.Element("pool", type="dir")
+            ElementTree.SubElement(root, "name").text = name
+            ElementTree.SubElement(ElementTree.SubElement(root, "target"), "path").text = path
+            pool = connection.storagePoolDefineXML(ElementTree.tostring(root, encoding="unicode"), 0)
+        pool.setAutostart(1)
+        if not pool.isActive():
+            pool.create(0)
+    except library.libvirtError as error:
+        raise HostNotPrepared("storage pool %s: %s" % (name, error))
+
+
+def _write_settings(path, wanted):
+    try:
+        directory = durable.open_directory(os.path.dirname(path), create=True)
+    except StateUnsafe:
+        os.chmod(os.path.dirname(path), durable.DIRECTORY_MODE)
+        directory = durable.open_directory(os.path.dirname(path))
+    try:
+        text = json.dumps(wanted.to_dict(), indent=1, sort_keys=True) + "\n"
+        durable.write(directory, os.path.basename(path), text.encode())
+    finally:
+        os.close(directory)

@@ -1,0 +1,166 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Claims: the host's last word on a placement, under its lock and with the scheduler's arithmetic (C17, C19, S41, S45).
+
+A claim is a record in role CLAIM. It holds room on the host for its instance until it is built or withdrawn. The token
+says whose it is: the same token again is the same claim, another token adopts what an ended run left.
+"""
+
+from __future__ import annotations
+
+import secrets
+
+from ...model.errors import BerthError, InvalidInput
+from ...model.identity import check_name, instance_uuid
+from ...model.lifecycle import CLAIM
+from ...model.record import Record
+from ...model.request_spec import RequestSpec
+from ..errors import ClaimRevoked, InstanceBusy, InstanceExists, StaleRecord
+from . import failures, journal, state_directory, whereabouts
+from .ledger import Ledger
+from .store import check_uuid
+
+CLAIMED = "claimed"
+
+
+def claim_all(host, claims, dry=False):
+    """Decide claims [{spec, token, limits}] one after the other: [{uuid, name, claimed, token, allocation, error}].
+
+    Facts are gathered once, then each claim that holds is taken out of them. One that fails leaves the others alone.
+    """
+    host.identify()
+    state_directory.check(host.store)
+    with host.store.host_lock():
+        results = [_prepare(host.store, claim, dry) for claim in claims]
+        if any(result["pending"] for result in results):
+            ledger = Ledger(host)
+            for claim, result in zip(claims, results):
+                if result.pop("pending"):
+                    _decide(host, ledger, claim, result, dry)
+        for result in results:
+            result.pop("pending", None)
+    return results
+
+
+def withdraw_all(store, withdrawals, dry=False):
+    """Drop claims [{uuid, token}]: [{uuid, withdrawn}]. What was adopted by another run, or is built, stays."""
+    results = []
+    with store.host_lock():
+        for one in withdrawals:
+            uuid, token = check_uuid(one["uuid"]), one["token"]
+            record = store.read(uuid)
+            mine = record is not None and record.role == CLAIM and record.token == token
+            if not dry:
+                store.bury(token)
+                if mine:
+                    mine = _drop(store, record)
+            results.append({"uuid": uuid, "withdrawn": mine})
+    return results
+
+
+def _drop(store, record):
+    """Remove a claim; whether that was possible: one that is being built at this moment is no claim any more."""
+    try:
+        with store.instance_lock(record.uuid, timeout=0):
+            store.compare_and_swap(record, None)
+    except (InstanceBusy, StaleRecord):
+        return False
+    return True
+
+
+def _prepare(store, claim, dry):
+    """The part that needs no facts: is the claim there already, or another's that has to make way?"""
+    result = {
+        "uuid": None,
+        "name": None,
+        "claimed": False,
+        "changed": False,
+        "token": None,
+        "allocation": None,
+        "error": None,
+    }
+    result["pending"] = False
+    try:
+        spec, token = claim["spec"], claim.get("token") or secrets.token_hex(16)
+        check_identity(spec)
+        result.update(uuid=spec["uuid"], name=spec["name"], token=token)
+        if store.is_buried(token):
+            raise ClaimRevoked("this claim of %s was withdrawn" % spec["name"])
+        record = store.read(spec["uuid"])
+        if record is None:
+            result["pending"] = True
+        elif record.role != CLAIM:
+            raise InstanceExists(
+                "this host holds %s already (%s, %s)" % (record.name, record.role, record.phase), uuid=record.uuid
+            )
+        elif record.token == token or _same_room(record.spec, spec):
+            _adopt(store, record, token, claim, result, dry)
+        else:
+            result["pending"] = True
+            if not dry:
+                with store.instance_lock(record.uuid, timeout=0):
+                    store.compare_and_swap(record, None)
+    except BerthError as error:
+        result["error"] = error.to_dict()
+    return result
+
+
+def check_identity(spec):
+    """The uuid of a request is the one that follows from its project and name."""
+    check_name(spec.get("name"), "spec.name")
+    check_uuid(spec.get("uuid"))
+    if spec["uuid"] != instance_uuid(spec.get("project_id"), spec["name"]):
+        raise InvalidInput("spec.uuid", spec["uuid"], "the uuid that follows from project and name")
+
+
+def _same_room(old, new):
+    return all(
+        old.get(part) == new.get(part) for part in ("flavor", "image", "group", "numa_topology", "pci_requests", "pool")
+    )
+
+
+def _adopt(store, record, token, claim, result, dry):
+    if record.token != token and not dry:
+        with store.instance_lock(record.uuid, timeout=0):
+            epoch = max(record.generation[0], first_epoch(store, record.uuid, claim.get("after")))
+            adopted = record.next(token=token, spec=claim["spec"], generation=[epoch, record.generation[1] + 1])
+            record = store.compare_and_swap(record, journal.noted(adopted, "claim", adopted=True))
+        result["changed"] = True
+    result.update(claimed=True, allocation=record.resources)
+
+
+def _decide(host, ledger, claim, result, dry):
+    try:
+        request = RequestSpec.from_dict(claim["spec"])
+        allocation = ledger.allocate(request, claim.get("limits"))
+        if not dry:
+            _write(host.store, request.to_dict(), result["token"], allocation, claim.get("after"))
+            failures.forget(host.store, [result["uuid"]])
+        ledger.take(request, allocation)
+        result.update(claimed=True, changed=True, allocation=allocation)
+    except BerthError as error:
+        result["error"] = error.to_dict()
+
+
+def first_epoch(store, uuid, after):
+    """The epoch of a claim: no earlier owner of the instance that anybody has heard of was in a later one."""
+    return max((after or [0])[0], whereabouts.epoch(store, uuid))
+
+
+def _write(store, spec, token, allocation, after=None):
+    record = Record(
+        uuid=spec["uuid"],
+        name=spec["name"],
+        project_id=spec["project_id"],
+        role=CLAIM,
+        generation=[first_epoch(store, spec["uuid"], after), 1],
+        token=token,
+        phase=CLAIMED,
+        spec=spec,
+        resources=allocation,
+        vm_state="building",
+        task_state="scheduling",
+    )
+    with store.instance_lock(record.uuid, timeout=0):
+        store.compare_and_swap(None, journal.noted(record, "claim"))

@@ -1,0 +1,78 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The instances in vm_state error: their creation was given up, and this host was the last that failed (C02, C14, C15).
+
+Nova keeps such an instance in its database. Here nothing of it is left but a note on that host, until a run places it
+again or deletes it. It is no record: it holds no resources, no claim and no name.
+"""
+
+from __future__ import annotations
+
+import json
+
+from .. import durable
+from . import journal
+from .store import check_uuid
+
+FILE = "failures.json"
+LIMIT = 1000
+LONGEST = 1000
+
+
+def read(state_dir):
+    """{instance uuid: {name, project_id, host, code, message, at}}; ``host`` is this host as the controller calls it."""
+    data = durable.read_in(state_dir, FILE)
+    return json.loads(data) if data else {}
+
+
+def note(store, failed, dry=False):
+    """Keep ``failed`` [{uuid, name, project_id, host, error {code, message}}]; whether that is news.
+
+    One that has a record here tells it itself.
+    """
+    with store.host_lock():
+        before = read(store.state_dir)
+        after = dict(before)
+        for one in failed:
+            uuid = check_uuid(one["uuid"])
+            if store.read(uuid) is None:
+                said = {**one, **one["error"]}
+                kept = {name: str(said[name])[:LONGEST] for name in ("name", "project_id", "host", "code", "message")}
+                after[uuid] = dict(kept, at=journal.now())
+        return _replace(store, before, dict(list(after.items())[-LIMIT:]), dry)
+
+
+def forget(store, uuids):
+    """Whether there was a note of one of them."""
+    if not set(uuids) & set(read(store.state_dir)):
+        return False
+    with store.host_lock():
+        before = read(store.state_dir)
+        return _replace(store, before, {uuid: one for uuid, one in before.items() if uuid not in uuids})
+
+
+def _replace(store, before, after, dry=False):
+    if after == before or dry:
+        return after != before
+    durable.write_in(store.state_dir, FILE, json.dumps(after).encode(), create=True)
+    return True
+
+
+def describe(uuid, failure):
+    """As compute.instance.describe does it for a record."""
+    fault = {name: failure[name] for name in ("code", "message", "host", "at")}
+    return {
+        "uuid": uuid,
+        "name": failure["name"],
+        "project_id": failure["project_id"],
+        "role": None,
+        "phase": None,
+        "vm_state": "error",
+        "task_state": None,
+        "power_state": None,
+        "state": "absent",
+        "migration": None,
+        "faults": [fault],
+        "history": [],
+    }

@@ -1,0 +1,80 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What is taken on a host, and all that is checked before more is: the same for a creation, for a move to this host and for
+a resize on it (C17, R25, S41)."""
+
+from __future__ import annotations
+
+from ...model import hints, nics
+from ...model.host_state import HostState
+from ...placement import capacity
+from ..errors import GroupPolicyViolated, InstanceExists
+from ..host import facts
+
+
+class Ledger:
+    """The host's state while claims are taken out of it, and who is on it."""
+
+    def __init__(self, host):
+        records = host.store.records()
+        self.document = facts.collect(
+            host.connection, host.settings, records, host.store.state_dir, save_generation=False
+        )
+        self.state = HostState.from_document(self.document)
+        self.present = list(self.document["instances"])
+
+    def allocate(self, request, limits):
+        """What the request takes here; the caller holds the host's lock until that is written down."""
+        check_names(request.document, self.present)
+        error = nics.clash(request.document, nics.index(self.present, " on this host"))
+        if error:
+            raise error
+        allocation = capacity.allocate(self.state, request, limits)
+        check_group(request.instance_group, request.document, self.present)
+        return allocation
+
+    def take(self, request, allocation):
+        capacity.consume(self.state, request, allocation)
+        spec = request.document
+        self.present.append(
+            {
+                "uuid": spec["uuid"],
+                "name": spec["name"],
+                "project_id": spec["project_id"],
+                "group": (spec.get("group") or {}).get("name"),
+                "nics": nics.taken(spec.get("networks")),
+                "foreign": False,
+            }
+        )
+
+
+def check_group(group, spec, present):
+    """The late check of a server group on this host: every role counts, members that come or go too (S40, S41)."""
+    if group is None or group.policy != "anti-affinity":
+        return
+    members = [
+        one["name"]
+        for one in present
+        if one["uuid"] != spec["uuid"]
+        and not one["foreign"]
+        and (one["uuid"] in group.members or (one["group"] == group.name and one["project_id"] == spec["project_id"]))
+    ]
+    if len(members) >= group.max_server_per_host:
+        raise GroupPolicyViolated(
+            "anti-affinity group %s has %d of at most %d members here: %s"
+            % (group.name, len(members), group.max_server_per_host, ", ".join(sorted(members))),
+            group=group.name,
+            members=sorted(members),
+        )
+
+
+def check_names(spec, present):
+    """A domain that berth did not make keeps its name and its uuid."""
+    for one in present:
+        if one["foreign"] and (spec["uuid"] == one["uuid"] or spec["name"] == one["name"]):
+            raise InstanceExists(
+                "a domain that berth does not manage has the name or uuid of %s" % spec["name"],
+                hint=hints.another_name(),
+                domain=one["name"],
+            )

@@ -1,0 +1,87 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The copy of a record in the definition of its guest, and how a record that was lost is taken back from it.
+
+The copy has what the guest was defined from and does not change with every write. That the instance is this host's, and not
+another's, only the controller can know, which has read all hosts.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+from xml.etree import ElementTree
+
+from ...model import hints
+from ...model.errors import BerthError
+from ...model.lifecycle import OWN
+from ...model.record import Record
+from ..connection import require_libvirt
+from ..disk import owner
+from ..errors import InstanceInvalidState
+from ..guest import domain
+from ..guest.domain_xml import COPIED, NAMESPACE
+from ..guest.instance import ACTIVE
+from . import journal, state_directory, whereabouts
+
+
+class RecordUnrecoverable(BerthError):
+    """The host has no guest of this instance, or the guest's definition has no copy of its record."""
+
+
+def take_back(instance, after, dry=False):
+    """Have a record again of the guest that is here, in a later epoch than any other host has heard of; whether that was needed.
+
+    A record that is there and older than what others have seen is taken for the newest there is.
+    """
+    with instance.store.instance_lock(instance.uuid, timeout=instance.timeout):
+        state_directory.check(instance.store)
+        record = instance.store.read(instance.uuid)
+        if record is not None and list(record.generation) >= list(after):
+            return False
+        if record is not None and (record.role != OWN or record.op or record.phase != ACTIVE):
+            raise InstanceInvalidState(
+                "%s is %s (%s) here: its record is not that of an instance at rest"
+                % (record.name, record.phase, record.role),
+                role=record.role,
+                phase=record.phase,
+            )
+        if not dry:
+            new = record or _from_copy(instance)
+            epoch = max(after[0], new.generation[0], whereabouts.epoch(instance.store, instance.uuid)) + 1
+            taken = journal.noted(new.replace(generation=[epoch, 0]), "record taken back")
+            instance.store.compare_and_swap(record, taken) if record else instance.store.restore(taken)
+        return True
+
+
+def _from_copy(instance):
+    """The record of a guest at rest, as its definition and its disks tell it."""
+    found, inactive = domain.find(instance.host.connection, instance.uuid), require_libvirt().VIR_DOMAIN_XML_INACTIVE
+    try:
+        text = ElementTree.fromstring(found.XMLDesc(inactive)).findtext(
+            "metadata/{%s}instance/{%s}record" % (NAMESPACE, NAMESPACE)
+        )
+        copy = json.loads(text)
+        parts = {name: copy[name] for name in COPIED}
+    except (AttributeError, TypeError, ValueError, KeyError):
+        raise RecordUnrecoverable(
+            "there is no copy of the record of %s here" % instance.uuid, hint=hints.restore_backup_of_record()
+        )
+    host = instance.host
+    owner.check(host.pool_path(parts["spec"].get("pool")), instance.uuid, host.identify())
+    runs = domain.is_active(host.connection, instance.uuid)
+    record = Record(
+        role=OWN,
+        generation=[copy["epoch"], 0],
+        token=secrets.token_hex(16),
+        phase=ACTIVE,
+        vm_state="active" if runs else "stopped",
+        power_state="running" if runs else "shutdown",
+        **parts,
+    )
+    if record.uuid != instance.uuid:
+        raise RecordUnrecoverable(
+            "the definition here is that of %s" % record.uuid, hint=hints.restore_backup_of_record()
+        )
+    return Record.from_dict(record.to_dict())

@@ -1,0 +1,130 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Whether the state directory is the one this host was prepared with, and as new as when it was last used.
+
+In it lies an identity {id, serial}, outside of it a copy of that. The serial counts how often this host became or ceased to
+be the owner of an instance. A directory that is not mounted, another one, or one from an older backup has not what the
+copy says; then its records, and those that it lacks, prove nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import secrets
+from typing import Any, Dict, Optional
+
+from ...model import hints
+from ...model.errors import BerthError
+from ...model.safe_text import clean
+from .. import durable, lock
+from ..errors import HostBusy
+
+FILE = "identity.json"
+LOCK = "identity.lock"
+COPY = "/etc/berth/state.json"
+TIMEOUT = 60  # s
+
+
+class StateDirectoryChanged(BerthError):
+    """The host's state directory is not mounted, another one, or older than it was: what it says of instances proves nothing."""
+
+    retryable = True
+
+
+def look(store) -> Dict[str, Any]:
+    """{id, serial, fault}: ``fault`` is None or says in one line what is wrong. A host that was never prepared has no id."""
+    try:
+        copy = _read(os.path.dirname(store.identity_copy), os.path.basename(store.identity_copy))
+        here = _read(store.state_dir, FILE)
+    except (ValueError, KeyError, TypeError) as error:
+        return {"id": None, "serial": 0, "fault": clean("the identity of %s is damaged: %s" % (store.state_dir, error))}
+    found = here or {"id": None, "serial": 0}
+    return {**found, "fault": _fault(store.state_dir, here, copy)}
+
+
+def check(store) -> None:
+    """StateDirectoryChanged where nothing may be claimed, built or started by what the records say."""
+    fault = look(store)["fault"]
+    if fault:
+        raise StateDirectoryChanged(fault, hint=hints.mount_state_directory(store.state_dir))
+
+
+def advance(store) -> None:
+    """Count one more change of an owner, before it is written down. A directory with a fault keeps it."""
+    if not _counts(look(store)):
+        return
+    with _locked(store):
+        state = look(store)
+        if _counts(state):
+            _write(store, state["id"], state["serial"] + 1)
+
+
+def _counts(state) -> bool:
+    return bool(state["id"]) and not state["fault"]
+
+
+def establish(store, accept=False, dry=False) -> bool:
+    """Give the directory its identity where it has none yet, and its copy; whether anything was, or would be, changed.
+
+    One with a fault is refused, unless ``accept`` says that what is there is all there is: then it begins anew.
+    """
+    state = look(store)
+    if state["fault"] and not accept:
+        raise StateDirectoryChanged(state["fault"], hint=hints.mount_state_directory(store.state_dir))
+    complete = state["id"] and os.path.exists(store.identity_copy)
+    if complete and not state["fault"]:
+        return False
+    if not dry:
+        with _locked(store):
+            anew = state["fault"] or not state["id"]
+            _write(store, secrets.token_hex(16) if anew else state["id"], 0 if anew else state["serial"])
+    return True
+
+
+def _fault(directory, here, copy) -> Optional[str]:
+    if copy is None:
+        return None
+    if here is None:
+        return "the state directory %s is empty or another one, it has no identity: is it mounted?" % directory
+    if here["id"] != copy["id"]:
+        return "the state directory %s is another one than this host was prepared with" % directory
+    if here["serial"] < copy["serial"]:
+        return "the state directory %s is older than it was: it was restored from a backup" % directory
+    return None
+
+
+def _read(directory, name) -> Optional[Dict[str, Any]]:
+    data = durable.read_in(directory, name, mode=0o755)
+    if not data:
+        return None
+    found = json.loads(data)
+    return {"id": str(found["id"]), "serial": int(found["serial"])}
+
+
+def _write(store, identity, serial) -> None:
+    """First the directory, then the copy: after a crash between them the directory is ahead, which is no fault."""
+    data = json.dumps({"id": identity, "serial": serial}).encode()
+    durable.write_in(store.state_dir, FILE, data, create=True)
+    directory = os.path.dirname(store.identity_copy)
+    durable.write_in(directory, os.path.basename(store.identity_copy), data, create=True, mode=0o755)
+
+
+@contextlib.contextmanager
+def _locked(store):
+    """A lock of its own: an owner that lets go of a guest does not wait for a claim that reads the host's facts."""
+
+    def busy(who):
+        return HostBusy("the identity of the state directory is locked by %s" % who, holder=who)
+
+    def opened():
+        return durable.open_directory(store.state_dir, create=True)
+
+    directory_fd, fd = lock.acquire(opened, LOCK, TIMEOUT, store.action, busy)
+    try:
+        yield
+    finally:
+        os.close(fd)
+        os.close(directory_fd)

@@ -1,0 +1,268 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The records of one host and the only primitive that changes them: compare, then replace durably.
+
+Layout below the state directory (0700): host.lock, tombstones.json, instances/<uuid>/{lock,record.json} (0600).
+Reads need no lock, since a record is replaced by a rename. Order of the locks: who holds the host's lock takes an
+instance's lock without waiting, so that two runs never wait for each other.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+from typing import List, Optional
+
+from ...model.errors import InvalidInput
+from ...model.lifecycle import IN, KEEP, OUT, OWN, check_change
+from ...model.record import Record, RecordInvalid
+from .. import durable, lock
+from ..errors import HostBusy, InstanceBusy, StaleRecord
+from . import state_directory, whereabouts
+
+STATE_DIR = "/var/lib/berth"
+RECORD = "record.json"
+LOCK = "lock"
+TOMBSTONES = "tombstones.json"
+TOMBSTONE_LIMIT = 1000
+HOST_TIMEOUT = 60
+INSTANCE_TIMEOUT = 60
+UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\Z", re.ASCII)
+
+
+def is_uuid(value):
+    return isinstance(value, str) and bool(UUID.match(value))
+
+
+def check_uuid(value):
+    """A uuid in its plain form: it becomes a directory name, so nothing else will do."""
+    if not is_uuid(value):
+        raise InvalidInput("uuid", value, "a uuid in lower case, as in 0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a")
+    return value
+
+
+def _decode(data, uuid):
+    try:
+        record = Record.from_dict(json.loads(data.decode("utf-8")))
+    except (ValueError, RecursionError) as error:
+        raise RecordInvalid("the record of %s is damaged: %s" % (uuid, error), uuid=uuid)
+    except RecordInvalid as error:
+        raise RecordInvalid("%s: %s" % (uuid, error.message), hint=error.hint, uuid=uuid)
+    if record.uuid != uuid:
+        raise RecordInvalid("the record below %s is that of %s" % (uuid, record.uuid), uuid=uuid)
+    return record
+
+
+def _encode(record):
+    return json.dumps(record.to_dict(), sort_keys=True, allow_nan=False).encode("utf-8")
+
+
+class Store:
+    """The records below one state directory. Not for use by several threads."""
+
+    def __init__(self, state_dir=STATE_DIR, action="berth", identity_copy=None):
+        self.state_dir = state_dir
+        # what a state directory elsewhere is compared with lies beside it
+        self.identity_copy = identity_copy or (state_directory.COPY if state_dir == STATE_DIR else state_dir + ".json")
+        self.action = action
+        self._held = {}
+
+    # locks
+
+    @contextlib.contextmanager
+    def host_lock(self, timeout=HOST_TIMEOUT):
+        """Hold the lock under which capacity and group policy are decided; HostBusy after ``timeout`` seconds."""
+
+        def busy(who):
+            return HostBusy("the host is locked by %s" % who, holder=who)
+
+        with self._hold(None, self._open_state, "host.lock", timeout, busy):
+            yield
+
+    @contextlib.contextmanager
+    def instance_lock(self, uuid, timeout=INSTANCE_TIMEOUT):
+        """Hold the lock of one instance; InstanceBusy after ``timeout`` seconds. May be nested."""
+        check_uuid(uuid)
+
+        def busy(who):
+            return InstanceBusy("instance %s is locked by %s" % (uuid, who), holder=who, uuid=uuid)
+
+        with self._hold(uuid, lambda: self._open_instance(uuid, create=True), LOCK, timeout, busy):
+            yield
+
+    @contextlib.contextmanager
+    def _hold(self, key, open_directory, name, timeout, busy):
+        if key in self._held:
+            yield
+            return
+        directory_fd, fd = lock.acquire(open_directory, name, timeout, self.action, busy)
+        self._held[key] = directory_fd
+        try:
+            yield
+        finally:
+            del self._held[key]
+            try:
+                if key is not None:
+                    self._tidy(key, directory_fd)
+            finally:
+                os.close(fd)
+                os.close(directory_fd)
+
+    def _tidy(self, uuid, directory_fd):
+        """Leave no empty directory behind; called with the instance's lock held."""
+        if RECORD in os.listdir(directory_fd):
+            return
+        durable.discard_temporary(directory_fd, RECORD)
+        if os.listdir(directory_fd) != [LOCK]:
+            return
+        os.unlink(LOCK, dir_fd=directory_fd)
+        parent = self._open_instances()
+        try:
+            os.rmdir(uuid, dir_fd=parent)
+        except OSError:
+            pass  # another run made its lock file there in the meantime
+        finally:
+            os.close(parent)
+
+    # reading
+
+    def read(self, uuid) -> Optional[Record]:
+        """The instance's record, or None. A damaged record or one of a newer schema raises RecordInvalid."""
+        check_uuid(uuid)
+        try:
+            directory_fd = self._open_instance(uuid)
+        except FileNotFoundError:
+            return None
+        try:
+            data = durable.read(directory_fd, RECORD)
+        finally:
+            os.close(directory_fd)
+        return None if data is None else _decode(data, uuid)
+
+    def records(self) -> List[Record]:
+        """All records of the host, by uuid. One that cannot be read raises: unknown is never taken for absent."""
+        try:
+            instances = self._open_instances(create=False)
+        except FileNotFoundError:
+            return []
+        try:
+            names = sorted(name for name in os.listdir(instances) if UUID.match(name))
+        finally:
+            os.close(instances)
+        found = (self.read(name) for name in names)
+        return [record for record in found if record is not None]
+
+    # writing
+
+    def compare_and_swap(self, expected: Optional[Record], new: Optional[Record]) -> Optional[Record]:
+        """Replace ``expected`` (None: there is none) by ``new`` (None: remove it); gives what was read back.
+
+        Role, generation and token on disk must be those of ``expected``, else StaleRecord and nothing is changed. The
+        generation of ``new`` must be greater (I12), so that no two states of a record ever compare equal.
+        """
+        if expected is None and new is None:
+            raise ValueError("nothing to compare and nothing to write")
+        uuid = (expected or new).uuid
+        if expected and new:
+            if new.uuid != uuid:
+                raise RecordInvalid("a record of %s cannot become one of %s" % (uuid, new.uuid))
+            if list(new.generation) <= list(expected.generation):
+                raise RecordInvalid(
+                    "the generation of %s would not grow: %s, then %s" % (uuid, expected.generation, new.generation)
+                )
+        with self.instance_lock(uuid):
+            current = self.read(uuid)
+            if (current and current.version()) != (expected and expected.version()):
+                raise StaleRecord(
+                    "the record of %s changed meanwhile" % uuid,
+                    uuid=uuid,
+                    expected=_describe(expected),
+                    found=_describe(current),
+                )
+            check_change(current and current.state(), new and new.state())
+            directory_fd = self._held[uuid]
+            if is_owner(expected) != is_owner(new):
+                state_directory.advance(self)
+            if new is None:
+                self._note_departure(expected)
+                durable.remove(directory_fd, RECORD)
+                return None
+            return self._write(new)
+
+    def restore(self, record: Record) -> Record:
+        """Write the record of an instance at rest that was lost: the one way to own an instance that was not claimed."""
+        with self.instance_lock(record.uuid):
+            if self.read(record.uuid) is not None:
+                raise StaleRecord("there is a record of %s" % record.uuid, uuid=record.uuid)
+            state_directory.advance(self)
+            return self._write(record)
+
+    def _write(self, record):
+        """With the lock of the instance held."""
+        durable.write(self._held[record.uuid], RECORD, _encode(record))
+        written = self.read(record.uuid)
+        if written != Record.from_dict(json.loads(_encode(record))):
+            raise RecordInvalid("the record of %s does not read back as it was written" % record.uuid, uuid=record.uuid)
+        return written
+
+    def _note_departure(self, record):
+        """What a later run must know of an instance that was here, though the host that has it now be silent."""
+        if record.role == OWN:
+            whereabouts.removed(self, record.uuid, record.generation)
+        elif record.role in (IN, OUT) and record.migration:
+            side = "destination" if (record.role, record.phase) == (OUT, KEEP) else "source"
+            whereabouts.handed_over(self, record, record.migration[side])
+
+    # operations that must never come back
+
+    def bury(self, op):
+        """Remember that an operation (or a claim's token) was withdrawn: whoever comes late with it is refused."""
+        with self.host_lock():
+            dead = [one for one in self._tombstones() if one != op] + [op]
+            durable.write(self._held[None], TOMBSTONES, json.dumps(dead[-TOMBSTONE_LIMIT:]).encode())
+
+    def is_buried(self, op):
+        return op in self._tombstones()
+
+    def _tombstones(self):
+        try:
+            directory_fd = durable.open_directory(self.state_dir)
+        except FileNotFoundError:
+            return []
+        try:
+            data = durable.read(directory_fd, TOMBSTONES)
+        finally:
+            os.close(directory_fd)
+        return json.loads(data) if data else []
+
+    # directories
+
+    def _open_state(self):
+        return durable.open_directory(self.state_dir, create=True)
+
+    def _open_instances(self, create=True):
+        state = self._open_state() if create else durable.open_directory(self.state_dir)
+        try:
+            return durable.open_directory("instances", create=create, dir_fd=state)
+        finally:
+            os.close(state)
+
+    def _open_instance(self, uuid, create=False):
+        instances = self._open_instances(create=create)
+        try:
+            return durable.open_directory(uuid, create=create, dir_fd=instances)
+        finally:
+            os.close(instances)
+
+
+def is_owner(record):
+    return record is not None and record.role == OWN
+
+
+def _describe(record):
+    return (
+        None if record is None else {"role": record.role, "generation": list(record.generation), "phase": record.phase}
+    )

@@ -1,0 +1,215 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What this host remembers of the whereabouts of instances: on other hosts, and of those that were its own.
+
+There is no database: an instance is known by its own host only. When that host is down, nobody could tell an instance
+that lives there from one that never was, and a create run again would make a second one. So runs tell all hosts what they
+read, and later runs ask. What is remembered is of three kinds, and one never overwrites another:
+
+- known: this host was the owner, at this generation, as it said itself. A higher generation replaces it; the owner's own
+  word that the instance is gone, or a person's that the host is lost, removes it.
+- planned: a run meant to make the instance there. A run that saw the host answer without it removes it.
+- gone: this host itself removed the instance it owned, at this generation.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Dict, Iterable
+
+from ...model import hints
+from ...model.errors import BerthError
+from .. import durable
+
+FILE = "whereabouts.json"
+SCHEMA = 2
+GONE_LIMIT = 20000  # of the instances that were deleted here the last ones
+RULE = "at most %d MiB" % (durable.LIMIT >> 20)
+
+
+class WhereaboutsDamaged(BerthError):
+    """The host's notes on other hosts' instances cannot be read: nothing is decided by what it answers."""
+
+
+class WhereaboutsFull(BerthError):
+    """The host can keep no more notes on other hosts' instances; those it has stay as they are."""
+
+
+class Notes:
+    """The file as it is worked on. ``known``: {uuid: (host uuid, epoch, n)}; ``planned``: {uuid: {(host uuid, run)}};
+    ``gone``: {uuid: (epoch, n)}, in the order in which they went; ``names``: {host uuid: its inventory name}."""
+
+    def __init__(self):
+        self.names, self.known, self.planned, self.gone = {}, {}, {}, {}
+
+    def learn(self, uuid, host_uuid, generation):
+        """Somebody owns it: only a higher generation than the one that is remembered is news."""
+        before = self.known.get(uuid)
+        if before is None or tuple(generation) > before[1:]:
+            self.known[uuid] = (host_uuid, *generation)
+
+    def forget(self, uuid, host_uuid, generation):
+        """The owner says that it is gone; what is known of another owner, or of a later time, stays."""
+        before = self.known.get(uuid)
+        if before and before[0] == host_uuid and before[1:] <= tuple(generation):
+            del self.known[uuid]
+
+    def drop_plan(self, uuid, host_uuid, run):
+        plans = self.planned.get(uuid, set())
+        plans.discard((host_uuid, run))
+        if not plans:
+            self.planned.pop(uuid, None)
+
+    def drop_host(self, host_uuid):
+        """The host is lost for good."""
+        self.known = {uuid: note for uuid, note in self.known.items() if note[0] != host_uuid}
+        for uuid, plans in list(self.planned.items()):
+            for plan in [plan for plan in plans if plan[0] == host_uuid]:
+                self.drop_plan(uuid, *plan)
+
+    def to_dict(self) -> Dict[str, Any]:
+        """Hosts by number, since each is named many times."""
+        used = {note[0] for note in self.known.values()} | {
+            one for plans in self.planned.values() for one, _run in plans
+        }
+        order = sorted(used)
+        number = {host_uuid: at for at, host_uuid in enumerate(order)}
+        return {
+            "schema": SCHEMA,
+            "hosts": [[host_uuid, self.names.get(host_uuid, host_uuid)] for host_uuid in order],
+            "known": {uuid: [number[note[0]], *note[1:]] for uuid, note in sorted(self.known.items())},
+            "planned": {
+                uuid: sorted([number[host_uuid], run] for host_uuid, run in plans)
+                for uuid, plans in sorted(self.planned.items())
+            },
+            "gone": {uuid: list(generation) for uuid, generation in list(self.gone.items())[-GONE_LIMIT:]},
+        }
+
+    @classmethod
+    def from_dict(cls, data):
+        notes = cls()
+        if "schema" not in data:
+            return notes._read_first(data)
+        if data["schema"] != SCHEMA:
+            raise ValueError("schema %r" % (data["schema"],))
+        hosts = [host_uuid for host_uuid, _name in data["hosts"]]
+        notes.names = dict(data["hosts"])
+        notes.known = {uuid: (hosts[at], epoch, n) for uuid, (at, epoch, n) in data["known"].items()}
+        notes.planned = {uuid: {(hosts[at], run) for at, run in plans} for uuid, plans in data["planned"].items()}
+        notes.gone = {uuid: (epoch, n) for uuid, (epoch, n) in data["gone"].items()}
+        return notes
+
+    def _read_first(self, data):
+        """The first form, {uuid: {host, host_uuid, run}}, did not tell known from planned: the weaker is taken."""
+        for uuid, note in data.items():
+            self.names[note["host_uuid"]] = note["host"]
+            self.planned[uuid] = {(note["host_uuid"], note["run"])}
+        return self
+
+
+def recall(store, uuids: Iterable[str]) -> Dict[str, Dict[str, Any]]:
+    """What is remembered of these instances, {uuid: {known, planned, gone}}; only of those of which there is something.
+
+    ``known`` {host, host_uuid, generation} or null, ``planned`` [{host, host_uuid, run}], ``gone`` [epoch, n] or null.
+    """
+    notes, found = _read(store), {}
+    for uuid in uuids:
+        known, plans, gone = notes.known.get(uuid), notes.planned.get(uuid, ()), notes.gone.get(uuid)
+        if known or plans or gone:
+            found[uuid] = {
+                "known": known and {**_named(notes, known[0]), "generation": list(known[1:])},
+                "planned": [{**_named(notes, host_uuid), "run": run} for host_uuid, run in sorted(plans)],
+                "gone": gone and list(gone),
+            }
+    return found
+
+
+def _named(notes, host_uuid):
+    return {"host": notes.names.get(host_uuid, host_uuid), "host_uuid": host_uuid}
+
+
+def remember(store, told: Dict[str, Any]) -> bool:
+    """Take in what a run tells, and whether it was news. All parts may be left out:
+
+    ``hosts`` {host uuid: inventory name}; ``known`` {host uuid: {uuid: [epoch, n]}}, what each host owns; ``gone`` the same,
+    what each host says it has removed; ``planned`` and ``ended`` [{uuid, host_uuid, run}]; ``lost`` [host uuids].
+    """
+
+    def take_in(notes):
+        notes.names.update(told.get("hosts") or {})
+        for host_uuid in told.get("lost") or ():
+            notes.drop_host(host_uuid)
+        for host_uuid, owned in (told.get("known") or {}).items():
+            for uuid, generation in owned.items():
+                notes.learn(uuid, host_uuid, generation)
+        for host_uuid, removed in (told.get("gone") or {}).items():
+            for uuid, generation in removed.items():
+                notes.forget(uuid, host_uuid, generation)
+        for one in told.get("planned") or ():
+            notes.planned.setdefault(one["uuid"], set()).add((one["host_uuid"], one["run"]))
+        for one in told.get("ended") or ():
+            notes.drop_plan(one["uuid"], one["host_uuid"], one["run"])
+
+    return _change(store, take_in)
+
+
+def removed(store, uuid, generation) -> bool:
+    """This host has removed the instance, whatever was known of it up to this generation."""
+
+    def take_in(notes):
+        latest = max(tuple(generation), notes.gone.pop(uuid, (0, 0)))
+        notes.gone[uuid] = latest
+
+    return _change(store, take_in)
+
+
+def handed_over(store, record, other) -> bool:
+    """Before the record of a move is removed for good: ``other`` {uuid, name} is who owns the instance now."""
+
+    def take_in(notes):
+        notes.names.setdefault(other["uuid"], other["name"])
+        # both sides count in one epoch, each its own writes
+        notes.learn(record.uuid, other["uuid"], (record.generation[0], 0))
+
+    return _change(store, take_in)
+
+
+def epoch(store, uuid) -> int:
+    """The latest epoch of the instance that this host has heard of; a new owner begins after it."""
+    notes = _read(store)
+    return max(notes.known.get(uuid, ("", 0))[1], notes.gone.get(uuid, (0,))[0])
+
+
+def _change(store, take_in) -> bool:
+    with store.host_lock():
+        notes = _read(store)
+        before = _encode(notes)
+        take_in(notes)
+        after = _encode(notes)
+        if after == before:
+            return False
+        if len(after) > durable.LIMIT:
+            raise WhereaboutsFull(
+                "%s would have %d bytes" % (_path(store), len(after)), rule=RULE, hint=hints.split_the_fleet()
+            )
+        durable.write_in(store.state_dir, FILE, after, create=True)
+        return True
+
+
+def _encode(notes) -> bytes:
+    return json.dumps(notes.to_dict(), separators=(",", ":")).encode()
+
+
+def _read(store) -> Notes:
+    try:
+        data = durable.read_in(store.state_dir, FILE)
+        return Notes.from_dict(json.loads(data)) if data else Notes()
+    except (ValueError, KeyError, IndexError, TypeError, AttributeError, RecursionError) as error:
+        raise WhereaboutsDamaged("%s is damaged: %s" % (_path(store), error), hint=hints.restore_whereabouts())
+    except durable.TooLarge as error:
+        raise WhereaboutsDamaged("%s: %s" % (_path(store), error), rule=RULE, hint=hints.restore_whereabouts())
+
+
+def _path(store) -> str:
+    return "%s/%s" % (store.state_dir, FILE)
