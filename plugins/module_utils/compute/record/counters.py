@@ -48,7 +48,7 @@ def generation(fingerprint, save=True, state_dir=STATE_DIR):
 def failed_builds(state_dir=STATE_DIR):
     """How many builds failed here of late: the count halves with each hour of uptime (S42)."""
     state = _peek(state_dir, FAILED_BUILDS)
-    return int(_faded(state)) if state else 0
+    return round(_faded(state)) if state else 0  # rounded down, the first one would be forgotten at once
 
 
 def build_failed(state_dir=STATE_DIR):

@@ -35,6 +35,8 @@ class libvirtError(Exception):  # noqa: N801, N818 -- libvirt's own name
 
 CONSTANTS = {
     "VIR_ERR_NO_DOMAIN": 42,
+    "VIR_ERR_NO_SUPPORT": 3,
+    "VIR_CONNECT_LIST_NETWORKS_ACTIVE": 2,
     "VIR_ERR_OPERATION_INVALID": 55,
     "VIR_ERR_NO_STORAGE_POOL": 49,
     "VIR_ERR_HOOK_SCRIPT_FAILED": 70,
@@ -70,6 +72,7 @@ class FakeDomain:
         self.now, self.reason = SHUTOFF, UNKNOWN
         self.answers = True
         self.starts = 0
+        self.undefined_with = None
 
     def name(self):
         return ElementTree.fromstring(self.xml).findtext("name")
@@ -110,7 +113,8 @@ class FakeDomain:
             raise libvirtError(55, "domain is not running")
         self.end(DESTROYED)
 
-    def undefineFlags(self, _flags=0):  # noqa: N802
+    def undefineFlags(self, flags=0):  # noqa: N802
+        self.undefined_with = flags
         del self.connection.domains[self.uuid]
 
     def end(self, reason):

@@ -341,3 +341,25 @@ def test_a_mac_address_of_a_domain_that_berth_does_not_manage_is_refused(host):
     foreign = {"uuid": "x", "name": "legacy", "foreign": True, "nics": ["MAC address " + NIC["mac"]], "group": None}
     host.foreign.append(foreign)
     assert "legacy" in one(host, dict(spec("web-1"), networks=[NIC]))["error"]["message"]
+
+
+# part of the request, what it is now, why it cannot be had here (None: it can)
+CHANGED_ROOM = {
+    "flavor": (spec("web-1", vcpus=2)["flavor"], None),
+    "image": ({"name": "another", "properties": {}}, None),
+    "group": (anti(), None),
+    "pool": ("fast", None),
+    "pci_requests": ([{"alias_name": "gpu", "count": 1, "spec": [{}], "numa_policy": "legacy"}], "ClaimFailed"),
+    "numa_topology": ({"cells": [{"id": 0, "cpuset": [0], "pcpuset": [], "memory_mb": 256}]}, "ClaimFailed"),
+}
+
+
+@pytest.mark.parametrize("part", CHANGED_ROOM)
+def test_a_claim_for_another_room_is_decided_anew(host, part):
+    """What was set aside is not what is asked for now: nobody would hold the device, or the cell, that is built on."""
+    wanted, refused = CHANGED_ROOM[part]
+    one(host, spec("web-1"))
+    result = one(host, {**spec("web-1"), part: wanted}, token="t2")
+    now = host.store.read(result["uuid"])
+    assert (result["claimed"], (result["error"] or {}).get("code")) == (not refused, refused)
+    assert now is None if refused else (now.token, now.spec[part], len(now.history)) == ("t2", wanted, 1)

@@ -66,6 +66,17 @@ def test_failed_builds_halve_with_each_hour(state, uptime):
     assert seen == [4, 2, 1, 0]
 
 
+def test_one_failed_build_counts_for_most_of_an_hour(state, uptime):
+    counters.build_failed(state)
+    seen = []
+    for part in (0.0, 0.001, 0.9, 1.1):
+        before = uptime[0]
+        uptime[0] += part * counters.HALF_LIFE
+        seen.append(counters.failed_builds(state))
+        uptime[0] = before
+    assert seen == [1, 1, 1, 0]
+
+
 def test_a_build_that_worked_forgets_the_failed_ones(state, uptime):
     counters.build_failed(state)
     counters.build_succeeded(state)

@@ -13,14 +13,26 @@ import shutil
 import fake_libvirt
 import pytest
 from instance_case import Case, Killed
+from records import plant
 
+from ansible_collections.berth.kvm.plugins.module_utils.compute.connection import LibvirtTimeout
+from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import disk
 from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import (
     BootGateMissing,
+    BuildFailed,
+    ClaimRevoked,
+    CleanupFailed,
+    DeletionFinished,
     DisksOfAnotherHost,
     DisksWithoutRecord,
+    HostNotPrepared,
+    InstanceExists,
+    InstanceInvalidState,
     InstanceNotFound,
+    StateUnknown,
 )
-from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import gate
+from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import domain, gate
+from ansible_collections.berth.kvm.plugins.module_utils.compute.record import counters
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import report
 from ansible_collections.berth.kvm.plugins.module_utils.model import hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.lifecycle import CLAIM
@@ -198,3 +210,194 @@ def test_disks_that_no_record_accounts_for_are_not_built_over(web, tmp_path, way
         web.claim()
         assert web.instance().made("t1", web.seed) is True
         assert (tmp_path / "elsewhere" / "root.qcow2").read_text() == "what the guest wrote"
+
+
+# what create, start, stop and delete do in which order, and what they refuse
+
+
+def test_what_ends_before_the_guest_ran_is_built_anew_and_what_ran_keeps_its_disks(web):
+    """From phase active on, what is in the disks is the guest's."""
+    for step, kept in (("C6 active", False), ("C7 permit", True)):
+        with pytest.raises(Killed):
+            web.make(step)
+        web.root.write_text("what the guest wrote")
+        web.instance().made("t1", web.seed)
+        assert (web.root.read_text() == "what the guest wrote") is kept
+        web.instance().absent()
+
+
+def test_a_claim_becomes_the_next_owner_of_the_chain(web):
+    """Whoever owned the instance before is of an earlier epoch, and so is the claim."""
+    web.claim()
+    claimed = web.record.generation
+    web.instance().started("t1", web.seed)
+    assert (claimed, web.record.generation[0], web.record.role) == ([0, 1], 1, "OWN")
+
+
+def test_a_claim_of_another_run_is_not_built(web):
+    web.claim()
+    with pytest.raises(ClaimRevoked):
+        web.instance().started("t2", web.seed)
+    assert (web.record.role, web.domain, web.root.exists()) == (CLAIM, None, False)
+
+
+def test_without_a_claim_nothing_is_made(web):
+    with pytest.raises(ClaimRevoked):
+        web.instance().started("t1", web.seed)
+    assert (web.record, web.domain, web.root.exists()) == (None, None, False)
+
+
+CHANGES = {
+    "create": lambda instance, seed: instance.made("t1", seed),
+    "would create": lambda instance, _seed: instance.would_make("t1"),
+    "start": lambda instance, _seed: instance.started(),
+    "would start": lambda instance, _seed: instance.would_start(),
+    "stop": lambda instance, _seed: instance.stopped(1),
+    "would stop": lambda instance, _seed: instance.would_stop(),
+    "delete": lambda instance, _seed: instance.absent(),
+    "would delete": lambda instance, _seed: instance.would_remove(),
+}
+
+
+@pytest.mark.parametrize("change", [{"op": "op1"}, {"role": "OUT", "phase": "keep"}, {"phase": "resized"}], ids=str)
+@pytest.mark.parametrize("how", CHANGES)
+def test_what_is_in_a_move_is_not_changed(web, how, change):
+    """I1: the record here may not be that of the owner any more."""
+    web.make()
+    before = plant(web.host.store, web.record.replace(**change))
+    with pytest.raises(InstanceInvalidState, match=before.phase):
+        CHANGES[how](web.instance(), web.seed)
+    assert (web.record, bool(web.domain.isActive()), web.root.exists()) == (before, True, True)
+
+
+@pytest.mark.parametrize("how", [name for name in CHANGES if name.startswith("would")])
+def test_check_mode_changes_nothing_whatever_is_found(web, how):
+    for step in (None, "Cx disks"):
+        if step is None:
+            web.make()
+        else:
+            with pytest.raises(Killed):
+                web.instance(step).absent()
+        before = (web.record, web.state(), web.root.exists())
+        with contextlib.suppress(InstanceInvalidState):  # half deleted, it cannot be stopped
+            CHANGES[how](web.instance(), web.seed)
+        assert (web.record, web.state(), web.root.exists()) == before
+
+
+def test_a_guest_that_runs_although_its_start_failed_is_not_removed(web, monkeypatch):
+    """libvirt's reply may be lost, or an error come after the guest was started."""
+
+    def start(connection, uuid):
+        connection.domains[uuid].createWithFlags()
+        raise BuildFailed("the monitor broke")
+
+    monkeypatch.setattr(domain, "start", start)
+    with pytest.raises(BuildFailed):
+        web.make()
+    assert (bool(web.domain.isActive()), web.root.exists(), web.record.phase) == (True, True, "active")
+
+
+def test_a_start_of_which_the_end_is_not_known_removes_nothing(web, monkeypatch):
+    """The guest may come up a moment later."""
+
+    def start(_connection, _uuid):
+        raise LibvirtTimeout("no answer within 120 s")
+
+    monkeypatch.setattr(domain, "start", start)
+    with pytest.raises(StateUnknown):
+        web.make()
+    assert (bool(web.domain), web.root.exists(), web.record.phase) == (True, True, "active")
+
+
+def test_a_build_that_fails_leaves_nothing_and_counts_against_its_host(web, monkeypatch):
+    def fail(*_):
+        raise BuildFailed("no space")
+
+    monkeypatch.setattr(disk, "make", fail)
+    with pytest.raises(BuildFailed):
+        web.make()
+    assert (web.record, web.domain, web.root.parent.exists()) == (None, None, False)
+    assert counters.failed_builds(web.host.store.state_dir) == 1
+
+
+def test_a_build_that_cannot_be_removed_says_so_and_is_ended_by_a_delete(web, monkeypatch):
+    with monkeypatch.context() as patched:
+
+        def fail(*_):
+            raise BuildFailed("no space")
+
+        patched.setattr(disk, "make", fail)
+        patched.setattr(domain, "remove", lambda connection, uuid: fail() if web.record.phase == "deleting" else False)
+        with pytest.raises(CleanupFailed, match="no space"):
+            web.make()
+        assert web.record.phase == "deleting"
+    assert web.instance().absent() is True
+    assert (web.record, web.root.parent.exists()) == (None, False)
+
+
+def test_a_guest_that_was_stopped_may_be_started_by_nobody_else(web):
+    """A guest without a permit is refused by the gate: neither by hand nor by autostart does it come back."""
+    web.make()
+    assert gate.is_permitted(web.uuid, web.host.run_dir)
+    web.instance().stopped(1)
+    assert not gate.is_permitted(web.uuid, web.host.run_dir)
+    with pytest.raises(fake_libvirt.libvirtError):
+        web.domain.createWithFlags()
+
+
+def test_a_stop_is_written_down_before_the_guest_is_stopped(web):
+    """Else a power cut in between would have it started again."""
+    web.make()
+    with pytest.raises(Killed):
+        web.instance("stop").stopped(1)
+    assert web.state() == ("active", "powering-off", "shutdown", True)
+
+
+@pytest.mark.parametrize("step", ["Cx permit", "Cx domain", "Cx disks", "Cx record"])
+def test_a_delete_that_was_begun_is_never_taken_for_an_instance_that_is_whole(web, step):
+    web.make()
+    with pytest.raises(Killed):
+        web.instance(step).absent()
+    assert (web.record.phase, web.record.task_state) == ("deleting", "deleting")
+    with pytest.raises(DeletionFinished):
+        web.instance().made("t1", web.seed)
+    assert (web.record, web.domain, web.root.parent.exists()) == (None, None, False)
+
+
+def test_a_delete_leaves_no_permit(web):
+    web.make()
+    web.instance().absent()
+    assert not gate.is_permitted(web.uuid, web.host.run_dir)
+
+
+def test_a_delete_without_a_record_removes_what_berth_left_and_nothing_of_others(web):
+    web.make()
+    plant_nothing(web)
+    assert web.instance().would_remove() is True
+    assert web.instance().absent() is True
+    assert (web.domain, web.root.parent.exists()) == (None, False)
+    foreign = web.host.connection.defineXMLFlags("<domain><name>theirs</name><uuid>%s</uuid></domain>" % web.uuid)
+    assert web.instance().would_remove() is False
+    with pytest.raises(InstanceExists):
+        web.instance().absent()
+    assert web.domain is foreign
+
+
+def plant_nothing(web):
+    """The record is lost, all else is there."""
+    shutil.rmtree(pathlib.Path(web.host.store.state_dir) / "instances" / web.uuid)
+
+
+def test_a_host_that_libvirt_calls_another_one_builds_and_starts_nothing(web):
+    """A copied system disk: the other machine has the same records, and may run the same guests."""
+    web.make()
+    web.instance().stopped(1)
+    web.host.uuid = OTHER
+    before = web.record
+    with pytest.raises(HostNotPrepared, match=OTHER):
+        web.instance().started()
+    assert (web.record.generation[0], bool(web.domain.isActive()), web.root.exists()) == (
+        before.generation[0],
+        False,
+        True,
+    )

@@ -25,6 +25,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.record.store imp
 from ansible_collections.berth.kvm.plugins.module_utils.model import hints
 from ansible_collections.berth.kvm.plugins.module_utils.model import record as record_module
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import InvalidInput
+from ansible_collections.berth.kvm.plugins.module_utils.model.lifecycle import IllegalChange
 from ansible_collections.berth.kvm.plugins.module_utils.model.record import Record, RecordInvalid
 
 UUID = "0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a"
@@ -379,3 +380,38 @@ def test_the_temporary_file_of_a_crash_is_not_left(state):
     os.close(directory)
     _run(state, OLD, NEW)
     assert sorted(os.listdir(os.path.join(state, "instances", UUID))) == ["lock", "record.json"]
+
+
+def test_a_record_that_does_not_read_back_as_it_was_written_is_an_error(store, state, monkeypatch):
+    """A storage that lies, or another who writes there: nothing is done by a record that is not on the disk."""
+    whole = durable.write
+
+    def lossy(directory_fd, name, data):
+        whole(directory_fd, name, data.replace(b'"token": "t2"', b'"token": "t1"'))
+
+    mine = store.compare_and_swap(None, record())
+    monkeypatch.setattr(durable, "write", lossy)
+    with pytest.raises(RecordInvalid, match="read back"):
+        store.compare_and_swap(mine, mine.next(token="t2"))
+
+
+def test_a_change_that_the_life_of_an_instance_does_not_have_is_not_written(store):
+    """From a claim nobody becomes the owner of a guest that runs: its disks were never made."""
+    mine = store.compare_and_swap(None, record())
+    with pytest.raises(IllegalChange):
+        store.compare_and_swap(mine, mine.next(role="OWN", phase="active"))
+    assert store.read(UUID) == mine
+
+
+def test_a_record_is_restored_only_where_there_is_none(store):
+    mine = store.compare_and_swap(None, record())
+    with pytest.raises(StaleRecord):
+        store.restore(record(role="OWN", phase="active", generation=[9, 0]))
+    assert store.read(UUID) == mine
+
+
+def test_a_record_of_another_instance_is_not_swapped_in(store):
+    mine = store.compare_and_swap(None, record())
+    with pytest.raises(RecordInvalid, match=OTHER):
+        store.compare_and_swap(mine, record(uuid=OTHER, generation=[0, 2]))
+    assert (store.read(UUID), store.read(OTHER)) == (mine, None)

@@ -1,0 +1,120 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a guest's NICs are on must be here before anything of it is built, and what cannot be asked is not absent."""
+
+from __future__ import annotations
+
+import types
+
+import fake_libvirt
+import pytest
+
+from ansible_collections.berth.kvm.plugins.module_utils.compute import connection
+from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import NetworkNotFound
+from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import network
+
+NO_SUPPORT, BROKEN = fake_libvirt.CONSTANTS["VIR_ERR_NO_SUPPORT"], 38
+
+
+class Libvirt:
+    """The networks lan (active) and idle, the network filter clean-traffic."""
+
+    def __init__(self):
+        self.networks = {"lan": True, "idle": False}
+        self.filters = ["clean-traffic"]
+        self.fails = None
+
+    def networkLookupByName(self, name):  # noqa: N802 -- libvirt's own name
+        if name not in self.networks:
+            raise fake_libvirt.libvirtError(43, "no network")
+        return types.SimpleNamespace(isActive=lambda: self.networks[name])
+
+    def nwfilterLookupByName(self, name):  # noqa: N802
+        if name not in self.filters:
+            raise fake_libvirt.libvirtError(62, "no filter")
+
+    def listAllNetworks(self, _flags):  # noqa: N802
+        return [types.SimpleNamespace(name=lambda name=name: name) for name in self.networks if self.networks[name]]
+
+    def listAllNWFilters(self, _flags):  # noqa: N802
+        if self.fails:
+            raise fake_libvirt.libvirtError(self.fails, "not now")
+        return [types.SimpleNamespace(name=lambda name=name: name) for name in self.filters]
+
+
+@pytest.fixture
+def libvirt(monkeypatch):
+    monkeypatch.setattr(connection, "libvirt", fake_libvirt.library())
+    return Libvirt()
+
+
+@pytest.fixture
+def sys_net(tmp_path):
+    """The bridge br0 and the plain interface eth0."""
+    (tmp_path / "br0" / "bridge").mkdir(parents=True)
+    (tmp_path / "eth0").mkdir()
+    return str(tmp_path)
+
+
+def bridge(source):
+    return {"type": "bridge", "source": source}
+
+
+def on_network(source, **more):
+    return {"type": "network", "source": source, **more}
+
+
+@pytest.mark.parametrize("nics", [None, [], [bridge("br0")], [on_network("lan", nwfilter="clean-traffic")]])
+def test_what_is_there_is_accepted(libvirt, sys_net, nics):
+    assert network.check(libvirt, nics, sys_net) is None
+
+
+@pytest.mark.parametrize(
+    "nic, missing",
+    [
+        (bridge("br9"), "bridge br9"),
+        (bridge("eth0"), "bridge eth0"),
+        (on_network("wan"), "libvirt network wan"),
+        (on_network("idle"), "libvirt network idle (not active)"),
+        (on_network("lan", nwfilter="typo"), "network filter typo"),
+    ],
+    ids=["no such bridge", "an interface that is no bridge", "no such network", "a network that is off", "no filter"],
+)
+def test_what_is_missing_is_named_before_anything_is_built(libvirt, sys_net, nic, missing):
+    with pytest.raises(NetworkNotFound) as refused:
+        network.check(libvirt, [bridge("br0"), nic], sys_net)
+    assert refused.value.details["missing"] == [missing]
+
+
+def test_all_that_is_missing_is_told_at_once(libvirt, sys_net):
+    with pytest.raises(NetworkNotFound) as refused:
+        network.check(libvirt, [bridge("br9"), on_network("wan", nwfilter="typo")], sys_net)
+    assert refused.value.details["missing"] == ["bridge br9", "libvirt network wan", "network filter typo"]
+
+
+def test_a_host_tells_what_nics_can_be_on(libvirt, sys_net):
+    warnings = []
+    assert network.available(libvirt, warnings, sys_net) == {
+        "bridges": ["br0"],
+        "networks": ["lan"],
+        "network_filters": ["clean-traffic"],
+    }
+    assert warnings == []
+
+
+def test_a_libvirt_without_filters_has_none(libvirt, sys_net):
+    libvirt.fails, warnings = NO_SUPPORT, []
+    assert network.available(libvirt, warnings, sys_net)["network_filters"] == []
+    assert warnings == []
+
+
+def test_what_cannot_be_asked_is_left_out_with_a_warning_and_is_not_called_absent(libvirt, sys_net):
+    libvirt.fails, warnings = BROKEN, []
+    assert sorted(network.available(libvirt, warnings, sys_net)) == ["bridges", "networks"]
+    assert warnings == ["network filters cannot be listed: not now"]
+
+
+def test_a_name_that_nobody_could_show_safely_is_not_told(libvirt, sys_net):
+    libvirt.filters.append("a\x1b[2J")
+    assert network.available(libvirt, [], sys_net)["network_filters"] == ["clean-traffic"]

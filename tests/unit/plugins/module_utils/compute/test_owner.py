@@ -1,0 +1,83 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Whose the disks of an instance are, on a pool that may be one directory on several hosts."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from ansible_collections.berth.kvm.plugins.module_utils.compute import paths
+from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import disk, owner
+from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import DisksOfAnotherHost, StateUnsafe
+from ansible_collections.berth.kvm.plugins.module_utils.model import hints
+
+WEB = "0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a"
+MINE, OTHER = "11111111-3c6e-5d59-9d0b-3a1c9d7f1e2a", "22222222-3c6e-5d59-9d0b-3a1c9d7f1e2a"
+
+
+@pytest.fixture
+def pool(tmp_path):
+    """A pool with one disk of the instance, whose owner nobody has said."""
+    for path in (tmp_path / "instances", tmp_path / "instances" / WEB):
+        paths.make_directory(str(path))
+    (tmp_path / "instances" / WEB / "root.qcow2").write_text("what the guest wrote")
+    return str(tmp_path)
+
+
+def files(pool):
+    directory = paths.instance(pool, WEB)
+    return sorted(os.listdir(directory)) if os.path.isdir(directory) else None
+
+
+def test_the_owner_is_who_said_so_last(pool):
+    assert owner.read(pool, WEB) is None
+    for host in (MINE, OTHER):
+        owner.write(pool, WEB, host)
+        assert owner.read(pool, WEB) == host
+
+
+@pytest.mark.parametrize("host, is_another", [(None, False), (MINE, False), (OTHER, True)])
+def test_disks_are_another_hosts_where_another_has_said_so(pool, host, is_another):
+    if host:
+        owner.write(pool, WEB, host)
+    assert owner.is_another(pool, WEB, MINE) is is_another
+
+
+def test_an_instance_without_disks_here_is_nobodys(pool):
+    assert owner.is_another(pool, OTHER, MINE) is False
+
+
+def test_disks_of_another_host_are_named_with_their_owner(pool):
+    owner.check(pool, WEB, MINE)
+    owner.write(pool, WEB, OTHER)
+    with pytest.raises(DisksOfAnotherHost, match=OTHER) as refused:
+        owner.check(pool, WEB, MINE)
+    assert refused.value.hint == hints.disks_of_another_host()
+
+
+def test_disks_of_another_host_are_not_removed_and_ones_own_are(pool):
+    owner.write(pool, WEB, OTHER)
+    with pytest.raises(DisksOfAnotherHost):
+        disk.remove_all(pool, WEB, MINE)
+    assert files(pool) == ["owner", "root.qcow2"]
+    owner.write(pool, WEB, MINE)
+    assert (disk.remove_all(pool, WEB, MINE), files(pool)) == (True, None)
+
+
+def test_a_pool_with_an_instance_of_another_host_is_told_from_one_without(pool):
+    assert owner.others_in(pool, MINE) is False
+    owner.write(pool, WEB, MINE)
+    assert owner.others_in(pool, MINE) is False
+    owner.write(pool, WEB, OTHER)
+    assert owner.others_in(pool, MINE) is True
+    assert owner.others_in(os.path.join(pool, "nothing here"), MINE) is False
+
+
+def test_an_owner_that_anybody_could_have_written_is_not_believed(pool):
+    owner.write(pool, WEB, MINE)
+    os.chmod(paths.instance(pool, WEB, owner.FILE), 0o666)
+    with pytest.raises(StateUnsafe):
+        owner.is_another(pool, WEB, MINE)
