@@ -53,7 +53,7 @@ def at_once(task_vars):
 def warned(results):
     """The warnings of all as those of the task: Ansible shows them once, below it."""
     kinds = ("warnings", "deprecations")
-    return {kind: [one for result in results.values() for one in result.get(kind) or ()] for kind in kinds}
+    return {kind: [warning for result in results.values() for warning in result.get(kind) or ()] for kind in kinds}
 
 
 def told(result):

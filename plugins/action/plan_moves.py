@@ -145,7 +145,7 @@ class ActionModule(ControllerAction):
             group = instance["spec"].get("group")
             if group:
                 group["members"] = [member for member in group["members"] if member != instance["uuid"]]
-        # A migration needs nothing for long: only a resize counts twice, until it is confirmed (R17).
+        # A migration needs nothing for long: only a resize counts twice, until it is confirmed.
         resized = {name: one for name, one in instances.items() if moves[name]["kind"] == migration.RESIZE}
         quotas.before_placement(resized, fleet, catalog.quotas, more=0)
         placing.place(

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 
 class ModuleDocFragment:
-    """What holds for every action that works in the controller."""
+    """What all actions that work in the controller have in common."""
 
     DOCUMENTATION = r"""
 options: {}
@@ -22,4 +22,22 @@ attributes:
     description: Has an action plugin that does the work on the controller.
 requirements:
   - ansible-core >= 2.19
+"""
+
+    # The options of the actions that work on instances of the inventory.
+    INSTANCES = r"""
+options:
+  instances:
+    description: The inventory names of the instances. Hosts without the variable C(berth_flavor) are left out.
+    type: list
+    elements: str
+    required: true
+"""
+
+    HOSTS = r"""
+options:
+  hosts:
+    description: The inventory names of the KVM hosts. By default the hosts of group C(kvm_hosts).
+    type: list
+    elements: str
 """

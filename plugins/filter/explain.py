@@ -55,9 +55,11 @@ def explain(value, most=MOST_HOSTS):
             found = list(documents(value["matrix"]))
         except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
             raise AnsibleFilterError("berth.kvm.explain: the matrix of the receipt is damaged: %r" % error)
-    if not all(isinstance(one, dict) and {"name", "candidates", "instances"} <= set(one) for one in found):
+    if not all(
+        isinstance(decision, dict) and {"name", "candidates", "instances"} <= set(decision) for decision in found
+    ):
         raise AnsibleFilterError("berth.kvm.explain: needs a receipt, or the explanation document of one request")
-    return "\n".join(decision_text(one, most) for one in found)
+    return "\n".join(decision_text(decision, most) for decision in found)
 
 
 class FilterModule:

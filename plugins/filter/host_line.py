@@ -39,7 +39,7 @@ _value:
 
 
 def host_line(value):
-    """One host on one line (S44)."""
+    """One host on one line."""
     try:
         return line_of(plain(value))
     except (KeyError, TypeError, AttributeError) as error:

@@ -45,17 +45,17 @@ def placement_table(value):
     value = plain(value)
     if not isinstance(value, dict) or "selections" not in value:
         raise AnsibleFilterError("berth.kvm.placement_table: needs the result of berth.kvm.placement")
-    rows = [_selected(name, one) for name, one in value["selections"].items()]
-    rows += [(name, host, "", "", "", "is there already") for name, host in (value.get("existing") or {}).items()]
+    rows = [_selected(name, selection) for name, selection in value["selections"].items()]
+    rows += [(name, host, "", "", "", "exists already") for name, host in (value.get("existing") or {}).items()]
     rows += [(name, "-", "", "", "", _reason(error)) for name, error in (value.get("failures") or {}).items()]
     return "\n".join(table(HEADS, sorted(rows), indent="")) + "\n"
 
 
-def _selected(name, one):
-    allocation = one.get("allocation") or {}
+def _selected(name, selection):
+    allocation = selection.get("allocation") or {}
     cpus = (allocation.get("vcpus") or 0) + (allocation.get("pcpus") or 0)
-    others = ", ".join(other["host"] for other in one.get("alternates") or ()) or "no alternate"
-    return (name, one["host"], cpus, allocation.get("memory_mb", ""), allocation.get("disk_gb", ""), others)
+    others = ", ".join(other["host"] for other in selection.get("alternates") or ()) or "no alternate"
+    return (name, selection["host"], cpus, allocation.get("memory_mb", ""), allocation.get("disk_gb", ""), others)
 
 
 def _reason(error):

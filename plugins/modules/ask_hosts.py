@@ -9,7 +9,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: ask_hosts
-short_description: Run a module of berth.kvm on KVM hosts, at once, and take silence as an answer
+short_description: "Internal: run a module of berth.kvm on several KVM hosts at once"
 description:
   - Runs a module on each of O(hosts) as C(delegate_to) would, with the host's own address, user, key, C(become) and
     Python. As many are asked at once as Ansible has forks, over all hosts of the play together.

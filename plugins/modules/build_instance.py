@@ -9,7 +9,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: build_instance
-short_description: Build an instance on the host that claimed it
+short_description: "Internal: build an instance on the host that claimed room for it"
 description:
   - Runs module M(berth.kvm.instance) on the host that the task is delegated to, with the seed made from the variables of the
     instance's inventory host. The seed may hold secrets and is in no task argument and in no fact.

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: claim
-short_description: Claim room on a KVM host for instances, or withdraw claims
+short_description: "Internal: claim room on a KVM host for instances, or withdraw claims"
 description:
   - A placement is advice, the host has the last word. Under the host's lock, and with the arithmetic of the scheduler,
     each claim is tested against what the host holds now, for capacity, server group, and name.

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: commit_claims
-short_description: Decide which claims stand after all hosts were read
+short_description: "Internal: decide which claims stand"
 description:
   - Part of playbook C(berth.kvm.create). A claim stands where no other host holds the instance, no host that is silent
     is remembered to hold it, and the server group's policy holds over all hosts. The others are withdrawn or tried elsewhere.

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: commit_move
-short_description: Decide whether the claim of a move stands after all hosts were read
+short_description: "Internal: decide whether the claim of a move stands"
 description:
   - Part of role C(move), after it has claimed room. Counts the quota of the project again where the instance is resized,
     and looks at its server group over all hosts, with what all hosts answered since.

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: creation_report
-short_description: Show where each instance is and why
+short_description: "Internal: show where each instance is and why"
 description:
   - Part of playbook C(berth.kvm.create). Gives one line per instance, and for what failed the table of attempts.
 

@@ -14,10 +14,6 @@ description:
   - Gives one line per host with what is used of what there is, and why a host is left out.
 
 options:
-  hosts:
-    description: The inventory names of the KVM hosts. By default the hosts of group C(kvm_hosts).
-    type: list
-    elements: str
   dest:
     description:
       - A file of the controller to write, for programs. It has C(hosts), the instances of each host as it reported them, and
@@ -25,6 +21,7 @@ options:
     type: path
 extends_documentation_fragment:
   - berth.kvm.controller
+  - berth.kvm.controller.hosts
 author:
   - The berth.kvm authors (!UNKNOWN)
 """

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: host_task
-short_description: Run one of Ansible's own modules on a KVM host and take only its outcome
+short_description: "Internal: run one of Ansible's own modules on a KVM host and keep only its outcome"
 description:
   - Runs a module for packages or services on the task's host. Of what the host replies only the outcome is passed on. As a
     task of its own the module could give the host any variable by C(ansible_facts).

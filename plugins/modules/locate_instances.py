@@ -9,21 +9,12 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: locate_instances
-short_description: Find the hosts that hold instances
+short_description: "Internal: find the hosts that hold the instances"
 description:
   - Part of the playbooks that act on existing instances. Reads what the hosts reported. An instance that was not found
     while a host is silent is unknown, and that is an error for this instance.
 
 options:
-  instances:
-    description: The inventory names of the instances. Hosts without the variable C(berth_flavor) are passed over.
-    type: list
-    elements: str
-    required: true
-  hosts:
-    description: The inventory names of the KVM hosts. By default the hosts of group C(kvm_hosts).
-    type: list
-    elements: str
   selected:
     description: Whether the instances were selected explicitly. Without that a destructive run is refused.
     type: bool
@@ -42,6 +33,8 @@ options:
     choices: [delete, keep_one, recover, recover_record, remove_set_aside, start, stop]
 extends_documentation_fragment:
   - berth.kvm.controller
+  - berth.kvm.controller.instances
+  - berth.kvm.controller.hosts
 author:
   - The berth.kvm authors (!UNKNOWN)
 """

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: migration
-short_description: One host's part in a resize or migration of an instance
+short_description: "Internal: run the steps of a resize or migration on a host"
 description:
   - Runs steps of a move on the KVM host that the task runs on. The roles C(resize), C(confirm_resize),
     C(revert_resize),

@@ -9,23 +9,19 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: name_instances
-short_description: Give the UUIDs of instances
+short_description: "Internal: find the UUIDs of the selected instances"
 description:
-  - Part of the playbooks. The hosts are asked what they remember of the instances that the run is about, by these UUIDs.
+  - Part of the playbooks, which ask the hosts by these UUIDs what they remember of the instances.
 
 options:
-  instances:
-    description: The inventory names of the instances. Hosts without the variable C(berth_flavor) are passed over.
-    type: list
-    elements: str
-    required: true
   most:
     description:
-      - Give none where there are more than these, since each host would answer about each of them. Only for a playbook that asks
-        again before it makes anything, as C(create) does. Without it there is no limit.
+      - Return no UUIDs where there are more instances than this, because each host would answer about each of them. Only for
+        a playbook that asks again before it builds anything, as C(create) does. Without it there is no limit.
     type: int
 extends_documentation_fragment:
   - berth.kvm.controller
+  - berth.kvm.controller.instances
 author:
   - The berth.kvm authors (!UNKNOWN)
 """

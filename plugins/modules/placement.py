@@ -23,10 +23,6 @@ options:
     type: list
     elements: str
     default: []
-  hosts:
-    description: The inventory names of the KVM hosts. By default the hosts of group C(kvm_hosts).
-    type: list
-    elements: str
   options:
     description: Scheduler options that override those of the variable C(berth_placement).
     type: dict
@@ -46,6 +42,7 @@ options:
     default: false
 extends_documentation_fragment:
   - berth.kvm.controller
+  - berth.kvm.controller.hosts
 author:
   - The berth.kvm authors (!UNKNOWN)
 """

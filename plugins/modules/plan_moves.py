@@ -9,7 +9,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: plan_moves
-short_description: Decide what is next for instances that are resized or migrated
+short_description: "Internal: decide what is next for instances that are resized or migrated"
 description:
   - Part of the playbooks that move instances. Reads what the hosts reported, finds the two sides of each move, goes on
     with one that was begun, or chooses a destination for a new one.
@@ -17,15 +17,6 @@ description:
     C(berth_lost_hosts) names it as gone for good.
 
 options:
-  instances:
-    description: The inventory names of the instances. Hosts without the variable C(berth_flavor) are passed over.
-    type: list
-    elements: str
-    required: true
-  hosts:
-    description: The inventory names of the KVM hosts. By default the hosts of group C(kvm_hosts).
-    type: list
-    elements: str
   wish:
     description: What is to be reached.
     type: str
@@ -49,6 +40,8 @@ options:
     default: false
 extends_documentation_fragment:
   - berth.kvm.controller
+  - berth.kvm.controller.instances
+  - berth.kvm.controller.hosts
 author:
   - The berth.kvm authors (!UNKNOWN)
 """

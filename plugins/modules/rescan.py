@@ -7,7 +7,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: rescan
-short_description: Read which instances a KVM host holds, after claims were written
+short_description: "Internal: read which instances a KVM host holds after claims were made"
 description:
   - Returns every record of the host, claims too. The C(create) playbook reads all hosts this way between claim and
     commit, because of two runs that want the same name, group or quota at least one then sees the other.

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: settle_builds
-short_description: Take in what the hosts built and choose what to try next
+short_description: "Internal: record what the hosts built and choose what to try next"
 description:
   - Part of playbook C(berth.kvm.create). A build that failed in a way that another host may cure goes on to its next
     alternate, until the attempts or the alternates are used up.
@@ -21,7 +21,7 @@ author:
 """
 
 EXAMPLES = r"""
-- name: Take in the results
+- name: Record the results of the builds
   berth.kvm.settle_builds:
 """
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: sum_up_deletion
-short_description: See which instances are gone
+short_description: "Internal: find out which instances are gone"
 description:
   - Part of playbook C(berth.kvm.delete). What was deleted is told to all hosts, so that none of them remembers its owner any more.
 

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What can go wrong on the KVM host.
 
-``retryable`` follows Nova: a lost claim and trouble of the host go to the next host, bad input does not (C30).
+``retryable`` follows Nova: a lost claim and trouble of the host go to the next host, bad input does not.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class InstanceExists(BerthError):
 
 
 class GroupPolicyViolated(BerthError):
-    """A member of the instance's server group on this host forbids it (the late check, S41)."""
+    """A member of the instance's server group on this host forbids it (the late check)."""
 
     retryable = True
 
@@ -79,11 +79,11 @@ class ImagePathRefused(BerthError):
 
 
 class FlavorTooSmall(BerthError):
-    """The image does not fit into the flavor (Nova: FlavorDiskSmallerThanImage, FlavorMemoryTooSmall; A28)."""
+    """The image does not fit into the flavor (Nova: FlavorDiskSmallerThanImage, FlavorMemoryTooSmall)."""
 
 
 class NetworkNotFound(BerthError):
-    """A network or nwfilter is missing on this host; another candidate may have it (C06, A09)."""
+    """A network or nwfilter is missing on this host; another candidate may have it."""
 
     retryable = True
 

@@ -22,11 +22,11 @@ class InstanceUnknown(BerthError):
 
 class InstanceMoving(BerthError):
     """The instance is in the middle of a move, or was not confirmed after it: Nova's InstanceInvalidState for what is not
-    allowed then (R11, R16)."""
+    allowed then."""
 
 
 class InstanceIsLocked(BerthError):
-    """The inventory says that this instance is not to be touched (R10)."""
+    """The inventory says that this instance is not to be touched."""
 
 
 class RecordMissing(BerthError):
@@ -51,7 +51,7 @@ class DuplicateRuns(BerthError):
 
 
 class GroupPolicyViolation(BerthError):
-    """The server group's policy does not hold for the place the instance was given (C13, S41)."""
+    """The server group's policy does not hold for the place the instance was given."""
 
     retryable = True
 

@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the hosts reported, checked: the documents that placement may use, and a verdict for each host that has none (S11).
+"""What the hosts reported, checked: the documents that placement may use, and a verdict for each host that has none.
 
 A host is known here by its inventory name, never by a name it sends.
 """
@@ -63,7 +63,7 @@ class Fleet:
         return [host for host, document in self.documents.items() if uuid in document.get("failed_instances", ())]
 
     def members(self, group, project):
-        """The uuids of all instances of a server group {name, uuid}, as the hosts tell it (C13)."""
+        """The uuids of all instances of a server group {name, uuid}, as the hosts tell it."""
         names = (group["name"], group["uuid"])
         return sorted(
             uuid

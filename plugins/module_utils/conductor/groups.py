@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A server group over all hosts, for a creation and for a move: who is in it, and where its policy is broken (C13, S41).
+"""A server group over all hosts, for a creation and for a move: who is in it, and where its policy is broken.
 
 Anti-affinity is decided by each host under its lock, so only affinity is decided here.
 """

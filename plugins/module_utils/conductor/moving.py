@@ -209,7 +209,7 @@ def request(view, wanted, kind, ignore_hosts):
 
 
 def candidates(instance, new_op):
-    """The selected host and its alternates, each with an operation of its own (R27) and the limits of the decision."""
+    """The selected host and its alternates, each with an operation of its own and the limits of the decision."""
     return [
         {
             "op": new_op(),

@@ -67,7 +67,7 @@ class Decision:
 
 
 def place(instances, fleet, options, aggregates=(), seed=0, explained=True):
-    """Give the instances without a state their hosts. Those of one batch (-e berth_count) all get one, or none does (S07).
+    """Give the instances without a state their hosts. Those of one batch (-e berth_count) all get one, or none does.
 
     Without ``explained`` a large run keeps only the explanations of its failures.
     """

@@ -122,7 +122,7 @@ def _outcome(plan: Plan) -> Dict[str, Any]:
 
 
 def _faults(plan: Plan) -> Dict[str, list]:
-    """What the hosts are to remember as vm_state error (C14, C15): {host: [{uuid, name, project_id, host, error {code, message}}]}.
+    """What the hosts are to remember as vm_state error: {host: [{uuid, name, project_id, host, error {code, message}}]}.
 
     Each failure is kept by the last host that was tried and still answers. What failed before any host was tried has none.
     """
@@ -148,7 +148,7 @@ def fail(instance: Instance, error: BerthError) -> None:
 
 
 def attempt_failed(plan: Plan, instance: Instance, code: str, message: str, retryable: bool) -> None:
-    """Keep the cause (C10) and go on with the next alternate, or give up with the whole list of attempts (C11)."""
+    """Keep the cause and go on with the next alternate, or give up with the whole list of attempts."""
     host = instance["host"]
     instance["attempts"].append(
         {"attempt": len(instance["attempts"]) + 1, "host": host, "code": code, "cause": message}
@@ -348,7 +348,7 @@ def addresses(held: Dict[str, Iterable[Dict[str, Any]]]) -> nics.Index:
 
 
 def _check_groups(plan, records) -> None:
-    """Affinity spans hosts, so it is decided here; anti-affinity is decided by each host under its lock (S41)."""
+    """Affinity spans hosts, so it is decided here; anti-affinity is decided by each host under its lock."""
     held = {host: list(found.values()) for host, found in records.items()}
     for instance in plan["instances"].values():
         if instance["state"] != BUILDING:
@@ -365,7 +365,7 @@ def _check_groups(plan, records) -> None:
 
 
 def _check_quota(plan, records, over_quota) -> None:
-    """Count again with all claims in sight (A05); the last ones of this run give way first."""
+    """Count again with all claims in sight; the last ones of this run give way first."""
     for instance in reversed(list(plan["instances"].values())):
         if instance["state"] != BUILDING:
             continue

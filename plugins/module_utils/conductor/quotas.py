@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Quotas in the course of a creation: counted from the facts before placement, and again with all claims in sight (A04-A06)."""
+"""Quotas in the course of a creation: counted from the facts before placement, and again with all claims in sight."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def before_placement(instances, fleet, quotas, more=1):
 
 
 def hold_to_count(instances, least):
-    """After before_placement, for a batch: at least ``least`` of it are made, or none (Nova: min_count, max_count; A02).
+    """After before_placement, for a batch: at least ``least`` of it are made, or none (Nova: min_count, max_count).
 
     The last ones give way to the quota. Gives what is to be said of that, or None.
     """

@@ -76,7 +76,7 @@ def hold_locked(instances, locks, fleet):
 
 
 def set_group_members(instances, fleet):
-    """Give each request its server group's members as the hosts tell them (C13)."""
+    """Give each request its server group's members as the hosts tell them."""
     for instance in instances.values():
         group = instance["spec"].get("group")
         if group:

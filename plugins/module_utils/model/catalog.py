@@ -26,12 +26,15 @@ class _Unknown(BerthError):
 
     def __init__(self, field, name, known):
         super().__init__(
-            "%s: there is no %s %s" % (field, self.kind, name), field=field, value=name, hint=did_you_mean(name, known)
+            "%s: there is no %s %s" % (field, self.kind, name),
+            field=field,
+            value=name,
+            hint=did_you_mean(name, known, self.kind),
         )
 
 
 class FlavorNotFound(_Unknown):
-    """The flavor is not defined, is disabled, or belongs to other projects (A07)."""
+    """The flavor is not defined, is disabled, or belongs to other projects."""
 
     kind = "flavor"
 
@@ -43,7 +46,7 @@ class ImageNotFound(_Unknown):
 
 
 class NetworkNotFound(_Unknown):
-    """The network is not defined (C06)."""
+    """The network is not defined."""
 
     kind = "network"
 
@@ -61,11 +64,11 @@ class AvailabilityZoneNotFound(_Unknown):
 
 
 class FlavorDiskSmallerThanMinDisk(BerthError):
-    """The flavor's root disk is smaller than the image's min_disk (A28)."""
+    """The flavor's root disk is smaller than the image's min_disk."""
 
 
 class FlavorMemoryTooSmall(BerthError):
-    """The flavor's memory is smaller than the image's min_ram (A28)."""
+    """The flavor's memory is smaller than the image's min_ram."""
 
 
 class Catalog:
@@ -142,7 +145,7 @@ class Catalog:
         return {DEFAULT_ZONE} | (named - {None})
 
     def flavor(self, name, project, field="berth_flavor", allow_disabled=False):
-        """The flavor ``name`` as ``project`` may use it; ``allow_disabled`` for a move that keeps its flavor (A07)."""
+        """The flavor ``name`` as ``project`` may use it; ``allow_disabled`` for a move that keeps its flavor."""
         usable = {
             known: flavor
             for known, flavor in self.flavors.items()

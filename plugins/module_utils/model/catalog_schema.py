@@ -209,7 +209,7 @@ class SshKey:
 
 
 class Hints:
-    """Scheduler hints: every value becomes a list (A26); a JsonFilter ``query`` given as YAML becomes its JSON text."""
+    """Scheduler hints: every value becomes a list; a JsonFilter ``query`` given as YAML becomes its JSON text."""
 
     def check(self, value, field):
         if not isinstance(value, dict):

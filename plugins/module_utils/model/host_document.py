@@ -40,7 +40,7 @@ DEVICES_LIMIT = 10000
 
 
 class HostDocumentInvalid(BerthError):
-    """A host state document that breaks its schema: the host is left out, the others go on (S11)."""
+    """A host state document that breaks its schema: the host is left out, the others go on."""
 
     retryable = True
 

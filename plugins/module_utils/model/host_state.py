@@ -110,7 +110,7 @@ def usages(doc):
 
 
 def free_disk_mb(doc):
-    """MiB: the lower of what the sizes of the instances leave and what the pool really has (S14)."""
+    """MiB: the lower of what the sizes of the instances leave and what the pool really has."""
     get = doc.get
     free = get("free_disk_gb")
     if free is None:
@@ -120,7 +120,7 @@ def free_disk_mb(doc):
 
 
 def free_ram_mb(doc):
-    """MiB; may be negative on an overcommitted host (S15)."""
+    """MiB; may be negative on an overcommitted host."""
     free = doc.get("free_ram_mb")
     if free is None:
         free = doc.get("memory_mb", 0) - doc.get("memory_mb_used", 0) - doc.get("reserved_host_memory_mb", 512)

@@ -64,7 +64,7 @@ KNOWN = frozenset(KNOWN_PROPERTIES) | frozenset(_BESIDES)
 
 
 class InvalidImageProperty(BerthError):
-    """An image property that does not exist, or that holds what it cannot (Nova: InvalidRequest, A14)."""
+    """An image property that does not exist, or that holds what it cannot (Nova: InvalidRequest)."""
 
 
 class ImageProperties:

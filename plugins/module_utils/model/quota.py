@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Quotas per project, counted from what the hosts report; nothing is stored (A04, A06).
+"""Quotas per project, counted from what the hosts report; nothing is stored.
 
 A limit of -1 is none. ``cores`` are vCPUs, shared and pinned ones, ``ram`` is MiB. Every record on every host counts
 for cores and ram, so an unconfirmed resize counts on both sides; ``instances`` counts each uuid once.
@@ -43,7 +43,7 @@ def usage(documents):
 
 
 def check_quota(limits, used, flavor, wanted, at_least=None, project="default"):
-    """How many of ``wanted`` instances of ``flavor`` the quota allows, with the reason where it is fewer (A02).
+    """How many of ``wanted`` instances of ``flavor`` the quota allows, with the reason where it is fewer.
 
     Answers (count, reason or None). Where fewer than ``at_least`` (default: all) fit, raises QuotaExceeded that says
     what is over, by how much, and how many can still be made.
@@ -77,7 +77,7 @@ def check_quota(limits, used, flavor, wanted, at_least=None, project="default"):
 
 
 def check_group_quota(limits, members, added, group):
-    """Refuse to add ``added`` instances to a group of ``members`` where that passes ``server_group_members`` (A06)."""
+    """Refuse to add ``added`` instances to a group of ``members`` where that passes ``server_group_members``."""
     limit = limits.get("server_group_members", UNLIMITED)
     if limit != UNLIMITED and members + added > limit:
         raise QuotaExceeded(

@@ -71,7 +71,7 @@ class Record:
         return self.replace(**{"generation": [epoch, n + 1], **changes})
 
     def noted(self, event, at, **details):
-        """A copy with one more line in its bounded history (C32); ``at`` is for people, no decision reads it."""
+        """A copy with one more line in its bounded history; ``at`` is for people, no decision reads it."""
         history = list(self.history) + [{"event": event, "at": at, **details}]
         return self.replace(history=history[-HISTORY_LIMIT:])
 
@@ -80,7 +80,7 @@ class Record:
 
     @classmethod
     def from_dict(cls, data):
-        """Read a record back; a newer schema, a missing or an unknown part is refused (C03)."""
+        """Read a record back; a newer schema, a missing or an unknown part is refused."""
         if not isinstance(data, dict) or not isinstance(data.get("schema"), int):
             raise RecordInvalid("the record is not an object with a schema number")
         if data["schema"] > SCHEMA:

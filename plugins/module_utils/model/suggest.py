@@ -8,8 +8,10 @@ from __future__ import annotations
 import difflib
 
 
-def did_you_mean(name, known):
-    """A hint for the unknown ``name``: the nearest of ``known``, else all of them where they are few."""
+def did_you_mean(name, known, kind=None):
+    """A hint for the unknown ``name``: the nearest of ``known``, else all of them where they are few.
+
+    ``kind`` is what the names are names of, such as "flavor"."""
     known = sorted(str(one) for one in known)
     near = difflib.get_close_matches(str(name), known, n=1, cutoff=0.6)
     if not near:
@@ -18,7 +20,7 @@ def did_you_mean(name, known):
     if near:
         return "Did you mean %s?" % near[0]
     if not known:
-        return "None is defined"
+        return "No %ss are defined" % kind if kind else "There are none"
     if len(known) <= 8:
         return "Known: %s" % ", ".join(known)
     return "Known: %s and %d more" % (", ".join(known[:8]), len(known) - 8)

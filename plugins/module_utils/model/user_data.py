@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""User data: cloud-init text, given plainly or in base64 (A08). It may hold secrets, so no error repeats it."""
+"""User data: cloud-init text, given plainly or in base64. It may hold secrets, so no error repeats it."""
 
 from __future__ import annotations
 

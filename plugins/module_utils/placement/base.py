@@ -113,7 +113,7 @@ class Weigher:
 
 
 def normalize(weights, minval=None, maxval=None):
-    """Raw weights between 0 and 1 (S39)."""
+    """Raw weights between 0 and 1."""
     high = float(max(weights) if maxval is None else maxval)
     low = float(min(weights) if minval is None else minval)
     if high == low:

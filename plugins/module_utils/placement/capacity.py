@@ -16,7 +16,7 @@ from . import numa, pci, sites
 from .errors import ClaimFailed
 from .requested import requested
 
-# Nova's names of limits, with the resource they limit and the host's number that counts against it (S23).
+# Nova's names of limits, with the resource they limit and the host's number that counts against it.
 LIMITS = {
     "vcpu": ("VCPU", "vcpus_used"),
     "memory_mb": ("MEMORY_MB", "memory_mb_used"),
@@ -188,7 +188,7 @@ def allocate(host_state, spec, limits=None, packing=False):
     """What the host would set aside for one instance of ``spec``; raises ClaimFailed with every shortfall.
 
     Returns {vcpus, pcpus, memory_mb, disk_gb, resources, numa_topology, pci_devices}. Nothing is changed. ``limits``
-    are those of the decision (a Selection's), tested again (S23).
+    are those of the decision (a Selection's), tested again.
     """
     ask, found = amounts_on(host_state, spec)
     limits = limits or {}
@@ -231,7 +231,7 @@ def allocation_of(amounts, topology=None, pci_devices=()):
 
 
 def consume(host_state, spec, allocation):
-    """Take an allocation out of the host state, in Nova's order (S18); raises numa.PinningInvalid."""
+    """Take an allocation out of the host state, in Nova's order; raises numa.PinningInvalid."""
     used = dict(host_state.used)
     for name, amount in allocation["resources"].items():
         used[name] = used.get(name, 0) + amount

@@ -203,5 +203,5 @@ def _service(state):
 
 
 def host_line(one):
-    """One host state document on one line, as Nova prints a HostState (S44)."""
+    """One host state document on one line, as Nova prints a HostState."""
     return visible(repr(HostState.from_document(one)))

@@ -83,7 +83,7 @@ class Kind:
         """[(rule, whether the named hosts are the ones kept, their indexes, reason)]."""
         found, hosts = [], self.hosts
         for rule, names, kept, reason in (
-            ("ignore_hosts", spec.ignore_hosts, False, "is to be ignored"),
+            ("ignore_hosts", spec.ignore_hosts, False, "excluded by ignore_hosts"),
             ("force_hosts", spec.force_hosts, True, "another host is forced"),
         ):
             if names:

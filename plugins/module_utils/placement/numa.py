@@ -178,7 +178,7 @@ def _list_of(flavor, props, key, read):
 
 
 def constraints(flavor, props):
-    """The NUMA topology that a flavor and the known properties of an image ask for (A16), or None.
+    """The NUMA topology that a flavor and the known properties of an image ask for, or None.
 
     Given for hw:numa_nodes, hw:mem_page_size, hw:pmem and the dedicated and mixed CPU policies; raises InvalidInput for
     what contradicts itself (source: nova.virt.hardware.numa_get_constraints).

@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""PCI devices: aliases to requests (A17), and requests to pools of like devices.
+"""PCI devices: aliases to requests, and requests to pools of like devices.
 
 The rules are those of nova.pci.request and nova.pci.stats. A request is {alias_name, count, spec [{property: text}],
 numa_policy, request_id}; a pool {vendor_id, product_id, numa_node, count, tag: text}.

@@ -4,7 +4,7 @@
 """The pipeline of Nova's filter scheduler, one request after the other, in its plain form.
 
 Per request: candidates (prefilters), then for every instance: filter, weigh, choose, claim, consume. The list of hosts
-shrinks from instance to instance (S08); capacity is tested by the claim, so a host that is full stays in the list.
+shrinks from instance to instance; capacity is tested by the claim, so a host that is full stays in the list.
 """
 
 from __future__ import annotations
@@ -196,7 +196,7 @@ class Pipeline:
         if spec.ignore_hosts:
             ignored = {name.lower() for name in spec.ignore_hosts}
             hosts = self._drop(
-                hosts, record, "ignore_hosts", lambda one: one.host.lower() not in ignored, "is to be ignored"
+                hosts, record, "ignore_hosts", lambda one: one.host.lower() not in ignored, "excluded by ignore_hosts"
             )
         if spec.force_hosts:
             forced = {name.lower() for name in spec.force_hosts}
@@ -332,7 +332,7 @@ class Pipeline:
 
     # -- claims
     def _claim(self, spec, hosts, asks, record):
-        """(host state, allocation) of the first host in order whose claim holds, or None (S45)."""
+        """(host state, allocation) of the first host in order whose claim holds, or None."""
         for host_state in hosts:
             allocation, reason = self._try(spec, host_state, asks)
             if record is not None:

@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What Nova asks of Placement before any filter runs: which hosts are candidates at all (S37).
+"""What Nova asks of Placement before any filter runs: which hosts are candidates at all.
 
 Every function below bears the name of Nova's request filter and adds its terms to a Query; the Query then judges hosts.
 """

@@ -127,7 +127,7 @@ def declared_options(kind, one):
 
 
 def find_filters(names):
-    """Filter classes in the order of ``names``; all unknown names in one SchedulerHostFilterNotFound (S33, S34)."""
+    """Filter classes in the order of ``names``; all unknown names in one SchedulerHostFilterNotFound."""
     found, bad = [], []
     for name in names:
         short = str(name).rsplit(".", 1)[-1]

@@ -84,7 +84,7 @@ def build_request(hostvars, catalog):
 
 
 def resize_request(spec, hostvars, catalog, allow_disabled=False):
-    """What of an instance's request becomes another with its ``berth_flavor``: {flavor, numa_topology, pci_requests} (R26).
+    """What of an instance's request becomes another with its ``berth_flavor``: {flavor, numa_topology, pci_requests}.
 
     The rest is the instance's own, its image too: that need not be named by an inventory any more.
     """
@@ -128,7 +128,7 @@ def _given(hostvars, fields, required, name):
 
 
 def _derive(spec, catalog):
-    """Fill in the NUMA topology and the PCI requests that flavor and image ask for (A16, A17); what they ask for must agree."""
+    """Fill in the NUMA topology and the PCI requests that flavor and image ask for; what they ask for must agree."""
     read = RequestSpec(spec)
     features.check(read.flavor, read.image_props)
     topology = numa.constraints(read.flavor, read.image_props)
@@ -139,7 +139,7 @@ def _derive(spec, catalog):
 
 
 def _flavor_snapshot(flavor):
-    """What is kept of a flavor with the instance (C07); who may use it is not."""
+    """What is kept of a flavor with the instance; who may use it is not."""
     sizes = ("name", "vcpus", "memory_mb", "root_gb", "ephemeral_gb", "swap")
     return dict({part: flavor[part] for part in sizes}, extra_specs=dict(flavor["extra_specs"]))
 
@@ -150,7 +150,7 @@ def _image_snapshot(image):
 
 
 def _zone(text):
-    """zone[:host[:node]] (A29) -> (zone, host, node), each None where it is not given."""
+    """zone[:host[:node]] -> (zone, host, node), each None where it is not given."""
     parts = (text.split(":") + ["", ""])[:3]
     return tuple(part or None for part in parts)
 

@@ -22,7 +22,7 @@ from .options import read_options
 from .pipeline import Pipeline, prepare
 from .result import RequestResult, Result
 
-# policy: what must be enabled for it (C13)
+# policy: what must be enabled for it
 POLICY_NEEDS = {
     "affinity": "ServerGroupAffinityFilter",
     "anti-affinity": "ServerGroupAntiAffinityFilter",
@@ -104,7 +104,7 @@ def host_states(host_documents, aggregates):
 
 
 def check_policy(spec, filters, weighers):
-    """Raise UnsupportedPolicy for a group whose policy nothing would enforce (C13)."""
+    """Raise UnsupportedPolicy for a group whose policy nothing would enforce."""
     group = spec.instance_group
     needed = POLICY_NEEDS.get(group.policy) if group else None
     if needed and needed not in {one.name for one in filters + weighers}:
@@ -172,7 +172,7 @@ def _run(pipeline, groups, specs, explain):
 
 
 def _run_batch(pipeline, groups, batch, explain):
-    """All requests of a batch, or none of them (S07)."""
+    """All requests of a batch, or none of them."""
     pipeline.begin()
     results, undos = [], []
     for spec in batch:

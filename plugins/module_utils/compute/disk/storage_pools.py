@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The storage pools of this host: what they hold, what is really free, and what is promised (S14)."""
+"""The storage pools of this host: what they hold, what is really free, and what is promised."""
 
 from __future__ import annotations
 

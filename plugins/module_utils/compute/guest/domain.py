@@ -114,7 +114,7 @@ def check_answers(connection, uuid, name, host):
 
 
 def is_managed(domain):
-    """Whether the domain carries berth's mark: without it, it is somebody else's and is never touched (I9)."""
+    """Whether the domain carries berth's mark: without it, it is somebody else's and is never touched."""
     text = _call("reading the definition", domain.XMLDesc, 0)
     return ElementTree.fromstring(text).find("metadata/{%s}instance" % NAMESPACE) is not None
 

@@ -260,7 +260,7 @@ class Instance:
         self._swap(journal.noted(record, "start").replace(task_state=None))
 
     def _clean_up(self, error):
-        """Cx. A host's own trouble counts against it (S42); what remains is said, and stays in phase deleting."""
+        """Cx. A host's own trouble counts against it; what remains is said, and stays in phase deleting."""
         if error.host_fault:
             counters.build_failed(self.store.state_dir)
         try:

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The NoCloud seed of an instance: what cloud-init reads at first boot. It may hold secrets, so it is only ever written
-to a file that its owner alone may read (A08, A10, A11, A20)."""
+to a file that its owner alone may read."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ POOL_TIMEOUT = 5  # s
 WARNINGS_LIMIT = 50
 WARNING_LENGTH = 500
 
-# Task states in which an instance keeps the host's disks or network busy (S21); its states are those of the life cycle.
+# Task states in which an instance keeps the host's disks or network busy; its states are those of the life cycle.
 BUSY_TASKS = frozenset(
     (
         "scheduling",
@@ -207,7 +207,7 @@ def _pci(connection, settings, records, foreign):
 
 
 def _pools(connection, settings, records, disk_uses, deadline, warnings):
-    """{name: {shown (part of the document), device, least (bytes, S14)}}"""
+    """{name: {shown (part of the document), device, least (bytes)}}"""
     limit = Deadline(min(POOL_TIMEOUT, deadline.remaining()))
     found = storage_pools.read_pools(connection, limit, warnings)
     if settings.pool not in found:
@@ -310,7 +310,7 @@ def _foreign(domain, power_state, disk_use, pool, dedicated):
 
 
 def _usage(connection, settings, instances, pool, cpus):
-    """The totals, what instances use of them (without reserves), and what is left; a negative rest is shown (S15)."""
+    """The totals, what instances use of them (without reserves), and what is left; a negative rest is shown."""
     memory_mb = _memory_mb(connection, cpus["node_memory_mb"])
     memory_mb_used = sum(one["memory_mb"] for one in instances)
     local_gb, local_gb_used, least = 0, 0, 0

@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How busy this host is, as Nova's metrics [{name, value}], read from /proc (S22).
+"""How busy this host is, as Nova's metrics [{name, value}], read from /proc.
 
 Nova's names where it has one. ``*.percent`` and ``psi.*`` are parts of 1, ``cpu.*.time`` nanoseconds since boot,
 cpu.frequency MHz. cpu.percent is the load of the last minute per CPU, at most 1: a sample taken during the facts would

@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Nova's traits of a host, from what its guests can have (S37). The tables hold the names of os-traits."""
+"""Nova's traits of a host, from what its guests can have. The tables hold the names of os-traits."""
 
 from __future__ import annotations
 

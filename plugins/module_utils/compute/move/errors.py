@@ -13,7 +13,7 @@ class InstanceNotFound(BerthError):
 
 
 class InstanceInvalidState(BerthError):
-    """The instance is not in a state in which this can be done (R11): names the attribute and the state."""
+    """The instance is not in a state in which this can be done: names the attribute and the state."""
 
     def __init__(self, uuid, attr, state, method, **details):
         super().__init__(
@@ -26,14 +26,14 @@ class InstanceInvalidState(BerthError):
 
 
 class InstanceNotResized(BerthError):
-    """Confirm or revert of an instance that is not waiting for either (R14)."""
+    """Confirm or revert of an instance that is not waiting for either."""
 
     def __init__(self, uuid, **details):
         super().__init__("Instance %s has not been resized." % uuid, **details)
 
 
 class CannotResizeDisk(BerthError):
-    """A disk would become smaller (R13)."""
+    """A disk would become smaller."""
 
 
 class MigrationFenced(BerthError):
@@ -57,7 +57,7 @@ class SourceDiffers(BerthError):
 
 
 class MigrationPreCheckError(BerthError):
-    """The move cannot work; every reason is in ``problems`` (R15, R30)."""
+    """The move cannot work; every reason is in ``problems``."""
 
     retryable = True
 

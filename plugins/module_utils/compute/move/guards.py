@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What must hold before a move begins; a refusal changes nothing (I11)."""
+"""What must hold before a move begins; a refusal changes nothing."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ DISKS = (("root_gb", "GiB"), ("ephemeral_gb", "GiB"), ("swap", "MiB"))
 
 
 def check_begin(record, kind, spec, power):
-    """ACTIVE or STOPPED, nothing else under way (R11, R16), no disk becomes smaller (R13). ``power``: the guest's state in
+    """ACTIVE or STOPPED, nothing else under way, no disk becomes smaller. ``power``: the guest's state in
     libvirt. One that is paused neither runs nor is it off: it would not hear that it shall shut down."""
     if kind not in KINDS:
         raise ValueError("unknown kind of move: %r" % (kind,))

@@ -25,7 +25,7 @@ HALF_LIFE = 3600  # s
 
 
 def generation(fingerprint, save=True, state_dir=STATE_DIR):
-    """A number that grows whenever ``fingerprint`` (text) is another than the time before (S16).
+    """A number that grows whenever ``fingerprint`` (text) is another than the time before.
 
     With ``save`` false nothing is written, and the answer is what a saving run would give now. 0 without a state
     directory.
@@ -46,7 +46,7 @@ def generation(fingerprint, save=True, state_dir=STATE_DIR):
 
 
 def failed_builds(state_dir=STATE_DIR):
-    """How many builds failed here of late: the count halves with each hour of uptime (S42)."""
+    """How many builds failed here of late: the count halves with each hour of uptime."""
     state = _peek(state_dir, FAILED_BUILDS)
     return round(_faded(state)) if state else 0  # rounded down, the first one would be forgotten at once
 

@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The instances in vm_state error: their creation was given up, and this host was the last that failed (C02, C14, C15).
+"""The instances in vm_state error: their creation was given up, and this host was the last that failed.
 
 Nova keeps such an instance in its database. Here nothing of it is left but a note on that host, until a run places it
 again or deletes it. It is no record: it holds no resources, no claim and no name.

@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What happened to an instance, kept in its record: events (Nova's instance actions) and faults (C32, A25)."""
+"""What happened to an instance, kept in its record: events (Nova's instance actions) and faults."""
 
 from __future__ import annotations
 

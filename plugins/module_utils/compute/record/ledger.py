@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What is taken on a host, and all that is checked before more is: the same for a creation, for a move to this host and for
-a resize on it (C17, R25, S41)."""
+a resize on it."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Ledger:
 
 
 def check_group(group, spec, present):
-    """The late check of a server group on this host: every role counts, members that come or go too (S40, S41)."""
+    """The late check of a server group on this host: every role counts, members that come or go too."""
     if group is None or group.policy != "anti-affinity":
         return
     members = [

@@ -161,7 +161,7 @@ class Store:
         """Replace ``expected`` (None: there is none) by ``new`` (None: remove it); gives what was read back.
 
         Role, generation and token on disk must be those of ``expected``, else StaleRecord and nothing is changed. The
-        generation of ``new`` must be greater (I12), so that no two states of a record ever compare equal.
+        generation of ``new`` must be greater, so that no two states of a record ever compare equal.
         """
         if expected is None and new is None:
             raise ValueError("nothing to compare and nothing to write")

@@ -73,7 +73,7 @@ def test_every_instance_of_a_placement_has_a_line():
     assert text.splitlines() == [
         "INSTANCE  HOST  VCPUS  MEMORY MiB  DISK GiB  ALTERNATES OR REASON",
         "big       -                                  NoValidHost: none left",
-        "db        k2                                 is there already",
+        "db        k2                                 exists already",
         "web       k1    3      512         4         k2",
     ]
 

@@ -14,7 +14,7 @@ from .common import after, attempt_of, existing, is_past, moved, next_epoch, put
 def reclaim(host, uuid, ticket, peer=None, lost=False, **dummy):
     """On S: own the instance again with what was kept; what the guest wrote on D is given up.
 
-    The generation is as if D had given it back, so it is higher than all that D may hold (I12)."""
+    The generation is as if D had given it back, so it is higher than all that D may hold."""
     record = existing(host, uuid)
     if is_past(record, ticket["op"], (OWN, RESTORING)) or (record.role == OWN and record.op is None):
         return False

@@ -123,7 +123,7 @@ def check_source(peer, spec, source):
 
 
 def claim_beside(host, record, limits=None):
-    """On one host old and new both count until the resize is confirmed or reverted, as Nova's claim does (I2): the room
+    """On one host old and new both count until the resize is confirmed or reverted, as Nova's claim does: the room
     of the old one is what a revert goes back to, and its disks lie beside the new ones. The host's lock is held."""
     old, new = record.resources, host.effects.allocate(record.migration["new_spec"], limits)
     guards.check_same_host(record.uuid, old, new)

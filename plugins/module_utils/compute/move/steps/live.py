@@ -20,7 +20,7 @@ def inspect_live(host, uuid, ticket, peer=None, **dummy):
 
 
 def check_live(host, uuid, ticket, peer=None, options=None, **dummy):
-    """L2 on S: everything that speaks against the migration at once, before anything is started (R30)."""
+    """L2 on S: everything that speaks against the migration at once, before anything is started."""
     if not (peer or {}).get("seen") or is_past(host.store.read(uuid), ticket["op"], (OUT, KEEP)):
         return False
     record = mine(host, uuid, ticket, (OWN,))

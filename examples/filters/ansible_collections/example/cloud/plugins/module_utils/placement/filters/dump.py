@@ -20,7 +20,7 @@ REQUEST = "name project_id vcpus memory_mb root_gb ephemeral_gb swap availabilit
 
 
 class DumpFilter(Filter):
-    """Passes every host; the verdict's numbers are the state of the host and the request (S43)."""
+    """Passes every host; the verdict's numbers are the state of the host and the request."""
 
     # The state changes with every instance that is placed, so it is asked again for each of them.
     run_filter_once_per_request = False
