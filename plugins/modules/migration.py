@@ -149,10 +149,10 @@ from ansible.module_utils.basic import AnsibleModule
 from ..module_utils.compute.detached import Detached
 from ..module_utils.compute.move import listener
 from ..module_utils.compute.move.host import Host
-from ..module_utils.compute.move.sequence import TAKING
 from ..module_utils.compute.move.steps.common import view
 from ..module_utils.compute.move.steps.table import STEPS, run
 from ..module_utils.model.errors import BerthError
+from ..module_utils.model.migration import SAID, TAKING
 
 SPEC = {
     "uuid": {"type": "str", "required": True},
@@ -184,8 +184,6 @@ SPEC = {
 WAITING = "take_over"
 # These open ports for a copy, with a process beside them that closes them when nobody uses them.
 OPENING = {"receive", "receive_seed"}
-# What a step says beside the record, and what the other host needs to know of it.
-SAID = ("disks", "guest", "seen", "targets", "transfer", "sent")
 OPTIONS = ("bandwidth", "copy_while_running", "timeout", "timeout_action", "tls")
 
 

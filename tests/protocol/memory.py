@@ -14,11 +14,13 @@ import contextlib
 import copy
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import DiskChainChanged, StaleRecord
-from ansible_collections.berth.kvm.plugins.module_utils.compute.move import sequence
 from ansible_collections.berth.kvm.plugins.module_utils.compute.move.steps import common, table
+from ansible_collections.berth.kvm.plugins.module_utils.conductor import sequences
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.walk import Candidate, Move, Token, Walk
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import BerthError
 from ansible_collections.berth.kvm.plugins.module_utils.model.identity import instance_uuid
 from ansible_collections.berth.kvm.plugins.module_utils.model.lifecycle import OWN, check_change
+from ansible_collections.berth.kvm.plugins.module_utils.model.migration import SAID, TAKING
 from ansible_collections.berth.kvm.plugins.module_utils.model.record import Record
 
 NAME, PROJECT = "vm", "default"
@@ -28,7 +30,6 @@ WHO = {"uuid": UUID, "name": NAME, "project_id": PROJECT}
 OLD = {**WHO, "flavor": {"name": "old", "vcpus": 1, "memory_mb": 128, "root_gb": 1}}
 NEW = {**WHO, "flavor": {"name": "new", "vcpus": 2, "memory_mb": 256, "root_gb": 2}}
 OFF, ON, PAUSED = 0, 1, 2
-SAID = ("targets", "transfer", "sent", "disks", "guest", "seen")
 
 
 class Killed(Exception):
@@ -461,39 +462,41 @@ def give_up_writes(world):
     world.latest = (world.kept[S] or world.disks[S])["version"]
 
 
-WISHES = {"resize": sequence.MOVE, "confirm": sequence.CONFIRM, "revert": sequence.REVERT, "abort": sequence.REVERT,
-          "delete": sequence.DELETE}  # fmt: skip
-
-
-SHORT_CUT = tuple((sequence.DESTINATION, step) for step in ("verify_live", "acquire", "start", "confirm")) + (
-    (sequence.SOURCE, "purge"), (sequence.DESTINATION, "finish"),
-)  # fmt: skip
+WISHES = {"resize": sequences.MOVE, "confirm": sequences.CONFIRM, "revert": sequences.REVERT,
+          "abort": sequences.REVERT, "delete": sequences.DELETE}  # fmt: skip
 
 
 class Controller:
-    """One playbook run: look at both hosts, choose the sequence, walk it. Each call of advance() is one step on one
-    host."""
+    """One playbook run: look at both hosts, choose the sequence, walk it with the walker that ships. Each call of advance()
+    is one step on one host. ``error`` is what failed first, also while that is being given up."""
 
     def __init__(self, wish, op):
         self.wish, self.op = wish, op
         self.views = {}
-        self.steps = None
-        self.ticket = None
+        self.walk = None
+        self.steps = ()  # of the leg that is under way
+        self.said, self.token = {}, None  # of the host, in this leg
         self.pending = None
         self.changed = False
         self.reaches, self.looks = True, 0
         self.options = {}
+        self.error = None
         self.state = "run"
 
     def key(self):
-        views = [
+        views = self.walk.said if self.walk else self.views
+        brief = [
             (v.get("role"), v.get("phase"), v.get("op"), v.get("attempt"), v.get("generation", [0])[0])
-            for v in self.views.values()
+            for v in (*views.values(), self.said)
         ]
-        transfers = [(view.get("targets"), view.get("transfer")) for view in self.views.values()]
-        ticket = self.ticket and tuple(self.ticket.items())
-        said = self.steps, ticket, repr(self.pending), repr(views), repr(transfers)
+        transfers = [(view.get("targets"), view.get("transfer")) for view in (*views.values(), self.said)]
+        walked = self.walk and (self.walk.sequence, self.walk.at, self.walk.candidate, self.walk.gives_up)
+        said = walked, self.steps, repr(self.token), repr(self.pending), repr(brief), repr(transfers)
         return (self.wish, self.state, self.looks, self.reaches, *said)
+
+    def is_before(self, step):
+        """Whether this is the step that it does next."""
+        return bool(self.steps) and self.steps[0] == step and not self.pending
 
     def advance(self, world):
         try:
@@ -503,7 +506,7 @@ class Controller:
         except (BerthError, KeyError) as error:
             if isinstance(error, KeyError):
                 raise Violation("a step misses %s" % error)
-            self.state, self.error = "failed", "%s: %s" % (type(error).__name__, error)
+            self._failed("%s: %s" % (type(error).__name__, error))
         world.check()
 
     def _advance(self, world):
@@ -511,76 +514,112 @@ class Controller:
             if name not in self.views:
                 self.views[name] = common.view(world.host(name), UUID)
                 return
-        if self.steps is None:
+        if self.walk is None and not self.steps:
             self._plan(world)
+            if self.walk:
+                self._next_leg()
             return
         if self.pending:
             name, transfer = self.pending
             self.pending = None
             land(world, name, transfer)
-        elif self.steps:
-            side, step = self.steps[0]
-            self.steps = self.steps[1:]
-            self._step(world, S if side == sequence.SOURCE else D, step)
+        elif self.walk is None:
+            destroy(world, self.steps[0])
+            self.steps, self.changed = (), True
+        else:
+            self._step(world)
         if not self.steps and not self.pending:
-            self._ended()
+            self._ended_leg()
 
-    def _ended(self):
-        """Look again where this brought nothing that was wished for."""
-        if self.reaches or self.looks:
+    def _failed(self, reason):
+        self.error, self.steps, self.pending = self.error or reason, (), None
+        if self.walk:
+            self.walk.failed(reason)
+            self._next_leg()
+        else:
+            self.state = "failed"
+
+    def _ended_leg(self):
+        if self.walk:
+            self.walk.answered(self.said, self.token)
+        self._next_leg()
+
+    def _next_leg(self):
+        turn = self.walk and self.walk.turn()
+        if turn:
+            self.steps, self.said, self.token = turn.leg.steps, {}, turn.arguments(self.options)["token"]
+        elif self.walk and self.walk.failure:
+            self.state = "failed"
+        elif self.reaches or self.looks:
             self.state = "done"
         else:
-            self.looks, self.views, self.steps = 1, {}, None
+            # It brought nothing that was wished for: look again.
+            self.looks, self.views, self.walk = 1, {}, None
 
     def _plan(self, world):
         if self.wish == "take over":
             self._plan_take_over(world)
             return
         if self.wish == "delete" and not any(view.get("migration") for view in self.views.values()):
-            self.steps = plan_delete(self.views[S], self.views[D])
-        else:
-            name, self.reaches = sequence.next_sequence(WISHES[self.wish], self.views[S], self.views[D])
-            if name == "resize" and world.kind == "live-migration":
-                name = "live_migrate"
-            if name == "resize" and world.kind == "here":
-                name = "resize_here"
-            self.steps = tuple((side, step) for side, names in sequence.SEQUENCES.get(name, ()) for step in names)
-        owner = next((v for v in self.views.values() if v["role"] == OWN), None) or self.views[S] or self.views[D]
-        self.ticket = {
-            "op": owner.get("op") or self.op + "'" * self.looks,
-            "attempt": max([v.get("attempt") or 0 for v in self.views.values()]),
-        }
-        if not self.steps:
+            self._plan_delete()
+            return
+        name, self.reaches = sequences.next_sequence(WISHES[self.wish], self.views[S], self.views[D])
+        if name is None:
             self.state = "done"
+            return
+        owner = next((v for v in self.views.values() if v["role"] == OWN), None) or self.views[S] or self.views[D]
+        attempt = max(v.get("attempt") or 0 for v in self.views.values())
+        begins = owner.get("op") is None and name == "resize"
+        if begins:
+            name = {"live-migration": "live_migrate", "here": "resize_here"}.get(world.kind, name)
+        self.walk = Walk.begin(
+            move_of(world, name, self.views, Token(owner.get("op"), attempt), begins and self._ops())
+        )
+
+    def _ops(self):
+        return [self.op + "'" * self.looks]
+
+    def _plan_delete(self):
+        """Without a move role delete goes to the owner; the module there refuses where one has begun since."""
+        self.steps = tuple(name for name in (S, D) if self.views[name]["role"] == OWN)[:1]
+        self.state = "run" if self.steps else "done"
 
     def _plan_take_over(self, world):
         """The talk of who waits on the destination with the source, beside the controller: nothing happens before there
         is a receipt, each side acts on the other's last word, and any word may be the last."""
         if world.receipt:
-            self.views[S] = world.receipt
-            self.ticket = {"op": world.receipt["op"], "attempt": world.receipt["attempt"]}
-            self.steps = SHORT_CUT
-            self.looks = 1
+            receipt = world.receipt
+            token = Token(receipt["op"], receipt["attempt"])
+            self.walk = Walk.begin(move_of(world, "live_hand_over", {**self.views, S: receipt}, token))
 
-    def _step(self, world, name, step):
-        peer = self.views[D if name == S else S]
-        if step == "destroy":
-            destroy(world, name, self.ticket)
-            self.changed = True
-            return
-        options = {"sent": self.views[name].get("sent"), **self.options}
-        if step in ("begin", "claim"):
-            options |= decided(world)
-        changed, said = table.run(world.host(name), UUID, step, self.ticket, peer, **options)
+    def _step(self, world):
+        turn = self.walk.turn()
+        arguments = turn.arguments(self.options)
+        name, step = turn.host, self.steps[0]
+        self.steps = self.steps[1:]
+        options = {key: arguments[key] for key in arguments if key not in ("uuid", "steps", "token", "peer")}
+        changed, said = table.run(
+            world.host(name), UUID, step, self.token, arguments["peer"], sent=self.said.get("sent"), **options
+        )
         if step in ("give_back", "reclaim") and changed:
             give_up_writes(world)
         self.changed = self.changed or changed
-        kept = {k: v for k, v in self.views[name].items() if k in SAID}
-        self.views[name] = dict(kept, **said)
-        if step in sequence.TAKING:
-            self.ticket = {"op": self.ticket["op"], "attempt": said.get("attempt") or self.ticket["attempt"]}
+        self.said = {**{key: self.said[key] for key in SAID if key in self.said}, **said}
+        if step in TAKING:
+            self.token = {"op": self.token["op"], "attempt": said.get("attempt") or self.token["attempt"]}
         if step in ("send", "presend") and "pending" in (said.get("transfer") or ()):
             self.pending = (name, said["transfer"])
+
+
+def move_of(world, sequence, views, token, ops=None):
+    """The move as the plan has it; where it begins, with a candidate for each of ``ops``."""
+    told = decided(world)
+    destination = told["destination"]
+    return Move(
+        UUID, NAME, sequence, S, destination["name"], token, {sequences.SOURCE: views[S], sequences.DESTINATION: views[D]},
+        kind=told["kind"], spec=told["spec"] if ops else None, source_host=told["source"] if ops else None,
+        candidates=tuple(Candidate(op, destination["name"], destination, {}) for op in ops or ()),
+    )  # fmt: skip
 
 
 def decided(world):
@@ -594,14 +633,7 @@ def decided(world):
     }
 
 
-def plan_delete(source, destination):
-    """Without a move role delete goes to the owner; the module there refuses where one has begun since."""
-    here = {S: sequence.SOURCE, D: sequence.DESTINATION}
-    owner = next((n for n, v in ((S, source), (D, destination)) if v["role"] == OWN), None)
-    return ((here[owner], "destroy"),) if owner else ()
-
-
-def destroy(world, name, ticket):
+def destroy(world, name):
     """Deleting the owner's side: guest, disks, record (module ``instance`` with state absent)."""
     host = world.host(name)
     record = host.store.read(UUID)

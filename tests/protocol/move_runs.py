@@ -9,8 +9,8 @@ import copy
 
 import memory
 
-from ansible_collections.berth.kvm.plugins.module_utils.compute.move import sequence
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import moving, sides
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.walk import Move, Walk
 
 S, D = memory.S, memory.D
 OTHER = {S: D, D: S}
@@ -36,20 +36,14 @@ class Run(memory.Controller):
         source, here, destination, there = found
         if destination is None and self.wish == "delete":
             self.views.update({source: here, OTHER[source]: there})
-            self.steps = memory.plan_delete(self.views[S], self.views[D])
-            self.ticket = {"op": None, "attempt": 0}
+            self._plan_delete()
             return
         move = moving.plan(self.wish, world.kind, memory.UUID, "vm", found, self.wanted)
-        name, self.reaches, self.ticket = move["sequence"], not move["settles"], move["ticket"]
-        self.views = {source: here, OTHER[source]: there}
-        self.options = {"lost": name is not None and (name.endswith("_alone") or name == "sweep")}
-        at = {sequence.SOURCE: source, sequence.DESTINATION: destination}
-        constants = {S: sequence.SOURCE, D: sequence.DESTINATION}
-        self.steps = tuple(
-            (constants[at[side]], step) for side, names in sequence.SEQUENCES.get(name, ()) for step in names
-        )
-        if not self.steps:
+        self.reaches = not move["settles"]
+        if move["sequence"] is None:
             self.state = "done"
+        else:
+            self.walk = Walk.begin(Move.from_plan(move))
 
 
 def walk(world, controller):

@@ -130,7 +130,7 @@ MUTANTS = {
     "the source lets go of what it has not sent": (without_sending, dict(wishes=["resize"], kills=1)),
     "the guest is not stopped": (without_freeze, dict(wishes=["resize"], kills=0, writes=2)),
     "the destination acquires first": (with_an_early_owner, dict(wishes=["resize"], kills=0)),
-    "no tombstones": (without_tombstones, dict(wishes=["resize", "abort"], kills=0)),
+    "no tombstones": (without_tombstones, dict(wishes=["resize", "abort"], kills=1)),
     "anybody starts": (with_a_start_of_any_record, dict(wishes=["resize", "abort"], kills=1)),
     "a purge removes shared disks": (with_a_purge_of_shared_disks, dict(wishes=["resize", "confirm"], shared=True, kills=0, after={1: 0})),  # noqa: E501
     "finished before the other side is purged": (with_an_early_finish, dict(wishes=["resize", "confirm"], kills=0, after={1: 0})),  # noqa: E501

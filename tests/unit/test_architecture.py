@@ -21,8 +21,6 @@ HEADER = "SPDX-License-Identifier" + ": GPL-3.0-or-later"
 CLAIM_ARITHMETIC = {
     "module_utils/placement/%s.py" % name for name in ("capacity", "errors", "numa", "pci", "requested")
 }
-# What both sides of a move agree on, pure like the model: the order of the steps, the guards and their errors.
-MOVE_PROTOCOL = {"module_utils/compute/move/%s.py" % name for name in ("errors", "guards", "sequence")}
 PURE = {"module_utils/model", "module_utils/placement", "module_utils/conductor"}
 
 # Room -> the rooms (or single files) it may import from. A room that is not named here is an error.
@@ -30,7 +28,7 @@ MAY_IMPORT = {
     "module_utils/model": {"module_utils/model"},
     "module_utils/placement": {"module_utils/model", "module_utils/placement"},
     "module_utils/compute": {"module_utils/model", "module_utils/compute", *CLAIM_ARITHMETIC},
-    "module_utils/conductor": PURE | MOVE_PROTOCOL,
+    "module_utils/conductor": PURE,
     "plugin_utils": PURE | {"plugin_utils"},
     "action": PURE | {"plugin_utils"},
     "callback": PURE | {"plugin_utils"},

@@ -5,19 +5,18 @@
 
 Pure: the fleet's documents and the hosts' views in, a move for each instance out. A move: {uuid, sequence (None:
 nothing to do), settles (the sequence only ends what an earlier run left: look again after it), source, destination
-(inventory names), ticket, kind, why, confirm_in, candidates: [{op, host, destination {uuid, name}}], spec}.
+(inventory names), token, kind, why, confirm_in, candidates: [{op, host, destination {uuid, name}}], spec}.
 """
 
 from __future__ import annotations
 
 from typing import Any, Dict
 
-from ..compute.move import sequence
-from ..compute.move.errors import InstanceInvalidState, InstanceNotResized, MigrationEnded
-from ..compute.move.guards import check_grow_only
 from ..model import hints, lifecycle, nics
 from ..model import migration as names
-from . import groups
+from ..model.move_errors import InstanceInvalidState, InstanceNotResized, MigrationEnded
+from ..model.move_guards import check_grow_only
+from . import groups, sequences
 from .errors import HostUnknown
 from .locate import check_unlocked
 from .plan import addresses
@@ -54,16 +53,16 @@ def plan(wish, kind, uuid, name, sides, wanted, locked=None, target=None):
         "sequence": None,
         "settles": False,
         "kind": (migration or {}).get("type", kind),
-        "ticket": {"op": owner.get("op"), "attempt": max(here.get("attempt") or 0, there.get("attempt") or 0)},
+        "token": {"op": owner.get("op"), "attempt": max(here.get("attempt") or 0, there.get("attempt") or 0)},
         "views": {"source": here, "destination": there},
         "why": None,
         "place": False,
     }
     if destination is None:
         return _from_rest(move, wish, kind, here, wanted)
-    if wish == sequence.MOVE and not is_wanted(migration, kind, wanted, destination, target):
-        wish = sequence.OTHER
-    move["sequence"], reaches = sequence.next_sequence(_WISHES[wish], here, there)
+    if wish == sequences.MOVE and not is_wanted(migration, kind, wanted, destination, target):
+        wish = sequences.OTHER
+    move["sequence"], reaches = sequences.next_sequence(_WISHES[wish], here, there)
     if move["sequence"] is None:
         raise _refusal(wish, kind, move, owner)
     if move["sequence"] == "revert" and not here["role"]:
@@ -83,7 +82,7 @@ def plan(wish, kind, uuid, name, sides, wanted, locked=None, target=None):
 def _sweep(wish, uuid, name, sides):
     """Remove what a host that was lost holds of a move that ended without it, then look again."""
     source, here, destination, there = sides
-    if wish == sequence.DELETE:
+    if wish == sequences.DELETE:
         raise InstanceInvalidState(
             uuid, "role", there["role"], "delete", hint=hints.confirm_or_revert_left(name, destination)
         )
@@ -95,7 +94,7 @@ def _sweep(wish, uuid, name, sides):
         "sequence": "sweep",
         "settles": True,
         "kind": (there.get("migration") or {}).get("type"),
-        "ticket": {"op": there["op"], "attempt": there["attempt"]},
+        "token": {"op": there["op"], "attempt": there["attempt"]},
         "views": {"source": here, "destination": there},
         "why": "first removes what is left on %s of a move that ended without it" % destination,
         "confirm_in": None,
@@ -124,8 +123,10 @@ def unconfirmed(confirm_in):
 
 
 # To abandon a move and to take one back is one wish: which it is follows from how far the move has come.
-_WISHES = {name: name for name in (sequence.MOVE, sequence.OTHER, sequence.CONFIRM, sequence.REVERT, sequence.DELETE)}
-_WISHES["abort"] = sequence.REVERT
+_WISHES = {
+    name: name for name in (sequences.MOVE, sequences.OTHER, sequences.CONFIRM, sequences.REVERT, sequences.DELETE)
+}
+_WISHES["abort"] = sequences.REVERT
 
 
 def is_wanted(migration, kind, wanted, destination, target):
@@ -144,7 +145,7 @@ def _refusal(wish, kind, move, owner):
         return InstanceInvalidState(uuid, "role", owner["role"], wish, hint=hint)
     if phase == lifecycle.ERASING:
         return InstanceInvalidState(uuid, "task_state", owner.get("task_state"), kind, hint=hints.delete_again(name))
-    if wish == sequence.CONFIRM:
+    if wish == sequences.CONFIRM:
         return InstanceNotResized(uuid, hint=hints.move_again(name, PLAYBOOKS[move["kind"]]))
     if phase == lifecycle.RESIZED:
         return InstanceInvalidState(uuid, "vm_state", owner.get("vm_state"), kind, hint=hints.confirm_or_revert(name))
@@ -171,7 +172,7 @@ def busy(move):
 
 def _from_rest(move, wish, kind, view, wanted):
     """Nothing is under way: begin, or there is nothing to do."""
-    if wish == sequence.DELETE:
+    if wish == sequences.DELETE:
         raise MigrationEnded("the move of %s has just ended" % move["name"], hint=hints.run_again())
     if wish == "abort":
         move["why"] = "nothing is under way"

@@ -8,9 +8,9 @@ A host that does not answer is unknown, and then nothing is done. That it is los
 
 from __future__ import annotations
 
-from ..compute.move.errors import InstanceNotFound
 from ..model import hints
 from ..model.lifecycle import CLAIM, OWN
+from ..model.move_errors import InstanceNotFound
 from . import notes
 from .errors import (
     DuplicateInstance,

@@ -12,6 +12,10 @@ from . import lifecycle
 # Nova's migration_type.
 RESIZE, COLD, LIVE = "resize", "migration", "live-migration"
 KINDS = (RESIZE, COLD, LIVE)
+# The steps that take a move up. They give out the fencing token {op, attempt} which the steps after them carry.
+TAKING = ("begin", "confirm", "revert", "abort", "reclaim", "restore_here", "erase")
+# What a step says beside the record. The other side may need it in any later step.
+SAID = ("disks", "guest", "seen", "targets", "transfer", "sent")
 
 
 def names(kind, role, phase, vm_state_before):

@@ -20,11 +20,11 @@ from move_runs import D, Run, S, check_one_alone, check_whole, walk, worlds  # n
 from ansible_collections.berth.kvm.plugins.module_utils.compute import paths  # noqa: E402
 from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import disk
 from ansible_collections.berth.kvm.plugins.module_utils.compute.move import disks  # noqa: E402
-from ansible_collections.berth.kvm.plugins.module_utils.compute.move.errors import MigrationConflict  # noqa: E402
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import locate  # noqa: E402
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.errors import InstanceMoving  # noqa: E402
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.fleet import read_fleet  # noqa: E402
 from ansible_collections.berth.kvm.plugins.module_utils.model import hints  # noqa: E402
+from ansible_collections.berth.kvm.plugins.module_utils.model.move_errors import MigrationConflict  # noqa: E402
 from ansible_collections.berth.kvm.plugins.modules import instance  # noqa: E402
 
 NAME = memory.NAME

@@ -13,13 +13,13 @@ import json
 import os
 
 from ...model import hints
+from ...model.move_errors import CannotResizeDisk, MigrationConflict, MigrationPreCheckError, TransferFailed
 from .. import paths
 from ..disk import disk
 from ..disk.disk import NVRAM, SEED, planned
 from ..guest import domain
 from ..run import run
 from . import transfer
-from .errors import CannotResizeDisk, MigrationConflict, MigrationPreCheckError, TransferFailed
 
 LARGEST = 64 << 40
 

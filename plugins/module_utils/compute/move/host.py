@@ -10,6 +10,7 @@ import time
 
 from ...model.lifecycle import RESTORING
 from ...model.migration import LIVE, same_host
+from ...model.move_errors import TransferFailed
 from ...model.request_spec import RequestSpec
 from .. import paths
 from ..connection import Bounded
@@ -19,7 +20,6 @@ from ..host import boot_time, facts
 from ..host.host import Host as ComputeHost
 from ..record.ledger import Ledger
 from . import disks, handover, increment, live, live_checks, storage, transfer
-from .errors import TransferFailed
 
 
 class Host:

@@ -20,11 +20,11 @@ import subprocess
 import time
 from xml.etree import ElementTree
 
+from ...model.move_errors import TransferFailed
 from .. import paths
 from ..connection import LibvirtTimeout, require_libvirt
 from ..guest import domain as guests
 from . import disks, jobs, storage, transfer
-from .errors import TransferFailed
 
 DAEMON = "qemu-storage-daemon"
 SCRATCH = "scratch"

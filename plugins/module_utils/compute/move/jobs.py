@@ -8,8 +8,8 @@ from __future__ import annotations
 import time
 from xml.etree import ElementTree
 
+from ...model.move_errors import TransferFailed
 from ..connection import require_libvirt
-from .errors import TransferFailed
 
 POLL = 0.2
 ENDING = 60  # s in which a job ends that was told to

@@ -17,11 +17,11 @@ from xml.etree import ElementTree
 
 from ...model import hints
 from ...model.errors import BerthError
+from ...model.move_errors import MigrationError
 from .. import paths
 from ..connection import LibvirtTimeout, connect, require_libvirt
 from ..guest import domain as guests
 from . import disks, jobs, storage, transfer
-from .errors import MigrationError
 from .live_checks import OPEN_TIMEOUT, bracketed, remote_uri
 
 POLL = 0.2

@@ -13,9 +13,9 @@ from __future__ import annotations
 import os
 import re
 
+from ...model.move_errors import MigrationConflict, MigrationPreCheckError
 from .. import paths
 from ..disk import owner
-from .errors import MigrationConflict, MigrationPreCheckError
 
 MARK = "moving-"
 

@@ -20,10 +20,10 @@ import socket
 import subprocess
 import time
 
+from ...model.move_errors import TransferFailed
 from .. import durable, paths
 from ..record.store import check_uuid
 from ..run import PATH, run
-from .errors import TransferFailed
 
 RUN_DIR = "/run/berth/moves"
 USER = "berth"

@@ -7,7 +7,7 @@ steps of confirm, revert and delete."""
 from __future__ import annotations
 
 from ....model.lifecycle import KEEP, OUT, OWN, RESTORING
-from ..errors import MigrationConflict, MigrationNotReady
+from ....model.move_errors import MigrationConflict, MigrationNotReady
 from .common import after, attempt_of, existing, is_past, moved, next_epoch, put, without_the_other
 
 

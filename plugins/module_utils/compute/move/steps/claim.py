@@ -16,12 +16,12 @@ from __future__ import annotations
 
 from ....model import hints
 from ....model import migration as names
+from ....model import move_guards as guards
 from ....model.errors import InvalidInput
 from ....model.lifecycle import IN, INCOMING, OWN, RESIZED
+from ....model.move_errors import MigrationConflict, MigrationEnded, MigrationFenced, MigrationNotReady, SourceDiffers
 from ....model.record import Record
 from ...record import claim as claims
-from .. import guards
-from ..errors import MigrationConflict, MigrationEnded, MigrationFenced, MigrationNotReady, SourceDiffers
 from .common import attempt_of, has_released, is_past, moved, put
 
 # What of a request makes the guest; the rest of it is about the choice of a host.

@@ -20,8 +20,8 @@ from __future__ import annotations
 from ....model import hints
 from ....model import migration as names
 from ....model.lifecycle import CONFIRMING, KEEP, OUT, OWN, RESIZED
+from ....model.move_errors import InstanceNotFound, MigrationConflict, MigrationFenced, MigrationNotReady
 from ...record import journal
-from ..errors import InstanceNotFound, MigrationConflict, MigrationFenced, MigrationNotReady
 
 CONFIRMED, REVERTED_EVENT, GIVEN_UP = "confirmed", "reverted", "given up"
 

@@ -7,7 +7,13 @@ from __future__ import annotations
 
 from ....model import migration as names
 from ....model.lifecycle import ACTIVE, CONFIRMING, IN, OUT, OWN, RESIZED, RESTORING, REVERTING
-from ..errors import InstanceInvalidState, InstanceNotResized, MigrationConflict, MigrationFenced, MigrationNotReady
+from ....model.move_errors import (
+    InstanceInvalidState,
+    InstanceNotResized,
+    MigrationConflict,
+    MigrationFenced,
+    MigrationNotReady,
+)
 from .common import (
     CONFIRMED,
     REVERTED_EVENT,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from ....model import migration as names
 from ....model.lifecycle import ERASING, IN, KEEP, OUT, OWN, REVERTED
-from ..errors import InstanceInvalidState, MigrationConflict, MigrationNotReady
+from ....model.move_errors import InstanceInvalidState, MigrationConflict, MigrationNotReady
 from .common import after, attempt_of, existing, mine, moved, next_epoch, put, without_the_other
 
 

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from ....model.lifecycle import FROZEN, OWN, RESIZING, RESTORING
-from ..errors import InstanceInvalidState
+from ....model.move_errors import InstanceInvalidState
 from .common import GIVEN_UP, attempt_of, existing, mine, moved, put
 
 

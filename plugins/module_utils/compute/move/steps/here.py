@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from ....model.lifecycle import CONFIRMING, OWN, RESIZED, RESTORING, REVERTING
-from ..errors import InstanceNotResized, MigrationNotReady
+from ....model.move_errors import InstanceNotResized, MigrationNotReady
 from .common import attempt_of, existing, is_past, mine, moved, put
 
 

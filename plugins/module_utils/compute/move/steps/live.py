@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from ....model.lifecycle import CONFIRMING, IN, KEEP, OUT, OWN, RESIZED, VERIFIED
-from ..errors import MigrationNotReady, MigrationPreCheckError
+from ....model.move_errors import MigrationNotReady, MigrationPreCheckError
 from .common import attempt_of, has_released, is_past, is_taken_over, mine, moved, put, said, view
 from .confirm import confirm, finish, purge
 from .resize import acquire, start

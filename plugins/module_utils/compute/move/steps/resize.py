@@ -6,9 +6,9 @@
 from __future__ import annotations
 
 from ....model import migration as names
+from ....model import move_guards as guards
 from ....model.lifecycle import FROZEN, IN, KEEP, OUT, OWN, RESIZED, RESIZING, RESTORING
-from .. import guards
-from ..errors import InstanceInvalidState, MigrationConflict, MigrationEnded, MigrationNotReady
+from ....model.move_errors import InstanceInvalidState, MigrationConflict, MigrationEnded, MigrationNotReady
 from .claim import claim_beside
 from .common import (
     after,

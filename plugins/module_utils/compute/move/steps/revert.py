@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from ....model import hints
 from ....model.lifecycle import KEEP, OUT, OWN, RESIZED, RESTORING, REVERTED, REVERTING
-from ..errors import InstanceNotResized, MigrationConflict, MigrationNotReady
+from ....model.move_errors import InstanceNotResized, MigrationConflict, MigrationNotReady
 from .common import after, existing, is_past, mine, moved, next_epoch, put
 from .confirm import take
 

@@ -9,12 +9,6 @@ import itertools
 
 import pytest
 
-from ansible_collections.berth.kvm.plugins.module_utils.compute.move.errors import (
-    CannotResizeDisk,
-    InstanceInvalidState,
-    InstanceNotFound,
-    InstanceNotResized,
-)
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import moving, sides
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.errors import (
     DuplicateInstance,
@@ -27,6 +21,12 @@ from ansible_collections.berth.kvm.plugins.module_utils.conductor.errors import 
     MoveContradicted,
 )
 from ansible_collections.berth.kvm.plugins.module_utils.model import hints
+from ansible_collections.berth.kvm.plugins.module_utils.model.move_errors import (
+    CannotResizeDisk,
+    InstanceInvalidState,
+    InstanceNotFound,
+    InstanceNotResized,
+)
 from ansible_collections.berth.kvm.plugins.module_utils.model.quota import QuotaExceeded
 
 UUID = "0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a"
@@ -215,7 +215,7 @@ def test_the_copy_of_a_host_that_returned_counts_for_nothing_and_goes_only_when_
         returned("OWN", "resized", [2, 7])
     assert "-e berth_lost_hosts=kvm2" in raised.value.hint
     move = plan("revert", returned("OWN", "resized", [2, 7], lost=["kvm2"]))
-    assert (move["sequence"], move["destination"], move["settles"], move["ticket"]["op"]) == (
+    assert (move["sequence"], move["destination"], move["settles"], move["token"]["op"]) == (
         "sweep",
         "kvm2",
         True,

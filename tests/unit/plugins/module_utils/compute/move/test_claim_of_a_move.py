@@ -17,11 +17,6 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.host import fact
 from ansible_collections.berth.kvm.plugins.module_utils.compute.host.host import Host
 from ansible_collections.berth.kvm.plugins.module_utils.compute.host.settings import HostSettings
 from ansible_collections.berth.kvm.plugins.module_utils.compute.move import host as move_host
-from ansible_collections.berth.kvm.plugins.module_utils.compute.move.errors import (
-    MigrationConflict,
-    MigrationNotReady,
-    SourceDiffers,
-)
 from ansible_collections.berth.kvm.plugins.module_utils.compute.move.steps.common import view_of
 from ansible_collections.berth.kvm.plugins.module_utils.compute.move.steps.table import run
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record import claim as claims
@@ -32,6 +27,11 @@ from ansible_collections.berth.kvm.plugins.module_utils.model.catalog import Cat
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import BerthError, InvalidInput
 from ansible_collections.berth.kvm.plugins.module_utils.model.identity import instance_uuid
 from ansible_collections.berth.kvm.plugins.module_utils.model.lifecycle import OWN
+from ansible_collections.berth.kvm.plugins.module_utils.model.move_errors import (
+    MigrationConflict,
+    MigrationNotReady,
+    SourceDiffers,
+)
 from ansible_collections.berth.kvm.plugins.module_utils.model.record import Record
 from ansible_collections.berth.kvm.plugins.module_utils.placement.request import build_request
 

@@ -17,9 +17,9 @@ import memory  # noqa: E402
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import gate, instance  # noqa: E402
 from ansible_collections.berth.kvm.plugins.module_utils.compute.host import boot_time
-from ansible_collections.berth.kvm.plugins.module_utils.compute.move.errors import MigrationNotReady  # noqa: E402
 from ansible_collections.berth.kvm.plugins.module_utils.compute.move.host import Host  # noqa: E402
 from ansible_collections.berth.kvm.plugins.module_utils.compute.move.steps import common, table  # noqa: E402
+from ansible_collections.berth.kvm.plugins.module_utils.model.move_errors import MigrationNotReady  # noqa: E402
 
 S, D = memory.S, memory.D
 HOUR = 3600
@@ -51,8 +51,7 @@ def resized(request, monkeypatch):
         clocks = Clocks(monkeypatch, {S: 10**9, D: 10**9 + ahead})
         world = memory.World(kind=request.param)
         controller = memory.Controller("resize", "op0")
-        original = memory.decided
-        monkeypatch.setattr(memory, "decided", lambda world: dict(original(world), confirm_window=window))
+        controller.options = {"confirm_window": window}
         while controller.state == "run":
             controller.advance(world)
         return clocks, world, S if request.param == "here" else D

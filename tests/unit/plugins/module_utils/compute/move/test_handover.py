@@ -52,12 +52,12 @@ class Line:
 def handed_over(monkeypatch, lost):
     """A live migration whose guest has arrived, after source and destination have talked. -> (world, controller, said)"""
     world, controller = memory.World(kind="live-migration"), memory.Controller("resize", "op0")
-    while not (controller.steps and controller.steps[0][1] == "tell"):
+    while not controller.is_before("tell"):
         controller.advance(world)
     ends, counted = (queue.Queue(), queue.Queue()), [lost, 0]
     monkeypatch.setattr(memory.Effects, "line_to_destination", lambda *_any: Line(ends[0], ends[1], counted))
     monkeypatch.setattr(memory.Effects, "line_to_source", lambda *_any: Line(ends[1], ends[0], counted))
-    ticket = dict(controller.ticket)
+    ticket = dict(controller.token)
     waiter = threading.Thread(target=table.run, args=(world.host(D), UUID, "take_over", ticket))
     waiter.start()
     _changed, said = table.run(world.host(S), UUID, "tell", ticket)
@@ -108,11 +108,11 @@ OWNED = {"role": "OWN", "phase": "confirming", "op": "op0", "attempt": 2, "gener
 def test_the_source_keeps_its_disk_while_the_destination_does_not_own_the_guest_for_good(monkeypatch, owned):
     """I3."""
     world, controller = memory.World(kind="live-migration"), memory.Controller("resize", "op0")
-    while not (controller.steps and controller.steps[0][1] == "tell"):
+    while not controller.is_before("tell"):
         controller.advance(world)
     line = SimpleNamespace(ask=lambda view: owned)
     monkeypatch.setattr(memory.Effects, "line_to_destination", lambda *_any: line)
-    changed, _said = table.run(world.host(S), UUID, "tell", controller.ticket)
+    changed, _said = table.run(world.host(S), UUID, "tell", controller.token)
     assert not changed and world.disks[S] and world.records[S]["role"] == "OUT"
 
 

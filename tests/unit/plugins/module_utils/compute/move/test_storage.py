@@ -15,8 +15,9 @@ import pytest
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import disk, owner
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import nvram, seed
-from ansible_collections.berth.kvm.plugins.module_utils.compute.move import disks, errors, storage
+from ansible_collections.berth.kvm.plugins.module_utils.compute.move import disks, storage
 from ansible_collections.berth.kvm.plugins.module_utils.compute.move.host import Effects
+from ansible_collections.berth.kvm.plugins.module_utils.model import move_errors as errors  # noqa: E402
 from ansible_collections.berth.kvm.plugins.module_utils.model.record import Record
 
 UUID = "0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a"

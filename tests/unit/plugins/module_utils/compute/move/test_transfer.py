@@ -9,7 +9,7 @@ import socket
 import pytest
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute.move import transfer
-from ansible_collections.berth.kvm.plugins.module_utils.compute.move.errors import TransferFailed
+from ansible_collections.berth.kvm.plugins.module_utils.model.move_errors import TransferFailed
 
 UUID = "0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a"
 

@@ -16,10 +16,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[5] / "protocol"))
 import memory  # noqa: E402
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import StaleRecord  # noqa: E402
-from ansible_collections.berth.kvm.plugins.module_utils.compute.move.errors import InstanceNotResized  # noqa: E402
 from ansible_collections.berth.kvm.plugins.module_utils.compute.move.steps import claim, table  # noqa: E402
 from ansible_collections.berth.kvm.plugins.module_utils.model import hints  # noqa: E402
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import BerthError  # noqa: E402
+from ansible_collections.berth.kvm.plugins.module_utils.model.move_errors import InstanceNotResized  # noqa: E402
 from ansible_collections.berth.kvm.plugins.module_utils.model.record import Record, RecordInvalid  # noqa: E402
 
 S, D = memory.S, memory.D

@@ -5,10 +5,10 @@
 
 from __future__ import annotations
 
-from ...model import hints
-from ...model.lifecycle import ACTIVE
-from ...model.migration import KINDS, LIVE, RESIZE
-from .errors import CannotResizeDisk, InstanceInvalidState, MigrationPreCheckError
+from . import hints
+from .lifecycle import ACTIVE
+from .migration import KINDS, LIVE, RESIZE
+from .move_errors import CannotResizeDisk, InstanceInvalidState, MigrationPreCheckError
 
 STANDING = ("paused", "suspended")
 FORMATS = {True: "raw", False: "qcow2"}

@@ -1,52 +1,18 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The roles walk the same lists of steps that the walk of all interleavings proved (architecture, R1-R8, F, V, A,
-L)."""
+"""Which sequence a run begins with, and that every step is in one."""
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
-import yaml
 
-from ansible_collections.berth.kvm.plugins.module_utils.compute.move import sequence
 from ansible_collections.berth.kvm.plugins.module_utils.compute.move.steps.table import STEPS
-
-ROOT = Path(__file__).resolve().parents[6]
-TASKS = ROOT / "roles" / "move" / "tasks"
-SIDES = {"{{ move_plan.source }}": "source", "{{ move_destination }}": "destination"}
-
-
-def tasks_of(name):
-    """The tasks of a file and of those that it names."""
-    for part in yaml.safe_load((TASKS / (name + ".yml")).read_text()):
-        other = part.get("ansible.builtin.import_tasks") or part.get("ansible.builtin.include_tasks")
-        yield from tasks_of(other[: -len(".yml")]) if other else part.get("block", [part])
-
-
-def walked(name):
-    """The (side, steps) of a task file, neighbours on one side put together."""
-    found = []
-    for task in tasks_of(name):
-        if "berth.kvm.migration" not in task:
-            continue
-        side, names = SIDES[task["delegate_to"]], tuple(task["berth.kvm.migration"]["steps"])
-        if found and found[-1][0] == side:
-            found[-1] = (side, found[-1][1] + names)
-        else:
-            found.append((side, names))
-    return tuple(found)
-
-
-@pytest.mark.parametrize("name", sequence.SEQUENCES)
-def test_a_role_walks_the_steps_of_its_sequence(name):
-    assert walked(name) == sequence.SEQUENCES[name]
+from ansible_collections.berth.kvm.plugins.module_utils.conductor import sequences
 
 
 def test_every_step_of_a_sequence_exists():
-    assert {step for parts in sequence.SEQUENCES.values() for _side, names in parts for step in names} == set(STEPS)
+    assert {step for one in sequences.SEQUENCES.values() for leg in one.legs for step in leg.steps} == set(STEPS)
 
 
 def view(role, phase=None, kind="resize", here=False, running=True, has_left=False, halted=False):
@@ -60,17 +26,17 @@ def view(role, phase=None, kind="resize", here=False, running=True, has_left=Fal
 
 def views(state, kind="resize"):
     """What the two hosts hold in a state that the table names: (source, destination)."""
-    if state == sequence.LOST:
+    if state == sequences.LOST:
         return view("OWN", "resizing", "live-migration", running=False), view(None)
     source, destination = {
-        sequence.REST: (("OWN", "active"), (None,)),
-        sequence.BEGUN: (("OWN", "frozen"), ("IN", "incoming")),
-        sequence.RELEASED: (("OUT", "keep"), ("IN", "verified")),
-        sequence.RESIZED: (("OUT", "keep"), ("OWN", "resized")),
-        sequence.CONFIRMING: (("OUT", "keep"), ("OWN", "confirming")),
-        sequence.REVERTING: (("OUT", "keep"), ("OUT", "reverted")),
-        sequence.RESTORING: (("OWN", "restoring"), ("OUT", "reverted")),
-        sequence.ERASING: (("OWN", "erasing"), ("IN", "verified")),
+        sequences.REST: (("OWN", "active"), (None,)),
+        sequences.BEGUN: (("OWN", "frozen"), ("IN", "incoming")),
+        sequences.RELEASED: (("OUT", "keep"), ("IN", "verified")),
+        sequences.RESIZED: (("OUT", "keep"), ("OWN", "resized")),
+        sequences.CONFIRMING: (("OUT", "keep"), ("OWN", "confirming")),
+        sequences.REVERTING: (("OUT", "keep"), ("OUT", "reverted")),
+        sequences.RESTORING: (("OWN", "restoring"), ("OUT", "reverted")),
+        sequences.ERASING: (("OWN", "erasing"), ("IN", "verified")),
     }[state]
     return view(*source, **({"kind": kind} if len(source) > 1 else {})), view(
         *destination, **({"kind": kind} if len(destination) > 1 else {})
@@ -100,7 +66,7 @@ def pairs():
 @pytest.mark.parametrize("state, wish, expected", pairs())
 def test_what_comes_first_for_each_state_found_and_each_wish(state, wish, expected):
     """I4: one run ends what it finds and goes on to what is wished for."""
-    name, reaches = sequence.next_sequence(wish, *views(state))
+    name, reaches = sequences.next_sequence(wish, *views(state))
     assert (name or "-") + ("+" if name and not reaches else "") == expected
 
 
@@ -128,7 +94,7 @@ def test_what_comes_first_where_one_host_is_lost_for_good(lost, state, wish, exp
     """Without the destination only a revert gets the disks of before; without the source what has been handed over stays."""
     source, destination = views(state)
     gone = {"role": None, "lost": True}
-    name, reaches = sequence.next_sequence(
+    name, reaches = sequences.next_sequence(
         wish, gone if lost == "source" else source, gone if lost == "destination" else destination
     )
     assert (name or "-") + ("+" if name and not reaches else "") == expected
@@ -137,7 +103,7 @@ def test_what_comes_first_where_one_host_is_lost_for_good(lost, state, wish, exp
 @pytest.mark.parametrize("wish", ["move", "other", "confirm", "revert"])
 def test_what_a_host_that_was_lost_brings_back_is_removed_first_whatever_the_wish(wish):
     left = {**view("OWN", "resized"), "left": True}
-    assert sequence.next_sequence(wish, view("OWN", "active"), left) == ("sweep", False)
+    assert sequences.next_sequence(wish, view("OWN", "active"), left) == ("sweep", False)
 
 
 @pytest.mark.parametrize(
@@ -150,15 +116,15 @@ def test_what_a_host_that_was_lost_brings_back_is_removed_first_whatever_the_wis
 )
 def test_the_rest_of_a_move_whose_other_host_was_deleted_alone_is_deleted_too(source, destination, expected):
     """I5."""
-    assert sequence.deletion(view(*source), view(*destination)) == expected
+    assert sequences.deletion(view(*source), view(*destination)) == expected
 
 
 @pytest.mark.parametrize("wish", ["move", "other", "confirm", "revert"])
-@pytest.mark.parametrize("state", [sequence.RESIZED, sequence.CONFIRMING])
+@pytest.mark.parametrize("state", [sequences.RESIZED, sequences.CONFIRMING])
 def test_a_live_migration_on_its_way_to_the_end_is_ended_whatever_the_wish(state, wish):
-    name, reaches = sequence.next_sequence(wish, *views(state, "live-migration"))
-    assert name == {sequence.RESIZED: "live_hand_over", sequence.CONFIRMING: "confirm"}[state]
-    assert reaches == (wish == "move" or (wish, state) == ("confirm", sequence.CONFIRMING))
+    name, reaches = sequences.next_sequence(wish, *views(state, "live-migration"))
+    assert name == {sequences.RESIZED: "live_hand_over", sequences.CONFIRMING: "confirm"}[state]
+    assert reaches == (wish == "move" or (wish, state) == ("confirm", sequences.CONFIRMING))
 
 
 LIVE = {
@@ -175,7 +141,7 @@ LIVE = {
 def test_a_live_migration_goes_on_where_its_guest_lives_and_else_starts_it_first(case):
     """R30, I4."""
     source, destination, expected = LIVE[case]
-    found = sequence.next_sequence(
+    found = sequences.next_sequence(
         "move",
         view("OWN", "resizing", "live-migration", **source),
         view("IN", "incoming", "live-migration", **destination),
@@ -184,7 +150,7 @@ def test_a_live_migration_goes_on_where_its_guest_lives_and_else_starts_it_first
 
 
 def test_the_deletion_of_a_revert_that_has_not_been_given_back_is_the_destinations():
-    assert sequence.deletion(view("OUT", "keep"), view("OWN", "reverting")) == "delete_there"
+    assert sequences.deletion(view("OUT", "keep"), view("OWN", "reverting")) == "delete_there"
 
 
 HERE = {
@@ -203,4 +169,4 @@ def test_on_one_host_the_sequences_are_those_of_one_host(state):
     """R04."""
     phase, expected = HERE[state]
     here = view("OWN", phase, here=True)
-    assert {wish: sequence.next_sequence(wish, here, view(None))[0] for wish in expected} == expected
+    assert {wish: sequences.next_sequence(wish, here, view(None))[0] for wish in expected} == expected

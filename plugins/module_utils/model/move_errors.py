@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from ...model.errors import BerthError
+from .errors import BerthError
 
 
 class InstanceNotFound(BerthError):

@@ -1,0 +1,375 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""In which order the steps of a move run on which host, and which sequence a run begins with.
+
+No sequence decides anything: each step looks at the record of its host first. What a run begins with follows from the
+two views and the wish alone (``next_sequence``). walk.py walks these sequences, in the roles and in the tests alike.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, Dict, Mapping, Optional, Tuple
+
+from ..model import lifecycle
+from ..model import migration as names
+from ..model.lifecycle import IN, OUT, OWN
+
+View = Mapping[str, Any]
+# Where a leg runs. FLEET: nothing is done on a host; what all hosts hold is read again and judged.
+SOURCE, DESTINATION, FLEET = "source", "destination", "fleet"
+
+# What a leg needs beside the fencing token and the other side's word. All that was decided when the move was planned:
+DECISION = ("kind", "spec", "limits", "source", "destination", "confirm_window")
+
+
+@dataclass(frozen=True)
+class Leg:
+    """Steps that run one after the other on one side. ``label`` is what people see; ``needs`` are arguments of module
+    migration; ``other_candidate``: where the leg fails, the move is begun anew to the next candidate; ``may_be_last``: the
+    hosts may have ended the move between them, and then the legs that follow are left out."""
+
+    side: str
+    steps: Tuple[str, ...]
+    label: str
+    needs: Tuple[str, ...] = ()
+    other_candidate: bool = False
+    may_be_last: bool = False
+
+    @property
+    def takes_token(self) -> bool:
+        """Whether a step of it takes the move up, and so gives out the fencing token that the others have to carry."""
+        return any(step in names.TAKING for step in self.steps)
+
+
+@dataclass(frozen=True)
+class Sequence:
+    """``abandoned``: the sequence that gives up what this one began, where it fails; ``lost``: it goes on without the other
+    host, which is lost for good; ``prepares``: so many legs only claim room and do not touch the guest (None: it is no
+    sequence that can be prepared)."""
+
+    legs: Tuple[Leg, ...]
+    abandoned: Optional[str] = None
+    lost: bool = False
+    prepares: Optional[int] = None
+
+
+BEGIN = Leg(SOURCE, ("begin",), "Begin the move on its source", DECISION)
+CLAIM = Leg(DESTINATION, ("claim",), "Claim room on the destination", DECISION)
+JUDGE = Leg(FLEET, (), "See whether the claim stands")
+ACQUIRE = Leg(DESTINATION, ("acquire", "start"), "Take the instance over on the destination and start its guest")
+PURGE_SOURCE = Leg(SOURCE, ("purge",), "Remove what the source kept")
+PURGE_DESTINATION = Leg(DESTINATION, ("purge",), "Remove what the destination holds")
+FINISH_ON_SOURCE = Leg(SOURCE, ("finish",), "End the move on the source")
+FINISH_ON_DESTINATION = Leg(DESTINATION, ("finish",), "End the move on the destination")
+GO_ON_LIVE = (
+    Leg(
+        DESTINATION,
+        ("verify_live", "acquire", "start", "confirm"),
+        "Take the running guest over on the destination and let it go on",
+    ),
+    PURGE_SOURCE,
+    FINISH_ON_DESTINATION,
+)
+ERASE = ("changed_disks",)
+
+SEQUENCES: Dict[str, Sequence] = {
+    "resize": Sequence(
+        (
+            BEGIN,
+            replace(CLAIM, other_candidate=True),
+            replace(JUDGE, other_candidate=True),
+            Leg(DESTINATION, ("receive",), "Open empty disks on the destination", ("key", "stop_timeout")),
+            Leg(
+                SOURCE,
+                ("presend", "freeze", "send", "release"),
+                "Copy the disks, stop the guest, copy the rest and let go of it on the source",
+                ("key", "bandwidth", "copy_while_running", "stop_timeout"),
+            ),
+            ACQUIRE,
+        ),
+        abandoned="abort",
+        prepares=3,
+    ),
+    # The source has let go: there is no way but on.
+    "hand_over": Sequence((ACQUIRE,), prepares=0),
+    "confirm": Sequence(
+        (
+            Leg(DESTINATION, ("confirm",), "Confirm the move on the destination", ("when_due",)),
+            PURGE_SOURCE,
+            Leg(DESTINATION, ("drop_old", "finish"), FINISH_ON_DESTINATION.label),
+        )
+    ),
+    "revert": Sequence(
+        (
+            Leg(
+                DESTINATION,
+                ("revert", "give_back"),
+                "Stop the guest on the destination and give the instance back",
+                ("stop_timeout",),
+            ),
+            Leg(SOURCE, ("take_back", "start"), "Take the instance back on the source and start its guest"),
+            PURGE_DESTINATION,
+            FINISH_ON_SOURCE,
+        )
+    ),
+    "abort": Sequence(
+        (
+            Leg(SOURCE, ("abort", "start"), "Give the move up on the source and let the guest go on there"),
+            PURGE_DESTINATION,
+            FINISH_ON_SOURCE,
+        )
+    ),
+    # What is left of a move that was given up, or of a revert.
+    "restore": Sequence(
+        (Leg(SOURCE, ("start",), "Start the guest on the source"), PURGE_DESTINATION, FINISH_ON_SOURCE)
+    ),
+    # The instance is deleted in the middle of a move, or before it was confirmed.
+    "delete": Sequence(
+        (
+            Leg(SOURCE, ("erase",), "Delete the instance on the source", ERASE),
+            replace(PURGE_DESTINATION, needs=ERASE),
+            Leg(SOURCE, ("forget",), "Remove its record on the source"),
+        )
+    ),
+    "delete_there": Sequence(
+        (
+            Leg(DESTINATION, ("erase",), "Delete the instance on the destination", ERASE),
+            replace(PURGE_SOURCE, needs=ERASE),
+            Leg(DESTINATION, ("forget",), "Remove its record on the destination"),
+        )
+    ),
+    "live_migrate": Sequence(
+        (
+            BEGIN,
+            CLAIM,
+            JUDGE,
+            Leg(
+                DESTINATION,
+                ("inspect_live", "receive_seed"),
+                "See whether the destination can take the running guest",
+                ("key",),
+            ),
+            Leg(
+                SOURCE,
+                ("check_live", "send_seed"),
+                "Say everything that speaks against the live migration, else send the seed",
+                ("key", "tls"),
+            ),
+            # Who waits there and the source's next leg do between them what the legs after that would do. If it is
+            # lost, nothing is lost but time.
+            Leg(
+                DESTINATION,
+                ("prepare_live", "take_over"),
+                "Prepare the destination and have it wait for the guest",
+            ),
+            Leg(
+                SOURCE,
+                ("migrate_live", "release", "tell"),
+                "Hand the running guest over and let go of it on the source",
+                ("bandwidth", "timeout", "timeout_action", "tls"),
+                may_be_last=True,
+            ),
+            *GO_ON_LIVE,
+        ),
+        abandoned="abort",
+    ),
+    "live_hand_over": Sequence(GO_ON_LIVE),
+    "abort_alone": Sequence(
+        (Leg(SOURCE, ("abort", "start", "finish"), "Give the move up without its destination"),), lost=True
+    ),
+    "reclaim_alone": Sequence(
+        (Leg(SOURCE, ("reclaim", "start", "finish"), "Take the instance back without its destination"),), lost=True
+    ),
+    "confirm_alone": Sequence(
+        (Leg(DESTINATION, ("confirm", "drop_old", "finish"), "Confirm the move without its source"),), lost=True
+    ),
+    "delete_alone": Sequence(
+        (Leg(SOURCE, ("erase", "forget"), "Delete the instance without its destination", ERASE),), lost=True
+    ),
+    "delete_there_alone": Sequence(
+        (Leg(DESTINATION, ("erase", "forget"), "Delete the instance without its source", ERASE),), lost=True
+    ),
+    # A host that was lost is back: what it holds is not the instance any more.
+    "sweep": Sequence((Leg(DESTINATION, ("purge",), "Remove what a host that was lost brought back"),), lost=True),
+    # One host.
+    "resize_here": Sequence(
+        (
+            BEGIN,
+            JUDGE,
+            Leg(
+                SOURCE,
+                ("freeze", "resize_here", "start"),
+                "Stop the guest, keep its disks, let them grow and start it",
+                ("stop_timeout",),
+            ),
+        ),
+        abandoned="revert_here",
+        prepares=0,
+    ),
+    "start_here": Sequence((Leg(SOURCE, ("start",), "Start the guest"),), prepares=0),
+    "confirm_here": Sequence(
+        (Leg(SOURCE, ("confirm", "drop_old", "finish"), "Confirm the resize on the same host", ("when_due",)),)
+    ),
+    "revert_here": Sequence(
+        (
+            Leg(
+                SOURCE,
+                ("restore_here", "start", "finish"),
+                "Revert the resize on the same host",
+                ("stop_timeout",),
+            ),
+        )
+    ),
+    "delete_here": Sequence((Leg(SOURCE, ("erase", "forget"), "Delete the instance", ERASE),)),
+}
+
+
+# What the two hosts hold, and what may be wished for: the move that was found or would begin, another one (another
+# kind, flavor or target), its confirmation, its end with the instance where it was, or the end of the instance.
+REST, BEGUN, UNCLAIMED, LOST, RELEASED, RESIZED, CONFIRMING, REVERTING, RESTORING, ERASING, KEPT, LEFT = (
+    "rest", "begun", "unclaimed", "lost", "released", "resized", "confirming", "reverting", "restoring", "erasing", "kept",
+    "left",
+)  # fmt: skip
+MOVE, OTHER, CONFIRM, REVERT, DELETE = "move", "other", "confirm", "revert", "delete"
+
+Row = Dict[str, Optional[Tuple[str, bool]]]
+Table = Dict[str, Row]
+# state -> wish -> (the sequence that comes first, whether it brings what is wished for). Where it does not, the run
+# looks again after it and goes on. None: nothing can be done for this wish. What cannot be undone is ended first.
+NEXT: Table = {
+    REST: {MOVE: ("resize", True), OTHER: ("resize", True), CONFIRM: None, REVERT: None},
+    BEGUN: {MOVE: ("resize", True), OTHER: ("abort", False), CONFIRM: None, REVERT: ("abort", True)},
+    # Only the source knows where it was to go and as what: it is placed anew.
+    UNCLAIMED: {MOVE: ("abort", False), OTHER: ("abort", False), CONFIRM: None, REVERT: ("abort", True)},
+    LOST: {MOVE: ("abort", False), OTHER: ("abort", False), CONFIRM: None, REVERT: ("abort", True)},
+    RELEASED: {
+        MOVE: ("hand_over", True),
+        OTHER: ("hand_over", False),
+        CONFIRM: ("hand_over", False),
+        REVERT: ("hand_over", False),
+    },
+    RESIZED: {MOVE: ("hand_over", True), OTHER: None, CONFIRM: ("confirm", True), REVERT: ("revert", True)},
+    CONFIRMING: {
+        MOVE: ("confirm", False),
+        OTHER: ("confirm", False),
+        CONFIRM: ("confirm", True),
+        REVERT: ("confirm", False),
+    },
+    REVERTING: {
+        MOVE: ("revert", False),
+        OTHER: ("revert", False),
+        CONFIRM: ("revert", False),
+        REVERT: ("revert", True),
+    },
+    RESTORING: {
+        MOVE: ("restore", False),
+        OTHER: ("restore", False),
+        CONFIRM: ("restore", False),
+        REVERT: ("restore", True),
+    },
+    ERASING: {MOVE: None, OTHER: None, CONFIRM: None, REVERT: None},
+    LEFT: {MOVE: ("sweep", False), OTHER: ("sweep", False), CONFIRM: ("sweep", False), REVERT: ("sweep", False)},
+}
+# A live migration is confirmed as it ends: nobody is asked.
+NEXT_LIVE: Table = {
+    **NEXT,
+    RESIZED: {wish: ("hand_over", wish == MOVE) for wish in (MOVE, OTHER, CONFIRM, REVERT)},
+    CONFIRMING: {**NEXT[CONFIRMING], MOVE: ("confirm", True)},
+}
+# One host is lost for good. Before the source let go, and from the hand-over on, the other has all that it takes; KEPT is
+# the source's copy from before the resize, so only who asks for a revert gets it. Else there is nothing to go on with.
+GIVE_UP: Row = {MOVE: ("abort_alone", False), OTHER: ("abort_alone", False), REVERT: ("abort_alone", True)}
+NEXT_ALONE: Table = {
+    BEGUN: GIVE_UP,
+    LOST: GIVE_UP,
+    RESTORING: GIVE_UP,
+    KEPT: {REVERT: ("reclaim_alone", True)},
+    RESIZED: {MOVE: ("hand_over", True), CONFIRM: ("confirm_alone", True)},
+    CONFIRMING: {wish: ("confirm_alone", wish == CONFIRM) for wish in (MOVE, OTHER, CONFIRM, REVERT)},
+    REVERTING: {CONFIRM: ("confirm_alone", True)},
+    LEFT: NEXT[LEFT],
+}
+NEXT_LIVE_ALONE: Table = {
+    **NEXT_ALONE,
+    **{
+        found: {wish: ("confirm_alone", wish == MOVE) for wish in (MOVE, OTHER, CONFIRM, REVERT)}
+        for found in (RESIZED, CONFIRMING)
+    },
+}
+# The same sequences where they have another name.
+LIVE_NAMES = {"resize": "live_migrate", "hand_over": "live_hand_over"}
+HERE_NAMES = {
+    "resize": "resize_here",
+    "hand_over": "start_here",
+    "confirm": "confirm_here",
+    "revert": "revert_here",
+    "abort": "revert_here",
+    "restore": "revert_here",
+    "delete": "delete_here",
+}
+PHASES = {
+    lifecycle.RESIZING: BEGUN,
+    lifecycle.FROZEN: BEGUN,
+    lifecycle.RESIZED: RESIZED,
+    lifecycle.CONFIRMING: CONFIRMING,
+    lifecycle.REVERTING: REVERTING,
+    lifecycle.RESTORING: RESTORING,
+    lifecycle.ERASING: ERASING,
+}
+
+
+def state(source: View, destination: View) -> Optional[str]:
+    """What a move has come to, from the views of the two hosts ({"role": None} for no record, with ``lost`` where the
+    host is; with ``left`` where what it holds is of a move that ended without it); None: nothing known."""
+    if destination.get("left"):
+        return LEFT
+    move = source.get("migration") or destination.get("migration")
+    if not move:
+        return REST if source["role"] == OWN else None
+    owner = next((view for view in (source, destination) if view["role"] == OWN), None)
+    if owner is None:
+        if source["role"] == OUT and destination.get("lost"):
+            return KEPT
+        return {(OUT, IN): RELEASED, (OUT, OUT): REVERTING}.get((source["role"], destination["role"]))
+    found = PHASES.get(owner["phase"])
+    if found == BEGUN and move["type"] == names.LIVE and source.get("halted"):
+        # The migration was cut off and left it standing on the source, which has not let go: there it goes on.
+        return LOST
+    if found == BEGUN and move["type"] == names.LIVE and not source["running"]:
+        # A guest that neither runs nor has gone over died with its host: it has to be started where its disks are.
+        return BEGUN if source["has_left"] and destination.get("running") else LOST
+    there = destination["role"] or destination.get("lost") or names.same_host(move)
+    return UNCLAIMED if found == BEGUN and not there else found
+
+
+def next_sequence(wish: str, source: View, destination: View) -> Tuple[Optional[str], bool]:
+    """What comes first: (name of the sequence or None, whether it brings what is wished for)."""
+    move = source.get("migration") or destination.get("migration")
+    live = bool(move) and move["type"] == names.LIVE
+    lost = source.get("lost") or destination.get("lost")
+    if wish == DELETE:
+        return deletion(source, destination), True
+    table = (NEXT_LIVE_ALONE if live else NEXT_ALONE) if lost else (NEXT_LIVE if live else NEXT)
+    found = state(source, destination)
+    first = table.get(found, {}).get(wish) if found else None
+    if first is None:
+        return None, False
+    name, reaches = first
+    others = LIVE_NAMES if live else HERE_NAMES if move and names.same_host(move) else {}
+    return others.get(name, name), reaches
+
+
+def deletion(source: View, destination: View) -> Optional[str]:
+    """Who owns the instance, or would next, ends it: the other side has let go and can only be purged."""
+    move = source.get("migration") or destination.get("migration")
+    if not move:
+        return None
+    if names.same_host(move):
+        return HERE_NAMES["delete"]
+    there = destination["role"] == OWN or (source["role"], destination["role"]) in ((OUT, IN), (None, IN), (None, OUT))
+    owner, other = (destination, source) if there else (source, destination)
+    # Where the other holds nothing, no receipt can come that would make an owner of who is none.
+    alone = other.get("lost") or (other["role"] is None and owner["role"] != OWN)
+    return ("delete_there" if there else "delete") + ("_alone" if alone else "")

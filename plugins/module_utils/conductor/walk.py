@@ -1,0 +1,224 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Walks the legs of one move: gives out the next one, takes the answer, and knows what follows a failure.
+
+Pure: it asks no host and waits for nothing. Whoever runs a leg on its host brings the answer back. What fails before the
+source has let go is given up, and then the next candidate is tried, if there is one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import Any, Dict, Mapping, Optional, Tuple
+
+from ..model import hints
+from ..model.lifecycle import RESIZED
+from ..model.migration import SAID
+from .sequences import DESTINATION, FLEET, SEQUENCES, SOURCE, Leg, Sequence, View
+
+OTHER_SIDE = {SOURCE: DESTINATION, DESTINATION: SOURCE}
+
+
+@dataclass(frozen=True)
+class Token:
+    """The fencing token: which operation, and whose turn. A step that carries an older one is refused."""
+
+    op: Optional[str]
+    attempt: int = 0
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A host where room may be claimed, as placement selected it: inventory name, {uuid, name}, limits of the decision."""
+
+    op: str
+    host: str
+    destination: Mapping[str, Any]
+    limits: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Move:
+    """One move as it was planned, see moving.py. ``source`` and ``destination`` are inventory names."""
+
+    uuid: str
+    name: str
+    sequence: str
+    source: str
+    destination: str
+    token: Token
+    views: Mapping[str, View]
+    kind: Optional[str] = None
+    spec: Optional[Mapping[str, Any]] = None
+    source_host: Optional[Mapping[str, Any]] = None
+    candidates: Tuple[Candidate, ...] = ()
+    look: Tuple[str, ...] = ()
+    when_due: bool = False
+
+    @classmethod
+    def from_plan(cls, plan: Mapping[str, Any]) -> Move:
+        given = {name: plan[name] for name in cls.__dataclass_fields__ if name in plan}
+        candidates = tuple(Candidate(**candidate) for candidate in plan.get("candidates") or ())
+        return cls(
+            **{
+                **given,
+                "token": Token(**plan["token"]),
+                "candidates": candidates,
+                "look": tuple(plan.get("look") or ()),
+            }
+        )
+
+
+@dataclass(frozen=True)
+class Turn:
+    """A leg that is to be run now: where, by which move, and what its steps get to know."""
+
+    leg: Leg
+    host: str
+    uuid: str
+    token: Token
+    peer: View
+    decided: Mapping[str, Any]
+
+    def arguments(self, settings: Mapping[str, Any]) -> Dict[str, Any]:
+        """Those of module migration; of ``settings`` it gets what the leg needs."""
+        known = {**settings, **self.decided}
+        needed = {name: known[name] for name in (*self.leg.needs, "lost") if known.get(name) is not None}
+        return {
+            "uuid": self.uuid,
+            "steps": list(self.leg.steps),
+            "token": asdict(self.token),
+            "peer": dict(self.peer),
+            **needed,
+        }
+
+
+@dataclass
+class Walk:
+    """How far a move has come in this run. ``said``: the last word of either side; ``failure``: why it is given up."""
+
+    move: Move
+    sequence: str = ""
+    at: int = 0
+    candidate: int = 0
+    token: Token = Token(None)
+    said: Dict[str, View] = field(default_factory=dict)
+    taken: bool = False
+    gives_up: bool = False
+    tries_others: bool = False
+    failure: Optional[str] = None
+    last: View = field(default_factory=dict)
+
+    @classmethod
+    def begin(cls, move: Move) -> Walk:
+        walk = cls(move)
+        walk._begin()
+        return walk
+
+    @classmethod
+    def restore(cls, move: Move, state: Mapping[str, Any]) -> Walk:
+        """The walk that had come to this ``state``."""
+        return cls(move, **{**state, "token": Token(**state["token"])})
+
+    def state(self) -> Dict[str, Any]:
+        """Plain data from which ``restore`` makes it again."""
+        state = {name: getattr(self, name) for name in self.__dataclass_fields__ if name != "move"}
+        return {**state, "token": asdict(self.token)}
+
+    def turn(self) -> Optional[Turn]:
+        """The leg that is next, None where the walk is over."""
+        if self._is_over():
+            return None
+        leg = self._sequence().legs[self.at]
+        hosts = {SOURCE: self.move.source, DESTINATION: self._destination(), FLEET: self._destination()}
+        peer = self.said[OTHER_SIDE[leg.side]] if leg.side in OTHER_SIDE else {}
+        return Turn(leg, hosts[leg.side], self.move.uuid, self.token, peer, self._decided())
+
+    def is_prepared(self) -> bool:
+        """Whether room is claimed, or nothing has to be, and the next leg would touch the guest."""
+        prepares = self._sequence().prepares
+        if self.failure or prepares is None:
+            return False
+        return self.at >= (prepares if self.move.candidates else 0)
+
+    def answered(self, view: View, token: Mapping[str, Any]) -> None:
+        """The leg was run: the view of the record after it, and the fencing token as module migration returned it."""
+        leg = self._sequence().legs[self.at]
+        if leg.side in OTHER_SIDE:
+            kept = {name: said for name, said in self.said[leg.side].items() if name in SAID}
+            self.said[leg.side] = {**kept, **view}
+            self.last = view
+        if leg.takes_token:
+            self.token, self.taken = Token(**token), True
+        ended = leg.may_be_last and view.get("ended")
+        self.at = len(self._sequence().legs) if ended else self.at + 1
+        self._skip()
+
+    def stands(self) -> None:
+        """The claim was judged, and stands."""
+        self.answered({}, {})
+
+    def failed(self, reason: str) -> None:
+        """The leg failed: give up what was begun. Where that fails too, the run after this one does it."""
+        if self.gives_up:
+            self.failure = "%s. Giving the move up failed, too: %s. %s" % (self.failure, reason, hints.run_again())
+            self.at = len(self._sequence().legs)
+            return
+        abandoned = self._sequence().abandoned
+        self.tries_others = self._sequence().legs[self.at].other_candidate
+        self.failure = reason
+        if abandoned is None or not self.taken:
+            self.at = len(self._sequence().legs)
+            return
+        self.gives_up, self.sequence, self.at = True, abandoned, 0
+
+    def waits_for_confirm(self) -> bool:
+        """Whether it came to its end, and somebody has to confirm or revert."""
+        return self._is_over() and not self.failure and self.last.get("phase") == RESIZED
+
+    def _is_over(self) -> bool:
+        return self.at >= len(self._sequence().legs)
+
+    def _begin(self) -> None:
+        """With the planned sequence, to the candidate whose turn it is."""
+        move = self.move
+        self.sequence, self.at, self.taken = move.sequence, 0, False
+        self.gives_up, self.tries_others, self.failure = False, False, None
+        self.token = Token(move.candidates[self.candidate].op) if move.candidates else move.token
+        self.said = {side: move.views[side] for side in (SOURCE, DESTINATION)}
+        self._skip()
+
+    def _skip(self) -> None:
+        """Pass over what nobody has to do, and at the end of giving up go on to the next candidate."""
+        legs = self._sequence().legs
+        while self.at < len(legs) and legs[self.at].side == FLEET and not self.move.look:
+            self.at += 1
+        if self.gives_up and self.tries_others and self._is_over():
+            self._try_next()
+
+    def _try_next(self) -> None:
+        if self.candidate + 1 < len(self.move.candidates):
+            self.candidate += 1
+            self._begin()
+        elif self.move.candidates:
+            self.failure = "Exhausted all hosts available for moving %s. Last cause: %s" % (
+                self.move.name,
+                self.failure,
+            )
+            self.tries_others = False
+
+    def _sequence(self) -> Sequence:
+        return SEQUENCES[self.sequence]
+
+    def _destination(self) -> str:
+        return self.move.candidates[self.candidate].host if self.move.candidates else self.move.destination
+
+    def _decided(self) -> Dict[str, Any]:
+        """What was decided before the move began, and what a person has said of it."""
+        move = self.move
+        decided: Dict[str, Any] = {"kind": move.kind, "spec": move.spec, "source": move.source_host}
+        if move.candidates:
+            candidate = move.candidates[self.candidate]
+            decided.update(limits=candidate.limits, destination=candidate.destination)
+        return {**decided, "when_due": move.when_due, "lost": self._sequence().lost}
