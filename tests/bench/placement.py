@@ -36,7 +36,7 @@ sys.path.insert(0, str(ROOT / "tests"))
 import conftest  # noqa: E402,F401  pylint: disable=unused-import  # puts the collection on the path
 
 from ansible_collections.berth.kvm.plugins.module_utils.placement import explain  # noqa: E402
-from ansible_collections.berth.kvm.plugins.module_utils.placement.matrix import Matrix  # noqa: E402
+from ansible_collections.berth.kvm.plugins.module_utils.placement.fast.matrix import Matrix  # noqa: E402
 from ansible_collections.berth.kvm.plugins.module_utils.placement.scheduler import select_destinations  # noqa: E402
 
 FLAVOR = {"name": "m1", "vcpus": 2, "memory_mb": 4096, "root_gb": 20}

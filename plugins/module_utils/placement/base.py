@@ -104,22 +104,22 @@ class Weigher:
     def weigh(self, host_states, spec):
         """Raw weights of all hosts, clamped."""
         low, high = self.minval, self.maxval
-        weights = [self.raw(one, spec) for one in host_states]
+        weights = [self.raw(host_state, spec) for host_state in host_states]
         if low is not None:
-            weights = [one if one > low else low for one in weights]
+            weights = [value if value > low else low for value in weights]
         if high is not None:
-            weights = [one if one < high else high for one in weights]
+            weights = [value if value < high else high for value in weights]
         return weights
 
 
 def normalize(weights, minval=None, maxval=None):
-    """Raw weights between 0 and 1."""
+    """Raw weights between 0 and 1 (nova.weights.normalize)."""
     high = float(max(weights) if maxval is None else maxval)
     low = float(min(weights) if minval is None else minval)
     if high == low:
         return [0] * len(weights)
     spread = high - low
-    return [(one - low) / spread for one in weights]
+    return [(value - low) / spread for value in weights]
 
 
 def parse_options(items, read=float):

@@ -5,7 +5,7 @@
 
     used + asked <= (total - reserved) * allocation_ratio,  min_unit <= asked <= max_unit,  asked % step_size == 0
 
-(S25; the rule of openstack-placement.) MEMORY_MB is MiB, DISK_GB is GiB.
+The rule is that of openstack-placement. MEMORY_MB is MiB, DISK_GB is GiB.
 """
 
 from __future__ import annotations
@@ -24,12 +24,33 @@ LIMITS = {
 }
 
 
+def limit_of(total, reserved, ratio):
+    """How much of a resource class may be used in all."""
+    return (total - reserved) * ratio
+
+
+def broken_rule(amount, inventory, used):
+    """Which of the rules above ``amount`` of a resource class breaks: its name, or None where it fits."""
+    if inventory is None:
+        return "inventory"
+    if used + amount > limit_of(inventory["total"], inventory["reserved"], inventory["allocation_ratio"]):
+        return "limit"
+    if not inventory["min_unit"] <= amount <= inventory["max_unit"]:
+        return "unit"
+    if amount % inventory["step_size"]:
+        return "step_size"
+    return None
+
+
 def shortfall(name, amount, inventory, used):
     """None where ``amount`` of a resource class fits, else {resource, asked, used, ..., reason}."""
-    if inventory is None:
+    rule = broken_rule(amount, inventory, used)
+    if rule is None:
+        return None
+    if rule == "inventory":
         return {"resource": name, "asked": amount, "reason": "has no %s" % name}
     total, reserved, ratio = inventory["total"], inventory["reserved"], inventory["allocation_ratio"]
-    limit = (total - reserved) * ratio
+    limit = limit_of(total, reserved, ratio)
     numbers = {
         "resource": name,
         "asked": amount,
@@ -39,30 +60,17 @@ def shortfall(name, amount, inventory, used):
         "ratio": ratio,
         "limit": limit,
     }
-    if used + amount > limit:
+    if rule == "limit":
         numbers["short"] = used + amount - limit
-        numbers["reason"] = "%s: needs %d, %g free of (%d - %d reserved) x %g, %d used" % (
-            name,
-            amount,
-            limit - used,
-            total,
-            reserved,
-            ratio,
-            used,
-        )
-    elif not inventory["min_unit"] <= amount <= inventory["max_unit"]:
-        numbers.update(min_unit=inventory["min_unit"], max_unit=inventory["max_unit"])
-        numbers["reason"] = "%s: %d is not between min_unit %d and max_unit %d" % (
-            name,
-            amount,
-            inventory["min_unit"],
-            inventory["max_unit"],
-        )
-    elif amount % inventory["step_size"]:
+        told = (name, amount, limit - used, total, reserved, ratio, used)
+        numbers["reason"] = "%s: needs %d, %g free of (%d - %d reserved) x %g, %d used" % told
+    elif rule == "unit":
+        smallest, largest = inventory["min_unit"], inventory["max_unit"]
+        numbers.update(min_unit=smallest, max_unit=largest)
+        numbers["reason"] = "%s: %d is not between min_unit %d and max_unit %d" % (name, amount, smallest, largest)
+    else:
         numbers.update(step_size=inventory["step_size"])
         numbers["reason"] = "%s: %d is not a multiple of step_size %d" % (name, amount, inventory["step_size"])
-    else:
-        return None
     return numbers
 
 
@@ -70,9 +78,9 @@ def shortfalls(host_state, amounts):
     """Every resource class of ``amounts`` that does not fit on the host."""
     found = []
     for name, amount in amounts.items():
-        one = shortfall(name, amount, host_state.inventories.get(name), host_state.used.get(name, 0))
-        if one:
-            found.append(one)
+        lack = shortfall(name, amount, host_state.inventories.get(name), host_state.used.get(name, 0))
+        if lack:
+            found.append(lack)
     return found
 
 
@@ -80,29 +88,26 @@ def fits(host_state, amounts):
     """Whether all amounts fit; the quick form of not shortfalls()."""
     inventories, used = host_state.inventories, host_state.used
     for name, amount in amounts.items():
-        inventory = inventories.get(name)
-        if (
-            inventory is None
-            or used.get(name, 0) + amount > (inventory["total"] - inventory["reserved"]) * inventory["allocation_ratio"]
-            or not inventory["min_unit"] <= amount <= inventory["max_unit"]
-            or amount % inventory["step_size"]
-        ):
+        if broken_rule(amount, inventories.get(name), used.get(name, 0)) is not None:
             return False
     return True
 
 
 def doubtful(documents, amounts):
-    """The indexes of the host documents that may not fit ``amounts``, or not be enabled: more than really do not."""
+    """The indexes of the host documents that may not fit ``amounts``, or not be enabled: more than really do not.
+
+    For large fleets: it reads the bare numbers of the documents, without making a HostState of each.
+    """
     if not set(amounts) <= {"VCPU", "MEMORY_MB", "DISK_GB"}:
         return range(len(documents))
     cpu, memory, disk = (amounts.get(name, 0) for name in ("VCPU", "MEMORY_MB", "DISK_GB"))
-    sure = [
+    surely_fits = [
         x.get("vcpus_used", 0) + cpu
-        <= (x.get("vcpus", 0) - x.get("reserved_host_cpus", 0)) * x.get("cpu_allocation_ratio", 4.0)
+        <= limit_of(x.get("vcpus", 0), x.get("reserved_host_cpus", 0), x.get("cpu_allocation_ratio", 4.0))
         and x.get("memory_mb_used", 0) + memory
-        <= (x.get("memory_mb", 0) - x.get("reserved_host_memory_mb", 512)) * x.get("ram_allocation_ratio", 1.0)
+        <= limit_of(x.get("memory_mb", 0), x.get("reserved_host_memory_mb", 512), x.get("ram_allocation_ratio", 1.0))
         and x.get("local_gb_used", 0) + disk
-        <= (x.get("local_gb", 0) - x.get("reserved_host_disk_gb", 0)) * x.get("disk_allocation_ratio", 1.0)
+        <= limit_of(x.get("local_gb", 0), x.get("reserved_host_disk_gb", 0), x.get("disk_allocation_ratio", 1.0))
         and cpu <= x.get("vcpus", 0)
         and memory <= x.get("memory_mb", 0)
         and disk <= x.get("local_gb", 0)
@@ -110,7 +115,7 @@ def doubtful(documents, amounts):
         and "COMPUTE_STATUS_DISABLED" not in x.get("traits", ())
         for x in documents
     ]
-    return [index for index, one in enumerate(sure) if not one]
+    return [index for index, surely in enumerate(surely_fits) if not surely]
 
 
 def ask_of(host_state, ask, spec):
@@ -127,9 +132,9 @@ def request_shortfalls(host_state, ask):
         found += shortfalls(host_state, group.resources)
     if not found and len(ask.groups) > 1:
         # The sum is bound by capacity and max_unit only, as in Placement.
-        for one in shortfalls(host_state, ask.amounts):
-            if "short" in one or "max_unit" in one and one["asked"] > one["max_unit"]:
-                found.append(one)
+        for lack in shortfalls(host_state, ask.amounts):
+            if "short" in lack or "max_unit" in lack and lack["asked"] > lack["max_unit"]:
+                found.append(lack)
     return found
 
 
@@ -188,7 +193,7 @@ def allocate(host_state, spec, limits=None, packing=False):
     """What the host would set aside for one instance of ``spec``; raises ClaimFailed with every shortfall.
 
     Returns {vcpus, pcpus, memory_mb, disk_gb, resources, numa_topology, pci_devices}. Nothing is changed. ``limits``
-    are those of the decision (a Selection's), tested again.
+    are those of the decision (a Selection's), tested again here.
     """
     ask, found = amounts_on(host_state, spec)
     limits = limits or {}
@@ -210,7 +215,7 @@ def allocate(host_state, spec, limits=None, packing=False):
         pci.copy_pools(host_state.pci_stats), pci_requests, fitted.cells if fitted else None, host_state.numa_topology
     )
     if taken is None:
-        wanted = ", ".join("%s:%d" % (one["alias_name"], one["count"]) for one in pci_requests)
+        wanted = ", ".join("%s:%d" % (request["alias_name"], request["count"]) for request in pci_requests)
         found.append({"resource": "pci_devices", "asked": wanted, "reason": "has no free PCI devices for %s" % wanted})
     if found:
         raise ClaimFailed(host_state.host, found)
@@ -231,7 +236,7 @@ def allocation_of(amounts, topology=None, pci_devices=()):
 
 
 def consume(host_state, spec, allocation):
-    """Take an allocation out of the host state, in Nova's order; raises numa.PinningInvalid."""
+    """Take an allocation out of the host state, in the order of Nova; raises numa.PinningInvalid."""
     used = dict(host_state.used)
     for name, amount in allocation["resources"].items():
         used[name] = used.get(name, 0) + amount
@@ -260,7 +265,7 @@ def _take_devices(host_state, devices):
                 break
     given = {device["address"] for device in devices if device.get("address")}
     host_state.pci_devices = [
-        dict(one, used_by="claimed") if one["address"] in given else one for one in host_state.pci_devices
+        dict(device, used_by="claimed") if device["address"] in given else device for device in host_state.pci_devices
     ]
     host_state.pci_stats = [pool for pool in pools if pool["count"] > 0 or not _was_taken(pool, devices)]
 

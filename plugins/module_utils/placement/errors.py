@@ -35,7 +35,9 @@ class ClaimFailed(BerthError):
     def __init__(self, host, shortfalls):
         self.shortfalls = shortfalls
         super().__init__(
-            "%s: %s" % (host, "; ".join(one["reason"] for one in shortfalls)), host=host, shortfalls=shortfalls
+            "%s: %s" % (host, "; ".join(shortfall["reason"] for shortfall in shortfalls)),
+            host=host,
+            shortfalls=shortfalls,
         )
 
 

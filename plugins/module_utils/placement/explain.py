@@ -15,7 +15,7 @@ from collections import Counter
 
 from ..model.host_state import HostState
 from ..model.safe_text import visible
-from .matrix import Matrix
+from .fast.matrix import Matrix
 from .plain import plain
 from .text import number, table
 
@@ -37,18 +37,21 @@ def matrix(answers):
 
     A request is {name, hosts, error, entry}; one that the plain pipeline decided is its document().
     """
-    records = [one.record for one in answers if one.record]
+    records = [answer.record for answer in answers if answer.record]
     columns = records[0].recorder.matrix if records else Matrix([], [])
     return columns.to_document(
-        [{**_headlines(one), "entry": one.record.entry} if one.record else document(one) for one in answers]
+        [
+            {**_headlines(answer), "entry": answer.record.entry} if answer.record else document(answer)
+            for answer in answers
+        ]
     )
 
 
 def documents(found):
     """Yield the document() of every request of a matrix."""
     columns = Matrix.from_document(found)
-    for one in found["requests"]:
-        yield _document(one, columns.explanation(one["entry"])) if "entry" in one else one
+    for request in found["requests"]:
+        yield _document(request, columns.explanation(request["entry"])) if "entry" in request else request
 
 
 def _headlines(answer):
@@ -66,16 +69,16 @@ def _document(headlines, explanation):
             host: [{"rule": rule, **_verdict(verdict)} for rule, verdict in rules]
             for host, rules in (explanation.get("candidates") or {}).items()
         },
-        "instances": [_instance(one) for one in explanation.get("instances") or ()],
+        "instances": [_instance(instance) for instance in explanation.get("instances") or ()],
     }
 
 
-def _instance(one):
+def _instance(instance):
     filters = [
         {**step, "verdicts": {host: _verdict(verdict) for host, verdict in step["verdicts"].items()}}
-        for step in one["filters"]
+        for step in instance["filters"]
     ]
-    return plain({**one, "filters": filters})
+    return plain({**instance, "filters": filters})
 
 
 def _verdict(verdict):
@@ -152,34 +155,38 @@ def _hosts(explained, at, most):
 
 def _weights(instance, most):
     """What each weigher gave: raw > normalised x multiplier, for the weighers that tell the hosts apart."""
-    telling = [one for one in instance["weighers"] if len(set(_points(one).values())) > 1]
+    telling = [weigher for weigher in instance["weighers"] if len(set(_points(weigher).values())) > 1]
     if not telling:
         return ["  every weigher says the same of all of them"] if len(instance["order"]) > 1 else []
     hosts = instance["order"][:most]
     rows = [
-        [host, *(_cell(one, host) for one in telling), number(instance["weights"].get(host, 0.0))] for host in hosts
+        [host, *(_cell(weigher, host) for weigher in telling), number(instance["weights"].get(host, 0.0))]
+        for host in hosts
     ]
-    heads = [one["weigher"].replace("Weigher", "") for one in telling]
+    heads = [weigher["weigher"].replace("Weigher", "") for weigher in telling]
     return ["  weights, as raw > normalised x multiplier:", *table(["HOST", *heads, "SUM"], rows)]
 
 
-def _points(one):
-    return {host: one["normalised"][host] * one["multiplier"][host] for host in one["normalised"]}
+def _points(weigher):
+    return {host: weigher["normalised"][host] * weigher["multiplier"][host] for host in weigher["normalised"]}
 
 
-def _cell(one, host):
-    return "%s > %s x %s" % tuple(number(one[part].get(host)) for part in ("raw", "normalised", "multiplier"))
+def _cell(weigher, host):
+    return "%s > %s x %s" % tuple(number(weigher[part].get(host)) for part in ("raw", "normalised", "multiplier"))
 
 
 def fleet_text(documents, verdicts=None):
     """The fleet as a table: used of all, free, ratios and state; ``verdicts`` {host: why it is left out} come last."""
-    rows = [_fleet_row(one) for one in sorted(documents, key=lambda one: one["host"])]
+    rows = [
+        _fleet_row(host_document)
+        for host_document in sorted(documents, key=lambda host_document: host_document["host"])
+    ]
     rows += [(host, "", "", "", "", "", reason) for host, reason in sorted((verdicts or {}).items())]
     return "\n".join(table(("HOST", "VCPUS", "MEMORY MiB", "DISK GiB", "INSTANCES", "IO OPS", "STATE"), rows)) + "\n"
 
 
-def _fleet_row(one):
-    state = HostState.from_document(one)
+def _fleet_row(host_document):
+    state = HostState.from_document(host_document)
     instances = str(state.num_instances)
     foreign = sum(1 for instance in state.instances.values() if instance.get("foreign"))
     if foreign:
@@ -202,6 +209,6 @@ def _service(state):
     return "up" if state.service_up else "down"
 
 
-def host_line(one):
+def host_line(host_document):
     """One host state document on one line, as Nova prints a HostState."""
-    return visible(repr(HostState.from_document(one)))
+    return visible(repr(HostState.from_document(host_document)))

@@ -317,7 +317,7 @@ def _pack(host_cell, cell, reserved):
     Cores with more free threads are used first; require wants at least two threads of each core, isolate one thread
     of wholly free cores (source: nova.virt.hardware._pack_instance_onto_cores).
     """
-    threads_per_core = max([len(one) for one in host_cell.siblings] or [1]) or 1
+    threads_per_core = max([len(sibling_set) for sibling_set in host_cell.siblings] or [1]) or 1
     policy = cell.cpu_thread_policy
     by_threads = {}
     for core in host_cell.siblings:

@@ -103,7 +103,7 @@ def read_options(given=None, declared=()):
             "berth_placement",
             unknown,
             "options of placement",
-            hint=" ".join("%s: %s" % (one, did_you_mean(one, names)) for one in unknown),
+            hint=" ".join("%s: %s" % (name, did_you_mean(name, names)) for name in unknown),
         )
     options = Options((name, _copy(default)) for name, (default, _low) in known.items())
     options["metrics"] = {name: _copy(default) for name, (default, _low) in METRICS.items()}

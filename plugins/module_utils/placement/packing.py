@@ -24,7 +24,7 @@ class Size(NamedTuple):
     share: float = 1.0
 
 
-class Host(NamedTuple):
+class HostCapacity(NamedTuple):
     """A host: what is ``free``, what it has in all, and what is free in each NUMA cell where requests are pinned."""
 
     free: Tuple[float, ...]
@@ -48,7 +48,7 @@ class Packing:
         dimensions = range(len(mix[0].amounts))
         self.mean = tuple(max(sum(size.share * size.amounts[at] for size in mix) / total, _HAIR) for at in dimensions)
         worth = [size.share * sum(a / m for a, m in zip(size.amounts, self.mean)) ** self.exponent for size in mix]
-        self.parts = [_Part(size, one / sum(worth)) for size, one in zip(mix, worth)]
+        self.parts = [_Part(size, weight / sum(worth)) for size, weight in zip(mix, worth)]
         self._room = {}
         self._cost = {}
 
@@ -61,7 +61,7 @@ class Packing:
         return found
 
     def cost(self, host, amounts, span=0):
-        """The cost of placing ``amounts``, pinned to ``span`` cells (0 = not pinned), on a Host; less is better."""
+        """The cost of placing ``amounts``, pinned to ``span`` cells (0 = not pinned), on a HostCapacity; less is better."""
         key = (host, amounts, span)
         found = self._cost.get(key)
         if found is None:
@@ -122,7 +122,7 @@ def take_cells(cells, amounts, span):
 
     def left_over(at):
         left = [f - a for f, a in zip(cells[at], ask)]
-        return (min(left) < -_HAIR, sum([(one / m) ** 2 for one, m in zip(left, mean)]))
+        return (min(left) < -_HAIR, sum([(amount / m) ** 2 for amount, m in zip(left, mean)]))
 
     chosen = set(sorted(range(len(cells)), key=left_over)[:span])
     return tuple([tuple([f - a for f, a in zip(cell, ask)]) if at in chosen else cell for at, cell in enumerate(cells)])

@@ -63,7 +63,7 @@ def requests_from(flavor, props, aliases):
             {
                 "alias_name": name,
                 "count": int(count),
-                "spec": [dict(one) for one in spec],
+                "spec": [dict(properties) for properties in spec],
                 "numa_policy": policy or numa_policy,
                 "request_id": "%s-%d" % (name, len(requests)),
             }
@@ -159,7 +159,7 @@ def take(pools, requests, cells=None, topology=None):
                 left = 0
             else:
                 left -= pool["count"]
-                pools[:] = [one for one in pools if one is not pool]
+                pools[:] = [other for other in pools if other is not pool]
             if not left:
                 break
     return taken
@@ -193,8 +193,8 @@ def give_addresses(devices, taken):
     ``devices`` is the host's list of PCI devices; the address is None where the list does not name a free one.
     """
     used, given = set(), []
-    for one in taken:
-        pool = one["pool"]
+    for device_taken in taken:
+        pool = device_taken["pool"]
         free = [
             device
             for device in devices
@@ -208,13 +208,13 @@ def give_addresses(devices, taken):
             and device.get("numa_node") == pool.get("numa_node")
             and (not pool.get("dev_type") or device.get("dev_type") in (None, pool["dev_type"]))
         ]
-        for number in range(one["count"]):
+        for number in range(device_taken["count"]):
             address = free[number]["address"] if number < len(free) else None
             used.add(address)
             given.append(
                 {
-                    "alias_name": one["alias_name"],
-                    "request_id": one["request_id"],
+                    "alias_name": device_taken["alias_name"],
+                    "request_id": device_taken["request_id"],
                     "vendor_id": pool.get("vendor_id"),
                     "product_id": pool.get("product_id"),
                     "numa_node": pool.get("numa_node"),

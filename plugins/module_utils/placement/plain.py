@@ -15,11 +15,11 @@ def plain(value):
     if isinstance(value, float):
         return value if value - value == 0 else repr(value)
     if isinstance(value, dict):
-        return {str(key): plain(one) for key, one in value.items()}
+        return {str(key): plain(part) for key, part in value.items()}
     if isinstance(value, (list, tuple)):
-        return [plain(one) for one in value]
+        return [plain(part) for part in value]
     if isinstance(value, (set, frozenset)):
-        return sorted((plain(one) for one in value), key=repr)
+        return sorted((plain(part) for part in value), key=repr)
     if hasattr(value, "to_document"):
         return plain(value.to_document())
     return str(value)

@@ -64,7 +64,7 @@ class Query:
         if any(trait not in traits for trait, _rule in self.root_required):
             return False
         if self.member_of or self.not_member_of:
-            mine = {one.uuid for one in host_state.aggregates}
+            mine = {aggregate.uuid for aggregate in host_state.aggregates}
             if any(not wanted & mine for _rule, wanted, _what in self.member_of):
                 return False
             if any(uuid in self.not_member_of for uuid in mine):
@@ -117,7 +117,7 @@ class Query:
         )
         if self.in_tree is not None:
             say("requested_destination", host_state.uuid == self.in_tree, "another host was asked for")
-        mine = {one.uuid: one.name for one in host_state.aggregates}
+        mine = {aggregate.uuid: aggregate.name for aggregate in host_state.aggregates}
         for rule, wanted, what in self.member_of:
             say(rule, bool(wanted & set(mine)), "is in no aggregate of %s" % what, aggregates=sorted(mine.values()))
         if self.not_member_of:
@@ -133,34 +133,35 @@ class Query:
             say(rule, rule not in lacking, lacking.get(rule, ""), **numbers)
         for trait, rule in self.root_required:
             say(rule, trait in traits, "lacks trait %s" % trait, required=[trait])
-        ask = self.ask
-        if (
-            not self._answers(host_state, ask)
-            and self.fallback is not None
-            and self._answers(host_state, self.fallback)
-        ):
-            ask = self.fallback
-        if ask.required or ask.forbidden:
-            lacks, has = sorted(ask.required - traits), sorted(ask.forbidden & traits)
-            words = ["lacks trait " + one for one in lacks] + ["has forbidden trait " + one for one in has]
-            say("traits", not words, ", ".join(words), lacks=lacks, forbidden=has)
-        ask = capacity.ask_of(host_state, ask, spec)
-        short = capacity.request_shortfalls(host_state, ask)
-        used = {name: host_state.used.get(name, 0) for name in ask.amounts}
-        say(
-            "capacity",
-            not short,
-            "; ".join(one["reason"] for one in short),
-            asked=ask.amounts,
-            used=used,
-            shortfalls=short,
-        )
+        found += self._amounts_verdicts(host_state)
         if spec.requested_destination and spec.requested_destination.get("cell") and not self.same_cell(host_state):
             say(
                 "cell",
                 False,
                 "is in cell %s, asked for %s" % (host_state.cell_uuid, spec.requested_destination["cell"]),
             )
+        return found
+
+    def _amounts_verdicts(self, host_state):
+        """[(rule, Verdict)] of the traits and amounts asked for, in the form (pinned or not) that fits."""
+        ask, found = self.ask, []
+        if (
+            self.fallback is not None
+            and not self._answers(host_state, ask)
+            and self._answers(host_state, self.fallback)
+        ):
+            ask = self.fallback
+        if ask.required or ask.forbidden:
+            lacks, has = sorted(ask.required - host_state.traits), sorted(ask.forbidden & host_state.traits)
+            words = ["lacks trait " + trait for trait in lacks] + ["has forbidden trait " + trait for trait in has]
+            found.append(("traits", Verdict(not words, ", ".join(words), {"lacks": lacks, "forbidden": has})))
+        ask = capacity.ask_of(host_state, ask, self.spec)
+        short = capacity.request_shortfalls(host_state, ask)
+        used = {name: host_state.used.get(name, 0) for name in ask.amounts}
+        reason = "; ".join(shortfall["reason"] for shortfall in short)
+        found.append(
+            ("capacity", Verdict(not short, reason, {"asked": ask.amounts, "used": used, "shortfalls": short}))
+        )
         return found
 
     def same_cell(self, host_state):
@@ -183,9 +184,9 @@ def require_tenant_aggregate(query, options, aggregates):
         return
     project = query.spec.project_id
     mine = {
-        one.uuid
-        for one in aggregates
-        if any(key.startswith(TENANT_KEY) and value == project for key, value in one.metadata.items())
+        aggregate.uuid
+        for aggregate in aggregates
+        if any(key.startswith(TENANT_KEY) and value == project for key, value in aggregate.metadata.items())
     }
     if mine:
         query.member_of.append(("require_tenant_aggregate", mine, "project %s" % project))
@@ -196,7 +197,7 @@ def require_tenant_aggregate(query, options, aggregates):
 def map_az_to_placement_aggregate(query, options, aggregates):
     zone = query.spec.availability_zone
     if zone:
-        mine = {one.uuid for one in aggregates if one.metadata.get("availability_zone") == zone}
+        mine = {aggregate.uuid for aggregate in aggregates if aggregate.metadata.get("availability_zone") == zone}
         if mine:
             query.member_of.append(("map_az_to_placement_aggregate", mine, "availability zone %s" % zone))
 
@@ -212,11 +213,12 @@ def isolate_aggregates(query, options, aggregates):
     if not options["enable_isolated_aggregate_filtering"]:
         return
     asked = {"trait:" + trait for trait in query.ask.required}
-    for one in aggregates:
+    for aggregate in aggregates:
         if any(
-            key.startswith("trait:") and value == "required" and key not in asked for key, value in one.metadata.items()
+            key.startswith("trait:") and value == "required" and key not in asked
+            for key, value in aggregate.metadata.items()
         ):
-            query.not_member_of[one.uuid] = one.name
+            query.not_member_of[aggregate.uuid] = aggregate.name
 
 
 def transform_image_metadata(query, options, aggregates):
@@ -295,7 +297,7 @@ def query_for(spec, options, aggregates, host_states):
     destination = spec.requested_destination or {}
     host = destination.get("host") or (spec.force_hosts[0] if spec.force_hosts else None)
     node = destination.get("node") or (spec.force_nodes[0] if spec.force_nodes else None)
-    one = None
+    only_one = None
     if host or node:
         nodes = [
             each for each in host_states if (not host or each.host == host) and (not node or each.nodename == node)
@@ -304,9 +306,9 @@ def query_for(spec, options, aggregates, host_states):
             nodes = nodes[:1]
         if not nodes:
             raise NoValidHost("no such host: host %s, node %s" % (host, node))
-        one = len(nodes) == 1
-        if one:
+        only_one = len(nodes) == 1
+        if only_one:
             query.in_tree = nodes[0].uuid
             if spec.requested_destination is not None:
                 spec.requested_destination = dict(destination, host=nodes[0].host, node=nodes[0].nodename)
-    return query, options["max_placement_results"] if limited(spec, one) else None
+    return query, options["max_placement_results"] if limited(spec, only_one) else None

@@ -43,11 +43,11 @@ def make(host_documents, requests, options, result, aggregates=(), left_out=None
     decision = {
         "requests": [
             {
-                "name": one.spec.name,
-                "selections": [plain(selection.to_dict()) for selection in one.selections],
-                "error": one.error.to_dict() if one.error else None,
+                "name": answer.spec.name,
+                "selections": [plain(selection.to_dict()) for selection in answer.selections],
+                "error": answer.error.to_dict() if answer.error else None,
             }
-            for one in result.requests
+            for answer in result.requests
         ],
         "matrix_sha256": digest(matrix),
     }
@@ -55,10 +55,10 @@ def make(host_documents, requests, options, result, aggregates=(), left_out=None
         "schema": SCHEMA,
         "seed": result.seed,
         "options": plain(load(options)[2]),
-        "aggregates": plain([_as_document(one) for one in aggregates]),
-        "requests": [_request(one) for one in requests],
-        "hosts": {one["host"]: digest(one) for one in host_documents},
-        "host_order_sha256": digest([one["host"] for one in host_documents]),
+        "aggregates": plain([_as_document(aggregate) for aggregate in aggregates]),
+        "requests": [_request(request) for request in requests],
+        "hosts": {document["host"]: digest(document) for document in host_documents},
+        "host_order_sha256": digest([document["host"] for document in host_documents]),
         "left_out": plain(left_out or {}),
         "decision": plain(decision),
         "matrix": matrix if _cells(matrix) <= MOST_CELLS else None,
@@ -72,8 +72,8 @@ def make(host_documents, requests, options, result, aggregates=(), left_out=None
 def _cells(matrix):
     """How many values a matrix holds."""
     number = sum(len(part) for column in matrix["columns"] for part in column.values() if isinstance(part, list))
-    for one in matrix["requests"]:
-        number += len(one.get("candidates", ())) * max(len(one.get("instances", ())), 1) * CELLS_OF_ROW
+    for request in matrix["requests"]:
+        number += len(request.get("candidates", ())) * max(len(request.get("instances", ())), 1) * CELLS_OF_ROW
     return number
 
 
@@ -102,7 +102,7 @@ def replay(receipt, host_documents):
 
 
 def _same_hosts(receipt, host_documents):
-    given = {one["host"]: digest(one) for one in host_documents}
+    given = {document["host"]: digest(document) for document in host_documents}
     changed = sorted(
         host for host in set(given) | set(receipt["hosts"]) if given.get(host) != receipt["hosts"].get(host)
     )
@@ -112,7 +112,7 @@ def _same_hosts(receipt, host_documents):
             part="snapshot",
             hosts=changed,
         )
-    if digest([one["host"] for one in host_documents]) != receipt["host_order_sha256"]:
+    if digest([document["host"] for document in host_documents]) != receipt["host_order_sha256"]:
         raise ReceiptMismatch("the host documents are in another order than those of the receipt", part="snapshot")
 
 
@@ -122,21 +122,21 @@ def digest(value):
     return hashlib.sha256(text.encode("ascii")).hexdigest()
 
 
-def first_difference(one, other, path="receipt"):
+def first_difference(given, other, path="receipt"):
     """The path of the first place where two plain values differ, '' where they do not."""
-    if isinstance(one, dict) and isinstance(other, dict):
-        for name in sorted(set(one) | (set(other) - {"sha256", "seconds"})):
-            found = first_difference(one.get(name), other.get(name), "%s.%s" % (path, name))
+    if isinstance(given, dict) and isinstance(other, dict):
+        for name in sorted(set(given) | (set(other) - {"sha256", "seconds"})):
+            found = first_difference(given.get(name), other.get(name), "%s.%s" % (path, name))
             if found:
                 return found
         return ""
-    if isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
-        for at, (mine, its) in enumerate(zip(one, other)):
+    if isinstance(given, list) and isinstance(other, list) and len(given) == len(other):
+        for at, (mine, its) in enumerate(zip(given, other)):
             found = first_difference(mine, its, "%s[%d]" % (path, at))
             if found:
                 return found
         return ""
-    return "" if one == other else path
+    return "" if given == other else path
 
 
 def _request(document):

@@ -44,20 +44,20 @@ def builtin(kind):
         for name in sorted(os.listdir(directory)):
             if name.endswith(".py") and name != "__init__.py":
                 module = importlib.import_module("%s.%s" % (package, name[:-3]))
-                for one in _classes(module, base):
-                    found[one.__name__] = one
+                for class_ in _classes(module, base):
+                    found[class_.__name__] = class_
         _cache[kind] = found
     return _cache[kind]
 
 
 def _classes(module, base):
     return [
-        one
-        for one in vars(module).values()
-        if isinstance(one, type)
-        and issubclass(one, base)
-        and one.__module__ == module.__name__
-        and not one.__name__.startswith("_")
+        value
+        for value in vars(module).values()
+        if isinstance(value, type)
+        and issubclass(value, base)
+        and value.__module__ == module.__name__
+        and not value.__name__.startswith("_")
     ]
 
 
@@ -82,7 +82,7 @@ def _load(name, kind):
         raise _failed(kind, name, error)
     found = _classes(module, base)
     if len(found) != 1:
-        classes = ", ".join(one.__name__ for one in found) or "none"
+        classes = ", ".join(class_.__name__ for class_ in found) or "none"
         raise PluginFailed(
             FIELDS[kind], name, "a module that defines one subclass of %s; it has %s" % (base.__name__, classes)
         )
@@ -106,24 +106,24 @@ def _failed(kind, name, error):
     return PluginFailed(FIELDS[kind], name, "a plugin that works; it raised %s: %s" % (type(error).__name__, error))
 
 
-def make(kind, one, options):
+def make(kind, class_, options):
     """An instance of a filter or weigher class; PluginFailed where the class itself is wrong."""
     try:
-        plugin = one(options)
+        plugin = class_(options)
         if kind == "weighers":
             plugin.configured()
     except BerthError:
         raise
     except Exception as error:
-        raise _failed(kind, one.__name__, error)
+        raise _failed(kind, class_.__name__, error)
     return plugin
 
 
-def declared_options(kind, one):
+def declared_options(kind, class_):
     """{name: default} of the options that a class reads."""
-    if not isinstance(one.options, dict):
-        raise PluginFailed(FIELDS[kind], one.__name__, "options as an object of names and defaults")
-    return one.options
+    if not isinstance(class_.options, dict):
+        raise PluginFailed(FIELDS[kind], class_.__name__, "options as an object of names and defaults")
+    return class_.options
 
 
 def find_filters(names):
@@ -135,17 +135,17 @@ def find_filters(names):
             raise FilterRemoved(
                 "enabled_filters", name, "a filter that can work here", hint="%s: %s" % (short, REMOVED[short])
             )
-        one = _load(name, "filters")
-        if one is None:
+        filter_class = _load(name, "filters")
+        if filter_class is None:
             bad.append(str(name))
         else:
-            found.append(one)
+            found.append(filter_class)
     if bad:
         raise SchedulerHostFilterNotFound(
             "enabled_filters",
             ", ".join(bad),
             "names of filters",
-            hint=" ".join(_hint("filters", one) for one in bad),
+            hint=" ".join(_hint("filters", name) for name in bad),
             names=bad,
         )
     return found
@@ -156,21 +156,21 @@ def find_weighers(names):
     found, bad = {}, []
     for name in names:
         if str(name).rsplit(".", 1)[-1] == "all_weighers":
-            for one in builtin("weighers").values():
-                if one.default:
-                    found[one.__name__] = one
+            for weigher_class in builtin("weighers").values():
+                if weigher_class.default:
+                    found[weigher_class.__name__] = weigher_class
             continue
-        one = _load(name, "weighers")
-        if one is None:
+        weigher_class = _load(name, "weighers")
+        if weigher_class is None:
             bad.append(str(name))
         else:
-            found[one.__name__] = one
+            found[weigher_class.__name__] = weigher_class
     if bad:
         raise SchedulerWeigherNotFound(
             "weight_classes",
             ", ".join(bad),
             "names of weighers, or all_weighers",
-            hint=" ".join(_hint("weighers", one) for one in bad),
+            hint=" ".join(_hint("weighers", name) for name in bad),
             names=bad,
         )
     return [found[name] for name in sorted(found)]

@@ -30,13 +30,13 @@ def smallest_changes(host_documents, requests, options=None, aggregates=(), seed
     """
     trial = Trial(host_documents, requests, options, aggregates, seed)
     failed = failed or trial.run(trial.states, trial.requests)
-    answer = next((one for one in failed.requests if one.error is not None and one.explanation), None)
+    answer = next((answer for answer in failed.requests if answer.error is not None and answer.explanation), None)
     if answer is None:
         return []
     refused = refusals(answer.explanation)
     held = []
     for offers in (request_changes, limit_changes, move_changes):
         # sorted() is stable: among equals the order of the hosts decides.
-        offered = sorted(offers(trial, refused, answer), key=lambda one: one.cost)
-        held += next(([one] for one in offered[:FULL_RUNS] if trial.holds(one)), [])
-    return sorted(held, key=lambda one: one.cost)
+        offered = sorted(offers(trial, refused, answer), key=lambda change: change.cost)
+        held += next(([change] for change in offered[:FULL_RUNS] if trial.holds(change)), [])
+    return sorted(held, key=lambda change: change.cost)

@@ -44,11 +44,6 @@ def build_request(hostvars, catalog):
     own_uuid = instance_uuid(project, name)
     card = Wishes(flavor["extra_specs"], image["properties"]).get("vif_model", "virtio")
     nics = [_nic(own_uuid, at, nic, catalog, card) for at, nic in enumerate(given.get("berth_networks", []))]
-    zone, forced_host, forced_node = _zone(given.get("berth_availability_zone", ""))
-    if zone and zone not in catalog.zones:
-        raise AvailabilityZoneNotFound("berth_availability_zone", zone, catalog.zones)
-    force_hosts = given.get("berth_force_hosts", []) + ([forced_host] if forced_host else [])
-    target = given.get("berth_target_host")
     spec = {
         "schema": SCHEMA,
         "uuid": own_uuid,
@@ -59,13 +54,9 @@ def build_request(hostvars, catalog):
         "image": _image_snapshot(image),
         "networks": nics,
         "group": _group(given.get("berth_server_group"), project, catalog),
-        "availability_zone": zone,
         "scheduler_hints": _hints(given.get("berth_hints", {}), project),
         "pool": given.get("berth_pool", DEFAULT_POOL),
-        "ignore_hosts": given.get("berth_ignore_hosts", []),
-        "force_hosts": force_hosts,
-        "force_nodes": [forced_node] if forced_node else [],
-        "requested_destination": {"host": target} if target else None,
+        **_target(given, catalog),
         "num_instances": 1,
         "instance_uuids": [own_uuid],
         "numa_topology": None,
@@ -81,6 +72,21 @@ def build_request(hostvars, catalog):
         "network_config": _network_config(nics),
     }
     return spec, seed
+
+
+def _target(given, catalog):
+    """What the request says of its host by name: {availability_zone, ignore_hosts, force_hosts, force_nodes, ...}."""
+    zone, forced_host, forced_node = _zone(given.get("berth_availability_zone", ""))
+    if zone and zone not in catalog.zones:
+        raise AvailabilityZoneNotFound("berth_availability_zone", zone, catalog.zones)
+    target = given.get("berth_target_host")
+    return {
+        "availability_zone": zone,
+        "ignore_hosts": given.get("berth_ignore_hosts", []),
+        "force_hosts": given.get("berth_force_hosts", []) + ([forced_host] if forced_host else []),
+        "force_nodes": [forced_node] if forced_node else [],
+        "requested_destination": {"host": target} if target else None,
+    }
 
 
 def resize_request(spec, hostvars, catalog, allow_disabled=False):
@@ -102,7 +108,7 @@ def resize_request(spec, hostvars, catalog, allow_disabled=False):
 def _check_firmware(spec, resized):
     """The firmware keeps its variables, and the keys among them, in a file that is made once."""
     properties = spec["image"].get("properties") or {}
-    before, after = (Wishes(one["flavor"].get("extra_specs") or {}, properties) for one in (spec, resized))
+    before, after = (Wishes(request["flavor"].get("extra_specs") or {}, properties) for request in (spec, resized))
     for what, old, new in (
         ("firmware type", before.get("firmware_type", "bios"), after.get("firmware_type", "bios")),
         ("secure boot", before.secure_boot(), after.secure_boot()),
@@ -170,7 +176,8 @@ def _hints(hints, project):
     """same_host and different_host name instances; a name that is not a uuid is one of the same project's."""
     named = ("same_host", "different_host")
     return {
-        hint: [_instance(one, project) for one in values] if hint in named else values for hint, values in hints.items()
+        hint: [_instance(name, project) for name in values] if hint in named else values
+        for hint, values in hints.items()
     }
 
 

@@ -67,7 +67,7 @@ class RequestResult:
     @property
     def hosts(self):
         """The chosen hosts in order, [] for no valid host."""
-        return [one.key for one in self.selections]
+        return [selection.key for selection in self.selections]
 
 
 class Result:
@@ -86,11 +86,11 @@ class Result:
 
     @property
     def selections(self):
-        return [one.selections for one in self.requests]
+        return [request.selections for request in self.requests]
 
     @property
     def errors(self):
-        return [one.error for one in self.requests if one.error is not None]
+        return [request.error for request in self.requests if request.error is not None]
 
     def raise_for_errors(self):
         """Raise the first NoValidHost, if there is one."""

@@ -16,10 +16,11 @@ from ..model.host_state import HostState
 from ..model.request_spec import RequestSpec
 from . import pci, registry
 from .errors import NoValidHost, UnsupportedPolicy
-from .fast import FastPipeline, serves
-from .hosts import instance_hosts
+from .fast.hosts import instance_hosts
+from .fast.pipeline import FastPipeline, serves
 from .options import read_options
-from .pipeline import Pipeline, prepare
+from .pipeline import Pipeline
+from .prepare import prepare
 from .result import RequestResult, Result
 
 # policy: what must be enabled for it
@@ -53,15 +54,19 @@ def select_destinations(
     Returns a Result; a request without a valid host has its NoValidHost there. Raises for input that is wrong itself.
     """
     filters, weighers, options = load(options, plugins)
-    aggregates = [one if isinstance(one, Aggregate) else Aggregate(one) for one in aggregates or ()]
-    specs = [copy.copy(one) if isinstance(one, RequestSpec) else RequestSpec.from_dict(one) for one in request_specs]
+    aggregates = [
+        aggregate if isinstance(aggregate, Aggregate) else Aggregate(aggregate) for aggregate in aggregates or ()
+    ]
+    specs = [
+        copy.copy(spec) if isinstance(spec, RequestSpec) else RequestSpec.from_dict(spec) for spec in request_specs
+    ]
     aliases, known = pci.read_aliases(options["pci_alias"]), {}
     for spec in specs:
         prepare(spec, aliases, known)
         if check_policies:
             check_policy(spec, filters, weighers)
-    for one in weighers:
-        one.expect(specs)
+    for weigher in weighers:
+        weigher.expect(specs)
     rng = random.Random(seed)
     hosts = list(host_documents)
     if fast and serves(options, filters, weighers, aggregates):
@@ -74,32 +79,33 @@ def select_destinations(
 def load(options, plugins=()):
     """(filters, weighers, options) of an options document, all complete and checked."""
     given = dict(options or {})
-    own = {one.__name__: one for one in plugins}
+    own = {class_.__name__: class_ for class_ in plugins}
 
     def named(names):
-        return [own.get(one, one) if isinstance(one, str) else one for one in names]
+        return [own.get(name, name) if isinstance(name, str) else name for name in names]
 
     base = read_options({name: given[name] for name in ("enabled_filters", "weight_classes") if name in given})
     filter_classes = registry.find_filters(named(base["enabled_filters"]))
     weigher_classes = registry.find_weighers(named(base["weight_classes"]))
-    classes = [("filters", one) for one in filter_classes] + [("weighers", one) for one in weigher_classes]
-    options = read_options(given, [registry.declared_options(*one) for one in classes])
+    classes = [("filters", class_) for class_ in filter_classes] + [("weighers", class_) for class_ in weigher_classes]
+    options = read_options(given, [registry.declared_options(*class_) for class_ in classes])
     filters, weighers = [
-        [registry.make(kind, one, options) for kind, one in classes if kind == wanted] for wanted in registry.FIELDS
+        [registry.make(kind, class_, options) for kind, class_ in classes if kind == wanted]
+        for wanted in registry.FIELDS
     ]
     return filters, weighers, options
 
 
 def host_states(host_documents, aggregates):
     """HostStates of the caller's documents or states, with their aggregates."""
-    states = [one.copy() if isinstance(one, HostState) else HostState.from_document(one) for one in host_documents]
+    states = [host.copy() if isinstance(host, HostState) else HostState.from_document(host) for host in host_documents]
     if aggregates:
         of_host = {}
         for aggregate in aggregates:
             for host in aggregate.hosts:
                 of_host.setdefault(host, []).append(aggregate)
-        for one in states:
-            one.aggregates = of_host.get(one.host, [])
+        for state in states:
+            state.aggregates = of_host.get(state.host, [])
     return states
 
 
@@ -107,7 +113,7 @@ def check_policy(spec, filters, weighers):
     """Raise UnsupportedPolicy for a group whose policy nothing would enforce."""
     group = spec.instance_group
     needed = POLICY_NEEDS.get(group.policy) if group else None
-    if needed and needed not in {one.name for one in filters + weighers}:
+    if needed and needed not in {plugin.name for plugin in filters + weighers}:
         raise UnsupportedPolicy(
             "server group %s has policy %s, but %s is not enabled" % (group.name or group.uuid, group.policy, needed),
             field="group.policy",
@@ -134,7 +140,7 @@ class Groups:
         group = self.groups.setdefault(spec.instance_group.uuid, spec.instance_group)
         before = set(group.members), set(group.hosts)
         group.members |= spec.instance_group.members | set(spec.instance_uuids)
-        group.hosts |= {self.host_of[one] for one in group.members if one in self.host_of}
+        group.hosts |= {self.host_of[uuid] for uuid in group.members if uuid in self.host_of}
         spec.instance_group = group
 
         def undo():
@@ -143,16 +149,16 @@ class Groups:
         return undo
 
     def placed(self, result):
-        for one in result.selections:
-            self.placed_here[one.uuid] = one.host
+        for selection in result.selections:
+            self.placed_here[selection.uuid] = selection.host
             if self.host_of is not None:
-                self.host_of[one.uuid] = one.host
+                self.host_of[selection.uuid] = selection.host
 
     def forget(self, result):
-        for one in result.selections:
-            self.placed_here.pop(one.uuid, None)
+        for selection in result.selections:
+            self.placed_here.pop(selection.uuid, None)
             if self.host_of is not None:
-                self.host_of.pop(one.uuid, None)
+                self.host_of.pop(selection.uuid, None)
 
 
 def _run(pipeline, groups, specs, explain):
@@ -187,8 +193,8 @@ def _run_batch(pipeline, groups, batch, explain):
         return results
     if len(batch) > 1:
         pipeline.rollback()
-        for one in results:
-            groups.forget(one)
+        for result in results:
+            groups.forget(result)
     for undo in reversed(undos):
         undo()
     return [failed if spec is failed.spec else _not_placed(spec, failed) for spec in batch]
@@ -200,7 +206,7 @@ def _not_placed(spec, failed):
 
 
 def run_one(pipeline, spec, explain):
-    """One request by the configured driver (S04 to S06)."""
+    """One request by the configured driver."""
     driver = pipeline.options["driver"]
     if driver in ("filter", "caching"):
         return pipeline.run(spec, explain)

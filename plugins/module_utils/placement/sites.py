@@ -23,7 +23,7 @@ class Sites:
 
     def __init__(self, spec: RequestSpec) -> None:
         self.pool = spec.pool
-        self.wanted = tuple(dict.fromkeys(one for nic in spec.networks for one in _of_nic(nic)))
+        self.wanted = tuple(dict.fromkeys(site for nic in spec.networks for site in _of_nic(nic)))
 
     def rules(self) -> list[list]:
         """[[rule, numbers]], as they are told of a host that passes."""

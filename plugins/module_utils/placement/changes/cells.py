@@ -23,7 +23,7 @@ def fix_cells(state, spec):
     limits = capacity.numa_limits(state, spec)
     tries = itertools.permutations(host.cells, len(wanted.cells))
     plans = [_plan(cells, wanted, limits) for cells in itertools.islice(tries, ASSIGNMENTS_TRIED)]
-    plans = [one for one in plans if one is not None]
+    plans = [plan for plan in plans if plan is not None]
     if not plans:
         return None
     fixes, cells = min(plans, key=lambda plan: sum(cost for _text, cost, _step in plan[0]))
@@ -52,7 +52,7 @@ def _lacks(host_cell, cell, limits, emulator):
         lacks.append(_shared(host_cell, cell, limits))
     if None in lacks:
         return None
-    return [one for some in lacks for one in some]
+    return [fix for some in lacks for fix in some]
 
 
 def _step(cell_id, change):
@@ -60,11 +60,11 @@ def _step(cell_id, change):
 
     def step(state):
         cells = []
-        for one in state.numa_topology.cells:
-            if one.id == cell_id:
-                one = one.copy()
-                change(one)
-            cells.append(one)
+        for cell in state.numa_topology.cells:
+            if cell.id == cell_id:
+                cell = cell.copy()
+                change(cell)
+            cells.append(cell)
         state.numa_topology = HostTopology(cells)
 
     return step
@@ -78,8 +78,8 @@ def _memory(host_cell, cell, pins):
     if short <= 0:
         return []
 
-    def change(one):
-        one.memory_mb += short
+    def change(changed_cell):
+        changed_cell.memory_mb += short
 
     text = "%d more MiB in NUMA cell %d (%d free, %d needed)" % (short, host_cell.id, have, cell.memory_mb)
     return [(text, short / max(host_cell.memory_mb, 1), _step(host_cell.id, change))]
@@ -94,15 +94,15 @@ def _pages(host_cell, cell, pins):
             found.append((max(0, math.ceil((asked_kb - free_kb) / pages.size_kb)), free_kb, pages))
     if not found:
         return None
-    short, free_kb, pages = min(found, key=lambda one: one[0] * one[2].size_kb)
+    short, free_kb, pages = min(found, key=lambda choice: choice[0] * choice[2].size_kb)
     if not short:
         return []
     size = pages.size_kb
 
-    def change(one):
-        have = [each for each in one.mempages if each.size_kb == size] or [Pages(size, 0)]
+    def change(changed_cell):
+        have = [each for each in changed_cell.mempages if each.size_kb == size] or [Pages(size, 0)]
         more = Pages(size, have[0].total + short, have[0].used, have[0].reserved)
-        one.mempages = (*(each for each in one.mempages if each.size_kb != size), more)
+        changed_cell.mempages = (*(each for each in changed_cell.mempages if each.size_kb != size), more)
 
     text = "%d more pages of %d KiB in NUMA cell %d (%d free, %d needed)" % (
         short,
@@ -116,14 +116,14 @@ def _pages(host_cell, cell, pins):
 
 def _choices(host_cell, pagesize):
     """The Pages that may serve: of a size that the cell does not have, none."""
-    pages = sorted(host_cell.mempages, key=lambda one: one.size_kb)
+    pages = sorted(host_cell.mempages, key=lambda page: page.size_kb)
     if pagesize in (None, PAGES_SMALL):
         return pages[:1]
     if pagesize == PAGES_LARGE:
         return pages[1:]
     if pagesize == PAGES_ANY:
         return pages
-    return [one for one in pages if one.size_kb == pagesize] or [Pages(pagesize, 0)]
+    return [page for page in pages if page.size_kb == pagesize] or [Pages(pagesize, 0)]
 
 
 def _pins(host_cell, cell, emulator):
@@ -144,8 +144,8 @@ def _pins(host_cell, cell, emulator):
     if not number:
         return []
 
-    def change(one):
-        one.pinned_cpus -= set(order[:number])
+    def change(changed_cell):
+        changed_cell.pinned_cpus -= set(order[:number])
 
     text = "%d more free CPUs to pin in NUMA cell %d (%d free, %d needed%s)" % (
         number,
@@ -177,8 +177,8 @@ def _shared(host_cell, cell, limits):
         short = math.ceil(used + asked - limit)
         if short > 0:
 
-            def change(one, attribute=attribute, short=short):
-                setattr(one, attribute, getattr(one, attribute) - short)
+            def change(changed_cell, attribute=attribute, short=short):
+                setattr(changed_cell, attribute, getattr(changed_cell, attribute) - short)
 
             numbers = (short, what, host_cell.id, limit - used, asked, ratio, limits[ratio])
             text = "%d fewer %s in use in NUMA cell %d (%g free, %d needed at %s %g)" % numbers

@@ -14,9 +14,9 @@ STEPS_PER_HOST = 6
 
 def limit_changes(trial, refused, answer):
     """[Change] of the hosts that lack least."""
-    hosts = sorted(refused, key=lambda host: sum(_estimate(*one) for one in refused[host]))
+    hosts = sorted(refused, key=lambda host: sum(_estimate(*refusal) for refusal in refused[host]))
     found = [_limits_of(trial, host, answer) for host in hosts[:HOSTS_TRIED]]
-    return [one for one in found if one]
+    return [change for change in found if change]
 
 
 def _limits_of(trial, host, answer):
@@ -52,7 +52,7 @@ def _estimate(rule, verdict):
     """How much a host lacks by one rule, roughly, before anything is tried; what cannot be changed comes last."""
     numbers = verdict.numbers or {}
     if rule == "capacity":
-        return sum(share(one) for one in numbers.get("shortfalls", ())) or 100.0
+        return sum(share(shortfall) for shortfall in numbers.get("shortfalls", ())) or 100.0
     return COST_OF_SERVICE if rule in _FIXES else 100.0
 
 
@@ -76,28 +76,33 @@ _RATIOS = {"VCPU": "cpu_allocation_ratio", "MEMORY_MB": "ram_allocation_ratio", 
 
 def _fix_capacity(state, spec, numbers):
     fixes = []
-    for one in numbers.get("shortfalls", ()):
-        if one["resource"] not in state.inventories or not ("short" in one or "max_unit" in one):
+    for shortfall in numbers.get("shortfalls", ()):
+        if shortfall["resource"] not in state.inventories or not ("short" in shortfall or "max_unit" in shortfall):
             return None
-        too_large = one["asked"] > state.inventories[one["resource"]]["max_unit"]
-        fixes.append(_more_in_all(state, one) if too_large else _more_free(one))
+        too_large = shortfall["asked"] > state.inventories[shortfall["resource"]]["max_unit"]
+        fixes.append(_more_in_all(state, shortfall) if too_large else _more_free(shortfall))
     return fixes
 
 
-def _more_free(one):
-    name, short, size = one["resource"], one["short"], one["total"] - one["reserved"]
-    text = "%g more %s (%g free, %g needed" % (short, _unit(name), one["limit"] - one["used"], one["asked"])
+def _more_free(shortfall):
+    name, short, size = shortfall["resource"], shortfall["short"], shortfall["total"] - shortfall["reserved"]
+    text = "%g more %s (%g free, %g needed" % (
+        short,
+        _unit(name),
+        shortfall["limit"] - shortfall["used"],
+        shortfall["asked"],
+    )
     if name in _RATIOS and size > 0:
-        needed = -(-100 * (one["used"] + one["asked"]) // size) / 100
-        text += "; or %s %.2f instead of %g" % (_RATIOS[name], needed, one["ratio"])
-    return text + ")", share(one), lambda state: free_up(state, {name: short})
+        needed = -(-100 * (shortfall["used"] + shortfall["asked"]) // size) / 100
+        text += "; or %s %.2f instead of %g" % (_RATIOS[name], needed, shortfall["ratio"])
+    return text + ")", share(shortfall), lambda state: free_up(state, {name: short})
 
 
-def _more_in_all(state, one):
+def _more_in_all(state, shortfall):
     """An instance that is larger than the whole host: no ratio helps, only a larger host."""
-    name, inventory = one["resource"], state.inventories[one["resource"]]
-    total = -(-(one["used"] + one["asked"]) // inventory["allocation_ratio"]) + inventory["reserved"]
-    total = max(int(total), one["asked"])
+    name, inventory = shortfall["resource"], state.inventories[shortfall["resource"]]
+    total = -(-(shortfall["used"] + shortfall["asked"]) // inventory["allocation_ratio"]) + inventory["reserved"]
+    total = max(int(total), shortfall["asked"])
     more = total - inventory["total"]
 
     def grow(state):

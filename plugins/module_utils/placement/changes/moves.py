@@ -22,7 +22,7 @@ _FREED = ("capacity", "NUMATopologyFilter", "PciPassthroughFilter", "RamFilter",
 def move_changes(trial, refused, answer):
     """[Change] of moves that let the request fit where the instance was."""
     hosts = [host for host, verdicts in refused.items() if all(rule in _FREED for rule, _verdict in verdicts)]
-    hosts.sort(key=lambda host: sum(_lack(*one) for one in refused[host]))
+    hosts.sort(key=lambda host: sum(_lack(*refusal) for refusal in refused[host]))
     found, left, tried = [], 0, 0
     for host in hosts[:HOSTS_TRIED]:
         for instance in _movable(trial.by_key[host], refused[host]):
@@ -45,20 +45,25 @@ def move_changes(trial, refused, answer):
 
 def _lack(rule, verdict):
     shortfalls = (verdict.numbers or {}).get("shortfalls")
-    return sum(share(one) for one in shortfalls) if shortfalls else COST_OF_SERVICE
+    return sum(share(shortfall) for shortfall in shortfalls) if shortfalls else COST_OF_SERVICE
 
 
 def _movable(state, verdicts):
     """The instances whose leaving may be enough, smallest first; no foreign ones and no group members."""
-    shortfalls = [one for _rule, verdict in verdicts for one in (verdict.numbers or {}).get("shortfalls", ())]
+    shortfalls = [
+        shortfall for _rule, verdict in verdicts for shortfall in (verdict.numbers or {}).get("shortfalls", ())
+    ]
     found = []
     for instance in state.instances.values():
         if instance.get("foreign") or instance.get("group") or not _is_known(state, instance):
             continue
         gives = _gives(instance)
-        if all("short" in one and gives.get(one["resource"], 0) >= one["short"] for one in shortfalls):
+        if all(
+            "short" in shortfall and gives.get(shortfall["resource"], 0) >= shortfall["short"]
+            for shortfall in shortfalls
+        ):
             found.append(instance)
-    return sorted(found, key=lambda one: (one["memory_mb"], _gives(one)["VCPU"], one["uuid"]))
+    return sorted(found, key=lambda instance: (instance["memory_mb"], _gives(instance)["VCPU"], instance["uuid"]))
 
 
 def _is_known(state, instance):
@@ -81,7 +86,7 @@ def _gives(instance):
 
 
 def _devices(state, instance):
-    return [one for one in state.pci_devices if one.get("used_by") == instance["uuid"]]
+    return [device for device in state.pci_devices if device.get("used_by") == instance["uuid"]]
 
 
 def leave(state, instance):
@@ -95,7 +100,9 @@ def leave(state, instance):
     devices = _devices(state, instance)
     if devices:
         state.pci_stats = pci.give_back(state.pci_stats, devices)
-        state.pci_devices = [dict(one, used_by=None) if one in devices else one for one in state.pci_devices]
+        state.pci_devices = [
+            dict(device, used_by=None) if device in devices else device for device in state.pci_devices
+        ]
 
 
 def _move(trial, host, instance):
@@ -108,7 +115,9 @@ def _move(trial, host, instance):
         "flavor": {**sizes, "name": flavor.get("name", ""), "extra_specs": flavor.get("extra_specs") or {}},
         "image": {"properties": instance.get("image_props") or {}},
     }
-    others = sorted((one for one in trial.states if one.key != host), key=lambda one: -one.free_ram_mb)[:TARGETS_TRIED]
+    others = sorted((state for state in trial.states if state.key != host), key=lambda state: -state.free_ram_mb)[
+        :TARGETS_TRIED
+    ]
     answer = trial.run(others, [request]).requests[0] if others else None
     if answer is None or answer.error:
         return None

@@ -21,7 +21,7 @@ _TOLD = 4
 def request_changes(trial, refused, answer):
     """[Change] of the request that failed."""
     name = answer.spec.document.get("name")
-    at = next((number for number, one in enumerate(trial.requests) if one.get("name") == name), 0)
+    at = next((number for number, candidate in enumerate(trial.requests) if candidate.get("name") == name), 0)
     request = trial.requests[at]
     offers = [*_group(request, refused), *_hints(request, refused), *_hosts(request, refused)]
     return [
@@ -33,7 +33,10 @@ def request_changes(trial, refused, answer):
 def _numbers(refused, rule):
     """{host: the numbers of its verdict} of the hosts that this rule refused."""
     return {
-        host: verdict.numbers or {} for host, verdicts in refused.items() for one, verdict in verdicts if one == rule
+        host: verdict.numbers or {}
+        for host, verdicts in refused.items()
+        for rule_name, verdict in verdicts
+        if rule_name == rule
     }
 
 
@@ -42,20 +45,26 @@ def _group(request, refused):
     if not isinstance(group, dict):
         return
     name = group.get("name") or group.get("uuid")
-    counts = [one["members"] for one in _numbers(refused, "ServerGroupAntiAffinityFilter").values() if "members" in one]
+    counts = [
+        numbers["members"]
+        for numbers in _numbers(refused, "ServerGroupAntiAffinityFilter").values()
+        if "members" in numbers
+    ]
     if counts:
         limit = min(counts) + 1
         yield (
             "let server group %s have %d members on a host (max_server_per_host)" % (name, limit),
-            lambda one: one["group"].update(rules={**(one["group"].get("rules") or {}), "max_server_per_host": limit}),
+            lambda changed: changed["group"].update(
+                rules={**(changed["group"].get("rules") or {}), "max_server_per_host": limit}
+            ),
         )
     elsewhere = sorted(
-        {host for one in _numbers(refused, "ServerGroupAffinityFilter").values() for host in one["hosts"]}
+        {host for numbers in _numbers(refused, "ServerGroupAffinityFilter").values() for host in numbers["hosts"]}
     )
     if elsewhere:
         yield (
             "let server group %s be soft-affinity (its members are on %s)" % (name, ", ".join(elsewhere[:_TOLD])),
-            lambda one: one["group"].update(policy="soft-affinity"),
+            lambda changed: changed["group"].update(policy="soft-affinity"),
         )
 
 
@@ -63,37 +72,37 @@ def _hints(request, refused):
     here = _numbers(refused, "DifferentHostFilter")
     if here:
         # The host to share is the one with the fewest of the instances named.
-        host = min(here, key=lambda one: len(here[one]["instances"]))
+        host = min(here, key=lambda name: len(here[name]["instances"]))
         shared = here[host]["instances"]
         yield (
             "share %s with %s (hint different_host)" % (host, ", ".join(shared[:_TOLD])),
-            lambda one: _keep(one["scheduler_hints"], "different_host", shared),
+            lambda changed: _keep(changed["scheduler_hints"], "different_host", shared),
         )
     for rule, hint in _HINTS.items():
         value = (request.get("scheduler_hints") or {}).get(hint)
         if value and _numbers(refused, rule):
             yield (
                 "leave out the hint %s (now %s)" % (hint, _told(value)),
-                lambda one, hint=hint: one["scheduler_hints"].pop(hint),
+                lambda changed, hint=hint: changed["scheduler_hints"].pop(hint),
             )
 
 
 def _keep(hints, name, without):
     named = [hints[name]] if isinstance(hints[name], str) else hints[name]
-    hints[name] = [one for one in named if one not in without]
+    hints[name] = [value for value in named if value not in without]
 
 
 def _hosts(request, refused):
     ignored = [host for host, verdicts in refused.items() if verdicts[0][0] == "ignore_hosts"]
     if ignored:
-        yield "do not ignore %s" % ", ".join(ignored[:_TOLD]), lambda one: one.update(ignore_hosts=[])
+        yield "do not ignore %s" % ", ".join(ignored[:_TOLD]), lambda changed: changed.update(ignore_hosts=[])
     for name, what in _TARGETS:
         if request.get(name):
             words = {name: None, **({"force_nodes": None} if "force" in name else {})}
-            yield "%s (now %s)" % (what, _told(request[name])), lambda one, words=words: one.update(words)
+            yield "%s (now %s)" % (what, _told(request[name])), lambda changed, words=words: changed.update(words)
 
 
 def _told(value):
     if isinstance(value, dict):
         return value.get("host")
-    return ", ".join(str(one) for one in value[:_TOLD]) if isinstance(value, list) else value
+    return ", ".join(str(item) for item in value[:_TOLD]) if isinstance(value, list) else value

@@ -35,18 +35,22 @@ class Trial:
     """The fleet and the requests, and placement run on altered copies of them."""
 
     def __init__(self, host_documents, requests, options, aggregates, seed):
-        self.aggregates = [one if isinstance(one, Aggregate) else Aggregate(one) for one in aggregates or ()]
+        self.aggregates = [
+            aggregate if isinstance(aggregate, Aggregate) else Aggregate(aggregate) for aggregate in aggregates or ()
+        ]
         self.states = host_states(host_documents, self.aggregates)
-        self.requests = [copy.deepcopy(one.document if isinstance(one, RequestSpec) else one) for one in requests]
+        self.requests = [
+            copy.deepcopy(request.document if isinstance(request, RequestSpec) else request) for request in requests
+        ]
         self.options, self.seed = options, seed
-        self.by_key = {one.key: one for one in self.states}
+        self.by_key = {state.key: state for state in self.states}
 
     def run(self, states, requests, explain=False):
         return select_destinations(states, requests, self.options, self.aggregates, self.seed, explain=explain)
 
     def holds(self, change):
         """Whether every request gets a host, with the change made and nothing else."""
-        states = {one.key: one.copy() for one in self.states}
+        states = {state.key: state.copy() for state in self.states}
         requests = copy.deepcopy(self.requests)
         change.apply(states, requests)
         try:
@@ -56,14 +60,14 @@ class Trial:
 
     def alone(self, state, answer):
         """The answer to the failed request with only this host to choose, and those that hold its group."""
-        others = [one for one in self._group_hosts(answer) if one.key != state.key]
+        others = [other for other in self._group_hosts(answer) if other.key != state.key]
         return self.run([state] + others, [dict(answer.spec.document)], explain=True).requests[0]
 
     def _group_hosts(self, answer):
         """Hosts with members of its group; they have said no already."""
         group = answer.spec.instance_group
         members = set(group.members) if group else set()
-        return [one for one in self.states if members.intersection(one.instances)][:NEIGHBOURS] if members else []
+        return [state for state in self.states if members.intersection(state.instances)][:NEIGHBOURS] if members else []
 
 
 def refusals(explanation):

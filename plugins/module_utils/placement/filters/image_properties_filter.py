@@ -37,7 +37,7 @@ class ImagePropertiesFilter(Filter):
         wanted = self._wanted(props)
         if not wanted:
             return PASS
-        if not any(all(word in one for word in wanted) for one in host_state.supported_instances):
+        if not any(all(word in supported for word in wanted) for supported in host_state.supported_instances):
             return fail("cannot run %s" % "/".join(wanted), wanted=wanted, supported=host_state.supported_instances)
         version = props.get("img_hv_requested_version")
         if version and host_state.hypervisor_version and not version_holds(version, host_state.hypervisor_version):
@@ -69,7 +69,7 @@ def version_holds(predicate, version):
             raise ValueError("%r is not a comparison with a version" % text)
         operator, other = match.group(1), [int(part) for part in match.group(2).split(".")]
         width = max(len(numbers), len(other))
-        have, want = [one + [0] * (width - len(one)) for one in (numbers, other)]
+        have, want = [parts + [0] * (width - len(parts)) for parts in (numbers, other)]
         if not {
             "<": have < want,
             "<=": have <= want,

@@ -55,7 +55,7 @@ def _evaluate(query, host_state):
     if command == "or":
         return any(arguments)
     if command == "not":
-        return [not one for one in arguments]
+        return [not argument for argument in arguments]
     if command != "in" and command not in _COMPARE:
         raise ValueError("JsonFilter has no operator %r" % (command,))
     if len(arguments) < 2:

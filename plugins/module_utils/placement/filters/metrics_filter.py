@@ -22,5 +22,5 @@ class MetricsFilter(Filter):
         self.names = {name for name, _ratio in parse_options(options["metrics"]["weight_setting"])}
 
     def check(self, host_state, spec):
-        missing = sorted(self.names - {one.name for one in host_state.metrics})
+        missing = sorted(self.names - {metric.name for metric in host_state.metrics})
         return fail("does not report %s" % ", ".join(missing), missing=missing) if missing else PASS

@@ -28,7 +28,7 @@ class PciPassthroughFilter(Filter):
         cells = host_state.numa_topology if host_state.pci_stats else None
         if pci.supports(host_state.pci_stats, spec.pci_requests, None, cells):
             return PASS
-        wanted = {one["alias_name"]: one["count"] for one in spec.pci_requests}
+        wanted = {request["alias_name"]: request["count"] for request in spec.pci_requests}
         text = ", ".join("%s:%d" % pair for pair in wanted.items())
         return fail(
             "has no free PCI devices for %s" % text,

@@ -22,4 +22,4 @@ class RetryFilter(Filter):
     def check(self, host_state, spec):
         tried = (spec.document.get("retry") or {}).get("hosts") or []
         here = (host_state.host, [host_state.host, host_state.nodename], (host_state.host, host_state.nodename))
-        return fail("was tried before", attempts=len(tried)) if any(one in here for one in tried) else PASS
+        return fail("was tried before", attempts=len(tried)) if any(attempt in here for attempt in tried) else PASS

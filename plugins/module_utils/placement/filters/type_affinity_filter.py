@@ -16,6 +16,8 @@ class TypeAffinityFilter(Filter):
     """
 
     def check(self, host_state, spec):
-        others = {(one.get("flavor") or {}).get("name") for one in host_state.instances.values()} - {spec.flavor.name}
+        others = {(instance.get("flavor") or {}).get("name") for instance in host_state.instances.values()} - {
+            spec.flavor.name
+        }
         others = sorted(str(name) for name in others)
         return fail("has instances of flavor %s" % ", ".join(others), flavors=others) if others else PASS

@@ -12,7 +12,8 @@ from ...model.flavor import Flavor
 from ...model.resources import InstanceTopology
 from .. import numa
 from ..base import Weigher
-from ..packing import Host, Packing, Size
+from ..capacity import limit_of
+from ..packing import HostCapacity, Packing, Size
 from ..requested import disk_gb
 
 FIELDS = ("vcpus", "memory_mb", "disk_gb", "numa_nodes", "share")
@@ -51,22 +52,22 @@ class HeadroomWeigher(Weigher):
     def weigh(self, host_states, spec):
         packing = self._packing(self.given or self._running(host_states) or [_size(spec)])
         amounts, span = _amounts(spec), _span(spec)
-        return [-packing.cost(self._host(one), amounts, span) for one in host_states]
+        return [-packing.cost(self._host(host_state), amounts, span) for host_state in host_states]
 
     def raw(self, host_state, spec):
         return self.weigh([host_state], spec)[0]
 
     def _running(self, host_states):
         """What this run asks for, and the instances of all hosts weighed in it; each host counts as it was first seen."""
-        new = [one for one in host_states if one.uuid not in self._counted]
+        new = [host_state for host_state in host_states if host_state.uuid not in self._counted]
         if new:
-            self._counted.update(one.uuid for one in new)
+            self._counted.update(host_state.uuid for host_state in new)
             self._tally.update(tally(new))
             self._mix = sizes_of(self._tally)
         return self._mix
 
     def _host(self, host_state):
-        """The Host of a host state, worked out anew only where an instance was placed there since."""
+        """The HostCapacity of a host state, worked out anew only where an instance was placed there since."""
         known = self._hosts.get(host_state.uuid)
         if known is None or known[0] is not host_state.used or known[1] is not host_state.numa_topology:
             known = (host_state.used, host_state.numa_topology, host_of(host_state))
@@ -82,16 +83,16 @@ class HeadroomWeigher(Weigher):
 def read_mix(documents, field="berth_placement.headroom_flavor_mix"):
     """[Size] of the option; InvalidInput where an item is not what it must be."""
     mix = []
-    for at, one in enumerate(documents):
+    for at, item in enumerate(documents):
         path = "%s[%d]" % (field, at)
-        if not isinstance(one, dict) or not set(one) <= set(FIELDS):
-            raise InvalidInput(path, one, "an object with some of " + ", ".join(FIELDS))
-        numbers = [one.get(name, 1 if name == "share" else 0) for name in FIELDS]
+        if not isinstance(item, dict) or not set(item) <= set(FIELDS):
+            raise InvalidInput(path, item, "an object with some of " + ", ".join(FIELDS))
+        numbers = [item.get(name, 1 if name == "share" else 0) for name in FIELDS]
         for name, number in zip(FIELDS, numbers):
             if isinstance(number, bool) or not isinstance(number, (int, float)) or not 0 <= number < 2**53:
                 raise InvalidInput("%s.%s" % (path, name), number, "a number that is not negative")
         if not numbers[4] or not (numbers[0] or numbers[1]):
-            raise InvalidInput(path, one, "vcpus or memory_mb and share above 0")
+            raise InvalidInput(path, item, "vcpus or memory_mb and share above 0")
         mix.append(Size(tuple(numbers[:3]), int(numbers[3]), numbers[4]))
     return mix
 
@@ -143,18 +144,18 @@ def _size(spec):
 
 
 def host_of(host_state):
-    """The Host of a host state: vCPUs, MiB, GiB, by Placement's capacity rule; disk by what the pool has free too."""
+    """The HostCapacity of a host state: vCPUs, MiB, GiB, by Placement's capacity rule; disk by what the pool has free too."""
     cpus = [_free_of(host_state, name) for name in ("VCPU", "PCPU")]
     memory, disk = _free_of(host_state, "MEMORY_MB"), _free_of(host_state, "DISK_GB")
     free = (cpus[0][0] + cpus[1][0], memory[0], min(disk[0], host_state.free_disk_mb / 1024))
-    return Host(free, (cpus[0][1] + cpus[1][1], memory[1], disk[1]), _cells(host_state))
+    return HostCapacity(free, (cpus[0][1] + cpus[1][1], memory[1], disk[1]), _cells(host_state))
 
 
 def _free_of(host_state, name):
     inventory = host_state.inventories.get(name)
     if inventory is None:
         return 0, 0
-    capacity = (inventory["total"] - inventory["reserved"]) * inventory["allocation_ratio"]
+    capacity = limit_of(inventory["total"], inventory["reserved"], inventory["allocation_ratio"])
     return capacity - host_state.used.get(name, 0), capacity
 
 

@@ -35,7 +35,7 @@ class MetricsWeigher(Weigher):
         return self.metrics["weight_multiplier"]
 
     def raw(self, host_state, spec):
-        values = {one.name: one.value for one in host_state.metrics}
+        values = {metric.name: metric.value for metric in host_state.metrics}
         total = 0.0
         for name, ratio in self.setting:
             if name in values:

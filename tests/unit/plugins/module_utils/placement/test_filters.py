@@ -14,8 +14,9 @@ from ansible_collections.berth.kvm.plugins.module_utils.model.host_state import 
 from ansible_collections.berth.kvm.plugins.module_utils.model.request_spec import RequestSpec
 from ansible_collections.berth.kvm.plugins.module_utils.placement import capacity, pci, registry
 from ansible_collections.berth.kvm.plugins.module_utils.placement.errors import ClaimFailed
+from ansible_collections.berth.kvm.plugins.module_utils.placement.filtering import judge
 from ansible_collections.berth.kvm.plugins.module_utils.placement.options import read_options
-from ansible_collections.berth.kvm.plugins.module_utils.placement.pipeline import judge, prepare
+from ansible_collections.berth.kvm.plugins.module_utils.placement.prepare import prepare
 
 FLAVOR = {"name": "small", "vcpus": 2, "memory_mb": 2048, "root_gb": 10}
 HOST = {

@@ -11,7 +11,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.model.errors import Inva
 from ansible_collections.berth.kvm.plugins.module_utils.model.host_state import HostState
 from ansible_collections.berth.kvm.plugins.module_utils.model.request_spec import RequestSpec
 from ansible_collections.berth.kvm.plugins.module_utils.placement.packing import (
-    Host,
+    HostCapacity,
     Packing,
     Size,
     most_spanning,
@@ -110,7 +110,7 @@ def test_room_for_a_size_counts_by_its_cube():
 
 def test_growing_an_imbalance_costs_and_shrinking_it_pays():
     packing = Packing([Size((1, 1024))])
-    much_memory, many_cpus = Host((2, 4096), (8, 8192)), Host((4, 2048), (8, 8192))
+    much_memory, many_cpus = HostCapacity((2, 4096), (8, 8192)), HostCapacity((4, 2048), (8, 8192))
     assert packing.cost(much_memory, (1, 512)) - packing.cost(many_cpus, (1, 512)) == pytest.approx(1, abs=0.01)
 
 
@@ -180,5 +180,5 @@ def test_a_placement_never_makes_room(mix, free, asked):
 @given(st.lists(amounts, min_size=1, max_size=5), amounts, amounts)
 def test_the_cost_is_the_same_whenever_it_is_asked(mix, free, asked):
     sizes = [Size(one) for one in mix]
-    warm, one = Packing(sizes), Host(free, free)
+    warm, one = Packing(sizes), HostCapacity(free, free)
     assert warm.cost(one, asked) == warm.cost(one, asked) == Packing(sizes).cost(one, asked)

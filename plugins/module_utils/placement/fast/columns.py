@@ -8,7 +8,7 @@ Every column has the values that the weigher's raw() gives, clamped as the weigh
 
 from __future__ import annotations
 
-from ..model.host_state import HostState, free_disk_mb, free_ram_mb
+from ...model.host_state import HostState, free_disk_mb, free_ram_mb
 
 # Keys that make the short forms below wrong.
 _UNUSUAL = (
@@ -100,7 +100,7 @@ def column(weigher, hosts, plain):
     except KeyError:
         values = READERS[weigher.name](hosts, False)
     if weigher.minval is not None and min(values) < weigher.minval:
-        values = [one if one > weigher.minval else weigher.minval for one in values]
+        values = [value if value > weigher.minval else weigher.minval for value in values]
     return values
 
 

@@ -38,13 +38,13 @@ class Ranking:
     def terms(self):
         if self._terms is None:
             self._terms = []
-            for one in self.weighers:
-                multipliers = self.hosts.multipliers(one)
-                if one.name not in columns.READERS or multipliers == 0:
+            for weigher in self.weighers:
+                multipliers = self.hosts.multipliers(weigher)
+                if weigher.name not in columns.READERS or multipliers == 0:
                     continue
-                values = self.hosts.column(one)
-                if one.name in self.hosts.columns or values.count(values[0]) != len(values):
-                    self._terms.append((one, multipliers, values))
+                values = self.hosts.column(weigher)
+                if weigher.name in self.hosts.columns or values.count(values[0]) != len(values):
+                    self._terms.append((weigher, multipliers, values))
         return self._terms
 
     # -- changes
@@ -145,9 +145,9 @@ class Ranking:
         """(weigher, multiplier) of the request's soft group policy, or None."""
         group = spec.instance_group
         name = group and SOFT.get(group.policy)
-        for one in self.weighers if name else ():
-            if one.name == name and one.configured() != 0:
-                return one, one.sign * one.configured()
+        for weigher in self.weighers if name else ():
+            if weigher.name == name and weigher.configured() != 0:
+                return weigher, weigher.sign * weigher.configured()
         return None
 
     def _in_soft_order(self, kind, soft):

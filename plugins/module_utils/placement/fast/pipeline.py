@@ -14,14 +14,17 @@ from __future__ import annotations
 import contextlib
 import copy
 
-from . import capacity, columns
-from .errors import NoValidHost
+from .. import capacity
+from .. import filters as own_filters
+from ..errors import NoValidHost
+from ..pipeline import Pipeline, no_host
+from ..result import RequestResult, Selection
+from ..taking import consume, settle
+from . import columns
 from .hosts import Hosts
 from .kind import SOFT, Kind, kind_key
-from .pipeline import Pipeline, consume, no_host, settle
 from .ranking import Ranking
 from .recorder import Recorder
-from .result import RequestResult, Selection
 
 # The weight of these is 0 on every host, or that of a soft group.
 ALWAYS_ZERO = ("CrossCellWeigher", *SOFT.values())
@@ -31,20 +34,20 @@ def serves(options, filters, weighers, aggregates):
     """Whether these plugins and options have a fast form (single requests may still need the plain one)."""
     if options["driver"] not in ("filter", "caching"):
         return False
-    if any(type(one).__module__.rpartition(".")[0] != __package__ + ".filters" for one in filters):
+    if any(type(filter_).__module__.rpartition(".")[0] != own_filters.__name__ for filter_ in filters):
         return False
-    if any(one.name == "DumpFilter" for one in filters):
+    if any(filter_.name == "DumpFilter" for filter_ in filters):
         # It tells the limits that the filters before it have set.
         return False
-    for one in weighers:
-        if one.name in SOFT.values():
-            if any((one.multiplier_key or one.multiplier_option) in each.metadata for each in aggregates):
+    for weigher in weighers:
+        if weigher.name in SOFT.values():
+            if any((weigher.multiplier_key or weigher.multiplier_option) in each.metadata for each in aggregates):
                 return False
         elif not (
-            one.name in columns.READERS
-            or one.name in ALWAYS_ZERO
-            or (one.name == "MetricsWeigher" and not one.setting)
-            or (one.name == "ImagePropertiesWeigher" and one.configured() == 0.0)
+            weigher.name in columns.READERS
+            or weigher.name in ALWAYS_ZERO
+            or (weigher.name == "MetricsWeigher" and not weigher.setting)
+            or (weigher.name == "ImagePropertiesWeigher" and weigher.configured() == 0.0)
         ):
             return False
     return True
@@ -105,9 +108,9 @@ class FastPipeline:
             return RequestResult(spec, (), error, record)
         for index, before in saved.items():
             self.journal.setdefault(index, before)
-        for one, index in zip(selections, indexes):
-            settle(self.hosts.states[index], spec, one)
-            self.hosts.note(one.uuid, index)
+        for selection, index in zip(selections, indexes):
+            settle(self.hosts.states[index], spec, selection)
+            self.hosts.note(selection.uuid, index)
         return RequestResult(spec, selections, None, record)
 
     def _recorder(self):
@@ -222,8 +225,8 @@ class FastPipeline:
             for _weight, _chosen_at, index in self.ranking.drawn(order, note):
                 if best is not None:
                     if self.hosts.states[index].cell_uuid == self.hosts.states[best].cell_uuid:
-                        one = self._alternate(kind, index)
-                        others += [one] if one else []
+                        alternate = self._alternate(kind, index)
+                        others += [alternate] if alternate else []
                 elif index in full or not capacity.fits(self.hosts.states[index], kind.amounts_on(index)):
                     full.add(index)
                     if note:
@@ -262,9 +265,9 @@ class FastPipeline:
             for _weight, _chosen_at, index in self.ranking.drawn(order, None):
                 found = missing.get(states[index].cell_uuid)
                 if found is not None and len(found) < number and index not in placed:
-                    one = self._alternate(kind, index)
-                    if one:
-                        found.append(one)
+                    alternate = self._alternate(kind, index)
+                    if alternate:
+                        found.append(alternate)
                         if all(len(each) >= number for each in missing.values()):
                             break
         for selection, index in zip(selections, placed):

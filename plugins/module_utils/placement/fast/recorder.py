@@ -9,12 +9,13 @@ instance, so that recording the next decision costs a look at that host, not at 
 
 from __future__ import annotations
 
-from . import capacity, columns
-from .base import PASS, Verdict
+from .. import capacity
+from ..base import PASS, Verdict
+from ..filtering import judge
+from . import columns
 from .history import History, Spread, Watched
 from .kind import SOFT, kind_key
 from .matrix import Matrix
-from .pipeline import judge
 
 
 class Recorder:
@@ -24,7 +25,7 @@ class Recorder:
         self.hosts, self.filters, self.weighers = hosts, filters, weighers
         self.matrix = Matrix(hosts.keys(), [])
         self.numbers = {}  # {what a column tells: its number}
-        self.multipliers = [self._multiplier(one) for one in weighers]
+        self.multipliers = [self._multiplier(weigher) for weigher in weighers]
 
     def request(self, spec):
         return RequestRecord(self, spec)
@@ -87,7 +88,7 @@ class Recorder:
             return [read(index) for index in range(len(self.hosts))]
         values = [None] * len(self.hosts)
         documents = self.hosts.documents
-        lacking = [index for index, one in enumerate(documents) if query.sites.lacks(one)]
+        lacking = [index for index, document in enumerate(documents) if query.sites.lacks(document)]
         for index in {*capacity.doubtful(documents, query.ask.amounts), *lacking, *self.hosts.changes}:
             values[index] = read(index)
         return values
@@ -99,22 +100,22 @@ class Recorder:
         everyone, these = (refused, None) if kept else (None, refused)
         return self._column((rule, key), lambda: Spread(len(self.hosts), everyone, dict.fromkeys(sorted(named), these)))
 
-    def rejected(self, one, kind, key):
+    def rejected(self, filter_, kind, key):
         """The column of a filter's verdicts; None is a pass without a word."""
 
         def read(index):
-            verdict = judge(one, self.hosts.state(index), kind.spec)
+            verdict = judge(filter_, self.hosts.state(index), kind.spec)
             return None if verdict == PASS else verdict
 
-        found = self._alike(one, kind, key, read)
+        found = self._alike(filter_, kind, key, read)
         if found is not None:
             return found
-        return self._watched((one.name, key), lambda: [read(index) for index in range(len(self.hosts))], read)
+        return self._watched((filter_.name, key), lambda: [read(index) for index in range(len(self.hosts))], read)
 
-    def _alike(self, one, kind, key, read):
+    def _alike(self, filter_, kind, key, read):
         """The column where the filter says which hosts get the same verdict, else None."""
         try:
-            uuids = one.about(kind.spec)
+            uuids = filter_.about(kind.spec)
             where = None if uuids is None else self._where(uuids, kind.spec.instance_group)
         except Exception:
             # check() says so of every host
@@ -124,9 +125,9 @@ class Recorder:
             everyone = None if outside is None else read(outside)
             but = {index: read(index) for index in sorted(where)}
             return None if _raised(everyone) else self._spread(everyone, but)
-        if not one.reads or not self.hosts.documents:
+        if not filter_.reads or not self.hosts.documents:
             return None
-        return self._column((one.name, key), lambda: self._by_facts(one.reads, read))
+        return self._column((filter_.name, key), lambda: self._by_facts(filter_.reads, read))
 
     def _where(self, uuids, group):
         """The indexes of the hosts that have some of these instances, or that their group names."""
@@ -142,9 +143,9 @@ class Recorder:
         known, but, everyone = {}, {}, read(0)
         for name in names:
             value = documents[0].get(name)
-            for index, one in enumerate(documents):
-                if one.get(name) != value and index not in but:
-                    facts = repr([one.get(each) for each in names])
+            for index, document in enumerate(documents):
+                if document.get(name) != value and index not in but:
+                    facts = repr([document.get(each) for each in names])
                     if facts not in known:
                         known[facts] = read(index)
                     # A verdict of a filter that raised names the host.
@@ -200,14 +201,16 @@ class RequestRecord:
             moment=len(recorder.hosts.changes),
             filters=[
                 [
-                    one.name,
-                    None if number and one.run_filter_once_per_request else recorder.rejected(one, kind, self.key),
+                    filter_.name,
+                    None
+                    if number and filter_.run_filter_once_per_request
+                    else recorder.rejected(filter_, kind, self.key),
                 ]
-                for one in kind.filters
+                for filter_ in kind.filters
             ],
             weighers=[
-                [one.name, recorder.raw(one, kind), multiplier, one.minval]
-                for one, multiplier in zip(recorder.weighers, recorder.multipliers)
+                [weigher.name, recorder.raw(weigher, kind), multiplier, weigher.minval]
+                for weigher, multiplier in zip(recorder.weighers, recorder.multipliers)
             ],
         )
         self.entry["instances"].append(note.entry)
@@ -225,7 +228,7 @@ class InstanceRecord:
 
     def claim_failed(self, state, index, amounts):
         short = capacity.shortfalls(state, amounts)
-        self.entry["claims"].append([index, False, "; ".join(one["reason"] for one in short)])
+        self.entry["claims"].append([index, False, "; ".join(shortfall["reason"] for shortfall in short)])
 
     def chosen(self, index, reason):
         self.entry["claims"].append([index, True, reason])

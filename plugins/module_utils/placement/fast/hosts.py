@@ -5,8 +5,9 @@
 
 from __future__ import annotations
 
-from ..model.host_state import HostState
-from . import columns, sites
+from ...model.host_state import HostState
+from .. import sites
+from . import columns
 
 # Placement's resource classes and where the documents of hosts count their use.
 USED_FIELDS = {
@@ -20,10 +21,10 @@ USED_FIELDS = {
 def instance_hosts(hosts):
     """{instance uuid: host name} of documents or states."""
     return {
-        uuid: one.host if isinstance(one, HostState) else one["host"]
-        for one in hosts
+        uuid: host.host if isinstance(host, HostState) else host["host"]
+        for host in hosts
         for uuid in (
-            one.instances if isinstance(one, HostState) else [each["uuid"] for each in one.get("instances") or ()]
+            host.instances if isinstance(host, HostState) else [each["uuid"] for each in host.get("instances") or ()]
         )
     }
 
@@ -33,15 +34,15 @@ class Hosts:
 
     def __init__(self, given, aggregates):
         self.given = given
-        self.states = [one.copy() if isinstance(one, HostState) else None for one in given]
+        self.states = [host.copy() if isinstance(host, HostState) else None for host in given]
         self.documents = None if given and isinstance(given[0], HostState) else given
         self.of_host = {}
         for aggregate in aggregates:
             for host in aggregate.hosts:
                 self.of_host.setdefault(host, []).append(aggregate)
-        for one in self.states if self.of_host else ():
-            if one is not None:
-                one.aggregates = self.of_host.get(one.host, [])
+        for host_state in self.states if self.of_host else ():
+            if host_state is not None:
+                host_state.aggregates = self.of_host.get(host_state.host, [])
         self.changes = []
         self.columns = {}  # {name of the weigher: (weigher, values)}
         self.fixed = {}  # {name of the weigher: values} that no decision changes
@@ -63,26 +64,28 @@ class Hosts:
         return found
 
     def all_states(self):
-        for index, one in enumerate(self.states):
-            if one is None:
+        for index, host_state in enumerate(self.states):
+            if host_state is None:
                 self.state(index)
         return self.states
 
     def count_disks_apart(self, spec):
         """Whether on some host the disks of this request count as another resource class than DISK_GB."""
         if spec.pool not in self._apart:
-            documents = self.documents or [one.document for one in self.states]
-            self._apart[spec.pool] = bool(spec.pool) and any(sites.counts_elsewhere(one, spec) for one in documents)
+            documents = self.documents or [host_state.document for host_state in self.states]
+            self._apart[spec.pool] = bool(spec.pool) and any(
+                sites.counts_elsewhere(document, spec) for document in documents
+            )
         return self._apart[spec.pool]
 
     # -- who and where
     def keys(self):
         """What all hosts are called in results (HostState.key)."""
         if not self.documents:
-            return [one.key for one in self.states]
+            return [host_state.key for host_state in self.states]
         return [
-            one["host"] if one.get("node") in (None, one["host"]) else self.state(index).key
-            for index, one in enumerate(self.documents)
+            document["host"] if document.get("node") in (None, document["host"]) else self.state(index).key
+            for index, document in enumerate(self.documents)
         ]
 
     @property
@@ -90,8 +93,8 @@ class Hosts:
         """{host name: [indexes]}."""
         if self._named is None:
             self._named = {}
-            for index, one in enumerate(self.given):
-                self._named.setdefault(one["host"] if self.documents else one.host, []).append(index)
+            for index, host in enumerate(self.given):
+                self._named.setdefault(host["host"] if self.documents else host.host, []).append(index)
         return self._named
 
     def spelled(self, name):
@@ -107,9 +110,9 @@ class Hosts:
         """{instance uuid: [indexes of the hosts that have it]}."""
         if self._indexes is None:
             self._indexes = {}
-            for index, one in enumerate(self.given):
+            for index, host in enumerate(self.given):
                 made = self.states[index]
-                uuids = made.instances if made is not None else [each["uuid"] for each in one.get("instances") or ()]
+                uuids = made.instances if made is not None else [each["uuid"] for each in host.get("instances") or ()]
                 for uuid in uuids:
                     self._indexes.setdefault(uuid, []).append(index)
         return self._indexes
@@ -148,9 +151,9 @@ class Hosts:
     def used(self, name):
         """What instances use of a resource class, of all hosts."""
         field = USED_FIELDS.get(name)
-        if not self.documents or not field or any("placement_used" in one for one in self.documents):
-            return [one.used.get(name, 0) for one in self.all_states()]
-        values = [one.get(field, 0) for one in self.documents]
+        if not self.documents or not field or any("placement_used" in document for document in self.documents):
+            return [host_state.used.get(name, 0) for host_state in self.all_states()]
+        values = [document.get(field, 0) for document in self.documents]
         for index in self.changes:
             values[index] = self.states[index].used.get(name, 0)
         return values
@@ -158,8 +161,8 @@ class Hosts:
     def multipliers(self, weigher):
         """The weigher's multiplier: one number, or a list of one per host where aggregates override it."""
         key = weigher.multiplier_key or weigher.multiplier_option
-        if any(key in one.metadata for found in self.of_host.values() for one in found):
-            return [weigher.multiplier(one) for one in self.all_states()]
+        if any(key in aggregate.metadata for found in self.of_host.values() for aggregate in found):
+            return [weigher.multiplier(host_state) for host_state in self.all_states()]
         return weigher.sign * weigher.configured() if weigher.multiplier_option else 1.0
 
     # -- changes

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from .base import PASS, Verdict, normalize
+from ..base import PASS, Verdict, normalize
 from .history import read_column
 
 
@@ -34,13 +34,13 @@ class Matrix:
 
     @classmethod
     def from_document(cls, document):
-        columns = [read_column(one, len(document["hosts"])) for one in document["columns"]]
+        columns = [read_column(column, len(document["hosts"])) for column in document["columns"]]
         return cls(document["hosts"], columns)
 
     def to_document(self, requests):
         return {
             "hosts": self.hosts,
-            "columns": [one.to_document() for one in self.columns],
+            "columns": [column.to_document() for column in self.columns],
             "requests": requests,
         }
 
@@ -94,7 +94,7 @@ class Instances(Sequence):
 
     def __getitem__(self, at):
         if isinstance(at, slice):
-            return [self[one] for one in range(*at.indices(len(self)))]
+            return [self[number] for number in range(*at.indices(len(self)))]
         at = range(len(self))[at]
         entry, keys = self.entries[at], self.matrix.hosts
         hosts = self._order(at - 1) if at else self.candidates
@@ -148,7 +148,7 @@ class Instances(Sequence):
             values, times = self.matrix.at(column, moment), self.matrix.at(multiplier, moment)
             raw, times = [values[index] for index in hosts], [times[index] for index in hosts]
             normalised = normalize(raw, least)
-            sums = [total + one * part for total, one, part in zip(sums, times, normalised)]
+            sums = [total + multiplier * part for total, multiplier, part in zip(sums, times, normalised)]
             told.append(
                 {
                     "weigher": name,

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import heapq
 
-from . import prefilters
-from .pipeline import judge
-from .sites import Sites
+from .. import prefilters
+from ..filtering import NAMED_HOSTS, judge
+from ..sites import Sites
 from .view import FIRST
 
 SOFT = {"soft-affinity": "ServerGroupSoftAffinityWeigher", "soft-anti-affinity": "ServerGroupSoftAntiAffinityWeigher"}
@@ -21,7 +21,7 @@ def kind_key(spec, hosts):
     here = ()
     if group is not None and group.policy not in SOFT:
         # ServerGroupAntiAffinityFilter passes the host that has this very instance.
-        here = (group.uuid, *(one for one in spec.instance_uuids if one in hosts.of_instance))
+        here = (group.uuid, *(uuid for uuid in spec.instance_uuids if uuid in hosts.of_instance))
     return (
         repr(spec.flavor.document),
         repr(spec.image.document) if spec.image else None,
@@ -56,8 +56,8 @@ class Kind:
         self.amounts = self.query.ask.amounts
         # As in Nova, no filter is asked about a host that is forced.
         self.filters = () if spec.force_hosts or spec.force_nodes else filters
-        self.limiting = [one for one in self.filters if one.sets_limits]
-        self.each_time = [one for one in self.filters if not one.run_filter_once_per_request]
+        self.limiting = [filter_ for filter_ in self.filters if filter_.sets_limits]
+        self.each_time = [filter_ for filter_ in self.filters if not filter_.run_filter_once_per_request]
         # Hosts that the request names: the only ones that a destination leaves, and what else is kept or refused.
         self.among = self._destination(spec)
         self.drops = self._drops(spec)
@@ -82,15 +82,15 @@ class Kind:
     def _drops(self, spec):
         """[(rule, whether the named hosts are the ones kept, their indexes, reason)]."""
         found, hosts = [], self.hosts
-        for rule, names, kept, reason in (
-            ("ignore_hosts", spec.ignore_hosts, False, "excluded by ignore_hosts"),
-            ("force_hosts", spec.force_hosts, True, "another host is forced"),
-        ):
-            if names:
-                found.append((rule, kept, {index for name in names for index in hosts.spelled(name)}, reason))
-        if spec.force_nodes:
-            named = {index for index, one in enumerate(hosts.all_states()) if one.nodename in spec.force_nodes}
-            found.append(("force_nodes", True, named, "another node is forced"))
+        for rule, kept, reason in NAMED_HOSTS:
+            names = getattr(spec, rule)
+            if not names:
+                continue
+            if rule == "force_nodes":
+                named = {index for index, host_state in enumerate(hosts.all_states()) if host_state.nodename in names}
+            else:
+                named = {index for name in names for index in hosts.spelled(name)}
+            found.append((rule, kept, named, reason))
         return found
 
     # -- who passes
@@ -103,7 +103,7 @@ class Kind:
                 index not in self.ignored
                 and self.query.passes(state)
                 and self.query.same_cell(state)
-                and all(judge(one, state, spec).passed for one in self.filters)
+                and all(judge(filter_, state, spec).passed for filter_ in self.filters)
             )
         return known
 
@@ -113,7 +113,9 @@ class Kind:
 
     def candidates(self):
         """Whether any host is a candidate before ignored and forced hosts and filters; asked of all hosts."""
-        return any(self.query.passes(one) and self.query.same_cell(one) for one in self.hosts.all_states())
+        return any(
+            self.query.passes(host_state) and self.query.same_cell(host_state) for host_state in self.hosts.all_states()
+        )
 
     def refresh(self):
         """Forget what hosts that changed since the kind was last used have made untrue."""
@@ -128,7 +130,7 @@ class Kind:
         """Ask the filters that run for every instance about the host that has just taken one."""
         state, spec = self.hosts.states[index], self.spec
         self.passes[index] = self.passes.get(index) is not False and all(
-            judge(one, state, spec).passed for one in self.each_time
+            judge(filter_, state, spec).passed for filter_ in self.each_time
         )
         self.follow(index)
 
@@ -136,15 +138,15 @@ class Kind:
         """Give the state the limits that the filters set for this request, and no other's."""
         state = self.hosts.states[index]
         state.limits = {}
-        for one in self.limiting:
-            judge(one, state, self.spec)
+        for filter_ in self.limiting:
+            judge(filter_, state, self.spec)
 
     def narrow_to(self, group):
         """Whoever has judged hosts for an affine group judges them anew; with hosts of its own only those can pass."""
         self.passes.clear()
         self.extremes.clear()
         self.narrow = self.asked
-        if group.hosts and any(one.name == "ServerGroupAffinityFilter" for one in self.filters):
+        if group.hosts and any(filter_.name == "ServerGroupAffinityFilter" for filter_ in self.filters):
             found = {index for name in group.hosts for index in self.hosts.named.get(name, ())}
             self.narrow = sorted(found if self.asked is None else found.intersection(self.asked))
 

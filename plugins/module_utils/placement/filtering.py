@@ -1,0 +1,100 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which hosts pass: the hosts that a request names, then the filters in their order.
+
+Source: HostManager.get_filtered_hosts and BaseFilterHandler.get_filtered_objects of Nova.
+"""
+
+from __future__ import annotations
+
+from .base import PASS, Verdict
+
+# What a request may say of hosts by name: (its field, whether these are the hosts that are kept, why others are refused).
+NAMED_HOSTS = (
+    ("ignore_hosts", False, "excluded by ignore_hosts"),
+    ("force_hosts", True, "not named by force_hosts"),
+    ("force_nodes", True, "not named by force_nodes"),
+)
+
+
+def filtered(filters, spec, hosts, number, record=None):
+    """The HostStates that pass for instance ``number`` of the request; ``record`` takes the verdicts."""
+    hosts = named_by_request(spec, hosts, record)
+    if record is not None:
+        record["hosts"] = [host_state.key for host_state in hosts]
+    if (spec.force_hosts or spec.force_nodes) and not spec.scheduler_hints.get("_nova_check_type"):
+        # As in Nova, no filter is asked about a host that is forced.
+        return hosts
+    for filter_ in filters:
+        hosts = _passing(filter_, spec, hosts, number, record)
+        if not hosts:
+            break
+    return hosts
+
+
+def named_by_request(spec, hosts, record=None):
+    """The hosts that the request's own words leave: its destination, ignore_hosts, force_hosts and force_nodes."""
+    destination = spec.requested_destination or {}
+    if destination.get("host"):
+        host, node = destination["host"], destination.get("node")
+        hosts = [
+            host_state for host_state in hosts if host_state.host == host and (not node or host_state.nodename == node)
+        ]
+    for rule, keeps, reason in NAMED_HOSTS:
+        names = getattr(spec, rule)
+        if not names:
+            continue
+        named = names if rule == "force_nodes" else {name.lower() for name in names}
+        passed = [host_state for host_state in hosts if (_called(host_state, rule) in named) == keeps]
+        if record is not None:
+            kept = {host_state.key for host_state in passed}
+            verdicts = {
+                host_state.key: PASS if host_state.key in kept else Verdict(False, reason) for host_state in hosts
+            }
+            record["filters"].append({"filter": rule, "skipped": False, "verdicts": verdicts})
+        hosts = passed
+    return hosts
+
+
+def _called(host_state, rule):
+    """The name that a field of the request means: a node's as it is, a host's in lower case."""
+    return host_state.nodename if rule == "force_nodes" else host_state.host.lower()
+
+
+def _passing(filter_, spec, hosts, number, record):
+    if filter_.run_filter_once_per_request and number > 0:
+        if record is not None:
+            record["filters"].append({"filter": filter_.name, "skipped": True, "verdicts": {}})
+        return hosts
+    if spec.is_rebuild and not filter_.run_on_rebuild:
+        return hosts
+    passed, verdicts = [], {}
+    for host_state in hosts:
+        verdict = judge(filter_, host_state, spec)
+        if verdict.passed:
+            passed.append(host_state)
+        if record is not None:
+            verdicts[host_state.key] = verdict
+    if record is not None:
+        record["filters"].append({"filter": filter_.name, "skipped": False, "verdicts": verdicts})
+    return passed
+
+
+def judge(filter_, host_state, spec):
+    """The verdict of a filter on a host, whatever the filter does."""
+    try:
+        verdict = filter_.check(host_state, spec)
+        if isinstance(verdict, Verdict):
+            return verdict
+        if isinstance(verdict, bool):
+            return PASS if verdict else Verdict(False, "does not pass")
+        raise TypeError("check() gave %s, not a Verdict" % type(verdict).__name__)
+    except Exception as error:
+        return raised(filter_, host_state, error)
+
+
+def raised(plugin, host_state, error):
+    """The verdict of a plugin that raised: it names class and host."""
+    reason = "%s raised %s on %s: %s" % (plugin.name, type(error).__name__, host_state.key, error)
+    return Verdict(False, reason, {"plugin": plugin.name, "host": host_state.key, "error": type(error).__name__})

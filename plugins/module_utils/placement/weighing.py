@@ -1,0 +1,87 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""How much each passing host weighs: the sum of multiplier * normalised raw weight over the weighers.
+
+A host that a weigher cannot weigh is left out, with a verdict. Source: HostManager.get_weighed_hosts and
+BaseWeightHandler.get_weighed_objects of Nova.
+"""
+
+from __future__ import annotations
+
+import math
+
+from .base import PASS, normalize
+from .filtering import raised
+
+
+def weighed(weighers, spec, hosts, record=None):
+    """{id(HostState): weight} of the hosts that every weigher can weigh; ``record`` takes the numbers."""
+    columns = []
+    if len(hosts) > 1:
+        hosts, columns = _columns(weighers, spec, hosts, record)
+    if len(hosts) <= 1:
+        columns = []
+    sums = [0.0] * len(hosts)
+    keys = [host_state.key for host_state in hosts] if record is not None else ()
+    for weigher, raw, multipliers in columns:
+        normalised = normalize(raw, weigher.minval, weigher.maxval)
+        sums = [total + multiplier * part for total, multiplier, part in zip(sums, multipliers, normalised)]
+        if record is not None:
+            record["weighers"].append(
+                {
+                    "weigher": weigher.name,
+                    "raw": dict(zip(keys, raw)),
+                    "normalised": dict(zip(keys, normalised)),
+                    "multiplier": dict(zip(keys, multipliers)),
+                }
+            )
+    if record is not None:
+        record["weights"] = dict(zip(keys, sums))
+    return {id(host_state): total for host_state, total in zip(hosts, sums)}
+
+
+def _columns(weighers, spec, hosts, record):
+    """(hosts that every weigher can weigh, [(weigher, their raw weights, their multipliers)])."""
+    try:
+        return hosts, [_column(weigher, hosts, spec) for weigher in weighers]
+    except Exception:
+        columns = []
+        for weigher in weighers:
+            verdicts = _cannot_weigh(weigher, hosts, spec)
+            if verdicts and record is not None:
+                told = {host_state.key: verdicts.get(id(host_state), PASS) for host_state in hosts}
+                record["filters"].append({"filter": weigher.name, "skipped": False, "verdicts": told})
+            hosts = [host_state for host_state in hosts if id(host_state) not in verdicts]
+        if len(hosts) > 1:
+            columns = [_column(weigher, hosts, spec) for weigher in weighers]
+        return hosts, columns
+
+
+def _cannot_weigh(weigher, hosts, spec):
+    """{id(HostState): Verdict} of the hosts on which a weigher fails, or of all where it only fails on all."""
+    verdicts = {}
+    for host_state in hosts:
+        try:
+            _column(weigher, [host_state], spec)
+        except Exception as error:
+            verdicts[id(host_state)] = raised(weigher, host_state, error)
+    good = [host_state for host_state in hosts if id(host_state) not in verdicts]
+    try:
+        _column(weigher, good, spec)
+    except Exception as error:
+        verdicts.update((id(host_state), raised(weigher, host_state, error)) for host_state in good)
+    return verdicts
+
+
+def _column(weigher, hosts, spec):
+    """(weigher, raw weights, multipliers) of hosts; ValueError or TypeError for what is no finite number per host."""
+    raw = weigher.weigh(hosts, spec)
+    multipliers = [weigher.multiplier(host_state) for host_state in hosts]
+    for what, numbers in (("weights", raw), ("multipliers", multipliers)):
+        if len(numbers) != len(hosts):
+            raise ValueError("gave %d %s for %d hosts" % (len(numbers), what, len(hosts)))
+        # One sum finds text, None, infinities and NaN.
+        if not -math.inf < sum(numbers) < math.inf:
+            raise ValueError("gave %s that are not finite: %s" % (what, numbers[:3]))
+    return weigher, raw, multipliers
