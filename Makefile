@@ -10,7 +10,7 @@ export PATH := $(BERTH_VENV)/bin:$(PATH)
 LAB ?= 3
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lint unit protocol nova-tests integration mutants molecule runner bench faults docs package lab lab-down clean
+.PHONY: help setup lint unit protocol nova-tests integration realguest mutants molecule runner bench faults docs package lab lab-down clean
 
 help:  ## this list
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 24
@@ -32,6 +32,9 @@ nova-tests:  ## Nova's own unit tests, asked of placement; installs Nova below .
 
 integration:  ## tests on a lab of real libvirt hosts
 	pytest tests/integration
+
+realguest:  ## a Debian 12 cloud image, made here, taken through create, moves, firmwares and buses (about an hour)
+	pytest -v tests/realguest
 
 mutants:  ## break the code in known ways: the tests must notice each
 	python tests/mutants/mutants.py
