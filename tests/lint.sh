@@ -16,7 +16,7 @@ copy=$work/collections/ansible_collections/berth/kvm
 # ansible-test writes beside what it reads, so it has a copy of its own.
 sanity=$work/sanity/ansible_collections/berth/kvm
 logs=$work/log
-steps=(sanity ansible-lint docs ruff yamllint reuse shellcheck changelog)
+steps=(sanity ansible-lint docs mypy ruff yamllint reuse shellcheck changelog)
 
 fail() { echo "lint: $*" >&2; exit 2; }
 
@@ -75,6 +75,11 @@ step_sanity() {
 }
 step_ansible-lint() { ansible-lint --offline --profile production --nocolor; }
 step_docs() { antsibull-docs lint-collection-docs --plugin-docs --validate-collection-refs self .; }
+step_mypy() {
+    local rooms=ansible_collections.berth.kvm.plugins.module_utils
+    cd "$work/collections"
+    MYPYPATH=$PWD mypy --config-file "$copy/pyproject.toml" --cache-dir "$work/mypy" -p "$rooms.model"
+}
 step_ruff() { ruff check --no-cache --output-format concise .; }
 step_yamllint() { yamllint --strict --format parsable .; }
 step_reuse() { reuse --no-multiprocessing lint --lines; }

@@ -5,38 +5,44 @@
 
 from __future__ import annotations
 
+from typing import Callable, Dict, Iterable, Set, TypeVar
+
+from .messages import Document
+
+Number = TypeVar("Number", int, float)
+
 
 class Aggregate:
     """{name, hosts [host name], metadata {text: text}}; ``uuid`` is the name where there is none."""
 
     __slots__ = ("uuid", "name", "hosts", "metadata")
 
-    def __init__(self, document):
+    def __init__(self, document: Document) -> None:
         self.name = document["name"]
         self.uuid = document.get("uuid") or self.name
         self.hosts = frozenset(document.get("hosts") or ())
         self.metadata = {key: str(value) for key, value in (document.get("metadata") or {}).items()}
 
-    def to_dict(self):
+    def to_dict(self) -> Document:
         return {"name": self.name, "uuid": self.uuid, "hosts": sorted(self.hosts), "metadata": dict(self.metadata)}
 
 
-def values_of(aggregates, key):
+def values_of(aggregates: Iterable[Aggregate], key: str) -> Set[str]:
     """The different values that the aggregates of one host have for a metadata key."""
     return {aggregate.metadata[key] for aggregate in aggregates if key in aggregate.metadata}
 
 
-def merged_metadata(aggregates):
+def merged_metadata(aggregates: Iterable[Aggregate]) -> Dict[str, Set[str]]:
     """{key: set of values} over the aggregates of one host; a value is a comma list."""
-    merged = {}
+    merged: Dict[str, Set[str]] = {}
     for aggregate in aggregates:
         for key, value in aggregate.metadata.items():
             merged.setdefault(key, set()).update(part.strip() for part in value.split(","))
     return merged
 
 
-def lowest(aggregates, key, default, read):
-    """The lowest value of ``key`` over the aggregates; ``default`` where there is none or one cannot be read."""
+def lowest(aggregates: Iterable[Aggregate], key: str, default: Number, read: Callable[[str], Number]) -> Number:
+    """The lowest value of ``key`` over the aggregates; ``default`` where there is none, or a value cannot be read."""
     values = values_of(aggregates, key)
     if not values:
         return default

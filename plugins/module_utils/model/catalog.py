@@ -9,11 +9,17 @@ fault raises InvalidInput or a kin of it that names the field, its value, the ru
 
 from __future__ import annotations
 
+import dataclasses
 import functools
+from typing import Any, Callable, Dict, Iterable, List, Mapping, Set
 
 from . import catalog_schema as schema
 from .errors import BerthError, InvalidInput, together
+from .messages import Document
+from .schema import Check
 from .suggest import did_you_mean
+
+Named = Dict[str, Document]  # things by their names
 
 # What Nova calls the zone of hosts that are in none (default_availability_zone).
 DEFAULT_ZONE = "nova"
@@ -22,9 +28,9 @@ DEFAULT_ZONE = "nova"
 class _Unknown(BerthError):
     """A name in an instance's variables that is not in the catalog."""
 
-    kind = None
+    kind: str
 
-    def __init__(self, field, name, known):
+    def __init__(self, field: str, name: Any, known: Iterable[str]) -> None:
         super().__init__(
             "%s: there is no %s %s" % (field, self.kind, name),
             field=field,
@@ -71,35 +77,35 @@ class FlavorMemoryTooSmall(BerthError):
     """The flavor's memory is smaller than the image's min_ram."""
 
 
+@dataclasses.dataclass(frozen=True)
 class Catalog:
     """The checked catalog: ``flavors``, ``images``, ``networks``, ``server_groups``, ``aggregates`` by name,
     ``pci_aliases`` (Nova's alias entries), ``quotas`` by project, ``placement`` (scheduler options, checked there)."""
 
-    def __init__(self, flavors, images, networks, server_groups, aggregates, pci_aliases, quotas, placement):
-        self.flavors = flavors
-        self.images = images
-        self.networks = networks
-        self.server_groups = server_groups
-        self.aggregates = aggregates
-        self.pci_aliases = pci_aliases
-        self.quotas = quotas
-        self.placement = placement
+    flavors: Named
+    images: Named
+    networks: Named
+    server_groups: Named
+    aggregates: Named
+    pci_aliases: List[Document]
+    quotas: Named
+    placement: Document
 
     @classmethod
-    def from_variables(cls, variables):
+    def from_variables(cls, variables: Mapping[str, Any]) -> Catalog:
         """Read berth_flavors, berth_images, ... out of ``variables``; an absent one is empty."""
 
-        def checked(name, check):
+        def checked(name: str, check: Check) -> Any:
             value = variables.get(name)
             return check.check({} if value is None else value, name)
 
-        def placement():
+        def placement() -> Document:
             value = variables.get("berth_placement")
             if value is not None and not isinstance(value, dict):
                 raise InvalidInput("berth_placement", value, "a mapping of scheduler options")
             return dict(value or {})
 
-        checks = {
+        checks: Dict[str, Callable[[], Any]] = {
             "flavors": functools.partial(checked, "berth_flavors", schema.FLAVORS),
             "images": functools.partial(checked, "berth_images", schema.IMAGES),
             "networks": functools.partial(checked, "berth_networks_defined", schema.NETWORKS),
@@ -117,7 +123,7 @@ class Catalog:
         ]
         return cls(**parts)
 
-    def aggregate_documents(self, groups):
+    def aggregate_documents(self, groups: Mapping[str, Iterable[str]]) -> List[Document]:
         """The aggregates as placement takes them: [{name, hosts, metadata}].
 
         ``groups`` is Ansible's mapping of inventory groups to host names; ``groups`` of an aggregate add their hosts.
@@ -137,14 +143,15 @@ class Catalog:
         return documents
 
     @property
-    def zones(self):
+    def zones(self) -> Set[str]:
         """The availability zones that the aggregates make, and the one of the hosts that are in none."""
         named = {
-            one["availability_zone"] or one["metadata"].get("availability_zone") for one in self.aggregates.values()
+            aggregate["availability_zone"] or aggregate["metadata"].get("availability_zone")
+            for aggregate in self.aggregates.values()
         }
         return {DEFAULT_ZONE} | (named - {None})
 
-    def flavor(self, name, project, field="berth_flavor", allow_disabled=False):
+    def flavor(self, name: Any, project: str, field: str = "berth_flavor", allow_disabled: bool = False) -> Document:
         """The flavor ``name`` as ``project`` may use it; ``allow_disabled`` for a move that keeps its flavor."""
         usable = {
             known: flavor
@@ -155,7 +162,7 @@ class Catalog:
             raise FlavorNotFound(field, name, usable)
         return usable[name]
 
-    def image(self, name, project, field="berth_image"):
+    def image(self, name: Any, project: str, field: str = "berth_image") -> Document:
         """The image ``name`` as ``project`` may use it."""
         usable = {
             known: image
@@ -167,7 +174,7 @@ class Catalog:
         return usable[name]
 
 
-def check_image_fits(flavor, image):
+def check_image_fits(flavor: Document, image: Document) -> None:
     """Refuse an image whose min_ram (MiB) or min_disk (GiB) the flavor does not reach.
 
     A flavor with root_gb 0 takes the image's own size, as in Nova.

@@ -8,10 +8,12 @@ from __future__ import annotations
 import ipaddress
 import json
 import posixpath
+from typing import Any, Callable, Dict, List
 
 from . import hints
 from .errors import InvalidInput
 from .image_properties import ImageProperties
+from .messages import Document
 from .schema import Fields, Flag, ListOf, MapOf, Named, OneOf, Text, Whole, Word
 
 PROJECT = Text(r"[A-Za-z0-9][A-Za-z0-9._-]*\Z", "a project name of a-z, A-Z, 0-9, '.', '_' and '-'", longest=64)
@@ -40,13 +42,13 @@ FLAVOR = Fields(
 
 
 class Address:
-    """An IP address; with ``network`` one with its prefix length."""
+    """An IP address; with ``network`` a network with its prefix length."""
 
-    def __init__(self, network=False):
-        self.parse = ipaddress.ip_network if network else ipaddress.ip_address
+    def __init__(self, network: bool = False) -> None:
+        self.parse: Callable[[str], Any] = ipaddress.ip_network if network else ipaddress.ip_address
         self.rule = "a network such as 192.0.2.0/24" if network else "an IP address such as 192.0.2.10"
 
-    def check(self, value, field):
+    def check(self, value: Any, field: str) -> str:
         try:
             if not isinstance(value, str):
                 raise ValueError
@@ -83,7 +85,7 @@ class Image:
         },
     )
 
-    def check(self, value, field):
+    def check(self, value: Any, field: str) -> Document:
         image = self.fields.check(value, field)
         if image["url"].startswith("/") and posixpath.normpath(image["url"]) != image["url"]:
             raise InvalidInput(field + ".url", image["url"], "a path without .., . and //")
@@ -118,7 +120,7 @@ class Network:
         },
     )
 
-    def check(self, value, field):
+    def check(self, value: Any, field: str) -> Document:
         network = self.fields.check(value, field)
         if network["type"] == "bridge" and len(network["source"]) > 15:
             raise InvalidInput(field + ".source", network["source"], "a bridge name of at most 15 characters")
@@ -141,7 +143,7 @@ class ServerGroup:
         defaults={"rules": {}},
     )
 
-    def check(self, value, field):
+    def check(self, value: Any, field: str) -> Document:
         group = self.fields.check(value, field)
         group["rules"] = {name: rule for name, rule in group["rules"].items() if rule is not None}
         if group["rules"] and group["policy"] != "anti-affinity":
@@ -189,7 +191,7 @@ NIC = Fields(
 class Nic:
     """A NIC: the name of a network, or {network, address, mac}."""
 
-    def check(self, value, field):
+    def check(self, value: Any, field: str) -> Document:
         return NIC.check({"network": value} if isinstance(value, str) else value, field)
 
 
@@ -202,7 +204,7 @@ class SshKey:
         longest=16384,
     )
 
-    def check(self, value, field):
+    def check(self, value: Any, field: str) -> str:
         if isinstance(value, str) and "PRIVATE KEY" in value:
             raise InvalidInput(field, "<a private key>", self.line.rule, hint=hints.public_key())
         return self.line.check(value.strip() if isinstance(value, str) else value, field)
@@ -211,16 +213,16 @@ class SshKey:
 class Hints:
     """Scheduler hints: every value becomes a list; a JsonFilter ``query`` given as YAML becomes its JSON text."""
 
-    def check(self, value, field):
+    def check(self, value: Any, field: str) -> Dict[str, List[str]]:
         if not isinstance(value, dict):
             raise InvalidInput(field, value, "a mapping of hint names to a value or a list of values")
-        hints = {}
-        for name, one in value.items():
+        hints: Dict[str, List[str]] = {}
+        for name, hint in value.items():
             path = "%s.%s" % (field, name)
             Text().check(name, path)
-            if name == "query" and isinstance(one, (list, tuple)) and not str(one[:1] and one[0]).startswith("["):
-                one = json.dumps(one)
-            hints[str(name)] = ListOf(Word(longest=65535), single=True).check(one, path)
+            if name == "query" and isinstance(hint, (list, tuple)) and not str(hint[:1] and hint[0]).startswith("["):
+                hint = json.dumps(hint)
+            hints[str(name)] = ListOf(Word(longest=65535), single=True).check(hint, path)
         return hints
 
 

@@ -5,6 +5,10 @@
 
 from __future__ import annotations
 
+from typing import Any, Callable, Iterable, List, Optional
+
+from .messages import Document
+
 
 class BerthError(Exception):
     """An error that a person reads and a program can act on.
@@ -18,7 +22,15 @@ class BerthError(Exception):
     retryable = False
     host_fault = False
 
-    def __init__(self, message, field=None, value=None, rule=None, hint=None, **details):
+    def __init__(
+        self,
+        message: str,
+        field: Optional[str] = None,
+        value: Any = None,
+        rule: Optional[str] = None,
+        hint: Optional[str] = None,
+        **details: Any,
+    ) -> None:
         super().__init__(message)
         self.message = message
         self.field = field
@@ -26,13 +38,13 @@ class BerthError(Exception):
         self.rule = rule
         self.hint = hint
         self.details = details
-        self.also = []  # further errors that were found at the same time, see joined
+        self.also: List[BerthError] = []  # further errors that were found at the same time, see joined
 
     @property
-    def code(self):
+    def code(self) -> str:
         return type(self).__name__
 
-    def to_dict(self):
+    def to_dict(self) -> Document:
         """The error as plain data: {code, message, retryable, field, value, rule, hint, ...details}, empty parts left out."""
         parts = {"field": self.field, "value": self.value, "rule": self.rule, "hint": self.hint, **self.details}
         return {
@@ -43,7 +55,7 @@ class BerthError(Exception):
             **({"also": [error.to_dict() for error in self.also]} if self.also else {}),
         }
 
-    def __str__(self):
+    def __str__(self) -> str:
         text = self.message
         if self.rule:
             text += " (%s)" % self.rule
@@ -51,7 +63,7 @@ class BerthError(Exception):
             text += ". " + self.hint
         return "; ".join([text, *map(str, self.also)])
 
-    def to_result(self):
+    def to_result(self) -> Document:
         """What a module or action gives to fail_json: {msg, error_code, retryable, error}."""
         return {
             "msg": "%s: %s" % (self.code, self),
@@ -64,7 +76,7 @@ class BerthError(Exception):
 class InvalidInput(BerthError):
     """A value that breaks a rule: the field, the value and the rule are named, nothing was changed."""
 
-    def __init__(self, field, value, rule, hint=None, **details):
+    def __init__(self, field: str, value: Any, rule: Optional[str], hint: Optional[str] = None, **details: Any) -> None:
         shown = repr(value)
         if len(shown) > 120:
             shown = shown[:117] + "..."
@@ -73,16 +85,16 @@ class InvalidInput(BerthError):
         )
 
 
-def joined(errors):
+def joined(errors: Iterable[BerthError]) -> BerthError:
     """One error for all of them: the first, with the others in ``also``."""
-    flat = [one for error in errors for one in (error, *error.also)]
+    flat = [found for error in errors for found in (error, *error.also)]
     for error in flat:
         error.also = []
     flat[0].also = flat[1:]
     return flat[0]
 
 
-def together(checks):
+def together(checks: Iterable[Callable[[], Any]]) -> List[Any]:
     """The results of all ``checks``, functions without arguments. Raises what they raise, joined: all faults are told at once."""
     results, errors = [], []
     for check in checks:

@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from .messages import Document
+
 
 class Flavor:
     """{name, vcpus, memory_mb (MiB), root_gb, ephemeral_gb (GiB), swap (MiB), extra_specs {text: text}}.
@@ -12,7 +14,7 @@ class Flavor:
     What a document has beyond that is kept and given back by to_dict().
     """
 
-    def __init__(self, document):
+    def __init__(self, document: Document) -> None:
         self.document = document
         self.name = document.get("name", "")
         self.vcpus = document["vcpus"]
@@ -22,5 +24,5 @@ class Flavor:
         self.swap = document.get("swap") or 0
         self.extra_specs = {key: str(value) for key, value in (document.get("extra_specs") or {}).items()}
 
-    def to_dict(self):
+    def to_dict(self) -> Document:
         return dict(self.document)

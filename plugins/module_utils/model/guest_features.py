@@ -7,7 +7,7 @@ placement only. Data; guest_check.py refuses by it, and a test holds it against 
 from __future__ import annotations
 
 import re
-from typing import Dict, FrozenSet, Optional, Pattern, Union
+from typing import Dict, FrozenSet, Optional, Pattern, Tuple, Union
 
 YES = ("true", "yes", "on", "1")
 NO = ("false", "no", "off", "0")
@@ -68,7 +68,7 @@ _WATCHDOG = Built("disabled", "none", "pause", "poweroff", "reset")
 _SECURE_BOOT = Built("disabled", "optional", "required")
 
 
-def _table(*parts) -> Dict[str, Fate]:
+def _table(*parts: Tuple[Fate, str]) -> Dict[str, Fate]:
     """(fate, "names apart by spaces") ... -> {name: fate}; a name that is in two parts is a mistake."""
     table: Dict[str, Fate] = {}
     for fate, names in parts:

@@ -12,7 +12,10 @@ HostDocumentInvalid that names field and host. Sizes are limited before anything
 
 from __future__ import annotations
 
+from typing import Any, List, Optional
+
 from .errors import BerthError
+from .messages import Document
 from .shape import MAX_CPU, mapping
 from .shape import Fault as _Fault
 from .shape import address as _ADDRESS
@@ -45,7 +48,7 @@ class HostDocumentInvalid(BerthError):
     retryable = True
 
 
-def check(document, host=None, uuid=None):
+def check(document: Any, host: Optional[str] = None, uuid: Optional[str] = None) -> Document:
     """The cleaned document. ``host``: the inventory name, for the error; ``uuid``: the one it must have, if known.
 
     Raises HostDocumentInvalid.
@@ -64,19 +67,19 @@ def check(document, host=None, uuid=None):
         ) from None
 
 
-def shape(document, uuid=None):
-    """The check as reply_shapes.py needs it, as one among others."""
+def shape(document: Any, uuid: Optional[str] = None) -> Document:
+    """The same check for reply_shapes.py: raises Fault."""
     cleaned = _DOCUMENT(document)
     _check_whole(cleaned, uuid)
     return cleaned
 
 
-def _check_whole(document, uuid):
+def _check_whole(document: Document, uuid: Optional[str]) -> None:
     if uuid is not None and document["uuid"] != uuid:
         raise _Fault(document["uuid"], "the uuid %s that this host had before" % uuid, "uuid")
     if document["num_instances"] != len(document["instances"]):
         raise _Fault(document["num_instances"], "the number of instances listed", "num_instances")
-    if len({one["uuid"] for one in document["instances"]}) != len(document["instances"]):
+    if len({instance["uuid"] for instance in document["instances"]}) != len(document["instances"]):
         raise _Fault(document["instances"], "each uuid once", "instances")
 
 
@@ -99,13 +102,13 @@ _FLAVOR_SIZES = _object(
 )
 
 
-def flavor(value):
+def flavor(value: Any) -> Document:
     """The flavor snapshot: known sizes are numbers, whatever else it has is kept as plain data."""
     sizes = _FLAVOR_SIZES(value)
     return {**_anything(value), **sizes}
 
 
-def _supported(value):
+def _supported(value: Any) -> List[str]:
     words = _THREE_WORDS(value)
     if len(words) != 3:
         raise _Fault(value, "architecture, hypervisor type and VM mode")

@@ -6,9 +6,12 @@
 from __future__ import annotations
 
 import json
+from typing import Any, Callable, Dict, FrozenSet, List, Optional, Sequence, Tuple
 
+from .aggregate import Aggregate
 from .errors import InvalidInput
 from .image import canonical_architecture, canonical_hv_type, canonical_vm_mode, known_properties
+from .messages import Document
 from .resources import HostTopology, pci_pools
 
 BIG = 2147483647
@@ -36,7 +39,7 @@ class Metric:
 
     __slots__ = ("name", "value")
 
-    def __init__(self, document):
+    def __init__(self, document: Document) -> None:
         self.name = document["name"]
         value = document.get("value", 0)
         if self.name in PERCENT_METRICS:
@@ -46,7 +49,7 @@ class Metric:
         self.value = value
 
 
-def disk_class(doc, pool):
+def disk_class(doc: Document, pool: Optional[str]) -> str:
     """The resource class that disks in a pool count as: DISK_GB on the file system of the host's own pool, as in Nova,
     DISK_GB:NAME on another, by the first of the pools there. Hosts that do not tell have one for all."""
     own, pools = doc.get("pool"), doc.get("pools") or {}
@@ -56,20 +59,20 @@ def disk_class(doc, pool):
     return DISK if storage == pools.get(own, {}).get("storage", own) else "%s:%s" % (DISK, storage)
 
 
-def other_disks(doc):
-    """{resource class: one of its pools} of the file systems beside that of the host's own pool."""
+def other_disks(doc: Document) -> Dict[str, Document]:
+    """{resource class: a pool that counts as it} of the file systems beside that of the host's own pool."""
     found = {disk_class(doc, name): pool for name, pool in (doc.get("pools") or {}).items()}
     return {name: pool for name, pool in found.items() if name != DISK}
 
 
-def inventories(doc):
+def inventories(doc: Document) -> Dict[str, Document]:
     """Placement's inventory of a host: {resource class: {total, reserved, min_unit, max_unit, step_size, allocation_ratio}}.
 
     VCPU, PCPU, MEMORY_MB (MiB) and DISK_GB (GiB) follow from the totals; ``inventory`` in the document overrides them,
     null takes a class away, other classes are added.
     """
     get = doc.get
-    found = {}
+    found: Dict[str, Document] = {}
     for name, total, reserved, ratio in (
         ("VCPU", get("vcpus", 0), get("reserved_host_cpus", 0), get("cpu_allocation_ratio", 4.0)),
         ("PCPU", get("pcpus", 0), 0, 1.0),
@@ -95,7 +98,7 @@ def inventories(doc):
     return found
 
 
-def usages(doc):
+def usages(doc: Document) -> Dict[str, int]:
     """{resource class: used by instances}, without what is reserved."""
     get = doc.get
     used = {
@@ -109,7 +112,7 @@ def usages(doc):
     return used
 
 
-def free_disk_mb(doc):
+def free_disk_mb(doc: Document) -> int:
     """MiB: the lower of what the sizes of the instances leave and what the pool really has."""
     get = doc.get
     free = get("free_disk_gb")
@@ -119,7 +122,7 @@ def free_disk_mb(doc):
     return (free if least is None else min(least, free)) * 1024
 
 
-def free_ram_mb(doc):
+def free_ram_mb(doc: Document) -> int:
     """MiB; may be negative on an overcommitted host."""
     free = doc.get("free_ram_mb")
     if free is None:
@@ -135,19 +138,19 @@ class HostState:
     is read from the document when it is first used.
     """
 
-    def __init__(self, document):
+    def __init__(self, document: Document) -> None:
         self.document = document
         self.host = document["host"]
         self.nodename = document.get("node") or self.host
-        self.limits = {}
-        self.aggregates = []
+        self.limits: Document = {}
+        self.aggregates: List[Aggregate] = []
 
     @classmethod
-    def from_document(cls, doc):
+    def from_document(cls, doc: Document) -> HostState:
         """Read a host state document (schema 1, or the bare numbers of it: only ``host`` is required)."""
         return cls(doc)
 
-    def __getattr__(self, name):
+    def __getattr__(self, name: str) -> Any:
         """Called for what is not there yet."""
         read = _READERS.get(name)
         if read is None:
@@ -156,21 +159,21 @@ class HostState:
         return value
 
     @property
-    def key(self):
+    def key(self) -> str:
         """What the host is called in results: its name, with the node behind a bar where that is another."""
         return self.host if self.host == self.nodename else "%s|%s" % (self.host, self.nodename)
 
-    def copy(self):
+    def copy(self) -> HostState:
         """A state of its own: consuming one leaves the other as it is."""
         new = HostState.__new__(type(self))
         new.__dict__.update(self.__dict__, limits=dict(self.limits), instances=dict(self.instances))
         return new
 
     @property
-    def service_up(self):
+    def service_up(self) -> bool:
         return bool(self.service.get("up", True)) and not self.service.get("forced_down")
 
-    def image_props_of(self, uuid):
+    def image_props_of(self, uuid: str) -> Document:
         """The known image properties of an instance on this host."""
         instance = self.instances[uuid]
         if "known_props" not in instance:
@@ -180,7 +183,7 @@ class HostState:
         return instance["known_props"]
 
     @property
-    def capabilities(self):
+    def capabilities(self) -> Document:
         """cpu_info as an object, where it is text or missing."""
         if isinstance(self.cpu_info, str):
             try:
@@ -189,7 +192,7 @@ class HostState:
                 return {}
         return self.cpu_info or {}
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return "(%s, %s) ram: %sMB disk: %sMB io_ops: %s instances: %s" % (
             self.host,
             self.nodename,
@@ -200,15 +203,15 @@ class HostState:
         )
 
 
-_supported = {}
+_supported: Dict[Tuple[str, ...], List[Optional[str]]] = {}
 
 
-def supported(triple):
+def supported(triple: Sequence[str]) -> List[Optional[str]]:
     """[architecture, hypervisor type, vm mode] in the canonical words; a word nobody knows stays as it is."""
     known = _supported.get(tuple(triple))
     if known is not None:
         return known
-    words = []
+    words: List[Optional[str]] = []
     for read, word in zip((canonical_architecture, canonical_hv_type, canonical_vm_mode), triple):
         try:
             words.append(read(word))
@@ -219,16 +222,16 @@ def supported(triple):
     return words
 
 
-def _uuid(doc):
+def _uuid(doc: Document) -> str:
     host, node = doc["host"], doc.get("node")
     return doc.get("uuid") or (host if not node or node == host else "%s|%s" % (host, node))
 
 
-def _num_instances(doc):
+def _num_instances(doc: Document) -> int:
     return int(doc["num_instances"] if "num_instances" in doc else len(doc.get("instances") or ()))
 
 
-def _stats(doc):
+def _stats(doc: Document) -> Dict[str, str]:
     stats = {key: str(value) for key, value in (doc.get("stats") or {}).items()}
     stats["num_instances"] = str(_num_instances(doc))
     stats["io_workload"] = str(int(doc.get("num_io_ops", 0)))
@@ -236,16 +239,16 @@ def _stats(doc):
     return stats
 
 
-def _service(doc):
+def _service(doc: Document) -> Document:
     return dict({"disabled": False, "disabled_reason": None, "forced_down": False}, **(doc.get("service") or {}))
 
 
-def _traits(doc):
+def _traits(doc: Document) -> FrozenSet[str]:
     traits = frozenset(doc.get("traits") or ())
     return traits | {"COMPUTE_STATUS_DISABLED"} if (doc.get("service") or {}).get("disabled") else traits
 
 
-_READERS = {
+_READERS: Dict[str, Callable[[Document], Any]] = {
     "uuid": _uuid,
     "cell_uuid": lambda doc: doc.get("cell", "cell1"),
     "inventories": inventories,
@@ -260,7 +263,7 @@ _READERS = {
     "cpu_allocation_ratio": lambda doc: float(doc.get("cpu_allocation_ratio", 4.0)),
     "ram_allocation_ratio": lambda doc: float(doc.get("ram_allocation_ratio", 1.0)),
     "disk_allocation_ratio": lambda doc: float(doc.get("disk_allocation_ratio", 1.0)),
-    "instances": lambda doc: {one["uuid"]: one for one in doc.get("instances") or ()},
+    "instances": lambda doc: {instance["uuid"]: instance for instance in doc.get("instances") or ()},
     "num_instances": _num_instances,
     "num_io_ops": lambda doc: int(doc.get("num_io_ops", 0)),
     "failed_builds": lambda doc: int(doc.get("failed_builds", 0)),
@@ -269,13 +272,13 @@ _READERS = {
     "hypervisor_version": lambda doc: doc.get("hypervisor_version", 8000000),
     "hypervisor_hostname": lambda doc: doc.get("node") or doc["host"],
     "cpu_info": lambda doc: doc.get("cpu_info"),
-    "supported_instances": lambda doc: [supported(one) for one in doc.get("supported_instances") or ()],
-    "metrics": lambda doc: [Metric(one) for one in doc.get("metrics") or ()],
+    "supported_instances": lambda doc: [supported(triple) for triple in doc.get("supported_instances") or ()],
+    "metrics": lambda doc: [Metric(metric) for metric in doc.get("metrics") or ()],
     "stats": _stats,
     "service": _service,
     "traits": _traits,
     "numa_topology": lambda doc: HostTopology.from_document(doc.get("numa_topology")),
     "pci_stats": lambda doc: pci_pools(doc.get("pci_pools")),
-    "pci_devices": lambda doc: [dict(one) for one in doc.get("pci_devices") or ()],
+    "pci_devices": lambda doc: [dict(device) for device in doc.get("pci_devices") or ()],
     "updated": lambda doc: doc.get("generation"),
 }

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import uuid
+from typing import Any
 
 from . import hints
 from .errors import InvalidInput
@@ -15,7 +16,7 @@ NAMESPACE = uuid.UUID("7d1d3a6e-4c86-5d0e-9e4f-6a4b1c2f9b10")
 NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\Z", re.ASCII)
 
 
-def check_name(value, field="name"):
+def check_name(value: Any, field: str = "name") -> str:
     """Return ``value`` where it is a host name of one label (RFC 1123, lower case), else raise InvalidInput."""
     if not isinstance(value, str) or not NAME.match(value):
         raise InvalidInput(
@@ -27,6 +28,6 @@ def check_name(value, field="name"):
     return value
 
 
-def instance_uuid(project, name):
+def instance_uuid(project: str, name: str) -> str:
     """The uuid of an instance: the same project and name give the same instance, on every controller."""
     return str(uuid.uuid5(NAMESPACE, "%s/%s" % (project, name)))

@@ -6,8 +6,10 @@
 from __future__ import annotations
 
 import re
+from typing import Any, Callable, Collection, Dict, List, Mapping, Optional, Set
 
 from .errors import InvalidInput
+from .messages import Document
 
 TRUE_WORDS = ("1", "t", "true", "on", "y", "yes")
 
@@ -82,28 +84,28 @@ _KINDS = {
 KNOWN_PROPERTIES = {name: kind for kind, names in _KINDS.items() for name in names.split()}
 
 
-def is_true(value):
+def is_true(value: Any) -> bool:
     """Nova's reading of a truth value written as text: anything that is not a word for yes is no."""
     return value if isinstance(value, bool) else str(value).strip().lower() in TRUE_WORDS
 
 
-def canonical_architecture(name):
+def canonical_architecture(name: Optional[str]) -> Optional[str]:
     return _canonical(name, _ARCHITECTURE_NAMES, ARCHITECTURES, "architecture")
 
 
-def canonical_hv_type(name):
+def canonical_hv_type(name: Optional[str]) -> Optional[str]:
     return _canonical(name, {"xapi": "xen"}, HV_TYPES, "hypervisor type")
 
 
-def canonical_vm_mode(name):
+def canonical_vm_mode(name: Optional[str]) -> Optional[str]:
     return _canonical(name, _VM_MODE_NAMES, VM_MODES, "vm mode")
 
 
-def canonical_scsi_model(name):
+def canonical_scsi_model(name: Optional[str]) -> Optional[str]:
     return _canonical(name, _SCSI_MODEL_NAMES, SCSI_MODELS, "SCSI model")
 
 
-def _canonical(name, aliases, known, what):
+def _canonical(name: Optional[str], aliases: Mapping[str, str], known: Collection[str], what: str) -> Optional[str]:
     if name is None:
         return None
     word = str(name).lower()
@@ -113,7 +115,7 @@ def _canonical(name, aliases, known, what):
     return word
 
 
-_READ = {
+_READ: Dict[str, Callable[[Any], Any]] = {
     "architecture": canonical_architecture,
     "hv_type": canonical_hv_type,
     "vm_mode": canonical_vm_mode,
@@ -124,14 +126,14 @@ _READ = {
 }
 
 
-def known_properties(properties, strict=True):
+def known_properties(given: Optional[Document], strict: bool = True) -> Document:
     """The properties that Nova knows, by their present names and with their types; others have no meaning for placement.
 
     ``traits_required`` collects ``trait:NAME: required``; ``hw_numa_cpus`` and ``hw_numa_mem`` collect their numbered
     forms. A value of the wrong type is an InvalidInput, or is left out where ``strict`` is false.
     """
-    found = {}
-    properties = {**_adapter_type(properties or {}), **(properties or {})}
+    found: Document = {}
+    properties = {**_adapter_type(given or {}), **(given or {})}
     for name, value in properties.items():
         if name in LEGACY_NAMES and LEGACY_NAMES[name] not in properties:
             name = LEGACY_NAMES[name]
@@ -147,14 +149,15 @@ def known_properties(properties, strict=True):
     traits = [name[6:] for name, value in properties.items() if name.startswith("trait:") and str(value) == "required"]
     if traits:
         found["traits_required"] = traits
-    for name, read in (("hw_numa_cpus", parse_cpu_spec), ("hw_numa_mem", int)):
+    numbered_kinds: Dict[str, Callable[[Any], Any]] = {"hw_numa_cpus": parse_cpu_spec, "hw_numa_mem": int}
+    for name, read in numbered_kinds.items():
         numbered = _numbered(properties, name, read)
         if numbered:
             found[name] = numbered
     return found
 
 
-def _adapter_type(properties):
+def _adapter_type(properties: Document) -> Dict[str, str]:
     """What ``vmware_adaptertype`` says by the present names: once it named the bus and the SCSI model in one word."""
     adapter = properties.get("vmware_adaptertype")
     if not adapter:
@@ -162,8 +165,8 @@ def _adapter_type(properties):
     return {"hw_disk_bus": "ide"} if adapter == "ide" else {"hw_disk_bus": "scsi", "hw_scsi_model": adapter}
 
 
-def _numbered(properties, name, read):
-    values = []
+def _numbered(properties: Document, name: str, read: Callable[[Any], Any]) -> List[Any]:
+    values: List[Any] = []
     while "%s.%d" % (name, len(values)) in properties:
         values.append(read(properties["%s.%d" % (name, len(values))]))
     return values
@@ -172,9 +175,10 @@ def _numbered(properties, name, read):
 _RANGE = re.compile(r"(\^?)\s*(\d+)\s*(?:-\s*(\d+)\s*)?\Z", re.ASCII)
 
 
-def parse_cpu_spec(text):
+def parse_cpu_spec(text: Any) -> Set[int]:
     """The CPUs of a list such as "0-3,^2,6", as a set."""
-    chosen, rejected = set(), set()
+    chosen: Set[int] = set()
+    rejected: Set[int] = set()
     for part in str(text).split(","):
         part = part.strip()
         if not part:
@@ -193,7 +197,7 @@ def parse_cpu_spec(text):
 class Image:
     """{id, name, disk_format, min_disk (GiB), min_ram (MiB), properties {}}; ``props`` are the ones that Nova knows."""
 
-    def __init__(self, document):
+    def __init__(self, document: Document) -> None:
         self.document = document
         self.id = document.get("id") or document.get("name")
         self.name = document.get("name", "")
@@ -201,5 +205,5 @@ class Image:
         self.properties = document.get("properties") or {}
         self.props = known_properties(self.properties)
 
-    def to_dict(self):
+    def to_dict(self) -> Document:
         return dict(self.document)

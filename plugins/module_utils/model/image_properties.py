@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any, Callable, Dict, List, Optional, Union
 
 from .errors import BerthError, InvalidInput
 from .image import (
@@ -17,6 +18,8 @@ from .image import (
     canonical_vm_mode,
 )
 from .suggest import did_you_mean
+
+Property = Union[str, List[str]]
 
 _BUS = ("fdc", "ide", "sata", "scsi", "usb", "virtio")
 _TRUTH = ("true", "false", "yes", "no", "on", "off", "1", "0")
@@ -51,14 +54,14 @@ _WORDS = {
 _PER_CELL = re.compile(r"hw_numa_(cpus|mem)\.[0-9]+\Z", re.ASCII)
 _OURS = re.compile(r"(hw|img|os)_")
 
-_CANONICAL = {
+_CANONICAL: Dict[str, Callable[[Any], Any]] = {
     "hw_architecture": canonical_architecture,
     "hw_emulation_architecture": canonical_architecture,
     "hw_scsi_model": canonical_scsi_model,
     "hw_vm_mode": canonical_vm_mode,
     "img_hv_type": canonical_hv_type,
 }
-# These too have a meaning for somebody, though none for placement.
+# Placement does not read these, others do.
 _BESIDES = ("hw_auto_disk_config", "os_version", "img_block_device_mapping", "img_mappings")
 KNOWN = frozenset(KNOWN_PROPERTIES) | frozenset(_BESIDES)
 
@@ -73,18 +76,18 @@ class ImageProperties:
     Properties outside hw_*, img_* and os_* are somebody's own and are kept.
     """
 
-    def check(self, value, field):
+    def check(self, value: Any, field: str) -> Dict[str, Property]:
         if not isinstance(value, dict):
             raise InvalidImageProperty("%s: must be a mapping of names to values" % field, field=field)
-        return {str(name): check_property(str(name), one, "%s.%s" % (field, name)) for name, one in value.items()}
+        return {str(name): check_property(str(name), part, "%s.%s" % (field, name)) for name, part in value.items()}
 
 
-def check_property(name, value, field):
+def check_property(name: str, value: Any, field: str) -> Property:
     """The value of one property as text; InvalidImageProperty where the property or such a value does not exist."""
     if isinstance(value, bool):
         value = "true" if value else "false"
-    if isinstance(value, (list, tuple)) and all(isinstance(one, str) for one in value):
-        return [str(one) for one in value]
+    if isinstance(value, (list, tuple)) and all(isinstance(text, str) for text in value):
+        return [str(text) for text in value]
     if not isinstance(value, (str, int, float)) or len(str(value)) > 255:
         raise _refused(field, value, "text of at most 255 characters, a number, true/false or a list of texts")
     text = str(value)
@@ -107,6 +110,6 @@ def check_property(name, value, field):
     return text
 
 
-def _refused(field, value, rule, hint=None):
+def _refused(field: str, value: Any, rule: Optional[str], hint: Optional[str] = None) -> InvalidImageProperty:
     shown = repr(value)[:120]
     return InvalidImageProperty("%s: %s is not valid" % (field, shown), field=field, value=shown, rule=rule, hint=hint)

@@ -157,7 +157,7 @@ def check_change(old: Optional[State], new: Optional[State]) -> None:
     if new is not None and new not in STAGES:
         raise IllegalChange("there is no %s of an instance in role %s" % (new[1], new[0]))
     if old is None:
-        legal = FIRST
+        legal: FrozenSet[Optional[State]] = frozenset(FIRST)
     elif old in STAGES:
         legal = STAGES[old].after
     else:

@@ -6,8 +6,10 @@
 from __future__ import annotations
 
 import math
+from typing import Optional
 
-from . import lifecycle
+from .messages import Document, Migration, Side, Uptime
+from .record import Record
 
 # Nova's migration_type.
 RESIZE, COLD, LIVE = "resize", "migration", "live-migration"
@@ -18,12 +20,16 @@ TAKING = ("begin", "confirm", "revert", "abort", "reclaim", "restore_here", "era
 SAID = ("disks", "guest", "seen", "targets", "transfer", "sent")
 
 
-def names(kind, role, phase, vm_state_before):
-    """(vm_state, task_state, status) of an instance in this state of a move of this ``kind``."""
-    return lifecycle.names(kind == LIVE, role, phase, vm_state_before)
-
-
-def new_migration(op, kind, source, destination, record, spec, now, confirm_window=0):
+def new_migration(
+    op: str,
+    kind: str,
+    source: Side,
+    destination: Side,
+    record: Record,
+    spec: Document,
+    now: int,
+    confirm_window: int = 0,
+) -> Migration:
     """The migration part of a record at the beginning of a move.
 
     ``source`` and ``destination`` are {uuid, name}; ``spec`` is the request with the new flavor; ``attempt`` counts who
@@ -53,7 +59,7 @@ def new_migration(op, kind, source, destination, record, spec, now, confirm_wind
     }
 
 
-def confirm_in(migration, now):
+def confirm_in(migration: Migration, now: Uptime) -> Optional[int]:
     """Seconds until a resize confirms by itself, 0 where it is due, None for never.
 
     ``now`` is {boot_id, uptime} of the host that took over: no other clock is asked, and one that is set changes nothing.
@@ -66,5 +72,5 @@ def confirm_in(migration, now):
     return max(0, math.ceil(began + window - now["uptime"]))
 
 
-def same_host(migration):
+def same_host(migration: Migration) -> bool:
     return migration["source"]["uuid"] == migration["destination"]["uuid"]

@@ -9,26 +9,30 @@ for cores and ram, so an unconfirmed resize counts on both sides; ``instances`` 
 
 from __future__ import annotations
 
+from typing import Dict, Iterable, Mapping, Optional, Set, Tuple
+
 from .catalog_schema import QUOTA_NAMES, UNLIMITED
 from .errors import BerthError
+from .messages import Document
 
 EVERY_OTHER_PROJECT = "*"
+Amounts = Mapping[str, int]  # of instances, cores, ram, server_group_members
 
 
 class QuotaExceeded(BerthError):
     """A project would use more than its quota allows (Nova: TooManyInstances, 403); nothing was changed."""
 
 
-def limits_of(quotas, project):
+def limits_of(quotas: Mapping[str, Amounts], project: str) -> Dict[str, int]:
     """The limits of a project: its own, else those of ``*``, else none. ``quotas`` as the catalog holds them."""
     chosen = quotas.get(project) or quotas.get(EVERY_OTHER_PROJECT) or {}
     return {name: chosen.get(name, UNLIMITED) for name in QUOTA_NAMES}
 
 
-def usage(documents):
+def usage(documents: Iterable[Document]) -> Dict[str, Dict[str, int]]:
     """{project: {instances, cores, ram}} of host state documents; what berth did not make belongs to no project."""
-    found = {}
-    seen = set()
+    found: Dict[str, Dict[str, int]] = {}
+    seen: Set[str] = set()
     for document in documents:
         for instance in document.get("instances") or ():
             if instance.get("foreign"):
@@ -42,7 +46,14 @@ def usage(documents):
     return found
 
 
-def check_quota(limits, used, flavor, wanted, at_least=None, project="default"):
+def check_quota(
+    limits: Amounts,
+    used: Amounts,
+    flavor: Document,
+    wanted: int,
+    at_least: Optional[int] = None,
+    project: str = "default",
+) -> Tuple[int, Optional[str]]:
     """How many of ``wanted`` instances of ``flavor`` the quota allows, with the reason where it is fewer.
 
     Answers (count, reason or None). Where fewer than ``at_least`` (default: all) fit, raises QuotaExceeded that says
@@ -76,7 +87,7 @@ def check_quota(limits, used, flavor, wanted, at_least=None, project="default"):
     return allowed, "reduced from %d to %d because of the quota of project %s: %s" % (wanted, allowed, project, why)
 
 
-def check_group_quota(limits, members, added, group):
+def check_group_quota(limits: Amounts, members: int, added: int, group: str) -> None:
     """Refuse to add ``added`` instances to a group of ``members`` where that passes ``server_group_members``."""
     limit = limits.get("server_group_members", UNLIMITED)
     if limit != UNLIMITED and members + added > limit:

@@ -6,11 +6,11 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, Dict, List, Optional
+from typing import Any, Dict, List, Optional, Tuple
 
 from . import hints
 from .errors import BerthError
-from .lifecycle import ROLES
+from .lifecycle import ROLES, State
 
 SCHEMA = 1
 HISTORY_LIMIT = 100
@@ -20,7 +20,7 @@ class RecordInvalid(BerthError):
     """A record that is not of the documented shape, or was written by a newer version of the collection."""
 
 
-def _is_count(value):
+def _is_count(value: Any) -> bool:
     """A whole number from 0; True is none."""
     return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
@@ -54,32 +54,32 @@ class Record:
     lost_moves: List[str] = dataclasses.field(default_factory=list)
     schema: int = SCHEMA
 
-    def version(self):
+    def version(self) -> Tuple[str, Tuple[int, ...], str]:
         """What a compare-and-swap compares."""
         return (self.role, tuple(self.generation), self.token)
 
-    def state(self):
+    def state(self) -> State:
         """(role, phase): see lifecycle.py."""
         return (self.role, self.phase)
 
-    def replace(self, **changes):
+    def replace(self, **changes: Any) -> Record:
         return dataclasses.replace(self, **changes)
 
-    def next(self, **changes):
+    def next(self, **changes: Any) -> Record:
         """The record as it shall be next: the same epoch, n + 1. Handing over to another host grows the epoch instead."""
         epoch, n = self.generation
         return self.replace(**{"generation": [epoch, n + 1], **changes})
 
-    def noted(self, event, at, **details):
+    def noted(self, event: str, at: str, **details: Any) -> Record:
         """A copy with one more line in its bounded history; ``at`` is for people, no decision reads it."""
         history = list(self.history) + [{"event": event, "at": at, **details}]
         return self.replace(history=history[-HISTORY_LIMIT:])
 
-    def to_dict(self):
+    def to_dict(self) -> Dict[str, Any]:
         return dataclasses.asdict(self)
 
     @classmethod
-    def from_dict(cls, data):
+    def from_dict(cls, data: Any) -> Record:
         """Read a record back; a newer schema, a missing or an unknown part is refused."""
         if not isinstance(data, dict) or not isinstance(data.get("schema"), int):
             raise RecordInvalid("the record is not an object with a schema number")
@@ -97,7 +97,7 @@ class Record:
         record._check_types()
         return record
 
-    def _check_types(self):
+    def _check_types(self) -> None:
         for name in ("uuid", "name", "project_id", "token", "phase"):
             if not isinstance(getattr(self, name), str):
                 raise RecordInvalid("the record's %s is not text" % name)

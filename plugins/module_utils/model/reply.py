@@ -13,13 +13,14 @@ InvalidReply, the error of that host.
 
 from __future__ import annotations
 
-from typing import Any, Dict, Mapping, Optional, Set
+from typing import Any, Iterable, Mapping, Optional, Set
 
 from .errors import BerthError
+from .messages import Document
 from .reply_shapes import REPLIES
 from .shape import Fault, cleaned, flag, list_of, object_of, or_null, show, shown, word
 
-Reply = Dict[str, Any]
+Reply = Document
 MOST_WARNINGS = 100
 LONGEST = 4000  # characters of what a reply says to people
 # What a reply has whatever the module.
@@ -71,7 +72,7 @@ def _outcome(reply: Any) -> Reply:
     return {"changed": False, "failed": False, "warnings": [], **_OUTCOME_FIELDS(reply)}
 
 
-def _said_value(value):
+def _said_value(value: Any) -> Any:
     """The value that an error names, as it may be shown."""
     return cleaned(200)(value) if type(value) is str else value if type(value) in (bool, int) else show(value)
 
@@ -89,8 +90,8 @@ _OF_ERROR = {
     **dict.fromkeys(_DETAILS, shown),
 }
 _OPTIONAL = set(_OF_ERROR) - {"code", "message"}
-_ONE_ERROR = object_of(_OF_ERROR, _OPTIONAL)
-error = object_of({**_OF_ERROR, "also": list_of(_ONE_ERROR, 1000)}, _OPTIONAL | {"also"})
+_SINGLE_ERROR = object_of(_OF_ERROR, _OPTIONAL)
+error = object_of({**_OF_ERROR, "also": list_of(_SINGLE_ERROR, 1000)}, _OPTIONAL | {"also"})
 
 
 def _failure(outcome: Reply, reply: Reply) -> Reply:
@@ -121,24 +122,24 @@ def _untyped(told: Reply) -> Reply:
 
 # ---- whether it answers what was asked -------------------------------------------------------------------------------
 
-# Where a reply tells of many instances, and where of the one that it was asked about.
-_MANY = {
+# Where a reply tells of many instances, and where of the single instance that the module was asked about.
+_OF_MANY = {
     "claim": ("results",),
     "host_facts": ("moves",),
     "instance_info": ("instances", "foreign"),
     "rescan": ("instances",),
 }
-_ONE = {"instance": "instance", "instance_copy": "instance_copy", "migration": "move"}
+_OF_SINGLE = {"instance": "instance", "instance_copy": "instance_copy", "migration": "move"}
 
 
 def _check_answers(module: str, reply: Reply, arguments: Mapping[str, Any]) -> None:
     """Each instance once, and no other than was asked about."""
-    for name in _MANY.get(module, ()):
-        found = [one["uuid"] for one in reply.get(name, ()) if one["uuid"] is not None]
+    for name in _OF_MANY.get(module, ()):
+        found = [entry["uuid"] for entry in reply.get(name, ()) if entry["uuid"] is not None]
         if len(set(found)) != len(found):
             raise Fault(found, "each uuid once", name)
-    if module in _ONE and reply[_ONE[module]]["uuid"] != arguments.get("uuid"):
-        name = _ONE[module]
+    if module in _OF_SINGLE and reply[_OF_SINGLE[module]]["uuid"] != arguments.get("uuid"):
+        name = _OF_SINGLE[module]
         raise Fault(reply[name]["uuid"], "the uuid of the instance that was asked about", "uuid", name)
     if module == "migration":
         asked, told = (arguments.get("ticket") or {}).get("op"), reply["ticket"].get("op")
@@ -150,7 +151,7 @@ def _check_answers(module: str, reply: Reply, arguments: Mapping[str, Any]) -> N
         raise Fault(sorted(reply["notes"]), "the instances that were asked about", "notes")
 
 
-def _check_claims(reply: Reply, claims) -> None:
+def _check_claims(reply: Reply, claims: Iterable[Document]) -> None:
     tokens = {claim["spec"].get("uuid"): claim.get("token") for claim in claims}
     for at, result in enumerate(reply["results"]):
         if result["uuid"] is not None and result["uuid"] not in tokens:

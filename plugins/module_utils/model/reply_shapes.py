@@ -12,11 +12,15 @@ _SAID. tests/unit/replies/ has a good reply of each module: give the key to that
 
 from __future__ import annotations
 
+from typing import Any, Dict, cast
+
 from . import host_document
 from .identity import instance_uuid
+from .messages import Document, View
 from .migration import KINDS
 from .request_shape import request
 from .shape import (
+    Check,
     Fault,
     address,
     block,
@@ -172,7 +176,7 @@ _DIFF = object_of({"before": block(1 << 20), "after": block(1 << 20)})
 # ---- moves -----------------------------------------------------------------------------------------------------------
 
 _SIDE = object_of({"uuid": uuid, "name": text()})
-_OF_MIGRATION = {
+_OF_MIGRATION: Dict[str, Check] = {
     "id": token,
     "type": choice(*KINDS),
     "status": state,
@@ -195,7 +199,7 @@ _OF_MIGRATION = {
 _MIGRATION = object_of(
     _OF_MIGRATION, optional=set(_OF_MIGRATION) - {"id", "type", "source", "destination", "attempt", "new_spec"}
 )
-_VIEW = {
+_VIEW: Dict[str, Check] = {
     "uuid": uuid,
     "name": text(),
     "project_id": text(),
@@ -250,13 +254,13 @@ _TRANSFER = object_of(
 )
 
 
-def _targets(value):
+def _targets(value: Any) -> Any:
     """Where disks are to be copied to, or what a destination of a live migration has ready."""
     return _PREPARED(value) if type(value) is dict else _TARGETS(value)  # pylint: disable=unidiomatic-typecheck
 
 
 _TARGETS = list_of(_TARGET, 100)
-_SAID = {
+_SAID: Dict[str, Check] = {
     "disks": list_of(_DISK, 100),
     "guest": or_null(_GUEST),
     "seen": or_null(_SEEN),
@@ -269,16 +273,16 @@ _HELD = object_of({**_VIEW, **_SAID}, optional=set(_SAID))
 _NOTHING_HELD = object_of({"uuid": uuid, "host": _SIDE, **_SAID}, optional=set(_SAID))
 
 
-def view(value):
+def view(value: Any) -> View:
     """What a host says of its record of an instance; role null where it has none."""
     if isinstance(value, dict) and value.get("role", "") is None:
-        return {**_NOTHING_HELD(value), "role": None}
+        return cast(View, {**_NOTHING_HELD(value), "role": None})
     held = _HELD(value)
     _check_whole_view(held)
-    return held
+    return cast(View, held)
 
 
-def _check_whole_view(held):
+def _check_whole_view(held: Document) -> None:
     """The record is of one instance, and of one move: its requests count against quotas and are placed again."""
     own, move = instance_uuid(held["project_id"], held["name"]), held["migration"] or {}
     if held["uuid"] != own:

@@ -9,8 +9,12 @@ moved, so each part that they look at has its type. What no part of the controll
 
 from __future__ import annotations
 
+from typing import Any, Dict
+
 from . import host_document
+from .messages import Document
 from .shape import (
+    Check,
     Fault,
     anything,
     block,
@@ -34,7 +38,7 @@ _NAMES = or_null(list_of(text(), 10000))
 _LONG = text(4096)
 
 
-def scalar(value):
+def scalar(value: Any) -> Any:
     """A text, a number, true or false, or null."""
     if isinstance(value, (list, dict)):
         raise Fault(value, "one value")
@@ -44,11 +48,11 @@ def scalar(value):
 _SCALARS = map_of(text(), scalar, 1000)
 
 
-def _hint(value):
+def _hint(value: Any) -> Any:
     return _HINTS(value) if isinstance(value, list) else _LONG(value)
 
 
-def _destination(value):
+def _destination(value: Any) -> Any:
     return _SCALARS(value) if isinstance(value, dict) else text()(value)
 
 
@@ -56,7 +60,7 @@ _HINTS = list_of(_LONG, 10000)
 _FLAVOR_EXTRA = object_of({"extra_specs": or_null(map_of(text(), text(), 1000))}, optional=("extra_specs",))
 
 
-def flavor(value):
+def flavor(value: Any) -> Document:
     return {**host_document.flavor(value), **_FLAVOR_EXTRA(value)}
 
 
@@ -78,7 +82,7 @@ _NIC = {
 _OF_NIC = object_of(_NIC, set(_NIC))
 
 
-def nic(value):
+def nic(value: Any) -> Document:
     return {**mapping(anything)(value), **_OF_NIC(value)}
 
 
@@ -96,12 +100,11 @@ _PCI_REQUEST = {
     "spec": list_of(_SCALARS, 100),
     "numa_policy": or_null(word("[a-z]+", 32)),
 }
-_KNOWN = {
+_KNOWN: Dict[str, Check] = {
     "schema": whole(1, 1),
     "uuid": uuid,
     "name": text(),
     "project_id": text(),
-    "user_id": _LINE,
     "flavor": flavor,
     "image": object_of(_IMAGE, set(_IMAGE) - {"min_disk", "min_ram", "properties"}),
     "networks": or_null(list_of(nic, 1000)),
@@ -126,7 +129,7 @@ _PARTS = object_of(_KNOWN, set(_KNOWN) - {"name", "project_id", "flavor", "image
 _NAMES_OF_PARTS = map_of(word("[a-z][a-z0-9_]*", 64), lambda part: part, 100)
 
 
-def request(value):
+def request(value: Any) -> Document:
     """The request, with all its parts: a move must not lose one that a newer version wrote."""
     parts = _PARTS(value)
     return {name: parts[name] if name in parts else large(part) for name, part in _NAMES_OF_PARTS(value).items()}

@@ -7,16 +7,19 @@ from __future__ import annotations
 
 import copy
 import json
+from typing import Any, Dict, List, Optional
 
 from .errors import InvalidInput
 from .flavor import Flavor
 from .image import Image
+from .messages import Document
+from .resources import InstanceTopology
 from .server_group import ServerGroup
 
 SCHEMA = 1
 
 
-def hint_lists(hints):
+def hint_lists(hints: Optional[Document]) -> Dict[str, List[Any]]:
     """Scheduler hints as Nova keeps them: every value is a list."""
     return {
         name: list(value)
@@ -32,7 +35,7 @@ class RequestSpec:
     ``instance_uuids`` has one uuid per instance of a multi-create; ``instance_uuid`` is the one being placed.
     """
 
-    def __init__(self, document):
+    def __init__(self, document: Document) -> None:
         self.document = document
         try:
             self.flavor = Flavor(document["flavor"])
@@ -52,7 +55,6 @@ class RequestSpec:
         self.instance_uuid = self.instance_uuids[0]
         self.name = document.get("name") or self.instance_uuid
         self.project_id = document.get("project_id") or "default"
-        self.user_id = document.get("user_id") or ""
         self.availability_zone = document.get("availability_zone")
         self.ignore_hosts = document.get("ignore_hosts") or []
         self.force_hosts = document.get("force_hosts") or []
@@ -67,7 +69,7 @@ class RequestSpec:
         self.numa_topology = copy.deepcopy(document.get("numa_topology"))
         self.pci_requests = copy.deepcopy(document.get("pci_requests"))
         # The InstanceTopology of numa_topology; placement sets it.
-        self.topology = None
+        self.topology: Optional[InstanceTopology] = None
         self.batch_id = document.get("batch_id")
 
     vcpus = property(lambda self: self.flavor.vcpus)
@@ -77,20 +79,20 @@ class RequestSpec:
     swap = property(lambda self: self.flavor.swap)
 
     @property
-    def image_props(self):
+    def image_props(self) -> Document:
         return self.image.props if self.image else {}
 
     @property
-    def is_rebuild(self):
+    def is_rebuild(self) -> bool:
         return self.scheduler_hints.get("_nova_check_type") == ["rebuild"]
 
-    def get_scheduler_hint(self, name, default=None):
-        """A hint: the item itself where its list has exactly one, else the list."""
+    def get_scheduler_hint(self, name: str, default: Any = None) -> Any:
+        """A hint: the item itself where its list has exactly one item, else the list."""
         value = self.scheduler_hints.get(name, default)
         return value[0] if isinstance(value, list) and len(value) == 1 else value
 
     @classmethod
-    def from_dict(cls, document):
+    def from_dict(cls, document: Any) -> RequestSpec:
         if not isinstance(document, dict):
             raise InvalidInput("request", document, "an object with a flavor")
         if isinstance(document.get("schema"), int) and document["schema"] > SCHEMA:
@@ -99,7 +101,7 @@ class RequestSpec:
             )
         return cls(document)
 
-    def to_dict(self):
+    def to_dict(self) -> Document:
         """The document it was read from, unknown fields too, with hints as lists and the schema number."""
         document = copy.deepcopy(self.document)
         document["schema"] = SCHEMA

@@ -5,6 +5,10 @@
 
 from __future__ import annotations
 
+from typing import Dict, FrozenSet, Iterable, List, Optional
+
+from .messages import Document
+
 # What hw:mem_page_size asks for where it names no size.
 PAGES_SMALL, PAGES_LARGE, PAGES_ANY = -1, -2, -3
 
@@ -14,18 +18,18 @@ class Pages:
 
     __slots__ = ("size_kb", "total", "used", "reserved")
 
-    def __init__(self, size_kb, total, used=0, reserved=0):
+    def __init__(self, size_kb: int, total: int, used: int = 0, reserved: int = 0) -> None:
         self.size_kb, self.total, self.used, self.reserved = size_kb, total, used, reserved
 
     @property
-    def free_kb(self):
+    def free_kb(self) -> int:
         return (self.total - self.used - self.reserved) * self.size_kb
 
     @property
-    def total_kb(self):
+    def total_kb(self) -> int:
         return self.total * self.size_kb
 
-    def to_document(self):
+    def to_document(self) -> Document:
         return {"size_kb": self.size_kb, "total": self.total, "used": self.used, "reserved": self.reserved}
 
 
@@ -46,7 +50,7 @@ class HostCell:
         "network_metadata",
     )
 
-    def __init__(self, document):
+    def __init__(self, document: Document) -> None:
         get = document.get
         self.id = document["id"]
         self.cpuset = frozenset(get("cpuset") or ())
@@ -56,29 +60,29 @@ class HostCell:
         self.memory_usage = get("memory_usage", 0)
         self.pinned_cpus = frozenset(get("pinned_cpus") or ())
         siblings = get("siblings") or [[cpu] for cpu in sorted(self.cpuset | self.pcpuset)]
-        self.siblings = tuple(frozenset(one) for one in siblings)
+        self.siblings = tuple(frozenset(core) for core in siblings)
         self.socket = get("socket")
         self.mempages = tuple(
-            Pages(one["size_kb"], one["total"], one.get("used", 0), one.get("reserved", 0))
-            for one in get("mempages") or ()
+            Pages(pages["size_kb"], pages["total"], pages.get("used", 0), pages.get("reserved", 0))
+            for pages in get("mempages") or ()
         )
         self.network_metadata = get("network_metadata") or None
 
-    def copy(self):
+    def copy(self) -> HostCell:
         new = HostCell.__new__(HostCell)
         for name in HostCell.__slots__:
             setattr(new, name, getattr(self, name))
         return new
 
     @property
-    def free_pcpus(self):
+    def free_pcpus(self) -> FrozenSet[int]:
         return self.pcpuset - self.pinned_cpus
 
     @property
-    def avail_memory(self):
+    def avail_memory(self) -> int:
         return self.memory_mb - self.memory_usage
 
-    def to_document(self):
+    def to_document(self) -> Document:
         return {
             "id": self.id,
             "cpuset": sorted(self.cpuset),
@@ -87,9 +91,9 @@ class HostCell:
             "cpu_usage": self.cpu_usage,
             "memory_usage": self.memory_usage,
             "pinned_cpus": sorted(self.pinned_cpus),
-            "siblings": [sorted(one) for one in self.siblings],
+            "siblings": [sorted(core) for core in self.siblings],
             "socket": self.socket,
-            "mempages": [one.to_document() for one in self.mempages],
+            "mempages": [pages.to_document() for pages in self.mempages],
             "network_metadata": self.network_metadata,
         }
 
@@ -99,21 +103,21 @@ class HostTopology:
 
     __slots__ = ("cells",)
 
-    def __init__(self, cells):
+    def __init__(self, cells: Iterable[HostCell]) -> None:
         self.cells = list(cells)
 
     @classmethod
-    def from_document(cls, document):
+    def from_document(cls, document: Optional[Document]) -> Optional[HostTopology]:
         """None where the host has no cells to speak of."""
         if not document or not document.get("cells"):
             return None
-        return cls(HostCell(one) for one in document["cells"])
+        return cls(HostCell(cell) for cell in document["cells"])
 
     @property
-    def has_threads(self):
-        return any(len(one) > 1 for cell in self.cells for one in cell.siblings)
+    def has_threads(self) -> bool:
+        return any(len(core) > 1 for cell in self.cells for core in cell.siblings)
 
-    def to_document(self):
+    def to_document(self) -> Document:
         return {"cells": [cell.to_document() for cell in self.cells]}
 
 
@@ -132,7 +136,7 @@ class InstanceCell:
         "cpuset_reserved",
     )
 
-    def __init__(self, document):
+    def __init__(self, document: Document) -> None:
         get = document.get
         self.id = document["id"]
         self.cpuset = frozenset(get("cpuset") or ())
@@ -141,17 +145,17 @@ class InstanceCell:
         self.pagesize = get("pagesize")
         self.cpu_policy = get("cpu_policy")
         self.cpu_thread_policy = get("cpu_thread_policy")
-        self.cpu_pinning = {int(vcpu): pcpu for vcpu, pcpu in (get("cpu_pinning") or {}).items()}
+        self.cpu_pinning: Dict[int, int] = {int(vcpu): pcpu for vcpu, pcpu in (get("cpu_pinning") or {}).items()}
         self.cpuset_reserved = frozenset(get("cpuset_reserved") or ())
 
-    def copy(self):
+    def copy(self) -> InstanceCell:
         new = InstanceCell.__new__(InstanceCell)
         for name in InstanceCell.__slots__:
             setattr(new, name, getattr(self, name))
         new.cpu_pinning = dict(self.cpu_pinning)
         return new
 
-    def to_document(self):
+    def to_document(self) -> Document:
         return {
             "id": self.id,
             "cpuset": sorted(self.cpuset),
@@ -170,27 +174,27 @@ class InstanceTopology:
 
     __slots__ = ("cells", "emulator_threads_policy")
 
-    def __init__(self, cells, emulator_threads_policy=None):
+    def __init__(self, cells: Iterable[InstanceCell], emulator_threads_policy: Optional[str] = None) -> None:
         self.cells = list(cells)
         self.emulator_threads_policy = emulator_threads_policy
 
     @classmethod
-    def from_document(cls, document):
+    def from_document(cls, document: Optional[Document]) -> Optional[InstanceTopology]:
         if not document or not document.get("cells"):
             return None
-        return cls([InstanceCell(one) for one in document["cells"]], document.get("emulator_threads_policy"))
+        return cls([InstanceCell(cell) for cell in document["cells"]], document.get("emulator_threads_policy"))
 
-    def copy(self):
+    def copy(self) -> InstanceTopology:
         return InstanceTopology([cell.copy() for cell in self.cells], self.emulator_threads_policy)
 
-    def to_document(self):
+    def to_document(self) -> Document:
         return {
             "cells": [cell.to_document() for cell in self.cells],
             "emulator_threads_policy": self.emulator_threads_policy,
         }
 
 
-def pci_pools(documents):
+def pci_pools(documents: Optional[Iterable[Document]]) -> List[Document]:
     """Pools of like devices [{vendor_id, product_id, numa_node, count, tag: text}], in the order Nova searches them."""
     pools = []
     for document in documents or ():

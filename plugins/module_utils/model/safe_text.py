@@ -6,22 +6,23 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 TEMPLATE = re.compile(r"\{(?=[{%#])")
 LONGEST = 1024
 
 
-def is_safe(text, longest=LONGEST):
+def is_safe(text: str, longest: int = LONGEST) -> bool:
     """Printable as Unicode has it (no control, format or bidi characters, no lone surrogate), without {{, {% and {#."""
     return len(text) <= longest and text.isprintable() and not ("{" in text and TEMPLATE.search(text))
 
 
-def visible(text):
+def visible(text: str) -> str:
     """The text as a terminal may show it, on one line: what moves its cursor, hides or turns text becomes "?"."""
     return text if text.isprintable() else "".join(char if char.isprintable() else "?" for char in text)
 
 
-def visible_all(value):
+def visible_all(value: Any) -> Any:
     """A copy of plain data in which every text is visible; lengths and template marks stay as they are."""
     if isinstance(value, str):
         return visible(value)
@@ -32,14 +33,14 @@ def visible_all(value):
     return value
 
 
-def clean(text, longest=255):
+def clean(text: str, longest: int = 255) -> str:
     """The nearest safe text: at most ``longest`` characters, what may not pass becomes "?"."""
     if is_safe(text, longest):
         return text
     return TEMPLATE.sub("?", visible(text[:longest]))
 
 
-def clean_all(value):
+def clean_all(value: Any) -> Any:
     """A copy of plain data with every text in it clean, names of fields too."""
     if isinstance(value, str):
         return value if is_safe(value) else clean(value, LONGEST)

@@ -11,22 +11,31 @@ from __future__ import annotations
 
 import functools
 import re
+from typing import Any, Dict, Iterator, List, Mapping, Optional, Protocol, Tuple
 
 from . import hints
 from .errors import InvalidInput, together
+from .messages import Document
 from .suggest import did_you_mean
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 
 
+class Check(Protocol):
+    """What the classes below have in common."""
+
+    def check(self, value: Any, field: str) -> Any:
+        """The cleaned value, or InvalidInput that names ``field``."""
+
+
 class Whole:
     """A whole number from ``low`` to ``high``."""
 
-    def __init__(self, low, high, unit=""):
+    def __init__(self, low: int, high: int, unit: str = "") -> None:
         self.low, self.high = low, high
         self.rule = "a whole number from %d to %d%s" % (low, high, " " + unit if unit else "")
 
-    def check(self, value, field):
+    def check(self, value: Any, field: str) -> int:
         hint = None
         if isinstance(value, str) and re.match(r"-?[0-9]+\Z", value):
             hint = hints.remove_quotes()
@@ -38,7 +47,7 @@ class Whole:
 class Flag:
     """true or false."""
 
-    def check(self, value, field):
+    def check(self, value: Any, field: str) -> bool:
         if not isinstance(value, bool):
             raise InvalidInput(field, value, "true or false")
         return value
@@ -47,12 +56,14 @@ class Flag:
 class Text:
     """Text of at most ``longest`` characters without control characters, matching ``pattern`` where there is one."""
 
-    def __init__(self, pattern=None, rule=None, longest=255, empty=False):
+    def __init__(
+        self, pattern: Optional[str] = None, rule: Optional[str] = None, longest: int = 255, empty: bool = False
+    ) -> None:
         self.pattern = re.compile(pattern, re.ASCII) if pattern else None
         self.longest, self.empty = longest, empty
         self.rule = rule or "text of 1 to %d characters without control characters" % longest
 
-    def check(self, value, field):
+    def check(self, value: Any, field: str) -> str:
         if not isinstance(value, str) or len(value) > self.longest or (not value and not self.empty):
             raise InvalidInput(field, value, self.rule)
         if _CONTROL.search(value) or (self.pattern and not self.pattern.match(value)):
@@ -63,10 +74,10 @@ class Text:
 class Word:
     """Text, or a number or truth value that stands for its text (Nova's extra specs and metadata are all text)."""
 
-    def __init__(self, longest=255):
+    def __init__(self, longest: int = 255) -> None:
         self.text = Text(longest=longest, empty=True)
 
-    def check(self, value, field):
+    def check(self, value: Any, field: str) -> str:
         if isinstance(value, bool):
             return "true" if value else "false"
         if isinstance(value, (int, float)):
@@ -77,44 +88,46 @@ class Word:
 class OneOf:
     """One of the words ``choices``."""
 
-    def __init__(self, *choices):
+    def __init__(self, *choices: str) -> None:
         self.choices = choices
         self.rule = "one of " + ", ".join(choices)
 
-    def check(self, value, field):
+    def check(self, value: Any, field: str) -> str:
         if value not in self.choices:
             raise InvalidInput(field, value, self.rule, hint=did_you_mean(value, self.choices))
         return str(value)
 
 
 class ListOf:
-    """A list, each item of which passes ``item``; with ``single`` one bare item stands for a list of it."""
+    """A list, each item of which passes ``item``; with ``single`` a bare item stands for a list of it."""
 
-    def __init__(self, item, single=False, longest=10000):
+    def __init__(self, item: Check, single: bool = False, longest: int = 10000) -> None:
         self.item, self.single, self.longest = item, single, longest
 
-    def check(self, value, field):
+    def check(self, value: Any, field: str) -> List[Any]:
         if self.single and not isinstance(value, (list, tuple)):
             return [self.item.check(value, field)]
         if not isinstance(value, (list, tuple)) or len(value) > self.longest:
             raise InvalidInput(field, value, "a list of at most %d items" % self.longest)
-        return together(functools.partial(self.item.check, one, "%s[%d]" % (field, at)) for at, one in enumerate(value))
+        return together(
+            functools.partial(self.item.check, item, "%s[%d]" % (field, at)) for at, item in enumerate(value)
+        )
 
 
 class MapOf:
     """A mapping of names to values that pass ``value``."""
 
-    def __init__(self, value, key=None):
+    def __init__(self, value: Check, key: Optional[Check] = None) -> None:
         self.key, self.value = key or Text(), value
 
-    def check(self, value, field):
+    def check(self, value: Any, field: str) -> Document:
         if not isinstance(value, dict):
             raise InvalidInput(field, value, "a mapping of names to values")
         names = together(functools.partial(self.key.check, name, "%s: name" % field) for name in value)
-        ones = together(
-            functools.partial(self.value.check, one, "%s.%s" % (field, name)) for name, one in value.items()
+        values = together(
+            functools.partial(self.value.check, part, "%s.%s" % (field, name)) for name, part in value.items()
         )
-        return dict(zip(names, ones))
+        return dict(zip(names, values))
 
 
 class Fields:
@@ -123,17 +136,17 @@ class Fields:
     ``defaults`` fill what is absent; a field without a default is required; null counts as absent.
     """
 
-    def __init__(self, fields, defaults=None):
+    def __init__(self, fields: Mapping[str, Check], defaults: Optional[Mapping[str, Any]] = None) -> None:
         self.fields, self.defaults = fields, defaults or {}
 
-    def check(self, value, field):
+    def check(self, value: Any, field: str) -> Document:
         if not isinstance(value, dict):
             raise InvalidInput(field, value, "a mapping with the fields %s" % ", ".join(self.fields))
         names = [*(name for name in value if name not in self.fields), *self.fields]
-        ones = together(functools.partial(self._one, name, value.get(name), field) for name in names)
-        return dict(zip(names, ones))
+        values = together(functools.partial(self._field, name, value.get(name), field) for name in names)
+        return dict(zip(names, values))
 
-    def _one(self, name, value, field):
+    def _field(self, name: str, value: Any, field: str) -> Any:
         path = "%s.%s" % (field, name)
         if name not in self.fields:
             raise InvalidInput(path, value, "a known field", hint=did_you_mean(name, self.fields))
@@ -151,38 +164,38 @@ class Named:
     The answer is a mapping in which each thing carries its ``name``.
     """
 
-    def __init__(self, thing, name=None):
+    def __init__(self, thing: Check, name: Optional[Text] = None) -> None:
         self.thing = thing
         self.name = name or Text(
             r"[A-Za-z0-9][A-Za-z0-9._-]*\Z", "a name of a-z, A-Z, 0-9, '.', '_' and '-', at most 63 long", longest=63
         )
 
-    def check(self, value, field):
-        named = {}
-        together(functools.partial(self._add, named, name, one, field) for name, one in self._pairs(value, field))
+    def check(self, value: Any, field: str) -> Dict[str, Document]:
+        named: Dict[str, Document] = {}
+        together(functools.partial(self._add, named, name, thing, field) for name, thing in self._pairs(value, field))
         return named
 
-    def _add(self, named, name, one, field):
+    def _add(self, named: Dict[str, Document], name: Any, thing: Any, field: str) -> None:
         path = "%s.%s" % (field, name)
         name = self.name.check(name, "%s: name" % field)
         if name in named:
             raise InvalidInput(path, name, "each name once")
-        named[name] = dict(self.thing.check(one, path), name=name)
+        named[name] = dict(self.thing.check(thing, path), name=name)
 
-    def _pairs(self, value, field):
+    def _pairs(self, value: Any, field: str) -> Iterator[Tuple[Any, Any]]:
         if isinstance(value, dict):
-            for name, one in value.items():
-                if isinstance(one, dict) and one.get("name", name) != name:
-                    raise InvalidInput("%s.%s.name" % (field, name), one["name"], "the name it is under, or none")
-                yield name, self._without_name(one)
+            for name, thing in value.items():
+                if isinstance(thing, dict) and thing.get("name", name) != name:
+                    raise InvalidInput("%s.%s.name" % (field, name), thing["name"], "the name it is under, or none")
+                yield name, self._without_name(thing)
         elif isinstance(value, (list, tuple)):
-            for at, one in enumerate(value):
-                if not isinstance(one, dict) or one.get("name") is None:
-                    raise InvalidInput("%s[%d]" % (field, at), one, "a mapping with a name")
-                yield one["name"], self._without_name(one)
+            for at, thing in enumerate(value):
+                if not isinstance(thing, dict) or thing.get("name") is None:
+                    raise InvalidInput("%s[%d]" % (field, at), thing, "a mapping with a name")
+                yield thing["name"], self._without_name(thing)
         else:
             raise InvalidInput(field, value, "a mapping by name, or a list of mappings with a name")
 
     @staticmethod
-    def _without_name(one):
-        return {key: part for key, part in one.items() if key != "name"} if isinstance(one, dict) else one
+    def _without_name(thing: Any) -> Any:
+        return {key: part for key, part in thing.items() if key != "name"} if isinstance(thing, dict) else thing

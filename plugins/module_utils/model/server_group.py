@@ -5,13 +5,15 @@
 
 from __future__ import annotations
 
+from .messages import Document
+
 POLICIES = ("affinity", "anti-affinity", "soft-affinity", "soft-anti-affinity")
 
 
 class ServerGroup:
     """{uuid, name, policy, rules {max_server_per_host}, members [instance uuid], hosts [host name]}."""
 
-    def __init__(self, document):
+    def __init__(self, document: Document) -> None:
         self.document = document
         self.uuid = document.get("uuid") or document.get("name")
         self.name = document.get("name", "")
@@ -21,8 +23,8 @@ class ServerGroup:
         self.hosts = set(document.get("hosts") or ())
 
     @property
-    def max_server_per_host(self):
+    def max_server_per_host(self) -> int:
         return int(self.rules.get("max_server_per_host", 1))
 
-    def to_dict(self):
+    def to_dict(self) -> Document:
         return dict(self.document, members=sorted(self.members))

@@ -13,8 +13,13 @@ looked at closely, and the first Fault ends it. What people write is checked by 
 from __future__ import annotations
 
 import re
+from typing import Any, Callable, Collection, List, Mapping, Optional, TypeVar
 
+from .messages import Document
 from .safe_text import TEMPLATE, clean, is_safe
+
+Check = Callable[[Any], Any]
+T = TypeVar("T")
 
 MOST = 1 << 50
 MAX_CPU = 8191
@@ -25,20 +30,20 @@ _LINES = str.maketrans("\n\r\t", "   ")
 class Fault(Exception):
     """``path``: the keys that lead to the fault, the innermost first; put together only when it is needed."""
 
-    def __init__(self, value, rule, *path):
+    def __init__(self, value: Any, rule: str, *path: Any) -> None:
         super().__init__(rule)
         self.value, self.rule, self.path = value, rule, list(path)
 
-    def field(self):
+    def field(self) -> str:
         parts = ("[%d]" % key if type(key) is int else "." + shorten(key) for key in reversed(self.path))
         return "".join(parts).lstrip(".") or "document"
 
 
-def shorten(key):
+def shorten(key: Any) -> str:
     return clean(key if type(key) is str else type(key).__name__, 64)
 
 
-def show(value):
+def show(value: Any) -> str:
     """A short and harmless rendering of what a host sent."""
     if type(value) is str:
         return repr(clean(value, 60))
@@ -55,10 +60,10 @@ def show(value):
 # subclass of str is not what json gives.
 
 
-def whole(low, high=MOST):
+def whole(low: int, high: int = MOST) -> Callable[[Any], int]:
     rule = "a whole number from %d to %d" % (low, high)
 
-    def check_whole(value):
+    def check_whole(value: Any) -> int:
         if type(value) is not int or not low <= value <= high:
             raise Fault(value, rule)
         return value
@@ -66,10 +71,10 @@ def whole(low, high=MOST):
     return check_whole
 
 
-def number(low, high):
+def number(low: float, high: float) -> Callable[[Any], float]:
     rule = "a number from %g to %g" % (low, high)
 
-    def check_number(value):
+    def check_number(value: Any) -> float:
         # NaN is not between any two numbers; a whole number may be too large for a float, but not for this
         if type(value) not in (int, float) or not low <= value <= high:
             raise Fault(value, rule)
@@ -78,16 +83,16 @@ def number(low, high):
     return check_number
 
 
-def flag(value):
+def flag(value: Any) -> bool:
     if type(value) is not bool:
         raise Fault(value, "true or false")
     return value
 
 
-def text(longest=255):
+def text(longest: int = 255) -> Callable[[Any], str]:
     rule = "one line of at most %d printable characters without template marks" % longest
 
-    def check_text(value):
+    def check_text(value: Any) -> str:
         if type(value) is not str or not is_safe(value, longest):
             raise Fault(value, rule)
         return value
@@ -95,11 +100,11 @@ def text(longest=255):
     return check_text
 
 
-def word(pattern, longest=255):
+def word(pattern: str, longest: int = 255) -> Callable[[Any], str]:
     match = re.compile(pattern + r"\Z", re.ASCII).match
     rule = "text like %s, at most %d long" % (pattern, longest)
 
-    def check_word(value):
+    def check_word(value: Any) -> str:
         if type(value) is not str or len(value) > longest or not match(value):
             raise Fault(value, rule)
         return value
@@ -107,10 +112,10 @@ def word(pattern, longest=255):
     return check_word
 
 
-def cleaned(longest=1024):
+def cleaned(longest: int = 1024) -> Callable[[Any], str]:
     """Text for people, made harmless where it is not: one line, at most ``longest`` characters."""
 
-    def check_cleaned(value):
+    def check_cleaned(value: Any) -> str:
         if type(value) is not str:
             raise Fault(value, "text")
         return clean(" ".join(value[: 4 * longest].split()), longest)
@@ -118,11 +123,11 @@ def cleaned(longest=1024):
     return check_cleaned
 
 
-def block(longest):
+def block(longest: int) -> Callable[[Any], str]:
     """Text of many lines, such as XML or PEM: printable, without template marks."""
     rule = "at most %d printable characters in lines, without template marks" % longest
 
-    def check_block(value):
+    def check_block(value: Any) -> str:
         if type(value) is not str or len(value) > longest or TEMPLATE.search(value):
             raise Fault(value, rule)
         if not value.translate(_LINES).isprintable():
@@ -132,17 +137,17 @@ def block(longest):
     return check_block
 
 
-def words(pattern, limit, longest=255):
-    """A list of words; checked as one text, since hosts send hundreds of them."""
+def words(pattern: str, limit: int, longest: int = 255) -> Callable[[Any], List[str]]:
+    """A list of words; checked as a single text, since hosts send hundreds of them."""
     match = re.compile(r"(?:(?:%s)\n)*\Z" % pattern, re.ASCII).match
     rule = "a list of at most %d texts like %s" % (limit, pattern)
 
-    def check_words(value):
+    def check_words(value: Any) -> List[str]:
         if type(value) is not list or len(value) > limit or not set(map(type, value)) <= {str}:
             raise Fault(value, rule)
         if value and max(map(len, value)) > longest:
             raise Fault(value, rule)
-        joined = "".join([one + "\n" for one in value])
+        joined = "".join([text + "\n" for text in value])
         if not match(joined) or joined.count("\n") != len(value):
             raise Fault(value, rule)
         return list(value)
@@ -150,8 +155,8 @@ def words(pattern, limit, longest=255):
     return check_words
 
 
-def choice(*choices):
-    def check_choice(value):
+def choice(*choices: str) -> Callable[[Any], str]:
+    def check_choice(value: Any) -> str:
         if type(value) is not str or value not in choices:
             raise Fault(value, "one of " + ", ".join(choices))
         return value
@@ -159,14 +164,14 @@ def choice(*choices):
     return check_choice
 
 
-def or_null(check_value):
-    def check_optional(value):
+def or_null(check_value: Callable[[Any], T]) -> Callable[[Any], Optional[T]]:
+    def check_optional(value: Any) -> Optional[T]:
         return None if value is None else check_value(value)
 
     return check_optional
 
 
-def cpus(value):
+def cpus(value: Any) -> List[int]:
     if (
         type(value) is not list
         or len(value) > MAX_CPU + 1
@@ -177,13 +182,13 @@ def cpus(value):
     return list(value)
 
 
-def list_of(check_item, limit):
+def list_of(check_item: Callable[[Any], T], limit: int) -> Callable[[Any], List[T]]:
     rule = "a list of at most %d items" % limit
 
-    def check_list(value):
+    def check_list(value: Any) -> List[T]:
         if type(value) is not list or len(value) > limit:
             raise Fault(value, rule)
-        cleaned = []
+        cleaned: List[T] = []
         try:
             for item in value:
                 cleaned.append(check_item(item))
@@ -195,7 +200,7 @@ def list_of(check_item, limit):
     return check_list
 
 
-def generation(value):
+def generation(value: Any) -> List[int]:
     """[epoch, n] of a record."""
     numbers = _NUMBERS(value)
     if len(numbers) != 2:
@@ -206,11 +211,11 @@ def generation(value):
 _NUMBERS = list_of(whole(0, 1 << 40), 2)
 
 
-def map_of(check_key, check_value, limit):
-    def check_map(value):
+def map_of(check_key: Check, check_value: Check, limit: int) -> Callable[[Any], Document]:
+    def check_map(value: Any) -> Document:
         if type(value) is not dict or len(value) > limit:
             raise Fault(value, "an object of at most %d fields" % limit)
-        cleaned = {}
+        cleaned: Document = {}
         for key, item in value.items():
             try:
                 cleaned[check_key(key)] = check_value(item)
@@ -222,38 +227,40 @@ def map_of(check_key, check_value, limit):
     return check_map
 
 
-def object_of(fields, optional=()):
+class Object:
     """An object with these fields; those that are not known are dropped, unknown meaning can do no harm."""
-    pairs = tuple(fields.items())
 
-    def check_object(value):
+    def __init__(self, fields: Mapping[str, Check], optional: Collection[str] = ()) -> None:
+        self.fields, self.optional = dict(fields), frozenset(optional)
+
+    def __call__(self, value: Any) -> Document:
         if type(value) is not dict:
             raise Fault(value, "an object")
-        cleaned = {}
-        name = None
+        cleaned: Document = {}
+        name = ""
         try:
-            for name, check_value in pairs:
+            for name, check_value in self.fields.items():
                 if name in value:
                     cleaned[name] = check_value(value[name])
-                elif name not in optional:
+                elif name not in self.optional:
                     raise Fault(None, "this field is required")
         except Fault as fault:
             fault.path.append(name)
             raise
         return cleaned
 
-    check_object.fields = tuple(fields)
-    return check_object
+
+object_of = Object  # its name among the functions beside it
 
 
-def _plain_data(parts, depth_limit, check_text):
+def _plain_data(parts: int, depth_limit: int, check_text: Callable[[str], Optional[str]]) -> Check:
     """Plain data of unknown shape: numbers of a sane size, texts that ``check_text`` gives (None: not to be had)."""
     rule = "plain data of at most %d parts, %d deep, with safe texts and numbers" % (parts, depth_limit)
 
-    def check_data(value):
+    def check_data(value: Any) -> Any:
         left = [parts]
 
-        def copy(part, depth):
+        def copy(part: Any, depth: int) -> Any:
             left[0] -= 1
             kind = type(part)
             if left[0] >= 0 and depth <= depth_limit:
@@ -274,7 +281,7 @@ def _plain_data(parts, depth_limit, check_text):
     return check_data
 
 
-def _safe(part):
+def _safe(part: str) -> Optional[str]:
     return part if is_safe(part) else None
 
 
@@ -285,10 +292,10 @@ large = _plain_data(10 * PARTS_LIMIT, 10, _safe)
 shown = _plain_data(PARTS_LIMIT, 6, clean)
 
 
-def mapping(check_data):
+def mapping(check_data: Check) -> Callable[[Any], Document]:
     """``check_data`` for an object."""
 
-    def check_mapping(value):
+    def check_mapping(value: Any) -> Document:
         if type(value) is not dict:
             raise Fault(value, "an object")
         return check_data(value)

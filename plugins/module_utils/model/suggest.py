@@ -6,17 +6,20 @@
 from __future__ import annotations
 
 import difflib
+from typing import Any, Iterable, Optional
 
 
-def did_you_mean(name, known, kind=None):
-    """A hint for the unknown ``name``: the nearest of ``known``, else all of them where they are few.
+def did_you_mean(name: Any, names: Iterable[Any], kind: Optional[str] = None) -> str:
+    """A hint for the unknown ``name``: the nearest of ``names``, else all of them where they are few.
 
     ``kind`` is what the names are names of, such as "flavor"."""
-    known = sorted(str(one) for one in known)
+    known = sorted(str(word) for word in names)
     near = difflib.get_close_matches(str(name), known, n=1, cutoff=0.6)
     if not near:
-        by_lower = {one.lower(): one for one in known}
-        near = [by_lower[one] for one in difflib.get_close_matches(str(name).lower(), list(by_lower), n=1, cutoff=0.6)]
+        by_lower = {word.lower(): word for word in known}
+        near = [
+            by_lower[word] for word in difflib.get_close_matches(str(name).lower(), list(by_lower), n=1, cutoff=0.6)
+        ]
     if near:
         return "Did you mean %s?" % near[0]
     if not known:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+from typing import Any, Optional
 
 from . import hints
 from .errors import BerthError
@@ -24,7 +25,7 @@ class InstanceUserDataTooLarge(BerthError):
     """User data of more than 65535 bytes after base64 encoding."""
 
 
-def decode_user_data(value, field="berth_user_data"):
+def decode_user_data(value: Any, field: str = "berth_user_data") -> Optional[str]:
     """The plain text of user data; None stays None.
 
     Text that begins as cloud-init text does (#cloud-config, #!, Content-Type: ...) is plain. Anything else must be
@@ -50,7 +51,7 @@ def decode_user_data(value, field="berth_user_data"):
         ) from None
 
 
-def _limit(size, field):
+def _limit(size: int, field: str) -> None:
     if size > LONGEST:
         raise InstanceUserDataTooLarge(
             "%s: %d bytes in base64" % (field, size),

@@ -49,7 +49,6 @@ def build_request(hostvars, catalog):
         "uuid": own_uuid,
         "name": name,
         "project_id": project,
-        "user_id": None,
         "flavor": _flavor_snapshot(flavor),
         "image": _image_snapshot(image),
         "networks": nics,

@@ -72,7 +72,7 @@ def moved_record(host):
     move = migration.new_migration(OP, migration.RESIZE, *sides, before, spec("resized", "big"), 1790000000, 600)
     there, since = host == "h2", {"boot_id": "5e7b0c1a-0000-4000-8000-000000000001", "uptime": 1234.5}
     role, phase = ("OWN", lifecycle.RESIZED) if there else ("OUT", lifecycle.KEEP)
-    vm_state, task_state, status = migration.names(migration.RESIZE, role, phase, "active")
+    vm_state, task_state, status = lifecycle.names(False, role, phase, "active")
     return before.replace(
         role=role, phase=phase, op=OP, vm_state=vm_state, task_state=task_state,
         generation=[2, 3] if there else [2, 0], spec=spec("resized", "big") if there else before.spec,

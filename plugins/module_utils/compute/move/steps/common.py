@@ -17,7 +17,7 @@
 
 from __future__ import annotations
 
-from ....model import hints
+from ....model import hints, lifecycle
 from ....model import migration as names
 from ....model.lifecycle import CONFIRMING, KEEP, OUT, OWN, RESIZED
 from ....model.move_errors import InstanceNotFound, MigrationConflict, MigrationFenced, MigrationNotReady
@@ -158,8 +158,8 @@ def is_taken_over(host, record, op):
 def put(host, old, new, event=None):
     """Write the record with a new token; names and history follow the phase."""
     if new.migration is not None and new.op is not None:
-        vm_state, task_state, status = names.names(
-            new.migration["type"], new.role, new.phase, new.migration["vm_state_before"]
+        vm_state, task_state, status = lifecycle.names(
+            new.migration["type"] == names.LIVE, new.role, new.phase, new.migration["vm_state_before"]
         )
         new = new.replace(vm_state=vm_state, task_state=task_state, migration=dict(new.migration, status=status))
     if event:

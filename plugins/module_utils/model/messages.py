@@ -1,0 +1,157 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What travels between hosts, controller and plays, as types. reply_shapes.py has the check of what hosts send."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, List, Optional, TypedDict
+
+Document = Dict[str, Any]  # an object of JSON
+
+
+class Side(TypedDict):
+    """A host of a move."""
+
+    uuid: str
+    name: str
+
+
+class Uptime(TypedDict):
+    """Seconds since a boot of one host. Only two of the same host compare."""
+
+    boot_id: str
+    uptime: float
+
+
+class Ticket(TypedDict, total=False):
+    """Who may work on a move: its operation, and how often the move was taken up."""
+
+    op: Optional[str]
+    attempt: int
+
+
+class Migration(TypedDict, total=False):
+    """The part of a record that tells of the move it is in, see migration.new_migration."""
+
+    id: str
+    type: str
+    status: Optional[str]
+    source: Side
+    destination: Side
+    attempt: int
+    frozen: Optional[int]
+    verified: Optional[int]
+    shared: bool
+    started: bool
+    vm_state_before: Optional[str]
+    old_spec: Document
+    new_spec: Document
+    old_resources: Document
+    new_resources: Optional[Document]
+    confirm_window: int
+    waits_since: Optional[Uptime]
+    created_at: int
+
+
+class View(TypedDict, total=False):
+    """What a host says of its record of an instance in a move; role None where it has no record.
+
+    The conductor adds ``lost`` where a person gave the host up, and ``left`` where the owner ended the move without it.
+    """
+
+    uuid: str
+    name: str
+    project_id: str
+    host: Side
+    role: Optional[str]
+    phase: str
+    op: Optional[str]
+    generation: List[int]
+    attempt: int
+    vm_state: Optional[str]
+    task_state: Optional[str]
+    power_state: Optional[str]
+    spec: Document
+    resources: Document
+    migration: Optional[Migration]
+    confirm_in: Optional[int]
+    last_move: Optional[str]
+    lost_moves: List[str]
+    running: bool
+    executing: bool
+    has_left: bool
+    halted: bool
+    lost: bool
+    left: bool
+
+
+class ErrorReply(TypedDict, total=False):
+    """A BerthError as plain data."""
+
+    code: str
+    message: str
+    retryable: bool
+    hint: Optional[str]
+
+
+class Claim(TypedDict):
+    """A claim as a host is asked for it. ``after``: the generation that a new owner has to pass."""
+
+    spec: Document
+    token: str
+    limits: Document
+    after: List[int]
+
+
+class ClaimResult(TypedDict):
+    """What a host answers to a claim."""
+
+    uuid: Optional[str]
+    name: Optional[str]
+    claimed: bool
+    token: Optional[str]
+    allocation: Optional[Document]
+    error: Optional[ErrorReply]
+
+
+class ScannedRecord(TypedDict):
+    """A record as the module rescan tells it after a claim."""
+
+    uuid: str
+    name: str
+    project_id: str
+    role: str
+    generation: List[int]
+    phase: Optional[str]
+    token: str
+    power_state: Optional[str]
+    group: Optional[str]
+    vcpus: int
+    pcpus: int
+    memory_mb: int
+    nics: List[str]
+
+
+class KnownOwner(TypedDict):
+    """Who owned an instance last, as a host remembers it."""
+
+    host: str
+    host_uuid: str
+    generation: List[int]
+
+
+class PlannedHost(TypedDict):
+    """Where a run meant to make an instance, as a host remembers it."""
+
+    host: str
+    host_uuid: str
+    run: str
+
+
+class Note(TypedDict):
+    """What a host remembers of an instance that is elsewhere, see compute/record/whereabouts.py."""
+
+    known: Optional[KnownOwner]
+    planned: List[PlannedHost]
+    gone: Optional[List[int]]
