@@ -5,7 +5,8 @@
 
 from __future__ import annotations
 
-from ..module_utils.conductor.plan import commit, prepare_round
+from ..module_utils.conductor.commit import commit
+from ..module_utils.conductor.plan import prepare_round
 from ..module_utils.conductor.quotas import after_the_claims
 from ..module_utils.model.catalog import Catalog
 from ..plugin_utils.catalogs import SHARED_CATALOG

@@ -6,14 +6,14 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, Dict, List
+from typing import Dict, List
 
 from ..model import hints
 from ..model.errors import InvalidInput
 from ..model.lifecycle import OWN
 from .errors import DuplicateRuns, InstanceMoving
-from .fleet import Fleet
-from .locate import is_moving
+from .fleet import Fleet, Place
+from .locate import generation_of, is_moving
 from .recovery import ALIVE
 
 FIELD = "berth_keep_on"
@@ -43,10 +43,10 @@ def choose(fleet: Fleet, name: str, uuid: str, stays: str, confirmed: bool) -> C
         raise DuplicateRuns(
             "%s runs on %s" % (name, " and on ".join(running)), hint=hints.keep_one_confirmed(name, stays, others)
         )
-    return Choice(stays, others, list(max(tuple(owners[host]["generation"]) for host in others)))
+    return Choice(stays, others, list(generation_of(owners[host] for host in others)))
 
 
-def _check_still(name: str, owners: Dict[str, Dict[str, Any]]) -> None:
+def _check_still(name: str, owners: Dict[str, Place]) -> None:
     for host, place in sorted(owners.items()):
         if is_moving(place):
             raise InstanceMoving(

@@ -72,17 +72,13 @@ class HostLibvirtTimeout(BerthError):
     """libvirt of a host that may hold the instance does not answer: whether it is there is not known."""
 
 
-class NothingSelected(BerthError):
-    """The run has no instance to work on."""
-
-
 class SharedVariableDiffers(BerthError):
     """A variable that all instances share is not the same for two of them, so it would depend on the selection who decides."""
 
     @classmethod
-    def of(cls, variable, one, other):
+    def of(cls, variable: str, first: str, second: str) -> SharedVariableDiffers:
         return cls(
-            "%s is not the same for %s and %s" % (variable, one, other),
+            "%s is not the same for %s and %s" % (variable, first, second),
             field=variable,
             rule="one value for all instances of the inventory, as in the variables of group all",
         )

@@ -10,59 +10,94 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from typing import Any, Callable, Collection, Dict, List
+from typing import Any, Callable, Collection, Dict, Iterator, List, Optional, Tuple, TypedDict, cast
 
 from ..model.errors import BerthError
+from ..model.messages import Document, Note
 from .notes import Answers, Notes, put_together
 
-# What is known of an instance on a host, beside its flavor.
+# What a place has of the instance in the host's document.
 PLACE = ("role", "generation", "phase", "vm_state", "task_state", "power_state", "group", "project_id", "name")
+
+
+class Place(TypedDict):
+    """An instance on a host that has a record of it; ``flavor`` is its name."""
+
+    host: str
+    role: str
+    generation: Optional[List[int]]
+    phase: Optional[str]
+    vm_state: Optional[str]
+    task_state: Optional[str]
+    power_state: str
+    group: Optional[str]
+    project_id: Optional[str]
+    name: str
+    flavor: Optional[str]
+
+
+class Stray(TypedDict):
+    """A domain on a host that has no record of it."""
+
+    host: str
+    name: str
+    managed: Optional[bool]
+    power_state: str
+
+
+class Report(TypedDict, total=False):
+    """What a host reported: {document, notes} or {reason}."""
+
+    document: Document
+    notes: Dict[str, Note]
+    reason: str
 
 
 @dataclasses.dataclass
 class Fleet:
     """``documents``: inventory name -> host state document; ``verdicts``: inventory name -> why the host is left out;
     ``notes``: host uuid -> {instance uuid: what that host remembers}; ``strays``: instance uuid -> the domains of that uuid on
-    hosts that have no record of it, also on those whose records do not count: [{host, name, managed, power_state}];
+    hosts that have no record of it, also on those whose records do not count;
     ``faults``: uuids of those hosts -> why."""
 
-    documents: Dict[str, Dict[str, Any]]
+    documents: Dict[str, Document]
     verdicts: Dict[str, str]
-    notes: Dict[str, Dict[str, Any]] = dataclasses.field(default_factory=dict)
-    strays: Dict[str, List[Dict[str, Any]]] = dataclasses.field(default_factory=dict)
+    notes: Dict[str, Dict[str, Note]] = dataclasses.field(default_factory=dict)
+    strays: Dict[str, List[Stray]] = dataclasses.field(default_factory=dict)
     faults: Dict[str, str] = dataclasses.field(default_factory=dict)
 
     def answers(self, lost_hosts: Collection[str] = ()) -> Answers:
         return Answers({uuid: name for name, uuid in self.uuids().items()}, lost_hosts, self.faults)
 
-    def told_of(self, uuid: str) -> Dict[str, Any]:
+    def told_of(self, uuid: str) -> Dict[str, Note]:
         """Host uuid -> what that host remembers of the instance."""
         return {holder: notes[uuid] for holder, notes in self.notes.items() if uuid in notes}
 
     def notes_on(self, uuid: str) -> Notes:
         return put_together(self.told_of(uuid))
 
-    def uuids(self):
+    def uuids(self) -> Dict[str, str]:
         """Inventory name -> the pinned uuid of every host that answered."""
         return {name: document["uuid"] for name, document in self.documents.items()}
 
     @functools.cached_property
-    def places(self) -> Dict[str, List[Dict[str, Any]]]:
-        """Instance uuid -> where it is: [{host, role, phase, vm_state, ...}], one per host with a record."""
-        places: Dict[str, List[Dict[str, Any]]] = {}
+    def places(self) -> Dict[str, List[Place]]:
+        """Instance uuid -> where it is: a place for each host that has a record of it."""
+        places: Dict[str, List[Place]] = {}
         for host, document in self.documents.items():
             for instance in document["instances"]:
                 if not instance.get("foreign"):
-                    place = {key: instance.get(key) for key in PLACE}
-                    place["flavor"] = (instance.get("flavor") or {}).get("name")
-                    places.setdefault(instance["uuid"], []).append({"host": host, **place})
+                    found = {key: instance.get(key) for key in PLACE}
+                    flavor = (instance.get("flavor") or {}).get("name")
+                    place = cast(Place, {"host": host, **found, "flavor": flavor})
+                    places.setdefault(instance["uuid"], []).append(place)
         return places
 
-    def failed_on(self, uuid):
+    def failed_on(self, uuid: str) -> List[str]:
         """The hosts that remember the instance as failed (vm_state error)."""
         return [host for host, document in self.documents.items() if uuid in document.get("failed_instances", ())]
 
-    def members(self, group, project):
+    def members(self, group: Document, project: str) -> List[str]:
         """The uuids of all instances of a server group {name, uuid}, as the hosts tell it."""
         names = (group["name"], group["uuid"])
         return sorted(
@@ -72,13 +107,13 @@ class Fleet:
         )
 
 
-def read_fleet(reports: Dict[str, Dict[str, Any]], check: Callable[[Any], Dict[str, Any]]) -> Fleet:
-    """``reports``: inventory name -> {document, notes} or {reason}. A document that breaks the schema is a verdict, not an
+def read_fleet(reports: Dict[str, Report], check: Callable[[Any], Document]) -> Fleet:
+    """``reports`` are by inventory name. A document that breaks the schema is a verdict, not an
     error; so is a state directory of which the host says itself that its records do not count."""
-    documents: Dict[str, Dict[str, Any]] = {}
+    documents: Dict[str, Document] = {}
     verdicts: Dict[str, str] = {}
-    notes: Dict[str, Dict[str, Any]] = {}
-    strays: Dict[str, List[Dict[str, Any]]] = {}
+    notes: Dict[str, Dict[str, Note]] = {}
+    strays: Dict[str, List[Stray]] = {}
     faults: Dict[str, str] = {}
     owners: Dict[str, List[str]] = {}
     for name, report in reports.items():
@@ -113,8 +148,9 @@ def read_fleet(reports: Dict[str, Dict[str, Any]], check: Callable[[Any], Dict[s
     return Fleet(documents, verdicts, notes, strays, faults)
 
 
-def _strays(host: str, document: Dict[str, Any]):
+def _strays(host: str, document: Document) -> Iterator[Tuple[str, Stray]]:
     """The domains without a record, by their uuids."""
-    for one in document["instances"]:
-        if one.get("foreign"):
-            yield one["uuid"], {"host": host, **{key: one.get(key) for key in ("name", "managed", "power_state")}}
+    for domain in document["instances"]:
+        if domain.get("foreign"):
+            stray = {"host": host, **{key: domain.get(key) for key in ("name", "managed", "power_state")}}
+            yield domain["uuid"], cast(Stray, stray)

@@ -8,14 +8,15 @@ Anti-affinity is decided by each host under its lock, so only affinity is decide
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Optional
+from typing import Any, Iterable, List, Mapping, Optional
 
+from ..model.messages import Document
 from .errors import GroupPolicyViolation
 
 AFFINITY = "affinity"
 
 
-def others(spec: Dict[str, Any], records: List[Dict[str, Any]]) -> List[Dict[str, Any]]:
+def others(spec: Document, records: Iterable[Mapping[str, Any]]) -> List[Mapping[str, Any]]:
     """The records of the other members of the request's server group, in whatever role."""
     group = spec.get("group")
     return [
@@ -28,19 +29,19 @@ def others(spec: Dict[str, Any], records: List[Dict[str, Any]]) -> List[Dict[str
     ]
 
 
-def elsewhere(spec: Dict[str, Any], host: str, held: Dict[str, List[Dict[str, Any]]]) -> List[str]:
+def elsewhere(spec: Document, host: str, held: Mapping[str, Iterable[Mapping[str, Any]]]) -> List[str]:
     """The hosts but ``host`` that hold members of the request's affinity group. ``held``: host -> its records."""
     if not spans_hosts(spec):
         return []
     return sorted(name for name, records in held.items() if name != host and others(spec, records))
 
 
-def spans_hosts(spec: Dict[str, Any]) -> bool:
+def spans_hosts(spec: Document) -> bool:
     """Whether only a look at all hosts tells that the policy of the request's group holds."""
     return (spec.get("group") or {}).get("policy") == AFFINITY
 
 
-def violation(spec: Dict[str, Any], hosts: List[str]) -> Optional[GroupPolicyViolation]:
+def violation(spec: Document, hosts: List[str]) -> Optional[GroupPolicyViolation]:
     """The error for members that are on ``hosts`` too, or None where there are none."""
     if not hosts:
         return None

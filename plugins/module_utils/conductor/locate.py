@@ -6,15 +6,13 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, Collection, Dict, List, Tuple
+from typing import Any, Collection, Iterable, List, Optional, Tuple
 
 from ..model import hints
 from ..model.lifecycle import CLAIM, MOVING, OWN
 from . import notes
 from .errors import DomainWithoutRecord, DuplicateInstance, InstanceIsLocked, InstanceMoving, InstanceUnknown
-from .fleet import Fleet
-
-Places = List[Dict[str, Any]]
+from .fleet import Fleet, Place
 
 
 def locate(fleet: Fleet, name: str, uuid: str, lost_hosts: Collection[str] = ()) -> List[str]:
@@ -45,16 +43,16 @@ def locate_to_delete(fleet: Fleet, name: str, uuid: str, lost_hosts: Collection[
 
 
 def locate_to_take_back(fleet: Fleet, name: str, uuid: str, lost_hosts: Collection[str] = ()) -> List[str]:
-    """The one host whose record of the instance was lost, or is older than what others have seen there; [] where there is none.
+    """The host whose record of the instance was lost, or is older than what others have seen there; [] where there is none.
 
     All hosts have to answer, and nobody else may have the instance or have had it later.
     """
     check_none_silent(fleet, name, lost_hosts)
     places = fleet.places.get(uuid, [])
-    strays = [one for one in fleet.strays.get(uuid, ()) if one["managed"]]
+    strays = [stray["host"] for stray in fleet.strays.get(uuid, ()) if stray["managed"]]
     if any(is_moving(place) for place in places):
         raise _moving(name, uuid, places)
-    here = [one["host"] for one in places + strays]
+    here = [place["host"] for place in places] + strays
     if len(here) > 1:
         raise DuplicateInstance("%s is on %s" % (name, " and ".join(sorted(here))), hint=hints.find_the_right_copy())
     answers, found = fleet.answers(lost_hosts), fleet.notes_on(uuid)
@@ -88,9 +86,9 @@ def holders(fleet: Fleet, name: str, uuid: str, lost_hosts: Collection[str] = ()
     return claims, owners
 
 
-def generation_of(places: Places) -> notes.Generation:
+def generation_of(places: Iterable[Place]) -> notes.Generation:
     """The highest generation of a record of the instance."""
-    return max((tuple(place.get("generation") or notes.NEVER) for place in places), default=notes.NEVER)
+    return max((notes.generation(place["generation"] or notes.NEVER) for place in places), default=notes.NEVER)
 
 
 def check_none_silent(fleet: Fleet, name: str, lost_hosts: Collection[str]) -> None:
@@ -117,45 +115,46 @@ def check_no_stray(fleet: Fleet, name: str, uuid: str) -> None:
         )
 
 
-def check_unlocked(name, locked):
+def check_unlocked(name: str, locked: Any) -> None:
     """InstanceIsLocked where the inventory sets ``berth_locked`` (true, or who locked it): Nova's check_instance_lock."""
     if locked:
         raise InstanceIsLocked("Instance %s is locked" % name, locked_by=str(locked))
 
 
-def is_moving(place):
+def is_moving(place: Place) -> bool:
     """Whether a move holds the instance there: from its begin until it is confirmed, reverted or given up."""
     return place["role"] not in (OWN, CLAIM) or place["phase"] in MOVING
 
 
-def unconfirmed(places):
+def unconfirmed(places: Iterable[Place]) -> Optional[Place]:
     """The place of an instance that was resized and waits for its confirmation (VERIFY_RESIZE), or None."""
     owners = [place for place in places if place["role"] == OWN]
     # Beside another owner it is the copy of a host that was given up as lost.
     return owners[0] if len(owners) == 1 and is_unconfirmed(owners[0]) else None
 
 
-def is_unconfirmed(place):
-    return place.get("vm_state") == "resized" and not place.get("task_state")
+def is_unconfirmed(place: Place) -> bool:
+    return place["vm_state"] == "resized" and not place["task_state"]
 
 
-def _moving(name, uuid, places):
+def _moving(name: str, uuid: str, places: List[Place]) -> InstanceMoving:
     """In Nova's words: the attribute that is in the way, and its state."""
     moving = [place for place in places if is_moving(place)]
     place = next((place for place in moving if place["role"] == OWN), moving[0])
-    hosts = ", ".join(sorted(one["host"] for one in places))
-    if any(one["role"] == OWN and not is_moving(one) for one in places):
+    hosts = ", ".join(sorted(other["host"] for other in places))
+    if any(other["role"] == OWN and not is_moving(other) for other in places):
         # Two that contradict each other: a host that was given up as lost is back.
         return InstanceMoving(
             "%s is in no move any more, but %s holds a part of one (%s)" % (name, place["host"], hosts),
             hint=hints.confirm_or_revert_left(name, place["host"]),
             uuid=uuid,
         )
-    attr = "task_state" if place.get("task_state") else "vm_state"
+    attr = "task_state" if place["task_state"] else "vm_state"
+    state = place["task_state"] or place["vm_state"]
     return InstanceMoving(
-        "Instance %s is in %s %s (%s)" % (name, attr, place.get(attr), hosts),
+        "Instance %s is in %s %s (%s)" % (name, attr, state, hosts),
         hint=hints.confirm_or_revert(name) if is_unconfirmed(place) else hints.finish_move(name),
         uuid=uuid,
         attr=attr,
-        state=place.get(attr),
+        state=state,
     )

@@ -15,9 +15,9 @@ A plan never stops the owner that answers, a known owner of a higher generation 
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, Collection, Dict, List, Mapping, Optional, Tuple
+from typing import Collection, Dict, List, Mapping, Optional, Sequence, Set, Tuple
 
-from ..model import hints
+from ..model import hints, messages
 from .errors import InstanceUnknown, RecordMissing, RecordOutdated
 
 Generation = Tuple[int, int]
@@ -72,18 +72,18 @@ class Answers:
         return "%s, which does not answer" % note.host
 
 
-def put_together(told: Mapping[str, Mapping[str, Any]]) -> Notes:
+def put_together(told: Mapping[str, messages.Note]) -> Notes:
     """``told``: uuid of the host that remembers -> {known, planned, gone}, see compute/record/whereabouts.py."""
     owners: List[Note] = []
-    plans = set()
+    plans: Set[Note] = set()
     gone: Dict[str, Generation] = {}
     for holder, note in told.items():
-        if note.get("known"):
-            known = note["known"]
-            owners.append(Note(known["host"], known["host_uuid"], _generation(known["generation"])))
+        known, removed = note.get("known"), note.get("gone")
+        if known:
+            owners.append(Note(known["host"], known["host_uuid"], generation(known["generation"])))
         plans.update(Note(plan["host"], plan["host_uuid"], run=plan["run"]) for plan in note.get("planned") or ())
-        if note.get("gone"):
-            gone[holder] = _generation(note["gone"])
+        if removed:
+            gone[holder] = generation(removed)
     last = max(owners, key=lambda note: note.generation, default=None)
     latest = max([note.generation for note in owners] + list(gone.values()), default=NEVER)
     if last and gone.get(last.host_uuid, NEVER) >= last.generation:
@@ -91,7 +91,7 @@ def put_together(told: Mapping[str, Mapping[str, Any]]) -> Notes:
     return Notes(last, tuple(sorted(plans, key=lambda note: (note.host, note.run))), latest)
 
 
-def _generation(numbers) -> Generation:
+def generation(numbers: Sequence[int]) -> Generation:
     epoch, n = numbers
     return epoch, n
 

@@ -6,10 +6,13 @@
 from __future__ import annotations
 
 import time
+from typing import Any, Dict, Iterable, List, Optional
 
+from ..model.messages import Document
 from ..placement import explain, receipt, relax
 from ..placement.scheduler import load, select_destinations
-from .plan import CLAIMING, fail
+from .fleet import Fleet
+from .plan import CLAIMING, Instance, fail, set_host
 
 SMALL = 5000  # hosts x instances up to which every decision is explained, whether asked for or not
 ADVISED = 3  # how many failed requests get advice; more of a kind would be told the same
@@ -18,14 +21,16 @@ ADVISED = 3  # how many failed requests get advice; more of a kind would be told
 class Decision:
     """What was decided, and all it was decided from. ``max_attempts`` is what the options say."""
 
-    def __init__(self, fleet, options, aggregates, seed):
+    def __init__(self, fleet: Fleet, options: Document, aggregates: Iterable[Document], seed: int) -> None:
         self.fleet, self.aggregates, self.seed = fleet, list(aggregates), seed
         self.options = options
         self.max_attempts = load(options)[2]["max_attempts"]
         self.documents = list(fleet.documents.values())
-        self.requests, self.result, self.seconds = [], None, 0.0
+        self.requests: List[Document] = []
+        self.result: Any = None
+        self.seconds = 0.0
 
-    def run(self, requests, explained):
+    def run(self, requests: List[Document], explained: bool) -> List[Any]:
         started = time.monotonic()
         self.requests = requests
         self.result = select_destinations(
@@ -34,7 +39,7 @@ class Decision:
         self.seconds = time.monotonic() - started
         return self.result.requests
 
-    def explanation(self):
+    def explanation(self) -> str:
         """For each request what became of each host, and for what failed the smallest change that would help."""
         if not self.result:
             return ""
@@ -42,8 +47,8 @@ class Decision:
             explain.decision_text(explain.document(answer)) for answer in self.result.requests if answer.explanation
         ) + "\n".join(self.advice())
 
-    def advice(self):
-        lines = []
+    def advice(self) -> List[str]:
+        lines: List[str] = []
         for answer in [answer for answer in self.result.requests if answer.error][:ADVISED]:
             changes = relax.smallest_changes(
                 self.result.host_states, [answer.spec.document], self.options, self.aggregates, self.seed
@@ -51,7 +56,7 @@ class Decision:
             lines += ["%s would fit: %s" % (answer.spec.name, change.text) for change in changes]
         return lines
 
-    def receipt(self):
+    def receipt(self) -> Optional[Document]:
         """The decision as one document that replays offline, or None where nothing was placed."""
         if not self.result:
             return None
@@ -66,8 +71,15 @@ class Decision:
         )
 
 
-def place(instances, fleet, options, aggregates=(), seed=0, explained=True):
-    """Give the instances without a state their hosts. Those of one batch (-e berth_count) all get one, or none does.
+def place(
+    instances: Dict[str, Instance],
+    fleet: Fleet,
+    options: Document,
+    aggregates: Iterable[Document] = (),
+    seed: int = 0,
+    explained: bool = True,
+) -> Decision:
+    """Give the instances without a state their hosts. Those of a batch (-e berth_count) all get a host, or none does.
 
     Without ``explained`` a large run keeps only the explanations of its failures.
     """
@@ -82,16 +94,15 @@ def place(instances, fleet, options, aggregates=(), seed=0, explained=True):
             fail(instance, answer.error)
         else:
             selection = answer.selections[0].to_dict()
-            instance.update(
-                {key: selection[key] for key in ("host", "host_uuid", "alternates", "allocation", "limits")}
-            )
+            set_host(instance, selection)
+            instance["alternates"] = selection["alternates"]
             instance["state"] = CLAIMING
             instance["why"] = _why(answer) if explained else "best of the hosts that fit"
     return decision
 
 
-def _why(answer):
-    """In one line what put the chosen host first."""
+def _why(answer: Any) -> str:
+    """In a line what put the chosen host first."""
     last = answer.explanation["instances"][-1]
     order, weights = last["order"], last["weights"]
     if len(order) < 2:

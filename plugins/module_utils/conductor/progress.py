@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import math
-from typing import Optional
+from typing import Any, Optional
 
 UNITS = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"), (1, "B"))
 LIMIT = 1 << 63
@@ -35,7 +35,7 @@ def line(name: str, text: str) -> Optional[str]:
     return "%s: copying %s" % (name, ", ".join(parts))
 
 
-def _amount(value):
+def _amount(value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
         raise ValueError("no amount")
     return int(min(max(value, 0), LIMIT))

@@ -5,18 +5,22 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, List, Optional
+from typing import Any, Callable, Dict, Iterable, Mapping, Optional
 
-from ..model.quota import UNLIMITED, QuotaExceeded, check_group_quota, check_quota, limits_of, usage
+from ..model.messages import Document
+from ..model.quota import UNLIMITED, Amounts, QuotaExceeded, check_group_quota, check_quota, limits_of, usage
 from . import groups
+from .fleet import Fleet
 from .plan import FAILED, Instance, fail
 
 
-def before_placement(instances, fleet, quotas, more=1):
+def before_placement(
+    instances: Dict[str, Instance], fleet: Fleet, quotas: Mapping[str, Amounts], more: int = 1
+) -> None:
     """Fail the instances that a project may not have; those before it in the run count. Each is one instance ``more``,
     or none (0) where it exists already and is resized."""
     used = usage(fleet.documents.values())
-    added = {}
+    added: Dict[Optional[str], int] = {}
     for instance in instances.values():
         if "state" in instance:
             continue
@@ -34,15 +38,15 @@ def before_placement(instances, fleet, quotas, more=1):
             mine[name] += amount
 
 
-def hold_to_count(instances, least):
+def hold_to_count(instances: Dict[str, Instance], least: int) -> Optional[str]:
     """After before_placement, for a batch: at least ``least`` of it are made, or none (Nova: min_count, max_count).
 
     The last ones give way to the quota. Gives what is to be said of that, or None.
     """
     over = {
-        name: instance["error"]
+        name: instance["error"] or {}
         for name, instance in instances.items()
-        if instance.get("state") == FAILED and instance["error"]["code"] == QuotaExceeded.__name__
+        if (instance.get("error") or {}).get("code") == QuotaExceeded.__name__
     }
     if not over:
         return None
@@ -50,7 +54,7 @@ def hold_to_count(instances, least):
     if asked - len(over) < least:
         for instance in instances.values():
             if "state" not in instance:
-                instance.update(state=FAILED, error=error)
+                instance["state"], instance["error"] = FAILED, error
         return None
     for name in over:
         del instances[name]
@@ -58,16 +62,16 @@ def hold_to_count(instances, least):
 
 
 def after_the_claims(
-    quotas: Dict[str, Dict[str, int]], more: int = 1
-) -> Callable[[Instance, List[Dict[str, Any]]], Optional[QuotaExceeded]]:
+    quotas: Mapping[str, Amounts], more: int = 1
+) -> Callable[[Instance, Iterable[Mapping[str, Any]]], Optional[QuotaExceeded]]:
     """The check after the claims: what an instance's claim exceeds, with every record of all hosts counted, or None.
 
     The claim is among the records. It adds one instance (``more``), or none where the instance is resized.
     """
 
-    def over_quota(instance: Instance, records: List[Dict[str, Any]]) -> Optional[QuotaExceeded]:
+    def over_quota(instance: Instance, records: Iterable[Mapping[str, Any]]) -> Optional[QuotaExceeded]:
         project, flavor = instance["project"], instance["spec"]["flavor"]
-        limits, counted = limits_of(quotas, project), usage([{"instances": records}]).get(project, {})
+        limits, counted = limits_of(quotas, project), usage([{"instances": list(records)}]).get(project, {})
         added = {"instances": more, "cores": flavor["vcpus"], "ram": flavor["memory_mb"]}
         used = {name: max(0, counted.get(name, 0) - amount) for name, amount in added.items()}
         there = len({record["uuid"] for record in groups.others(instance["spec"], records)})
@@ -80,10 +84,10 @@ def after_the_claims(
     return over_quota
 
 
-def _check(limits: Dict[str, int], used: Dict[str, int], spec: Dict[str, Any], more: int, project: str, members: int):
+def _check(limits: Amounts, used: Amounts, spec: Document, more: int, project: str, members: int) -> None:
     """Every quota there is, for one instance ``more``, or for none where it exists already and is resized."""
     if not more:
-        limits = dict(limits, instances=UNLIMITED)
+        limits = {**limits, "instances": UNLIMITED}
     check_quota(limits, used, spec["flavor"], 1, project=project)
     if more and spec.get("group"):
         check_group_quota(limits, members, 1, spec["group"]["name"])

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Optional
+from typing import Any, Dict, List
 
 from ..model.lifecycle import OWN
 from .errors import InstanceMoving, InstanceUnknown
@@ -29,7 +29,7 @@ def to_recover(fleet: Fleet, name: str, uuid: str, lost_hosts: List[str]) -> Dic
 
 
 def is_off(fleet: Fleet, uuid: str, host: str) -> bool:
-    place: Optional[Dict[str, Any]] = next((one for one in fleet.places.get(uuid, ()) if one["host"] == host), None)
+    place = next((place for place in fleet.places.get(uuid, ()) if place["host"] == host), None)
     return (
         place is not None
         and (place["role"], place["phase"], place["vm_state"]) == (OWN, "active", "active")

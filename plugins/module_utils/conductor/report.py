@@ -5,20 +5,22 @@
 
 from __future__ import annotations
 
+from typing import List, Mapping, Optional, Tuple
+
 from ..model import hints
 from ..placement.text import table
-from .plan import ACTIVE, EXISTING, FAILED, PLANNED, UNCONFIRMED
+from .plan import ACTIVE, EXISTING, FAILED, PLANNED, UNCONFIRMED, Instance, Plan
 
 
-def creation(plan):
+def creation(plan: Plan) -> List[str]:
     """One line per instance, then what the failed ones tried, then the hosts that had no say."""
-    lines = table(
+    lines: List[str] = table(
         ("INSTANCE", "STATE", "HOST", "ADDRESS", "WHY"),
         [_instance(*entry) for entry in plan["instances"].items()],
         indent="",
     )
     for name, instance in plan["instances"].items():
-        if instance["state"] == FAILED:
+        if instance["error"]:
             lines += ["", "%s: %s: %s" % (name, instance["error"]["code"], instance["error"]["message"])]
         if instance["attempts"] and instance["state"] == FAILED:
             rows = [(entry["attempt"], entry["host"], entry["code"], entry["cause"]) for entry in instance["attempts"]]
@@ -26,7 +28,7 @@ def creation(plan):
     return lines + silent({name: host["reason"] for name, host in plan["hosts"].items() if "reason" in host})
 
 
-def _instance(name, instance):
+def _instance(name: str, instance: Instance) -> Tuple[str, ...]:
     state = instance["state"]
     if state in (ACTIVE, EXISTING, UNCONFIRMED):
         state = "active" if instance.get("changed") else "unchanged"
@@ -41,14 +43,14 @@ def _instance(name, instance):
             len(instance["attempts"]) + 1,
             ", ".join("%s on %s" % (entry["code"], entry["host"]) for entry in instance["attempts"]),
         )
-    if instance["state"] == FAILED:
+    if instance["error"]:
         why = instance["error"]["code"]
     if instance.get("existing") and instance["state"] == ACTIVE:
         why = left_as_found(instance) or why
     return name, state, instance["host"] or "-", addresses or "-", why
 
 
-def left_as_found(instance):
+def left_as_found(instance: Instance) -> Optional[str]:
     """Why an instance that was there does not run, and what starts it; None where it runs."""
     found = instance.get("result") or {}
     if found.get("state") == "running":
@@ -62,6 +64,6 @@ def left_as_found(instance):
     return "%s; %s" % (what, "locked" if instance.get("locked") else hints.start())
 
 
-def silent(verdicts):
+def silent(verdicts: Mapping[str, str]) -> List[str]:
     """The hosts that were left out, each with the reason."""
     return [""] + ["host %s left out: %s" % entry for entry in sorted(verdicts.items())] if verdicts else []

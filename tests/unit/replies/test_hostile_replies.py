@@ -18,6 +18,9 @@ import good
 import pytest
 
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import (
+    commit as commits,
+)
+from ansible_collections.berth.kvm.plugins.module_utils.conductor import (
     fleet,
     moving,
     placing,
@@ -144,7 +147,7 @@ def commit(result, kind):
     """-> (the state of new-1 on h1, that of new-2 on h2), and the plan goes on."""
     made = run_plan()
     given = {one: answers(one, result if one == kind else GOOD[one]["h1"]) for one in ("claims", "rescans")}
-    plan.commit(made, given["claims"], given["rescans"], (), quotas.after_the_claims({"*": {"cores": 1000}}))
+    commits.commit(made, given["claims"], given["rescans"], (), quotas.after_the_claims({"*": {"cores": 1000}}))
     plan.prepare_round(made, lambda: "e" * 32)
     report.creation(made)
     return tuple(made["instances"][name]["state"] for name in ("new-1", "new-2"))

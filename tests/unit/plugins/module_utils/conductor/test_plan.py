@@ -11,6 +11,7 @@ import random
 import pytest
 
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import plan as rounds
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.commit import commit
 
 HOSTS = ("h1", "h2", "h3")
 
@@ -84,7 +85,7 @@ def instance(name, host="h1", alternates=("h2", "h3"), group=None, **more):
         "spec": {"uuid": "u-" + name, "name": name, "project_id": "p", "group": group},
         "state": rounds.CLAIMING,
         "host": host,
-        "alternates": [{"host": other} for other in alternates],
+        "alternates": [{"host": other, "host_uuid": "uuid-" + other} for other in alternates],
         **more,
     }
 
@@ -108,7 +109,7 @@ def steps(plan, hosts, tokens):
             for name, host in hosts.items():
                 scans[name] = host.rescan()
                 yield
-            rounds.commit(plan, claims, scans)
+            commit(plan, claims, scans)
         built = {}
         for name in plan["build"]:
             entry = plan["instances"][name]
@@ -264,7 +265,7 @@ def test_note_about_a_silent_host_does_not_count(lost, note):
     rounds.prepare_round(plan, lambda: "t")
     claims = {"h1": hosts["h1"].claim(plan["claims"]["h1"])}
     hosts["h2"].notes["u-a"] = note
-    rounds.commit(
+    commit(
         plan, claims, {"h1": hosts["h1"].rescan(), "h2": hosts["h2"].rescan(), "h3": {"reason": "x"}}, lost_hosts=lost
     )
     assert plan["build"] == ["a"]
@@ -364,7 +365,7 @@ def test_what_is_seen_after_the_claim_ends_the_attempt(role, token, host, code):
     rounds.prepare_round(plan, lambda: "t")
     claims = {"h1": hosts["h1"].claim(plan["claims"]["h1"])}
     hosts[host].records["u-a"] = {"uuid": "u-a", "role": role, "token": token, "group": None, "project_id": "p"}
-    rounds.commit(plan, claims, {name: one.rescan() for name, one in hosts.items()})
+    commit(plan, claims, {name: one.rescan() for name, one in hosts.items()})
     assert (plan["instances"]["a"]["error"]["code"], plan["build"]) == (code, [])
     assert ("h1" in plan["withdraw"]) == (host != "h1")
 
@@ -453,7 +454,7 @@ def test_two_runs_that_claim_one_address_on_two_hosts_never_both_build():
             else:
                 claims = {host: {"results": [{"uuid": "u-" + name, "claimed": True}]}}
                 scans = {other: {"host_uuid": other, "instances": list(found)} for other, found in held.items()}
-                rounds.commit(plan, claims, scans)
+                commit(plan, claims, scans)
                 if plan["instances"][name]["state"] == "failed":
                     assert plan["instances"][name]["error"]["code"] == "AddressTaken"
                     held[host] = []

@@ -20,6 +20,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.record import st
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record.store import Store
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import errors, locate, sides, wanted
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import plan as rounds
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.commit import commit
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.fleet import read_fleet
 from ansible_collections.berth.kvm.plugins.module_utils.model import hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.identity import instance_uuid
@@ -175,7 +176,7 @@ class Fleet:
                 for name in plan["reachable"]:
                     scans[name] = call(self.inventory[name], "rescan", plan["rescan"]["about"], plan["rescan"]["told"])
                     yield
-                rounds.commit(plan, claims, scans, lost)
+                commit(plan, claims, scans, lost)
             built = {}
             for name in plan["build"]:
                 entry = plan["instances"][name]

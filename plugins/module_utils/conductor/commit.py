@@ -1,0 +1,220 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What becomes of each claim now that all hosts were read after it: build, withdraw, or try elsewhere.
+
+Of two runs that write a claim and then read, at least one sees the other; whoever sees another gives way.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Callable, Collection, Dict, List, Mapping, Optional, Tuple, TypedDict
+
+from ..model import hints, nics
+from ..model.errors import BerthError
+from ..model.lifecycle import CLAIM, OWN
+from ..model.messages import ClaimResult, Note, ScannedRecord
+from . import groups
+from .errors import ClaimConflict, InstanceExists, InstanceMoving
+from .notes import Answers, Notes, check_absent, put_together
+from .plan import (
+    BUILDING,
+    CLAIMING,
+    EXISTING,
+    Instance,
+    Plan,
+    PlannedInstance,
+    addresses,
+    attempt_failed,
+    fail,
+    host_of,
+)
+
+OverQuota = Callable[[Instance, List[ScannedRecord]], Optional[BerthError]]
+
+
+class Claimed(TypedDict, total=False):
+    """A host's answer to the claims of this round, or the ``reason`` why there is none."""
+
+    results: List[ClaimResult]
+    reason: str
+
+
+class Scan(TypedDict, total=False):
+    """What a host told when it was read after the claims, or the ``reason`` why it told nothing."""
+
+    host_uuid: str
+    instances: List[ScannedRecord]
+    notes: Dict[str, Note]
+    reason: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Look:
+    """All hosts after the claims. ``records``: host -> instance uuid -> record, of the hosts that answered."""
+
+    scans: Dict[str, Scan]
+    records: Dict[str, Dict[str, ScannedRecord]]
+    lost: Collection[str]
+
+    def all_records(self) -> List[ScannedRecord]:
+        return [record for held in self.records.values() for record in held.values()]
+
+    def elsewhere(self, instance: Instance) -> List[Tuple[str, ScannedRecord]]:
+        """(host, record) of the instance on other hosts than its own."""
+        uuid = instance["uuid"]
+        return [(host, held[uuid]) for host, held in self.records.items() if host != instance["host"] and uuid in held]
+
+    def answers(self) -> Answers:
+        return Answers({scan["host_uuid"]: name for name, scan in self.scans.items()}, self.lost)
+
+    def notes_on(self, instance: Instance) -> Notes:
+        """What the hosts remembered before this run, and what they remember after its claim; of each host the later."""
+        uuid = instance["uuid"]
+        later = {
+            scan["host_uuid"]: scan["notes"][uuid] for scan in self.scans.values() if uuid in (scan.get("notes") or {})
+        }
+        return put_together({**(instance.get("notes") or {}), **later})
+
+
+def commit(
+    plan: Plan,
+    claims: Mapping[str, Claimed],
+    scans: Mapping[str, Scan],
+    lost_hosts: Collection[str] = (),
+    over_quota: Optional[OverQuota] = None,
+) -> None:
+    """Decide for each claim; ``claims`` and ``scans`` are by host."""
+    plan["withdraw"] = {}
+    seen = {host: scan for host, scan in scans.items() if "instances" in scan}
+    for host, scan in scans.items():
+        if "instances" not in scan and "uuid" in plan["hosts"][host]:
+            plan["hosts"][host] = {"reason": scan.get("reason", "did not answer")}
+    records = {host: {record["uuid"]: record for record in scan["instances"]} for host, scan in seen.items()}
+    look = Look(seen, records, set(lost_hosts))
+    for instance in plan["instances"].values():
+        if instance["state"] == CLAIMING:
+            nothing = _came_to_nothing(plan, instance, look)
+            plan["ended"] += [entry for entry in nothing if entry not in plan["ended"]]
+            _commit_claim(plan, instance, claims.get(host_of(instance), {}), look)
+    _check_addresses(plan, look)
+    _check_groups(plan, look)
+    if over_quota:
+        _check_quota(plan, look, over_quota)
+    plan["claims"] = {}
+    plan["build"] = [name for name, instance in plan["instances"].items() if instance["state"] in (BUILDING, EXISTING)]
+
+
+def withdraw(plan: Plan, instance: Instance) -> None:
+    """Have the host drop the claim when it is asked next; a claim that was raised meanwhile stays (other token)."""
+    _withdraw_from(plan, host_of(instance), instance["uuid"], instance["token"] or "")
+
+
+def _withdraw_from(plan: Plan, host: str, uuid: str, token: str) -> None:
+    plan["withdraw"].setdefault(host, []).append({"uuid": uuid, "token": token})
+
+
+def _commit_claim(plan: Plan, instance: Instance, reply: Claimed, look: Look) -> None:
+    host, uuid, name = host_of(instance), instance["uuid"], instance["name"]
+    result = next((entry for entry in reply.get("results", ()) if entry.get("uuid") == uuid), None)
+    if result is None:
+        reason = reply.get("reason", "did not answer the claim")
+        attempt_failed(plan, instance, "HostUnreachable", reason, retryable=True)
+    elif not result.get("claimed"):
+        error = result.get("error") or {}
+        code, message = error.get("code", "ClaimFailed"), error.get("message", "the claim was refused")
+        attempt_failed(plan, instance, code, message, error.get("retryable", True))
+    elif host not in look.scans:
+        attempt_failed(plan, instance, "HostUnreachable", "did not answer after the claim", retryable=True)
+    elif uuid not in look.records[host] or look.records[host][uuid]["token"] != instance["token"]:
+        fail(instance, ClaimConflict("another run has taken over the claim of %s on %s" % (name, host)))
+    else:
+        _check_the_only_claim(plan, instance, look)
+
+
+def _check_the_only_claim(plan: Plan, instance: Instance, look: Look) -> None:
+    """The claim stands. It is built where no other host has the instance, or may have it."""
+    name, others = instance["name"], look.elsewhere(instance)
+    owner = next((host for host, record in others if record["role"] == OWN), None)
+    moving = next((host for host, record in others if record["role"] not in (OWN, CLAIM)), None)
+    if others and not (owner or moving):
+        _meet(plan, instance, others)
+        return
+    try:
+        if owner:
+            raise InstanceExists("%s came into being on %s meanwhile" % (name, owner), hint=hints.create_again())
+        if moving:
+            raise InstanceMoving("%s is in the middle of a move on %s" % (name, moving), hint=hints.finish_move(name))
+        check_absent(name, look.notes_on(instance), look.answers(), plan["run"])
+        instance["state"] = BUILDING
+    except BerthError as error:
+        withdraw(plan, instance)
+        fail(instance, error)
+
+
+def _came_to_nothing(plan: Plan, instance: Instance, look: Look) -> List[PlannedInstance]:
+    """The plans of earlier runs of which this run knew before it read the planned host, and found nothing there. Of a plan that
+    was written only since, nothing follows: its claim may have come after that host was read."""
+    names, uuid = look.answers().names, instance["uuid"]
+    return [
+        {"uuid": uuid, "host_uuid": note.host_uuid, "run": note.run}
+        for note in put_together(instance.get("notes") or {}).planned
+        if note.host_uuid in names and note.run != plan["run"] and uuid not in look.records[names[note.host_uuid]]
+    ]
+
+
+def _meet(plan: Plan, instance: Instance, others: List[Tuple[str, ScannedRecord]]) -> None:
+    """Another claim of the same instance stands elsewhere."""
+    stale = [(host, record) for host, record in others if host in instance.get("stale_claims", ())]
+    if len(stale) == len(others):
+        # left by a run that ended: drop them first, then look again; a run that still lives keeps its claim by building
+        for host, record in stale:
+            _withdraw_from(plan, host, instance["uuid"], record["token"])
+        instance["stale_claims"] = []
+        return
+    withdraw(plan, instance)
+    host, record = min(others, key=lambda entry: entry[1]["token"])
+    if record["token"] < (instance["token"] or ""):
+        fail(instance, ClaimConflict("another run is creating %s on %s; it goes first" % (instance["name"], host)))
+    else:
+        attempt_failed(plan, instance, "ClaimConflict", "another run was creating it on %s" % host, retryable=True)
+
+
+def _building(plan: Plan) -> List[Instance]:
+    return [instance for instance in plan["instances"].values() if instance["state"] == BUILDING]
+
+
+def _check_addresses(plan: Plan, look: Look) -> None:
+    """Two instances that would have one address are seen here by at least one of the runs that claimed for them."""
+    held = addresses({host: found.values() for host, found in look.records.items()})
+    for instance in _building(plan):
+        error = nics.clash(instance["spec"], held)
+        if error:
+            withdraw(plan, instance)
+            fail(instance, error)
+
+
+def _check_groups(plan: Plan, look: Look) -> None:
+    """Affinity spans hosts, so it is decided here; anti-affinity is decided by each host under its lock."""
+    held = {host: list(found.values()) for host, found in look.records.items()}
+    for instance in _building(plan):
+        elsewhere = groups.elsewhere(instance["spec"], host_of(instance), held)
+        error = groups.violation(instance["spec"], elsewhere)
+        if error:
+            withdraw(plan, instance)
+            # only the members' own host can satisfy the policy
+            instance["alternates"] = [
+                alternate for alternate in instance["alternates"] if alternate["host"] == elsewhere[0]
+            ]
+            attempt_failed(plan, instance, error.code, str(error), retryable=True)
+
+
+def _check_quota(plan: Plan, look: Look, over_quota: OverQuota) -> None:
+    """Count again with all claims in sight; the last ones of this run give way first."""
+    for instance in reversed(_building(plan)):
+        error = over_quota(instance, look.all_records())
+        if error:
+            withdraw(plan, instance)
+            look.records[host_of(instance)].pop(instance["uuid"], None)
+            fail(instance, error)
