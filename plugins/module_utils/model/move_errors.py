@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from typing import Any, List, Optional
+
 from .errors import BerthError
 
 
@@ -15,7 +17,7 @@ class InstanceNotFound(BerthError):
 class InstanceInvalidState(BerthError):
     """The instance is not in a state in which this can be done: names the attribute and the state."""
 
-    def __init__(self, uuid, attr, state, method, **details):
+    def __init__(self, uuid: str, attr: str, state: Optional[str], method: str, **details: Any) -> None:
         super().__init__(
             "Cannot '%s' instance %s while it is in %s %s" % (method, uuid, attr, state),
             attr=attr,
@@ -28,7 +30,7 @@ class InstanceInvalidState(BerthError):
 class InstanceNotResized(BerthError):
     """Confirm or revert of an instance that is not waiting for either."""
 
-    def __init__(self, uuid, **details):
+    def __init__(self, uuid: str, **details: Any) -> None:
         super().__init__("Instance %s has not been resized." % uuid, **details)
 
 
@@ -61,7 +63,7 @@ class MigrationPreCheckError(BerthError):
 
     retryable = True
 
-    def __init__(self, uuid, problems):
+    def __init__(self, uuid: str, problems: List[str]) -> None:
         super().__init__("Instance %s cannot be moved: %s" % (uuid, "; ".join(problems)), problems=problems)
 
 

@@ -5,10 +5,14 @@
 
 from __future__ import annotations
 
+from typing import Optional
+
 from . import hints
 from .lifecycle import ACTIVE
+from .messages import Document
 from .migration import KINDS, LIVE, RESIZE
 from .move_errors import CannotResizeDisk, InstanceInvalidState, MigrationPreCheckError
+from .record import Record
 
 STANDING = ("paused", "suspended")
 FORMATS = {True: "raw", False: "qcow2"}
@@ -16,7 +20,7 @@ FORMATS = {True: "raw", False: "qcow2"}
 DISKS = (("root_gb", "GiB"), ("ephemeral_gb", "GiB"), ("swap", "MiB"))
 
 
-def check_begin(record, kind, spec, power):
+def check_begin(record: Record, kind: str, spec: Document, power: Optional[str]) -> None:
     """ACTIVE or STOPPED, nothing else under way, no disk becomes smaller. ``power``: the guest's state in
     libvirt. One that is paused neither runs nor is it off: it would not hear that it shall shut down."""
     if kind not in KINDS:
@@ -33,7 +37,7 @@ def check_begin(record, kind, spec, power):
         check_grow_only(record.spec["flavor"], spec["flavor"])
 
 
-def check_grow_only(old, new):
+def check_grow_only(old: Document, new: Document) -> None:
     """Raise CannotResizeDisk where a disk of the flavor ``new`` is smaller than that of ``old`` (0 root_gb: the
     image's size), or the root disk would have to change its format."""
     for key, unit in DISKS:
@@ -56,11 +60,11 @@ def check_grow_only(old, new):
         )
 
 
-def is_raw(flavor):
+def is_raw(flavor: Document) -> bool:
     return (flavor.get("extra_specs") or {}).get("berth:root_disk") == "raw"
 
 
-def check_same_host(uuid, old, new):
+def check_same_host(uuid: str, old: Document, new: Document) -> None:
     """Pinned CPUs, NUMA cells and PCI devices cannot be held twice on one host."""
     if any(part.get("numa_topology") or part.get("pci_devices") for part in (old, new)):
         raise MigrationPreCheckError(uuid, ["NUMA cells and PCI devices are not resized on the same host"])
