@@ -20,7 +20,7 @@ def creation(plan: Plan) -> List[str]:
         indent="",
     )
     for name, instance in plan["instances"].items():
-        if instance["error"]:
+        if instance.get("error"):
             lines += ["", "%s: %s: %s" % (name, instance["error"]["code"], instance["error"]["message"])]
         if instance["attempts"] and instance["state"] == FAILED:
             rows = [(entry["attempt"], entry["host"], entry["code"], entry["cause"]) for entry in instance["attempts"]]
@@ -43,7 +43,7 @@ def _instance(name: str, instance: Instance) -> Tuple[str, ...]:
             len(instance["attempts"]) + 1,
             ", ".join("%s on %s" % (entry["code"], entry["host"]) for entry in instance["attempts"]),
         )
-    if instance["error"]:
+    if instance.get("error"):
         why = instance["error"]["code"]
     if instance.get("existing") and instance["state"] == ACTIVE:
         why = left_as_found(instance) or why
