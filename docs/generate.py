@@ -177,7 +177,8 @@ def features_page():
     lines += [
         "A guest with cloud-init mounts its ephemeral disk at `/mnt` and uses its swap disk: the seed's vendor-data says so, by the",
         "labels `ephemeral0` and `swap`. Vendor-data is apart from the user data; `mounts` in the user data replaces it. A seed is",
-        "made once: disks that a resize adds are the guest's to use.",
+        "made once: disks that a resize adds are the guest's to use. Where a resize makes the ephemeral disk larger, systemd grows",
+        "its file system when the guest boots.",
     ]
     return "\n".join(lines) + "\n"
 

@@ -29,7 +29,7 @@ SECOND_BRIDGE = "ip link show br9 >/dev/null 2>&1 || ip link add br9 type bridge
 INNER = "192.0.2.0/24"
 FLAVORS = {
     "debian": {"vcpus": 1, "memory_mb": 768, "root_gb": 4, "ephemeral_gb": 1, "swap": 256},
-    "larger": {"vcpus": 2, "memory_mb": 1024, "root_gb": 6, "ephemeral_gb": 1, "swap": 512},
+    "larger": {"vcpus": 2, "memory_mb": 1024, "root_gb": 6, "ephemeral_gb": 2, "swap": 512},
 }
 USER_DATA = """#cloud-config
 write_files:

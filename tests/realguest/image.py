@@ -84,6 +84,7 @@ def make_it_nobodys(root):
     """What must differ from guest to guest is left to its first boot, and what boots it is written."""
     (root / "etc/fstab").write_text(FSTAB)
     (root / "etc/machine-id").write_text("")
+    (root / "etc/default/locale").write_text("LANG=C.UTF-8\n")  # else cloud-init tries one that is not there
     for path in [root / "etc/hostname", root / "var/lib/dbus/machine-id", *root.glob("etc/ssh/ssh_host_*")]:
         path.unlink(missing_ok=True)
     resolv = root / "etc/resolv.conf"

@@ -111,9 +111,10 @@ def test_swap_is_in_use(stage):
     assert wanted - MIB <= stage["swaps"][0][1] <= wanted
 
 
-def test_the_ephemeral_disk_is_mounted(stage):
+def test_the_ephemeral_disk_is_mounted_and_filled_by_its_file_system(stage):
     assert stage["ephemeral"] and stage["ephemeral"]["device"] == stage["labels"]["ephemeral0"]
-    assert 0.9 * GIB < stage["ephemeral"]["bytes"] <= GIB
+    disk = flavor_of(stage)["ephemeral_gb"] * GIB
+    assert disk * 0.9 < stage["ephemeral"]["bytes"] <= disk
 
 
 def test_no_unit_failed(stage):

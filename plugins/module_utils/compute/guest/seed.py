@@ -19,8 +19,9 @@ PARTS = ("hostname", "ssh_keys", "user_data", "network_config", "metadata")
 
 
 # name of a disk -> its line of fstab. By the label that it was made with: device names depend on buses and order.
+# The file system grows at the boot that follows a resize; a guest without systemd passes over the word.
 MOUNTS = {
-    "ephemeral0": ["/dev/disk/by-label/ephemeral0", "/mnt", "auto", "defaults,nofail", "0", "2"],
+    "ephemeral0": ["/dev/disk/by-label/ephemeral0", "/mnt", "auto", "defaults,nofail,x-systemd.growfs", "0", "2"],
     "swap": ["/dev/disk/by-label/swap", "none", "swap", "sw,nofail", "0", "0"],
 }
 

@@ -103,3 +103,8 @@ def test_a_build_writes_the_mounts_of_its_disks(prepared, wanted):
     case.make()
     image = (case.root.parent / seed.FILE).read_bytes()
     assert b"/dev/disk/by-label/ephemeral0" in image and b"/dev/disk/by-label/swap" in image
+
+
+def test_the_file_system_of_an_ephemeral_disk_grows_with_the_disk_and_swap_is_none():
+    assert "x-systemd.growfs" in seed.MOUNTS["ephemeral0"][3].split(",")
+    assert "x-systemd.growfs" not in seed.MOUNTS["swap"][3].split(",")
