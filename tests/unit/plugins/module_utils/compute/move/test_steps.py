@@ -1,0 +1,357 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What each step of a move refuses, with nothing changed: the other host's word is about another state, or comes too late.
+
+tests/protocol has the steps in all their orders; here each stands alone, on a record that was put there.
+"""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+from records import plant
+
+from ansible_collections.berth.kvm.plugins.module_utils.compute.move.steps import claim, live
+from ansible_collections.berth.kvm.plugins.module_utils.compute.move.steps.common import view
+from ansible_collections.berth.kvm.plugins.module_utils.compute.move.steps.table import run
+from ansible_collections.berth.kvm.plugins.module_utils.compute.record.store import Store
+from ansible_collections.berth.kvm.plugins.module_utils.model import migration
+from ansible_collections.berth.kvm.plugins.module_utils.model import move_errors as errors
+from ansible_collections.berth.kvm.plugins.module_utils.model.identity import instance_uuid
+from ansible_collections.berth.kvm.plugins.module_utils.model.record import Record
+
+UUID = instance_uuid("default", "web1")
+S, D, OTHER = ({"uuid": instance_uuid("hosts", name), "name": name} for name in ("kvm1", "kvm2", "kvm3"))
+OP, ANOTHER_OP = "op1", "op2"
+FLAVORS = {name: {"name": name, "vcpus": cpus, "memory_mb": 64 * cpus} for name, cpus in (("old", 1), ("new", 2))}
+SPECS = {
+    name: {"uuid": UUID, "name": "web1", "project_id": "default", "flavor": flavor, "image": {}, "networks": []}
+    for name, flavor in FLAVORS.items()
+}
+ROOM = {"old": {"vcpus": 1, "memory_mb": 64}, "new": {"vcpus": 2, "memory_mb": 128}}
+ATTEMPT = 2
+DECIDED = {"spec": SPECS["new"], "source": S, "destination": D}
+
+
+class Effects:
+    """``on``: the guest runs. Everything that a step does is in ``done``; what only looks is not."""
+
+    def __init__(self):
+        self.on, self.done = False, []
+
+    def running(self, _uuid):
+        return self.on
+
+    executing = running
+
+    def looks(self, *_arguments):
+        return False
+
+    has_left = halted = check_disks = check_movable = check_deletable = check_kept = check_destination = arrived = looks
+
+    def has_kept_disks(self, _record):
+        return True
+
+    def allocate(self, spec, _limits):
+        return dict(ROOM[spec["flavor"]["name"]])
+
+    def __getattr__(self, name):
+        return lambda *_arguments: self.done.append(name)
+
+
+class Side:
+    def __init__(self, path, identity):
+        self.identity, self.store, self.effects = identity, Store(str(path / identity["name"])), Effects()
+        self.uptime, self.nonces = 100, itertools.count()
+
+    def now(self):
+        return 0
+
+    def since_boot(self):
+        return {"boot_id": "one", "uptime": self.uptime}
+
+    def nonce(self):
+        return "nonce-%d" % next(self.nonces)
+
+    def holds(self, state, kind=migration.RESIZE, op=OP, epoch=3, destination=D, **changes):
+        """Plant the record of a move in this state (role, phase); ``changes`` are those of its migration."""
+        role, phase = state
+        new = role == "IN" or phase in ("resized", "confirming", "reverting", "reverted")
+        name = "new" if new else "old"
+        record = Record(
+            uuid=UUID, name="web1", project_id="default", role=role, generation=[epoch, 1], token=self.nonce(),
+            phase=phase, spec=SPECS[name], resources=ROOM[name], op=op, vm_state="active",
+        )  # fmt: skip
+        told = migration.new_migration(op, kind, S, destination, record, SPECS["new"], 0, 600)
+        told.update(old_spec=SPECS["old"], old_resources=ROOM["old"], attempt=ATTEMPT, waits_since=self.since_boot())
+        return plant(self.store, record.replace(migration={**told, **changes}))
+
+    def step(self, name, peer=None, attempt=ATTEMPT, op=OP, **options):
+        return run(self, UUID, name, {"op": op, "attempt": attempt}, peer, **options)
+
+    def said(self, **lies):
+        """What this host says of its record, with what a test makes of that."""
+        return {**view(self, UUID), **lies}
+
+
+@pytest.fixture
+def source(tmp_path):
+    return Side(tmp_path, S)
+
+
+@pytest.fixture
+def destination(tmp_path):
+    return Side(tmp_path, D)
+
+
+def refuses(side, error, step, *arguments, **options):
+    before, done = side.store.read(UUID), list(side.effects.done)
+    with pytest.raises(error):
+        side.step(step, *arguments, **options)
+    assert (side.store.read(UUID), side.effects.done) == (before, done)
+
+
+def nothing_of(identity):
+    return {"uuid": UUID, "host": identity, "role": None}
+
+
+# the source lets go, the destination takes over
+
+SENT = {
+    "no word of the destination": (None, ATTEMPT),
+    "nothing was sent": ({}, None),
+    "it was sent in an earlier attempt": ({}, ATTEMPT - 1),
+    "the destination holds nothing": ({"role": None}, ATTEMPT),
+    "the destination is in another move": ({"op": ANOTHER_OP}, ATTEMPT),
+    "the destination was claimed by another attempt": ({"attempt": ATTEMPT + 1}, ATTEMPT),
+    "it is the word of a third host": ({"host": OTHER}, ATTEMPT),
+}
+
+
+@pytest.mark.parametrize("case", SENT)
+def test_a_source_lets_go_only_of_what_the_destination_has_whole(source, destination, case):
+    lies, sent = SENT[case]
+    destination.holds(("IN", "incoming"))
+    source.holds(("OWN", "frozen"), frozen=ATTEMPT)
+    peer = None if lies is None else destination.said(**lies)
+    refuses(source, errors.MigrationNotReady, "release", peer, sent=sent)
+    source.step("release", destination.said(), sent=ATTEMPT)
+    assert source.store.read(UUID).state() == ("OUT", "keep")
+
+
+@pytest.mark.parametrize("frozen, on", [(ATTEMPT - 1, False), (None, False), (ATTEMPT, True)])
+def test_a_source_lets_go_only_of_a_guest_that_was_stopped_for_this_attempt(source, destination, frozen, on):
+    destination.holds(("IN", "incoming"))
+    source.holds(("OWN", "frozen"), frozen=frozen)
+    source.effects.on = on
+    refuses(source, errors.MigrationNotReady, "release", destination.said(), sent=ATTEMPT)
+    refuses(source, errors.MigrationNotReady, "send", destination.said(targets=[]))
+
+
+RECEIPTS = {
+    "none": None,
+    "of a source that holds nothing": {"role": None},
+    "of a source that owns it still": {"role": "OWN", "phase": "frozen"},
+    "of another move": {"op": ANOTHER_OP},
+    "of a move that came back": {"phase": "reverted"},
+    "of another attempt": {"attempt": ATTEMPT + 1},
+    "of an owner that did not count on": {"generation": [3, 9]},
+    "of an owner that counted too far": {"generation": [5, 0]},
+}
+
+
+@pytest.mark.parametrize("case", RECEIPTS)
+def test_a_destination_owns_the_instance_only_with_the_receipt_of_this_move(source, destination, case):
+    destination.holds(("IN", "incoming"))
+    source.holds(("OUT", "keep"), epoch=4)
+    lies = RECEIPTS[case]
+    refuses(destination, errors.MigrationNotReady, "acquire", None if lies is None else source.said(**lies))
+    destination.step("acquire", source.said())
+    assert destination.store.read(UUID).state() == ("OWN", "resized")
+    assert destination.store.read(UUID).generation > source.store.read(UUID).generation
+
+
+# back again
+
+
+@pytest.mark.parametrize("lies", [None, {"role": None}, {"role": "OWN"}, {"op": ANOTHER_OP}, {"phase": "reverted"}])
+def test_a_guest_is_reverted_only_where_its_source_kept_the_copy_of_this_move(source, destination, lies):
+    destination.holds(("OWN", "resized"), epoch=4)
+    destination.effects.on = True
+    source.holds(("OUT", "keep"), epoch=4)
+    peer = None if lies is None else source.said(**lies)
+    refuses(destination, errors.InstanceNotResized, "revert", peer)
+    destination.step("revert", source.said())
+    assert destination.store.read(UUID).state() == ("OWN", "reverting")
+
+
+def test_a_guest_that_runs_is_not_given_back(destination):
+    destination.holds(("OWN", "reverting"), epoch=4)
+    destination.effects.on = True
+    refuses(destination, errors.MigrationNotReady, "give_back")
+
+
+@pytest.mark.parametrize(
+    "lies",
+    [None, {"role": "OWN"}, {"op": ANOTHER_OP}, {"phase": "keep"}, {"generation": [4, 9]}, {"generation": [6, 0]}],
+)
+def test_a_source_takes_back_only_what_was_given_back(source, destination, lies):
+    source.holds(("OUT", "keep"), epoch=4)
+    destination.holds(("OUT", "reverted"), epoch=5)
+    peer = None if lies is None else destination.said(**lies)
+    refuses(source, errors.MigrationNotReady, "take_back", peer)
+    source.step("take_back", destination.said())
+    assert source.store.read(UUID).state() == ("OWN", "restoring")
+    assert source.store.read(UUID).generation > destination.store.read(UUID).generation
+
+
+def test_a_source_takes_nothing_back_from_a_host_that_nobody_gave_up(source):
+    source.holds(("OUT", "keep"), epoch=4)
+    refuses(source, errors.MigrationNotReady, "reclaim")
+
+
+# the end of a move
+
+ENDS = {
+    "confirm": (("OWN", "confirming"), "finish"),
+    "revert or give up": (("OWN", "restoring"), "finish"),
+    "delete": (("OWN", "erasing"), "forget"),
+}
+
+
+@pytest.mark.parametrize("other", [None, ("OUT", "keep"), ("IN", "incoming"), ("OUT", "reverted")], ids=str)
+@pytest.mark.parametrize("how", ENDS)
+def test_no_move_ends_while_the_other_host_may_hold_a_part_of_it(source, destination, how, other):
+    """Nobody would look for that part any more."""
+    state, step = ENDS[how]
+    source.holds(state)
+    if other:
+        destination.holds(other)
+    refuses(source, errors.MigrationNotReady, step, destination.said() if other else None)
+    source.step(step, nothing_of(D))
+    left = source.store.read(UUID)
+    assert (left and left.state(), source.store.is_buried(OP)) == (
+        None if step == "forget" else ("OWN", "active"),
+        True,
+    )
+
+
+@pytest.mark.parametrize("state", [("OWN", "resized"), ("OWN", "confirming"), ("OWN", "restoring"), ("OWN", "active")])
+def test_an_owner_is_never_purged(destination, state):
+    destination.holds(state)
+    refuses(destination, errors.MigrationConflict, "purge")
+
+
+def test_what_is_of_another_move_is_not_purged(destination):
+    destination.holds(("IN", "incoming"), op=ANOTHER_OP)
+    refuses(destination, errors.MigrationConflict, "purge")
+
+
+def test_an_attempt_that_is_over_purges_nothing(destination):
+    destination.holds(("IN", "incoming"))
+    refuses(destination, errors.MigrationFenced, "purge", attempt=ATTEMPT - 1)
+
+
+def test_a_purge_is_remembered_so_that_the_move_never_comes_back(source, destination):
+    destination.holds(("IN", "incoming"))
+    source.holds(("OWN", "resizing"))
+    destination.step("purge")
+    assert destination.store.read(UUID) is None
+    refuses(destination, errors.MigrationEnded, "claim", source.said(), **DECIDED)
+
+
+@pytest.mark.parametrize("step", ["freeze", "send", "presend", "release", "resize_here", "abort"])
+def test_an_attempt_that_was_taken_over_does_nothing_on_the_source(source, step):
+    source.holds(("OWN", "frozen"), frozen=ATTEMPT - 1)
+    refuses(source, errors.MigrationFenced, step, attempt=ATTEMPT - 1)
+
+
+@pytest.mark.parametrize("step", ["acquire", "receive", "prepare_live", "receive_seed"])
+def test_an_attempt_that_was_taken_over_does_nothing_on_the_destination(source, destination, step):
+    destination.holds(("IN", "incoming"))
+    source.holds(("OWN", "frozen"), attempt=ATTEMPT - 1)
+    refuses(destination, errors.MigrationFenced, step, source.said(disks=[]), attempt=ATTEMPT - 1)
+
+
+def test_what_arrives_is_erased_only_where_its_owner_let_go(source, destination):
+    destination.holds(("IN", "incoming"))
+    source.holds(("OWN", "frozen"))
+    refuses(destination, errors.MigrationConflict, "erase", source.said())
+    source.holds(("OUT", "keep"), epoch=4)
+    destination.step("erase", source.said())
+    assert destination.store.read(UUID).state() == ("OWN", "erasing")
+
+
+# the room
+
+
+def test_a_host_claims_no_room_that_is_meant_for_another(source, tmp_path):
+    source.holds(("OWN", "resizing"))
+    third = Side(tmp_path, OTHER)
+    refuses(third, errors.MigrationConflict, "claim", source.said(), **DECIDED)
+
+
+def test_an_attempt_that_is_over_takes_no_claim_up(source, destination):
+    source.holds(("OWN", "resizing"), attempt=ATTEMPT - 1)
+    destination.holds(("IN", "incoming"))
+    refuses(destination, errors.MigrationFenced, "claim", source.said(), attempt=ATTEMPT - 1, **DECIDED)
+
+
+def test_a_host_that_holds_another_record_claims_no_room(source, destination):
+    source.holds(("OWN", "resizing"))
+    destination.holds(("OUT", "keep"), op=ANOTHER_OP)
+    refuses(destination, errors.MigrationConflict, "claim", source.said(), **DECIDED)
+
+
+def test_on_one_host_the_room_of_both_flavors_is_held(source):
+    record = source.holds(("OWN", "resizing"), destination=S)
+    held = claim.claim_beside(source, record)
+    assert held.resources == {"vcpus": 3, "memory_mb": 192}
+    assert held.migration["new_resources"] == ROOM["new"]
+
+
+def test_on_one_host_nothing_goes_back_that_was_confirmed(source):
+    source.holds(("OWN", "confirming"), destination=S)
+    refuses(source, errors.InstanceNotResized, "restore_here")
+
+
+def test_a_resize_is_not_confirmed_by_itself_before_its_time(destination):
+    destination.holds(("OWN", "resized"), epoch=4)
+    for destination.uptime in (100, 699):
+        refuses(destination, errors.MigrationNotReady, "confirm", when_due=True)
+    destination.uptime = 700
+    destination.step("confirm", when_due=True)
+    assert destination.store.read(UUID).state() == ("OWN", "confirming")
+
+
+# live
+
+
+def test_a_guest_that_has_not_arrived_is_not_verified(source, destination):
+    destination.holds(("IN", "incoming"), kind=migration.LIVE)
+    source.holds(("OWN", "resizing"), kind=migration.LIVE)
+    refuses(destination, errors.MigrationNotReady, "verify_live", source.said())
+
+
+def test_a_guest_that_was_not_verified_is_not_owned(source, destination):
+    destination.holds(("IN", "incoming"), kind=migration.LIVE)
+    source.holds(("OUT", "keep"), kind=migration.LIVE, epoch=4)
+    refuses(destination, errors.MigrationNotReady, "acquire", source.said())
+
+
+OWNED = {"role": "OWN", "phase": "confirming", "op": OP, "attempt": ATTEMPT + 1, "generation": [4, 3]}
+
+
+@pytest.mark.parametrize(
+    "lie",
+    [{"role": "IN"}, {"phase": "resized"}, {"op": ANOTHER_OP}, {"attempt": ATTEMPT}, {"attempt": None},
+     {"generation": [3, 9]}, {"generation": None}],
+    ids=str,
+)  # fmt: skip
+def test_a_source_keeps_its_copy_until_the_destination_owns_the_guest_for_good(source, lie):
+    released = source.holds(("OUT", "keep"), kind=migration.LIVE, epoch=4)
+    assert live.owns_for_good(OWNED, released) is True
+    assert live.owns_for_good({**OWNED, **lie}, released) is False
+    assert live.owns_for_good(None, released) is False

@@ -1,0 +1,69 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A reply whose every part is well formed, and which is about something else than was asked: nothing of it counts."""
+
+from __future__ import annotations
+
+import copy
+
+import good
+import pytest
+
+from ansible_collections.berth.kvm.plugins.module_utils.model import reply
+from ansible_collections.berth.kvm.plugins.module_utils.model.identity import instance_uuid
+
+OTHER = instance_uuid("default", "another")
+
+
+def checked(module, asked_and_said, change=lambda asked, said: None):
+    """The reply as it passes the door, after the test has changed what was asked or said."""
+    asked, said = (copy.deepcopy(part) for part in asked_and_said)
+    change(asked, said)
+    return reply.check(module, said, "h1", asked)
+
+
+def refused(module, asked_and_said, change, field):
+    checked(module, asked_and_said)
+    with pytest.raises(reply.InvalidReply) as error:
+        checked(module, asked_and_said, change)
+    assert (error.value.details["host"], error.value.field) == ("h1", field)
+
+
+def test_a_reply_about_another_instance_is_none():
+    refused("instance", good.instance("h1"), lambda _asked, said: said["instance"].update(uuid=OTHER), "instance.uuid")
+    refused("migration", good.migration_of("h1"), lambda _asked, said: said["move"].update(uuid=OTHER), "move.uuid")
+
+
+def test_a_reply_about_another_operation_is_none():
+    """What a run that ended had asked must not end the move of this one."""
+    refused("migration", good.migration_of("h1"), lambda _asked, said: said["ticket"].update(op="e" * 32), "ticket.op")
+    refused("migration", good.migration_of("h1"), lambda asked, _said: asked["ticket"].update(op=None), "ticket.op")
+
+
+@pytest.mark.parametrize("module, part", [("rescan", "instances"), ("claim", "results"), ("host_facts", "moves")])
+def test_no_instance_is_told_twice(module, part):
+    good_one = getattr(good, module)("h1")
+    refused(module, good_one, lambda _asked, said: said[part].append(copy.deepcopy(said[part][0])), part)
+
+
+def test_a_claim_for_an_instance_that_nobody_asked_for_is_none():
+    refused("claim", good.claim("h1"), lambda _asked, said: said["results"][0].update(uuid=OTHER), "results[0].uuid")
+
+
+def test_a_claim_with_a_token_that_nobody_gave_is_none():
+    """It is the claim of another run."""
+    refused(
+        "claim", good.claim("h1"), lambda _asked, said: said["results"][0].update(token="9" * 32), "results[0].token"
+    )
+
+
+def test_a_claim_without_a_token_of_the_asker_has_the_hosts():
+    def without(asked, _said):
+        asked["claims"][0].pop("token")
+
+    assert checked("claim", good.claim("h1"), without)["results"][0]["token"] == good.TOKENS["new-1"]
+
+
+def test_what_a_host_remembers_is_heard_only_of_whom_it_was_asked():
+    refused("rescan", good.rescan("h1"), lambda asked, _said: asked.update(about=[OTHER]), "notes")
