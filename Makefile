@@ -10,7 +10,7 @@ export PATH := $(BERTH_VENV)/bin:$(PATH)
 LAB ?= 3
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lint unit protocol nova-tests integration realguest mutants molecule runner bench faults docs package lab lab-down clean
+.PHONY: help setup lint unit protocol nova-tests integration realguest mutants matrix molecule runner bench faults docs package lab lab-down clean
 
 help:  ## this list
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 24
@@ -38,6 +38,9 @@ realguest:  ## a Debian 12 cloud image, made here, taken through create, moves, 
 
 mutants:  ## break the code in known ways: the tests must notice each
 	python tests/mutants/mutants.py
+
+matrix:  ## the tests of the edge to Ansible on each ansible-core that the collection is tried with (minutes)
+	tests/matrix.sh
 
 molecule:  ## Molecule's scenarios, each on a lab of its own
 	tests/molecule.sh

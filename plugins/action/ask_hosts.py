@@ -5,36 +5,28 @@
 
 from __future__ import annotations
 
-from ansible.plugins.action import ActionBase
-
-from ..plugin_utils.controller import answer
-from ..plugin_utils.delegates import run_on
+from ..plugin_utils import known_ansible
+from ..plugin_utils.controller import ControllerAction, answer
 from ..plugin_utils.host_reply import answer_of
 from ..plugin_utils.limits import host_timeouts
 
 MODULES = ("host_facts", "claim", "rescan")
 
 
-class ActionModule(ActionBase):
-    TRANSFERS_FILES = False
-    _requires_connection = False
-    _supports_check_mode = True
+class ActionModule(ControllerAction):
+    argument_spec = {
+        "hosts": {"type": "list", "elements": "str", "required": True},
+        "module": {"type": "str", "required": True, "choices": list(MODULES)},
+        "arguments": {"type": "dict", "default": {}},
+        "host_arguments": {"type": "dict", "default": {}},
+    }
 
-    def run(self, tmp=None, task_vars=None):
-        super().run(tmp, task_vars)
-        _result, args = self.validate_argument_spec(
-            argument_spec={
-                "hosts": {"type": "list", "elements": "str", "required": True},
-                "module": {"type": "str", "required": True, "choices": list(MODULES)},
-                "arguments": {"type": "dict", "default": {}},
-                "host_arguments": {"type": "dict", "default": {}},
-            }
-        )
+    def act(self, args, task_vars):
         hosts = list(dict.fromkeys(args["hosts"]))
         arguments = {host: arguments_of(host, args["arguments"], args["host_arguments"]) for host in hosts}
         module = "berth.kvm." + args["module"]
         seconds = host_timeouts(task_vars, hosts)
-        results = run_on(hosts, module, arguments, self._task, at_once(task_vars), seconds)
+        results = known_ansible.delegates().run_on(hosts, module, arguments, self._task, at_once(task_vars), seconds)
         return {**warned(results), **summary({host: told(result) for host, result in results.items()}, task_vars)}
 
 

@@ -47,7 +47,7 @@ options:
     type: str
     default: berth_instances_found
 requirements:
-  - ansible-core >= 2.19
+  - ansible-core 2.19 to 2.22
 """
 
 EXAMPLES = r"""

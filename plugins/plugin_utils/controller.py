@@ -14,6 +14,7 @@ from ..module_utils.conductor.fleet import read_fleet
 from ..module_utils.model import catalog_schema, hints, host_document
 from ..module_utils.model.errors import BerthError
 from ..module_utils.model.safe_text import visible_all
+from . import known_ansible
 from .plain import plain
 
 CATALOG = (
@@ -41,6 +42,7 @@ class ControllerAction(ActionBase):
         super().run(tmp, task_vars)
         _result, args = self.validate_argument_spec(argument_spec=self.argument_spec)
         try:
+            known_ansible.check()
             return {"changed": False, **self.act(args, task_vars)}
         except BerthError as error:
             return {"failed": True, **visible_all(error.to_result())}

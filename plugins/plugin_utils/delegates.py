@@ -4,8 +4,8 @@
 """A module on several hosts at once, on each exactly as ``delegate_to`` would run it.
 
 Ansible has no public way to do that: a task has one delegate at a time, a loop takes them one after the other. So each
-host gets one of Ansible's own worker processes, whose constructor is the same in ansible-core 2.19, 2.20 and 2.21; what
-is private to Ansible is used here and nowhere else.
+host gets one of Ansible's own worker processes, whose constructor is the same in the versions that known_ansible.py names;
+what is private to Ansible is used here and nowhere else.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from ansible.plugins.action import ActionBase
 from ..module_utils.model import reply
 from ..module_utils.model.errors import BerthError
 from ..module_utils.model.safe_text import clean
-from . import delegates, limits
+from . import known_ansible, limits
 from .plain import plain
 
 COLLECTION = "berth.kvm."
@@ -32,7 +32,9 @@ class HostAction(ActionBase):
     def run(self, tmp=None, task_vars=None):
         super().run(tmp, task_vars)
         try:
-            return delegates.apart(self, host_of(self, task_vars), task_vars, lambda: self.on_host(task_vars))
+            return known_ansible.delegates().apart(
+                self, host_of(self, task_vars), task_vars, lambda: self.on_host(task_vars)
+            )
         except BerthError as error:
             return {"failed": True, "changed": False, **error.to_result()}
 

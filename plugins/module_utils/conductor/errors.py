@@ -72,6 +72,10 @@ class HostLibvirtTimeout(BerthError):
     """libvirt of a host that may hold the instance does not answer: whether it is there is not known."""
 
 
+class AnsibleUnknown(BerthError):
+    """The collection was not tried with this ansible-core; no host was asked and nothing was changed."""
+
+
 class SharedVariableDiffers(BerthError):
     """A variable that all instances share is not the same for two of them, so it would depend on the selection who decides."""
 

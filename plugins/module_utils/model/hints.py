@@ -426,3 +426,11 @@ def image_directory() -> str:
         "Put the image below a directory that holds nothing but images, name that directory in "
         "berth_host_image_directories of every host, and run berth.kvm.prepare_hosts"
     )
+
+
+# --- the controller
+
+
+def install_known_ansible(requirement: str) -> str:
+    """The controller has an ansible-core that the collection was not tried with."""
+    return "Run pip install '%s' where Ansible is installed, then the same again" % requirement

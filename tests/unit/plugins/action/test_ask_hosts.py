@@ -10,6 +10,7 @@ from ansible.module_utils._internal._messages import Event, WarningSummary
 from controller import Controller
 
 from ansible_collections.berth.kvm.plugins.action import ask_hosts
+from ansible_collections.berth.kvm.plugins.plugin_utils import delegates
 
 HOSTS = ["h1", "h2"]
 GOOD = {"changed": True, "failed": False, "results": [1]}
@@ -29,7 +30,7 @@ def ask(monkeypatch, results, asker="localhost", **args):
         asked.update(arguments)
         return {host: dict(results[host]) for host in hosts}
 
-    monkeypatch.setattr(ask_hosts, "run_on", run_on)
+    monkeypatch.setattr(delegates, "run_on", run_on)
     it = Controller({"kvm_hosts": HOSTS})
     values = {
         **it.task_vars(),

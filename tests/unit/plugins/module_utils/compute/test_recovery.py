@@ -92,6 +92,7 @@ def test_what_moves_or_is_no_longer_owned_here_is_not_started(web, power_cut, ch
     plant(web.host.store, record.next(**change))
     power_cut()
     before = look(web)
+    assert would_recover(web.instance()) is False
     assert recover(web.instance()) is False and look(web) == before
 
 

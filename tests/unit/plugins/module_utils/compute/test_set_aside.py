@@ -16,7 +16,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import (
     InstanceInvalidState,
     InstanceNotFound,
 )
-from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import set_aside
+from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import gate, set_aside
 from ansible_collections.berth.kvm.plugins.module_utils.model import hints
 
 OTHER = "22222222-3c6e-5d59-9d0b-3a1c9d7f1e2a"
@@ -114,8 +114,18 @@ def test_on_one_storage_the_disks_stay_with_the_copy_that_owns_them(make_host, w
         set_aside.keep(other.instance(), [9, 9])
     assert set_aside.keep(stays.instance(), list(record.generation)) is True
     path = set_aside.set_aside(other.instance(), 1)
+    assert stays.root.exists()
     assert files(stays.root.parent) == before and list(files(path)) == ["record.json"]
     assert set_aside.remove(other.instance()) == [path] and files(stays.root.parent) == before
+
+
+def test_what_is_set_aside_has_no_permit_from_the_moment_that_its_guest_is_stopped(copies):
+    """Neither autostart nor a start by hand may bring it back beside the copy that stays."""
+    _stays, other = copies
+    assert gate.is_permitted(other.uuid, other.host.run_dir)
+    with pytest.raises(Killed):
+        set_aside.set_aside(other.instance("stop"), 1)
+    assert not gate.is_permitted(other.uuid, other.host.run_dir)
 
 
 @pytest.mark.parametrize("change", [{"op": "ab" * 16}, {"phase": "resizing"}])

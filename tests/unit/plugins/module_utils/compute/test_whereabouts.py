@@ -114,6 +114,13 @@ def test_the_host_itself_remembers_what_it_deleted_and_who_took_over(store):
     assert known(store) == ("kvm2", [1, 0])
 
 
+def test_what_went_later_is_what_counts(store):
+    """A delete may be told of an earlier generation than this host has already seen go."""
+    whereabouts.removed(store, WEB, [3, 2])
+    assert whereabouts.removed(store, WEB, [1, 7]) is False
+    assert (whereabouts.recall(store, [WEB])[WEB]["gone"], whereabouts.epoch(store, WEB)) == ([3, 2], 3)
+
+
 def test_a_claim_that_is_withdrawn_leaves_no_trace(store):
     store.compare_and_swap(plant(store, record("CLAIM").replace(phase="claimed")), None)
     assert whereabouts.recall(store, [WEB]) == {}

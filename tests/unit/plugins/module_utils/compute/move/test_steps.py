@@ -19,6 +19,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.move.steps.table
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record.store import Store
 from ansible_collections.berth.kvm.plugins.module_utils.model import migration
 from ansible_collections.berth.kvm.plugins.module_utils.model import move_errors as errors
+from ansible_collections.berth.kvm.plugins.module_utils.model.errors import BerthError
 from ansible_collections.berth.kvm.plugins.module_utils.model.identity import instance_uuid
 from ansible_collections.berth.kvm.plugins.module_utils.model.record import Record
 
@@ -108,9 +109,9 @@ def destination(tmp_path):
 
 def refuses(side, error, step, *arguments, **options):
     before, done = side.store.read(UUID), list(side.effects.done)
-    with pytest.raises(error):
+    with pytest.raises(BerthError) as refused:
         side.step(step, *arguments, **options)
-    assert (side.store.read(UUID), side.effects.done) == (before, done)
+    assert (type(refused.value), side.store.read(UUID), side.effects.done) == (error, before, done)
 
 
 def nothing_of(identity):

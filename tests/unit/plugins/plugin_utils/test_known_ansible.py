@@ -1,0 +1,125 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""An ansible-core that nobody has tried the collection with is refused with one error, before anything is asked or changed."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+from ansible.release import __version__ as running
+from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
+from packaging.version import Version
+
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.errors import AnsibleUnknown
+from ansible_collections.berth.kvm.plugins.module_utils.model import hints
+from ansible_collections.berth.kvm.plugins.plugin_utils import known_ansible
+
+REPOSITORY = Path(__file__).resolve().parents[4]
+KNOWN = ["2.19.0", "2.19.14", "2.20.3", "2.21.0rc1", "2.21.5", "2.22.0b1", "2.22.1"]
+UNKNOWN = ["2.9.27", "2.18.9", "2.23.0.dev0", "2.23.0", "2.190.0", "3.0.0"]
+
+
+@pytest.mark.parametrize("version", KNOWN)
+def test_a_known_version_is_let_through(monkeypatch, version):
+    monkeypatch.setattr(known_ansible, "VERSION", version)
+    assert known_ansible.delegates().__name__.endswith(".delegates")
+
+
+@pytest.mark.follows("install_known_ansible")
+@pytest.mark.parametrize("version", UNKNOWN)
+def test_an_unknown_version_is_named_with_those_that_were_tried_and_what_to_install(monkeypatch, version):
+    monkeypatch.setattr(known_ansible, "VERSION", version)
+    for use in (known_ansible.check, known_ansible.delegates):
+        with pytest.raises(AnsibleUnknown) as refused:
+            use()
+        said = str(refused.value)
+        assert all(part in said for part in (version, *known_ansible.TRIED))
+    assert refused.value.hint == hints.install_known_ansible(known_ansible.REQUIREMENT)
+    asked = Requirement(re.search("pip install '(.+)'", refused.value.hint)[1])
+    assert asked.name == "ansible-core" and not asked.specifier.contains(version, prereleases=True)
+    for tried in known_ansible.TRIED:
+        assert asked.specifier.contains(tried + ".1")
+        monkeypatch.setattr(known_ansible, "VERSION", tried + ".1")
+        known_ansible.check()
+
+
+def test_this_ansible_is_one_that_is_known():
+    """Else nothing of these tests says anything: see tests/matrix.sh."""
+    assert running == known_ansible.VERSION
+    known_ansible.check()
+
+
+def requirements():
+    """{file: the versions of ansible-core that it lets in}"""
+    runtime = yaml.safe_load((REPOSITORY / "meta/runtime.yml").read_text("utf-8"))
+    found = {"meta/runtime.yml": runtime["requires_ansible"]}
+    for name in ("requirements.txt", "examples/awx/execution-environment.yml"):
+        found[name] = re.search("ansible-core(.+)", (REPOSITORY / name).read_text("utf-8"))[1]
+    return {**found, "known_ansible.py": Requirement(known_ansible.REQUIREMENT).specifier}
+
+
+@pytest.mark.parametrize("version", KNOWN + UNKNOWN)
+def test_what_is_declared_and_what_is_checked_agree(monkeypatch, version):
+    monkeypatch.setattr(known_ansible, "VERSION", version)
+    try:
+        known_ansible.check()
+    except AnsibleUnknown:
+        known = False
+    else:
+        known = True
+    base = Version(version).base_version  # Ansible compares that
+    assert {
+        name: SpecifierSet(str(versions)).contains(base) for name, versions in requirements().items()
+    } == dict.fromkeys(requirements(), known)
+
+
+def test_the_versions_that_are_said_to_be_tried_are_those_of_the_matrix():
+    matrix = (REPOSITORY / "tests/matrix.sh").read_text("utf-8")
+    pairs = re.search('^pythons="(.+?)"', matrix, re.MULTILINE)[1].split()
+    assert tuple(pair.split("=")[0] for pair in pairs) == known_ansible.TRIED
+
+
+# What the next Ansible may be like: another number, and nothing of what is private is where it was.
+NEXT = """
+import ansible.release, sys
+ansible.release.__version__ = "2.23.0.dev0"
+from ansible.cli import playbook
+import ansible.executor.process.worker
+sys.modules["ansible.utils.multiprocessing"] = None
+playbook.main(sys.argv)
+"""
+
+
+@pytest.mark.parametrize("playbook", ["create", "prepare_hosts"])
+def test_a_playbook_under_an_unknown_ansible_ends_with_that_error_and_asks_no_host(tmp_path, playbook):
+    python = tmp_path / "python"
+    python.write_text("#!/bin/sh\ntouch '%s/asked'\nexit 1\n" % tmp_path)
+    python.chmod(0o755)
+    host = {"ansible_connection": "local", "ansible_python_interpreter": str(python), "ansible_pipelining": True}
+    groups = {"kvm_hosts": {"hosts": {"kvm1": host}}, "instances": {"hosts": {"web-1": {"berth_flavor": "small"}}}}
+    (tmp_path / "hosts.json").write_text(json.dumps({"all": {"children": groups}}))
+    done = subprocess.run(
+        [sys.executable, "-c", NEXT, "-i", tmp_path / "hosts.json", "berth.kvm." + playbook],
+        env={
+            **os.environ,
+            "ANSIBLE_COLLECTIONS_PATH": str(REPOSITORY / ".cache" / "collections"),
+            "NO_COLOR": "1",
+        },
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert done.returncode and not (tmp_path / "asked").exists(), done.stdout + done.stderr
+    told = [line for line in done.stdout.splitlines() if line.startswith("fatal: ")]
+    assert len(told) == 1 and "AnsibleUnknown: this is ansible-core 2.23.0.dev0" in told[0], done.stdout + done.stderr
+    assert "Traceback" not in done.stdout + done.stderr and "changed=1" not in done.stdout
