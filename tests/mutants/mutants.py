@@ -5,8 +5,9 @@
 
 python tests/mutants/mutants.py [--sample N] [NAME ...]    all of them, N spread over the list, or the named ones
 
-The named tests run on a copy of the tree, first without any mutant: they have to pass. A mutant that ends in an import
-error, an error of a fixture or at the limit of time was not killed. The last line is ``N passed, N failed``.
+The named tests run on a copy of the tree, first without any mutant: they have to pass. Then an assertion of each of them
+has to fail, in one of its cases at least. A mutant that ends in an import error, an error of a fixture or any other
+exception, or at the limit of time, was not killed. The last line is ``N passed, N failed``.
 """
 
 from __future__ import annotations
@@ -30,8 +31,9 @@ import yaml
 ROOT = Path(__file__).resolve().parents[2]
 LIST = Path(__file__).with_name("mutants.yml")
 LIMIT = 180  # s for the tests of one mutant
+ALL_LIMIT = 900  # s for all tests without a mutant
 JOBS = 2
-ASSERTION = re.compile(r"(AssertionError|assert |Failed: DID NOT (RAISE|WARN))")
+ASSERTION = re.compile(r"AssertionError|assert |Failed: DID NOT (RAISE|WARN)")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -85,8 +87,8 @@ def copy_tree(folder):
     return folder
 
 
-def run_tests(tree, tests):
-    """(passed, what the failures say) of the named tests on this tree."""
+def run_tests(tree, tests, limit=LIMIT):
+    """(passed, [(function, what it says)]) of the named tests on this tree; an error, which is no failure, has function ""."""
     report = tree / ".mutant.xml"
     report.unlink(missing_ok=True)
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--junitxml", str(report), *tests]
@@ -97,14 +99,19 @@ def run_tests(tree, tests):
     }
     try:
         done = subprocess.run(
-            command, cwd=tree, env=environment, capture_output=True, text=True, timeout=LIMIT, check=False
+            command, cwd=tree, env=environment, capture_output=True, text=True, timeout=limit, check=False
         )
     except subprocess.TimeoutExpired:
-        return False, ["no end within %d s" % LIMIT]
+        return False, [("", "no end within %d s" % limit)]
     if not report.exists():
-        return False, [done.stdout[-500:] + done.stderr[-500:]]
+        return False, [("", done.stdout[-500:] + done.stderr[-500:])]
     cases = list(ElementTree.parse(report).iter("testcase"))
-    said = [part.get("message") or "" for case in cases for part in case if part.tag in ("failure", "error")]
+    said = [
+        (case.get("name").split("[")[0] if part.tag == "failure" else "", part.get("message") or "")
+        for case in cases
+        for part in case
+        if part.tag in ("failure", "error")
+    ]
     return bool(cases) and done.returncode == 0, said
 
 
@@ -119,7 +126,13 @@ def verdict(tree, mutant):
         path.write_text(whole, "utf-8")
     if passed:
         return "survived"
-    return None if any(ASSERTION.search(text) for text in said) else "no assertion failed: %s" % " | ".join(said)[:300]
+    killed = {test for test, text in said if ASSERTION.match(text)}
+    idle = sorted({test.split("::")[1].split("[")[0] for test in mutant.node_ids()} - killed)
+    return "no assertion failed in %s: %s" % (", ".join(idle), texts(said)) if idle else None
+
+
+def texts(said):
+    return " | ".join(text for _test, text in said)[:1000]
 
 
 def parse():
@@ -145,10 +158,10 @@ def main():
         for job in range(JOBS):
             trees.put(copy_tree(Path(folder) / str(job)))
         tree = trees.get()
-        passed, said = run_tests(tree, sorted({test for mutant in mutants for test in mutant.node_ids()}))
+        passed, said = run_tests(tree, sorted({test for mutant in mutants for test in mutant.node_ids()}), ALL_LIMIT)
         trees.put(tree)
         if not passed:
-            print("the tests fail without any mutant: %s" % " | ".join(said)[:2000])
+            print("the tests fail without any mutant: %s" % texts(said))
             return 2
 
         def judge(mutant):

@@ -239,8 +239,8 @@ def test_without_a_definition_a_layer_beside_the_disks_may_be_what_the_guest_use
     monkeypatch.setattr(domain, "find", lambda connection, uuid: None)
     assert guest.found() == []
     overlay(guest.file("root.s1"), guest.file("root.qcow2"))
-    (one,) = guest.found()
-    assert (one.kind, one.command, one.files) == ("overlay", None, (guest.file("root.s1"),))
+    found = [(difference.kind, difference.command, difference.files) for difference in guest.found()]
+    assert found == [("overlay", None, (guest.file("root.s1"),))]
     assert guest.found(record(role="OUT")) == [], "it was looked at before this host let go"
 
 

@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 
+from ansible_collections.berth.kvm.plugins.module_utils.compute import paths
 from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import image
 from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import (
     FlavorTooSmall,
@@ -321,5 +322,9 @@ def test_only_images_that_no_record_needs_are_removed_and_none_of_a_pool_with_ot
     owner = make_instance(pool, HOSTS[0])
     assert image.remove_unused(pool, [record], HOSTS[1]) == []
     owner.write_text(HOSTS[1])
+    copy = Path(paths.set_aside(pool)) / "copy"  # it stands on one of them, and has no record here any more
+    copy.mkdir(parents=True)
+    assert image.remove_unused(pool, [record], HOSTS[1]) == []
+    copy.rmdir()
     assert image.remove_unused(pool, [record], HOSTS[1]) == [specs[2]["image"]["checksum"].split(":")[1]]
     assert len(left_in(pool)) == 2

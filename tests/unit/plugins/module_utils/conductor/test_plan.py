@@ -366,8 +366,21 @@ def test_what_is_seen_after_the_claim_ends_the_attempt(role, token, host, code):
     claims = {"h1": hosts["h1"].claim(plan["claims"]["h1"])}
     hosts[host].records["u-a"] = {"uuid": "u-a", "role": role, "token": token, "group": None, "project_id": "p"}
     commit(plan, claims, {name: one.rescan() for name, one in hosts.items()})
-    assert (plan["instances"]["a"]["error"]["code"], plan["build"]) == (code, [])
+    assert ((plan["instances"]["a"]["error"] or {}).get("code"), plan["build"]) == (code, [])
     assert ("h1" in plan["withdraw"]) == (host != "h1")
+
+
+@pytest.mark.parametrize("other, state", [("a", "failed"), ("z", "claiming")], ids=["the other's", "ours"])
+def test_of_two_claims_of_one_instance_that_of_the_lower_token_goes_first(other, state):
+    """Both runs see both claims: they must agree which of them gives way for good, and which tries once more."""
+    hosts = {name: Host(name) for name in HOSTS}
+    plan = a_plan(instance("a"))
+    rounds.prepare_round(plan, lambda: "m")
+    claims = {"h1": hosts["h1"].claim(plan["claims"]["h1"])}
+    hosts["h2"].claim([{"spec": {"uuid": "u-a"}, "token": other}])
+    commit(plan, claims, {name: one.rescan() for name, one in hosts.items()})
+    assert (plan["instances"]["a"]["state"], plan["build"]) == (state, [])
+    assert [entry["token"] for entry in plan["withdraw"]["h1"]] == ["m"], "each of them takes its own claim back"
 
 
 def test_existing_instance_is_built_on_its_host_without_a_claim():
