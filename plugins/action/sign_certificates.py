@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from ..module_utils.model import hints
+from ..module_utils.model import input_hints
 from ..module_utils.model.errors import InvalidInput
 from ..plugin_utils.authority import KINDS, Authority, check_names
 from ..plugin_utils.controller import ControllerAction
@@ -49,5 +49,5 @@ def unnamed(host, address):
     return "%s says that other hosts reach it at %s, which the inventory does not say: no live migration to it. %s" % (
         host,
         address,
-        hints.name_migration_address(host, address),
+        input_hints.name_migration_address(host, address),
     )

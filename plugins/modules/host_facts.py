@@ -245,12 +245,7 @@ ansible_facts:
         cpu_info:
           description: The CPU of the host, with the keys C(arch), C(model), C(vendor), C(topology) and C(features).
           type: dict
-          sample:
-            arch: x86_64
-            features: [aes, avx]
-            model: EPYC
-            topology: {"cells": 1, "cores": 8, "sockets": 1, "threads": 2}
-            vendor: AMD
+          sample: {"arch": "x86_64", "features": ["aes"], "model": "EPYC", "topology": {"cells": 1}, "vendor": "AMD"}
         traits:
           description: Nova's traits, from the CPU that guests see, the devices they can have, and the host's settings.
           type: list
@@ -283,15 +278,8 @@ ansible_facts:
           type: list
           elements: dict
           sample:
-            - address: "0000:81:10.1"
-              available: true
-              dev_type: type-VF
-              iommu_group: 11
-              numa_node: 0
-              parent: "0000:81:00.0"
-              product_id: 10ed
-              used_by: null
-              vendor_id: "8086"
+            - {"address": "0000:81:10.1", "available": true, "dev_type": "type-VF", "iommu_group": 11, "numa_node": 0,
+               "parent": "0000:81:00.0", "product_id": "10ed", "used_by": null, "vendor_id": "8086"}
         pci_pools:
           description: The available PCI devices, counted by kind and NUMA node.
           type: list
@@ -375,22 +363,11 @@ ansible_facts:
 from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils.compute import connection
-from ..module_utils.compute.host import facts, settings
+from ..module_utils.compute.host import facts
 from ..module_utils.compute.move.host import Host
 from ..module_utils.compute.move.steps.common import view_of
-from ..module_utils.compute.record import state_directory, store, whereabouts
+from ..module_utils.compute.record import store, whereabouts
 from ..module_utils.model.errors import BerthError
-
-
-def gather(timeout, save_generation, uri=connection.URI, settings_path=settings.PATH, state_dir=store.STATE_DIR):
-    """The host state document of this host."""
-    host_settings = settings.load(settings_path)
-    here = store.Store(state_dir)
-    # before the records: what is older than they are is noticed in any case
-    state = state_directory.look(here)
-    records = here.records()
-    libvirt = connection.connect(timeout, uri)
-    return {**facts.collect(libvirt, host_settings, records, state_dir, timeout, save_generation), "state": state}
 
 
 def views():
@@ -408,7 +385,7 @@ def main():
     module = AnsibleModule(argument_spec=spec, supports_check_mode=True)
     timeout, result = module.params["timeout"], {}
     try:
-        result["ansible_facts"] = {"berth_host": gather(timeout, save_generation=not module.check_mode)}
+        result["ansible_facts"] = {"berth_host": facts.gather(timeout, save_generation=not module.check_mode)}
         if module.params["moves"]:
             result["moves"] = connection.Deadline(timeout).call(views, what="reading the records")
         if module.params["about"]:

@@ -18,8 +18,9 @@ import re
 import stat
 
 from ..module_utils.conductor.errors import AuthorityUnsafe, CertificateForeign
-from ..module_utils.model import hints
+from ..module_utils.model import input_hints
 from ..module_utils.model.errors import InvalidInput
+from .documents import write_file
 
 try:
     from cryptography import x509
@@ -94,14 +95,14 @@ class Authority:
             if self.certificate:
                 raise AuthorityUnsafe(
                     "the authority %s has no key" % self.kind,
-                    hint=hints.bring_authority_key_back(self.kind + "-ca.key"),
+                    hint=input_hints.bring_authority_key_back(self.kind + "-ca.key"),
                 )
             self.key = ec.generate_private_key(ec.SECP256R1())
-            _write(folder, self.kind + "-ca.key", _private_text(self.key), 0o600)
+            write_file(folder, self.kind + "-ca.key", _private_text(self.key), 0o600)
         if not self.certificate or _is_due(self.certificate):
             # The same key and name: what it signed before stays good.
             self.certificate = _self_signed(self.key, "berth.kvm %s" % self.kind)
-            _write(folder, self.kind + "-ca.pem", _text(self.certificate).encode(), 0o644)
+            write_file(folder, self.kind + "-ca.pem", _text(self.certificate).encode(), 0o644)
 
     @property
     def text(self):
@@ -141,7 +142,7 @@ class Authority:
         if not mine:
             raise CertificateForeign(
                 "the host has certificates for %s that another authority signed" % self.kind,
-                hint=hints.keep_foreign_certificates(),
+                hint=input_hints.keep_foreign_certificates(),
             )
 
     def sign(self, request, names, days):
@@ -252,7 +253,7 @@ def _locked(directory):
 
 def _check_private(status, what):
     if status.st_uid != os.geteuid() or stat.S_IMODE(status.st_mode) & 0o077:
-        raise AuthorityUnsafe("%s is not for its owner only" % what, hint=hints.private_files())
+        raise AuthorityUnsafe("%s is not for its owner only" % what, hint=input_hints.private_files())
 
 
 def _read(folder, name, private=False):
@@ -264,15 +265,3 @@ def _read(folder, name, private=False):
         if private:
             _check_private(os.fstat(fd), name)
         return file.read(1 << 20)
-
-
-def _write(folder, name, data, mode):
-    fd = os.open(
-        name + ".tmp", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, mode, dir_fd=folder
-    )
-    with os.fdopen(fd, "wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(fd)
-    os.rename(name + ".tmp", name, src_dir_fd=folder, dst_dir_fd=folder)
-    os.fsync(folder)

@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A document in a file of the controller."""
+"""Files of the controller: written whole or not at all, and there after a power cut."""
 
 from __future__ import annotations
 
@@ -12,7 +12,21 @@ from typing import Any
 
 def write_document(path: str, document: Any) -> None:
     """Write it for its owner only, whole or not at all."""
-    descriptor = os.open(path + ".tmp", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-        json.dump(document, file, sort_keys=True)
-    os.replace(path + ".tmp", path)
+    folder = os.open(os.path.dirname(os.path.abspath(path)), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        write_file(folder, os.path.basename(path), json.dumps(document, sort_keys=True).encode("utf-8"), 0o600)
+    finally:
+        os.close(folder)
+
+
+def write_file(folder: int, name: str, data: bytes, mode: int) -> None:
+    """Replace the file ``name`` in the open directory ``folder``."""
+    fd = os.open(
+        name + ".tmp", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, mode, dir_fd=folder
+    )
+    with os.fdopen(fd, "wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(fd)
+    os.rename(name + ".tmp", name, src_dir_fd=folder, dst_dir_fd=folder)
+    os.fsync(folder)

@@ -16,10 +16,16 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.berth.kvm.plugins.module_utils.model import hints
+from ansible_collections.berth.kvm.plugins.module_utils.model import hints, input_hints
 
 ROOT = Path(__file__).resolve().parents[2]
-HOME = ROOT / "plugins/module_utils/model/hints.py"
+ALL = {
+    name: hint
+    for home in (hints, input_hints)
+    for name, hint in inspect.getmembers(home, inspect.isfunction)
+    if hint.__module__ == home.__name__
+}
+HOMES = [ROOT / "plugins/module_utils/model" / name for name in ("hints.py", "input_hints.py")]
 # A sentence, not a format such as "%s: %s".
 SENTENCE = re.compile(r"[A-Za-z]{2,} [A-Za-z]{2,}")
 INSTRUCTION = re.compile(
@@ -31,7 +37,7 @@ INSTRUCTION = re.compile(
 
 def sources():
     for path in sorted((ROOT / "plugins").rglob("*.py")):
-        if path != HOME:
+        if path not in HOMES:
             yield path.relative_to(ROOT / "plugins").as_posix(), ast.parse(path.read_text("utf-8"))
 
 
@@ -74,7 +80,7 @@ def test_every_hint_is_made_in_one_place():
 
 
 def names():
-    return [name for name, one in inspect.getmembers(hints, inspect.isfunction) if one.__module__ == hints.__name__]
+    return sorted(ALL)
 
 
 def test_every_hint_is_printed_somewhere():
@@ -82,7 +88,9 @@ def test_every_hint_is_printed_somewhere():
         node.attr
         for _name, tree in sources()
         for node in ast.walk(tree)
-        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "hints"
+        if isinstance(node, ast.Attribute)
+        and isinstance(node.value, ast.Name)
+        and node.value.id in ("hints", "input_hints")
     }
     assert set(names()) <= called, "no code gives these: remove them"
 
@@ -113,4 +121,4 @@ def test_only_hints_that_exist_are_followed():
 
 @pytest.mark.parametrize("name", names())
 def test_a_hint_says_in_which_state_it_is_printed(name):
-    assert (getattr(hints, name).__doc__ or "").strip().endswith(".")
+    assert (ALL[name].__doc__ or "").strip().endswith(".")

@@ -85,14 +85,14 @@ def read(directory_fd, name):
         os.close(fd)
 
 
-def write(directory_fd, name, data):
+def write(directory_fd, name, data, mode=FILE_MODE, group=None, temporary=None):
     """Replace a file: temporary file in the same directory, fsync, rename, fsync of the directory.
 
     After a crash or an error at any point the file is wholly the old or wholly the new one. The caller holds the lock
-    that makes the fixed temporary name his own.
+    that makes the fixed temporary name his own. ``mode`` and ``group`` are for files that others have to read.
     """
-    temporary = _temporary(name)
-    discard_temporary(directory_fd, name)
+    temporary = temporary or _temporary(name)
+    _unlink(directory_fd, temporary)
     fd = os.open(
         temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, FILE_MODE, dir_fd=directory_fd
     )
@@ -100,6 +100,10 @@ def write(directory_fd, name, data):
         view = memoryview(data)
         while view:
             view = view[os.write(fd, view) :]
+        if group is not None:
+            os.fchown(fd, -1, group)
+        if mode != FILE_MODE:
+            os.fchmod(fd, mode)
         os.fsync(fd)
     finally:
         os.close(fd)
@@ -128,22 +132,33 @@ def write_in(path, name, data, create=False, mode=DIRECTORY_MODE):
         os.close(directory)
 
 
+def write_at(path, data, mode, group=None, temporary=None):
+    """Replace a file in a directory of the system, which need not be ours."""
+    directory = os.open(os.path.dirname(path), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        write(directory, os.path.basename(path), data, mode, group, temporary)
+    finally:
+        os.close(directory)
+
+
 def _temporary(name):
     return ".%s.tmp" % name
 
 
 def discard_temporary(directory_fd, name):
     """Remove what a crash in ``write`` may have left behind."""
-    try:
-        os.unlink(_temporary(name), dir_fd=directory_fd)
-    except FileNotFoundError:
-        pass
+    _unlink(directory_fd, _temporary(name))
 
 
 def remove(directory_fd, name):
-    """Remove a file for good; one that is not there is fine."""
+    """Remove a file for good, where there is one."""
+    if _unlink(directory_fd, name):
+        os.fsync(directory_fd)
+
+
+def _unlink(directory_fd, name):
     try:
         os.unlink(name, dir_fd=directory_fd)
     except FileNotFoundError:
-        return
-    os.fsync(directory_fd)
+        return False
+    return True

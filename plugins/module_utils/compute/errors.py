@@ -50,10 +50,6 @@ class ClaimRevoked(BerthError):
     """The claim was withdrawn, or another controller adopted it."""
 
 
-class InstanceExists(BerthError):
-    """The host already holds this instance, or a domain that berth does not manage has its name."""
-
-
 class GroupPolicyViolated(BerthError):
     """A member of the instance's server group on this host forbids it (the late check)."""
 
@@ -80,12 +76,6 @@ class ImagePathRefused(BerthError):
 
 class FlavorTooSmall(BerthError):
     """The image does not fit into the flavor (Nova: FlavorDiskSmallerThanImage, FlavorMemoryTooSmall)."""
-
-
-class NetworkNotFound(BerthError):
-    """A network or nwfilter is missing on this host; another candidate may have it."""
-
-    retryable = True
 
 
 class BuildFailed(BerthError):
@@ -119,16 +109,14 @@ class CleanupFailed(BerthError):
     """Something of the instance could not be removed: run the same again before trying another host (Cx)."""
 
 
-class InstanceNotFound(BerthError):
-    """The host holds no record of this instance."""
-
-
-class InstanceInvalidState(BerthError):
-    """The instance is in a state that does not allow the request."""
-
-
 class HostNotPrepared(BerthError):
     """The host lacks what role kvm_host installs, or is set up in a way that is refused."""
+
+    retryable = True
+
+
+class HostIdentityChanged(BerthError):
+    """libvirt's host uuid is not the one that was pinned when the host was prepared: a copied disk, or another machine."""
 
     retryable = True
 

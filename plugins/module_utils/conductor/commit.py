@@ -12,11 +12,11 @@ import dataclasses
 from typing import Callable, Collection, Dict, List, Mapping, Optional, Tuple, TypedDict
 
 from ..model import hints, nics
-from ..model.errors import BerthError
+from ..model.errors import BerthError, InstanceExists
 from ..model.lifecycle import CLAIM, OWN
 from ..model.messages import ClaimResult, Note, ScannedRecord
 from . import groups
-from .errors import ClaimConflict, InstanceExists, InstanceMoving
+from .errors import ClaimConflict, InstanceMoving
 from .notes import Answers, Notes, check_absent, put_together
 from .plan import (
     BUILDING,

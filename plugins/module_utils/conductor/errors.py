@@ -12,10 +12,6 @@ class ClaimConflict(BerthError):
     """Another run is creating the same instance; it goes first."""
 
 
-class InstanceExists(BerthError):
-    """The instance came into being on another host while this run placed it."""
-
-
 class InstanceUnknown(BerthError):
     """The instance may be on a host that does not answer: nothing is done about it (fail closed)."""
 

@@ -30,13 +30,10 @@ class _Unknown(BerthError):
 
     kind: str
 
-    def __init__(self, field: str, name: Any, known: Iterable[str]) -> None:
-        super().__init__(
-            "%s: there is no %s %s" % (field, self.kind, name),
-            field=field,
-            value=name,
-            hint=did_you_mean(name, known, self.kind),
-        )
+    @classmethod
+    def named(cls, field: str, name: Any, known: Iterable[str]) -> _Unknown:
+        message = "%s: there is no %s %s" % (field, cls.kind, name)
+        return cls(message, field=field, value=name, hint=did_you_mean(name, known, cls.kind))
 
 
 class FlavorNotFound(_Unknown):
@@ -52,9 +49,13 @@ class ImageNotFound(_Unknown):
 
 
 class NetworkNotFound(_Unknown):
-    """The network is not defined."""
+    """The network is not defined, or a host lacks its bridge, libvirt network or filter: another host may have that."""
 
     kind = "network"
+
+    def __init__(self, message: str, retryable: bool = False, **details: Any) -> None:
+        super().__init__(message, **details)
+        self.retryable = retryable
 
 
 class ServerGroupNotFound(_Unknown):
@@ -159,7 +160,7 @@ class Catalog:
             if (not flavor["projects"] or project in flavor["projects"]) and (allow_disabled or not flavor["disabled"])
         }
         if name not in usable:
-            raise FlavorNotFound(field, name, usable)
+            raise FlavorNotFound.named(field, name, usable)
         return usable[name]
 
     def image(self, name: Any, project: str, field: str = "berth_image") -> Document:
@@ -170,7 +171,7 @@ class Catalog:
             if image["visibility"] == "public" or project in image["projects"]
         }
         if name not in usable:
-            raise ImageNotFound(field, name, usable)
+            raise ImageNotFound.named(field, name, usable)
         return usable[name]
 
 

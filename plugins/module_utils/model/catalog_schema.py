@@ -10,7 +10,7 @@ import json
 import posixpath
 from typing import Any, Callable, Dict, List
 
-from . import hints
+from . import input_hints
 from .errors import InvalidInput
 from .image_properties import ImageProperties
 from .messages import Document
@@ -206,7 +206,7 @@ class SshKey:
 
     def check(self, value: Any, field: str) -> str:
         if isinstance(value, str) and "PRIVATE KEY" in value:
-            raise InvalidInput(field, "<a private key>", self.line.rule, hint=hints.public_key())
+            raise InvalidInput(field, "<a private key>", self.line.rule, hint=input_hints.public_key())
         return self.line.check(value.strip() if isinstance(value, str) else value, field)
 
 

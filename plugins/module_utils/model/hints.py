@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What errors tell people to do: every such sentence of the collection is made here and nowhere else.
+"""What errors tell people to do: every such sentence of the collection is made here, or in input_hints.py, and nowhere else.
 
 A hint is followed word for word, at three in the morning, by somebody who does not know the code. So each is safe to
 follow in every state in which it is printed. A test is marked with the hint's name, brings that state about, does what the
@@ -349,83 +349,6 @@ def read_facts_first() -> str:
 def newer_version() -> str:
     """A record was written by a newer version of the collection."""
     return "Use the version of berth.kvm that wrote it, or a newer one"
-
-
-# --- certificates
-
-
-def name_migration_address(host: str, address: str) -> str:
-    """A host says that it is reached at an address of which the inventory knows nothing, so no certificate has it."""
-    return (
-        "If %s really is an address of %s, set berth_host_migration_address to it for that host and run the playbook "
-        "berth.kvm.prepare_hosts" % (address, host)
-    )
-
-
-def keep_foreign_certificates() -> str:
-    """The host trusts an authority that is not ours."""
-    return (
-        "Set kvm_host_certificates to false to keep them, or kvm_host_ca_directory to the directory of their authority"
-    )
-
-
-def bring_authority_key_back(file: str) -> str:
-    """The authority's certificate is there and its key is not."""
-    return "Restore %s from a backup" % file
-
-
-def private_files() -> str:
-    """The authority's directory is open to others."""
-    return "Give it to the user who runs Ansible: mode 0700 for the directory, 0600 for the keys"
-
-
-# --- variables
-
-
-def public_key() -> str:
-    """A private key was given where the public one belongs."""
-    return "Give the .pub file's content"
-
-
-def plain_name() -> str:
-    """A name that cannot be the host name of a guest."""
-    return "Use a host name without dots, such as web-1"
-
-
-def remove_quotes() -> str:
-    """A number was given as text."""
-    return "Remove the quotes"
-
-
-def cloud_config_first() -> str:
-    """User data is neither cloud-init text nor base64."""
-    return "Put #cloud-config in the first line"
-
-
-def include_url() -> str:
-    """User data is too long."""
-    return "Let cloud-init fetch the rest with #include and a URL"
-
-
-def set_variable(field: str, name: str) -> str:
-    """A variable that every instance needs is missing."""
-    return "Set %s for %s" % (field, name)
-
-
-def add_field(path: str) -> str:
-    """A part of a mapping is missing."""
-    return "Add %s" % path
-
-
-# --- images
-
-
-def image_directory() -> str:
-    """An image's path is not where the host lets images be."""
-    return (
-        "Put the image below a directory that holds nothing but images, name that directory in "
-        "berth_host_image_directories of every host, and run berth.kvm.prepare_hosts"
-    )
 
 
 # --- the controller

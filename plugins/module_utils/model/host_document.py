@@ -14,9 +14,9 @@ from __future__ import annotations
 
 from typing import Any, List, Optional
 
+from .cpu_list import MAX_CPU
 from .errors import BerthError
 from .messages import Document
-from .shape import MAX_CPU, mapping
 from .shape import Fault as _Fault
 from .shape import address as _ADDRESS
 from .shape import anything as _anything
@@ -26,6 +26,7 @@ from .shape import flag as _flag
 from .shape import generation as _generation
 from .shape import list_of as _list
 from .shape import map_of as _map
+from .shape import mapping
 from .shape import number as _number
 from .shape import object_of as _object
 from .shape import or_null as _or_null

@@ -9,10 +9,11 @@ import re
 import uuid
 from typing import Any
 
-from . import hints
+from . import input_hints
 from .errors import InvalidInput
 
 NAMESPACE = uuid.UUID("7d1d3a6e-4c86-5d0e-9e4f-6a4b1c2f9b10")
+UUID = r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
 NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\Z", re.ASCII)
 
 
@@ -23,9 +24,14 @@ def check_name(value: Any, field: str = "name") -> str:
             field,
             value,
             "1 to 63 of a-z, 0-9 and -, beginning and ending with a letter or digit",
-            hint=hints.plain_name(),
+            hint=input_hints.plain_name(),
         )
     return value
+
+
+def is_uuid(value: Any) -> bool:
+    """Whether it is a uuid in its plain form."""
+    return isinstance(value, str) and re.fullmatch(UUID, value, re.ASCII) is not None
 
 
 def instance_uuid(project: str, name: str) -> str:

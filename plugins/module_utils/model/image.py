@@ -5,9 +5,9 @@
 
 from __future__ import annotations
 
-import re
-from typing import Any, Callable, Collection, Dict, List, Mapping, Optional, Set
+from typing import Any, Callable, Collection, Dict, List, Mapping, Optional
 
+from .cpu_list import parse_cpu_spec
 from .errors import InvalidInput
 from .messages import Document
 
@@ -170,28 +170,6 @@ def _numbered(properties: Document, name: str, read: Callable[[Any], Any]) -> Li
     while "%s.%d" % (name, len(values)) in properties:
         values.append(read(properties["%s.%d" % (name, len(values))]))
     return values
-
-
-_RANGE = re.compile(r"(\^?)\s*(\d+)\s*(?:-\s*(\d+)\s*)?\Z", re.ASCII)
-
-
-def parse_cpu_spec(text: Any) -> Set[int]:
-    """The CPUs of a list such as "0-3,^2,6", as a set."""
-    chosen: Set[int] = set()
-    rejected: Set[int] = set()
-    for part in str(text).split(","):
-        part = part.strip()
-        if not part:
-            continue
-        match = _RANGE.match(part)
-        if not match:
-            raise InvalidInput("cpus", text, "CPU numbers, ranges a-b and ^ for those left out, separated by commas")
-        first = int(match.group(2))
-        last = int(match.group(3) or first)
-        if last < first or last > 1 << 20:
-            raise InvalidInput("cpus", text, "a range begins with its lower number")
-        (rejected if match.group(1) else chosen).update(range(first, last + 1))
-    return chosen - rejected
 
 
 class Image:

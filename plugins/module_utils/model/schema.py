@@ -13,7 +13,7 @@ import functools
 import re
 from typing import Any, Dict, Iterator, List, Mapping, Optional, Protocol, Tuple
 
-from . import hints
+from . import input_hints
 from .errors import InvalidInput, together
 from .messages import Document
 from .suggest import did_you_mean
@@ -38,7 +38,7 @@ class Whole:
     def check(self, value: Any, field: str) -> int:
         hint = None
         if isinstance(value, str) and re.match(r"-?[0-9]+\Z", value):
-            hint = hints.remove_quotes()
+            hint = input_hints.remove_quotes()
         if isinstance(value, bool) or not isinstance(value, int) or not self.low <= value <= self.high:
             raise InvalidInput(field, value, self.rule, hint=hint)
         return int(value)
@@ -98,6 +98,16 @@ class OneOf:
         return str(value)
 
 
+class OrNull:
+    """What ``item`` takes, or null."""
+
+    def __init__(self, item: Check) -> None:
+        self.item = item
+
+    def check(self, value: Any, field: str) -> Any:
+        return None if value is None else self.item.check(value, field)
+
+
 class ListOf:
     """A list, each item of which passes ``item``; with ``single`` a bare item stands for a list of it."""
 
@@ -153,7 +163,7 @@ class Fields:
         if value is not None:
             return self.fields[name].check(value, path)
         if name not in self.defaults:
-            raise InvalidInput(path, value, "this field is required", hint=hints.add_field(path))
+            raise InvalidInput(path, value, "this field is required", hint=input_hints.add_field(path))
         default = self.defaults[name]
         return default.copy() if isinstance(default, (dict, list)) else default
 

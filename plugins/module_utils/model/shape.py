@@ -15,6 +15,8 @@ from __future__ import annotations
 import re
 from typing import Any, Callable, Collection, List, Mapping, Optional, TypeVar
 
+from .cpu_list import MAX_CPU
+from .identity import UUID
 from .messages import Document
 from .safe_text import TEMPLATE, clean, is_safe
 
@@ -22,7 +24,6 @@ Check = Callable[[Any], Any]
 T = TypeVar("T")
 
 MOST = 1 << 50
-MAX_CPU = 8191
 PARTS_LIMIT = 2000
 _LINES = str.maketrans("\n\r\t", "   ")
 
@@ -303,6 +304,6 @@ def mapping(check_data: Check) -> Callable[[Any], Document]:
     return check_mapping
 
 
-uuid = word(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", 36)
+uuid = word(UUID, 36)
 address = word(r"[0-9A-Fa-f:.]+", 45)
 state = or_null(word(r"[a-z][a-z0-9_-]*", 64))

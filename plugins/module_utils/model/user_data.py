@@ -9,7 +9,7 @@ import base64
 import binascii
 from typing import Any, Optional
 
-from . import hints
+from . import input_hints
 from .errors import BerthError
 
 LONGEST = 65535
@@ -47,7 +47,7 @@ def decode_user_data(value: Any, field: str = "berth_user_data") -> Optional[str
             "%s: neither cloud-init text nor base64 of UTF-8 text" % field,
             field=field,
             rule="plain text begins with #cloud-config, #! or a MIME header; anything else must be valid base64",
-            hint=hints.cloud_config_first(),
+            hint=input_hints.cloud_config_first(),
         ) from None
 
 
@@ -57,5 +57,5 @@ def _limit(size: int, field: str) -> None:
             "%s: %d bytes in base64" % (field, size),
             field=field,
             rule="at most %d bytes in base64" % LONGEST,
-            hint=hints.include_url(),
+            hint=input_hints.include_url(),
         )

@@ -13,8 +13,9 @@ import itertools
 import math
 import re
 
+from ..model.cpu_list import parse_cpu_spec
 from ..model.errors import InvalidInput
-from ..model.image import is_true, parse_cpu_spec
+from ..model.image import is_true
 from ..model.resources import PAGES_ANY, PAGES_LARGE, PAGES_SMALL, HostTopology, InstanceCell, InstanceTopology, Pages
 from . import features
 from .features import both

@@ -13,7 +13,7 @@ import ipaddress
 import uuid
 
 from ..model import catalog_schema as schema
-from ..model import hints
+from ..model import input_hints
 from ..model.catalog import AvailabilityZoneNotFound, NetworkNotFound, ServerGroupNotFound, check_image_fits
 from ..model.errors import InvalidInput, together
 from ..model.guest_check import check_guest
@@ -77,7 +77,7 @@ def _target(given, catalog):
     """What the request says of its host by name: {availability_zone, ignore_hosts, force_hosts, force_nodes, ...}."""
     zone, forced_host, forced_node = _zone(given.get("berth_availability_zone", ""))
     if zone and zone not in catalog.zones:
-        raise AvailabilityZoneNotFound("berth_availability_zone", zone, catalog.zones)
+        raise AvailabilityZoneNotFound.named("berth_availability_zone", zone, catalog.zones)
     target = given.get("berth_target_host")
     return {
         "availability_zone": zone,
@@ -126,7 +126,7 @@ def _given(hostvars, fields, required, name):
 
     def checked(field):
         if hostvars.get(field) in (None, ""):
-            raise InvalidInput(field, None, "this variable is required", hint=hints.set_variable(field, name))
+            raise InvalidInput(field, None, "this variable is required", hint=input_hints.set_variable(field, name))
         return schema.INSTANCE[field].check(hostvars[field], field)
 
     return dict(zip(wanted, together(functools.partial(checked, field) for field in wanted)))
@@ -164,7 +164,7 @@ def _group(name, project, catalog):
     if name is None:
         return None
     if name not in catalog.server_groups:
-        raise ServerGroupNotFound("berth_server_group", name, catalog.server_groups)
+        raise ServerGroupNotFound.named("berth_server_group", name, catalog.server_groups)
     group = catalog.server_groups[name]
     # A project name has no "/", so this is never the uuid of an instance.
     own_uuid = str(uuid.uuid5(NAMESPACE, "server-group/%s/%s" % (project, name)))
@@ -194,7 +194,7 @@ def _nic(own_uuid, at, nic, catalog, card):
     """
     field = "berth_networks[%d]" % at
     if nic["network"] not in catalog.networks:
-        raise NetworkNotFound(field + ".network", nic["network"], catalog.networks)
+        raise NetworkNotFound.named(field + ".network", nic["network"], catalog.networks)
     network = catalog.networks[nic["network"]]
     return {
         "network": network["name"],

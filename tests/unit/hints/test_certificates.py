@@ -10,7 +10,7 @@ import shutil
 
 import pytest
 
-from ansible_collections.berth.kvm.plugins.module_utils.model import hints
+from ansible_collections.berth.kvm.plugins.module_utils.model import input_hints
 from ansible_collections.berth.kvm.plugins.plugin_utils import authority as ca
 
 NOTHING = {"request": "", "certificate": "", "authority": ""}
@@ -33,7 +33,7 @@ def test_the_key_from_a_backup_is_that_of_the_certificate(directory, tmp_path):
     before = (directory / "libvirt-ca.pem").read_text()
     shutil.move(directory / "libvirt-ca.key", tmp_path / "backup")
     refused = refusal(ca.Authority, str(directory), "libvirt")
-    assert refused.hint == hints.bring_authority_key_back("libvirt-ca.key")
+    assert refused.hint == input_hints.bring_authority_key_back("libvirt-ca.key")
     shutil.copy2(tmp_path / "backup", directory / "libvirt-ca.key")
     assert ca.Authority(str(directory), "libvirt").text == before
 
@@ -43,7 +43,7 @@ def test_the_key_from_a_backup_is_that_of_the_certificate(directory, tmp_path):
 def test_files_that_are_private_again_are_used_as_they_are(directory, name, open_to_all, mode):
     before = (directory / "libvirt-ca.pem").read_text()
     os.chmod(directory / name, open_to_all)
-    assert refusal(ca.Authority, str(directory), "libvirt").hint == hints.private_files()
+    assert refusal(ca.Authority, str(directory), "libvirt").hint == input_hints.private_files()
     os.chmod(directory / name, mode)
     assert ca.Authority(str(directory), "libvirt").text == before
 
@@ -53,5 +53,5 @@ def test_with_the_directory_of_their_authority_the_hosts_certificates_stay(direc
     theirs = ca.Authority(str(tmp_path / "theirs"), "libvirt")
     held = {**NOTHING, "authority": theirs.text}
     refused = refusal(ca.Authority(str(directory), "libvirt").reasons, held, ["kvm1"], kind=ca.CertificateForeign)
-    assert refused.hint == hints.keep_foreign_certificates()
+    assert refused.hint == input_hints.keep_foreign_certificates()
     assert "authority" not in " ".join(ca.Authority(str(tmp_path / "theirs"), "libvirt").reasons(held, ["kvm1"]))

@@ -12,7 +12,7 @@ import types
 import pytest
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute import connection, run
-from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import HostNotPrepared
+from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import HostIdentityChanged, HostNotPrepared
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import gate
 from ansible_collections.berth.kvm.plugins.module_utils.compute.host import host, preparation, settings
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record.store import Store
@@ -63,7 +63,7 @@ def test_a_host_is_prepared_by_what_prepare_hosts_installs(place, monkeypatch):
 def test_without_the_old_settings_a_replaced_machine_is_prepared_under_its_own_uuid(place, monkeypatch):
     path = place / "host.json"
     path.write_text(json.dumps({"schema": settings.SCHEMA, "uuid": OLD}))
-    refused = refusal(HostNotPrepared, preparation._pin, settings.load(path), {}, NEW)
+    refused = refusal(HostIdentityChanged, preparation._pin, settings.load(path), {}, NEW)
     assert refused.hint == hints.uuid_changed(settings.PATH) and path.exists()
     path.unlink()
     assert preparation._pin(settings.load(path), {}, NEW) == NEW

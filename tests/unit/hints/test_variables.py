@@ -9,7 +9,7 @@ import base64
 
 import pytest
 
-from ansible_collections.berth.kvm.plugins.module_utils.model import hints
+from ansible_collections.berth.kvm.plugins.module_utils.model import input_hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.catalog import Catalog
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import BerthError
 from ansible_collections.berth.kvm.plugins.module_utils.placement.request import build_request
@@ -40,20 +40,20 @@ def refusal(*given, **instance):
 
 @pytest.mark.follows("plain_name")
 def test_a_host_name_without_dots_is_a_name_for_an_instance():
-    assert refusal(inventory_hostname="web_1").hint == hints.plain_name()
+    assert refusal(inventory_hostname="web_1").hint == input_hints.plain_name()
     assert build(inventory_hostname="web-1")[0]["name"] == "web-1"
 
 
 @pytest.mark.follows("public_key")
 def test_the_content_of_the_pub_file_is_a_key_and_the_private_one_is_never_shown():
     refused = refusal(berth_ssh_keys=[PRIVATE])
-    assert refused.hint == hints.public_key() and "c2VjcmV0" not in str(refused)
+    assert refused.hint == input_hints.public_key() and "c2VjcmV0" not in str(refused)
     assert build(berth_ssh_keys=[PUBLIC])[1]["ssh_keys"] == [PUBLIC]
 
 
 @pytest.mark.follows("remove_quotes")
 def test_a_number_without_quotes_is_a_number():
-    assert refusal(catalog(vcpus="2")).hint == hints.remove_quotes()
+    assert refusal(catalog(vcpus="2")).hint == input_hints.remove_quotes()
     assert build(catalog(vcpus=2))[0]["flavor"]["vcpus"] == 2
 
 
@@ -61,27 +61,27 @@ def test_a_number_without_quotes_is_a_number():
 def test_a_field_that_was_missing_is_taken_once_it_is_there():
     without = catalog()
     del without["berth_flavors"]["small"]["root_gb"]
-    assert refusal(without).hint == hints.add_field("berth_flavors.small.root_gb")
+    assert refusal(without).hint == input_hints.add_field("berth_flavors.small.root_gb")
     without["berth_flavors"]["small"]["root_gb"] = 3
     assert build(without)[0]["flavor"]["root_gb"] == 3
 
 
 @pytest.mark.follows("set_variable")
 def test_a_variable_that_was_missing_is_taken_once_it_is_set():
-    assert refusal(berth_image=None).hint == hints.set_variable("berth_image", "web-1")
+    assert refusal(berth_image=None).hint == input_hints.set_variable("berth_image", "web-1")
     assert build(berth_image="debian")[0]["image"]["name"] == "debian"
 
 
 @pytest.mark.follows("cloud_config_first")
 def test_user_data_with_cloud_config_in_its_first_line_is_taken_as_it_is():
     text = "packages: [nginx]\n"
-    assert refusal(berth_user_data=text).hint == hints.cloud_config_first()
+    assert refusal(berth_user_data=text).hint == input_hints.cloud_config_first()
     assert build(berth_user_data="#cloud-config\n" + text)[1]["user_data"] == "#cloud-config\n" + text
 
 
 @pytest.mark.follows("include_url")
 def test_user_data_that_is_too_long_fits_when_it_is_included_by_url():
     long = base64.b64encode(b"#cloud-config\n" + b"#" * 70000).decode()
-    assert refusal(berth_user_data=long).hint == hints.include_url()
+    assert refusal(berth_user_data=long).hint == input_hints.include_url()
     short = "#include\nhttps://config.example.org/web-1\n"
     assert build(berth_user_data=short)[1]["user_data"] == short

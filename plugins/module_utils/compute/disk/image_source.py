@@ -17,7 +17,7 @@ import urllib.error
 import urllib.request
 from typing import BinaryIO, Sequence
 
-from ...model import hints
+from ...model import input_hints
 from ..errors import ImageInvalid, ImagePathRefused, ImageUnavailable, ImageUrlDead
 
 NETWORK_TIMEOUT = 30  # s without a byte
@@ -90,7 +90,7 @@ def _refused(path: str, why: str) -> ImagePathRefused:
         field="url",
         value=path,
         rule="below berth_host_image_directories of the host, without links",
-        hint=hints.image_directory(),
+        hint=input_hints.image_directory(),
     )
 
 

@@ -12,10 +12,10 @@ from __future__ import annotations
 import os
 
 from ...model import hints
+from ...model.identity import is_uuid
 from ...model.safe_text import clean
 from .. import durable, paths
 from ..errors import DisksOfAnotherHost
-from ..record.store import is_uuid
 
 FILE = "owner"
 

@@ -9,8 +9,9 @@ import time
 from xml.etree import ElementTree
 
 from ...model import hints
+from ...model.errors import InstanceExists
 from ..connection import Deadline, LibvirtTimeout, LibvirtUnavailable, require_libvirt
-from ..errors import BuildFailed, GuestHung, GuestNotSupported, InstanceExists
+from ..errors import BuildFailed, GuestHung, GuestNotSupported
 from .domain_xml import NAMESPACE
 from .domains import POWER_STATES, hung
 

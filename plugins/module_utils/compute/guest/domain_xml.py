@@ -15,6 +15,7 @@ import json
 from xml.etree import ElementTree
 
 from ...model.guest_wishes import Wishes
+from ...model.image import is_true
 from .. import paths
 from ..disk import disk
 from ..host import capabilities
@@ -46,10 +47,6 @@ def _child(parent, tag, text=None, **attributes):
     if text is not None:
         element.text = str(text)
     return element
-
-
-def _is_true(text):
-    return str(text).lower() in ("1", "true", "yes", "on")
 
 
 def render(record, host):
@@ -160,7 +157,7 @@ def _firmware(root, host, machine, wishes, uuid):
         if wishes.secure_boot():
             _child(element, "loader", secure="yes")
         _child(element, "nvram", nvram.path(host.pool_path, uuid))
-    if _is_true(wishes.get("boot_menu", "false")):
+    if is_true(wishes.get("boot_menu", "false")):
         _child(element, "bootmenu", enable="yes", timeout=5000)
 
 
@@ -254,7 +251,7 @@ def _interface(devices, nic, flavor, wishes):
     _child(element, "mac", address=nic["mac"])
     model = nic.get("model") or wishes.get("vif_model", "virtio")
     _child(element, "model", type=model)
-    if model == "virtio" and _is_true(wishes.get("vif_multiqueue_enabled", "false")) and flavor["vcpus"] > 1:
+    if model == "virtio" and is_true(wishes.get("vif_multiqueue_enabled", "false")) and flavor["vcpus"] > 1:
         _child(element, "driver", name="vhost", queues=min(flavor["vcpus"], MAX_QUEUES))
     if nic.get("mtu"):
         _child(element, "mtu", size=nic["mtu"])

@@ -13,10 +13,11 @@ import os
 from typing import FrozenSet, Optional, Tuple
 from xml.etree import ElementTree
 
+from ...model.cpu_list import parse_cpu_spec
+from ...model.errors import InvalidInput
 from ..connection import require_libvirt
 from ..disk import virtual_size
 from ..host.pci import read_address
-from ..host.settings import SettingsInvalid, parse_cpu_set
 from .domain_xml import NAMESPACE
 
 MIB_IN_KIB = 1024
@@ -114,8 +115,8 @@ def is_managed(metadata) -> bool:
 
 def _cpus(text):
     try:
-        return parse_cpu_set(text, "cpuset")
-    except SettingsInvalid:
+        return frozenset(parse_cpu_spec(text))
+    except InvalidInput:
         return frozenset()  # a notation that is newer than this
 
 

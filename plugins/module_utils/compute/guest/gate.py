@@ -16,6 +16,7 @@ import time
 from ...model import hints
 from .. import durable
 from ..errors import BootGateMissing, StateUnsafe
+from ..host import boot_time
 from ..record.store import check_uuid
 from .domain_xml import NAMESPACE
 
@@ -23,7 +24,6 @@ HOOK = "/etc/libvirt/hooks/qemu.d/berth"
 RUN_DIR = "/run/berth"
 PERMITS = "permits"
 RESTART = "restart-libvirtd"
-BOOT_ID = "/proc/sys/kernel/random/boot_id"
 DAEMONS = ("libvirtd", "virtqemud")
 TICK = os.sysconf("SC_CLK_TCK")  # a second, in /proc
 
@@ -40,7 +40,7 @@ if read -r permit < '%(permits)s/'"$1" && read -r boot < %(boot_id)s && [ "$perm
 fi 2>/dev/null
 echo "berth.kvm: this host has no permit to start instance $1; start it with the playbook berth.kvm.start" >&2
 exit 1
-""" % {"namespace": NAMESPACE, "permits": os.path.join(RUN_DIR, PERMITS), "boot_id": BOOT_ID}
+""" % {"namespace": NAMESPACE, "permits": os.path.join(RUN_DIR, PERMITS), "boot_id": boot_time.BOOT_ID}
 
 
 def _open_permits(run_dir):
@@ -51,16 +51,11 @@ def _open_permits(run_dir):
         os.close(top)
 
 
-def boot_id():
-    with open(BOOT_ID, encoding="ascii") as stream:
-        return stream.read().strip()
-
-
 def permit(uuid, run_dir=RUN_DIR):
     """Let the guest start on this host until the host's next boot."""
     permits = _open_permits(run_dir)
     try:
-        durable.write(permits, check_uuid(uuid), (boot_id() + "\n").encode())
+        durable.write(permits, check_uuid(uuid), (boot_time.boot_id() + "\n").encode())
     finally:
         os.close(permits)
 
@@ -79,7 +74,7 @@ def revoke(uuid, run_dir=RUN_DIR):
 def is_permitted(uuid, run_dir=RUN_DIR):
     permits = _open_permits(run_dir)
     try:
-        return durable.read(permits, check_uuid(uuid)) == (boot_id() + "\n").encode()
+        return durable.read(permits, check_uuid(uuid)) == (boot_time.boot_id() + "\n").encode()
     finally:
         os.close(permits)
 
@@ -101,8 +96,8 @@ def is_read(path=HOOK):
     The inode's time of change tells when the file came, however it came; a copy keeps no older one.
     """
     came = os.lstat(path).st_ctime
-    booted = time.time() - time.clock_gettime(time.CLOCK_BOOTTIME)
-    return all(booted + (int(one.split(":")[1]) + 1) / TICK >= came for one in daemons())
+    booted = time.time() - boot_time.uptime()
+    return all(booted + (int(daemon.split(":")[1]) + 1) / TICK >= came for daemon in daemons())
 
 
 def is_in_force(path=HOOK):
@@ -135,15 +130,9 @@ def install(path=HOOK, run_dir=RUN_DIR):
     os.makedirs(directory, mode=0o755, exist_ok=True)
     if os.path.islink(path):
         raise StateUnsafe("%s is a link" % path)
-    temporary = os.path.join(os.path.dirname(directory), ".berth.tmp")
-    fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o755)
-    with os.fdopen(fd, "w", encoding="utf-8") as stream:
-        stream.write(HOOK_TEXT)
-        os.fchmod(stream.fileno(), 0o755)
-        stream.flush()
-        os.fsync(stream.fileno())
     note_restart(run_dir)
-    os.rename(temporary, path)
+    # not beside it: libvirt runs every file of that directory
+    durable.write_at(path, HOOK_TEXT.encode(), 0o755, temporary=os.path.join(os.pardir, ".berth.tmp"))
     return True
 
 

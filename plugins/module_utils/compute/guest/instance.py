@@ -19,6 +19,7 @@ from ...model import hints
 from ...model.errors import BerthError, InvalidInput
 from ...model.lifecycle import CLAIM, KEEP, OWN, RESIZED, SETTING_ASIDE
 from ...model.migration import confirm_in
+from ...model.move_errors import InstanceInvalidState, InstanceNotFound
 from ...model.safe_text import clean
 from .. import paths
 from ..connection import LibvirtTimeout
@@ -29,8 +30,6 @@ from ..errors import (
     ClaimRevoked,
     CleanupFailed,
     DeletionFinished,
-    InstanceInvalidState,
-    InstanceNotFound,
     StateUnknown,
 )
 from ..host import boot_time
@@ -138,7 +137,10 @@ class Instance:
         failure = failures.read(self.store.state_dir).get(self.uuid)
         if failure:
             raise InstanceInvalidState(
-                "Cannot change instance %s while it is in vm_state error" % failure["name"],
+                failure["name"],
+                "vm_state",
+                "error",
+                "change",
                 hint=hints.create_or_delete(failure["name"]),
                 fault={name: failure[name] for name in ("code", "message", "at")},
             )
@@ -146,7 +148,10 @@ class Instance:
     def _refuse_moving(self, record):
         if record.op or record.role not in (OWN, CLAIM) or record.phase not in (CLAIMED, BUILDING, ACTIVE, DELETING):
             raise InstanceInvalidState(
-                "Cannot change instance %s while it is %s (%s)" % (record.name, record.phase, record.role),
+                record.name,
+                "phase",
+                record.phase,
+                "change",
                 hint=_to_go_on(record),
                 role=record.role,
                 phase=record.phase,
@@ -298,9 +303,7 @@ class Instance:
             raise InstanceNotFound("Instance %s could not be found" % self.uuid)
         self._refuse_moving(record)
         if record.role != OWN or record.phase != ACTIVE:
-            raise InstanceInvalidState(
-                "Cannot stop instance %s while it is %s" % (record.name, record.phase), phase=record.phase
-            )
+            raise InstanceInvalidState(record.name, "phase", record.phase, "stop", phase=record.phase)
         return record
 
     def _is_converged_stopped(self, record):

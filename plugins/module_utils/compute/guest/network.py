@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import os
 
+from ...model.catalog import NetworkNotFound
 from ...model.safe_text import is_safe
 from ..connection import require_libvirt
-from ..errors import NetworkNotFound
 
 SYS_NET = "/sys/class/net"
 
@@ -73,4 +73,6 @@ def check(connection, nics, sys_net=SYS_NET):
             except library.libvirtError:
                 lacking.append("network filter %s" % nic["nwfilter"])
     if lacking:
-        raise NetworkNotFound("this host has no %s" % ", no ".join(lacking), field="networks", missing=lacking)
+        raise NetworkNotFound(
+            "this host has no %s" % ", no ".join(lacking), retryable=True, field="networks", missing=lacking
+        )

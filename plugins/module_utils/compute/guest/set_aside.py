@@ -16,10 +16,10 @@ import json
 import os
 
 from ...model.lifecycle import OWN, SETTING_ASIDE
+from ...model.move_errors import InstanceInvalidState, InstanceNotFound
 from ...model.record import Record
 from .. import durable, paths
 from ..disk import owner
-from ..errors import InstanceInvalidState, InstanceNotFound
 from ..record import journal
 from . import domain, gate
 from .instance import ACTIVE, DELETING
@@ -45,7 +45,7 @@ def keep(instance, above):
 def would_keep(instance, above):
     record = _read(instance)
     if record.phase != ACTIVE:
-        raise _not_now(record, "kept")
+        raise _not_now(record, "keep")
     owner.check(_pool_path(instance, record), instance.uuid, instance.host.identify())
     return list(record.generation) <= list(above)
 
@@ -164,16 +164,13 @@ def _read(instance):
     if record is None:
         raise InstanceNotFound("Instance %s could not be found" % instance.uuid)
     if record.role != OWN or record.op:
-        raise _not_now(record, "kept or set aside")
+        raise _not_now(record, "keep or set aside")
     return record
 
 
-def _not_now(record, what):
+def _not_now(record, method):
     return InstanceInvalidState(
-        "Instance %s cannot be %s while it is %s (%s)" % (record.name, what, record.phase, record.role),
-        role=record.role,
-        phase=record.phase,
-        op=record.op,
+        record.name, "phase", record.phase, method, role=record.role, phase=record.phase, op=record.op
     )
 
 

@@ -16,6 +16,7 @@ from typing import Tuple
 from xml.etree import ElementTree
 
 from ...model import hints
+from .. import durable
 from ..errors import HostNotPrepared
 from ..guest import gate
 from ..run import run
@@ -184,12 +185,5 @@ class Certificates:
         if self._read(name) == text:
             return
         os.makedirs(os.path.dirname(path), mode=0o700 if mode == 0o600 else 0o755, exist_ok=True)
-        fd, temporary = tempfile.mkstemp(dir=os.path.dirname(path))  # 0600 until it has its owner
-        with os.fdopen(fd, "w", encoding="ascii") as file:
-            file.write(text)
-            os.fchown(fd, 0 if os.geteuid() == 0 else -1, gid if os.geteuid() == 0 else -1)
-            os.fchmod(fd, mode)
-            file.flush()
-            os.fsync(fd)
-        os.rename(temporary, path)
+        durable.write_at(path, text.encode("ascii"), mode, gid if os.geteuid() == 0 else None)
         self.changed.append(path)

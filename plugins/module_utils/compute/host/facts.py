@@ -14,18 +14,17 @@ import json
 import socket
 from xml.etree import ElementTree
 
-from ...model import hints, nics
-from ...model.errors import BerthError
+from ...model import nics
 from ...model.lifecycle import BUSY
 from ...model.safe_text import clean, clean_all
 from ...model.version import COLLECTION_VERSION
-from ..connection import Deadline, LibvirtUnavailable, require_libvirt
+from ..connection import URI, Deadline, LibvirtUnavailable, connect, require_libvirt
 from ..disk import storage_pools
 from ..guest import domains, network
-from ..record import counters, failures
-from ..record.store import STATE_DIR
-from . import capabilities, metrics, numa, pci, traits
-from .settings import PATH as SETTINGS_PATH
+from ..record import counters, failures, state_directory
+from ..record.store import STATE_DIR, Store
+from . import boot_time, capabilities, metrics, numa, pci, traits
+from .settings import PATH, load
 
 SCHEMA = 1
 GIB = storage_pools.GIB
@@ -33,30 +32,28 @@ POOL_TIMEOUT = 5  # s
 WARNINGS_LIMIT = 50
 WARNING_LENGTH = 500
 
-# Task states in which an instance keeps the host's disks or network busy; its states are those of the life cycle.
-BUSY_TASKS = frozenset(
-    (
-        "scheduling",
-        "networking",
-        "block_device_mapping",
-        "spawning",
-        "resize_prep",
-        "resize_migrating",
-        "resize_migrated",
-        "resize_finish",
-        "resize_reverting",
-        "rebuilding",
-        "migrating",
-        "image_snapshot",
-        "image_backup",
-    )
+# Task states that keep the host's disks or network busy though the state in the life cycle does not.
+BUSY_TASKS = frozenset(("spawning", "migrating", "resize_migrated", "resize_reverting"))
+# What placement reckons with, told as it is set.
+TOLD_SETTINGS = (
+    "cpu_allocation_ratio",
+    "ram_allocation_ratio",
+    "disk_allocation_ratio",
+    "reserved_host_cpus",
+    "reserved_host_memory_mb",
+    "reserved_host_disk_gb",
 )
 
 
-class HostIdentityChanged(BerthError):
-    """libvirt's host uuid is not the one that was pinned when the host was prepared."""
-
-    retryable = True
+def gather(timeout, save_generation, uri=URI, settings_path=PATH, state_dir=STATE_DIR):
+    """The host state document of this host, with what its state directory says of itself."""
+    host_settings = load(settings_path)
+    store = Store(state_dir)
+    # before the records: what is older than they are is noticed in any case
+    state = state_directory.look(store)
+    records = store.records()
+    libvirt = connect(timeout, uri)
+    return {**collect(libvirt, host_settings, records, state_dir, timeout, save_generation), "state": state}
 
 
 def collect(connection, settings, records, state_dir=STATE_DIR, timeout=30, save_generation=True):
@@ -77,21 +74,14 @@ def collect(connection, settings, records, state_dir=STATE_DIR, timeout=30, save
 def _collect(connection, settings, records, state_dir, deadline, save_generation):
     warnings = []
     host = capabilities.parse_host(connection.getCapabilities())
-    if settings.uuid and settings.uuid != host.uuid:
-        raise HostIdentityChanged(
-            "this host's uuid is %s, it was prepared as %s" % (host.uuid, settings.uuid),
-            hint=hints.uuid_changed(SETTINGS_PATH),
-        )
+    settings.check_uuid(host.uuid)
     guest_types = capabilities.domain_types(connection, settings.domain_type, host.arch)
     if not guest_types:
         warnings.append("no guest can run here: libvirt offers nothing for the domain type %s" % settings.domain_type)
     found = domains.states(connection)
     for uuid, reason in sorted(domains.hung(found).items()):
         warnings.append("domain %s (%s) hangs: %s" % (uuid, found[uuid][0].name(), reason))
-    mine = {record.uuid: record for record in records}
-    foreign = [
-        domain for domain in (domains.read(one) for uuid, (one, _state) in found.items() if uuid not in mine) if domain
-    ]
+    foreign = _foreign_domains(found, records)
     disk_uses = {domain.uuid: domains.disk_use(domain, warnings) for domain in foreign}
 
     pools = _pools(connection, settings, records, disk_uses, deadline, warnings)
@@ -102,18 +92,13 @@ def _collect(connection, settings, records, state_dir, deadline, save_generation
         "prepared": settings.prepared,
         "uuid": host.uuid,
         **_identity(connection, settings),
-        "cpu_allocation_ratio": settings.cpu_allocation_ratio,
-        "ram_allocation_ratio": settings.ram_allocation_ratio,
-        "disk_allocation_ratio": settings.disk_allocation_ratio,
-        "reserved_host_cpus": settings.reserved_host_cpus,
-        "reserved_host_memory_mb": settings.reserved_host_memory_mb,
-        "reserved_host_disk_gb": settings.reserved_host_disk_gb,
+        **{name: getattr(settings, name) for name in TOLD_SETTINGS},
         "service": {"disabled": settings.disabled, "disabled_reason": settings.disabled_reason, "up": True},
         "domain_types": [guest.domain_type for guest in guest_types],
         "machine_types": list(host.machine_types),
         "cpu_info": host.cpu_info,
         "supported_instances": [
-            list(guest) for guest in host.guests if guest[1] in {one.domain_type for one in guest_types}
+            list(guest) for guest in host.guests if guest[1] in {works.domain_type for works in guest_types}
         ],
         "metrics": metrics.read(len(cpus["online"]), cpus["frequency"]),
         "failed_builds": counters.failed_builds(state_dir),
@@ -131,14 +116,27 @@ def _collect(connection, settings, records, state_dir, deadline, save_generation
     ]
     document["failed_instances"] = sorted(failures.read(state_dir))
     document.update(_usage(connection, settings, document["instances"], pools.get(settings.pool), cpus))
-    if topology is not None:
-        topology = numa.add_records(topology, records, warnings)
-        for domain in foreign:
-            topology = numa.add_foreign(topology, domain)
-    document["numa_topology"] = numa.to_document(topology, distances)
+    document["numa_topology"] = numa.to_document(_with_usage(topology, records, foreign, warnings), distances)
     document["generation"] = counters.generation(_fingerprint(document, settings, records), save_generation, state_dir)
     document["warnings"] = [clean(warning, WARNING_LENGTH) for warning in warnings[:WARNINGS_LIMIT]]
     return document
+
+
+def _foreign_domains(found, records):
+    """The domains that no record is of."""
+    mine = {record.uuid for record in records}
+    read = (domains.read(domain) for uuid, (domain, _state) in found.items() if uuid not in mine)
+    return [domain for domain in read if domain]
+
+
+def _with_usage(topology, records, foreign, warnings):
+    """The NUMA cells with what instances and foreign domains use of them."""
+    if topology is None:
+        return None
+    topology = numa.add_records(topology, records, warnings)
+    for domain in foreign:
+        topology = numa.add_foreign(topology, domain)
+    return topology
 
 
 def _identity(connection, settings):
@@ -338,5 +336,5 @@ def _fingerprint(document, settings, records):
     moving = ("metrics", "disk_available_least", "pools", "generation")
     steady = {name: value for name, value in document.items() if name not in moving}
     versions = sorted([record.uuid, *map(str, record.version())] for record in records)
-    text = json.dumps([counters.boot_id(), settings.to_dict(), versions, steady], default=str)
+    text = json.dumps([boot_time.boot_id(), settings.to_dict(), versions, steady], default=str)
     return hashlib.sha256(text.encode("utf-8")).hexdigest()

@@ -18,7 +18,7 @@ from ..guest import domain_xml, gate
 from ..record import state_directory
 from ..record.store import Store
 from . import capabilities
-from .settings import PATH, HostSettings, load
+from .settings import HostSettings, load
 
 CONFINING = ("selinux", "apparmor")
 
@@ -46,16 +46,9 @@ class Host:
         return capabilities.parse_host(self.connection.getCapabilities())
 
     def identify(self):
-        """The host's pinned uuid; HostNotPrepared where libvirt says another one (a copied disk, a changed machine)."""
-        found = self.capabilities.uuid
-        if self.settings.uuid and self.settings.uuid != found:
-            raise HostNotPrepared(
-                "this host was prepared as %s and is now %s" % (self.settings.uuid, found),
-                field="uuid",
-                rule="libvirt's host uuid stays as it was at preparation",
-                hint=hints.uuid_changed(PATH),
-            )
-        return found
+        """The host's pinned uuid."""
+        self.settings.check_uuid(self.capabilities.uuid)
+        return self.capabilities.uuid
 
     def require_prepared(self):
         """HostNotPrepared where no guest is built or started: no settings, no gate, no confinement of QEMU."""

@@ -5,9 +5,9 @@
 
 from __future__ import annotations
 
+from ...model.cpu_list import parse_cpu_spec
 from ...model.resources import HostCell, HostTopology, InstanceTopology, Pages
 from ...placement.numa import PinningInvalid, add_usage
-from .settings import parse_cpu_set
 
 
 def cpu_pools(online, dedicated, shared):
@@ -30,7 +30,7 @@ def read_topology(element, shared, dedicated):
         cpus = [cpu for cpu in cell.iterfind("cpus/cpu") if cpu.get("siblings")]
         ids = {int(cpu.get("id")) for cpu in cpus}
         usable = ids & (shared | dedicated)
-        siblings = {frozenset(parse_cpu_set(cpu.get("siblings"), "siblings") & usable) for cpu in cpus}
+        siblings = {frozenset(parse_cpu_spec(cpu.get("siblings")) & usable) for cpu in cpus}
         sockets = {int(cpu.get("socket_id")) for cpu in cpus}
         cells.append(
             HostCell(

@@ -9,7 +9,6 @@ import json
 import os
 from xml.etree import ElementTree
 
-from ...model import hints
 from .. import durable, paths
 from ..connection import require_libvirt
 from ..errors import HostNotPrepared, StateUnsafe
@@ -69,12 +68,7 @@ def _has_guests(connection, pool_path):
 def _pin(before, given, found):
     """The host's uuid, pinned at the first preparation and never silently changed."""
     pinned = before.uuid or given.get("uuid") or found
-    if pinned != found:
-        raise HostNotPrepared(
-            "this host was prepared as %s, libvirt says %s" % (pinned, found),
-            field="uuid",
-            hint=hints.uuid_changed(settings.PATH),
-        )
+    settings.HostSettings(uuid=pinned).check_uuid(found)
     return found
 
 

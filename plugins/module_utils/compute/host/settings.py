@@ -7,32 +7,35 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import math
 import os
-import re
-from typing import Any, Dict, FrozenSet, Optional, Tuple
+from typing import Any, Dict, Optional, Tuple
 
+from ...model import hints
+from ...model.cpu_list import MAX_CPU, parse_cpu_spec
 from ...model.errors import BerthError, InvalidInput
+from ...model.identity import UUID
 from ...model.safe_text import is_safe
+from ...model.schema import Check, Fields, Flag, ListOf, OneOf, OrNull, Text, Whole
 from ...model.suggest import did_you_mean
+from ..errors import HostIdentityChanged
 
 PATH = "/etc/berth/host.json"
 SCHEMA = 1
 MAX_BYTES = 1 << 20
-MAX_CPU = 8191
-
-UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\Z")
-WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}\Z")
-ADDRESS = re.compile(r"[A-Za-z0-9][A-Za-z0-9.:-]{0,252}\Z")
-TRAIT = re.compile(r"[A-Z0-9_]{1,255}\Z")
-PCI_ID = re.compile(r"[0-9a-f]{4}\Z")
-PCI_ADDRESS = re.compile(r"[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]\Z")
 
 
 class SettingsInvalid(InvalidInput):
     """The settings of a host break a rule. Nothing was changed; another host may do."""
 
     retryable = True
+
+    @classmethod
+    def of(cls, error: InvalidInput) -> SettingsInvalid:
+        """The same fault, as one of the settings."""
+        new = cls(error.field or "", None, error.rule, error.hint)
+        new.message, new.value = error.message, error.value
+        new.also = [cls.of(other) for other in error.also]
+        return new
 
 
 class SettingsUnreadable(BerthError):
@@ -72,11 +75,21 @@ class HostSettings:
     image_directories: Tuple[str, ...] = ()
     prepared: bool = False
 
+    def check_uuid(self, found: Optional[str]) -> None:
+        """``found``: the host's uuid as libvirt says it now."""
+        if self.uuid and self.uuid != found:
+            raise HostIdentityChanged(
+                "this host was prepared as %s and is now %s" % (self.uuid, found),
+                field="uuid",
+                rule="libvirt's host uuid stays as it was at preparation",
+                hint=hints.uuid_changed(PATH),
+            )
+
     def dedicated_cpus(self):
-        return parse_cpu_set(self.cpu_dedicated_set, "cpu_dedicated_set")
+        return frozenset(parse_cpu_spec(self.cpu_dedicated_set))
 
     def shared_cpus(self):
-        return parse_cpu_set(self.cpu_shared_set, "cpu_shared_set")
+        return frozenset(parse_cpu_spec(self.cpu_shared_set))
 
     def to_dict(self):
         """What is written to the file: every setting, without ``prepared``."""
@@ -93,132 +106,77 @@ class HostSettings:
 NAMES = tuple(field.name for field in dataclasses.fields(HostSettings) if field.name != "prepared")
 
 
-def parse_cpu_set(text, field) -> FrozenSet[int]:
-    """The CPUs of "0-3,8,^2": numbers, ranges, and ^ to leave some out, in any order (Nova: parse_cpu_spec)."""
-    rule = 'CPU numbers from 0 to %d and ranges such as "0-3,8,^2"' % MAX_CPU
-    if not isinstance(text, str):
-        raise SettingsInvalid(field, text, rule)
-    chosen, left_out = set(), set()
-    for part in filter(None, (part.strip() for part in text.split(","))):
-        match = re.match(r"(\^?)([0-9]{1,4})(?:-([0-9]{1,4}))?\Z", part)
-        if not match:
-            raise SettingsInvalid(field, text, rule)
-        first, last = int(match.group(2)), int(match.group(3) or match.group(2))
-        if last < first or last > MAX_CPU:
-            raise SettingsInvalid(field, text, rule)
-        (left_out if match.group(1) else chosen).update(range(first, last + 1))
-    return frozenset(chosen - left_out)
+class CpuSet:
+    """CPUs in Nova's notation."""
 
-
-def _whole(low, high):
-    rule = "a whole number from %d to %d" % (low, high)
-
-    def check(value, field):
-        if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-            raise SettingsInvalid(field, value, rule)
+    def check(self, value: Any, field: str) -> str:
+        if not isinstance(value, str):
+            raise InvalidInput(field, value, "text such as 0-3,8,^2")
+        parse_cpu_spec(value, field, MAX_CPU)
         return value
 
-    return check
+
+class Ratio:
+    """An allocation ratio."""
+
+    def check(self, value: Any, field: str) -> float:
+        number = isinstance(value, (int, float)) and not isinstance(value, bool)
+        if not number or not 0 < value <= 1000:  # nor is NaN between these
+            raise InvalidInput(field, value, "a number above 0 and at most 1000")
+        return float(value)
 
 
-def _ratio(value, field):
-    if (
-        isinstance(value, bool)
-        or not isinstance(value, (int, float))
-        or not math.isfinite(value)
-        or not 0 < value <= 1000
-    ):
-        raise SettingsInvalid(field, value, "a number above 0 and at most 1000")
-    return float(value)
+class Line:
+    """A line that may be shown to people."""
 
-
-def _yes_no(value, field):
-    if not isinstance(value, bool):
-        raise SettingsInvalid(field, value, "true or false")
-    return value
-
-
-def _text(pattern, rule, optional=False):
-    def check(value, field):
-        if optional and value is None:
-            return None
-        if not isinstance(value, str) or not pattern.match(value):
-            raise SettingsInvalid(field, value, rule + (", or null" if optional else ""))
+    def check(self, value: Any, field: str) -> str:
+        if not isinstance(value, str) or not is_safe(value, 255):
+            raise InvalidInput(field, value, "one line of at most 255 printable characters without template marks")
         return value
 
-    return check
 
+class Directory:
+    """A directory that images are in."""
 
-def _line(value, field):
-    if not isinstance(value, str) or not is_safe(value, 255):
-        raise SettingsInvalid(field, value, "one line of at most 255 printable characters without template marks")
-    return value
-
-
-def _choice(*choices):
-    def check(value, field):
-        if not isinstance(value, str) or value not in choices:
-            raise SettingsInvalid(field, value, "one of " + ", ".join(choices))
+    def check(self, value: Any, field: str) -> str:
+        good = isinstance(value, str) and is_safe(value, 4096) and value.startswith("/") and value != "/"
+        if not good or os.path.normpath(value) != value:
+            raise InvalidInput(field, value, "the absolute path of a directory for images, without .. and / at its end")
         return value
 
-    return check
+
+class PciDevice:
+    """A device that guests may have; without an address every device of that kind."""
+
+    _id = Text(r"[0-9a-f]{4}\Z", "four hexadecimal digits in lower case")
+    _address = Text(r"[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]\Z", "an address such as 0000:81:00.0")
+    _fields = Fields({"vendor_id": _id, "product_id": _id, "address": _address}, defaults={"address": None})
+
+    def check(self, value: Any, field: str) -> Dict[str, str]:
+        return {name: part for name, part in self._fields.check(value, field).items() if part is not None}
 
 
-def _directory(value, field):
-    good = isinstance(value, str) and is_safe(value, 4096) and value.startswith("/") and value != "/"
-    if not good or os.path.normpath(value) != value:
-        raise SettingsInvalid(field, value, "the absolute path of a directory for images, without .. and / at its end")
-    return value
-
-
-def _cpu_set(value, field):
-    parse_cpu_set(value, field)
-    return value
-
-
-def _list(check_item, limit):
-    def check(value, field):
-        if not isinstance(value, (list, tuple)) or len(value) > limit:
-            raise SettingsInvalid(field, value, "a list of at most %d items" % limit)
-        return tuple(check_item(item, "%s[%d]" % (field, index)) for index, item in enumerate(value))
-
-    return check
-
-
-def _pci_device(value, field):
-    """One line of the list of devices that guests may have; without an address every device of that kind."""
-    parts = {"vendor_id": PCI_ID, "product_id": PCI_ID, "address": PCI_ADDRESS}
-    if not isinstance(value, dict) or not {"vendor_id", "product_id"} <= set(value) <= set(parts):
-        raise SettingsInvalid(field, value, "an object with vendor_id, product_id and perhaps address")
-    for name, pattern in parts.items():
-        if name in value and not (isinstance(value[name], str) and pattern.match(value[name])):
-            raise SettingsInvalid(
-                "%s.%s" % (field, name), value[name], "lower-case hex: four digits, or an address such as 0000:81:00.0"
-            )
-    return dict(value)
-
-
-_CHECKS = {
-    "schema": _whole(1, SCHEMA),
-    "uuid": _text(UUID, "a uuid in lower case", optional=True),
-    "pool": _text(WORD, "1 to 64 of letters, digits, _ . and -"),
-    "cpu_allocation_ratio": _ratio,
-    "ram_allocation_ratio": _ratio,
-    "disk_allocation_ratio": _ratio,
-    "reserved_host_cpus": _whole(0, MAX_CPU),
-    "reserved_host_memory_mb": _whole(0, 1 << 30),
-    "reserved_host_disk_gb": _whole(0, 1 << 30),
-    "cpu_dedicated_set": _cpu_set,
-    "cpu_shared_set": _cpu_set,
-    "pci_devices": _list(_pci_device, 1000),
-    "domain_type": _choice("auto", "kvm", "qemu"),
-    "disabled": _yes_no,
-    "disabled_reason": _line,
-    "max_concurrent_builds": _whole(1, 1000),
-    "traits": _list(_text(TRAIT, "A-Z, 0-9 and _"), 1000),
-    "migration_address": _text(ADDRESS, "a host name or an IP address", optional=True),
-    "security_driver_none_ok": _yes_no,
-    "image_directories": _list(_directory, 100),
+_CHECKS: Dict[str, Check] = {
+    "schema": Whole(1, SCHEMA),
+    "uuid": OrNull(Text(UUID + r"\Z", "a uuid in lower case")),
+    "pool": Text(r"[A-Za-z0-9][A-Za-z0-9_.-]*\Z", "1 to 64 of letters, digits, _ . and -", longest=64),
+    "cpu_allocation_ratio": Ratio(),
+    "ram_allocation_ratio": Ratio(),
+    "disk_allocation_ratio": Ratio(),
+    "reserved_host_cpus": Whole(0, MAX_CPU),
+    "reserved_host_memory_mb": Whole(0, 1 << 30),
+    "reserved_host_disk_gb": Whole(0, 1 << 30),
+    "cpu_dedicated_set": CpuSet(),
+    "cpu_shared_set": CpuSet(),
+    "pci_devices": ListOf(PciDevice(), longest=1000),
+    "domain_type": OneOf("auto", "kvm", "qemu"),
+    "disabled": Flag(),
+    "disabled_reason": Line(),
+    "max_concurrent_builds": Whole(1, 1000),
+    "traits": ListOf(Text(r"[A-Z0-9_]+\Z", "A-Z, 0-9 and _"), longest=1000),
+    "migration_address": OrNull(Text(r"[A-Za-z0-9][A-Za-z0-9.:-]*\Z", "a host name or an IP address", longest=253)),
+    "security_driver_none_ok": Flag(),
+    "image_directories": ListOf(Directory(), longest=100),
 }
 
 
@@ -230,7 +188,11 @@ def parse(data: Any) -> HostSettings:
     for name, value in data.items():
         if name not in _CHECKS:
             raise SettingsInvalid(str(name)[:64], value, "no such setting", hint=did_you_mean(name, NAMES))
-        values[name] = _CHECKS[name](value, name)
+        try:
+            checked = _CHECKS[name].check(value, name)
+        except InvalidInput as error:
+            raise SettingsInvalid.of(error)
+        values[name] = tuple(checked) if isinstance(checked, list) else checked
     settings = HostSettings(**values)
     both = settings.dedicated_cpus() & settings.shared_cpus()
     if both:

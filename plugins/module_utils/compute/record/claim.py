@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import secrets
 
-from ...model.errors import BerthError, InvalidInput
+from ...model.errors import BerthError, InstanceExists, InvalidInput
 from ...model.identity import check_name, instance_uuid
 from ...model.lifecycle import CLAIM
 from ...model.record import Record
 from ...model.request_spec import RequestSpec
-from ..errors import ClaimRevoked, InstanceBusy, InstanceExists, StaleRecord
+from ..errors import ClaimRevoked, InstanceBusy, StaleRecord
 from . import failures, journal, state_directory, whereabouts
 from .ledger import Ledger
 from .store import check_uuid

@@ -11,10 +11,10 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import time
 
 from .. import durable, lock
 from ..errors import HostBusy
+from ..host import boot_time
 from .store import STATE_DIR
 
 LOCK = "counters.lock"
@@ -55,7 +55,7 @@ def build_failed(state_dir=STATE_DIR):
     """Count a failed build. Not for a broken group policy, a lost claim or bad input: they say nothing of the host."""
     with _locked(state_dir) as directory:
         count = _faded(_read(directory, FAILED_BUILDS)) + 1
-        _write(directory, FAILED_BUILDS, {"count": count, "boot_id": boot_id(), "uptime": _uptime()})
+        _write(directory, FAILED_BUILDS, {"count": count, **boot_time.now()})
 
 
 def build_succeeded(state_dir=STATE_DIR):
@@ -65,21 +65,13 @@ def build_succeeded(state_dir=STATE_DIR):
             durable.remove(directory, FAILED_BUILDS)
 
 
-def boot_id():
-    with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
-        return file.read().strip()
-
-
-def _uptime():
-    return time.clock_gettime(time.CLOCK_BOOTTIME)
-
-
 def _faded(state):
     if not state:
         return 0.0
     # after a reboot the time it took is unknown: only the new uptime counts
-    since = state["uptime"] if state["boot_id"] == boot_id() else 0.0
-    return state["count"] * 0.5 ** (max(0.0, _uptime() - since) / HALF_LIFE)
+    now = boot_time.now()
+    since = state["uptime"] if state["boot_id"] == now["boot_id"] else 0.0
+    return state["count"] * 0.5 ** (max(0.0, now["uptime"] - since) / HALF_LIFE)
 
 
 @contextlib.contextmanager

@@ -7,9 +7,10 @@ a resize on it."""
 from __future__ import annotations
 
 from ...model import hints, nics
+from ...model.errors import InstanceExists
 from ...model.host_state import HostState
 from ...placement import capacity
-from ..errors import GroupPolicyViolated, InstanceExists
+from ..errors import GroupPolicyViolated
 from ..host import facts
 
 

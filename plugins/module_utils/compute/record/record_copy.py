@@ -16,10 +16,10 @@ from xml.etree import ElementTree
 from ...model import hints
 from ...model.errors import BerthError
 from ...model.lifecycle import OWN
+from ...model.move_errors import InstanceInvalidState
 from ...model.record import Record
 from ..connection import require_libvirt
 from ..disk import owner
-from ..errors import InstanceInvalidState
 from ..guest import domain
 from ..guest.domain_xml import COPIED, NAMESPACE
 from ..guest.instance import ACTIVE
@@ -42,8 +42,11 @@ def take_back(instance, after, dry=False):
             return False
         if record is not None and (record.role != OWN or record.op or record.phase != ACTIVE):
             raise InstanceInvalidState(
-                "%s is %s (%s) here: its record is not that of an instance at rest"
-                % (record.name, record.phase, record.role),
+                record.name,
+                "phase",
+                record.phase,
+                "recover",
+                rule="the record is of an instance at rest, owned by this host",
                 role=record.role,
                 phase=record.phase,
             )

@@ -13,10 +13,10 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import re
 from typing import List, Optional
 
 from ...model.errors import InvalidInput
+from ...model.identity import is_uuid
 from ...model.lifecycle import IN, KEEP, OUT, OWN, check_change
 from ...model.record import Record, RecordInvalid
 from .. import durable, lock
@@ -30,11 +30,6 @@ TOMBSTONES = "tombstones.json"
 TOMBSTONE_LIMIT = 1000
 HOST_TIMEOUT = 60
 INSTANCE_TIMEOUT = 60
-UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\Z", re.ASCII)
-
-
-def is_uuid(value):
-    return isinstance(value, str) and bool(UUID.match(value))
 
 
 def check_uuid(value):
@@ -149,7 +144,7 @@ class Store:
         except FileNotFoundError:
             return []
         try:
-            names = sorted(name for name in os.listdir(instances) if UUID.match(name))
+            names = sorted(name for name in os.listdir(instances) if is_uuid(name))
         finally:
             os.close(instances)
         found = (self.read(name) for name in names)

@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from ansible_collections.berth.kvm.plugins.action import sign_certificates
-from ansible_collections.berth.kvm.plugins.module_utils.model import hints
+from ansible_collections.berth.kvm.plugins.module_utils.model import input_hints
 
 OWN_WORD = "192.0.2.1"
 
@@ -42,6 +42,6 @@ def test_the_hosts_own_address_is_signed_only_when_the_inventory_names_it(tmp_pa
     warned = []
     monkeypatch.setattr(sign_certificates, "warn", warned.append)
     assert sign(tmp_path / "ca", ["kvm1"]) == [{"kvm1"}] * 2
-    assert warned.pop().endswith(hints.name_migration_address("kvm1", OWN_WORD))
+    assert warned.pop().endswith(input_hints.name_migration_address("kvm1", OWN_WORD))
     assert sign(tmp_path / "ca", ["kvm1", OWN_WORD]) == [{"kvm1", OWN_WORD}] * 2
     assert warned == []

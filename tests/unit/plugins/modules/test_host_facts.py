@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute import connection
+from ansible_collections.berth.kvm.plugins.module_utils.compute.host import facts
 from ansible_collections.berth.kvm.plugins.modules import host_facts
 
 pytest.importorskip("libvirt")
@@ -80,13 +81,13 @@ def test_records_that_libvirt_does_not_tell_in_time_are_a_typed_error(run, monke
 
 
 def test_every_returned_field_is_documented_with_a_sample(tmp_path):
-    document = host_facts.gather(10, False, "test:///default", str(tmp_path / "none"), str(tmp_path / "state"))
+    document = facts.gather(10, False, "test:///default", str(tmp_path / "none"), str(tmp_path / "state"))
     documented = yaml.safe_load(host_facts.RETURN)["ansible_facts"]["contains"]["berth_host"]["contains"]
     assert set(documented) == set(document)
     assert all("sample" in field for field in documented.values())
 
 
 def test_nothing_is_written_on_a_host_that_is_not_prepared(tmp_path):
-    document = host_facts.gather(10, True, "test:///default", str(tmp_path / "none"), str(tmp_path / "state"))
+    document = facts.gather(10, True, "test:///default", str(tmp_path / "none"), str(tmp_path / "state"))
     assert (document["prepared"], document["generation"]) == (False, 0)
     assert list(tmp_path.iterdir()) == []

@@ -11,6 +11,7 @@ import pytest
 from ansible_collections.berth.kvm.plugins.module_utils.compute import connection
 from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import disk, image
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import gate
+from ansible_collections.berth.kvm.plugins.module_utils.compute.host import boot_time
 from ansible_collections.berth.kvm.plugins.module_utils.compute.host.settings import HostSettings
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record.store import Store
 from ansible_collections.berth.kvm.plugins.module_utils.model.identity import instance_uuid
@@ -20,7 +21,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.model.identity import in
 def boot(monkeypatch):
     """The boot id of all hosts of the test: boot("two") is the next boot."""
     now = ["one"]
-    monkeypatch.setattr(gate, "boot_id", lambda: now[0])
+    monkeypatch.setattr(boot_time, "boot_id", lambda: now[0])
     return lambda name: now.__setitem__(0, name)
 
 

@@ -13,10 +13,10 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import disk
 from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import (
     CleanupFailed,
     DeletionFinished,
-    InstanceInvalidState,
 )
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record import failures
 from ansible_collections.berth.kvm.plugins.module_utils.model import hints
+from ansible_collections.berth.kvm.plugins.module_utils.model.move_errors import InstanceInvalidState
 
 
 @pytest.fixture

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from ansible_collections.berth.kvm.plugins.module_utils.compute.host import boot_time
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record import counters
 
 
@@ -24,7 +25,7 @@ def state(tmp_path):
 @pytest.fixture
 def uptime(monkeypatch):
     now = [1000.0]
-    monkeypatch.setattr(counters, "_uptime", lambda: now[0])
+    monkeypatch.setattr(boot_time, "uptime", lambda: now[0])
     return now
 
 
@@ -86,6 +87,6 @@ def test_a_build_that_worked_forgets_the_failed_ones(state, uptime):
 def test_after_a_reboot_only_the_new_uptime_counts(state, uptime, monkeypatch):
     counters.build_failed(state)
     counters.build_failed(state)
-    monkeypatch.setattr(counters, "boot_id", lambda: "another")
+    monkeypatch.setattr(boot_time, "boot_id", lambda: "another")
     uptime[0] = float(counters.HALF_LIFE)
     assert counters.failed_builds(state) == 1

@@ -9,8 +9,9 @@ import fake_libvirt
 import pytest
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute import connection
-from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import BuildFailed, InstanceExists
+from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import BuildFailed
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import domain, gate
+from ansible_collections.berth.kvm.plugins.module_utils.model.errors import InstanceExists
 
 WEB = "0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a"
 MARK = '<metadata><berth:instance xmlns:berth="%s"/></metadata>' % gate.NAMESPACE

@@ -12,10 +12,11 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute import connection
-from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import NetworkNotFound
+from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import HostIdentityChanged
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import network
 from ansible_collections.berth.kvm.plugins.module_utils.compute.host import facts, settings
 from ansible_collections.berth.kvm.plugins.module_utils.model import host_document
+from ansible_collections.berth.kvm.plugins.module_utils.model.catalog import NetworkNotFound
 from ansible_collections.berth.kvm.plugins.module_utils.model.host_state import HostState
 from ansible_collections.berth.kvm.plugins.module_utils.model.record import Record
 
@@ -347,7 +348,7 @@ def test_a_disabled_host_says_why():
 
 
 def test_another_host_uuid_than_the_pinned_one_is_an_error():
-    with pytest.raises(facts.HostIdentityChanged):
+    with pytest.raises(HostIdentityChanged):
         collect(options={"uuid": UUIDS[9]})
 
 

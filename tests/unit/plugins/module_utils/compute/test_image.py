@@ -28,7 +28,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import (
     StateUnsafe,
 )
 from ansible_collections.berth.kvm.plugins.module_utils.compute.host.settings import HostSettings
-from ansible_collections.berth.kvm.plugins.module_utils.model import hints
+from ansible_collections.berth.kvm.plugins.module_utils.model import input_hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.record import Record
 
 CONTENT = b"\x55\xaa" * (1 << 16)
@@ -208,7 +208,7 @@ def test_only_files_below_the_hosts_directories_of_images_are_read_and_no_link_i
 def test_by_default_no_file_of_the_host_is_an_image_until_its_directory_is_named(pool, source):
     with pytest.raises(ImagePathRefused) as caught:
         ensure(pool, described(source), 0, image_directories=())
-    assert caught.value.hint == hints.image_directory()
+    assert caught.value.hint == input_hints.image_directory()
     assert ensure(pool, described(source), 0, image_directories=(os.path.dirname(source),))["fetched"]
 
 

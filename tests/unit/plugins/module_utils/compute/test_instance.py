@@ -25,17 +25,15 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import (
     DeletionFinished,
     DisksOfAnotherHost,
     DisksWithoutRecord,
-    HostNotPrepared,
-    InstanceExists,
-    InstanceInvalidState,
-    InstanceNotFound,
+    HostIdentityChanged,
 )
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import domain, gate
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record import counters
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import report
 from ansible_collections.berth.kvm.plugins.module_utils.model import hints
-from ansible_collections.berth.kvm.plugins.module_utils.model.errors import BerthError
+from ansible_collections.berth.kvm.plugins.module_utils.model.errors import BerthError, InstanceExists
 from ansible_collections.berth.kvm.plugins.module_utils.model.lifecycle import CLAIM
+from ansible_collections.berth.kvm.plugins.module_utils.model.move_errors import InstanceInvalidState, InstanceNotFound
 
 BUILD_STEPS = ["C3", "C4 disks", "C4 seed", "C5 define", "C6 active", "C7 permit", "C7 start", "C7 started"]
 
@@ -406,7 +404,7 @@ def test_a_host_that_libvirt_calls_another_one_builds_and_starts_nothing(web):
     web.instance().stopped(1)
     web.host.uuid = OTHER
     before = web.record
-    with pytest.raises(HostNotPrepared, match=OTHER):
+    with pytest.raises(HostIdentityChanged, match=OTHER):
         web.instance().started()
     assert (web.record.generation[0], bool(web.domain.isActive()), web.root.exists()) == (
         before.generation[0],

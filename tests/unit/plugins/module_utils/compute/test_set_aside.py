@@ -13,11 +13,10 @@ from instance_case import Case, Killed
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import (
     DisksOfAnotherHost,
-    InstanceInvalidState,
-    InstanceNotFound,
 )
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import gate, set_aside
 from ansible_collections.berth.kvm.plugins.module_utils.model import hints
+from ansible_collections.berth.kvm.plugins.module_utils.model.move_errors import InstanceInvalidState, InstanceNotFound
 
 OTHER = "22222222-3c6e-5d59-9d0b-3a1c9d7f1e2a"
 STEPS = ["setting aside", "permit", "stop", "disks", "domain", "list", "record"]

@@ -123,12 +123,12 @@ def test_a_file_that_is_no_object_is_a_typed_error(tmp_path, text):
     ],
 )
 def test_cpu_sets_are_read_as_nova_reads_them(text, cpus):
-    assert settings.parse_cpu_set(text, "cpu_shared_set") == cpus
+    assert settings.parse({"cpu_shared_set": text}).shared_cpus() == cpus
 
 
 @given(st.sets(st.integers(0, settings.MAX_CPU), max_size=50))
 def test_every_list_of_cpus_reads_back(cpus):
-    assert settings.parse_cpu_set(",".join(map(str, cpus)), "cpu_shared_set") == cpus
+    assert settings.parse({"cpu_shared_set": ",".join(map(str, cpus))}).shared_cpus() == cpus
 
 
 @examples(suppress_health_check=[HealthCheck.too_slow], deadline=None)

@@ -15,7 +15,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[5] / "protocol"))
 
 import memory  # noqa: E402
 
-from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import gate, instance  # noqa: E402
+from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import instance  # noqa: E402
 from ansible_collections.berth.kvm.plugins.module_utils.compute.host import boot_time
 from ansible_collections.berth.kvm.plugins.module_utils.compute.move.host import Host  # noqa: E402
 from ansible_collections.berth.kvm.plugins.module_utils.compute.move.steps import common, table  # noqa: E402
@@ -135,7 +135,7 @@ def test_a_person_confirms_whenever_he_likes(resized):
 
 
 def test_a_real_host_counts_by_the_time_since_its_boot(monkeypatch):
-    monkeypatch.setattr(gate, "boot_id", lambda: "this boot")
+    monkeypatch.setattr(boot_time, "boot_id", lambda: "this boot")
     before = time.clock_gettime(time.CLOCK_BOOTTIME)
     seen = Host.since_boot(None)
     assert seen["boot_id"] == "this boot" and before <= seen["uptime"] <= time.clock_gettime(time.CLOCK_BOOTTIME)
