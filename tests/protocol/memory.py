@@ -399,9 +399,6 @@ class Effects:
     def line_to_source(self, uuid, op):
         return Line(self.world)
 
-    def seal(self, record):
-        self.world.tick()
-
     def arrived(self, record):
         return self.world.guest[self.name] == PAUSED
 

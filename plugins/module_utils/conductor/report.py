@@ -20,8 +20,9 @@ def creation(plan: Plan) -> List[str]:
         indent="",
     )
     for name, instance in plan["instances"].items():
-        if instance.get("error"):
-            lines += ["", "%s: %s: %s" % (name, instance["error"]["code"], instance["error"]["message"])]
+        error = instance.get("error")
+        if error:
+            lines += ["", "%s: %s: %s" % (name, error["code"], error["message"])]
         if instance["attempts"] and instance["state"] == FAILED:
             rows = [(entry["attempt"], entry["host"], entry["code"], entry["cause"]) for entry in instance["attempts"]]
             lines += table(("ATTEMPT", "HOST", "ERROR", "CAUSE"), rows)
@@ -43,8 +44,9 @@ def _instance(name: str, instance: Instance) -> Tuple[str, ...]:
             len(instance["attempts"]) + 1,
             ", ".join("%s on %s" % (entry["code"], entry["host"]) for entry in instance["attempts"]),
         )
-    if instance.get("error"):
-        why = instance["error"]["code"]
+    error = instance.get("error")
+    if error:
+        why = error["code"]
     if instance.get("existing") and instance["state"] == ACTIVE:
         why = left_as_found(instance) or why
     return name, state, instance["host"] or "-", addresses or "-", why

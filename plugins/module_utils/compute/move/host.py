@@ -115,7 +115,7 @@ class Effects:
         disk_chain.check_delete(self.connection, record, self.pool_path(record), self.host.identity["name"])
 
     def hide(self, record):
-        """What was released here cannot be started any more: neither by hand nor by autostart."""
+        """What was released here, or has just arrived, cannot be started: neither by hand nor by autostart."""
         gate.revoke(record.uuid)
 
     def settle(self, record):
@@ -270,9 +270,6 @@ class Effects:
 
     def discard_arrived(self, record):
         domain.destroy(domain.find(self.connection, record.uuid))
-
-    def seal(self, record):
-        gate.revoke(record.uuid)
 
     def resume(self, record):
         gate.permit(record.uuid)

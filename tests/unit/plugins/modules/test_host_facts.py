@@ -39,7 +39,7 @@ def run(monkeypatch):
                 raise Ended({"failed": True, **result})
 
         monkeypatch.setattr(host_facts, "AnsibleModule", Module)
-        monkeypatch.setattr(host_facts, "gather", gather)
+        monkeypatch.setattr(facts, "gather", gather)
         with pytest.raises(Ended) as ended:
             host_facts.main()
         return ended.value.args[0]

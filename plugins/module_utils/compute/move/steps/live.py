@@ -89,7 +89,7 @@ def verify_live(host, uuid, ticket, peer=None, **dummy):
         return False
     if not has_released(peer, ticket) and not host.effects.arrived(record):
         raise MigrationNotReady("%s has not arrived on %s" % (uuid, host.identity["name"]))
-    host.effects.seal(record)
+    host.effects.hide(record)
     put(host, record, moved(record, verified=ticket["attempt"]).replace(phase=VERIFIED), "the guest has arrived")
     return True
 
