@@ -92,7 +92,7 @@ class Bounded:
             return found
 
         def call(*args, **more):
-            plain = [one.unbounded if isinstance(one, Bounded) else one for one in args]
+            plain = [argument.unbounded if isinstance(argument, Bounded) else argument for argument in args]
             function = functools.partial(found, *plain, **more)
             return self._wrapped(Deadline(self._seconds).call(function, what="libvirt's %s" % name))
 
@@ -100,7 +100,7 @@ class Bounded:
 
     def _wrapped(self, value):
         if isinstance(value, (list, tuple)):
-            return type(value)(self._wrapped(one) for one in value)
+            return type(value)(self._wrapped(part) for part in value)
         return Bounded(value, self._seconds) if type(value).__module__ == "libvirt" else value
 
 

@@ -50,7 +50,7 @@ def remove_console_logs(uuid):
     """Remove the guest's console log and its rotated parts; whether there was one."""
     path = console_log(uuid)
     found = [path] + sorted(glob.glob(path + ".*"))
-    removed = [remove(one) for one in found]
+    removed = [remove(file) for file in found]
     return any(removed)
 
 

@@ -39,9 +39,9 @@ def mac(address: str) -> str:
 def index(instances: Iterable[Instance], where: str = "") -> Index:
     """Who has what: words of taken() -> {uuid: name and ``where``}."""
     found: Index = {}
-    for one in instances:
-        for nic in one.get("nics") or ():
-            found.setdefault(nic, {})[one["uuid"]] = "%s%s" % (one["name"], where)
+    for instance in instances:
+        for nic in instance.get("nics") or ():
+            found.setdefault(nic, {})[instance["uuid"]] = "%s%s" % (instance["name"], where)
     return found
 
 

@@ -140,8 +140,8 @@ def _ask(connection, arch, machine, domain_type) -> Optional[str]:
 def _merged(known) -> DomainCapabilities:
     """The first, with the device models that any of them has."""
     enums: Dict[Tuple[str, str], FrozenSet[str]] = {}
-    for one in known:
-        for where, values in one.enums.items():
+    for machine in known:
+        for where, values in machine.enums.items():
             enums[where] = enums.get(where, frozenset()) | values
     return dataclasses.replace(known[0], enums=enums)
 

@@ -198,7 +198,9 @@ def _traits(connection, settings, host, guest_types, topology):
 
 def _pci(connection, settings, records, foreign):
     devices, mdev_types = pci.read_devices(connection)
-    users = {one["address"]: record.uuid for record in records for one in record.resources.get("pci_devices") or ()}
+    users = {
+        device["address"]: record.uuid for record in records for device in record.resources.get("pci_devices") or ()
+    }
     users.update((address, domain.uuid) for domain in foreign for address in domain.pci_addresses)
     pci.mark(devices, users, settings.pci_devices)
     return {"pci_devices": devices, "pci_pools": pci.pools(devices), "mdev_types": clean_all(mdev_types)}
@@ -310,7 +312,7 @@ def _foreign(domain, power_state, disk_use, pool, dedicated):
 def _usage(connection, settings, instances, pool, cpus):
     """The totals, what instances use of them (without reserves), and what is left; a negative rest is shown."""
     memory_mb = _memory_mb(connection, cpus["node_memory_mb"])
-    memory_mb_used = sum(one["memory_mb"] for one in instances)
+    memory_mb_used = sum(instance["memory_mb"] for instance in instances)
     local_gb, local_gb_used, least = 0, 0, 0
     if pool:
         local_gb, local_gb_used = pool["shown"]["capacity_gb"], pool["shown"]["promised_gb"]
@@ -318,8 +320,8 @@ def _usage(connection, settings, instances, pool, cpus):
     return {
         "vcpus": len(cpus["shared"]),
         "pcpus": len(cpus["dedicated"]),
-        "vcpus_used": sum(one["vcpus"] for one in instances),
-        "pcpus_used": sum(one["pcpus"] for one in instances),
+        "vcpus_used": sum(instance["vcpus"] for instance in instances),
+        "pcpus_used": sum(instance["pcpus"] for instance in instances),
         "memory_mb": memory_mb,
         "memory_mb_used": memory_mb_used,
         "free_ram_mb": memory_mb - settings.reserved_host_memory_mb - memory_mb_used,

@@ -39,7 +39,7 @@ def read_topology(element, shared, dedicated):
                     "cpuset": ids & shared,
                     "pcpuset": ids & dedicated,
                     "memory_mb": int(cell.findtext("memory") or 0) // 1024,
-                    "siblings": sorted((one for one in siblings if one), key=min),
+                    "siblings": sorted((core for core in siblings if core), key=min),
                     "socket": min(sockets) if sockets else None,
                     "mempages": [
                         {"size_kb": int(pages.get("size")), "total": int(pages.text)} for pages in cell.findall("pages")

@@ -59,10 +59,10 @@ def parse_device(text):
     }
     types = []
     if "mdev_types" in kinds:
-        for one in kinds["mdev_types"].findall("type"):
-            available = int(one.findtext("availableInstances") or 0)
+        for kind in kinds["mdev_types"].findall("type"):
+            available = int(kind.findtext("availableInstances") or 0)
             types.append(
-                {"parent": address, "type": one.get("id"), "name": one.findtext("name"), "available": available}
+                {"parent": address, "type": kind.get("id"), "name": kind.findtext("name"), "available": available}
             )
     return device, types
 

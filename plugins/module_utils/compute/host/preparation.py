@@ -62,7 +62,7 @@ def _has_guests(connection, pool_path):
         disks = os.listdir(os.path.join(pool_path, "instances"))
     except FileNotFoundError:
         disks = []
-    return bool(disks) or any(domain.is_managed(one) for one in connection.listAllDomains(0))
+    return bool(disks) or any(domain.is_managed(found) for found in connection.listAllDomains(0))
 
 
 def _pin(before, given, found):

@@ -126,7 +126,7 @@ class Ratio:
         return float(value)
 
 
-class Line:
+class SafeLine:
     """A line that may be shown to people."""
 
     def check(self, value: Any, field: str) -> str:
@@ -171,7 +171,7 @@ _CHECKS: Dict[str, Check] = {
     "pci_devices": ListOf(PciDevice(), longest=1000),
     "domain_type": OneOf("auto", "kvm", "qemu"),
     "disabled": Flag(),
-    "disabled_reason": Line(),
+    "disabled_reason": SafeLine(),
     "max_concurrent_builds": Whole(1, 1000),
     "traits": ListOf(Text(r"[A-Z0-9_]+\Z", "A-Z, 0-9 and _"), longest=1000),
     "migration_address": OrNull(Text(r"[A-Za-z0-9][A-Za-z0-9.:-]*\Z", "a host name or an IP address", longest=253)),

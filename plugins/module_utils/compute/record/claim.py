@@ -47,8 +47,8 @@ def withdraw_all(store, withdrawals, dry=False):
     """Drop claims [{uuid, token}]: [{uuid, withdrawn}]. What was adopted by another run, or is built, stays."""
     results = []
     with store.host_lock():
-        for one in withdrawals:
-            uuid, token = check_uuid(one["uuid"]), one["token"]
+        for withdrawal in withdrawals:
+            uuid, token = check_uuid(withdrawal["uuid"]), withdrawal["token"]
             record = store.read(uuid)
             mine = record is not None and record.role == CLAIM and record.token == token
             if not dry:

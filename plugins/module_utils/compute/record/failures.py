@@ -34,10 +34,10 @@ def note(store, failed, dry=False):
     with store.host_lock():
         before = read(store.state_dir)
         after = dict(before)
-        for one in failed:
-            uuid = check_uuid(one["uuid"])
+        for failure in failed:
+            uuid = check_uuid(failure["uuid"])
             if store.read(uuid) is None:
-                said = {**one, **one["error"]}
+                said = {**failure, **failure["error"]}
                 kept = {name: str(said[name])[:LONGEST] for name in ("name", "project_id", "host", "code", "message")}
                 after[uuid] = dict(kept, at=journal.now())
         return _replace(store, before, dict(list(after.items())[-LIMIT:]), dry)
@@ -49,7 +49,7 @@ def forget(store, uuids):
         return False
     with store.host_lock():
         before = read(store.state_dir)
-        return _replace(store, before, {uuid: one for uuid, one in before.items() if uuid not in uuids})
+        return _replace(store, before, {uuid: failure for uuid, failure in before.items() if uuid not in uuids})
 
 
 def _replace(store, before, after, dry=False):

@@ -55,11 +55,14 @@ def check_group(group, spec, present):
     if group is None or group.policy != "anti-affinity":
         return
     members = [
-        one["name"]
-        for one in present
-        if one["uuid"] != spec["uuid"]
-        and not one["foreign"]
-        and (one["uuid"] in group.members or (one["group"] == group.name and one["project_id"] == spec["project_id"]))
+        instance["name"]
+        for instance in present
+        if instance["uuid"] != spec["uuid"]
+        and not instance["foreign"]
+        and (
+            instance["uuid"] in group.members
+            or (instance["group"] == group.name and instance["project_id"] == spec["project_id"])
+        )
     ]
     if len(members) >= group.max_server_per_host:
         raise GroupPolicyViolated(
@@ -72,10 +75,10 @@ def check_group(group, spec, present):
 
 def check_names(spec, present):
     """A domain that berth did not make keeps its name and its uuid."""
-    for one in present:
-        if one["foreign"] and (spec["uuid"] == one["uuid"] or spec["name"] == one["name"]):
+    for instance in present:
+        if instance["foreign"] and (spec["uuid"] == instance["uuid"] or spec["name"] == instance["name"]):
             raise InstanceExists(
                 "a domain that berth does not manage has the name or uuid of %s" % spec["name"],
                 hint=hints.another_name(),
-                domain=one["name"],
+                domain=instance["name"],
             )

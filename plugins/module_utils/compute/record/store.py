@@ -216,7 +216,7 @@ class Store:
     def bury(self, op):
         """Remember that an operation (or a claim's token) was withdrawn: whoever comes late with it is refused."""
         with self.host_lock():
-            dead = [one for one in self._tombstones() if one != op] + [op]
+            dead = [buried for buried in self._tombstones() if buried != op] + [op]
             durable.write(self._held[None], TOMBSTONES, json.dumps(dead[-TOMBSTONE_LIMIT:]).encode())
 
     def is_buried(self, op):

@@ -71,7 +71,7 @@ class Notes:
     def to_dict(self) -> Dict[str, Any]:
         """Hosts by number, since each is named many times."""
         used = {note[0] for note in self.known.values()} | {
-            one for plans in self.planned.values() for one, _run in plans
+            host_uuid for plans in self.planned.values() for host_uuid, _run in plans
         }
         order = sorted(used)
         number = {host_uuid: at for at, host_uuid in enumerate(order)}
@@ -146,10 +146,10 @@ def remember(store, told: Dict[str, Any]) -> bool:
         for host_uuid, removed in (told.get("gone") or {}).items():
             for uuid, generation in removed.items():
                 notes.forget(uuid, host_uuid, generation)
-        for one in told.get("planned") or ():
-            notes.planned.setdefault(one["uuid"], set()).add((one["host_uuid"], one["run"]))
-        for one in told.get("ended") or ():
-            notes.drop_plan(one["uuid"], one["host_uuid"], one["run"])
+        for plan in told.get("planned") or ():
+            notes.planned.setdefault(plan["uuid"], set()).add((plan["host_uuid"], plan["run"]))
+        for plan in told.get("ended") or ():
+            notes.drop_plan(plan["uuid"], plan["host_uuid"], plan["run"])
 
     return _change(store, take_in)
 
