@@ -28,9 +28,10 @@ from packing_mixes import families  # noqa: E402
 
 from ansible_collections.berth.kvm.plugins.module_utils.placement.scheduler import select_destinations  # noqa: E402
 
-OURS, BEST_FIT, NOVA = "packing_policy:policy", "best-fit-l2", "nova"
+OURS, BEST_FIT, NOVA = "packing_policy:running", "best-fit-l2", "nova"
 KINDS = {
     "fill": "share of the offline bound placed before the first rejection",
+    "gpu": "the same with GPUs as a third resource",
     "numa": "utilisation reached by pinned instances",
     "churn": "share of the demand lost beyond a pool without fragmentation",
     "compact": "hosts above the fractional bound, as a share of it",

@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The arithmetic of dense packing: what placing a request on a host costs the requests that will come later.
 
-Sizes are tuples with one number per dimension, the first two being vCPUs and memory; every other tuple has the same
-dimensions in the same order and units. NUMA cells have the first two only.
+Sizes are tuples with one number per dimension: vCPUs, memory, then disk and further resources such as devices. Every
+other tuple has the same dimensions in the same order and units. NUMA cells have vCPUs and memory only.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ from typing import NamedTuple, Tuple
 # Guards a floor against floats that are a hair below the whole number they stand for.
 _HAIR = 1e-6
 _LARGEST_CACHE = 500000
+# The first dimension that not every request asks for something of: 0 and 1 are vCPUs and memory.
+FURTHER = 2
 
 
 class Size(NamedTuple):
@@ -37,16 +39,25 @@ class Packing:
 
     The room of a host is the number of typical requests of each size that still fit it, weighted by the size's share
     and by the cube of its size in mean requests, so that room for the large ones, which is the first to vanish, counts
-    most. The cost of a placement is the room lost, plus the growth of the host's imbalance (free vCPUs and free memory,
-    both in mean requests, drifting apart), plus a little for what stays free (best fit between equals).
+    most. The cost of a placement has four parts:
+
+    - the room lost;
+    - the growth of the imbalance: free vCPUs and free memory, both in mean requests, drifting apart (of each NUMA cell
+      for a pinned request, else of the host);
+    - what stays free (best fit). It decides between equals, and more than that as far as sizes may come that the mix
+      does not have (``unseen``, 0 to 1): then the first two, which know the mix only, count less by as much;
+    - of a request that asks for nothing of a further resource (a device): the share it takes of the host's free vCPUs
+      or memory, times the share of the further resource that is free there and may be stranded.
     """
 
     exponent, balance, tie = 3.0, 1.0, 0.005
 
-    def __init__(self, mix):
+    def __init__(self, mix, unseen=0.0):
+        self.unseen = unseen
         total = sum(size.share for size in mix)
         dimensions = range(len(mix[0].amounts))
         self.mean = tuple(max(sum(size.share * size.amounts[at] for size in mix) / total, _HAIR) for at in dimensions)
+        self.further = [at for at in dimensions if at >= FURTHER and any(size.amounts[at] for size in mix)]
         worth = [size.share * sum(a / m for a, m in zip(size.amounts, self.mean)) ** self.exponent for size in mix]
         self.parts = [_Part(size, weight / sum(worth)) for size, weight in zip(mix, worth)]
         self._room = {}
@@ -67,17 +78,26 @@ class Packing:
         if found is None:
             after = tuple([f - a for f, a in zip(host.free, amounts)])
             cells = take_cells(host.cells, amounts, span) if span else host.cells
+            lost = self.room(host.free, host.cells) - self.room(after, cells)
+            drift = self._imbalance(after, cells, span) - self._imbalance(host.free, host.cells, span)
+            left = sum([(a / max(c, _HAIR)) ** 2 for a, c in zip(after, host.capacity)])
             found = (
-                self.room(host.free, host.cells)
-                - self.room(after, cells)
-                + self.tie * sum([(a / max(c, _HAIR)) ** 2 for a, c in zip(after, host.capacity)])
-                + self.balance * (self._imbalance(after) - self._imbalance(host.free))
+                (1 - self.unseen) * (lost + self.balance * drift)
+                + (self.unseen + self.tie) * left
+                + self._stranded(host, amounts)
             )
             _remember(self._cost, key, found)
         return found
 
-    def _imbalance(self, free):
-        return abs(free[0] / self.mean[0] - free[1] / self.mean[1])
+    def _imbalance(self, free, cells, span):
+        parts = cells if span and cells else (free,)
+        return sum([abs(part[0] / self.mean[0] - part[1] / self.mean[1]) for part in parts])
+
+    def _stranded(self, host, amounts):
+        """What a request that wants no device takes from those of the host's further resources that are still free."""
+        taken = max([a / max(f, _HAIR) for a, f in zip(amounts[:2], host.free)])
+        unused = [host.free[at] / max(host.capacity[at], _HAIR) for at in self.further if not amounts[at]]
+        return taken * sum([max(share, 0) for share in unused])
 
 
 class _Part:

@@ -7,16 +7,13 @@ from __future__ import annotations
 
 from collections import Counter
 
-from ...model.errors import InvalidInput
-from ...model.flavor import Flavor
 from ...model.resources import InstanceTopology
-from .. import numa
+from .. import numa, pci
 from ..base import Weigher
 from ..capacity import limit_of
-from ..packing import HostCapacity, Packing, Size
+from ..mix import counted_mix, further_resources, read_mix, tally
+from ..packing import HostCapacity, Packing
 from ..requested import disk_gb
-
-FIELDS = ("vcpus", "memory_mb", "disk_gb", "numa_nodes", "share")
 
 
 class HeadroomWeigher(Weigher):
@@ -24,12 +21,15 @@ class HeadroomWeigher(Weigher):
 
     Not part of all_weighers; name it in weight_classes, without the RAM, CPU and disk weighers, which spread.
     The raw weight is minus the cost of the placement: the room lost for a mix of typical instances (how many of each
-    still fit, large ones counting more), plus the growth of the imbalance between free vCPUs and free memory, plus a
-    little for what stays free. Pinned instances are counted NUMA cell by cell. CPUs are free VCPU and PCPU together.
+    still fit, large ones counting more), plus the growth of the imbalance between free vCPUs and free memory, plus what
+    stays free (best fit), the more the likelier the next instance has a size that the mix does not know. An instance
+    that asks for no device or other further resource also pays for the share of the host's CPUs or memory that it takes
+    from those who do. Pinned instances are counted NUMA cell by cell. CPUs are free VCPU and PCPU together.
     The mix is ``headroom_flavor_mix``, or else the instances that the hosts report and those of this run.
     Normalised from the smallest to the largest.
     Options: headroom_weight_multiplier (1.0), headroom_flavor_mix ([]; items {vcpus, memory_mb, disk_gb: 0,
-    numa_nodes: 0 (not pinned), share: 1}). Aggregate metadata: headroom_weight_multiplier.
+    numa_nodes: 0 (not pinned), resources: {} (CLASS or pci:ALIAS: amount), share: 1}).
+    Aggregate metadata: headroom_weight_multiplier.
 
     Source: none in Nova.
     """
@@ -41,93 +41,53 @@ class HeadroomWeigher(Weigher):
     def __init__(self, options):
         super().__init__(options)
         self.given = read_mix(options["headroom_flavor_mix"])
-        self._packing_of = (None, None)
-        self._hosts = {}
-        self._counted, self._tally, self._mix = set(), Counter(), []
+        self.aliases = pci.read_aliases(options.get("pci_alias"))
+        self._mix, self._packing = None, None
+        self._hosts = {}  # {host uuid: (what its HostCapacity was made of, the HostCapacity)}
+        self._counted, self._running, self._asked = set(), Counter(), Counter()
+        if self.given:
+            self._use(self.given)
 
     def expect(self, specs):
         for spec in specs:
-            self._tally[_amounts(spec), tuple(sorted(spec.flavor.extra_specs.items()))] += spec.num_instances
+            self._asked[_kind(spec)] += spec.num_instances
 
     def weigh(self, host_states, spec):
-        packing = self._packing(self.given or self._running(host_states) or [_size(spec)])
-        amounts, span = _amounts(spec), _span(spec)
-        return [-packing.cost(self._host(host_state), amounts, span) for host_state in host_states]
+        if not self.given:
+            self._count(host_states, spec)
+        further = further_resources(spec.flavor.extra_specs)
+        amounts = (*_amounts(spec), *(further.get(name, 0) for name in self._mix.names))
+        span = _span(spec)
+        return [-self._packing.cost(self._host(host_state), amounts, span) for host_state in host_states]
 
     def raw(self, host_state, spec):
         return self.weigh([host_state], spec)[0]
 
-    def _running(self, host_states):
-        """What this run asks for, and the instances of all hosts weighed in it; each host counts as it was first seen."""
+    def _count(self, host_states, spec):
+        """Take in the instances of hosts not seen before in this run; each host counts as it was first seen."""
         new = [host_state for host_state in host_states if host_state.uuid not in self._counted]
-        if new:
+        if new or self._mix is None:
             self._counted.update(host_state.uuid for host_state in new)
-            self._tally.update(tally(new))
-            self._mix = sizes_of(self._tally)
-        return self._mix
+            self._running.update(tally(new))
+            asked = self._asked if self._asked or self._running else Counter([_kind(spec)])
+            self._use(counted_mix(self._running, asked))
+
+    def _use(self, mix):
+        if self._mix is None or self._mix.names != mix.names:
+            self._hosts = {}
+        self._mix, self._packing = mix, Packing(mix.sizes, mix.unseen)
 
     def _host(self, host_state):
-        """The HostCapacity of a host state, worked out anew only where an instance was placed there since."""
+        """The HostCapacity of a host state, made anew only where an instance was placed there since."""
+        parts = host_state.used, host_state.numa_topology, host_state.pci_stats
         known = self._hosts.get(host_state.uuid)
-        if known is None or known[0] is not host_state.used or known[1] is not host_state.numa_topology:
-            known = (host_state.used, host_state.numa_topology, host_of(host_state))
-            self._hosts[host_state.uuid] = known
-        return known[2]
-
-    def _packing(self, mix):
-        if self._packing_of[0] != mix:
-            self._packing_of = (mix, Packing(mix))
-        return self._packing_of[1]
+        if known is None or any(old is not new for old, new in zip(known[0], parts)):
+            known = self._hosts[host_state.uuid] = parts, capacity_of(host_state, self._mix.names, self.aliases)
+        return known[1]
 
 
-def read_mix(documents, field="berth_placement.headroom_flavor_mix"):
-    """[Size] of the option; InvalidInput where an item is not what it must be."""
-    mix = []
-    for at, item in enumerate(documents):
-        path = "%s[%d]" % (field, at)
-        if not isinstance(item, dict) or not set(item) <= set(FIELDS):
-            raise InvalidInput(path, item, "an object with some of " + ", ".join(FIELDS))
-        numbers = [item.get(name, 1 if name == "share" else 0) for name in FIELDS]
-        for name, number in zip(FIELDS, numbers):
-            if isinstance(number, bool) or not isinstance(number, (int, float)) or not 0 <= number < 2**53:
-                raise InvalidInput("%s.%s" % (path, name), number, "a number that is not negative")
-        if not numbers[4] or not (numbers[0] or numbers[1]):
-            raise InvalidInput(path, item, "vcpus or memory_mb and share above 0")
-        mix.append(Size(tuple(numbers[:3]), int(numbers[3]), numbers[4]))
-    return mix
-
-
-def tally(host_states):
-    """{(amounts, extra specs): number} of the instances on the hosts."""
-    seen = Counter()
-    for host_state in host_states:
-        for instance in host_state.instances.values():
-            flavor = instance.get("flavor")
-            extra_specs = flavor.get("extra_specs") if isinstance(flavor, dict) else None
-            amounts = (instance.get("vcpus") or 0, instance.get("memory_mb") or 0, instance.get("disk_gb") or 0)
-            if amounts[0] or amounts[1]:
-                seen[amounts, tuple(sorted(extra_specs.items())) if extra_specs else ()] += 1
-    return seen
-
-
-def sizes_of(seen):
-    """[Size] of a tally, each kind once with its number as share."""
-    return [
-        Size(amounts, _pinned_nodes(amounts, dict(extra_specs)), share)
-        for (amounts, extra_specs), share in sorted(seen.items())
-    ]
-
-
-def _pinned_nodes(amounts, extra_specs):
-    """The NUMA cells an instance of this size asks for; 0 where it asks for none or for nonsense."""
-    if not extra_specs:
-        return 0
-    try:
-        flavor = Flavor({"vcpus": amounts[0], "memory_mb": amounts[1], "extra_specs": extra_specs})
-        topology = numa.constraints(flavor, {})
-    except InvalidInput:
-        return 0
-    return len(topology.cells) if topology else 0
+def _kind(spec):
+    return _amounts(spec), tuple(sorted(spec.flavor.extra_specs.items()))
 
 
 def _amounts(spec):
@@ -139,24 +99,41 @@ def _span(spec):
     return len(topology.cells) if topology else 0
 
 
-def _size(spec):
-    return Size(_amounts(spec), _span(spec))
-
-
-def host_of(host_state):
-    """The HostCapacity of a host state: vCPUs, MiB, GiB, by Placement's capacity rule; disk by what the pool has free too."""
+def capacity_of(host_state, names=(), aliases=None):
+    """The HostCapacity of a host state: vCPUs, MiB, GiB and the further resources ``names``, by Placement's capacity
+    rule; disk by what the pool has free too, PCI devices by the host's pools.
+    """
     cpus = [_free_of(host_state, name) for name in ("VCPU", "PCPU")]
     memory, disk = _free_of(host_state, "MEMORY_MB"), _free_of(host_state, "DISK_GB")
+    further = [
+        _free_devices(host_state, (aliases or {}).get(name[4:]))
+        if name.startswith("pci:")
+        else _free_of(host_state, name)
+        for name in names
+    ]
     free = (cpus[0][0] + cpus[1][0], memory[0], min(disk[0], host_state.free_disk_mb / 1024))
-    return HostCapacity(free, (cpus[0][1] + cpus[1][1], memory[1], disk[1]), _cells(host_state))
+    capacity = (cpus[0][1] + cpus[1][1], memory[1], disk[1])
+    return HostCapacity(
+        (*free, *(part[0] for part in further)), (*capacity, *(part[1] for part in further)), _cells(host_state)
+    )
 
 
 def _free_of(host_state, name):
+    """(free, capacity) of a resource class."""
     inventory = host_state.inventories.get(name)
     if inventory is None:
         return 0, 0
     capacity = limit_of(inventory["total"], inventory["reserved"], inventory["allocation_ratio"])
     return capacity - host_state.used.get(name, 0), capacity
+
+
+def _free_devices(host_state, alias):
+    """(free devices, devices in all) that a PCI alias may take; as many as are free where the host lists none."""
+    if alias is None:
+        return 0, 0
+    request = {"spec": alias[1]}
+    free = sum(pool["count"] for pool in pci.matching(host_state.pci_stats, request))
+    return free, max(free, len(pci.matching(host_state.pci_devices, request)))
 
 
 def _cells(host_state):

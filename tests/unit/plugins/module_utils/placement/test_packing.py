@@ -3,6 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,6 +12,12 @@ from hypothesis import strategies as st
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import InvalidInput
 from ansible_collections.berth.kvm.plugins.module_utils.model.host_state import HostState
 from ansible_collections.berth.kvm.plugins.module_utils.model.request_spec import RequestSpec
+from ansible_collections.berth.kvm.plugins.module_utils.placement.mix import (
+    counted_mix,
+    further_resources,
+    read_mix,
+    tally,
+)
 from ansible_collections.berth.kvm.plugins.module_utils.placement.packing import (
     HostCapacity,
     Packing,
@@ -18,13 +26,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.placement.packing import
     take_cells,
 )
 from ansible_collections.berth.kvm.plugins.module_utils.placement.scheduler import select_destinations
-from ansible_collections.berth.kvm.plugins.module_utils.placement.weighers.headroom import (
-    HeadroomWeigher,
-    host_of,
-    read_mix,
-    sizes_of,
-    tally,
-)
+from ansible_collections.berth.kvm.plugins.module_utils.placement.weighers.headroom import HeadroomWeigher, capacity_of
 
 OPTIONS = {"weight_classes": ["HeadroomWeigher"]}
 
@@ -69,7 +71,8 @@ def test_without_a_mix_the_instances_that_run_are_the_mix():
     document["instances"].append(
         {"uuid": "3", "vcpus": 4, "memory_mb": 64, "flavor": {"extra_specs": {"hw:numa_nodes": "2"}}}
     )
-    assert sizes_of(tally([HostState.from_document(document)])) == [Size((2, 512, 0), 0, 2), Size((4, 64, 0), 2, 1)]
+    mix = counted_mix(tally([HostState.from_document(document)]), Counter())
+    assert mix.sizes == [Size((2, 512, 0), 0, 2), Size((4, 64, 0), 2, 1)]
 
 
 def test_a_run_that_asks_for_a_large_instance_keeps_room_for_it_from_the_start():
@@ -117,7 +120,7 @@ def test_growing_an_imbalance_costs_and_shrinking_it_pays():
 def test_the_disk_counts_by_what_the_pool_really_has():
     """S14"""
     state = HostState.from_document(host("a", disk_available_least=7))
-    assert host_of(state).free[2] == 7
+    assert capacity_of(state).free[2] == 7
 
 
 @pytest.mark.parametrize(
@@ -129,6 +132,8 @@ def test_the_disk_counts_by_what_the_pool_really_has():
         {"vcpus": "2"},
         {"disk_gb": 1},
         {"vcpus": 1, "share": 0},
+        {"vcpus": 1, "resources": ["gpu"]},
+        {"vcpus": 1, "resources": {"gpu": -1}},
         {"vcpus": float("nan")},
     ],
     ids=str,
@@ -182,3 +187,105 @@ def test_the_cost_is_the_same_whenever_it_is_asked(mix, free, asked):
     sizes = [Size(one) for one in mix]
     warm, one = Packing(sizes), HostCapacity(free, free)
     assert warm.cost(one, asked) == warm.cost(one, asked) == Packing(sizes).cost(one, asked)
+
+
+def gpu_host(name, gpus, vcpus_used=0, **more):
+    inventory = {"CUSTOM_GPU": {"total": gpus}} if gpus else {}
+    return host(name, vcpus_used, vcpus_used * 1024, inventory=inventory, **more)
+
+
+def gpu_request(gpus):
+    return {**request(1, 1024), "flavor": {"name": "g", "vcpus": 1, "memory_mb": 1024, "extra_specs": gpus}}
+
+
+def test_an_instance_without_a_device_leaves_the_hosts_that_have_some_to_those_that_ask():
+    """By CPUs there is room for it beside the device; best fit alone would take the fuller host."""
+    hosts = [gpu_host("devices", 1, vcpus_used=4), gpu_host("none", 0, vcpus_used=2)]
+    devices = gpu_request({"resources:CUSTOM_GPU": "1"})
+    answers = select_destinations(hosts, [request(1, 1024), devices], OPTIONS).requests
+    assert [answer.hosts for answer in answers] == [["none"], ["devices"]]
+
+
+def test_where_nobody_asks_for_a_device_the_hosts_that_have_some_are_hosts_as_others():
+    hosts = [gpu_host("devices", 4, vcpus_used=4), gpu_host("none", 0, vcpus_used=2)]
+    assert select_destinations(hosts, [request(1, 1024)], OPTIONS).requests[0].hosts == ["devices"]
+
+
+def test_pci_devices_count_as_a_resource_of_the_hosts():
+    pools = [{"vendor_id": "10de", "product_id": "1db4", "numa_node": None, "count": 1}]
+    hosts = [host("devices", 4, 4096, pci_pools=pools), host("none", 2, 2048)]
+    alias = {"name": "gpu", "vendor_id": "10de", "product_id": "1db4"}
+    devices = gpu_request({"pci_passthrough:alias": "gpu:1"})
+    answers = select_destinations(hosts, [request(1, 1024), devices], {**OPTIONS, "pci_alias": [alias]}).requests
+    assert [answer.hosts for answer in answers] == [["none"], ["devices"]]
+
+
+def test_devices_of_a_host_are_the_free_ones_of_those_that_the_alias_means():
+    devices = [{"address": "a", "vendor_id": "10de", "product_id": "1db4", "used_by": "other"}]
+    devices.append({"address": "b", "vendor_id": "10de", "product_id": "1db4", "used_by": None})
+    pools = [{"vendor_id": "10de", "product_id": "1db4", "numa_node": None, "count": 1}]
+    state = HostState.from_document(host("h", pci_pools=pools, pci_devices=devices))
+    aliases = {
+        "gpu": ("legacy", [{"vendor_id": "10de", "product_id": "1db4"}]),
+        "nic": ("legacy", [{"vendor_id": "1"}]),
+    }
+    capacity = capacity_of(state, ("CUSTOM_GPU", "pci:gpu", "pci:nic", "pci:unknown"), aliases)
+    assert capacity.free[3:] == (0, 1, 0, 0)
+    assert capacity.capacity[3:] == (0, 2, 0, 0)
+
+
+def test_sizes_that_the_mix_does_not_know_are_kept_room_for_by_best_fit():
+    """By the mix nothing is lost on the empty host: two typical instances fit there before and after."""
+    mix = [Size((3, 3072))]
+    empty, begun = HostCapacity((8, 8192), (8, 8192)), HostCapacity((3, 3072), (8, 8192))
+    by_mix, by_best_fit = Packing(mix, 0.0), Packing(mix, 1.0)
+    assert by_mix.cost(empty, (1, 1024)) < by_mix.cost(begun, (1, 1024))
+    assert by_best_fit.cost(empty, (1, 1024)) > by_best_fit.cost(begun, (1, 1024))
+
+
+def test_instances_that_are_alone_of_their_size_tell_how_much_is_unseen():
+    common, rare, asked = ((1, 1024, 0), ()), ((2, 512, 0), ()), ((4, 64, 0), ())
+    assert counted_mix(Counter({common: 3, rare: 1}), Counter()).unseen == 0.25
+    assert counted_mix(Counter({common: 3, rare: 1}), Counter({rare: 1})).unseen == 0
+    assert counted_mix(Counter(), Counter({asked: 1})).unseen == 0
+
+
+@pytest.mark.parametrize(("shares", "unseen"), [((3, 1), 0.25), ((1, 1), 0), ((0.7, 0.3), 0), ((70, 30), 0)])
+def test_shares_that_are_counts_tell_how_much_is_unseen(shares, unseen):
+    assert read_mix([{"vcpus": at + 1, "share": share} for at, share in enumerate(shares)]).unseen == unseen
+
+
+def test_a_given_mix_may_ask_for_further_resources():
+    mix = read_mix([{"vcpus": 1, "resources": {"pci:gpu": 2}}, {"vcpus": 2, "resources": {"CUSTOM_X": 1}}])
+    assert mix.names == ("CUSTOM_X", "pci:gpu")
+    assert [size.amounts for size in mix.sizes] == [(1, 0, 0, 0, 2), (2, 0, 0, 1, 0)]
+
+
+@pytest.mark.parametrize(
+    ("extra_specs", "asked"),
+    [
+        ({"resources:CUSTOM_GPU": "2", "resources:VCPU": "4", "resources1:CUSTOM_GPU": "1"}, {"CUSTOM_GPU": 3}),
+        ({"pci_passthrough:alias": "gpu:1, nic:2"}, {"pci:gpu": 1, "pci:nic": 2}),
+        ({"pci_passthrough:alias": "gpu", "resources:CUSTOM_X": "many", "hw:numa_nodes": "2"}, {}),
+        ({"resources:CUSTOM_X": "\u00b2", "pci_passthrough:alias": "gpu:" + 5000 * "9"}, {}),
+        ({"resources:CUSTOM_X": "0", "pci_passthrough:alias": None}, {}),
+    ],
+)
+def test_further_resources_are_read_from_extra_specs(extra_specs, asked):
+    assert further_resources(extra_specs) == asked
+
+
+def test_a_pinned_request_is_balanced_in_the_cell_that_it_takes():
+    """Of the host as a whole nothing drifts; the cell that is taken ends with memory and without CPUs."""
+    packing = Packing([Size((2, 2), 1)])
+    even = HostCapacity((8, 8), (8, 8), ((4, 4), (4, 4)))
+    assert packing._imbalance((6, 8), ((2, 4), (4, 4)), 1) == 1
+    assert packing._imbalance((6, 8), ((4, 3), (2, 5)), 1) == 2
+    assert packing.cost(even, (2, 1), 1) > packing.cost(even, (2, 2), 1)
+
+
+def test_a_request_without_a_device_pays_for_what_it_takes_from_the_devices_that_are_free():
+    """Room and best fit alone would take the fuller host, whose last free device would have fewer CPUs beside it."""
+    packing = Packing([Size((1, 1, 0)), Size((1, 1, 1))])
+    devices, none = HostCapacity((4, 4, 1), (8, 8, 10)), HostCapacity((6, 6, 0), (8, 8, 0))
+    assert packing.cost(devices, (1, 1, 0)) > packing.cost(none, (1, 1, 0))
