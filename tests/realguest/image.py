@@ -21,8 +21,9 @@ from pathlib import Path
 
 DIRECTORY = Path(__file__).resolve().parents[2] / ".cache" / "realguest"
 LOADERS = ("signed", "unsigned")
+# The kernel of Debian's "generic" image; the one of "genericcloud" knows no AHCI, and so no SATA disk or CD-ROM.
 PACKAGES = """
-systemd-sysv udev dbus kmod procps less sudo ca-certificates iproute2 iputils-ping python3 linux-image-cloud-amd64
+systemd-sysv udev dbus kmod procps less sudo ca-certificates iproute2 iputils-ping python3 linux-image-amd64
 cloud-init cloud-guest-utils netplan.io systemd-resolved systemd-timesyncd openssh-server
 e2fsprogs dosfstools fdisk gdisk grub2-common grub-pc-bin grub-efi-amd64-bin grub-efi-amd64-signed shim-signed
 """.split()

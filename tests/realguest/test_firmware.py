@@ -11,7 +11,7 @@ UEFI = {"hw_firmware_type": "uefi"}
 SECURE = {**UEFI, "os_secure_boot": "required"}
 # name -> loader, properties
 GUESTS = {
-    "deb-uefi": ("unsigned", {**UEFI, "hw_disk_bus": "scsi", "hw_cdrom_bus": "sata"}),
+    "deb-uefi": ("unsigned", {**UEFI, "hw_disk_bus": "scsi", "hw_cdrom_bus": "scsi"}),
     "deb-secure": ("signed", {**SECURE, "hw_disk_bus": "sata"}),
     "deb-ide": ("signed", {"hw_machine_type": "pc", "hw_disk_bus": "ide"}),
 }
@@ -59,7 +59,7 @@ def test_uefi_alone_boots_a_loader_that_nobody_signed(look):
     assert (seen["efi"], seen["secure_boot"]) == (True, False)
 
 
-def test_scsi_disks_and_a_seed_on_a_cd_rom_of_its_own_bus(look):
+def test_scsi_disks_and_the_seed_as_a_cd_rom(look):
     has_its_disks(look("deb-uefi"), "deb-uefi")
 
 
