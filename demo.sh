@@ -33,17 +33,9 @@ title() {
   printf '\n==> [%ss] %s\n' $(($(date +%s) - began)) "$*"
 }
 
-playbook() { # without the plays that had nothing to do
-  {
-    # shellcheck disable=SC2086
-    ansible-playbook $inventories "$@" </dev/null && echo 0 >.cache/demo.rc || echo $? >.cache/demo.rc
-  } 2>&1 | awk '
-    /^(.\[[0-9;]*m)?PLAY \[/ { held = $0; next }
-    held && /skipping: no hosts matched/ { held = ""; next }
-    /^$/ { blank = 1; next }
-    held { print "\n" held; held = ""; blank = 1 }
-    { if (blank) print ""; blank = 0; print; fflush() }'
-  return "$(cat .cache/demo.rc)"
+playbook() {
+  # shellcheck disable=SC2086
+  ansible-playbook $inventories "$@" </dev/null
 }
 
 title "Set-up: packages, ansible-core, the guest image (what is there is not made again)"

@@ -26,6 +26,8 @@ class ActionModule(HostAction):
                 "timeout": {"type": "int", "default": 600},
             }
         )
+        if self._task.check_mode and args.get("token"):
+            return {"changed": True}  # nothing was claimed, so the host knows nothing of it yet
         name = task_vars["inventory_hostname"]
         given = variables(task_vars, name, CATALOG + INSTANCE)
         try:

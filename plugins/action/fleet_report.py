@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from ..module_utils.conductor.errors import NoHostAnswered
 from ..module_utils.placement.explain import fleet_text
 from ..plugin_utils.controller import ControllerAction, read_reports
 from ..plugin_utils.documents import write_document
@@ -20,6 +21,8 @@ class ActionModule(ControllerAction):
         _blank, *lines, _end = say("", *text.splitlines(), "")
         if args["dest"]:
             write_document(args["dest"], {"hosts": _instances(fleet), "verdicts": fleet.verdicts})
+        if args["hosts"] is not None and not fleet.documents:
+            raise NoHostAnswered("no host answered; why is in the table above")
         return {"report": lines, "verdicts": fleet.verdicts}
 
 

@@ -10,18 +10,22 @@ import dataclasses
 from ansible.module_utils.parsing.convert_bool import boolean
 
 from ..module_utils.conductor.duplicates import choose
-from ..module_utils.conductor.errors import InstanceMoving, SelectionNotExplicit
+from ..module_utils.conductor.errors import InstanceMoving, KvmHostNotFound, SelectionNotExplicit
 from ..module_utils.conductor.locate import check_unlocked, locate, locate_to_delete, locate_to_take_back
 from ..module_utils.conductor.recovery import to_recover
 from ..module_utils.model import hints
 from ..module_utils.model.errors import BerthError, InvalidInput
 from ..module_utils.model.identity import check_name, instance_uuid
-from ..plugin_utils.controller import ControllerAction, lost_hosts, read_reports, variables, who_locked, with_variable
+from ..module_utils.model.lifecycle import OWN
+from ..plugin_utils.controller import ControllerAction, lost_hosts, read_reports, variables, who_locked
 from ..plugin_utils.screen import say
+from ..plugin_utils.selection import in_inventory, not_found, selected
 
 METHODS = ("delete", "keep_one", "recover", "recover_record", "remove_set_aside", "start", "stop")
 FIND = {"delete": locate_to_delete, "recover_record": locate_to_take_back}
 RUN = ("berth_keep_on", "berth_keep_on_confirmed", "berth_lost_hosts", "berth_set_aside_on")
+# What there is none of can be deleted and stopped, and recovers by itself; anything else needs one.
+NEEDED = ("keep_one", "recover_record", "start")
 # A lock keeps people from changing an instance. One that lost its power ran, and is to run.
 LOCKED_TOO = ("recover",)
 
@@ -35,7 +39,7 @@ class ActionModule(ControllerAction):
     }
 
     def act(self, args, task_vars):
-        names, method = with_variable(task_vars, args["instances"], "berth_flavor", unless="berth_name"), args["method"]
+        names, method = selected(task_vars, args["instances"]), args["method"]
         if names and not args["selected"]:
             raise SelectionNotExplicit(
                 "without a selection %s is about all %d instances of the inventory" % (method, len(names)),
@@ -43,7 +47,7 @@ class ActionModule(ControllerAction):
                 instances=names,
             )
         fleet, run = read_reports(task_vars, args["hosts"]), self.own_variables(task_vars, RUN)
-        found, moving, errors = {}, [], {}
+        found, moving, errors, self._skipped = {}, [], {}, {}
         for name in names:
             try:
                 given = variables(task_vars, name, ["berth_project", "berth_locked"])
@@ -51,12 +55,19 @@ class ActionModule(ControllerAction):
                     check_unlocked(name, who_locked(given))
                 uuid = instance_uuid(given.get("berth_project") or "default", check_name(name))
                 found[name] = {"uuid": uuid, **self._task_of(method, fleet, name, uuid, run)}
+                if not found[name]["hosts"] and not fleet.places.get(uuid):
+                    if method in NEEDED or not in_inventory(task_vars, name):
+                        raise not_found(task_vars, fleet, name)
             except BerthError as error:
                 if isinstance(error, InstanceMoving) and method == "delete":
                     moving.append(name)
                 else:
                     errors[name] = _told(error, method)
         located = {
+            "names": names,
+            "left_out": fleet.verdicts,
+            "skipped": self._skipped,
+            "shown": {name: _shown(fleet, found[name]["uuid"]) for name in found},
             "instances": found,
             "found": [name for name in found if found[name]["hosts"]],
             "moving": moving,
@@ -69,7 +80,7 @@ class ActionModule(ControllerAction):
         if method == "recover":
             due = to_recover(fleet, name, uuid, lost_hosts(run))
             if due["skipped"]:
-                say("%s is left alone: %s" % (name, due["skipped"]))
+                self._skipped[name] = due["skipped"]
             return {"hosts": due["hosts"]}
         if method == "keep_one":
             return self._keep_one(fleet, name, uuid, run)
@@ -91,11 +102,20 @@ class ActionModule(ControllerAction):
 
 
 def _answering(fleet, field, host):
+    """The KVM host that a variable names. An inventory has it, and it answers."""
+    if host and host not in fleet.documents and host not in fleet.verdicts:
+        raise KvmHostNotFound.of(field, host, [*fleet.documents, *fleet.verdicts])
     if host not in fleet.documents:
         raise InvalidInput(
             field, host, "a KVM host that answers: %s" % (", ".join(sorted(fleet.documents)) or "none does")
         )
     return host
+
+
+def _shown(fleet, uuid):
+    """The owner of the instance and its flavor, for the closing table."""
+    places = sorted(fleet.places.get(uuid, ()), key=lambda place: place["role"] == OWN)
+    return {"host": places[-1]["host"], "flavor": places[-1]["flavor"]} if places else {}
 
 
 def _told(error, method):

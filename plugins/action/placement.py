@@ -26,11 +26,11 @@ from ..plugin_utils.controller import (
     read_reports,
     variables,
     who_locked,
-    with_variable,
 )
 from ..plugin_utils.documents import write_document
 from ..plugin_utils.plain import plain
 from ..plugin_utils.screen import say, verbosity, warn
+from ..plugin_utils.selection import selected
 
 RUN = (
     "berth_count",
@@ -74,7 +74,7 @@ class ActionModule(ControllerAction):
     def act(self, args, task_vars):
         given = self.own_variables(task_vars, RUN)
         check_run(given)
-        names = with_variable(task_vars, args["instances"], "berth_flavor", unless="berth_name")
+        names = selected(task_vars, args["instances"])
         hosts = kvm_hosts(task_vars, args["hosts"])
         catalogs = Catalogs(task_vars, names, hosts, self._loader)
         given.update(catalogs.run)
@@ -106,7 +106,7 @@ class ActionModule(ControllerAction):
         result = self._result(instances, fleet)
         if result["failures"] or verbosity() or not args["plan"]:
             result["explanation"] = decision.explanation()
-        self._say(result)
+        self._say(result, shown=not args["plan"])
         if directory and decision.result:
             result["receipt"] = decision.receipt()
             if not self._task.check_mode:
@@ -167,22 +167,23 @@ class ActionModule(ControllerAction):
         hosts = {name: {"uuid": uuid} for name, uuid in fleet.uuids().items()}
         if self._task.check_mode:
             for instance in instances.values():
-                instance["state"] = PLANNED if instance["state"] == CLAIMING else instance["state"]
+                if instance["state"] == CLAIMING:
+                    instance.update(state=PLANNED, token=new_token())
         hosts.update({name: {"reason": reason} for name, reason in fleet.verdicts.items()})
         plan = new_plan(run, instances, hosts, max_attempts, wanted.told(fleet, self._lost))
+        plan["unprepared"] = fleet.unprepared()
         prepare_round(plan, new_token)
         return plan_result(plan)
 
-    def _say(self, result):
-        for name, reason in sorted(result["verdicts"].items()):
+    def _say(self, result, shown):
+        for name, reason in sorted(result["verdicts"].items() if shown else ()):
             warn("Host %s is left out: %s" % (name, reason))
-        if result["failures"] or verbosity():
+        if result["failures"] or verbosity() or shown:
             say(*result["explanation"].splitlines())
 
     def _result(self, instances, fleet):
         chosen = ("uuid", "host", "host_uuid", "alternates", "allocation", "limits")
         return {
-            "changed": self._task.check_mode and any(instance["state"] == CLAIMING for instance in instances.values()),
             "selections": {
                 name: {key: instance.get(key) for key in chosen}
                 for name, instance in instances.items()

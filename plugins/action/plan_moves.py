@@ -5,8 +5,8 @@
 
 from __future__ import annotations
 
-from ..module_utils.conductor import moving, placing, quotas, sides, wanted
-from ..module_utils.conductor.errors import SelectionNotExplicit
+from ..module_utils.conductor import moving, placing, quotas, report_moves, sides, wanted
+from ..module_utils.conductor.errors import KvmHostNotFound, SelectionNotExplicit
 from ..module_utils.conductor.plan import FAILED
 from ..module_utils.model import hints, migration
 from ..module_utils.model.errors import BerthError
@@ -23,10 +23,10 @@ from ..plugin_utils.controller import (
     replies,
     variables,
     who_locked,
-    with_variable,
 )
 from ..plugin_utils.plain import plain
-from ..plugin_utils.screen import say, warn
+from ..plugin_utils.screen import say
+from ..plugin_utils.selection import InstanceNotFound, not_found, selected
 
 KINDS = {"resize": migration.RESIZE, "cold_migrate": migration.COLD, "live_migrate": migration.LIVE}
 
@@ -58,10 +58,12 @@ class ActionModule(ControllerAction):
     def act(self, args, task_vars):
         args["target"] = args["target"] or None  # a survey sends an answer that was left out as empty text
         hosts = kvm_hosts(task_vars, args["hosts"])
+        if args["target"] and args["target"] not in hosts:
+            raise KvmHostNotFound.of("berth_target_host", args["target"], hosts)
         fleet = read_reports(task_vars, hosts)
         views = self._views(task_vars, hosts, fleet)
         wish, kind = args["wish"], KINDS.get(args["wish"], migration.RESIZE)
-        names = with_variable(task_vars, args["instances"], "berth_flavor", unless="berth_name")
+        names = selected(task_vars, args["instances"])
         if names and not args["selected"]:
             raise SelectionNotExplicit(
                 "this would stop and move all %d instances of the inventory" % len(names),
@@ -75,6 +77,8 @@ class ActionModule(ControllerAction):
         for name in names:
             try:
                 moves[name] = self._plan(name, wish, kind, task_vars, catalogs, fleet, views, args["target"], lost)
+            except InstanceNotFound as error:
+                errors[name] = (error if fleet.verdicts else not_found(task_vars, fleet, name)).to_dict()
             except BerthError as error:
                 errors[name] = error.to_dict()
         if wish == "confirm_due":
@@ -85,14 +89,14 @@ class ActionModule(ControllerAction):
                 errors[name] = moving.busy(moves.pop(name)).to_dict()
         for move in moves.values():
             move["look"] = sorted(fleet.documents) if moving.needs_a_look(move, catalog.quotas) else []
-        facts = self._facts(moves, errors, fleet)
+        facts = self._facts(moves, errors, fleet, wish)
         if args["again"]:
             facts = _both(plain(raw_vars(task_vars, "localhost")["ansible_facts"]["berth_moves"]), facts)
         return {"ansible_facts": {"berth_moves": facts}, "_ansible_verbose_override": True}
 
     def _views(self, task_vars, hosts, fleet):
         found = {}
-        for host, reply in replies(task_vars, hosts, "__berth_facts").items():
+        for host, reply in replies(task_vars, "__berth_facts").items():
             if host in fleet.documents and "moves" in reply:
                 found[host] = {view["uuid"]: view for view in plain(reply["moves"])}
         return found
@@ -171,20 +175,14 @@ class ActionModule(ControllerAction):
             if move["sequence"] != "resize_here":
                 move["candidates"] = [one for one in move["candidates"] if one["host"] != move["source"]]
 
-    def _facts(self, moves, errors, fleet):
+    def _facts(self, moves, errors, fleet, wish):
         """The plan that the playbook follows, and a line for each instance on the screen."""
-        for name, reason in sorted(fleet.verdicts.items()):
-            warn("Host %s is left out: %s" % (name, reason))
         for name, move in sorted(moves.items()):
             move.pop("request", None)
-            if move["sequence"] is None:
-                say("%s: nothing to do, it %s" % (name, move["why"]))
-            else:
-                way = (name, move["sequence"], move["source"], move["destination"], move["why"])
-                say("%s: %s, %s -> %s (%s)" % way)
-        for name, error in sorted(errors.items()):
-            say("%s: %s" % (name, _told(error)))
+            if move["sequence"]:
+                say(report_moves.plan_line(name, wish, move))
         return {
+            "left_out": fleet.verdicts,
             "moves": moves,
             "settle": [name for name, move in moves.items() if move["settles"]],
             "act": [name for name, move in moves.items() if move["sequence"] and not move["settles"]],
@@ -200,6 +198,7 @@ def _told(error):
 def _both(first, second):
     """The plan of the run after it looked again: what was settled is planned anew, the others stand."""
     return {
+        "left_out": second["left_out"],
         "moves": {**first["moves"], **second["moves"]},
         "settle": [],
         "act": first["act"] + second["act"],

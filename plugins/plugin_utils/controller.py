@@ -11,6 +11,7 @@ from ansible.module_utils.parsing.convert_bool import BOOLEANS_FALSE
 from ansible.plugins.action import ActionBase
 
 from ..module_utils.conductor.fleet import read_fleet
+from ..module_utils.conductor.sides import NO_ANSWER
 from ..module_utils.model import catalog_schema, hints, host_document
 from ..module_utils.model.errors import BerthError
 from ..module_utils.model.safe_text import visible_all
@@ -78,17 +79,13 @@ def variables(task_vars, host, names):
     return plain({name: found[name] for name in names if name in found})
 
 
-def replies(task_vars, hosts, variable, known=None):
-    """What ask_hosts registered: inventory name of the asked host -> its answer.
-
-    They asked for themselves, or under --limit the instances of the play did. ``known`` has raw variables already read.
-    """
-    known = known or {}
-    found = {}
-    for asker in task_vars["ansible_play_hosts_all"] if task_vars.get("ansible_limit") else hosts:
-        values = known[asker] if asker in known else raw_vars(task_vars, asker)
-        found.update((values.get(variable) or {}).get("answers") or {})
-    return found
+def replies(task_vars, variable):
+    """What read_hosts registered for the host that decides: inventory name of the asked host -> its answer."""
+    for decider in (task_vars["inventory_hostname"], "localhost"):
+        registered = raw_vars(task_vars, decider).get(variable)
+        if registered:
+            return registered.get("answers") or {}
+    return {}
 
 
 def answer(result):
@@ -96,8 +93,28 @@ def answer(result):
     return {key: value for key, value in result.items() if key not in ("warnings", "deprecations", "exception")}
 
 
+def controller_facts(task_vars):
+    """What the actions of this run keep for one another: facts of localhost."""
+    return raw_vars(task_vars, "localhost").get("ansible_facts") or {}
+
+
 def current_plan(task_vars):
-    return plain(raw_vars(task_vars, "localhost")["ansible_facts"]["berth_plan"])
+    return plain(controller_facts(task_vars)["berth_plan"])
+
+
+def current_results(task_vars):
+    return plain(controller_facts(task_vars)["berth_results"])
+
+
+def results_fact(outcomes, left_out):
+    """The end of a run for the task that reports failures, and for programs."""
+    failed = {outcome.instance: outcome.error for outcome in outcomes if outcome.error}
+    hosts = {host: {"reason": reason, "silent": reason.startswith(NO_ANSWER)} for host, reason in left_out.items()}
+    return {
+        "ansible_facts": {"berth_results": {"failed": failed, "left_out": hosts}},
+        "results": [outcome.to_dict() for outcome in outcomes],
+        "_ansible_verbose_override": True,
+    }
 
 
 def current_move(task_vars, name):
@@ -131,7 +148,7 @@ def read_reports(task_vars, hosts=None):
     """The fleet as the hosts reported it: what ask_hosts brought in this run, else the facts that Ansible has of a host."""
     hosts = kvm_hosts(task_vars, hosts)
     known = {name: raw_vars(task_vars, name) for name in hosts}
-    found = replies(task_vars, hosts, "__berth_facts", known)
+    found = replies(task_vars, "__berth_facts")
     reports = {}
     for name in hosts:
         reply = found.get(name)
@@ -139,11 +156,13 @@ def read_reports(task_vars, hosts=None):
         if "berth_host" in facts:
             reports[name] = {"document": plain(facts["berth_host"]), "notes": plain((reply or {}).get("notes") or {})}
         else:
-            reports[name] = {"reason": _reason(reply or {})}
+            reports[name] = {"reason": reason_of(reply or {})}
     return read_fleet(reports, host_document.check)
 
 
-def _reason(reply):
+def reason_of(reply):
+    """Why the answer of a host has no facts."""
     if "error" in reply:
-        return "%s: %s" % (reply["error"].get("code"), reply["error"].get("message"))
+        text = "%s: %s" % (reply["error"].get("code"), reply["error"].get("message"))
+        return "%s. %s" % (text, reply["error"]["hint"]) if reply["error"].get("hint") else text
     return str(reply.get("reason") or "has no facts: %s" % hints.read_facts_first())

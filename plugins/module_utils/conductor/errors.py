@@ -5,7 +5,10 @@
 
 from __future__ import annotations
 
+from typing import Iterable
+
 from ..model.errors import BerthError
+from ..model.suggest import did_you_mean
 
 
 class ClaimConflict(BerthError):
@@ -70,6 +73,20 @@ class HostLibvirtTimeout(BerthError):
 
 class AnsibleUnknown(BerthError):
     """The collection was not tried with this ansible-core; no host was asked and nothing was changed."""
+
+
+class NoHostAnswered(BerthError):
+    """No KVM host answered, or the inventory has none: nothing is known, so nothing is done."""
+
+
+class KvmHostNotFound(BerthError):
+    """A variable of the run names a KVM host that the inventory does not have."""
+
+    @classmethod
+    def of(cls, field: str, name: str, known: Iterable[str]) -> KvmHostNotFound:
+        return cls(
+            "%s: there is no KVM host %s" % (field, name), field=field, value=name, hint=did_you_mean(name, known)
+        )
 
 
 class SharedVariableDiffers(BerthError):

@@ -12,6 +12,7 @@ import dataclasses
 import functools
 from typing import Any, Callable, Collection, Dict, Iterator, List, Optional, Tuple, TypedDict, cast
 
+from ..model import hints
 from ..model.errors import BerthError
 from ..model.messages import Document, Note
 from .notes import Answers, Notes, put_together
@@ -93,6 +94,10 @@ class Fleet:
                     places.setdefault(instance["uuid"], []).append(place)
         return places
 
+    def unprepared(self) -> Dict[str, str]:
+        """The hosts that answer and were never prepared, with what to do about it."""
+        return {host: not_prepared(host) for host, found in self.documents.items() if not found.get("prepared", True)}
+
     def failed_on(self, uuid: str) -> List[str]:
         """The hosts that remember the instance as failed (vm_state error)."""
         return [host for host, document in self.documents.items() if uuid in document.get("failed_instances", ())]
@@ -133,6 +138,8 @@ def read_fleet(reports: Dict[str, Report], check: Callable[[Any], Document]) -> 
             verdicts[name] = "StateDirectoryChanged: %s" % fault
             faults[document["uuid"]] = fault
             continue
+        if not document.get("prepared", True):
+            document["service"] = {**document["service"], "disabled": True, "disabled_reason": not_prepared(name)}
         documents[name] = document
         notes[document["uuid"]] = report.get("notes") or {}
         owners.setdefault(document["uuid"], []).append(name)
@@ -146,6 +153,11 @@ def read_fleet(reports: Dict[str, Report], check: Callable[[Any], Document]) -> 
                     uuid,
                 )
     return Fleet(documents, verdicts, notes, strays, faults)
+
+
+def not_prepared(host: str) -> str:
+    """Why a host that answers gets no new instances. What it holds counts as before."""
+    return "not prepared. %s" % hints.prepare_host(host)
 
 
 def _strays(host: str, document: Document) -> Iterator[Tuple[str, Stray]]:

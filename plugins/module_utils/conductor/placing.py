@@ -107,4 +107,4 @@ def _why(answer: Any) -> str:
     order, weights = last["order"], last["weights"]
     if len(order) < 2:
         return "the only host that fits"
-    return "weight %.2f, first of %d hosts that fit" % (weights[last["host"]], len(order))
+    return "best of %d hosts, weight %.2f" % (len(order), weights[last["host"]])

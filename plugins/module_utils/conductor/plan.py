@@ -106,6 +106,7 @@ class Plan(TypedDict, total=False):
     planned: List[PlannedInstance]  # what this run means to make where
     ended: List[PlannedInstance]  # what has come to nothing, also of earlier runs
     tell: Document
+    unprepared: Dict[str, str]  # hosts that get no new instances, and what to do about it
     instances: Dict[str, Instance]
     claims: Dict[str, List[Claim]]
     withdraw: Dict[str, List[Dict[str, str]]]
@@ -158,7 +159,7 @@ def prepare_round(plan: Plan, new_token: Callable[[], str]) -> None:
     """Write down what is next: claims {host: [{spec, token, limits}]}, what to ask and tell all hosts, and what to build."""
     plan["round"] += 1
     plan["failed"] = [name for name, instance in plan["instances"].items() if instance["state"] == FAILED]
-    plan["build"] = [name for name, instance in plan["instances"].items() if instance["state"] == EXISTING]
+    plan["build"] = [name for name, instance in plan["instances"].items() if instance["state"] in (EXISTING, PLANNED)]
     plan["faults"] = _faults(plan)
     plan["claims"] = {}
     for instance in plan["instances"].values():
@@ -304,6 +305,8 @@ def settle(plan: Plan, built: Dict[str, Built]) -> None:
     silent: Built = {"reason": "was not asked"}
     for name in plan["build"]:
         instance, result = plan["instances"][name], built.get(name) or silent
+        if instance["state"] == PLANNED:
+            continue
         if "reason" in result:
             # the build may still run there: another host now could make a second one
             instance.setdefault("uncertain", []).append(planned_instance(plan, instance))

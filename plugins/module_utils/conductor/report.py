@@ -1,71 +1,99 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a run did, as plain text for people."""
+"""The table that ends every run: a line for each instance, and below it the errors and the hosts that were left out."""
 
 from __future__ import annotations
 
-from typing import List, Mapping, Optional, Tuple
+import dataclasses
+import textwrap
+from typing import Any, Dict, Iterable, List, Mapping, Sequence
 
-from ..model import hints
 from ..placement.text import table
-from .plan import ACTIVE, EXISTING, FAILED, PLANNED, UNCONFIRMED, Instance, Plan
+
+HEADS = ("INSTANCE", "STATE", "HOST", "FLAVOR", "ADDRESS", "WHY")
+WIDTH = 80
+LEAST_WHY = 24  # columns; where less is left, what is told of an instance goes below its name
+FAILED = "failed"
 
 
-def creation(plan: Plan) -> List[str]:
-    """One line per instance, then what the failed ones tried, then the hosts that had no say."""
-    lines: List[str] = table(
-        ("INSTANCE", "STATE", "HOST", "ADDRESS", "WHY"),
-        [_instance(*entry) for entry in plan["instances"].items()],
-        indent="",
+@dataclasses.dataclass
+class Outcome:
+    """What became of one instance. ``error`` is what the run fails with for it."""
+
+    instance: str
+    state: str
+    host: str = ""
+    flavor: str = ""
+    address: str = ""
+    why: str = ""
+    error: str = ""
+
+    def to_dict(self) -> Dict[str, str]:
+        return dataclasses.asdict(self)
+
+
+def closing(outcomes: Iterable[Outcome], left_out: Mapping[str, str], details: Sequence[str] = ()) -> List[str]:
+    """The lines. ``left_out``: host -> why it had no say; ``details`` belong to the errors."""
+    known = list(outcomes)
+    lines = _table(known) if known else ["Nothing to do."]
+    errors = ["%s: %s" % (outcome.instance, outcome.error) for outcome in known if outcome.error]
+    hosts = ["host %s left out: %s" % entry for entry in sorted(left_out.items())]
+    for part, more in ((errors, details), (hosts, ())):
+        lines += [*([""] if part else []), *part, *more]
+    return lines
+
+
+def failure(done: Dict[str, Any], result: Mapping[str, Any]) -> str:
+    """Why an instance failed in the play, from what its tasks registered: of a loop what each host said."""
+    items = result.get("results") or ()
+    said = [str(item.get("msg")) for item in items if isinstance(item, dict) and item.get("failed")]
+    if said:
+        return "; ".join(said)
+    if "__berth_failure" in done:
+        return str(done["__berth_failure"])
+    return "HostUnknown: the host stopped answering, so what it did is not known" if done.get("gone") else ""
+
+
+def named(text: str, uuid: str, name: str) -> str:
+    """The text with the name of the instance where it has the uuid, by which hosts know it."""
+    return text.replace("Instance %s" % uuid, "Instance %s" % name).replace(uuid, name)
+
+
+def first_word(error: str) -> str:
+    """The code of an error that begins with it."""
+    return error.partition(":")[0] if ":" in error else error
+
+
+def address_of(networks: Any) -> str:
+    """The fixed addresses of an instance's NICs, the first one whole."""
+    nics = [nic for nic in networks or () if isinstance(nic, dict) and nic.get("address")]
+    found = [str(nic["address"]).partition("/")[0] for nic in nics]
+    return found[0] + (" +%d" % (len(found) - 1) if len(found) > 1 else "") if found else ""
+
+
+def _table(outcomes: List[Outcome]) -> List[str]:
+    cells = [[getattr(outcome, head.lower()) or "-" for head in HEADS[:-1]] for outcome in outcomes]
+    taken = sum(max(len(row[at]) for row in [list(HEADS), *cells]) + 2 for at in range(len(HEADS) - 1))
+    if WIDTH - taken < LEAST_WHY:
+        return _stacked(cells, outcomes)
+    rows = []
+    for row, outcome in zip(cells, outcomes):
+        first, *more = _wrapped(outcome.why, WIDTH - taken) or [""]
+        rows += [[*row, first], *([""] * len(row) + [line] for line in more)]
+    return table(HEADS, rows, indent="")
+
+
+def _stacked(cells: List[List[str]], outcomes: List[Outcome]) -> List[str]:
+    """For long names: each on a line of its own, what is told of it below."""
+    head, *lines = table(HEADS[1:-1], [row[1:] for row in cells])
+    found = [HEADS[0], head]
+    for line, outcome in zip(lines, outcomes):
+        found += [outcome.instance, line, *_wrapped(outcome.why, WIDTH, "    ")]
+    return found
+
+
+def _wrapped(text: str, width: int, indent: str = "") -> List[str]:
+    return textwrap.wrap(
+        text, width, initial_indent=indent, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
     )
-    for name, instance in plan["instances"].items():
-        error = instance.get("error")
-        if error:
-            lines += ["", "%s: %s: %s" % (name, error["code"], error["message"])]
-        if instance["attempts"] and instance["state"] == FAILED:
-            rows = [(entry["attempt"], entry["host"], entry["code"], entry["cause"]) for entry in instance["attempts"]]
-            lines += table(("ATTEMPT", "HOST", "ERROR", "CAUSE"), rows)
-    return lines + silent({name: host["reason"] for name, host in plan["hosts"].items() if "reason" in host})
-
-
-def _instance(name: str, instance: Instance) -> Tuple[str, ...]:
-    state = instance["state"]
-    if state in (ACTIVE, EXISTING, UNCONFIRMED):
-        state = "active" if instance.get("changed") else "unchanged"
-    elif state == PLANNED:
-        state = "would be made"
-    addresses = ",".join(
-        str(nic["address"]).partition("/")[0] for nic in instance["spec"].get("networks") or () if nic.get("address")
-    )
-    why = instance.get("why") or ""
-    if instance["attempts"] and instance["state"] == ACTIVE:
-        why = "attempt %d, after %s" % (
-            len(instance["attempts"]) + 1,
-            ", ".join("%s on %s" % (entry["code"], entry["host"]) for entry in instance["attempts"]),
-        )
-    error = instance.get("error")
-    if error:
-        why = error["code"]
-    if instance.get("existing") and instance["state"] == ACTIVE:
-        why = left_as_found(instance) or why
-    return name, state, instance["host"] or "-", addresses or "-", why
-
-
-def left_as_found(instance: Instance) -> Optional[str]:
-    """Why an instance that was there does not run, and what starts it; None where it runs."""
-    found = instance.get("result") or {}
-    if found.get("state") == "running":
-        return None
-    if found.get("state") in ("paused", "suspended"):
-        what = found["state"]
-    elif found.get("power_state") == "shutdown":
-        what = "stopped"
-    else:
-        what = "off, though nobody stopped it with berth.kvm.stop"
-    return "%s; %s" % (what, "locked" if instance.get("locked") else hints.start())
-
-
-def silent(verdicts: Mapping[str, str]) -> List[str]:
-    """The hosts that were left out, each with the reason."""
-    return [""] + ["host %s left out: %s" % entry for entry in sorted(verdicts.items())] if verdicts else []

@@ -63,7 +63,7 @@ def _find(instance: Instance, fleet: Fleet, lost_hosts: Collection[str], strict:
         return
     _set_found(instance, fleet, hosts[-1], EXISTING if owners else CLAIMING)
     instance["stale_claims"] = hosts[:-1]
-    instance["why"] = "is there already" if owners else "an earlier run had claimed it there"
+    instance["why"] = "exists already" if owners else "an earlier run had claimed it there"
 
 
 def _set_found(instance: Instance, fleet: Fleet, host: str, state: str) -> None:

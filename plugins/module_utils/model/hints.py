@@ -204,7 +204,7 @@ def no_whole_copy() -> str:
 
 def resize_to_follow(name: str) -> str:
     """The inventory gives an instance another flavor than it has."""
-    return "Run berth.kvm.resize for %s to give it that flavor" % name
+    return "Run berth.kvm.resize --limit %s" % name
 
 
 # --- create, start, stop, delete
@@ -213,6 +213,11 @@ def resize_to_follow(name: str) -> str:
 def start() -> str:
     """Create found an instance that does not run, and left it so."""
     return "run berth.kvm.start"
+
+
+def create_it(name: str) -> str:
+    """The instance is in the inventory and on no host."""
+    return "Run berth.kvm.create --limit %s to create it" % name
 
 
 def create_again() -> str:

@@ -19,17 +19,18 @@ INTERNAL = {
     "ask_hosts",
     "build_instance",
     "claim",
-    "commit_claims",
+    "claim_room",
     "commit_move",
-    "creation_report",
+    "forget_deleted",
     "host_task",
     "locate_instances",
     "migration",
-    "name_instances",
     "plan_moves",
+    "read_hosts",
+    "record_builds",
+    "report_failure",
     "rescan",
-    "settle_builds",
-    "sum_up_deletion",
+    "show_results",
 }
 # Labels of requirements and steps, which only their authors can look up.
 LABEL = re.compile(r"\((?:[ABCIRSFVLD]\d{1,2})(?:(?:, |-)[ABCIRSFVLD]\d{1,2})*\)")

@@ -26,7 +26,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.conductor import (
     placing,
     plan,
     quotas,
-    report,
+    report_creation,
     sides,
     wanted,
 )
@@ -149,7 +149,7 @@ def commit(result, kind):
     given = {one: answers(one, result if one == kind else GOOD[one]["h1"]) for one in ("claims", "rescans")}
     commits.commit(made, given["claims"], given["rescans"], (), quotas.after_the_claims({"*": {"cores": 1000}}))
     plan.prepare_round(made, lambda: "e" * 32)
-    report.creation(made)
+    report_creation.creation(made)
     return tuple(made["instances"][name]["state"] for name in ("new-1", "new-2"))
 
 
@@ -161,7 +161,7 @@ def settle(result, kind):
     by_host = answers("builds", result)
     plan.settle(made, {"new-1": by_host["h1"], "new-2": by_host["h2"]})
     plan.prepare_round(made, lambda: "e" * 32)
-    report.creation(made)
+    report_creation.creation(made)
     return tuple(made["instances"][name]["state"] for name in ("new-1", "new-2"))
 
 

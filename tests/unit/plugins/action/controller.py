@@ -45,7 +45,8 @@ class Controller:
 
     def task_vars(self):
         values = self.variable_manager.get_vars(play=self.play, host=self.inventory.get_host("localhost"))
-        return {**values, "hostvars": self.hostvars}
+        play = {"ansible_forks": 5, "ansible_play_hosts_all": ["localhost"], "ansible_play_hosts": ["localhost"]}
+        return {**play, **values, "hostvars": self.hostvars}
 
     def run(self, action, args=None, task_vars=None):
         task_vars = task_vars or self.task_vars()

@@ -9,8 +9,7 @@ import pytest
 from ansible.module_utils._internal._messages import Event, WarningSummary
 from controller import Controller
 
-from ansible_collections.berth.kvm.plugins.action import ask_hosts
-from ansible_collections.berth.kvm.plugins.plugin_utils import delegates
+from ansible_collections.berth.kvm.plugins.plugin_utils import asking, delegates
 
 HOSTS = ["h1", "h2"]
 GOOD = {"changed": True, "failed": False, "results": [1]}
@@ -99,5 +98,6 @@ def test_facts_stay_with_the_host_that_asked_itself_and_go_to_nobody_else(asker,
 )
 def test_all_askers_together_keep_to_the_forks(forks, askers, each):
     values = {"ansible_forks": forks, "ansible_play_hosts_all": ["vm%d" % number for number in range(askers)]}
-    assert ask_hosts.at_once(values) == each
+    assert asking.at_once(values, alone=False) == each
+    assert asking.at_once(values, alone=True) == forks
     assert each * min(askers, forks) <= forks

@@ -33,15 +33,18 @@ def held(**changes):
 def locate():
     """locate(method, run variables, h1=[...], ...): what the action gives as berth_located, or its failure."""
 
-    def act(method, run, instance=None, selected=True, **hosts):
+    def act(method, run, instance=None, selected=True, unknown=False, names=("web1",), **hosts):
         facts = {}
         for name, instances in hosts.items():
+            if instances is None:
+                continue
             identity = str(uuid.uuid5(uuid.NAMESPACE_DNS, name))
             document = {**HOST, "uuid": identity, "instances": instances, "num_instances": len(instances)}
             facts[name] = {"berth_host": document}
-        variables = {"web1": {"berth_flavor": "small", **(instance or {})}, "all": run}
+        described = {} if unknown else {"berth_flavor": "small"}
+        variables = {"web1": {**described, **(instance or {})}, "all": run}
         controller = Controller({"kvm_hosts": list(hosts), "vms": ["web1"]}, variables, facts)
-        result = controller.run("locate_instances", {"instances": ["web1"], "method": method, "selected": selected})
+        result = controller.run("locate_instances", {"instances": list(names), "method": method, "selected": selected})
         return result["ansible_facts"]["berth_located"] if "ansible_facts" in result else result
 
     return act
@@ -75,6 +78,45 @@ def test_the_host_whose_copy_stays_is_one_that_owns_it(locate, named):
     run = {"berth_keep_on": named} if named else {}
     refused = locate("keep_one", run, h1=[held()], h2=[held(power_state="shutdown")], h3=[])
     assert refused["found"] == [] and "berth_keep_on" in refused["errors"]["web1"]
+
+
+@pytest.mark.parametrize("method", ["delete", "start", "stop", "recover"])
+def test_a_name_that_is_in_no_inventory_and_on_no_host_fails_with_what_was_probably_meant(locate, method):
+    known = {"uuid": instance_uuid("default", "web2"), "name": "web2"}
+    refused = locate(method, {"berth_name": "web1"}, unknown=True, h1=[held(**known)])
+    assert refused["found"] == [] and "web1 is in no inventory and on no host" in refused["errors"]["web1"]
+    assert "Did you mean web2?" in refused["errors"]["web1"]
+
+
+@pytest.mark.parametrize("method", ["delete", "stop", "recover"])
+def test_what_is_in_the_inventory_and_on_no_host_needs_no_end(locate, method):
+    located = locate(method, {}, h1=[])
+    assert (located["found"], located["errors"], located["names"]) == ([], {}, ["web1"])
+
+
+@pytest.mark.follows("create_it")
+def test_a_start_of_what_is_on_no_host_fails_and_says_what_creates_it(locate):
+    """tests/unit/plugins/action/test_placement.py places instances that are on no host."""
+    refused = locate("start", {}, h1=[])
+    assert "web1 is on no host" in refused["errors"]["web1"]
+    assert hints.create_it("web1") == "Run berth.kvm.create --limit web1 to create it"
+    assert hints.create_it("web1") in refused["errors"]["web1"]
+
+
+@pytest.mark.parametrize("method", ["delete", "start"])
+def test_a_silent_host_may_hold_it(locate, method):
+    refused = locate(method, {}, h1=[], h2=None)
+    assert "InstanceUnknown" in refused["errors"]["web1"] and "h2" in refused["left_out"]
+
+
+def test_a_pattern_that_matches_no_instance_is_refused(locate):
+    refused = locate("stop", {"berth_instances": "wbe1"}, names=[], h1=[held()])
+    assert refused["error_code"] == "InstanceNotFound" and "Did you mean web1?" in refused["msg"]
+
+
+def test_a_kvm_host_that_is_misspelled_is_named(locate):
+    refused = locate("keep_one", {"berth_keep_on": "h11"}, h1=[held()], h2=[held(generation=[2, 7])])
+    assert "there is no KVM host h11. Did you mean h1?" in refused["errors"]["web1"]
 
 
 def test_with_one_copy_there_is_nothing_to_set_aside(locate):

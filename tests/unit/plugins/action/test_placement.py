@@ -79,7 +79,7 @@ def test_host_without_facts_is_a_verdict_and_the_rest_goes_on():
 
 def test_what_ask_hosts_brought_counts_more_than_cached_facts():
     it = controller({"a": VM})
-    it.register("h1", __berth_facts={"answers": {"h1": {"reason": "UNREACHABLE: no route"}}})
+    it.register("localhost", __berth_facts={"answers": {"h1": {"reason": "UNREACHABLE: no route"}}})
     result = it.run("placement", {"instances": ["a"]})
     assert result["verdicts"] == {"h1": "UNREACHABLE: no route"}
     assert result["selections"]["a"]["host"] == "h2"

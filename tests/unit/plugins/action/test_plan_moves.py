@@ -88,12 +88,13 @@ def plan(wish="resize", instances=None, variables=None, args=None, silent=(), gr
         {"all": {**CATALOG, **(variables or {})}, **instances},
         known,
     )
+    answers = {}
     for host in HOSTS:
         moves = [view(name, groups.get(name)) for name in at.get(host, ())]
-        answer = (
+        answers[host] = (
             {"reason": "UNREACHABLE: no route"} if host in silent else {"ansible_facts": known[host], "moves": moves}
         )
-        it.register(host, __berth_facts={"answers": {host: answer}})
+    it.register("localhost", __berth_facts={"answers": answers})
     given = {"instances": list(instances), "wish": wish, **(args or {})}
     return it.run("plan_moves", given)["ansible_facts"]["berth_moves"]
 

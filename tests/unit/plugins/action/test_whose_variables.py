@@ -11,9 +11,9 @@ import pytest
 from ansible.template import trust_as_template
 from test_placement import CATALOG, VM, controller
 
-from ansible_collections.berth.kvm.plugins.action import commit_claims
+from ansible_collections.berth.kvm.plugins.action import claim_room
 from ansible_collections.berth.kvm.plugins.module_utils.model.identity import instance_uuid
-from ansible_collections.berth.kvm.plugins.plugin_utils import catalogs
+from ansible_collections.berth.kvm.plugins.plugin_utils import catalogs, delegates
 
 # Two teams with catalogs of their own: the same names, other things.
 FLAVORS = {"tiny": {"vcpus": 2, "memory_mb": 256, "root_gb": 1}}
@@ -146,8 +146,9 @@ def test_the_claims_are_counted_against_the_quota_of_the_instances(monkeypatch):
     plan = it.run("placement", {"instances": ["a"], "plan": True})["ansible_facts"]["berth_plan"]
     it.variable_manager.set_host_facts("localhost", {"berth_plan": plan})
     seen = []
-    monkeypatch.setattr(commit_claims, "after_the_claims", seen.append)
-    it.run("commit_claims")
+    monkeypatch.setattr(claim_room, "after_the_claims", seen.append)
+    monkeypatch.setattr(delegates, "run_on", lambda hosts, *given: {host: {"changed": False} for host in hosts})
+    it.run("claim_room")
     assert [{name: limits["cores"] for name, limits in quotas.items()} for quotas in seen] == [{"default": 1}]
 
 

@@ -10,7 +10,7 @@ from ansible.utils.display import Display
 
 from ansible_collections.berth.kvm.plugins.filter.fleet_table import fleet_table
 from ansible_collections.berth.kvm.plugins.filter.placement_table import placement_table
-from ansible_collections.berth.kvm.plugins.module_utils.conductor import report
+from ansible_collections.berth.kvm.plugins.module_utils.conductor import report_creation
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import BerthError
 from ansible_collections.berth.kvm.plugins.module_utils.placement.explain import decision_text
 from ansible_collections.berth.kvm.plugins.module_utils.placement.text import table
@@ -64,7 +64,9 @@ def test_the_report_of_a_creation_shows_a_hosts_words_as_harmless_text(shown):
         "attempts": [{"attempt": 1, "host": "h1", "code": HOSTILE, "cause": HOSTILE}],
         "error": {"code": "X", "message": HOSTILE},
     }
-    screen.say(*report.creation({"instances": {"a": failed}, "hosts": {"h9": {"reason": HOSTILE}}}))
+    screen.say(
+        *report_creation.creation({"instances": {"a": {**failed, "uuid": "u-1"}}, "hosts": {"h9": {"reason": HOSTILE}}})
+    )
     assert is_harmless(shown[0][1])
 
 

@@ -29,7 +29,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import (
 )
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import domain, gate
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record import counters
-from ansible_collections.berth.kvm.plugins.module_utils.conductor import report
+from ansible_collections.berth.kvm.plugins.module_utils.conductor import report_creation
 from ansible_collections.berth.kvm.plugins.module_utils.model import hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import BerthError, InstanceExists
 from ansible_collections.berth.kvm.plugins.module_utils.model.lifecycle import CLAIM
@@ -129,9 +129,17 @@ def test_a_start_that_was_interrupted_is_not_for_create_to_end(web):
 
 def line(web, **more):
     """The line of create's report for it."""
-    parts = {"state": "active", "host": "kvm1", "spec": web.spec, "attempts": [], "existing": True, "why": "is there"}
+    parts = {
+        "state": "active",
+        "host": "kvm1",
+        "spec": web.spec,
+        "attempts": [],
+        "existing": True,
+        "why": "is there",
+        "error": None,
+    }
     instance = {**parts, "result": web.instance().summary(), **more}
-    return report.creation({"instances": {"web1": instance}, "hosts": {}})[-1]
+    return report_creation.outcomes({"instances": {"web1": instance}, "hosts": {}})[0].why
 
 
 @pytest.mark.follows("start")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from ansible_collections.berth.kvm.plugins.module_utils.conductor import quotas, report, wanted
+from ansible_collections.berth.kvm.plugins.module_utils.conductor import quotas, report_creation, wanted
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.errors import (
     DuplicateInstance,
     InstanceMoving,
@@ -211,7 +211,9 @@ def test_report_names_the_attempts_of_a_failure():
         "attempts": [attempt],
         "error": {"code": "MaxRetriesExceeded", "message": "m"},
     }
-    lines = report.creation({"instances": {"a": failed}, "hosts": {"h9": {"reason": "UNREACHABLE"}}})
+    lines = report_creation.creation(
+        {"instances": {"a": {**failed, "uuid": "u-1"}}, "hosts": {"h9": {"reason": "UNREACHABLE"}}}
+    )
     assert "a: MaxRetriesExceeded: m" in lines
     assert any(line.split() == ["1", "h1", "ClaimFailed", "full"] for line in lines)
     assert lines[-1] == "host h9 left out: UNREACHABLE"
@@ -229,3 +231,12 @@ def test_create_ends_no_delete_of_a_locked_instance():
     }
     assert instances["a"]["error"]["code"] == "InstanceIsLocked"
     assert {name for name, one in instances.items() if one.get("locked")} == {"a", "b"}
+
+
+def test_a_host_that_is_not_prepared_gets_no_new_instances_and_keeps_what_it_holds():
+    document = {"uuid": "id-h1", "prepared": False, "instances": [record("a")], "service": {"up": True}}
+    found = read_fleet({"h1": {"document": document}}, dict)
+    assert found.documents["h1"]["service"]["disabled"] and found.verdicts == {}
+    assert [place["host"] for place in found.places["a"]] == ["h1"]
+    assert "berth.kvm.prepare_hosts --limit h1" in found.unprepared()["h1"]
+    assert found.documents["h1"]["service"]["disabled_reason"] == found.unprepared()["h1"]

@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Action commit_claims: see plugins/modules/commit_claims.py for its documentation."""
+"""Action claim_room: see plugins/modules/claim_room.py for its documentation."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from ..module_utils.conductor.commit import commit
 from ..module_utils.conductor.plan import prepare_round
 from ..module_utils.conductor.quotas import after_the_claims
 from ..module_utils.model.catalog import Catalog
+from ..plugin_utils.asking import answers, ask
 from ..plugin_utils.catalogs import SHARED_CATALOG
 from ..plugin_utils.controller import (
     ControllerAction,
@@ -16,7 +17,6 @@ from ..plugin_utils.controller import (
     lost_hosts,
     new_token,
     plan_result,
-    replies,
     variables,
 )
 from ..plugin_utils.plain import plain
@@ -25,13 +25,20 @@ from ..plugin_utils.plain import plain
 class ActionModule(ControllerAction):
     def act(self, args, task_vars):
         plan = current_plan(task_vars)
-        names = list(plan["hosts"])
-        claims = plain(replies(task_vars, names, "__berth_claims"))
-        scans = plain(replies(task_vars, names, "__berth_scans"))
         # What any instance has: placement has seen that they all have the same.
         given = variables(task_vars, next(iter(plan["instances"])), ["berth_lost_hosts", *SHARED_CATALOG])
         over_quota = after_the_claims(Catalog.from_variables(given).quotas) if given.get("berth_quotas") else None
-        commit(plan, claims, scans, lost_hosts(given), over_quota)
-        if not plan["build"]:
+        while plan["claims"]:
+            self._claim(plan, task_vars, lost_hosts(given), over_quota)
+            if plan["build"]:
+                break
             prepare_round(plan, new_token)
         return plan_result(plan)
+
+    def _claim(self, plan, task_vars, lost, over_quota):
+        """Claim on the chosen hosts, then read all hosts: of two runs at least one sees the other's claim then."""
+        hosts = [host for host in plan["hosts"] if host in plan["claims"] or host in plan["withdraw"]]
+        own = {"claims": plan["claims"], "withdraw": plan["withdraw"]}
+        claims = answers(ask(self, task_vars, hosts, "claim", {}, own))
+        scans = answers(ask(self, task_vars, plan["reachable"], "rescan", plan["rescan"]))
+        commit(plan, plain(claims), plain(scans), lost, over_quota)

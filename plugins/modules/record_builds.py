@@ -8,11 +8,13 @@ from __future__ import annotations
 # The work is done by the action plugin of the same name.
 
 DOCUMENTATION = r"""
-module: settle_builds
+module: record_builds
 short_description: "Internal: record what the hosts built and choose what to try next"
 description:
   - Part of playbook C(berth.kvm.create). A build that failed in a way that another host may cure goes on to its next
     alternate, until the attempts or the alternates are used up.
+  - When nothing is left to try, withdraws unused claims, records failed builds on the hosts, tells all hosts who owns the
+    instances, and shows the closing table.
 
 extends_documentation_fragment:
   - berth.kvm.controller
@@ -22,10 +24,16 @@ author:
 
 EXAMPLES = r"""
 - name: Record the results of the builds
-  berth.kvm.settle_builds:
+  berth.kvm.record_builds:
 """
 
 RETURN = r"""
+results:
+  description: What became of each instance, as in the table.
+  returned: when nothing is left to try
+  type: list
+  elements: dict
+  sample: [{instance: web-1, state: active, host: kvm2, flavor: small, address: 192.0.2.11, why: "weight 2.0, first of 2 hosts"}]
 ansible_facts:
   description: The plan of the run, as a fact of localhost.
   returned: success

@@ -8,11 +8,12 @@ from __future__ import annotations
 # The work is done by the action plugin of the same name.
 
 DOCUMENTATION = r"""
-module: commit_claims
-short_description: "Internal: decide which claims stand"
+module: claim_room
+short_description: "Internal: claim room on the chosen hosts and decide which claims stand"
 description:
-  - Part of playbook C(berth.kvm.create). A claim stands where no other host holds the instance, no host that is silent
-    is remembered to hold it, and the server group's policy holds over all hosts. The others are withdrawn or tried elsewhere.
+  - Part of playbook C(berth.kvm.create). Claims room on the hosts that placement chose, then reads all hosts again. A claim
+    stands where no other host holds the instance, no silent host is remembered to hold it, and the policy of the server
+    group and the quota hold over all hosts. The others are withdrawn or tried on another host.
 
 extends_documentation_fragment:
   - berth.kvm.controller
@@ -21,8 +22,8 @@ author:
 """
 
 EXAMPLES = r"""
-- name: Decide which claims stand
-  berth.kvm.commit_claims:
+- name: Claim room on the hosts
+  berth.kvm.claim_room:
 """
 
 RETURN = r"""

@@ -1,11 +1,12 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Action sum_up_deletion: see plugins/modules/sum_up_deletion.py for its documentation."""
+"""Action forget_deleted: see plugins/modules/forget_deleted.py for its documentation."""
 
 from __future__ import annotations
 
-from ..plugin_utils.controller import ControllerAction, raw_vars
+from ..plugin_utils.asking import ask
+from ..plugin_utils.controller import ControllerAction, raw_vars, replies
 from ..plugin_utils.plain import plain
 
 
@@ -17,4 +18,6 @@ class ActionModule(ControllerAction):
             instance, done = located["instances"][name], raw_vars(task_vars, name).get("__delete_done")
             if instance.get("owner") and done and not (done.get("failed") or done.get("unreachable")):
                 gone.setdefault(instance["owner"], {})[instance["uuid"]] = instance["after"]
-        return {"ansible_facts": {"berth_gone": {"gone": gone} if gone else {}}, "_ansible_verbose_override": True}
+        if gone:
+            ask(self, task_vars, list(replies(task_vars, "__berth_facts")), "rescan", {"told": {"gone": gone}})
+        return {}

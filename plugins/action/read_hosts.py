@@ -1,0 +1,55 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Action read_hosts: see plugins/modules/read_hosts.py for its documentation."""
+
+from __future__ import annotations
+
+from ..module_utils.conductor.errors import NoHostAnswered
+from ..module_utils.model.errors import BerthError
+from ..module_utils.model.identity import check_name, instance_uuid
+from ..plugin_utils.asking import answers, ask, warnings
+from ..plugin_utils.controller import ControllerAction, kvm_hosts, reason_of, variables, with_variable
+
+
+class ActionModule(ControllerAction):
+    argument_spec = {
+        "instances": {"type": "list", "elements": "str", "required": True},
+        "hosts": {"type": "list", "elements": "str"},
+        "most": {"type": "int"},
+        "moves": {"type": "bool", "default": False},
+        "must_answer": {"type": "bool", "default": True},
+    }
+
+    def act(self, args, task_vars):
+        hosts = kvm_hosts(task_vars, args["hosts"])
+        about = self._uuids(args, task_vars)
+        results = ask(self, task_vars, hosts, "host_facts", {"about": about, "moves": args["moves"]})
+        found = answers(results)
+        if args["must_answer"]:
+            check_answers(found)
+        return {**warnings(results), "answers": found, "_ansible_verbose_override": True}
+
+    @staticmethod
+    def _uuids(args, task_vars):
+        """The hosts are asked what they remember of these instances."""
+        names = with_variable(task_vars, args["instances"], "berth_flavor", unless="berth_name")
+        if args["most"] is not None and len(names) > args["most"]:
+            return []
+        found = []
+        for name in names:
+            project = variables(task_vars, name, ["berth_project"]).get("berth_project") or "default"
+            try:
+                found.append(instance_uuid(project, check_name(name)))
+            except BerthError:
+                continue  # whoever works on the instance says what is wrong with its name
+        return found
+
+
+def check_answers(found):
+    """NoHostAnswered where nothing is known of any host."""
+    if not found:
+        raise NoHostAnswered("the inventory has no KVM host: its group kvm_hosts, or berth_kvm_hosts, has none")
+    if not any("berth_host" in (reply.get("ansible_facts") or {}) for reply in found.values()):
+        reasons = "; ".join("%s: %s" % (host, reason_of(reply)) for host, reply in found.items())
+        raise NoHostAnswered("no host answered: %s" % reasons)

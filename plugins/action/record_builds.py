@@ -1,0 +1,43 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Action record_builds: see plugins/modules/record_builds.py for its documentation."""
+
+from __future__ import annotations
+
+from ..module_utils.conductor import report_creation
+from ..module_utils.conductor.plan import prepare_round, settle
+from ..plugin_utils.asking import ask
+from ..plugin_utils.controller import (
+    ControllerAction,
+    answer,
+    current_plan,
+    new_token,
+    plan_result,
+    raw_vars,
+    results_fact,
+)
+from ..plugin_utils.plain import plain
+from ..plugin_utils.screen import say
+
+
+class ActionModule(ControllerAction):
+    def act(self, args, task_vars):
+        plan = current_plan(task_vars)
+        built = {name: raw_vars(task_vars, name).get("__create_built") for name in plan["build"]}
+        settle(plan, {name: plain(answer(result)) for name, result in built.items() if result})
+        prepare_round(plan, new_token)
+        if plan["claims"]:
+            return plan_result(plan)
+        self._withdraw_and_tell(plan, task_vars)
+        say("", *report_creation.creation(plan), "")
+        results = results_fact(report_creation.outcomes(plan), report_creation.left_out(plan))
+        results["ansible_facts"].update(plan_result(plan)["ansible_facts"])
+        return results
+
+    def _withdraw_and_tell(self, plan, task_vars):
+        """Withdraw unused claims, record build failures, and tell all hosts who owns the instances now."""
+        hosts = [host for host in plan["reachable"] if host in plan["withdraw"] or host in plan["faults"]]
+        ask(self, task_vars, hosts, "claim", {}, {"withdraw": plan["withdraw"], "failed": plan["faults"]})
+        if plan["tell"]:
+            ask(self, task_vars, plan["reachable"], "rescan", {"told": plan["tell"]})

@@ -1,0 +1,51 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Action show_results: see plugins/modules/show_results.py for its documentation."""
+
+from __future__ import annotations
+
+from ..module_utils.conductor import report, report_moves, report_power
+from ..module_utils.model.identity import instance_uuid
+from ..plugin_utils.controller import ControllerAction, controller_facts, raw_vars, results_fact, variables
+from ..plugin_utils.plain import plain
+from ..plugin_utils.screen import say
+
+DONE = ("__berth_done", "__delete_done", "__berth_failure", "move_done")
+
+
+class ActionModule(ControllerAction):
+    argument_spec = {"operation": {"type": "str", "required": True}}
+
+    def act(self, args, task_vars):
+        facts, operation = plain(controller_facts(task_vars)), args["operation"]
+        moves = facts.get("berth_moves") or {}
+        located = facts["berth_located"] if operation in report_power.WORDS else {}
+        names = located["names"] if located else sorted({*moves["moves"], *moves["errors"]})
+        outcomes = [self._outcome(operation, name, located, moves, task_vars) for name in names]
+        left_out = (located or moves)["left_out"]
+        say("", *report.closing(outcomes, left_out), "")
+        return results_fact(outcomes, left_out)
+
+    def _outcome(self, operation, name, located, moves, task_vars):
+        values = raw_vars(task_vars, name)
+        done = {key: registered(values[key]) for key in DONE if key in values}
+        done["gone"] = name in task_vars["ansible_play_hosts_all"] and name not in task_vars["ansible_play_hosts"]
+        given = variables(task_vars, name, ["berth_networks", "berth_project"])
+        if not located or name in located["moving"]:
+            outcome = report_moves.outcome(operation, name, moves, done, self._task.check_mode)
+        else:
+            outcome = report_power.outcome(operation, name, located, done, self._task.check_mode)
+            outcome.address = report.address_of(given.get("berth_networks"))
+        uuid = instance_uuid(given.get("berth_project") or "default", name)
+        outcome.error = report.named(outcome.error, uuid, name)
+        return outcome
+
+
+def registered(value):
+    """What the table needs of a registered result, or a fact: Ansible's own marks on it are no plain data."""
+    if not isinstance(value, dict):
+        return plain(value)
+    found = plain({key: value[key] for key in ("changed", "failed", "msg", "move", "unreachable") if key in value})
+    items = value.get("results")
+    return {**found, "results": [registered(item) for item in items]} if isinstance(items, list) else found

@@ -1,0 +1,90 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a creation made of each instance, for the closing table."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, List, Optional
+
+from ..model import hints
+from ..placement.text import table
+from .plan import ACTIVE, EXISTING, FAILED, PLANNED, UNCONFIRMED
+from .report import Outcome, address_of, closing, named
+
+Plan = Dict[str, Any]
+
+
+def creation(plan: Plan) -> List[str]:
+    """The closing table of a creation, and what the failed instances tried."""
+    return closing(outcomes(plan), {**left_out(plan), **plan.get("unprepared", {})}, attempts(plan))
+
+
+def outcomes(plan: Plan) -> List[Outcome]:
+    return [_outcome(name, instance) for name, instance in plan["instances"].items()]
+
+
+def left_out(plan: Plan) -> Dict[str, str]:
+    return {name: host["reason"] for name, host in plan["hosts"].items() if "reason" in host}
+
+
+def attempts(plan: Plan) -> List[str]:
+    """What the failed instances tried."""
+    lines = []
+    for name, instance in plan["instances"].items():
+        if instance["attempts"] and instance["state"] == FAILED:
+            rows = [(entry["attempt"], entry["host"], entry["code"], entry["cause"]) for entry in instance["attempts"]]
+            lines += ["", "%s was tried on:" % name, *table(("ATTEMPT", "HOST", "ERROR", "CAUSE"), rows)]
+    return lines
+
+
+def _outcome(name: str, instance: Dict[str, Any]) -> Outcome:
+    spec, error = instance["spec"], instance["error"] or {}
+    failed = instance["state"] == FAILED
+    return Outcome(
+        instance=name,
+        state=_state(instance),
+        host=instance["host"] or "",
+        flavor=((instance.get("result") or {}).get("flavor") or (spec.get("flavor") or {}).get("name") or ""),
+        address=address_of(spec.get("networks")),
+        why=error["code"] if failed else _why(instance),
+        error=named("%s: %s" % (error["code"], error["message"]), instance["uuid"], name) if failed else "",
+    )
+
+
+def _state(instance: Dict[str, Any]) -> str:
+    state = instance["state"]
+    if state in (ACTIVE, EXISTING, UNCONFIRMED):
+        return "active" if instance.get("changed") else "unchanged"
+    return "would be made" if state == PLANNED else state
+
+
+def _why(instance: Dict[str, Any]) -> str:
+    if instance.get("existing") and instance["state"] == ACTIVE:
+        return left_as_found(instance) or differs(instance) or instance.get("why") or ""
+    if instance["attempts"] and instance["state"] == ACTIVE:
+        failed = ", ".join("%s on %s" % (entry["code"], entry["host"]) for entry in instance["attempts"])
+        return "attempt %d, after %s" % (len(instance["attempts"]) + 1, failed)
+    return instance.get("why") or ""
+
+
+def differs(instance: Dict[str, Any]) -> Optional[str]:
+    """That the inventory names another flavor than the instance has, and what gives it that flavor."""
+    has = (instance.get("result") or {}).get("flavor")
+    named = (instance["spec"].get("flavor") or {}).get("name")
+    differ = has and named and has != named
+    return "inventory says %s. %s" % (named, hints.resize_to_follow(instance["name"])) if differ else None
+
+
+def left_as_found(instance: Dict[str, Any]) -> Optional[str]:
+    """Why an instance that was there does not run, and what starts it; None where it runs."""
+    found = instance.get("result") or {}
+    if found.get("state") == "running":
+        return None
+    if found.get("state") in ("paused", "suspended"):
+        what = found["state"]
+    elif found.get("power_state") == "shutdown":
+        what = "stopped"
+    else:
+        what = "off, though nobody stopped it with berth.kvm.stop"
+    return "%s; %s" % (what, "locked" if instance.get("locked") else hints.start())

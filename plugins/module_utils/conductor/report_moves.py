@@ -1,0 +1,104 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What became of one instance that was resized, migrated, confirmed or reverted, for the closing table."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, Optional, Tuple
+
+from ..model import lifecycle
+from .moving import unconfirmed
+from .report import FAILED, Outcome, address_of, failure, first_word
+
+# Operation -> what the instance is afterwards.
+DONE = {
+    "cold_migrate": "migrated",
+    "confirm": "confirmed",
+    "confirm_due": "confirmed",
+    "delete": "deleted",
+    "live_migrate": "migrated",
+    "resize": "resized",
+    "revert": "reverted",
+}
+Place = Tuple[str, str]  # host, flavor
+
+
+def outcome(operation: str, name: str, moves: Dict[str, Any], done: Dict[str, Any], check_mode: bool) -> Outcome:
+    """``moves`` is the fact berth_moves; ``done`` what the play registered for the instance."""
+    move = moves["moves"].get(name)
+    error = failure(done, {}) or moves["errors"].get(name) or ""
+    if move is None:
+        return Outcome(name, FAILED, why=first_word(error), error=error)
+    before, after = _before(move), _after(move)
+    result = done.get("move_done") or {}
+    line = Outcome(name, "unchanged", address=address_of((move["views"]["source"].get("spec") or {}).get("networks")))
+    acted = name in moves["act"] and not error
+    where = after if acted and operation != "revert" or not acted and operation == "confirm" else before
+    line.host, line.flavor = where
+    if error:
+        line.state, line.why, line.error = FAILED, first_word(error), error
+    elif not acted:
+        line.host, line.flavor = _now(move)
+        line.why = str(move.get("why") or "")
+    else:
+        line.state = _state(operation, result, check_mode)
+        line.why = _why(operation, line, before, after, result)
+    return line
+
+
+def plan_line(name: str, operation: str, move: Dict[str, Any]) -> str:
+    """What a run is about to do, in one line, with the direction that the instance really takes."""
+    if move["sequence"] is None:
+        return "%s: nothing to do, it %s" % (name, move["why"])
+    start, end = move["source"], move["destination"]
+    if operation == "revert":
+        start, end = end, start
+    way = "on %s" % start if start == end or end is None else "%s -> %s" % (start, end)
+    if operation in ("confirm", "confirm_due"):
+        way = "on %s" % end
+    return "%s: %s, %s%s" % (name, operation, way, " (%s)" % move["why"] if move["why"] else "")
+
+
+def _state(operation: str, result: Dict[str, Any], check_mode: bool) -> str:
+    word = "prepared" if operation == "resize" and not result else DONE[operation]
+    return "would be %s" % DONE[operation] if check_mode else word
+
+
+def _why(operation: str, line: Outcome, before: Place, after: Place, result: Dict[str, Any]) -> str:
+    other = after if operation == "revert" else before
+    was = " ".join(part for part, now in zip(other, (line.host, line.flavor)) if part and part != now)
+    said = ["was %s" % was] if was else []
+    if (result.get("move") or {}).get("phase") == lifecycle.RESIZED:
+        said.append(unconfirmed(result["move"].get("confirm_in")))
+    return "; ".join(said)
+
+
+def _before(move: Dict[str, Any]) -> Place:
+    """(host, flavor) from before the move."""
+    migration = _migration(move)
+    spec = (migration or {}).get("old_spec") or move["views"]["source"].get("spec") or {}
+    return move["source"], _flavor(spec)
+
+
+def _after(move: Dict[str, Any]) -> Place:
+    """(host, flavor) that the move brings."""
+    migration = _migration(move)
+    spec = move.get("spec") or (migration or {}).get("new_spec") or move["views"]["source"].get("spec") or {}
+    return move["destination"] or move["source"], _flavor(spec)
+
+
+def _now(move: Dict[str, Any]) -> Place:
+    there = move["views"]["destination"]
+    owner = there if there.get("role") == "OWN" else move["views"]["source"]
+    host = move["destination"] if owner is there else move["source"]
+    return host, _flavor(owner.get("spec") or {})
+
+
+def _migration(move: Dict[str, Any]) -> Optional[Dict[str, Any]]:
+    views = move["views"]
+    return views["source"].get("migration") or views["destination"].get("migration")
+
+
+def _flavor(spec: Dict[str, Any]) -> str:
+    return str((spec.get("flavor") or {}).get("name") or "")

@@ -1,0 +1,44 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What became of one instance that was started, stopped, deleted or recovered, for the closing table."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, NamedTuple
+
+from .report import FAILED, Outcome, failure, first_word
+
+
+class Words(NamedTuple):
+    """The states of an operation in the table, and why nothing was changed."""
+
+    done: str
+    would: str
+    unchanged: str
+
+
+WORDS = {
+    "delete": Words("deleted", "would be deleted", "is on no host"),
+    "keep_one": Words("one copy kept", "one copy would be kept", "has one copy"),
+    "recover": Words("started", "would be started", "runs, or is meant to be off"),
+    "recover_record": Words("record written", "record would be written", "has a record"),
+    "remove_set_aside": Words("copy removed", "copy would be removed", "nothing was set aside there"),
+    "start": Words("started", "would be started", "runs already"),
+    "stop": Words("stopped", "would be stopped", "is off already"),
+}
+
+
+def outcome(operation: str, name: str, located: Dict[str, Any], done: Dict[str, Any], check_mode: bool) -> Outcome:
+    """``located`` is the fact berth_located; ``done`` what the play registered for the instance."""
+    words, shown = WORDS[operation], located["shown"].get(name) or {}
+    line = Outcome(name, "unchanged", shown.get("host") or "", shown.get("flavor") or "")
+    result = done.get("__delete_done" if operation == "delete" else "__berth_done") or {}
+    line.error = located["errors"].get(name) or failure(done, result)
+    if line.error:
+        line.state, line.why = FAILED, first_word(line.error)
+    elif result.get("changed"):
+        line.state = words.would if check_mode else words.done
+    else:
+        line.why = located.get("skipped", {}).get(name) or (words.unchanged if line.host else "is on no host")
+    return line

@@ -1,0 +1,51 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# The work is done by the action plugin of the same name.
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: read_hosts
+version_added: 0.2.0
+short_description: "Internal: read the state of all KVM hosts"
+description:
+  - Part of the playbooks. Asks all hosts for their facts, and what they remember of the selected instances.
+  - A host that does not answer is in RV(answers) with the reason. Where none answers, the task fails.
+options:
+  most:
+    description:
+      - Do not ask what the hosts remember where there are more instances than this, because each host would answer about
+        each of them. Only for a playbook that asks again before it builds anything, as C(create) does.
+    type: int
+  moves:
+    description: Also read what each host holds of instances in a move.
+    type: bool
+    default: false
+  must_answer:
+    description: Fail where no host answers.
+    type: bool
+    default: true
+extends_documentation_fragment:
+  - berth.kvm.controller
+  - berth.kvm.controller.instances
+  - berth.kvm.controller.hosts
+author:
+  - The berth.kvm authors (!UNKNOWN)
+"""
+
+EXAMPLES = r"""
+- name: Read the KVM hosts
+  berth.kvm.read_hosts:
+    instances: [web-1]
+  delegate_to: localhost
+  become: true
+  register: __berth_facts
+"""
+
+RETURN = r"""
+answers:
+  description: What each host answered, see M(berth.kvm.ask_hosts).
+  returned: success
+  type: dict
+"""

@@ -1,0 +1,25 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# The work is done by the action plugin of the same name.
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: report_failure
+version_added: 0.2.0
+short_description: "Internal: fail for an instance or a KVM host, so that the recap counts it"
+description:
+  - Part of the playbooks. Fails with the reason in the closing table. A KVM host that did not answer is unreachable.
+extends_documentation_fragment:
+  - berth.kvm.controller
+author:
+  - The berth.kvm authors (!UNKNOWN)
+"""
+
+EXAMPLES = r"""
+- name: Report what failed
+  berth.kvm.report_failure:
+"""
+
+RETURN = r"""#"""

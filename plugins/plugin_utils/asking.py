@@ -1,0 +1,57 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Questions of one task to several KVM hosts at once: what each host is asked, and how many at a time."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, Iterable, Optional
+
+from ansible.plugins.action import ActionBase
+
+from . import known_ansible
+from .controller import answer
+from .host_reply import answer_of
+from .limits import host_timeouts
+
+MODULES = ("host_facts", "claim", "rescan")
+WARNINGS = ("warnings", "deprecations")
+
+
+def ask(
+    action: ActionBase,
+    task_vars: Dict[str, Any],
+    hosts: Iterable[str],
+    module: str,
+    arguments: Dict[str, Any],
+    host_arguments: Optional[Dict[str, Dict[str, Any]]] = None,
+) -> Dict[str, Dict[str, Any]]:
+    """Host -> the raw result of the module there. ``host_arguments``: argument -> host -> value, for what differs."""
+    names = list(dict.fromkeys(hosts))
+    given = {host: arguments_of(host, arguments, host_arguments or {}) for host in names}
+    at_a_time = at_once(task_vars, bool(action._task.run_once))
+    return known_ansible.delegates().run_on(
+        names, "berth.kvm." + module, given, action._task, at_a_time, host_timeouts(task_vars, names)
+    )
+
+
+def answers(results: Dict[str, Dict[str, Any]]) -> Dict[str, Dict[str, Any]]:
+    """Host -> its answer: the result of the action of its module, which has checked it."""
+    return {host: answer(answer_of(result)) for host, result in results.items()}
+
+
+def warnings(results: Dict[str, Dict[str, Any]]) -> Dict[str, list]:
+    """The warnings of all hosts as those of the task: Ansible shows them once, below it."""
+    return {kind: [warning for result in results.values() for warning in result.get(kind) or ()] for kind in WARNINGS}
+
+
+def arguments_of(host: str, arguments: Dict[str, Any], host_arguments: Dict[str, Dict[str, Any]]) -> Dict[str, Any]:
+    """What the module gets on this host: ``arguments``, and of each of ``host_arguments`` what it has for the host."""
+    own = {name: values[host] for name, values in host_arguments.items() if host in values}
+    return {**arguments, **own}
+
+
+def at_once(task_vars: Dict[str, Any], alone: bool) -> int:
+    """How many hosts one task asks at a time, so that the tasks that Ansible runs beside it keep to its forks."""
+    forks = int(task_vars["ansible_forks"])
+    return forks if alone else forks // min(forks, len(task_vars["ansible_play_hosts_all"]))

@@ -1,0 +1,67 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the hosts are asked at the beginning of a run, and what it means that none answers."""
+
+from __future__ import annotations
+
+import pytest
+from controller import Controller
+
+from ansible_collections.berth.kvm.plugins.module_utils.model.identity import instance_uuid
+from ansible_collections.berth.kvm.plugins.plugin_utils import delegates
+
+VARIABLES = {"web-1": {"berth_flavor": "small"}, "db": {"berth_flavor": "small", "berth_project": "shop"}}
+FACTS = {"changed": False, "ansible_facts": {"berth_host": {"schema": 1}}}
+SILENT = {"unreachable": True, "msg": "no answer within 60 s (berth_host_timeout)"}
+
+
+@pytest.fixture
+def read(monkeypatch):
+    """read(names, {host: result of its module}, ...) -> (the action's result, what each host was asked)."""
+
+    def act(names, results, **args):
+        asked = {}
+
+        def run_on(hosts, module, arguments, *_limits):
+            asked.update(arguments)
+            return {host: dict(results[host]) for host in hosts}
+
+        monkeypatch.setattr(delegates, "run_on", run_on)
+        known = {name: VARIABLES.get(name, {"berth_project": "no"}) for name in names}
+        it = Controller({"kvm_hosts": list(results), "vms": names}, known)
+        values = {**it.task_vars(), "inventory_hostname": "localhost", "ansible_forks": 5}
+        values["ansible_play_hosts_all"] = ["localhost"]
+        return it.run("read_hosts", {"instances": names, "hosts": list(results), **args}, values), asked
+
+    return act
+
+
+@pytest.mark.parametrize("most, asked", [(None, True), (2, True), (1, False)])
+def test_each_instance_is_asked_about_by_its_project_and_name_unless_there_are_too_many(read, most, asked):
+    names = ["web-1", "db", "router", "Not_A_Name"]
+    _result, given = read(names, {"h1": FACTS}, **({"most": most} if most else {}))
+    wanted = [instance_uuid("default", "web-1"), instance_uuid("shop", "db")]
+    assert given["h1"]["about"] == (wanted if asked else [])
+
+
+def test_a_silent_host_is_an_answer_while_another_answers(read):
+    result, _asked = read(["web-1"], {"h1": FACTS, "h2": SILENT})
+    assert result["answers"]["h2"]["reason"].endswith("no answer within 60 s (berth_host_timeout)")
+    assert not result.get("failed")
+
+
+def test_a_run_fails_where_no_host_answers_and_says_why_for_each(read):
+    failure = {"failed": True, "msg": "", "error": {"code": "HostNotPrepared", "message": "no settings", "hint": "Do"}}
+    result, _asked = read(["web-1"], {"h1": SILENT, "h2": failure})
+    assert result["failed"] and result["error_code"] == "NoHostAnswered"
+    assert (
+        "h1: UNREACHABLE: no answer within 60 s" in result["msg"]
+        and "HostNotPrepared: no settings. Do" in result["msg"]
+    )
+    assert not read(["web-1"], {"h1": SILENT}, must_answer=False)[0].get("failed")
+
+
+def test_an_inventory_without_kvm_hosts_is_told(read):
+    result, _asked = read(["web-1"], {})
+    assert "the inventory has no KVM host" in result["msg"]

@@ -1,0 +1,149 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The table that ends every run: it fits a terminal, says what is true, and shows every error below it."""
+
+from __future__ import annotations
+
+import pytest
+
+from ansible_collections.berth.kvm.plugins.module_utils.conductor import (
+    report,
+    report_creation,
+    report_moves,
+    report_power,
+)
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.report import Outcome
+
+HEAD = "INSTANCE  STATE"
+
+
+def located(**more):
+    return {"shown": {"web1": {"host": "kvm1", "flavor": "small"}}, "errors": {}, "skipped": {}, **more}
+
+
+def move(**more):
+    """web1 was small on kvm1 and is large on kvm3, not confirmed."""
+    specs = {"old_spec": {"flavor": {"name": "small"}}, "new_spec": {"flavor": {"name": "large"}}}
+    old, new = ({"flavor": {"name": name}} for name in ("small", "large"))
+    views = {
+        "source": {"role": "OUT", "spec": old, "migration": specs},
+        "destination": {"role": "OWN", "spec": new, "migration": specs},
+    }
+    return {"source": "kvm1", "destination": "kvm3", "sequence": "confirm", "why": None, "views": views, **more}
+
+
+def moves(act=True, errors=None, **more):
+    return {"moves": {"web1": move(**more)}, "act": ["web1"] if act else [], "errors": errors or {}}
+
+
+def line(outcome):
+    return " ".join(report.closing([outcome], {})[1].split())
+
+
+@pytest.mark.parametrize("length", [4, 20, 40])
+def test_the_table_fits_80_columns(length):
+    why = "attempt 2, after ClaimFailed on kvm1 and GroupPolicyViolated on kvm2 and InsufficientResources on kvm3"
+    outcome = Outcome("w" * length, "would be made", "kvm-17", "large", "192.0.2.11", why)
+    lines = report.closing([outcome, Outcome("db", "unchanged")], {})
+    assert max(map(len, lines)) <= 80
+    assert why in " ".join(" ".join(lines).split()).replace(" - ", " ")
+
+
+def test_errors_and_hosts_that_were_left_out_are_below_the_table_each_on_a_line_of_its_own():
+    """A hint has commands in it, which are copied: no line is broken."""
+    error = "HostUnknown: kvm2 did not answer. " + "Bring it back and run again. " * 5
+    lines = report.closing([Outcome("web1", "failed", error=error)], {"kvm2": "UNREACHABLE: no answer within 60 s"})
+    assert lines[0].startswith(HEAD)
+    assert lines[2:] == ["", "web1: " + error, "", "host kvm2 left out: UNREACHABLE: no answer within 60 s"]
+
+
+def test_an_instance_with_several_addresses_shows_the_first():
+    nics = [{"network": "lan", "address": "192.0.2.11/24"}, "wan", {"address": "198.51.100.7"}]
+    assert report.address_of(nics) == "192.0.2.11 +1"
+    assert report.address_of(["lan"]) == report.address_of(None) == ""
+
+
+@pytest.mark.parametrize(
+    "operation, done, check, said",
+    [
+        ("start", {"__berth_done": {"changed": True}}, False, "web1 started kvm1 small -"),
+        ("start", {"__berth_done": {"changed": True}}, True, "web1 would be started kvm1 small -"),
+        ("start", {"__berth_done": {"changed": False}}, False, "web1 unchanged kvm1 small - runs already"),
+        ("stop", {"__berth_done": {"changed": False}}, False, "web1 unchanged kvm1 small - is off already"),
+        ("delete", {"__delete_done": {"changed": True}}, False, "web1 deleted kvm1 small -"),
+        ("start", {"__berth_failure": "X: why"}, False, "web1 failed kvm1 small - X"),
+        ("start", {"gone": True}, False, "web1 failed kvm1 small - HostUnknown"),
+    ],
+)
+def test_power_and_delete_say_what_was_done(operation, done, check, said):
+    assert line(report_power.outcome(operation, "web1", located(), done, check)) == said
+
+
+def test_a_delete_of_what_is_on_no_host_is_no_failure():
+    outcome = report_power.outcome("delete", "web1", located(shown={}), {}, False)
+    assert (outcome.state, outcome.why, outcome.error) == ("unchanged", "is on no host", "")
+
+
+def test_a_delete_that_failed_on_one_of_two_hosts_says_what_that_host_said():
+    results = [{"failed": False, "changed": True}, {"failed": True, "msg": "DiskChainChanged: a layer"}]
+    done = {"__delete_done": {"changed": True, "results": results}, "__berth_failure": "One or more items failed"}
+    assert report_power.outcome("delete", "web1", located(), done, False).error == "DiskChainChanged: a layer"
+
+
+@pytest.mark.parametrize(
+    "operation, said",
+    [
+        ("confirm", "web1 confirmed kvm3 large - was kvm1 small"),
+        ("revert", "web1 reverted kvm1 small - was kvm3 large"),
+    ],
+)
+def test_a_confirm_and_a_revert_say_where_the_instance_is_now_and_where_it_was(operation, said):
+    outcome = report_moves.outcome(operation, "web1", moves(), {"move_done": {"move": {}}}, False)
+    assert line(outcome) == said
+
+
+def test_a_resize_says_that_it_waits():
+    done = {"move_done": {"move": {"phase": "resized", "confirm_in": None}}}
+    said = report_moves.outcome("resize", "web1", moves(), done, False)
+    assert (said.state, said.host, said.flavor) == ("resized", "kvm3", "large")
+    assert said.why == "was kvm1 small; waits for confirm_resize or revert_resize"
+
+
+def test_a_move_that_failed_shows_where_the_instance_was():
+    said = report_moves.outcome("resize", "web1", moves(), {"__berth_failure": "MigrationError: cut"}, False)
+    assert (said.state, said.host, said.error) == ("failed", "kvm1", "MigrationError: cut")
+
+
+def test_a_move_that_had_nothing_to_do_says_why():
+    said = report_moves.outcome("resize", "web1", moves(act=False, why="has flavor large already"), {}, False)
+    assert (said.state, said.host, said.flavor, said.why) == ("unchanged", "kvm3", "large", "has flavor large already")
+
+
+def test_a_move_that_was_refused_is_failed():
+    refused = {"moves": {}, "act": [], "errors": {"web1": "InstanceIsLocked: Instance web1 is locked"}}
+    said = report_moves.outcome("resize", "web1", refused, {}, False)
+    assert (said.state, said.why, said.error) == ("failed", "InstanceIsLocked", refused["errors"]["web1"])
+
+
+@pytest.mark.parametrize(
+    "operation, way", [("resize", "kvm1 -> kvm3"), ("revert", "kvm3 -> kvm1"), ("confirm", "on kvm3")]
+)
+def test_the_plan_names_the_direction_that_the_instance_takes(operation, way):
+    assert report_moves.plan_line("web1", operation, move()) == "web1: %s, %s" % (operation, way)
+
+
+def test_an_instance_of_another_flavor_than_the_inventory_says_is_told_how_to_get_it():
+    instance = {
+        "name": "web1", "state": "active", "host": "kvm1", "attempts": [], "error": None, "existing": True,
+        "spec": {"flavor": {"name": "large"}}, "result": {"flavor": "small", "state": "running"}, "why": "is there",
+    }  # fmt: skip
+    (said,) = report_creation.outcomes({"instances": {"web1": instance}})
+    assert (said.state, said.flavor) == ("unchanged", "small")
+    assert said.why == "inventory says large. Run berth.kvm.resize --limit web1"
+
+
+def test_an_error_has_the_name_of_the_instance_and_not_its_uuid():
+    uuid = "0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a"
+    text = "InstanceNotResized: Instance %s has not been resized (%s)" % (uuid, uuid)
+    assert report.named(text, uuid, "web1") == "InstanceNotResized: Instance web1 has not been resized (web1)"
