@@ -3,24 +3,27 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What is next for an instance that is to be moved: which sequence of steps, between which hosts, with which request.
 
-Pure: the fleet's documents and the hosts' views in, a move for each instance out. A move: {uuid, sequence (None:
-nothing to do), settles (the sequence only ends what an earlier run left: look again after it), source, destination
-(inventory names), token, kind, why, confirm_in, candidates: [{op, host, destination {uuid, name}}], spec}.
+Pure: the fleet's documents and the hosts' views in, a move for each instance out.
 """
 
 from __future__ import annotations
 
-from typing import Any, Dict
+from typing import Any, Callable, Iterable, List, Mapping, Optional, TypedDict
 
 from ..model import hints, lifecycle, nics
 from ..model import migration as names
+from ..model.errors import BerthError
+from ..model.messages import Document, FencingToken, Migration, Side, View
 from ..model.move_errors import InstanceInvalidState, InstanceNotResized, MigrationEnded
 from ..model.move_guards import check_grow_only
+from ..model.quota import Amounts
 from . import groups, sequences
+from .commit import Scan
 from .errors import HostUnknown
 from .locate import check_unlocked
-from .plan import addresses
+from .plan import Alternate, Instance, addresses, host_of
 from .quotas import after_the_claims
+from .sides import Sides
 
 PLAYBOOKS = {
     names.RESIZE: "berth.kvm.resize",
@@ -33,7 +36,51 @@ CLAIMING = ("resize", "live_migrate", "resize_here")
 SIZES = ("name", "vcpus", "memory_mb", "root_gb", "ephemeral_gb", "swap", "extra_specs")
 
 
-def plan(wish, kind, uuid, name, sides, wanted, locked=None, target=None):
+class Views(TypedDict):
+    """What the two hosts of a move say."""
+
+    source: View
+    destination: View
+
+
+class Candidate(TypedDict):
+    """A host where room may be claimed, with an operation of its own and the limits of the decision."""
+
+    op: str
+    host: str
+    destination: Side
+    limits: Document
+
+
+class PlannedMove(TypedDict, total=False):
+    """What is to be done about one instance; ``source`` and ``destination`` are inventory names."""
+
+    uuid: str
+    name: str
+    source: str
+    destination: Optional[str]
+    sequence: Optional[str]  # None: nothing to do
+    settles: bool  # the sequence only ends what an earlier run left: look again after it
+    kind: str
+    token: FencingToken
+    views: Views
+    why: Optional[str]
+    place: bool  # a destination has still to be placed
+    confirm_in: Optional[int]
+    spec: Document
+    candidates: List[Candidate]
+
+
+def plan(
+    wish: str,
+    kind: str,
+    uuid: str,
+    name: str,
+    sides: Sides,
+    wanted: Optional[Document],
+    locked: Any = None,
+    target: Optional[str] = None,
+) -> PlannedMove:
     """The move of one instance, without a destination where one has still to be placed (``place`` is true).
 
     ``wish`` is move, confirm, revert, abort or delete; ``wanted`` is the request of the inventory (None where nothing is to be
@@ -45,14 +92,14 @@ def plan(wish, kind, uuid, name, sides, wanted, locked=None, target=None):
         return _sweep(wish, uuid, name, sides)
     owner = here if here["role"] == "OWN" else there if there["role"] == "OWN" or not here["role"] else here
     migration = owner.get("migration")
-    move = {
+    move: PlannedMove = {
         "uuid": uuid,
         "name": name,
         "source": source,
         "destination": destination,
         "sequence": None,
         "settles": False,
-        "kind": (migration or {}).get("type", kind),
+        "kind": migration["type"] if migration else kind,
         "token": {"op": owner.get("op"), "attempt": max(here.get("attempt") or 0, there.get("attempt") or 0)},
         "views": {"source": here, "destination": there},
         "why": None,
@@ -60,7 +107,7 @@ def plan(wish, kind, uuid, name, sides, wanted, locked=None, target=None):
     }
     if destination is None:
         return _from_rest(move, wish, kind, here, wanted)
-    if wish == sequences.MOVE and not is_wanted(migration, kind, wanted, destination, target):
+    if wish == sequences.MOVE and not (migration and is_wanted(migration, kind, wanted, destination, target)):
         wish = sequences.OTHER
     move["sequence"], reaches = sequences.next_sequence(_WISHES[wish], here, there)
     if move["sequence"] is None:
@@ -69,22 +116,24 @@ def plan(wish, kind, uuid, name, sides, wanted, locked=None, target=None):
         begun = owner.get("phase") == lifecycle.REVERTING
         raise InstanceNotResized(uuid, hint=hints.confirm_without(source) if begun else hints.no_copy_to_revert_to())
     move["settles"] = not reaches
-    move["why"] = ("goes on with" if reaches else "first ends") + " the %s that was begun" % move["kind"]
+    why = ("goes on with" if reaches else "first ends") + " the %s that was begun" % move["kind"]
     lost = source if here.get("lost") else destination if there.get("lost") else None
     if lost:
-        move["why"] = "%s is given up as lost" % lost
+        why = "%s is given up as lost" % lost
     if move["sequence"] == "reclaim_alone":
-        move["why"] += ", and with it what the guest wrote there"
+        why += ", and with it what the guest wrote there"
+    move["why"] = why
     move["confirm_in"] = owner.get("confirm_in")
     return move
 
 
-def _sweep(wish, uuid, name, sides):
+def _sweep(wish: str, uuid: str, name: str, sides: Sides) -> PlannedMove:
     """Remove what a host that was lost holds of a move that ended without it, then look again."""
     source, here, destination, there = sides
+    move = there.get("migration")
     if wish == sequences.DELETE:
         raise InstanceInvalidState(
-            uuid, "role", there["role"], "delete", hint=hints.confirm_or_revert_left(name, destination)
+            uuid, "role", there["role"], "delete", hint=hints.confirm_or_revert_left(name, destination or "")
         )
     return {
         "uuid": uuid,
@@ -93,7 +142,7 @@ def _sweep(wish, uuid, name, sides):
         "destination": destination,
         "sequence": "sweep",
         "settles": True,
-        "kind": (there.get("migration") or {}).get("type"),
+        "kind": move["type"] if move else names.RESIZE,
         "token": {"op": there["op"], "attempt": there["attempt"]},
         "views": {"source": here, "destination": there},
         "why": "first removes what is left on %s of a move that ended without it" % destination,
@@ -102,21 +151,21 @@ def _sweep(wish, uuid, name, sides):
     }
 
 
-def is_due(move):
+def is_due(move: PlannedMove) -> bool:
     """Whether ``confirm_due`` confirms it: its host says that the window is over, or a confirm was begun."""
     phase = _owner(move).get("phase")
     return phase == lifecycle.CONFIRMING or (phase == lifecycle.RESIZED and move.get("confirm_in") == 0)
 
 
-def is_unconfirmed(move):
+def is_unconfirmed(move: PlannedMove) -> bool:
     return _owner(move).get("phase") == lifecycle.RESIZED
 
 
-def _owner(move):
+def _owner(move: PlannedMove) -> View:
     return move["views"]["destination"] if move["views"]["destination"]["role"] else move["views"]["source"]
 
 
-def unconfirmed(confirm_in):
+def unconfirmed(confirm_in: Optional[int]) -> str:
     """What is to be said of an instance in VERIFY_RESIZE; ``confirm_in`` in s, None is never."""
     waits = "waits for confirm_resize or revert_resize"
     return waits if confirm_in is None else "%s; confirm_due confirms it in %d s" % (waits, confirm_in)
@@ -129,14 +178,18 @@ _WISHES = {
 _WISHES["abort"] = sequences.REVERT
 
 
-def is_wanted(migration, kind, wanted, destination, target):
+def is_wanted(
+    migration: Migration, kind: str, wanted: Optional[Document], destination: Optional[str], target: Optional[str]
+) -> bool:
     """Whether the move that was begun is the one that the inventory asks for."""
     if migration["type"] != kind or target not in (None, destination):
         return False
-    return kind != names.RESIZE or same_flavor(migration["new_spec"]["flavor"], wanted["flavor"])
+    return kind != names.RESIZE or (
+        wanted is not None and same_flavor(migration["new_spec"]["flavor"], wanted["flavor"])
+    )
 
 
-def _refusal(wish, kind, move, owner):
+def _refusal(wish: str, kind: str, move: PlannedMove, owner: View) -> BerthError:
     """Why nothing can be done for this wish as things are."""
     uuid, name, phase = move["uuid"], move["name"], owner.get("phase")
     here, there = move["views"]["source"], move["views"]["destination"]
@@ -152,25 +205,26 @@ def _refusal(wish, kind, move, owner):
     return InstanceInvalidState(uuid, "task_state", owner.get("task_state") or phase, kind)
 
 
-def _what_is_left(move, here, there, owner):
+def _what_is_left(move: PlannedMove, here: View, there: View, owner: View) -> str:
     """What a person can do whose wish needs the host that is lost."""
+    source, destination = move["source"], move["destination"] or ""
     if owner.get("phase") == lifecycle.ERASING:
         return hints.delete_again(move["name"])
     if here["role"] == "OUT":
-        return hints.revert_with_lost_destination(move["source"], move["destination"])
+        return hints.revert_with_lost_destination(source, destination)
     if there["role"] == "OWN":
-        return hints.confirm_with_lost_source(move["source"], move["destination"])
+        return hints.confirm_with_lost_source(source, destination)
     if here["role"] == "OWN":
-        return hints.revert_gives_up(move["source"], move["destination"])
-    return hints.bring_source_back(move["source"], move["destination"])
+        return hints.revert_gives_up(source, destination)
+    return hints.bring_source_back(source, destination)
 
 
-def busy(move):
+def busy(move: PlannedMove) -> BerthError:
     """The error for a move that is to be settled again although this run has just done that."""
     return InstanceInvalidState(move["uuid"], "task_state", move["sequence"], move["kind"], hint=hints.another_run())
 
 
-def _from_rest(move, wish, kind, view, wanted):
+def _from_rest(move: PlannedMove, wish: str, kind: str, view: View, wanted: Optional[Document]) -> PlannedMove:
     """Nothing is under way: begin, or there is nothing to do."""
     if wish == sequences.DELETE:
         raise MigrationEnded("the move of %s has just ended" % move["name"], hint=hints.run_again())
@@ -184,7 +238,7 @@ def _from_rest(move, wish, kind, view, wanted):
         return move
     if view["phase"] != lifecycle.ACTIVE or view["task_state"]:
         raise InstanceInvalidState(move["uuid"], "task_state", view["task_state"] or view["phase"], kind)
-    if kind == names.RESIZE:
+    if kind == names.RESIZE and wanted:
         if same_flavor(view["spec"]["flavor"], wanted["flavor"]):
             move["why"] = "has flavor %s already" % wanted["flavor"]["name"]
             return move
@@ -193,15 +247,14 @@ def _from_rest(move, wish, kind, view, wanted):
     return move
 
 
-def same_flavor(one, other):
-    return all((one.get(key) or 0) == (other.get(key) or 0) for key in SIZES)
+def same_flavor(first: Document, second: Document) -> bool:
+    return all((first.get(key) or 0) == (second.get(key) or 0) for key in SIZES)
 
 
-def request(view, wanted, kind, ignore_hosts):
-    """The request for the destination: the instance's own with the new flavor, free of what pinned it before (R24,
-    R26)."""
+def request(view: View, wanted: Optional[Document], kind: str, ignore_hosts: Iterable[str]) -> Document:
+    """The request for the destination: the instance's own with the new flavor, free of what pinned it before."""
     spec = dict(view["spec"])
-    if kind == names.RESIZE:
+    if kind == names.RESIZE and wanted:
         spec.update({key: wanted.get(key) for key in ("flavor", "numa_topology", "pci_requests") if key in wanted})
     spec.update(
         force_hosts=[], force_nodes=[], requested_destination=None, ignore_hosts=list(ignore_hosts), num_instances=1
@@ -209,26 +262,34 @@ def request(view, wanted, kind, ignore_hosts):
     return spec
 
 
-def candidates(instance, new_op):
+def candidates(instance: Instance, new_op: Callable[[], str]) -> List[Candidate]:
     """The selected host and its alternates, each with an operation of its own and the limits of the decision."""
+    selected: Alternate = {
+        "host": host_of(instance),
+        "host_uuid": instance["host_uuid"],
+        "limits": instance.get("limits") or {},
+    }
     return [
         {
             "op": new_op(),
-            "host": one["host"],
-            "destination": {"uuid": one["host_uuid"], "name": one["host"]},
-            "limits": one.get("limits") or {},
+            "host": chosen["host"],
+            "destination": {"uuid": chosen["host_uuid"], "name": chosen["host"]},
+            "limits": chosen.get("limits") or {},
         }
-        for one in [instance, *(instance.get("alternates") or ())]
+        for chosen in [selected, *(instance.get("alternates") or ())]
     ]
 
 
-def claimed_spec(move: Dict[str, Any]) -> Dict[str, Any]:
+def claimed_spec(move: PlannedMove) -> Document:
     """The request that room is claimed for: as placed in this run, else as an earlier run claimed it."""
     here, there = move["views"]["source"], move["views"]["destination"]
-    return move.get("spec") or there.get("spec") or here["migration"]["new_spec"]
+    begun = here.get("migration")
+    spec = move.get("spec") or there.get("spec") or (begun["new_spec"] if begun else None)
+    assert spec is not None, "%s is claimed for, and nobody has its request" % move["name"]
+    return spec
 
 
-def needs_a_look(move: Dict[str, Any], quotas: Dict[str, Any]) -> bool:
+def needs_a_look(move: PlannedMove, quotas: Mapping[str, Amounts]) -> bool:
     """Whether all hosts are read again after the claim: for what no host alone can decide. Capacity, limits and
     anti-affinity the claim has decided; a quota holds no migration."""
     if move["sequence"] not in CLAIMING:
@@ -236,7 +297,7 @@ def needs_a_look(move: Dict[str, Any], quotas: Dict[str, Any]) -> bool:
     return groups.spans_hosts(claimed_spec(move)) or (move["kind"] == names.RESIZE and bool(quotas))
 
 
-def check_claim(move: Dict[str, Any], host: str, scans: Dict[str, Dict[str, Any]], quotas: Dict[str, Any]) -> None:
+def check_claim(move: PlannedMove, host: str, scans: Mapping[str, Scan], quotas: Mapping[str, Amounts]) -> None:
     """Raise what speaks against the claim on ``host`` now that all hosts were read after it, as for a creation.
 
     ``scans``: host -> {instances: [record]}, or without it where the host did not answer. Of two runs that claim and
@@ -246,9 +307,11 @@ def check_claim(move: Dict[str, Any], host: str, scans: Dict[str, Dict[str, Any]
     if host not in held:
         raise HostUnknown("%s did not answer after the claim of %s" % (host, move["name"]), hint=hints.run_again())
     spec = claimed_spec(move)
-    error = nics.clash(spec, addresses(held)) or groups.violation(spec, groups.elsewhere(spec, host, held))
+    error: Optional[BerthError] = nics.clash(spec, addresses(held)) or groups.violation(
+        spec, groups.elsewhere(spec, host, held)
+    )
     if not error and move["kind"] == names.RESIZE and quotas:
-        instance = {"uuid": move["uuid"], "project": spec["project_id"], "spec": spec}
+        instance: Instance = {"uuid": move["uuid"], "project": spec["project_id"], "spec": spec}
         error = after_the_claims(quotas, more=0)(instance, [record for records in held.values() for record in records])
     if error:
         raise error

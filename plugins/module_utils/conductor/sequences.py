@@ -10,13 +10,13 @@ two views and the wish alone (``next_sequence``). walk.py walks these sequences,
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, Dict, Mapping, Optional, Tuple
+from typing import Dict, Optional, Tuple
 
 from ..model import lifecycle
 from ..model import migration as names
 from ..model.lifecycle import IN, OUT, OWN
+from ..model.messages import View
 
-View = Mapping[str, Any]
 # Where a leg runs. FLEET: nothing is done on a host; what all hosts hold is read again and judged.
 SOURCE, DESTINATION, FLEET = "source", "destination", "fleet"
 
@@ -332,7 +332,9 @@ def state(source: View, destination: View) -> Optional[str]:
     if owner is None:
         if source["role"] == OUT and destination.get("lost"):
             return KEPT
-        return {(OUT, IN): RELEASED, (OUT, OUT): REVERTING}.get((source["role"], destination["role"]))
+        if source["role"] != OUT:
+            return None
+        return {IN: RELEASED, OUT: REVERTING}.get(destination["role"] or "")
     found = PHASES.get(owner["phase"])
     if found == BEGUN and move["type"] == names.LIVE and source.get("halted"):
         # The migration was cut off and left it standing on the source, which has not let go: there it goes on.
@@ -347,7 +349,7 @@ def state(source: View, destination: View) -> Optional[str]:
 def next_sequence(wish: str, source: View, destination: View) -> Tuple[Optional[str], bool]:
     """What comes first: (name of the sequence or None, whether it brings what is wished for)."""
     move = source.get("migration") or destination.get("migration")
-    live = bool(move) and move["type"] == names.LIVE
+    live = bool(move and move["type"] == names.LIVE)
     lost = source.get("lost") or destination.get("lost")
     if wish == DELETE:
         return deletion(source, destination), True

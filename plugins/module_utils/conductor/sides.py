@@ -8,8 +8,11 @@ A host that does not answer is unknown, and then nothing is done. That it is los
 
 from __future__ import annotations
 
+from typing import Collection, List, Mapping, Optional, Set, Tuple
+
 from ..model import hints
 from ..model.lifecycle import CLAIM, OWN
+from ..model.messages import Side, View
 from ..model.move_errors import InstanceNotFound
 from . import notes
 from .errors import (
@@ -20,14 +23,23 @@ from .errors import (
     InstanceSuperseded,
     MoveContradicted,
 )
+from .fleet import Fleet
 from .locate import check_no_stray
 
-NOTHING = {"role": None}
-LOST = {"role": None, "lost": True}
+NOTHING: View = {"role": None}
+LOST: View = {"role": None, "lost": True}
+Sides = Tuple[str, View, Optional[str], View]
 NO_ANSWER, HUNG = "UNREACHABLE", "LibvirtTimeout"
 
 
-def find(uuid, name, views, host_names, silent, lost=()):
+def find(
+    uuid: str,
+    name: str,
+    views: Mapping[str, Mapping[str, View]],
+    host_names: Mapping[str, str],
+    silent: Mapping[str, str],
+    lost: Collection[str] = (),
+) -> Sides:
     """The sides of an instance: (source, view there, destination, view there); destination None where it does not move.
 
     ``views``: inventory name -> {instance uuid: view}; ``host_names``: host uuid -> inventory name; ``silent``: hosts
@@ -51,7 +63,7 @@ def find(uuid, name, views, host_names, silent, lost=()):
         )
     if owners and left and not current[owners[0]].get("migration"):
         first = next(iter(left))
-        return owners[0], current[owners[0]], first, dict(found[first], left=True)
+        return owners[0], current[owners[0]], first, {**found[first], "left": True}
     _check_of_one_move(name, current, owners, host_names)
     ordered = [current[host] for host in owners] + list(current.values())
     move = next((view["migration"] for view in ordered if view.get("migration")), None)
@@ -70,22 +82,24 @@ def find(uuid, name, views, host_names, silent, lost=()):
     return source, here, destination, there
 
 
-def check(fleet, uuid, name, found, lost=()):
+def check(fleet: Fleet, uuid: str, name: str, found: Sides, lost: Collection[str] = ()) -> None:
     """What forbids to move what was found there: a guest of that uuid without a record somewhere, or a known owner of a higher
     generation than any record that answered (DomainWithoutRecord, RecordOutdated)."""
     check_no_stray(fleet, name, uuid)
     source, here, destination, there = found
     views = [
-        (view["generation"], host) for host, view in ((source, here), (destination, there)) if view.get("generation")
+        (view["generation"], host)
+        for host, view in ((source, here), (destination, there))
+        if host and view.get("generation")
     ]
     if views:
         generation, host = max(views)
-        notes.check_owner(name, host, tuple(generation), fleet.notes_on(uuid), fleet.answers(lost))
+        notes.check_owner(name, host, notes.generation(generation), fleet.notes_on(uuid), fleet.answers(lost))
 
 
-def _ended_by(host, found):
-    """The hosts that say that they, or who had the instance before them, ended this one's move without it."""
-    op, generation = found[host].get("op"), found[host].get("generation")
+def _ended_by(host: str, found: Mapping[str, View]) -> Set[str]:
+    """The hosts that say that they, or who had the instance before them, ended this host's move without it."""
+    op, generation = found[host].get("op"), found[host].get("generation") or []
     return {
         name
         for name, other in found.items()
@@ -93,7 +107,9 @@ def _ended_by(host, found):
     }
 
 
-def _check_of_one_move(name, current, owners, host_names):
+def _check_of_one_move(
+    name: str, current: Mapping[str, View], owners: List[str], host_names: Mapping[str, str]
+) -> None:
     """No host tells of a move that it has no part in, and none speaks for the owner, who knows of no move."""
     for host, view in sorted(current.items()):
         if not view.get("migration"):
@@ -106,12 +122,20 @@ def _check_of_one_move(name, current, owners, host_names):
             )
 
 
-def _parties(view, host_names):
-    """The hosts whose word on this move counts: no third one has anything removed by what it says."""
-    return {host_names.get(view["migration"][side]["uuid"]) for side in ("source", "destination")}
+def _parties(view: View, host_names: Mapping[str, str]) -> Set[Optional[str]]:
+    """The hosts whose word on this move counts: no third host has anything removed by what it says."""
+    move = view.get("migration")
+    return {host_names.get(side["uuid"]) for side in (move["source"], move["destination"])} if move else set()
 
 
-def _side(side, current, host_names, silent, lost, name):
+def _side(
+    side: Side,
+    current: Mapping[str, View],
+    host_names: Mapping[str, str],
+    silent: Mapping[str, str],
+    lost: Collection[str],
+    name: str,
+) -> Tuple[str, View]:
     """(inventory name, view) of one side of a move."""
     host = host_names.get(side["uuid"])
     if host is None:
@@ -126,7 +150,7 @@ def _side(side, current, host_names, silent, lost, name):
     return host, current.get(host, NOTHING)
 
 
-def _unanswered(side, silent, lost, name, answering):
+def _unanswered(side: Side, silent: Mapping[str, str], lost: Collection[str], name: str, answering: Set[str]) -> View:
     if side["name"] not in lost and side["name"] in answering:
         # One host's word that another is gone, which is there: nobody is to give that one up for it.
         raise HostUnknown(
@@ -144,7 +168,7 @@ def _unanswered(side, silent, lost, name, answering):
     return LOST
 
 
-def _check_no_hung_libvirt(name, silent):
+def _check_no_hung_libvirt(name: str, silent: Mapping[str, str]) -> None:
     """A host that is there and whose libvirt hangs may well be the one that holds the instance."""
     hung = sorted(host for host, reason in silent.items() if reason.startswith(HUNG))
     if hung:
@@ -155,7 +179,7 @@ def _check_no_hung_libvirt(name, silent):
         )
 
 
-def _check_no_third(name, silent, lost):
+def _check_no_third(name: str, silent: Mapping[str, str], lost: Collection[str]) -> None:
     """What is left of a move may be all there is, unless the instance went on to a host that is silent."""
     others = sorted(set(silent) - set(lost))
     if others:

@@ -10,12 +10,13 @@ source has let go is given up, and then the next candidate is tried, if there is
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
-from typing import Any, Dict, Mapping, Optional, Tuple
+from typing import Any, Dict, Mapping, Optional, Tuple, cast
 
 from ..model import hints
 from ..model.lifecycle import RESIZED
+from ..model.messages import View
 from ..model.migration import SAID
-from .sequences import DESTINATION, FLEET, SEQUENCES, SOURCE, Leg, Sequence, View
+from .sequences import DESTINATION, FLEET, SEQUENCES, SOURCE, Leg, Sequence
 
 OTHER_SIDE = {SOURCE: DESTINATION, DESTINATION: SOURCE}
 
@@ -108,7 +109,7 @@ class Walk:
     gives_up: bool = False
     tries_others: bool = False
     failure: Optional[str] = None
-    last: View = field(default_factory=dict)
+    last: View = field(default_factory=View)
 
     @classmethod
     def begin(cls, move: Move) -> Walk:
@@ -147,7 +148,7 @@ class Walk:
         leg = self._sequence().legs[self.at]
         if leg.side in OTHER_SIDE:
             kept = {name: said for name, said in self.said[leg.side].items() if name in SAID}
-            self.said[leg.side] = {**kept, **view}
+            self.said[leg.side] = cast(View, {**kept, **view})
             self.last = view
         if leg.takes_token:
             self.token, self.taken = Token(**token), True

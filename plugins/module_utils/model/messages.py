@@ -24,8 +24,8 @@ class Uptime(TypedDict):
     uptime: float
 
 
-class Ticket(TypedDict, total=False):
-    """Who may work on a move: its operation, and how often the move was taken up."""
+class FencingToken(TypedDict, total=False):
+    """Who may work on a move: its operation, and how often the move was taken up. A step with an older token is refused."""
 
     op: Optional[str]
     attempt: int

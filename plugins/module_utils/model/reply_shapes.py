@@ -16,6 +16,7 @@ from typing import Any, Dict, cast
 
 from . import host_document
 from .identity import instance_uuid
+from .lifecycle import ROLES
 from .messages import Document, View
 from .migration import KINDS
 from .request_shape import request
@@ -51,7 +52,7 @@ _BYTES = whole(0, 1 << 60)
 _COUNT = whole(0, 1 << 40)
 _PEM = block(1 << 20)
 _XML = or_null(block(1 << 16))
-_ROLE = choice("OWN", "IN", "OUT", "CLAIM")
+_ROLE = choice(*ROLES)
 _POWER = or_null(word("[a-z]+", 32))
 _LINE = or_null(cleaned())
 token = word(r"[A-Za-z0-9_.:-]+", 64)
