@@ -31,6 +31,7 @@ FLAVORS = {
     "debian": {"vcpus": 1, "memory_mb": 768, "root_gb": 4, "ephemeral_gb": 1, "swap": 256},
     "larger": {"vcpus": 2, "memory_mb": 1024, "root_gb": 6, "ephemeral_gb": 2, "swap": 512},
 }
+LARGER = {"flavor": "larger"}  # the variable by which an instance takes the other one
 USER_DATA = """#cloud-config
 write_files:
 - {path: /etc/written-by-user-data, content: "as the user wished"}

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import pytest
+from conftest import LARGER
 
 UEFI = {"hw_firmware_type": "uefi"}
 SECURE = {**UEFI, "os_secure_boot": "required"}
@@ -38,20 +39,26 @@ def make(make_guest):
 
 
 @pytest.fixture(scope="module")
-def looks():
+def visited():
     return {}
 
 
 @pytest.fixture
-def look(make, looks):
-    """look(name) -> what is seen inside that guest, which is made for the first who asks."""
+def visit(make, visited):
+    """visit(name) -> that guest, which is made for the first who asks, and what was seen inside then."""
 
     def inside(name):
-        if name not in looks:
-            looks[name] = make(name, *GUESTS[name]).booted()
-        return looks[name]
+        if name not in visited:
+            guest = make(name, *GUESTS[name])
+            visited[name] = guest, guest.booted()
+        return visited[name]
 
     return inside
+
+
+@pytest.fixture
+def look(visit):
+    return lambda name: visit(name)[1]
 
 
 def test_uefi_alone_boots_a_loader_that_nobody_signed(look):
@@ -70,6 +77,17 @@ def test_secure_boot_boots_the_signed_loader(look):
 
 def test_sata_disks_and_the_seed_as_a_cd_rom(look):
     has_its_disks(look("deb-secure"), "deb-secure")
+
+
+def test_a_resize_takes_the_firmware_with_its_variables_along(visit):
+    guest, before = visit("deb-secure")
+    source = guest.host
+    guest.play("resize", LARGER)
+    seen = guest.booted(after=before)
+    assert guest.host != source
+    assert (seen["efi"], seen["secure_boot"]) == (True, True)
+    assert seen["host_key"] == before["host_key"]
+    assert seen["root"]["bytes"] > before["root"]["bytes"] and seen["ephemeral"]["bytes"] > before["ephemeral"]["bytes"]
 
 
 def test_ide_disks_and_the_seed_as_a_cd_rom(look):

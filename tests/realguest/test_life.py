@@ -6,12 +6,11 @@
 from __future__ import annotations
 
 import pytest
-from conftest import FLAVORS, USER_DATA
+from conftest import FLAVORS, LARGER, USER_DATA
 
 from playbooks import records
 
 GIB, MIB = 1 << 30, 1 << 20
-LARGER = {"flavor": "larger"}
 
 
 class Life:
