@@ -25,7 +25,10 @@ def outcomes(plan: Plan) -> List[Outcome]:
 
 
 def left_out(plan: Plan) -> Dict[str, str]:
-    return {name: host["reason"] for name, host in plan["hosts"].items() if "reason" in host}
+    """Host -> why it had no say. One that was never prepared has no uuid to answer with later: that is said of it."""
+    unprepared = plan.get("unprepared", {})
+    silent = {name: host["reason"] for name, host in plan["hosts"].items() if "reason" in host}
+    return {name: unprepared.get(name, reason) for name, reason in silent.items()}
 
 
 def attempts(plan: Plan) -> List[str]:

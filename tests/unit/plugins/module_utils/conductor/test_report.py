@@ -147,3 +147,13 @@ def test_an_error_has_the_name_of_the_instance_and_not_its_uuid():
     uuid = "0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a"
     text = "InstanceNotResized: Instance %s has not been resized (%s)" % (uuid, uuid)
     assert report.named(text, uuid, "web1") == "InstanceNotResized: Instance web1 has not been resized (web1)"
+
+
+def test_of_a_host_that_was_never_prepared_the_table_and_the_recap_say_so():
+    plan = {
+        "instances": {},
+        "hosts": {"kvm1": {"reason": "InvalidReply: host_uuid"}},
+        "unprepared": {"kvm1": "not prepared"},
+    }
+    assert report_creation.left_out(plan) == {"kvm1": "not prepared"}
+    assert report_creation.creation(plan)[-1] == "host kvm1 left out: not prepared"

@@ -1,0 +1,184 @@
+#!/usr/bin/env python
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Writes defaults, argument specs, meta data and READMEs of the roles that move instances: they differ in a prefix.
+
+docs/make_roles.py            writes the files
+docs/make_roles.py --check    changes nothing; exit status 1 where a file is not what would be written
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+import textwrap
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+HEADER = "\n".join(Path(__file__).read_text("utf-8").splitlines()[1:4])
+NOTE = "# Written by docs/make_roles.py: change it there."
+PLAN = (
+    "Runs once per instance of a play whose plan the action plan_moves has made, see the playbook of the same purpose."
+)
+
+
+@dataclasses.dataclass
+class Option:
+    type: str
+    default: str
+    meaning: str
+    choices: str = ""
+
+
+OPTIONS = {
+    "confirm_window": Option("int", "0", "Seconds after which the playbook C(confirm_due) confirms it. 0 is never."),
+    "bandwidth": Option("int", "0", "The most that is copied per second, in MiB. 0 is no limit."),
+    "copy_while_running": Option(
+        "bool", "true", "Copy the disks while the guest still runs, and the rest when it is stopped."
+    ),
+    "stop_timeout": Option("int", "60", "Seconds that the guest has to shut down before it is powered off."),
+    "timeout": Option("int", "0", "Seconds after which the timeout action is taken. 0 is never."),
+    "timeout_action": Option(
+        "str",
+        "abort",
+        "What is done then, as Nova's live_migration_timeout_action. V(abort) leaves the guest running where it is; "
+        "V(force_complete) stops it until it has arrived.",
+        "[abort, force_complete]",
+    ),
+    "tls": Option(
+        "bool", "true", "Encrypt the migration. Without it the memory of the guest can be read on the network."
+    ),
+}
+COPY = ["confirm_window", "bandwidth", "copy_while_running", "stop_timeout"]
+# Role -> (short description, description, options).
+ROLES = {
+    "resize": (
+        "Give an instance another flavor, on another host or on its own",
+        "Stops the guest, copies its disks to the selected host over TLS with a key for this transfer alone, verifies the "
+        "copy, hands the instance over and starts it. The source keeps everything until the resize is confirmed or "
+        "reverted. After a crash, run it again: it goes on.",
+        COPY,
+    ),
+    "cold_migrate": (
+        "Move a stopped or running instance to another host",
+        "Works as a resize with the same flavor. It has to be confirmed or reverted too.",
+        COPY,
+    ),
+    "live_migrate": (
+        "Move a running instance to another host without stopping it",
+        "The guest arrives paused and goes on when the source has let go of it.",
+        ["bandwidth", "timeout", "timeout_action", "tls"],
+    ),
+    "prep_resize": (
+        "Choose a host for an instance with a new flavor and claim the room there",
+        "The first half of a resize: takes the move up on the source and claims room on the destination or the next "
+        "alternate. The guest is not touched.",
+        ["confirm_window"],
+    ),
+    "confirm_resize": (
+        "Confirm a resize or cold migration",
+        "Removes what the source kept. There is no way back after it. The guest is not stopped.",
+        [],
+    ),
+    "revert_resize": (
+        "Go back to the instance as it was before the resize",
+        "Stops the guest, hands the instance back to the source and removes the copy. What the guest wrote since the resize "
+        "is lost.",
+        ["stop_timeout"],
+    ),
+}
+# The resize that follows has the same variable, and the window is written down when the preparation begins.
+DEFAULTS = {"prep_resize_confirm_window": '"{{ resize_confirm_window | default(0) }}"'}
+SHOWN = {"prep_resize_confirm_window": "`resize_confirm_window`, else `0`"}
+
+
+def files(role: str) -> dict[str, str]:
+    """Path below the role -> text."""
+    short, description, names = ROLES[role]
+    start = "---\n%s\n%s\n" % (HEADER, NOTE)
+    found = {
+        "meta/argument_specs.yml": start + argument_specs(role, short, description, names),
+        "meta/main.yml": start + META % short,
+        "README.md": readme(role, short, description, names),
+    }
+    if names:
+        lines = ["%s: %s" % (full, DEFAULTS.get(full, OPTIONS[name].default)) for name, full in of(role, names)]
+        found["defaults/main.yml"] = start + "\n".join(lines) + "\n"
+    return found
+
+
+def of(role: str, names: list[str]) -> list[tuple[str, str]]:
+    return [(name, "%s_%s" % (role, name)) for name in names]
+
+
+def folded(text: str, indent: int) -> str:
+    return textwrap.fill(text, 118, initial_indent=" " * indent, subsequent_indent=" " * indent)
+
+
+def argument_specs(role: str, short: str, description: str, names: list[str]) -> str:
+    lines = ["argument_specs:", "  main:", "    short_description: " + short, "    description:"]
+    for text in (description, PLAN):
+        lines += ["      - >-", folded(text, 8)]
+    lines += ["    author: The berth.kvm authors", "    options:" if names else "    options: {}"]
+    for name, full in of(role, names):
+        option = OPTIONS[name]
+        lines += ["      %s:" % full, "        description: >-", folded(option.meaning, 10)]
+        lines += ["        type: " + option.type] + ["        choices: " + option.choices] * bool(option.choices)
+        lines += ["        default: " + option.default]
+    return "\n".join(lines) + "\n"
+
+
+def readme(role: str, short: str, description: str, names: list[str]) -> str:
+    lines = ["# Role %s" % role, "", "%s. %s" % (short, description)]
+    if names:
+        lines += ["", "| variable | type | default | meaning |", "|---|---|---|---|"]
+    for name, full in of(role, names):
+        option = OPTIONS[name]
+        shown = SHOWN.get(full, "`%s`" % option.default)
+        lines.append("| `%s` | %s | %s | %s |" % (full, option.type, shown, plain(option.meaning)))
+    return "\n".join(lines) + "\n"
+
+
+def plain(text: str) -> str:
+    """Ansible's marks as those of Markdown."""
+    for mark in ("C(", "V("):
+        while mark in text:
+            before, _mark, rest = text.partition(mark)
+            inner, _end, after = rest.partition(")")
+            text = "%s`%s`%s" % (before, inner, after)
+    return text
+
+
+META = """galaxy_info:
+  author: The berth.kvm authors
+  description: %s
+  license: GPL-3.0-or-later
+  min_ansible_version: "2.19"
+  platforms:
+    - name: Debian
+      versions: [bookworm, trixie]
+    - name: Ubuntu
+      versions: [noble]
+    - name: EL
+      versions: ["9"]
+dependencies: []
+"""
+
+
+def main() -> int:
+    stale = []
+    for role in ROLES:
+        for name, text in files(role).items():
+            path = ROOT / "roles" / role / name
+            if not path.exists() or path.read_text("utf-8") != text:
+                stale.append(path)
+                if "--check" not in sys.argv[1:]:
+                    path.write_text(text, "utf-8")
+    for path in stale if "--check" in sys.argv[1:] else ():
+        print("%s is not what docs/make_roles.py writes" % path.relative_to(ROOT))
+    return 1 if stale and "--check" in sys.argv[1:] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
