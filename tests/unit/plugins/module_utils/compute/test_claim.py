@@ -196,7 +196,7 @@ def test_a_network_or_pool_that_the_host_lacks_is_told_before_anything_is_held(h
 
 def test_limits_of_the_decision_are_tested_again(host):
     error = one(host, spec("web-1", memory_mb=512), limits={"memory_mb": 256})["error"]
-    assert error["code"] == "ClaimFailed"
+    assert error and error["code"] == "ClaimFailed"
 
 
 def test_a_member_of_an_anti_affinity_group_on_this_host_forbids_another(host):

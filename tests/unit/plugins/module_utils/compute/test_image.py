@@ -9,8 +9,10 @@ import contextlib
 import hashlib
 import http.server
 import os
+import shutil
 import socket
 import stat
+import subprocess
 import threading
 import time
 from pathlib import Path
@@ -291,6 +293,19 @@ def test_an_image_larger_than_the_flavor_is_refused(pool, source, monkeypatch):
     with pytest.raises(FlavorTooSmall):
         ensure(pool, described(source), 1)
     assert left_in(pool) == []
+
+
+@pytest.mark.skipif(not shutil.which("qemu-img"), reason="qemu-img is not installed")
+def test_a_small_file_of_a_large_disk_is_refused_for_a_smaller_flavor(pool, tmp_path, monkeypatch):
+    """The guest would find the end of its disk missing."""
+    path = tmp_path / "guest.qcow2"
+    subprocess.run(["qemu-img", "create", "-q", "-f", "qcow2", str(path), "2M"], check=True)
+    wanted = described(str(path), path.read_bytes(), disk_format="qcow2")
+    monkeypatch.setattr(image, "GIB", 1 << 20)
+    with pytest.raises(FlavorTooSmall, match="virtual size"):
+        ensure(pool, wanted, 1)
+    assert left_in(pool) == []
+    assert ensure(pool, wanted, 2)["virtual_size"] == 2 << 20
 
 
 HOSTS = ("11111111-3c6e-5d59-9d0b-3a1c9d7f1e2a", "22222222-3c6e-5d59-9d0b-3a1c9d7f1e2a")

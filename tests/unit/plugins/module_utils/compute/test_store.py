@@ -76,7 +76,7 @@ def test_an_absent_record_is_none(store):
 )
 def test_a_swap_against_another_version_changes_nothing(store, expected):
     store.compare_and_swap(None, record())
-    new = record(uuid=(expected or record()).uuid, role="OWN", generation=[7, 1])
+    new = record(uuid=(expected or record()).uuid, generation=[7, 1], token="t9")
     with pytest.raises(StaleRecord):
         store.compare_and_swap(expected, new)
     assert store.records() == [record()]
