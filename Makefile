@@ -39,7 +39,7 @@ realguest:  ## a Debian 12 cloud image, made here, taken through create, moves, 
 mutants:  ## break the code in known ways: the tests must notice each
 	python tests/mutants/mutants.py
 
-matrix:  ## the tests of the edge to Ansible on each ansible-core that the collection is tried with (minutes)
+matrix:  ## the tests of the edge to Ansible on each ansible-core, of the hosts' code on Python 3.9 (minutes)
 	tests/matrix.sh
 
 molecule:  ## Molecule's scenarios, each on a lab of its own
