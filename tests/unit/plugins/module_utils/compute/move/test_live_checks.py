@@ -10,6 +10,7 @@ import types
 
 import pytest
 
+from ansible_collections.berth.kvm.plugins.module_utils.compute import connection
 from ansible_collections.berth.kvm.plugins.module_utils.compute.connection import LibvirtUnavailable
 from ansible_collections.berth.kvm.plugins.module_utils.compute.host import certificates
 from ansible_collections.berth.kvm.plugins.module_utils.compute.move import live_checks
@@ -77,7 +78,7 @@ class Found:
 
 @pytest.fixture(autouse=True)
 def host(monkeypatch):
-    monkeypatch.setattr(live_checks, "require_libvirt", lambda: LIBRARY)
+    monkeypatch.setattr(connection, "libvirt", LIBRARY)
     monkeypatch.setattr(certificates, "faults", lambda: [])
     monkeypatch.setattr(live_checks, "connect", lambda timeout, uri: types.SimpleNamespace(close=lambda: None))
 
