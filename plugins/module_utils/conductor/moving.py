@@ -116,15 +116,20 @@ def plan(
         begun = owner.get("phase") == lifecycle.REVERTING
         raise InstanceNotResized(uuid, hint=hints.confirm_without(source) if begun else hints.no_copy_to_revert_to())
     move["settles"] = not reaches
-    why = ("goes on with" if reaches else "first ends") + " the %s that was begun" % move["kind"]
     lost = source if here.get("lost") else destination if there.get("lost") else None
+    move["why"] = _why(move, reaches, lost)
+    move["confirm_in"] = owner.get("confirm_in")
+    return move
+
+
+def _why(move: PlannedMove, reaches: bool, lost: Optional[str]) -> str:
+    """``reaches``: the sequence brings what is asked for; ``lost``: the host that is given up."""
+    why = ("goes on with" if reaches else "first ends") + " the %s that was begun" % move["kind"]
     if lost:
         why = "%s is given up as lost" % lost
     if move["sequence"] == "reclaim_alone":
         why += ", and with it what the guest wrote there"
-    move["why"] = why
-    move["confirm_in"] = owner.get("confirm_in")
-    return move
+    return why
 
 
 def _sweep(wish: str, uuid: str, name: str, sides: Sides) -> PlannedMove:
