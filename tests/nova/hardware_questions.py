@@ -16,7 +16,8 @@ from nova.objects import image_meta as image_module
 from nova.pci import stats as pci_stats
 from nova.virt import hardware
 
-from ansible_collections.berth.kvm.plugins.module_utils.model.image import known_properties, parse_cpu_spec
+from ansible_collections.berth.kvm.plugins.module_utils.model.cpu_list import parse_cpu_spec
+from ansible_collections.berth.kvm.plugins.module_utils.model.image import known_properties
 from ansible_collections.berth.kvm.plugins.module_utils.model.image_properties import ImageProperties
 from ansible_collections.berth.kvm.plugins.module_utils.placement import features, numa, pci
 

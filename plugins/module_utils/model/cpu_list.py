@@ -12,7 +12,7 @@ from .errors import InvalidInput
 
 MAX_CPU = 8191  # of a host
 MAX_VCPU = 1 << 20
-_RANGE = re.compile(r"(\^?)\s*(\d{1,7})\s*(?:-\s*(\d{1,7})\s*)?\Z", re.ASCII)
+_RANGE = re.compile(r"(\^?)\s*(\d{1,20})\s*(?:-\s*(\d{1,20})\s*)?\Z", re.ASCII)
 
 
 def parse_cpu_spec(text: Any, field: str = "cpus", highest: int = MAX_VCPU) -> Set[int]:
