@@ -29,7 +29,6 @@ def passed(kind):
         ("rescans", lambda answer: next(iter(answer["notes"].values())), "Note"),
         ("rescans", lambda answer: next(iter(answer["notes"].values()))["known"], "KnownOwner"),
         ("rescans", lambda answer: next(iter(answer["notes"].values()))["planned"][0], "PlannedHost"),
-        ("moves", lambda answer: answer["ticket"], "FencingToken"),
         ("moves", lambda answer: answer["move"]["host"], "Side"),
         ("moves", lambda answer: answer["move"]["migration"]["waits_since"], "Uptime"),
     ],
