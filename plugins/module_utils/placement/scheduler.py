@@ -69,7 +69,7 @@ def select_destinations(
         weigher.expect(specs)
     rng = random.Random(seed)
     hosts = list(host_documents)
-    if fast and serves(options, filters, weighers, aggregates):
+    if fast and serves(options, filters):
         pipeline = FastPipeline(hosts, options, filters, weighers, aggregates, rng)
     else:
         pipeline = Pipeline(host_states(hosts, aggregates), options, filters, weighers, aggregates, rng)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 
-from .base import PASS, normalize
+from .base import PASS, Weigher, normalize
 from .filtering import raised
 
 
@@ -77,7 +77,7 @@ def _cannot_weigh(weigher, hosts, spec):
 def _column(weigher, hosts, spec):
     """(weigher, raw weights, multipliers) of hosts; ValueError or TypeError for what is no finite number per host."""
     raw = weigher.weigh(hosts, spec)
-    multipliers = [weigher.multiplier(host_state) for host_state in hosts]
+    multipliers = _multipliers(weigher, hosts)
     for what, numbers in (("weights", raw), ("multipliers", multipliers)):
         if len(numbers) != len(hosts):
             raise ValueError("gave %d %s for %d hosts" % (len(numbers), what, len(hosts)))
@@ -85,3 +85,10 @@ def _column(weigher, hosts, spec):
         if not -math.inf < sum(numbers) < math.inf:
             raise ValueError("gave %s that are not finite: %s" % (what, numbers[:3]))
     return weigher, raw, multipliers
+
+
+def _multipliers(weigher, hosts):
+    """The weigher's multiplier on each host, asked once where no host is in an aggregate that may override it."""
+    if type(weigher).multiplier is Weigher.multiplier and not any(host_state.aggregates for host_state in hosts):
+        return [weigher.multiplier(host_state) for host_state in hosts[:1]] * len(hosts)
+    return [weigher.multiplier(host_state) for host_state in hosts]

@@ -21,6 +21,7 @@ from ..pipeline import Pipeline, no_host
 from ..result import RequestResult, Selection
 from ..taking import consume, settle
 from . import columns
+from .full_ranking import FullRanking
 from .hosts import Hosts
 from .kind import SOFT, Kind, kind_key
 from .ranking import Ranking
@@ -30,18 +31,22 @@ from .recorder import Recorder
 ALWAYS_ZERO = ("CrossCellWeigher", *SOFT.values())
 
 
-def serves(options, filters, weighers, aggregates):
-    """Whether these plugins and options have a fast form (single requests may still need the plain one)."""
+def serves(options, filters):
+    """Whether these filters and options have a fast form (single requests may still need the plain one)."""
     if options["driver"] not in ("filter", "caching"):
         return False
     if any(type(filter_).__module__.rpartition(".")[0] != own_filters.__name__ for filter_ in filters):
         return False
-    if any(filter_.name == "DumpFilter" for filter_ in filters):
-        # It tells the limits that the filters before it have set.
-        return False
+    # DumpFilter tells the limits that the filters before it have set.
+    return all(filter_.name != "DumpFilter" for filter_ in filters)
+
+
+def have_columns(weighers, aggregates):
+    """Whether the weighers' numbers are columns that change only where an instance is placed."""
     for weigher in weighers:
         if weigher.name in SOFT.values():
-            if any((weigher.multiplier_key or weigher.multiplier_option) in each.metadata for each in aggregates):
+            key = weigher.multiplier_key or weigher.multiplier_option
+            if any(key in aggregate.metadata for aggregate in aggregates):
                 return False
         elif not (
             weigher.name in columns.READERS
@@ -63,7 +68,8 @@ class FastPipeline:
         self.weighers = weighers
         self.aggregates = aggregates
         self.rng = rng
-        self.ranking = Ranking(self.hosts, options, weighers, rng)
+        ranking = Ranking if have_columns(weighers, aggregates) else FullRanking
+        self.ranking = ranking(self.hosts, options, weighers, rng)
         self.plain = None
         self.recorder = None
         self.kinds = {}
@@ -86,7 +92,7 @@ class FastPipeline:
 
     def run(self, spec, explain=False):
         """The RequestResult of one request; on failure nothing is changed and the result explains itself."""
-        if not self.hosts.given or not self.fits_fast(spec):
+        if not self.hosts.given or not self.fits_fast(spec) or (explain and not self.ranking.records):
             return self._run_plain(spec, explain)
         group, topology = spec.instance_group, spec.topology.copy() if spec.topology else None
         hosts_before = set(group.hosts) if group else None

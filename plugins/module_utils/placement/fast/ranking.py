@@ -23,8 +23,11 @@ VIEWS = 8
 class Ranking:
     """``terms`` are the weighers that can tell hosts apart: [(weigher, multipliers, values)].
 
-    Nobody may change a host while one of the generators below runs.
+    Nobody may change a host while one of the generators below runs. ``records`` says whether a Recorder can tell the
+    weights from the hosts' columns.
     """
+
+    records = True
 
     def __init__(self, hosts, options, weighers, rng):
         self.hosts, self.options, self.weighers, self.rng = hosts, options, weighers, rng

@@ -43,7 +43,7 @@ class HeadroomWeigher(Weigher):
         self.given = read_mix(options["headroom_flavor_mix"])
         self.aliases = pci.read_aliases(options.get("pci_alias"))
         self._mix, self._packing = None, None
-        self._hosts = {}  # {host uuid: (what its HostCapacity was made of, the HostCapacity)}
+        self._hosts = {}  # {host uuid: (the three parts its HostCapacity was made of, the HostCapacity)}
         self._counted, self._running, self._asked = set(), Counter(), Counter()
         if self.given:
             self._use(self.given)
@@ -79,11 +79,16 @@ class HeadroomWeigher(Weigher):
 
     def _host(self, host_state):
         """The HostCapacity of a host state, made anew only where an instance was placed there since."""
-        parts = host_state.used, host_state.numa_topology, host_state.pci_stats
         known = self._hosts.get(host_state.uuid)
-        if known is None or any(old is not new for old, new in zip(known[0], parts)):
-            known = self._hosts[host_state.uuid] = parts, capacity_of(host_state, self._mix.names, self.aliases)
-        return known[1]
+        if (
+            known is None
+            or known[0] is not host_state.used
+            or known[1] is not host_state.numa_topology
+            or known[2] is not host_state.pci_stats
+        ):
+            parts = host_state.used, host_state.numa_topology, host_state.pci_stats
+            known = self._hosts[host_state.uuid] = *parts, capacity_of(host_state, self._mix.names, self.aliases)
+        return known[3]
 
 
 def _kind(spec):

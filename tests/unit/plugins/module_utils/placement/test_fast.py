@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 
 from ansible_collections.berth.kvm.plugins.module_utils.model.host_state import HostState
 from ansible_collections.berth.kvm.plugins.module_utils.placement import explain
+from ansible_collections.berth.kvm.plugins.module_utils.placement.base import Weigher
+from ansible_collections.berth.kvm.plugins.module_utils.placement.filters.compute_filter import ComputeFilter
 from ansible_collections.berth.kvm.plugins.module_utils.placement.options import DEFAULT_FILTERS
 from ansible_collections.berth.kvm.plugins.module_utils.placement.plain import plain
 from ansible_collections.berth.kvm.plugins.module_utils.placement.scheduler import select_destinations
@@ -240,6 +242,40 @@ def assert_alike(hosts, requests, options, aggregates):
 def test_the_fast_pipeline_decides_fails_and_explains_as_the_plain_one(seed):
     """S08, S29, S45"""
     assert_alike(*world(random.Random(seed)))
+
+
+class OddWeigher(Weigher):
+    """A weigher of somebody else's: it looks at request and host, and fails on one host."""
+
+    def raw(self, host_state, spec):
+        if host_state.host == "h003":
+            raise RuntimeError("cannot weigh this one")
+        return (host_state.num_instances * spec.vcpus) % 3
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.integers(0, 2**32),
+    st.sampled_from([["HeadroomWeigher"], [OddWeigher, "RAMWeigher"], ["HeadroomWeigher", OddWeigher]]),
+)
+def test_weighers_without_a_column_decide_as_in_the_plain_pipeline(seed, weighers):
+    hosts, requests, options, aggregates = world(random.Random(seed))
+    soft = ["ServerGroupSoftAffinityWeigher", "ServerGroupSoftAntiAffinityWeigher"]
+    assert_alike(hosts, requests, {**options, "weight_classes": [*weighers, *soft]}, aggregates)
+
+
+def test_with_weighers_without_a_column_filters_are_asked_only_about_hosts_that_changed(monkeypatch):
+    asked = []
+    check = ComputeFilter.check
+    monkeypatch.setattr(
+        ComputeFilter, "check", lambda self, host, spec: asked.append(host.host) or check(self, host, spec)
+    )
+    hosts = [{"host": name, "vcpus": 8, "memory_mb": 8192, "local_gb": 10} for name in "abc"]
+    flavor = {"name": "f", "vcpus": 1, "memory_mb": 512}
+    requests = [{"uuid": "vm%d" % number, "flavor": flavor} for number in range(4)]
+    result = select_destinations(hosts, requests, {"weight_classes": ["HeadroomWeigher"]})
+    chosen = [answer.hosts[0] for answer in result.requests]
+    assert asked == ["a", "b", "c", *chosen[:3]]
 
 
 def test_a_filter_that_raises_names_each_host_in_the_explanation_of_the_fast_pipeline():
