@@ -18,14 +18,20 @@ class FullRanking(Ranking):
     terms = ()
     records = False
 
+    def __init__(self, *given):
+        super().__init__(*given)
+        self.left_out = set()  # hosts that a weigher could not weigh: not asked again within the request
+
+    def new_request(self):
+        super().new_request()
+        self.left_out = set()
+
     def in_order(self, kind):
         """(-weight, -chosen_at, index) of the passing hosts that every weigher can weigh, best first."""
         indexes = range(len(self.hosts)) if kind.narrow is None else kind.narrow
-        passing = [index for index in indexes if kind.ok(index)]
+        passing = [index for index in indexes if index not in self.left_out and kind.ok(index)]
         states = [self.hosts.state(index) for index in passing]
         weights = weighed(self.weighers, kind.spec, states)
-        yield from sorted(
-            (-weights[id(state)], -self.chosen_at.get(index, 0), index)
-            for index, state in zip(passing, states)
-            if id(state) in weights
-        )
+        weights = {index: weights[id(state)] for index, state in zip(passing, states) if id(state) in weights}
+        self.left_out.update(index for index in passing if index not in weights)
+        yield from sorted((-weight, -self.chosen_at.get(index, 0), index) for index, weight in weights.items())

@@ -253,7 +253,7 @@ class OddWeigher(Weigher):
         return (host_state.num_instances * spec.vcpus) % 3
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(
     st.integers(0, 2**32),
     st.sampled_from([["HeadroomWeigher"], [OddWeigher, "RAMWeigher"], ["HeadroomWeigher", OddWeigher]]),
@@ -262,6 +262,12 @@ def test_weighers_without_a_column_decide_as_in_the_plain_pipeline(seed, weigher
     hosts, requests, options, aggregates = world(random.Random(seed))
     soft = ["ServerGroupSoftAffinityWeigher", "ServerGroupSoftAntiAffinityWeigher"]
     assert_alike(hosts, requests, {**options, "weight_classes": [*weighers, *soft]}, aggregates)
+
+
+def test_a_host_that_could_not_be_weighed_is_left_out_for_the_rest_of_the_request():
+    hosts, requests, options, aggregates = world(random.Random(847))
+    soft = ["ServerGroupSoftAffinityWeigher", "ServerGroupSoftAntiAffinityWeigher"]
+    assert_alike(hosts, requests, {**options, "weight_classes": [OddWeigher, "RAMWeigher", *soft]}, aggregates)
 
 
 def test_with_weighers_without_a_column_filters_are_asked_only_about_hosts_that_changed(monkeypatch):
