@@ -28,7 +28,7 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
-results:
+outcomes:
   description: What became of each instance, as in the table.
   returned: when nothing is left to try
   type: list

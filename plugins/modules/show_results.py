@@ -29,7 +29,7 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
-results:
+outcomes:
   description: A line of the table for each instance.
   returned: success
   type: list

@@ -112,7 +112,7 @@ def results_fact(outcomes, left_out):
     hosts = {host: {"reason": reason, "silent": reason.startswith(NO_ANSWER)} for host, reason in left_out.items()}
     return {
         "ansible_facts": {"berth_results": {"failed": failed, "left_out": hosts}},
-        "results": [outcome.to_dict() for outcome in outcomes],
+        "outcomes": [outcome.to_dict() for outcome in outcomes],
         "_ansible_verbose_override": True,
     }
 

@@ -37,7 +37,7 @@ def show():
 
 
 def states(result):
-    return {line["instance"]: line["state"] for line in result["results"]}
+    return {line["instance"]: line["state"] for line in result["outcomes"]}
 
 
 def test_every_instance_has_a_line_also_where_nothing_changed(show):
