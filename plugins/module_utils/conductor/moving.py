@@ -290,7 +290,8 @@ def claimed_spec(move: PlannedMove) -> Document:
     here, there = move["views"]["source"], move["views"]["destination"]
     begun = here.get("migration")
     spec = move.get("spec") or there.get("spec") or (begun["new_spec"] if begun else None)
-    assert spec is not None, "%s is claimed for, and nobody has its request" % move["name"]
+    if spec is None:
+        raise ValueError("room is claimed for %s, and nobody has its request" % move["name"])
     return spec
 
 

@@ -186,7 +186,8 @@ def prepare_round(plan: Plan, new_token: Callable[[], str]) -> None:
 def host_of(instance: Instance) -> str:
     """The inventory name of the host of an instance that has been placed."""
     host = instance["host"]
-    assert host is not None, "%s has not been placed" % instance["name"]
+    if host is None:
+        raise ValueError("%s has not been placed" % instance["name"])
     return host
 
 
