@@ -7,16 +7,18 @@ from __future__ import annotations
 
 from ..module_utils.conductor.moving import check_claim
 from ..module_utils.model.catalog import Catalog
-from ..plugin_utils.controller import CATALOG, ControllerAction, current_move, raw_vars
+from ..plugin_utils.controller import CATALOG, ControllerAction
 from ..plugin_utils.plain import plain
 
 
 class ActionModule(ControllerAction):
-    argument_spec = {"host": {"type": "str", "required": True}}
+    argument_spec = {
+        "move": {"type": "dict", "required": True},
+        "host": {"type": "str", "required": True},
+        "scans": {"type": "dict", "required": True},
+    }
 
     def act(self, args, task_vars):
-        name = task_vars["inventory_hostname"]
-        scans = plain(raw_vars(task_vars, name)["move_scans"]["answers"])
         catalog = Catalog.from_variables(self.own_variables(task_vars, CATALOG))
-        check_claim(current_move(task_vars, name), args["host"], scans, catalog.quotas)
+        check_claim(plain(args["move"]), args["host"], plain(args["scans"]), catalog.quotas)
         return {}

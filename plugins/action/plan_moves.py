@@ -179,6 +179,7 @@ class ActionModule(ControllerAction):
         """The plan that the playbook follows, and a line for each instance on the screen."""
         for name, move in sorted(moves.items()):
             move.pop("request", None)
+            move["id"] = new_token()
             if move["sequence"]:
                 say(report_moves.plan_line(name, wish, move))
         return {

@@ -16,6 +16,14 @@ description:
   - It fails where the claim does not stand. The role then gives the move up, and the guest is left as it was.
 
 options:
+  move:
+    description: The plan of the move as M(berth.kvm.plan_moves) made it.
+    type: dict
+    required: true
+  scans:
+    description: What the hosts answered, RV(berth.kvm.ask_hosts#module:answers) of module M(berth.kvm.rescan).
+    type: dict
+    required: true
   host:
     description: The inventory name of the host with the claim.
     type: str
@@ -29,7 +37,9 @@ author:
 EXAMPLES = r"""
 - name: Go on with the claim, or fail
   berth.kvm.commit_move:
+    move: "{{ move_plan }}"
     host: kvm2
+    scans: "{{ move_answer.answers }}"
   delegate_to: localhost
 """
 

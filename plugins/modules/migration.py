@@ -34,7 +34,7 @@ options:
       revert,
       give_back, take_back, reclaim, abort, erase, forget, resize_here, restore_here, drop_old, receive_seed, send_seed, prepare_live,
       inspect_live, check_live, migrate_live, verify_live, tell, take_over]
-  ticket:
+  token:
     description: Which operation this is and whose turn, as the first step handed it out.
     type: dict
     default: {}
@@ -137,12 +137,19 @@ move:
   returned: success
   type: dict
   sample: {role: OWN, phase: resized, attempt: 1, vm_state: resized, task_state: null}
-ticket:
+token:
   description: What the steps that follow have to carry.
   returned: success
   type: dict
   sample: {op: 1f0c2a9e, attempt: 1}
+took:
+  description: How many seconds each step took, in the order in which they ran.
+  returned: success
+  type: dict
+  sample: {presend: 61.2, freeze: 3.1, send: 0.8, release: 0.1}
 """
+
+import time
 
 from ansible.module_utils.basic import AnsibleModule
 
@@ -157,7 +164,7 @@ from ..module_utils.model.migration import SAID, TAKING
 SPEC = {
     "uuid": {"type": "str", "required": True},
     "steps": {"type": "list", "elements": "str", "default": [], "choices": list(STEPS)},
-    "ticket": {
+    "token": {
         "type": "dict",
         "default": {},
         "options": {"op": {"type": "str"}, "attempt": {"type": "int", "default": 0}},
@@ -189,7 +196,7 @@ OPTIONS = ("bandwidth", "copy_while_running", "timeout", "timeout_action", "tls"
 
 def act(module):
     parameters = module.params
-    uuid, ticket = parameters["uuid"], parameters["ticket"]
+    uuid, token = parameters["uuid"], parameters["token"]
     waiter = None
     if WAITING in parameters["steps"] and not module.check_mode:
         waiter = Detached(lambda word: run(Host(), uuid, WAITING, word))
@@ -197,19 +204,20 @@ def act(module):
     if OPENING.intersection(parameters["steps"]) and not module.check_mode:
         listening = Detached(listener.guard, longest=listener.LONGEST)
     host = Host()
-    said, changed = view(host, uuid), False
+    said, changed, took = view(host, uuid), False, {}
     if "migrate_live" in parameters["steps"] and not parameters["tls"]:
         module.warn("TLS is off: memory and disks of %s go over the network for everybody there to read" % uuid)
     if not module.check_mode:
         for step in parameters["steps"]:
             if step == WAITING:
-                waiter.go(ticket)
+                waiter.go(token)
                 continue
+            began = time.monotonic()
             did, now = run(
                 host,
                 uuid,
                 step,
-                ticket,
+                token,
                 parameters["peer"],
                 kind=parameters["kind"],
                 spec=parameters["spec"],
@@ -225,14 +233,14 @@ def act(module):
                 sent=said.get("sent"),
                 options={name: parameters[name] for name in OPTIONS},
             )
-            changed = changed or did
+            changed, took[step] = changed or did, round(time.monotonic() - began, 3)
             if step in OPENING and now.get("targets"):
                 listening.go(listener.word(uuid, now["targets"], parameters["stop_timeout"]))
             if step in TAKING:
                 # This step decided whose turn it is; no other may, or a fenced run would follow who fenced it.
-                ticket = {"op": ticket["op"], "attempt": now["attempt"]}
+                token = {"op": token["op"], "attempt": now["attempt"]}
             said = dict({name: said[name] for name in SAID if name in said}, **now)
-    return {"changed": changed, "move": said, "ticket": ticket}
+    return {"changed": changed, "move": said, "token": token, "took": took}
 
 
 def main():

@@ -117,11 +117,6 @@ def results_fact(outcomes, left_out):
     }
 
 
-def current_move(task_vars, name):
-    """What plan_moves planned for the instance, as it planned it."""
-    return plain(raw_vars(task_vars, "localhost")["ansible_facts"]["berth_moves"]["moves"][name])
-
-
 def plan_result(plan):
     """The plan travels as a fact of localhost; it is long, so it is only shown by those who debug."""
     return {"ansible_facts": {"berth_plan": plan}, "_ansible_verbose_override": True}

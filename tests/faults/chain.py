@@ -73,10 +73,10 @@ class Chain:
         if self.state != begin:
             self.walk(PREPARE[begin])
 
-    def walk(self, name, tasks=None):
-        """An operation; ``tasks`` is a file that gets the tasks of its run."""
+    def walk(self, name, legs=None):
+        """An operation; ``legs`` is a file that gets the legs of its run."""
         operation, variables, written = self._enter(name)
-        done = self._play(operation, variables, {"BERTH_FAULT_TASKS": str(tasks)} if tasks else {})
+        done = self._play(operation, variables, {"BERTH_FAULT_LEGS": str(legs)} if legs else {})
         if done.rc:
             raise Violation("I4 %s without a fault failed:\n%s" % (name, done.output[-3000:]))
         self._leave(operation, written, starts=operation.stops)
@@ -107,7 +107,7 @@ class Chain:
         said = [self._run(operation, variables, fault)]
         self.heal()
         self.watcher.check()
-        if fault.kind == "controller" and fault.task and not fault.delay_ms and ends.held(self.hosts) == before:
+        if fault.kind == "controller" and not fault.delay_ms and ends.held(self.hosts) == before:
             self.step = step
             return "as it was"  # the next fault's first run is this one's re-run
         said.append(self._again(operation, variables, fault, said[0]))
@@ -123,7 +123,7 @@ class Chain:
         what, _dash, side = fault.kind.partition("-")
         host = self.source if side == "source" else self.destination
         command = "%s/lab/lab --name %s %s %s" % (cases.ROOT, self.lab.name, LAB_COMMANDS.get(what), host)
-        shot = {"task": fault.task, "delay_ms": fault.delay_ms, "command": command if side else None}
+        shot = {"leg": fault.leg, "delay_ms": fault.delay_ms, "command": command if side else None}
         process = self.lab.start_playbook(
             "berth.kvm." + operation.playbook,
             "--limit",

@@ -3,8 +3,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The operations of the sweep, and every fault of each by its name.
 
-A fault is OPERATION:KIND:POINT. POINT 7 is before the run's task 7, which is after task 6; 7+450 is 450 ms into it; the
-number past the last task is the end of the run. A task may also be given by how its name begins.
+A fault is OPERATION:KIND:LEG.STEP[+MILLISECONDS]. resize:cut-source:4.freeze+1840 is in the fourth leg of the move, in its
+step freeze, 1840 ms after the leg has begun; without milliseconds it is before the leg; "end" is the end of the run. A leg
+may also be given by how its label begins.
 """
 
 from __future__ import annotations
@@ -12,11 +13,18 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.sequences import FLEET, SEQUENCES
+
 SIDES = ("source", "destination")
 KINDS = ("controller", *("%s-%s" % (what, side) for what in ("libvirtd", "crash", "cut") for side in SIDES))
-NAME = re.compile(r"(?P<operation>\w+):(?P<kind>[a-z-]+):(?P<task>[^:+]+)(\+(?P<delay_ms>\d+))?\Z")
-LONG = 1 / 3  # of a run; a task that changes a host and takes so much is hit by every kind, at these moments in it
+END_OF_RUN = "end"
+NAME = re.compile(
+    r"(?P<operation>\w+):(?P<kind>[a-z-]+):(?P<leg>end|[^:+.]+)(\.(?P<step>[a-z_]+)(\+(?P<delay_ms>\d+))?)?\Z"
+)
+LONG = 1 / 4  # of all legs; a step that takes so much is hit by every kind, at these moments in it
 MOMENTS = (0.2, 0.5, 0.8)
+# label -> side; a label is said of one side alone
+SIDE_OF = {leg.label: leg.side for sequence in SEQUENCES.values() for leg in sequence.legs if leg.side != FLEET}
 
 
 @dataclass(frozen=True)
@@ -55,35 +63,48 @@ END = {"resized": "confirm", "resized_here": "confirm_here"}
 class Fault:
     operation: str
     kind: str
-    task: int | str
+    leg: int | str
+    step: str | None = None
     delay_ms: int = 0
 
     @classmethod
     def called(cls, name):
         found = NAME.match(name)
         if not found or found["operation"] not in OPERATIONS or found["kind"] not in KINDS:
-            raise ValueError("%r names no fault; it is OPERATION:KIND:TASK[+MILLISECONDS]" % name)
-        task = int(found["task"]) if found["task"].isdigit() else found["task"]
-        return cls(found["operation"], found["kind"], task, int(found["delay_ms"] or 0))
+            raise ValueError("%r names no fault; it is OPERATION:KIND:LEG.STEP[+MILLISECONDS]" % name)
+        if (found["leg"] == END_OF_RUN) != (found["step"] is None):
+            raise ValueError("%r names no fault: a leg goes with a step, and the end of a run has none" % name)
+        leg = int(found["leg"]) if found["leg"].isdigit() else found["leg"]
+        return cls(found["operation"], found["kind"], leg, found["step"], int(found["delay_ms"] or 0))
 
     def __str__(self):
-        return "%s:%s:%s%s" % (self.operation, self.kind, self.task, "+%d" % self.delay_ms if self.delay_ms else "")
+        step = ".%s" % self.step if self.step else ""
+        return "%s:%s:%s%s%s" % (self.operation, self.kind, self.leg, step, "+%d" % self.delay_ms * bool(self.delay_ms))
 
 
-def faults_of(operation, tasks):
-    """Every fault of an operation. ``tasks``: [{number, name, on_host, changed, seconds}] of a run without one."""
+def faults_of(operation, legs):
+    """Every fault of an operation. ``legs``: [{number, label, changed, seconds, took: {step: s}}] of a run without one."""
     kinds = [kind for kind in KINDS if not (OPERATIONS[operation].here and kind.endswith("destination"))]
-    return [Fault(operation, kind, *point) for kind in kinds for point in points(kind, tasks)]
+    return [Fault(operation, kind, *point) for kind in kinds for point in points(kind, legs)]
 
 
-def points(kind, tasks):
-    """[(task number, ms into it)]: a controller dies between any two tasks, the others strike where hosts work."""
-    whole = sum(task["seconds"] for task in tasks)
+def points(kind, legs):
+    """[(leg, step, ms since the leg began)]: before each step, within the long ones, at the end of the run. Within the
+    short ones only the controller dies: for the others that is much the same as before the next one."""
+    whole = sum(leg["seconds"] for leg in legs)
     found = []
-    for task in tasks:
-        if kind == "controller" or task["on_host"]:
-            found.append((task["number"], 0))
-        if task["changed"] and task["on_host"]:
-            parts = MOMENTS if task["seconds"] >= LONG * whole else (0.5,) if kind == "controller" else ()
-            found += [(task["number"], int(1000 * part * task["seconds"])) for part in parts]
-    return [*found, (len(tasks), 0)]
+    for leg in legs:
+        # What the module needs to begin comes before its first step.
+        at = max(0.0, leg["seconds"] - sum(leg["took"].values()))
+        for number, (step, seconds) in enumerate(leg["took"].items()):
+            parts = MOMENTS if seconds >= LONG * whole else (0.5,) if kind == "controller" and leg["changed"] else ()
+            found.append((leg["number"], step, int(1000 * at) if number else 0))
+            found += [(leg["number"], step, int(1000 * (at + part * seconds))) for part in parts]
+            at += seconds
+    return [*found, (END_OF_RUN,)]
+
+
+def described(fault, legs):
+    """Which leg, on which side, in which step."""
+    leg = next((leg for leg in legs if leg["number"] == fault.leg), None)
+    return "%s, on the %s, step %s" % (leg["label"], SIDE_OF[leg["label"]], fault.step) if leg else "the end"

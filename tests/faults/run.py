@@ -2,14 +2,14 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The kill sweep of moves: every fault at every task of every operation, on labs of real hosts.
+"""The kill sweep of moves: every fault at every step of every operation, on labs of real hosts.
 
     tests/faults/run.py                              all of them, on two labs side by side
     tests/faults/run.py --only resize:crash          those whose name begins so (may be repeated)
     tests/faults/run.py --every 5                    each fifth
     tests/faults/run.py --without LOG                those that the output of a run that was ended says nothing of
-    tests/faults/run.py --list                       their names (it runs each operation once to learn its tasks)
-    tests/faults/run.py --replay resize:crash-source:3   this one, with a new instance; the lab is left as it is then
+    tests/faults/run.py --list                       their names (it runs each operation once to learn how long its steps take)
+    tests/faults/run.py --replay resize:crash-source:2.claim   this one, with a new instance; the lab is left as it is then
 
 A coarse pass over all of them comes first, so a sweep that is ended by Ctrl-C has looked everywhere. The last line says
 "N faults, M violations".
@@ -35,7 +35,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import cases  # noqa: E402
 from chain import Chain  # noqa: E402
-from operations import OPERATIONS, Fault, faults_of  # noqa: E402
+from operations import OPERATIONS, Fault, described, faults_of  # noqa: E402
 
 # In this order nearly each operation begins where the one before ends.
 TOUR = ("resize", "revert", "cold", "confirm", "live", "resize_here", "revert_here", "confirm_here")
@@ -58,33 +58,33 @@ def main():
             return Sweep(given.replay).run(case)
         if given.replay:
             return in_parallel(Sweep(given.replay), case, given, directory)
-        tasks = learn(case, Path(directory))
-        faults = [fault for name in OPERATIONS for fault in faults_of(name, tasks[name])]
+        legs = learn(case, Path(directory))
+        faults = [fault for name in OPERATIONS for fault in faults_of(name, legs[name])]
         faults = [one for one in faults if str(one).startswith(tuple(given.only) or "")][:: given.every]
         done = passed(given.without.read_text()) if given.without else ()
         faults = [one for one in faults if str(one) not in done]
         if given.list:
-            print(*("%s  %s" % (one, called(one, tasks[one.operation])) for one in faults), sep="\n")
+            print(*("%s  %s" % (fault, described(fault, legs[fault.operation])) for fault in faults), sep="\n")
             case.lab.down()
             return 0
-        return in_parallel(Sweep(coarse_first(faults, tasks), tasks), case, given, directory)
+        return in_parallel(Sweep(coarse_first(faults), legs), case, given, directory)
 
 
 def learn(case, directory):
-    """The tasks of each operation, from a run without a fault; kept until playbooks or roles change."""
+    """The legs of each operation, from a run without a fault; kept until what decides them changes."""
     known = cases.ROOT / ".cache" / "faults" / ("%s-%s.json" % (digest(), "shared" if case.shared else "local"))
     known.parent.mkdir(exist_ok=True)
-    tasks = json.loads(known.read_text()) if known.exists() else {}
+    legs = json.loads(known.read_text()) if known.exists() else {}
     chain = Chain(case)
     with chain.watcher:
         for name in TOUR:
-            if name not in tasks:
+            if name not in legs:
                 chain.bring(OPERATIONS[name].begin)
-                log = directory / (name + ".tasks")
+                log = directory / (name + ".legs")
                 chain.walk(name, log)
-                tasks[name] = [json.loads(line) for line in log.read_text().splitlines()]
-                known.write_text(json.dumps(tasks))
-    return tasks
+                legs[name] = [json.loads(line) for line in log.read_text().splitlines()]
+                known.write_text(json.dumps(legs))
+    return legs
 
 
 def passed(output):
@@ -93,24 +93,15 @@ def passed(output):
 
 
 def digest():
-    """Of everything that decides which tasks a run has."""
+    """Of everything that decides which legs a run has."""
     files = sorted(path for part in ("playbooks", "roles") for path in (cases.ROOT / part).rglob("*.yml"))
+    files += sorted((cases.ROOT / "plugins" / "module_utils" / "conductor").glob("*.py"))
     return hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()[:16]
 
 
-def coarse_first(faults, tasks, every=5):
-    """Each fifth, then the others; last the ends of a controller before which no host did anything."""
-    last = [one for one in faults if is_like_the_one_before(one, tasks[one.operation])]
-    first = [one for one in faults if one not in last]
-    return [one for start in range(every) for one in first[start::every]] + last
-
-
-def is_like_the_one_before(fault, tasks):
-    return fault.kind == "controller" and fault.task and not fault.delay_ms and not tasks[fault.task - 1]["on_host"]
-
-
-def called(fault, tasks):
-    return tasks[fault.task]["name"] if fault.task < len(tasks) else "the end"
+def coarse_first(faults, every=5):
+    """Each fifth, then the others."""
+    return [fault for start in range(every) for fault in faults[start::every]]
 
 
 def in_parallel(sweep, case, given, directory):
@@ -130,10 +121,10 @@ def in_parallel(sweep, case, given, directory):
 
 
 class Sweep:
-    """``tasks``: {operation: [task]}, to say which task a fault hits."""
+    """``legs``: {operation: [leg]}, to say which leg a fault hits."""
 
-    def __init__(self, faults, tasks=None):
-        self.tasks = tasks or {}
+    def __init__(self, faults, legs=None):
+        self.legs = legs or {}
         self.waiting = {name: deque(one for one in faults if one.operation == name) for name in OPERATIONS}
         self.lock = threading.Lock()
         self.done, self.violations = 0, 0
@@ -181,7 +172,7 @@ class Sweep:
         with self.lock:
             self.done += 1
             self.violations += wrong is not None
-            what = called(fault, self.tasks[fault.operation]) if fault.operation in self.tasks else ""
+            what = described(fault, self.legs[fault.operation]) if fault.operation in self.legs else ""
             seconds = time.monotonic() - began
             print("%s %s (%s; %.0f s, %d done)" % ("ok" if not wrong else "VIOLATION", fault, what, seconds, self.done))
             if wrong:

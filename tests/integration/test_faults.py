@@ -29,10 +29,10 @@ def chain(prepared_lab, image, tmp_path_factory):
 @pytest.mark.parametrize(
     "name",
     [
-        "resize:controller:R4 R5 R6+800",
-        "confirm:crash-source:F2",
-        "live:libvirtd-destination:L4",
-        "resize_here:cut-source:Stop the guest",
+        "resize:controller:Copy the disks.presend+1200",
+        "confirm:crash-source:2.purge",
+        "live:libvirtd-destination:Hand the running guest over.migrate_live",
+        "resize_here:cut-source:2.freeze",
     ],
 )
 def test_one_re_run_converges_after(chain, name):

@@ -491,6 +491,14 @@ class Controller:
         said = walked, self.steps, repr(self.token), repr(self.pending), repr(brief), repr(transfers)
         return (self.wish, self.state, self.looks, self.reaches, *said)
 
+    def __deepcopy__(self, memo):
+        """Views are never changed, only replaced: a state is copied for each step that is tried."""
+        other = copy.copy(self)
+        other.views, other.walk = dict(self.views), copy.copy(self.walk)
+        if other.walk:
+            other.walk.said = dict(other.walk.said)
+        return other
+
     def is_before(self, step):
         """Whether this is the step that it does next."""
         return bool(self.steps) and self.steps[0] == step and not self.pending
@@ -566,15 +574,10 @@ class Controller:
             return
         owner = next((v for v in self.views.values() if v["role"] == OWN), None) or self.views[S] or self.views[D]
         attempt = max(v.get("attempt") or 0 for v in self.views.values())
-        begins = owner.get("op") is None and name == "resize"
+        begins, op = owner.get("op") is None and name == "resize", self.op + "'" * self.looks
         if begins:
             name = {"live-migration": "live_migrate", "here": "resize_here"}.get(world.kind, name)
-        self.walk = Walk.begin(
-            move_of(world, name, self.views, Token(owner.get("op"), attempt), begins and self._ops())
-        )
-
-    def _ops(self):
-        return [self.op + "'" * self.looks]
+        self.walk = Walk.begin(move_of(world, name, self.views, Token(owner.get("op") or op, attempt), begins and [op]))
 
     def _plan_delete(self):
         """Without a move role delete goes to the owner; the module there refuses where one has begun since."""
@@ -613,7 +616,7 @@ def move_of(world, sequence, views, token, ops=None):
     told = decided(world)
     destination = told["destination"]
     return Move(
-        UUID, NAME, sequence, S, destination["name"], token, {sequences.SOURCE: views[S], sequences.DESTINATION: views[D]},
+        "plan", UUID, NAME, sequence, S, destination["name"], token, {sequences.SOURCE: views[S], sequences.DESTINATION: views[D]},
         kind=told["kind"], spec=told["spec"] if ops else None, source_host=told["source"] if ops else None,
         candidates=tuple(Candidate(op, destination["name"], destination, {}) for op in ops or ()),
     )  # fmt: skip

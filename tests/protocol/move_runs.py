@@ -43,7 +43,7 @@ class Run(memory.Controller):
         if move["sequence"] is None:
             self.state = "done"
         else:
-            self.walk = Walk.begin(Move.from_plan(move))
+            self.walk = Walk.begin(Move.from_plan({"id": "plan", **move}))
 
 
 def walk(world, controller):

@@ -17,6 +17,8 @@ import operations  # noqa: E402
 import run  # noqa: E402
 from hosts import View  # noqa: E402
 
+from ansible_collections.berth.kvm.plugins.module_utils.conductor import sequences  # noqa: E402
+
 UUID = "c26570c3-6efe-583a-9532-38a5d1328ce3"
 
 
@@ -72,34 +74,84 @@ def test_a_generation_that_falls_is_seen():
         assert (watcher._look() or "").partition(" ")[0] == (said or "")
 
 
-TASKS = [
-    {"number": 0, "name": "look", "on_host": True, "changed": False, "seconds": 0.4},
-    {"number": 1, "name": "plan", "on_host": False, "changed": False, "seconds": 0.1},
-    {"number": 2, "name": "begin", "on_host": True, "changed": True, "seconds": 0.4},
-    {"number": 3, "name": "copy", "on_host": True, "changed": True, "seconds": 4.0},
-]
-COPYING = [(3, 800), (3, 2000), (3, 3200)]
+LEGS = [
+    {"number": 1, "label": "Begin the move on its source", "changed": True, "seconds": 1.2, "took": {"begin": 0.2}},
+    {
+        "number": 2, "label": "Take the instance back on the source and start its guest", "changed": False,
+        "seconds": 10.0, "took": {"take_back": 1.0, "start": 8.0},
+    },
+]  # fmt: skip
+STARTING = [(2, "start", 3600), (2, "start", 6000), (2, "start", 8400)]
 
 
 @pytest.mark.parametrize(
     ("kind", "points"),
     [
-        ("controller", [(0, 0), (1, 0), (2, 0), (2, 200), (3, 0), *COPYING, (4, 0)]),
-        ("crash-source", [(0, 0), (2, 0), (3, 0), *COPYING, (4, 0)]),
+        (
+            "controller",
+            [(1, "begin", 0), (1, "begin", 1100), (2, "take_back", 0), (2, "start", 2000), *STARTING, ("end",)],
+        ),
+        ("crash-source", [(1, "begin", 0), (2, "take_back", 0), (2, "start", 2000), *STARTING, ("end",)]),
     ],
 )
-def test_the_controller_dies_at_every_task_and_hosts_at_theirs_and_within_the_long_ones(kind, points):
-    assert operations.points(kind, TASKS) == points
+def test_a_fault_strikes_before_every_step_and_within_the_long_ones_and_at_the_end(kind, points):
+    assert operations.points(kind, LEGS) == points
 
 
-@pytest.mark.parametrize("name", ["resize:controller:3", "cold:cut-source:12+450", "live:crash-source:L4 L5+20"])
+def test_every_fault_says_its_leg_its_step_and_its_side():
+    told = [operations.described(fault, LEGS) for fault in operations.faults_of("revert", LEGS)]
+    assert told[0] == "Begin the move on its source, on the source, step begin"
+    assert told.count("the end") == len(operations.KINDS)
+
+
+# operation -> the sequence that it walks
+WALKED = {
+    "resize": "resize", "confirm": "confirm", "revert": "revert", "cold": "resize", "live": "live_migrate",
+    "resize_here": "resize_here", "confirm_here": "confirm_here", "revert_here": "revert_here",
+}  # fmt: skip
+
+
+def legs_of(name):
+    """The legs of a sequence as a run would tell of them, up to where the hosts end a live migration between them. The
+    long steps are those in which disks and memory are copied or a guest is stopped."""
+    found = []
+    for leg in sequences.SEQUENCES[name].legs:
+        took = {step: 9.0 if step in ("presend", "migrate_live", "freeze", "revert") else 0.1 for step in leg.steps}
+        took.pop("take_over", None)
+        if leg.side != sequences.FLEET:
+            told = {"number": len(found) + 1, "label": leg.label, "changed": True, "took": took}
+            found.append({**told, "seconds": sum(took.values()) + 1})
+        if leg.may_be_last:
+            return found
+    return found
+
+
+def test_the_sweep_has_all_the_faults_that_it_is_said_to_have():
+    assert set(WALKED) == set(operations.OPERATIONS)
+    faults = [fault for name, walked in WALKED.items() for fault in operations.faults_of(name, legs_of(walked))]
+    assert len(set(map(str, faults))) == len(faults) >= 404
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "resize:controller:3.receive",
+        "cold:cut-source:4.freeze+450",
+        "live:crash-source:end",
+        "live:crash-source:Hand the.tell+20",
+    ],
+)
 def test_a_fault_is_replayed_by_its_name(name):
     assert str(operations.Fault.called(name)) == name
 
 
 @pytest.mark.parametrize(
-    "name", ["resize:controller", "shrink:controller:3", "resize:flood:3", "resize:cut-source:3+x"]
-)
+    "name",
+    [
+        "resize:controller", "resize:controller:3", "shrink:controller:3.claim", "resize:flood:3.claim",
+        "resize:cut-source:3.claim+x", "resize:cut-source:end.claim",
+    ],
+)  # fmt: skip
 def test_a_name_of_no_fault_is_refused(name):
     with pytest.raises(ValueError, match="names no fault"):
         operations.Fault.called(name)
@@ -113,5 +165,5 @@ def test_every_operation_begins_where_another_one_ends():
 
 
 def test_a_sweep_that_was_ended_goes_on_with_what_did_not_pass():
-    output = "ok live:controller:9+134 (R1 Take up; 25 s, 1 done)\n  as it was\nVIOLATION cold:cut-source:3 (R2; 9 s, 2 done)\n"
-    assert run.passed(output) == {"live:controller:9+134"}
+    output = "ok live:controller:1.begin+134 (Begin; 25 s, 1 done)\n  as it was\nVIOLATION cold:cut-source:2.claim (x; 9 s, 2 done)\n"
+    assert run.passed(output) == {"live:controller:1.begin+134"}

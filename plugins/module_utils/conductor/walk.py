@@ -41,8 +41,10 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Move:
-    """One move as it was planned, see moving.py. ``source`` and ``destination`` are inventory names."""
+    """One move as it was planned, see moving.py. ``id`` is the plan's own, ``source`` and ``destination`` are inventory
+    names."""
 
+    id: str
     uuid: str
     name: str
     sequence: str
@@ -120,19 +122,20 @@ class Walk:
     @classmethod
     def restore(cls, move: Move, state: Mapping[str, Any]) -> Walk:
         """The walk that had come to this ``state``."""
-        return cls(move, **{**state, "token": Token(**state["token"])})
+        known = {name: state[name] for name in state if name != "plan"}
+        return cls(move, **{**known, "token": Token(**state["token"])})
 
     def state(self) -> Dict[str, Any]:
         """Plain data from which ``restore`` makes it again."""
         state = {name: getattr(self, name) for name in self.__dataclass_fields__ if name != "move"}
-        return {**state, "token": asdict(self.token)}
+        return {**state, "token": asdict(self.token), "plan": self.move.id}
 
     def turn(self) -> Optional[Turn]:
         """The leg that is next, None where the walk is over."""
         if self._is_over():
             return None
         leg = self._sequence().legs[self.at]
-        hosts = {SOURCE: self.move.source, DESTINATION: self._destination(), FLEET: self._destination()}
+        hosts = {SOURCE: self.move.source, DESTINATION: self.destination(), FLEET: self.destination()}
         peer = self.said[OTHER_SIDE[leg.side]] if leg.side in OTHER_SIDE else {}
         return Turn(leg, hosts[leg.side], self.move.uuid, self.token, peer, self._decided())
 
@@ -212,7 +215,7 @@ class Walk:
     def _sequence(self) -> Sequence:
         return SEQUENCES[self.sequence]
 
-    def _destination(self) -> str:
+    def destination(self) -> str:
         return self.move.candidates[self.candidate].host if self.move.candidates else self.move.destination
 
     def _decided(self) -> Dict[str, Any]:

@@ -76,7 +76,7 @@ STAGES: Dict[State, Stage] = {
     ),
     (OWN, RESIZING): Stage(
         "a move was begun; the guest is as it was",
-        _after((OWN, RESIZING), (OWN, FROZEN), (OUT, KEEP), (OWN, RESTORING), (OWN, ERASING), GONE),
+        _after((OWN, RESIZING), (OWN, FROZEN), (OUT, KEEP), (OWN, REVERTING), (OWN, RESTORING), (OWN, ERASING), GONE),
         cold=(None, "resize_prep", "pre-migrating"),
         live=(None, "migrating", "preparing"),
     ),

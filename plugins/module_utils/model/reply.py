@@ -142,9 +142,9 @@ def _check_answers(module: str, reply: Reply, arguments: Mapping[str, Any]) -> N
         name = _OF_SINGLE[module]
         raise Fault(reply[name]["uuid"], "the uuid of the instance that was asked about", "uuid", name)
     if module == "migration":
-        asked, told = (arguments.get("ticket") or {}).get("op"), reply["ticket"].get("op")
+        asked, told = (arguments.get("token") or {}).get("op"), reply["token"].get("op")
         if told != asked:
-            raise Fault(told, "the operation that was asked for", "op", "ticket")
+            raise Fault(told, "the operation that was asked for", "op", "token")
     if module == "claim":
         _check_claims(reply, arguments.get("claims") or ())
     if not set(reply.get("notes") or ()) <= set(arguments.get("about") or ()):

@@ -295,7 +295,13 @@ def _check_whole_view(held: Document) -> None:
         raise Fault(held["op"], "the operation of the move that the record is in", "op")
 
 
-_MIGRATE = object_of({"move": view, "ticket": object_of({"op": _TOKEN, "attempt": _COUNT}, optional=("op", "attempt"))})
+_MIGRATE = object_of(
+    {
+        "move": view,
+        "token": object_of({"op": _TOKEN, "attempt": _COUNT}, optional=("op", "attempt")),
+        "took": map_of(word("[a-z_]+", 32), _SECONDS, 100),
+    }
+)
 
 # ---- preparation -----------------------------------------------------------------------------------------------------
 

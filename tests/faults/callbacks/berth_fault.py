@@ -1,11 +1,11 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A callback that writes down the tasks of a run, and does harm at one of them.
+"""A callback that writes down the legs of the move that a run walks, and does harm in one of them.
 
-BERTH_FAULT: JSON {task: number, from 0, of the task as it starts, or how its name begins; delay_ms: then; command: a shell
-command, or null for the controller's own end: this process, its workers and their ssh}. What no task is, is the end.
-BERTH_FAULT_TASKS: a file that gets a JSON line {number, name, on_host, changed, seconds} per task.
+BERTH_FAULT: JSON {leg: number, from 1, of the leg as it begins, or how its label begins; delay_ms: then; command: a shell
+command, or null for the controller's own end: this process, its workers and their ssh}. What no leg is, is the end.
+BERTH_FAULT_LEGS: a file that gets a JSON line {number, label, changed, took: {step: s}, seconds} per leg.
 """
 
 from __future__ import annotations
@@ -22,9 +22,12 @@ from ansible.plugins.callback import CallbackBase
 DOCUMENTATION = r"""
 name: berth_fault
 type: notification
-short_description: Does harm at a task of a run
+short_description: Does harm in a leg of a move
 description: For the kill sweep.
 """
+
+
+LEG = "berth.kvm.migration"
 
 
 class CallbackModule(CallbackBase):
@@ -35,14 +38,16 @@ class CallbackModule(CallbackBase):
     def __init__(self):
         super().__init__()
         self.fault = json.loads(os.environ.get("BERTH_FAULT", "null"))
-        self.log = os.environ.get("BERTH_FAULT_TASKS")
-        self.number = -1
-        self.task, self.began = None, 0
+        self.log = os.environ.get("BERTH_FAULT_LEGS")
+        self.number = 0
+        self.leg, self.began = None, 0
 
     def v2_playbook_on_task_start(self, task, is_conditional):
         self._write_down()
+        if task.action != LEG:
+            return
         self.number += 1
-        self.task = {"number": self.number, "name": task.name, "on_host": False, "changed": False}
+        self.leg = {"number": self.number, "label": task.name, "changed": False, "took": {}}
         self.began = time.monotonic()
         if self.fault and self._is_due(task.name):
             fault, self.fault = self.fault, None
@@ -51,9 +56,9 @@ class CallbackModule(CallbackBase):
             else:
                 harm(fault["command"])
 
-    def _is_due(self, name):
-        due = self.fault["task"]
-        return due == self.number if isinstance(due, int) else name.startswith(due)
+    def _is_due(self, label):
+        due = self.fault["leg"]
+        return due == self.number if isinstance(due, int) else label.startswith(due)
 
     def v2_playbook_on_stats(self, stats):
         self._write_down()
@@ -61,15 +66,15 @@ class CallbackModule(CallbackBase):
             harm(self.fault["command"])
 
     def v2_runner_on_ok(self, result):
-        """Only what ran delegated has steps that a fault of a host can hit."""
-        self.task["on_host"] = result.task.delegate_to not in (None, "localhost")
-        self.task["changed"] = result.is_changed()
+        if self.leg:
+            self.leg.update(changed=result.is_changed(), took=result.result.get("took") or {})
+            self.leg["seconds"] = round(time.monotonic() - self.began, 3)
 
     def _write_down(self):
-        if self.log and self.task:
+        if self.log and self.leg:
             with open(self.log, "a", encoding="utf-8") as file:
-                file.write(json.dumps({**self.task, "seconds": round(time.monotonic() - self.began, 3)}) + "\n")
-        self.task = None
+                file.write(json.dumps(self.leg) + "\n")
+        self.leg = None
 
 
 def harm(command):

@@ -87,6 +87,6 @@ def claim(directory, given):
 
 def migrate(directory, reply, given):
     """Whatever the steps are, the move that was begun is where it was."""
-    op = (given.get("ticket") or {}).get("op")
+    op = (given.get("token") or {}).get("op")
     move = {**reply["move"], "op": op, "migration": {**reply["move"]["migration"], "id": op}}
-    return {"changed": True, "move": move, "ticket": {"op": op, "attempt": 1}}
+    return {"changed": True, "move": move, "token": {"op": op, "attempt": 1}, "took": {}}

@@ -216,11 +216,12 @@ def migration_of(host):
         "ended": False,
     }
     move = view(moved_record("h2"), "h2", **said)
-    ticket = {"op": OP, "attempt": 1}
-    return {"uuid": move["uuid"], "steps": ["begin"], "ticket": ticket}, {
+    token = {"op": OP, "attempt": 1}
+    return {"uuid": move["uuid"], "steps": ["begin"], "token": token}, {
         "changed": True,
         "move": move,
-        "ticket": ticket,
+        "token": token,
+        "took": {"begin": 0.25},
     }
 
 

@@ -135,9 +135,9 @@ LIES = {
     "builds": [(["instance", "uuid"], OTHER, "refused"), (["instance", "state"], "absent", "harmless")],
     "moves": [
         (["move", "uuid"], OTHER, "refused"),
-        (["ticket", "op"], OTHER, "refused"),
-        (["ticket", "op"], None, "refused"),
-        (["ticket", "attempt"], 1 << 39, "harmless"),
+        (["token", "op"], OTHER, "refused"),
+        (["token", "op"], None, "refused"),
+        (["token", "attempt"], 1 << 39, "harmless"),
         (["move", "migration", "new_spec", "project_id"], "other", "refused"),
         (["move", "targets", 0, "host"], "192.0.2.1,exec=/bin/sh", "refused"),
         (["move", "targets", 0, "port"], 65536, "refused"),

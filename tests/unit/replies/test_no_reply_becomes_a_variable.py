@@ -95,7 +95,7 @@ def moving(host):
     changes["migration"] = {**begun.migration, "old_spec": wanted, "new_spec": good.spec("at-rest-h1", "big")}
     said = good.migration_of(host)[1]["move"]
     extra = {name: said[name] for name in ("disks", "targets", "transfer", "sent")}
-    return {"changed": True, "move": good.view(begun.replace(**changes), host, **extra), "ticket": {}}
+    return {"changed": True, "move": good.view(begun.replace(**changes), host, **extra), "token": {}, "took": {}}
 
 
 def replies(host):

@@ -25,14 +25,12 @@ def commit(*others):
     it = Controller(
         {"kvm_hosts": ["h1", "h2"], "instances": ["a"]},
         {"all": {"berth_quotas": {"p": {"cores": 3}}}},
-        {"localhost": {"berth_moves": {"moves": {"a": MOVE}}}},
     )
     answers = {
         "h1": {"instances": [record(UUID, "OWN", 1), *others]},
         "h2": {"instances": [record(UUID, "IN", 2)]},
     }
-    it.register("a", move_scans={"answers": answers})
-    return it.run("commit_move", {"host": "h2"}, {**it.task_vars(), "inventory_hostname": "a"})
+    return it.run("commit_move", {"move": MOVE, "host": "h2", "scans": answers})
 
 
 def test_a_claim_within_the_quota_stands():

@@ -273,12 +273,15 @@ def test_an_honest_source_says_what_was_decided_also_after_its_reply_was_checked
     """The controller checks and cleans each reply before the other host hears it."""
     owns(fleet["s1"], requested("a"))
     held = view_of(fleet["s1"], fleet["s1"].store.read(requested("a")["uuid"]))
-    said = reply.check("migration", {"move": held, "ticket": {}}, "s1", {"uuid": held["uuid"]})["move"]
+    said = reply.check("migration", {"move": held, "token": {}, "took": {}}, "s1", {"uuid": held["uuid"]})["move"]
     new = {"flavor": requested("a", vcpus=2, extra_specs={"aggregate_instance_extra_specs:ssd": True})["flavor"]}
     wanted = moving.request(said, new, kind, ["s1"])
     one = Move(fleet, "s1", wanted, "op1", kind).begin()
     one.peer = reply.check(
-        "migration", {"move": dict(one.peer), "ticket": {"op": "op1"}}, "s1", {"uuid": one.uuid, "ticket": one.ticket}
+        "migration",
+        {"move": dict(one.peer), "token": {"op": "op1"}, "took": {}},
+        "s1",
+        {"uuid": one.uuid, "token": one.ticket},
     )["move"]
     assert one.claim().spec == wanted
 

@@ -265,3 +265,26 @@ def test_a_run_whose_source_lets_go_after_it_looked_ends_the_move(looks):
         assert world.records[S]["role"] == "OWN"
         assert walk(world, "resize").state == "done"
     assert (world.records[D]["role"], world.records[D]["phase"], world.guest[D]) == ("OWN", "resized", memory.ON)
+
+
+def test_a_resize_on_the_same_host_that_was_only_begun_is_taken_back():
+    """I4: its controller was killed, or the claim did not stand, before the guest was stopped."""
+    world, controller = memory.World(kind="here"), memory.Controller("resize", "op0")
+    while not controller.is_before("freeze"):
+        controller.advance(world)
+    assert walk(world, "revert").state == "done"
+    assert (world.records[S]["phase"], world.records[S]["op"], world.guest[S]) == ("active", None, memory.ON)
+
+
+def test_what_fails_on_the_destination_is_given_up_by_the_same_run(monkeypatch):
+    """R22: nobody has to run anything for the guest to go on, and the failure is what the run says."""
+    world = memory.World()
+
+    def receive(*_all):
+        raise BerthError("the disk is full")
+
+    monkeypatch.setattr(memory.Effects, "receive", receive)
+    run = walk(world, "resize")
+    assert run.state == "failed" and "the disk is full" in run.walk.failure
+    assert (world.records[S]["phase"], world.records[S]["op"], world.guest[S]) == ("active", None, memory.ON)
+    assert (world.records[D], world.disks[D], world.parts[D]) == (None, None, None)

@@ -1,0 +1,61 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Action walk_move: see plugins/modules/walk_move.py for its documentation."""
+
+from __future__ import annotations
+
+from ..module_utils.conductor.moving import unconfirmed
+from ..module_utils.conductor.sequences import FLEET
+from ..module_utils.conductor.walk import Move, Walk
+from ..plugin_utils.controller import ControllerAction
+from ..plugin_utils.plain import plain
+
+
+class ActionModule(ControllerAction):
+    argument_spec = {
+        "move": {"type": "dict", "required": True},
+        "walk": {"type": "dict", "default": {}},
+        "answer": {"type": "dict", "default": {}},
+        "only_prepare": {"type": "bool", "default": False},
+        "settings": {"type": "dict", "default": {}},
+    }
+
+    def act(self, args, task_vars):
+        move, state, answer = Move.from_plan(plain(args["move"])), plain(args["walk"]), args["answer"]
+        # Of another plan is what an earlier play of this run has walked.
+        walk = Walk.restore(move, state) if state.get("plan") == move.id else Walk.begin(move)
+        if answer:
+            _take(walk, answer)
+        return _told(walk, args["only_prepare"], plain(args["settings"]))
+
+
+def _take(walk, answer):
+    """The registered result of the leg; Ansible's own words on it are no plain data."""
+    if answer.get("failed") or answer.get("unreachable"):
+        walk.failed(str(answer.get("msg") or "no reason was given"))
+    elif walk.turn().leg.side == FLEET:
+        walk.stands()
+    else:
+        walk.answered(plain(answer["move"]), plain(answer["token"]))
+
+
+def _told(walk, only_prepare, settings):
+    turn = None if only_prepare and walk.is_prepared() else walk.turn()
+    told = {
+        "walk": walk.state(),
+        "labels": [turn.leg.label] if turn else [],
+        "tasks": "look.yml" if turn and turn.leg.side == FLEET else "leg.yml",
+        "host": turn and turn.host,
+        "leg": turn and turn.arguments(settings),
+        "needs_key": bool(turn) and "key" in turn.leg.needs,
+        "failure": None if turn else walk.failure,
+        "says": None,
+    }
+    if walk.waits_for_confirm():
+        told["says"] = "%s is on %s and %s" % (
+            walk.move.name,
+            walk.destination(),
+            unconfirmed(walk.last.get("confirm_in")),
+        )
+    return told
