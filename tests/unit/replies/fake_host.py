@@ -86,7 +86,10 @@ def claim(directory, given):
 
 
 def migrate(directory, reply, given):
-    """Whatever the steps are, the move that was begun is where it was."""
+    """Whatever the steps are, the move that was begun is where it was; refuse.json has the steps that fail here."""
+    if set(given.get("steps") or ()) & set(load(directory, "refuse.json") or ()):
+        error = {"code": "TestRefuses", "message": "%s refuses" % os.path.basename(directory), "retryable": True}
+        return {"failed": True, "msg": "TestRefuses: " + error["message"], "error": error}
     op = (given.get("token") or {}).get("op")
     move = {**reply["move"], "op": op, "migration": {**reply["move"]["migration"], "id": op}}
     return {"changed": True, "move": move, "token": {"op": op, "attempt": 1}, "took": {}}

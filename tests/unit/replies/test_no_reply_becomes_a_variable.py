@@ -125,8 +125,8 @@ def request():
     return signed.public_bytes(serialization.Encoding.PEM).decode()
 
 
-def build(folder, extra):
-    """The hosts, each with its Python, and the inventory of a run."""
+def build(folder, extra, refuse=None):
+    """The hosts, each with its Python, and the inventory of a run; ``refuse``: host -> steps of a move that fail there."""
     hosts = {}
     for host in good.HOSTS:
         directory = folder / host
@@ -134,6 +134,7 @@ def build(folder, extra):
         (directory / "good.json").write_text(json.dumps(replies(host)))
         if extra:
             (directory / "extra.json").write_text(json.dumps(extra))
+        (directory / "refuse.json").write_text(json.dumps((refuse or {}).get(host, [])))
         python = directory / "python"
         lines = ["#!" + sys.executable, "import sys", "sys.path.insert(0, %r)" % str(good.HERE), "import fake_host"]
         python.write_text("\n".join([*lines, "fake_host.main(%r)" % str(directory), ""]))
@@ -152,9 +153,9 @@ def build(folder, extra):
     return inventory
 
 
-def play(folder, playbook, extra):
+def play(folder, playbook, extra, refuse=None):
     """What each host was asked with, and the end of what the run printed."""
-    inventory = build(folder, extra)
+    inventory = build(folder, extra, refuse)
     environment = {
         **os.environ, "ANSIBLE_COLLECTIONS_PATH": str(ROOT / ".cache" / "collections"), "ANSIBLE_HOME": str(folder / "home"),
         "ANSIBLE_LOCALHOST_WARNING": "false", "ANSIBLE_NOCOLOR": "1", "ANSIBLE_LOCAL_TEMP": str(folder / "tmp"),
