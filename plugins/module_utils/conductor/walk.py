@@ -142,9 +142,7 @@ class Walk:
     def is_prepared(self) -> bool:
         """Whether room is claimed, or nothing has to be, and the next leg would touch the guest."""
         prepares = self._sequence().prepares
-        if self.failure or prepares is None:
-            return False
-        return self.at >= (prepares if self.move.candidates else 0)
+        return prepares is not None and self.at >= (prepares if self.move.candidates else 0)
 
     def answered(self, view: View, token: Mapping[str, Any]) -> None:
         """The leg was run: the view of the record after it, and the fencing token as module migration returned it."""
@@ -210,7 +208,6 @@ class Walk:
                 self.move.name,
                 self.failure,
             )
-            self.tries_others = False
 
     def _sequence(self) -> Sequence:
         return SEQUENCES[self.sequence]
