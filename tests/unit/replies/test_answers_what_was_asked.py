@@ -37,8 +37,8 @@ def test_a_reply_about_another_instance_is_none():
 
 def test_a_reply_about_another_operation_is_none():
     """What a run that ended had asked must not end the move of this one."""
-    refused("migration", good.migration_of("h1"), lambda _asked, said: said["ticket"].update(op="e" * 32), "ticket.op")
-    refused("migration", good.migration_of("h1"), lambda asked, _said: asked["ticket"].update(op=None), "ticket.op")
+    refused("migration", good.migration_of("h1"), lambda _asked, said: said["token"].update(op="e" * 32), "token.op")
+    refused("migration", good.migration_of("h1"), lambda asked, _said: asked["token"].update(op=None), "token.op")
 
 
 @pytest.mark.parametrize("module, part", [("rescan", "instances"), ("claim", "results"), ("host_facts", "moves")])
