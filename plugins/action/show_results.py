@@ -11,7 +11,7 @@ from ..plugin_utils.controller import ControllerAction, controller_facts, raw_va
 from ..plugin_utils.plain import plain
 from ..plugin_utils.screen import say
 
-DONE = ("__berth_done", "__delete_done", "__berth_failure", "move_done")
+DONE = ("__berth_done", "__delete_done", "__berth_failure", "move_walk")
 
 
 class ActionModule(ControllerAction):

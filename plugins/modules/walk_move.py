@@ -89,6 +89,11 @@ failure:
   returned: success
   type: str
   sample: null
+move:
+  description: What the last leg said of the record, when the move has come to its end.
+  returned: success
+  type: dict
+  sample: {role: OWN, phase: resized}
 says:
   description: What a person has to do next.
   returned: success

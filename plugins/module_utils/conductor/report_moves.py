@@ -31,7 +31,7 @@ def outcome(operation: str, name: str, moves: Dict[str, Any], done: Dict[str, An
     if move is None:
         return Outcome(name, FAILED, why=first_word(error), error=error)
     before, after = _before(move), _after(move)
-    result = done.get("move_done") or {}
+    last = (done.get("move_walk") or {}).get("move") or {}
     line = Outcome(name, "unchanged", address=address_of((move["views"]["source"].get("spec") or {}).get("networks")))
     acted = name in moves["act"] and not error
     where = after if acted and operation != "revert" or not acted and operation == "confirm" else before
@@ -42,8 +42,8 @@ def outcome(operation: str, name: str, moves: Dict[str, Any], done: Dict[str, An
         line.host, line.flavor = _now(move)
         line.why = str(move.get("why") or "")
     else:
-        line.state = _state(operation, result, check_mode)
-        line.why = _why(operation, line, before, after, result)
+        line.state = _state(operation, last, check_mode)
+        line.why = _why(operation, line, before, after, last)
     return line
 
 
@@ -60,17 +60,17 @@ def plan_line(name: str, operation: str, move: Dict[str, Any]) -> str:
     return "%s: %s, %s%s" % (name, operation, way, " (%s)" % move["why"] if move["why"] else "")
 
 
-def _state(operation: str, result: Dict[str, Any], check_mode: bool) -> str:
-    word = "prepared" if operation == "resize" and not result else DONE[operation]
+def _state(operation: str, last: Dict[str, Any], check_mode: bool) -> str:
+    word = "prepared" if operation == "resize" and not last else DONE[operation]
     return "would be %s" % DONE[operation] if check_mode else word
 
 
-def _why(operation: str, line: Outcome, before: Place, after: Place, result: Dict[str, Any]) -> str:
+def _why(operation: str, line: Outcome, before: Place, after: Place, last: Dict[str, Any]) -> str:
     other = after if operation == "revert" else before
     was = " ".join(part for part, now in zip(other, (line.host, line.flavor)) if part and part != now)
     said = ["was %s" % was] if was else []
-    if (result.get("move") or {}).get("phase") == lifecycle.RESIZED:
-        said.append(unconfirmed(result["move"].get("confirm_in")))
+    if last.get("phase") == lifecycle.RESIZED:
+        said.append(unconfirmed(last.get("confirm_in")))
     return "; ".join(said)
 
 

@@ -86,4 +86,5 @@ def test_at_the_end_of_a_resize_it_is_said_where_it_is_and_what_is_next():
     told = after(4)
     resized = {**SAID, "move": {**VIEW, "phase": "resized", "confirm_in": 300}}
     said = walk(told, resized)["says"]
+    assert told["move"] is None and walk(told, resized)["move"]["phase"] == "resized"
     assert said == "web-1 is on kvm2 and waits for confirm_resize or revert_resize; confirm_due confirms it in 300 s"

@@ -99,12 +99,12 @@ def test_a_delete_that_failed_on_one_of_two_hosts_says_what_that_host_said():
     ],
 )
 def test_a_confirm_and_a_revert_say_where_the_instance_is_now_and_where_it_was(operation, said):
-    outcome = report_moves.outcome(operation, "web1", moves(), {"move_done": {"move": {}}}, False)
+    outcome = report_moves.outcome(operation, "web1", moves(), {"move_walk": {"move": {}}}, False)
     assert line(outcome) == said
 
 
 def test_a_resize_says_that_it_waits():
-    done = {"move_done": {"move": {"phase": "resized", "confirm_in": None}}}
+    done = {"move_walk": {"move": {"phase": "resized", "confirm_in": None}}}
     said = report_moves.outcome("resize", "web1", moves(), done, False)
     assert (said.state, said.host, said.flavor) == ("resized", "kvm3", "large")
     assert said.why == "was kvm1 small; waits for confirm_resize or revert_resize"
