@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import shlex
 
-from ..module_utils.conductor import progress
+from ..module_utils.conductor import moving, progress
 from ..plugin_utils.host_reply import HostAction
 from ..plugin_utils.screen import say
 from ..plugin_utils.watch import watching
@@ -21,7 +21,7 @@ class ActionModule(HostAction):
     def on_host(self, task_vars):
         arguments = self._task.args
         if self._task.check_mode or not LONG.intersection(arguments.get("steps") or ()):
-            return super().on_host(task_vars)
+            return self._told(super().on_host(task_vars), task_vars)
         name, shown = task_vars["inventory_hostname"], []
 
         def show(text):
@@ -32,3 +32,11 @@ class ActionModule(HostAction):
 
         with watching(self, "cat " + shlex.quote(PROGRESS % arguments["uuid"]), show):
             return super().on_host(task_vars)
+
+    @staticmethod
+    def _told(reply, task_vars):
+        """What a confirmation knows of the guest is for people."""
+        health = (reply.get("move") or {}).get("health")
+        if health:
+            say(moving.known_of_guest(task_vars["inventory_hostname"], health))
+        return reply

@@ -79,6 +79,10 @@ options:
     description: Confirm only where the confirm window is over by the time since this host's boot.
     type: bool
     default: false
+  crashed:
+    description: Confirm also where the guest is known to have crashed. Does not count with O(when_due).
+    type: bool
+    default: false
   destination:
     description: The host it goes to, its C(uuid) and C(name) in the inventory.
     type: dict
@@ -133,7 +137,10 @@ EXAMPLES = r"""
 
 RETURN = r"""
 move:
-  description: The record after the last step, and what the steps said.
+  description:
+    - The record after the last step, and what the steps said.
+    - What is known of the guest at its confirmation is C(health), C(state) and C(seen). C(state) is C(answers) (its agent does),
+      C(no panic seen) (on its console), C(crashed), C(off) or C(not looked at).
   returned: success
   type: dict
   sample: {role: OWN, phase: resized, attempt: 1, vm_state: resized, task_state: null}
@@ -177,6 +184,7 @@ SPEC = {
     "lost": {"type": "bool", "default": False},
     "changed_disks": {"type": "bool", "default": False},
     "when_due": {"type": "bool", "default": False},
+    "crashed": {"type": "bool", "default": False},
     "destination": {"type": "dict"},
     "confirm_window": {"type": "int", "default": 0},
     "key": {"type": "str", "no_log": True},
@@ -226,6 +234,7 @@ def act(module):
                 lost=parameters["lost"],
                 when_due=parameters["when_due"],
                 changed_disks=parameters["changed_disks"],
+                crashed=parameters["crashed"],
                 destination=parameters["destination"],
                 confirm_window=parameters["confirm_window"],
                 key=parameters["key"],

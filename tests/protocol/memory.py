@@ -219,6 +219,9 @@ class Effects:
     def halted(self, uuid):
         return self.world.guest[self.name] == PAUSED
 
+    def health(self, record):
+        return {"state": "crashed" if self.world.__dict__.get("crashed") == self.name else "answers", "seen": "said so"}
+
     def check_movable(self, record):
         pass
 

@@ -46,6 +46,11 @@ class GuestHung(BerthError):
     """The guest's QEMU does not answer, so it can be neither copied nor handed over. It was left as it is."""
 
 
+class GuestCrashed(BerthError):
+    """A resize or migration is to be confirmed, and its guest has crashed. A confirmation removes the way back, so nothing was
+    done."""
+
+
 class ClaimRevoked(BerthError):
     """The claim was withdrawn, or another controller adopted it."""
 

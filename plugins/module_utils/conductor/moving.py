@@ -176,6 +176,11 @@ def unconfirmed(confirm_in: Optional[int]) -> str:
     return waits if confirm_in is None else "%s; confirm_due confirms it in %d s" % (waits, confirm_in)
 
 
+def known_of_guest(name: str, health: Dict[str, str]) -> str:
+    """What is to be said of a guest that is confirmed, see compute/guest/health.py."""
+    return "%s: its guest: %s (%s)" % (name, health["state"], health["seen"])
+
+
 # To abandon a move and to take one back is one wish: which it is follows from how far the move has come.
 _WISHES = {
     name: name for name in (sequences.MOVE, sequences.OTHER, sequences.CONFIRM, sequences.REVERT, sequences.DELETE)

@@ -73,6 +73,8 @@ GO_ON_LIVE = (
     FINISH_ON_DESTINATION,
 )
 ERASE = ("changed_disks",)
+# What a person or a timer said of the confirmation.
+CONFIRMATION = ("when_due", "crashed")
 
 SEQUENCES: Dict[str, Sequence] = {
     "resize": Sequence(
@@ -96,7 +98,7 @@ SEQUENCES: Dict[str, Sequence] = {
     "hand_over": Sequence((ACQUIRE,), prepares=0),
     "confirm": Sequence(
         (
-            Leg(DESTINATION, ("confirm",), "Confirm the move on the destination", ("when_due",)),
+            Leg(DESTINATION, ("confirm",), "Confirm the move on the destination", CONFIRMATION),
             PURGE_SOURCE,
             Leg(DESTINATION, ("drop_old", "finish"), FINISH_ON_DESTINATION.label),
         )
@@ -210,7 +212,7 @@ SEQUENCES: Dict[str, Sequence] = {
     ),
     "start_here": Sequence((Leg(SOURCE, ("start",), "Start the guest"),), prepares=0),
     "confirm_here": Sequence(
-        (Leg(SOURCE, ("confirm", "drop_old", "finish"), "Confirm the resize on the same host", ("when_due",)),)
+        (Leg(SOURCE, ("confirm", "drop_old", "finish"), "Confirm the resize on the same host", CONFIRMATION),)
     ),
     "revert_here": Sequence(
         (

@@ -295,6 +295,15 @@ def hung_guest(name: str) -> str:
     return "Run the same again when it answers. berth.kvm.stop ends %s as a power cut does; then it can be moved" % name
 
 
+def guest_crashed(name: str) -> str:
+    """A confirmation would remove the way back of a guest that is known to have crashed."""
+    return (
+        "berth.kvm.revert_resize --limit %(name)s goes back to the guest from before the move and gives up what it wrote "
+        "since. To keep it as it is, with no way back: berth.kvm.confirm_resize --limit %(name)s "
+        "-e berth_confirm_crashed=true" % {"name": name}
+    )
+
+
 def let_go_on(name: str) -> str:
     """The guest is paused."""
     return "berth.kvm.start lets %s go on; then run the same again" % name

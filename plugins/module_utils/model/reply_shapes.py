@@ -261,6 +261,7 @@ def _targets(value: Any) -> Any:
 
 
 _TARGETS = list_of(_TARGET, 100)
+_HEALTH = object_of({"state": choice("crashed", "answers", "no panic seen", "off", "not looked at"), "seen": cleaned()})
 _SAID: Dict[str, Check] = {
     "disks": list_of(_DISK, 100),
     "guest": or_null(_GUEST),
@@ -269,6 +270,7 @@ _SAID: Dict[str, Check] = {
     "transfer": or_null(_TRANSFER),
     "sent": or_null(_COUNT),
     "ended": flag,
+    "health": or_null(_HEALTH),
 }
 _HELD = object_of({**_VIEW, **_SAID}, optional=set(_SAID))
 _NOTHING_HELD = object_of({"uuid": uuid, "host": _SIDE, **_SAID}, optional=set(_SAID))

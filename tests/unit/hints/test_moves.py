@@ -84,6 +84,20 @@ def test_a_move_that_is_run_again_ends_and_can_be_confirmed(kind, playbook):
     check_whole(world, D)
 
 
+@pytest.mark.follows("guest_crashed")
+@pytest.mark.parametrize("kind", ["resize", "here"])
+def test_the_crashed_guest_of_a_resize_is_reverted_or_confirmed_when_that_is_said(kind):
+    for way in ("revert", "confirm"):
+        world = resized(kind=kind)
+        owner = S if kind == "here" else D
+        world.crashed = owner
+        refused(world, Run("confirm"), hints.guest_crashed(NAME))
+        run = Run(way)
+        run.options = {"crashed": way == "confirm"}
+        done(world, run)
+        check_whole(world, {"revert": S, "confirm": owner}[way])
+
+
 @pytest.mark.follows("delete_again")
 @pytest.mark.parametrize("wish", ["move", "confirm", "revert"])
 def test_a_delete_that_was_begun_is_ended_by_a_delete(wish):

@@ -15,7 +15,7 @@ from ...model.request_spec import RequestSpec
 from .. import paths
 from ..connection import Bounded
 from ..disk import disk, disk_chain, owner
-from ..guest import domain, domain_xml, gate, network
+from ..guest import domain, domain_xml, gate, health, network
 from ..host import boot_time, facts
 from ..host.host import Host as ComputeHost
 from ..record.ledger import Ledger
@@ -75,6 +75,10 @@ class Effects:
     def check_movable(self, record):
         """A guest that is there answers, and runs."""
         domain.check_answers(self.connection, record.uuid, record.name, self.host.identity["name"])
+
+    def health(self, record):
+        """What is known of how the guest does: {state, seen}."""
+        return health.look(self.connection, record.uuid)
 
     def power_state(self, uuid):
         return domain.state(self.connection, uuid) or "absent"

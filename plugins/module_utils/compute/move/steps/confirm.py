@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from ....model import hints
 from ....model import migration as names
 from ....model.lifecycle import ACTIVE, CONFIRMING, IN, OUT, OWN, RESIZED, RESTORING, REVERTING
 from ....model.move_errors import (
@@ -14,6 +15,8 @@ from ....model.move_errors import (
     MigrationFenced,
     MigrationNotReady,
 )
+from ...errors import GuestCrashed
+from ...guest.health import CRASHED
 from .common import (
     CONFIRMED,
     REVERTED_EVENT,
@@ -39,9 +42,9 @@ def take(host, uuid, ticket, phases, phase, event):
     return put(host, record, moved(record, attempt=attempt_of(record) + 1).replace(phase=phase), event)
 
 
-def confirm(host, uuid, ticket, peer=None, lost=False, when_due=False, **dummy):
-    """F1 on D: from here there is no way back. A guest that a run left behind before its start is started first.
-    With ``when_due`` only where the window of this host is over now.
+def confirm(host, uuid, ticket, peer=None, lost=False, when_due=False, crashed=False, **dummy):
+    """F1 on D: from here there is no way back. A guest that a run left behind before its start is started first, one that
+    has crashed is confirmed only with ``crashed``. With ``when_due`` only where the window of this host is over now.
 
     Where S is lost, a revert that has not been given back has nowhere to go, and its guest goes on here."""
     record = existing(host, uuid)
@@ -54,9 +57,26 @@ def confirm(host, uuid, ticket, peer=None, lost=False, when_due=False, **dummy):
     behind = is_past(record, ticket["op"], (OWN, RESIZED)) and not record.migration["started"]
     if (behind or stopped) and was_on(record):
         bring_up(host, record)
+    said = check_health(host, record, may_be_crashed=lost or (crashed and not when_due))
     phases = (RESIZED, CONFIRMING, REVERTING) if lost else (RESIZED, CONFIRMING)
     take(host, uuid, ticket, phases, CONFIRMING, "confirm begins")
-    return True
+    return said
+
+
+def check_health(host, record, may_be_crashed):
+    """What is known of the guest as long as there is a way back. GuestCrashed where it crashed and may not be. -> what the
+    step says"""
+    if record.phase != RESIZED or record.migration["type"] == names.LIVE:
+        return True
+    health = host.effects.health(record)
+    if health["state"] == CRASHED and not may_be_crashed:
+        raise GuestCrashed(
+            "the guest of %s (%s) on %s has crashed: %s. Nothing was confirmed"
+            % (record.name, record.uuid, host.identity["name"], health["seen"]),
+            hint=hints.guest_crashed(record.name),
+            host=host.identity["name"],
+        )
+    return {"health": health}
 
 
 def purge(host, uuid, ticket, peer=None, lost=False, changed_disks=False, **dummy):

@@ -1,0 +1,100 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""How a guest does, as far as a host can tell without logging in: libvirt's word, its agent, the end of its console log.
+
+Guests get no pvpanic device: libvirt would stop one that reboots by itself after a panic.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from typing import Any, Dict, Optional
+from xml.etree import ElementTree
+
+from ...model.safe_text import clean
+from .. import paths
+from ..connection import Deadline, LibvirtTimeout, require_libvirt
+from . import domain
+from .domain_xml import GUEST_AGENT
+
+CRASHED, ANSWERS, NO_PANIC, OFF, NOT_LOOKED_AT = "crashed", "answers", "no panic seen", "off", "not looked at"
+TAIL = 64 << 10  # bytes of the console log: a panic is its end
+AGENT = 10  # s; libvirt itself gives an agent 5 s
+PANIC = "Kernel panic - not syncing"
+PRINTK = re.compile(r"\[ *(\d+\.\d+)\]")
+
+
+def look(connection: Any, uuid: str) -> Dict[str, str]:
+    """{state, seen}: what is known of the guest, and by which sign; ``seen`` may have its own words."""
+    found = domain.find(connection, uuid)
+    if domain.has_crashed(connection, uuid):
+        return _said(CRASHED, "libvirt says that it crashed")
+    if found is None or not domain.is_active(connection, uuid):
+        return _said(OFF, "it does not run")
+    if agent_answers(found):
+        return _said(ANSWERS, "its agent answers")
+    console = end_of(paths.console_log(uuid))
+    panic = last_panic(console)
+    if panic:
+        return _said(CRASHED, 'its console ends with "%s"' % panic)
+    if console.strip():
+        return _said(NO_PANIC, "no agent answers, its console ends without a panic")
+    return _said(NOT_LOOKED_AT, "it has no agent that answers, and says nothing on its console")
+
+
+def _said(state: str, seen: str) -> Dict[str, str]:
+    return {"state": state, "seen": clean(seen, 255)}
+
+
+def agent_answers(found: Any) -> bool:
+    """Whether the guest's agent answers; one that is not connected is not asked."""
+    library = require_libvirt()
+    try:
+        root = ElementTree.fromstring(found.XMLDesc(0))
+        target = root.find("devices/channel/target[@name='%s']" % GUEST_AGENT)
+        if target is None or target.get("state") != "connected":
+            return False
+        Deadline(AGENT).call(found.getTime, what="asking the agent")
+    except (library.libvirtError, LibvirtTimeout):
+        return False
+    return True
+
+
+def end_of(path: str) -> str:
+    """The end of a guest's console log; empty where there is none."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return ""
+    try:
+        status = os.fstat(fd)
+        if not stat.S_ISREG(status.st_mode):
+            return ""
+        return os.pread(fd, TAIL, max(0, status.st_size - TAIL)).decode("utf-8", "replace")
+    finally:
+        os.close(fd)
+
+
+def last_panic(console: str) -> Optional[str]:
+    """The line of a Linux panic after which the guest said nothing more, else None.
+
+    The kernel's own lines follow one, with the time since its boot: time that begins anew, or any other line, is a guest
+    that was started since."""
+    lines = [line.strip() for line in console.split("\n")]
+    at = max((number for number, line in enumerate(lines) if PANIC in line), default=None)
+    if at is None:
+        return None
+    since = _time_of(lines[at])
+    for line in filter(None, lines[at + 1 :]):
+        now = _time_of(line)
+        if now is None or "Rebooting in" in line or (since is not None and now < since):
+            return None
+    return lines[at]
+
+
+def _time_of(line: str) -> Optional[float]:
+    found = PRINTK.match(line)
+    return float(found[1]) if found else None
