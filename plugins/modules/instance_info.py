@@ -58,7 +58,7 @@ from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils.compute import paths
 from ..module_utils.compute.guest import domains
-from ..module_utils.compute.guest.instance import describe
+from ..module_utils.compute.guest.summary import describe
 from ..module_utils.compute.host.host import Host
 from ..module_utils.compute.move import transfer
 from ..module_utils.compute.record import failures

@@ -30,7 +30,7 @@ options:
     type: list
     elements: str
     default: []
-    choices: [begin, claim, receive, presend, freeze, send, release, acquire, start, confirm, purge, finish,
+    choices: [begin, claim, receive, presend, freeze, thaw, send, release, acquire, start, confirm, purge, finish,
       revert,
       give_back, take_back, reclaim, abort, erase, forget, resize_here, restore_here, drop_old, receive_seed, send_seed, prepare_live,
       inspect_live, check_live, migrate_live, verify_live, tell, take_over]
@@ -156,6 +156,7 @@ took:
   sample: {presend: 61.2, freeze: 3.1, send: 0.8, release: 0.1}
 """
 
+import signal
 import time
 
 from ansible.module_utils.basic import AnsibleModule
@@ -167,6 +168,7 @@ from ..module_utils.compute.move.steps.common import view
 from ..module_utils.compute.move.steps.table import STEPS, run
 from ..module_utils.model.errors import BerthError
 from ..module_utils.model.migration import SAID, TAKING
+from ..module_utils.model.move_errors import RunEnded
 
 SPEC = {
     "uuid": {"type": "str", "required": True},
@@ -202,6 +204,15 @@ OPENING = {"receive", "receive_seed"}
 OPTIONS = ("bandwidth", "copy_while_running", "timeout", "timeout_action", "tls")
 
 
+def attempt(host, uuid, step, ticket, peer, **options):
+    """A step, or, where the run that asked for it has ended since, the guest that was stopped for it goes on."""
+    try:
+        return run(host, uuid, step, ticket, peer, **options)
+    except RunEnded:
+        run(host, uuid, "thaw", ticket)
+        raise
+
+
 def act(module):
     parameters = module.params
     uuid, token = parameters["uuid"], parameters["token"]
@@ -211,6 +222,8 @@ def act(module):
     listening = None
     if OPENING.intersection(parameters["steps"]) and not module.check_mode:
         listening = Detached(listener.guard, longest=listener.LONGEST)
+    # With a terminal in between the end of the run is a signal; what was begun is put right first.
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
     host = Host()
     said, changed, took = view(host, uuid), False, {}
     if "migrate_live" in parameters["steps"] and not parameters["tls"]:
@@ -221,7 +234,7 @@ def act(module):
                 waiter.go(token)
                 continue
             began = time.monotonic()
-            did, now = run(
+            did, now = attempt(
                 host,
                 uuid,
                 step,

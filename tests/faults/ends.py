@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import time
+import urllib.request
 
 from guest_facts import events, guest_facts
 from invariants import Violation
@@ -115,6 +116,15 @@ def acknowledged(text):
     return max((said["n"] for event, said in events(text) if event == "ack"), default=0)
 
 
+def acknowledged_over_the_network(address):
+    """The block that the guest acknowledged last, by its own web server, or why it does not say."""
+    try:
+        with urllib.request.urlopen("http://%s/ack" % address.partition("/")[0], timeout=5) as reply:
+            return "block %s" % reply.read(100).decode(errors="replace").strip()
+    except (OSError, ValueError) as error:
+        return "nothing (%s)" % error
+
+
 class Guest:
     """What the guest says on its consoles, from ``mark`` on."""
 
@@ -122,7 +132,7 @@ class Guest:
         self.hosts = hosts
         self.uuid = next(uuid for host in hosts.values() for uuid in host.view().records)
         self.marks = {name: (None, 0) for name in hosts}
-        self.facts = {}
+        self.facts, self.address = {}, ""
         self.written = 0
 
     def owner(self):
@@ -159,7 +169,7 @@ class Guest:
         until = time.monotonic() + BOOT
         while self._writes_after(host, written, starts) is None:
             if time.monotonic() > until:
-                raise Violation("I3 the guest did not write on after %d:\n%s" % (written, self._text(host)[-1500:]))
+                raise Violation("I3 the guest did not write on after %d: %s" % (written, self._evidence(host)))
             time.sleep(0.2)
         self.written = self._writes_after(host, written, starts)
         text = self._text(host)
@@ -170,6 +180,17 @@ class Guest:
             raise Violation("I4 the guest was started anew by an operation that leaves it running")
         self._is_the_same(guest_facts(text))
 
+    def _evidence(self, host):
+        """Whether it stands still, or only its console is silent."""
+        text = self._text(host)
+        domains = self.hosts[host].view().domains
+        return "it is %s, %d characters on its console since, over the network it says %s\n%s" % (
+            domains.get(self.uuid, ("not there",))[0],
+            len(text),
+            acknowledged_over_the_network(self.address),
+            text[-1500:],
+        )
+
     def _writes_after(self, host, written, starts):
         """The highest block acknowledged by the guest as it runs now, None before there is one after ``written``."""
         _before, started, text = self._text(host).rpartition(BOOTED)
@@ -177,6 +198,7 @@ class Guest:
         return highest if highest > written and (started or not starts) else None
 
     def _is_the_same(self, facts):
+        self.address = facts.get("ip", self.address)
         known, self.facts = self.facts, {**self.facts, **{key: facts[key] for key in SAME if key in facts}}
         if known and any(known[key] != self.facts[key] for key in known):
             raise Violation("I8 the guest was %s and is %s" % (known, self.facts))

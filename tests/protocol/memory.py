@@ -21,6 +21,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.model.errors import Bert
 from ansible_collections.berth.kvm.plugins.module_utils.model.identity import instance_uuid
 from ansible_collections.berth.kvm.plugins.module_utils.model.lifecycle import OWN, check_change
 from ansible_collections.berth.kvm.plugins.module_utils.model.migration import SAID, TAKING
+from ansible_collections.berth.kvm.plugins.module_utils.model.move_errors import RunEnded
 from ansible_collections.berth.kvm.plugins.module_utils.model.record import Record
 
 NAME, PROJECT = "vm", "default"
@@ -221,6 +222,10 @@ class Effects:
 
     def health(self, record):
         return {"state": "crashed" if self.world.__dict__.get("crashed") == self.name else "answers", "seen": "said so"}
+
+    def check_asked(self):
+        if self.world.__dict__.get("hung_up"):
+            raise RunEnded("the run that asked for it has ended")
 
     def check_movable(self, record):
         pass

@@ -73,6 +73,11 @@ class TransferFailed(BerthError):
     retryable = True
 
 
+class RunEnded(BerthError):
+    """The run that asked for a copy has ended in the middle of it: nobody is there to go on, so the copy was ended and the guest
+    goes on on the source. Run the same again."""
+
+
 class MigrationError(BerthError):
     """A live migration failed; the guest runs on the source."""
 

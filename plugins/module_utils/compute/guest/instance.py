@@ -13,12 +13,9 @@ Until ``active`` is written the guest has never run and is rebuilt; from then on
 
 from __future__ import annotations
 
-import time
-
 from ...model import hints
 from ...model.errors import BerthError, InvalidInput
 from ...model.lifecycle import CLAIM, KEEP, OWN, RESIZED, SETTING_ASIDE
-from ...model.migration import confirm_in
 from ...model.move_errors import InstanceInvalidState, InstanceNotFound
 from ...model.safe_text import clean
 from .. import paths
@@ -32,9 +29,8 @@ from ..errors import (
     DeletionFinished,
     StateUnknown,
 )
-from ..host import boot_time
 from ..record import build_slots, counters, failures, journal, whereabouts
-from . import domain, domain_xml, gate, network, seed
+from . import domain, domain_xml, gate, network, seed, summary
 
 CLAIMED, BUILDING, ACTIVE, DELETING = "claimed", "building", "active", "deleting"
 SPAWNING = "spawning"  # Nova's task state: until the guest was started for the first time it is being made
@@ -80,7 +76,7 @@ class Instance:
         record = self.store.read(self.uuid)
         if record is None:
             return {"uuid": self.uuid, "state": "absent"}
-        return describe(record, domain.state(self.host.connection, self.uuid))
+        return summary.describe(record, domain.state(self.host.connection, self.uuid))
 
     # made
 
@@ -352,23 +348,35 @@ class Instance:
 
     def _sweep(self, record=None):
         """Remove everything but the record; whether there was anything."""
-        pool_path = self._pool_path(record)
+        pools = self._pools(record)
         self.observe("Cx permit")
         found = gate.revoke(self.uuid, self.host.run_dir)
         self.observe("Cx domain")
         found = domain.remove(self.host.connection, self.uuid) or found
         self.observe("Cx disks")
-        # On storage that hosts share the disks may be another host's, whatever became of the claim here.
-        if pool_path and not owner.is_another(pool_path, self.uuid, self.host.identify()):
+        for pool_path in pools:
             found = disk.remove_all(pool_path, self.uuid, self.host.identify()) or found
         return paths.remove_console_logs(self.uuid) or found
 
-    def _pool_path(self, record):
-        """Where the instance's disks are. None where it can have none: this host knows no pool of that name, nor the guest."""
-        name = record.spec.get("pool") if record else None
-        if name and not self.host.has_pool(name) and domain.find(self.host.connection, self.uuid) is None:
-            return None
-        return self.host.pool_path(name)
+    def _pools(self, record):
+        """The pools from which the instance's disks are removed. On storage that hosts share they may be another host's, whatever
+        became of the claim here. Without a record it may have had any pool, and in all but the host's own only disks go that are
+        said to be this host's."""
+        mine = self.host.identify()
+        if record is None:
+            home = self.host.pool_path()
+            others = [path for path in self.host.pool_paths() if path != home and owner.read(path, self.uuid) == mine]
+            pools = [home, *others]
+        elif self._has_no_pool(record):
+            pools = []
+        else:
+            pools = [self.host.pool_path(record.spec.get("pool"))]
+        return [path for path in pools if not owner.is_another(path, self.uuid, mine)]
+
+    def _has_no_pool(self, record):
+        """Whether it can have no disks: this host knows no pool of that name, nor the guest."""
+        name = record.spec.get("pool")
+        return bool(name) and not self.host.has_pool(name) and domain.find(self.host.connection, self.uuid) is None
 
     def _swap(self, new):
         """Write the record's next state, compared with what is there now."""
@@ -383,51 +391,3 @@ class Instance:
 def is_made(record):
     """Whether its guest was started once: until then it is create's to end what it began."""
     return record.role == OWN and record.phase == ACTIVE and record.task_state != SPAWNING
-
-
-def describe(record, power):
-    """The user's view of a record and its guest; nothing in it is secret."""
-    flavor = record.spec.get("flavor") or {}
-    return {
-        "uuid": record.uuid,
-        "name": record.name,
-        "project_id": record.project_id,
-        "role": record.role,
-        "phase": record.phase,
-        "generation": list(record.generation),
-        "op": record.op,
-        "vm_state": record.vm_state,
-        "task_state": record.task_state,
-        "power_state": record.power_state,
-        "state": power or "absent",
-        "flavor": flavor.get("name"),
-        "vcpus": flavor.get("vcpus"),
-        "memory_mb": flavor.get("memory_mb"),
-        "root_gb": flavor.get("root_gb"),
-        "image": (record.spec.get("image") or {}).get("name"),
-        "networks": [
-            {key: nic.get(key) for key in ("network", "mac", "address")} for nic in record.spec.get("networks") or []
-        ],
-        "group": (record.spec.get("group") or {}).get("name"),
-        "availability_zone": record.spec.get("availability_zone"),
-        "migration": _migration(record.migration),
-        "faults": list(record.faults),
-        "history": list(record.history),
-    }
-
-
-def _migration(migration):
-    """A move that has not ended: {type, status, source, destination (names of hosts), confirm_by}, or None.
-
-    ``confirm_by`` is for people, in s since 1970 by this host's clock; what is due follows from the time since its boot.
-    """
-    if not migration:
-        return None
-    left = confirm_in(migration, boot_time.now())
-    return {
-        "type": migration["type"],
-        "status": migration["status"],
-        "source": migration["source"]["name"],
-        "destination": migration["destination"]["name"],
-        "confirm_by": None if left is None else int(time.time()) + left,
-    }

@@ -13,6 +13,7 @@ from xml.etree import ElementTree
 
 from ...model import hints
 from ..connection import connect, require_libvirt
+from ..disk.storage_pools import DIRECTORIES
 from ..errors import BuildFailed, GuestNotSupported, HostNotPrepared
 from ..guest import domain_xml, gate
 from ..record import state_directory
@@ -70,9 +71,16 @@ class Host:
             active = pool.isActive()
         except library.libvirtError as error:
             raise HostNotPrepared("storage pool %s: %s" % (name, error), field="pool", value=name)
-        if not active or root.get("type") not in ("dir", "fs", "netfs"):
+        if not active or root.get("type") not in DIRECTORIES:
             raise HostNotPrepared("storage pool %s is not an active directory" % name, field="pool", value=name)
         return os.path.normpath(root.findtext("target/path"))
+
+    def pool_paths(self):
+        """The directories of all active pools."""
+        library = require_libvirt()
+        pools = self.connection.listAllStoragePools(library.VIR_CONNECT_LIST_STORAGE_POOLS_ACTIVE)
+        roots = [ElementTree.fromstring(pool.XMLDesc(0)) for pool in pools]
+        return [os.path.normpath(one.findtext("target/path")) for one in roots if one.get("type") in DIRECTORIES]
 
     def has_pool(self, name):
         """Whether libvirt knows the pool, active or not."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import secrets
 import time
 
-from ...model.lifecycle import RESTORING
+from ...model.lifecycle import RESIZING, RESTORING
 from ...model.migration import LIVE, same_host
 from ...model.move_errors import TransferFailed
 from ...model.request_spec import RequestSpec
@@ -19,7 +19,7 @@ from ..guest import domain, domain_xml, gate, health, network
 from ..host import boot_time, facts
 from ..host.host import Host as ComputeHost
 from ..record.ledger import Ledger
-from . import disks, handover, increment, live, live_checks, storage, transfer
+from . import disks, following, handover, increment, live, live_checks, storage, transfer
 
 
 class Host:
@@ -80,6 +80,10 @@ class Effects:
         """What is known of how the guest does: {state, seen}."""
         return health.look(self.connection, record.uuid)
 
+    def check_asked(self):
+        """RunEnded where nobody waits for the end of this module any more."""
+        following.Asked().check()
+
     def power_state(self, uuid):
         return domain.state(self.connection, uuid) or "absent"
 
@@ -89,7 +93,7 @@ class Effects:
 
     def start(self, record):
         self.host.compute.require_prepared()
-        if record.phase == RESTORING:
+        if record.phase in (RESIZING, RESTORING):
             self.define_unless_changed(record)
             increment.tidy(self.connection, record.uuid, disks.manifest(self.pool_path(record), record, with_path=True))
         else:
@@ -208,6 +212,7 @@ class Effects:
         try:
             return increment.copy_running(self.connection, record, manifest, targets, key, bytes_per_second(options))
         except TransferFailed as error:
+            self.check_movable(record)  # what the guest's own QEMU holds up is no reason to stop it
             return {"failed": str(error)}
 
     def send(self, record, targets, key, options):

@@ -15,6 +15,7 @@ from __future__ import annotations
 import glob
 import json
 import os
+import select
 import shutil
 import subprocess
 import time
@@ -24,7 +25,8 @@ from ...model.move_errors import TransferFailed
 from .. import paths
 from ..connection import LibvirtTimeout, require_libvirt
 from ..guest import domain as guests
-from . import disks, jobs, storage, transfer
+from ..run import PATH
+from . import disks, following, jobs, storage, transfer
 
 DAEMON = "qemu-storage-daemon"
 SCRATCH = "scratch"
@@ -41,7 +43,7 @@ def bitmap_name(record):
 def is_possible(connection, record, manifest):
     """Whether anything can be copied while the guest runs."""
     found = guests.find(connection, record.uuid)
-    if found is None or not found.isActive() or not shutil.which(DAEMON, path=transfer.PATH):
+    if found is None or not found.isActive() or not shutil.which(DAEMON, path=PATH):
         return False
     return any(disk["format"] == "qcow2" for disk in manifest)
 
@@ -128,7 +130,7 @@ def end_backup(domain):
     try:
         if SOCKET not in domain.backupGetXMLDesc(0):
             return  # another program's
-    except library.libvirtError:
+    except (library.libvirtError, LibvirtTimeout):
         return
     try:
         domain.abortJob()
@@ -221,9 +223,9 @@ def copy_rest(uuid, disk, target, name, bandwidth):
     ]  # fmt: skip
     with open(transfer.directory(uuid, "daemon.log"), "wb") as log:
         process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, env=transfer.ENVIRONMENT, text=True
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, env=following.ENVIRONMENT, bufsize=0
         )
-    with open(transfer.directory(uuid, "send.pid"), "w") as file:
+    with open(transfer.directory(uuid, transfer.PID_FILE), "w") as file:
         file.write(str(process.pid))
     try:
         monitor = Monitor(process)
@@ -234,22 +236,25 @@ def copy_rest(uuid, disk, target, name, bandwidth):
         if bandwidth:
             arguments["speed"] = int(bandwidth)
         monitor.ask("blockdev-backup", arguments)
-        return _await(monitor, transfer.OtherEnd(target))
+        return _await(monitor, target)
     finally:
         process.stdin.close()
         process.stdout.close()
-        process.kill()
-        process.wait()
+        following.end(process)
 
 
-def _await(monitor, other_end):
+def _await(monitor, target):
+    job = {}
+    come = following.Advance(lambda: (job.get("status"), job.get("current-progress")))
+    checks = following.Asked(), following.OtherEnd(target), come
     while True:
-        other_end.check()
-        job = next(one for one in monitor.ask("query-jobs") if one["id"] == "rest")
+        job.update(next(one for one in monitor.ask("query-jobs") if one["id"] == "rest"))
         if job["status"] == "concluded":
             if job.get("error"):
                 raise TransferFailed("copying the rest: %s" % job["error"])
             return job["total-progress"]
+        for one in checks:
+            one.check()
         time.sleep(POLL)
 
 
@@ -257,20 +262,30 @@ class Monitor:
     """QEMU's monitor protocol over a program's standard streams."""
 
     def __init__(self, process):
-        self.process = process
+        self.process, self.said = process, b""
         self._read("QMP")
         self.ask("qmp_capabilities")
 
     def ask(self, command, arguments=None):
-        self.process.stdin.write(json.dumps({"execute": command, "arguments": arguments or {}}) + "\n")
-        self.process.stdin.flush()
+        text = json.dumps({"execute": command, "arguments": arguments or {}}) + "\n"
+        self.process.stdin.write(text.encode())
         return self._read("return")["return"]
 
     def _read(self, key):
-        for line in self.process.stdout:
-            message = json.loads(line)
+        while True:
+            message = json.loads(self._line())
             if "error" in message:
                 raise TransferFailed("%s: %s" % (DAEMON, message["error"].get("desc")))
             if key in message:
                 return message
-        raise TransferFailed("%s ended" % DAEMON)
+
+    def _line(self):
+        while b"\n" not in self.said:
+            if not select.select([self.process.stdout], [], [], following.STALLED)[0]:
+                raise TransferFailed("%s has not answered for %d s" % (DAEMON, following.STALLED))
+            part = self.process.stdout.read(65536)
+            if not part:
+                raise TransferFailed("%s ended" % DAEMON)
+            self.said += part
+        line, _end, self.said = self.said.partition(b"\n")
+        return line

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import time
 
-from . import transfer
+from . import following, transfer
 
 FIRST = 3600  # s until the source comes: in a run over many instances one waits for its turn
 QUIET = 60  # s without the source, beside those in which its guest shuts down
@@ -27,12 +27,15 @@ def word(uuid, targets, stop_timeout):
 
 def guard(told):
     """On the destination, in a process of its own: close the ports and remove the key when nobody has been connected for too
-    long. It ends with them, also where another copy has opened its own."""
+    long, or who is has sent nothing. It ends with them, also where another copy has opened its own."""
     uuid, opened = told["uuid"], _opened(told["uuid"])
-    seen, limit = time.monotonic(), FIRST
+    seen, limit, before = time.monotonic(), FIRST, (False, None)
     while opened is not None and _opened(uuid) == opened:
-        if has_client(told["ports"]):
-            seen, limit = time.monotonic(), told["quiet"]
+        connected = has_client(told["ports"])
+        now = connected, transfer.worked(uuid) if connected else None
+        if now != before:
+            # One that lost its power is connected for ever, and nothing comes from it.
+            seen, limit, before = time.monotonic(), (following.STALLED if connected else told["quiet"]), now
         elif time.monotonic() - seen > limit:
             transfer.close(uuid)
             return

@@ -62,9 +62,12 @@ def abort(connection, uuid):
     if found is None or not found.isActive():
         return
     try:
-        if is_migrating(found):
+        job = job_of(found)
+        if job not in (None, library.VIR_DOMAIN_JOB_OPERATION_MIGRATION_OUT):
+            return  # another program's, such as a backup, or the guest's way to here
+        if job is not None:
             found.abortJob()
-        ended = jobs.has_ended(found)
+        ended = job is None or jobs.has_ended(found)
         if ended:
             go_on(found)
     except (library.libvirtError, LibvirtTimeout):
@@ -133,9 +136,18 @@ def open_remote(targets, options):
         raise MigrationError("the destination cannot be reached: %s" % error)
 
 
-def is_migrating(found):
+def job_of(found):
+    """libvirt's name (VIR_DOMAIN_JOB_OPERATION_...) of what is under way with the guest, or None."""
     library = require_libvirt()
-    return found.jobInfo()[0] != library.VIR_DOMAIN_JOB_NONE
+    stats = found.jobStats(0)
+    if stats.get("type", library.VIR_DOMAIN_JOB_NONE) == library.VIR_DOMAIN_JOB_NONE:
+        return None
+    return stats.get("operation", library.VIR_DOMAIN_JOB_OPERATION_UNKNOWN)
+
+
+def is_migrating(found):
+    """Whether the guest is on its way from here."""
+    return job_of(found) == require_libvirt().VIR_DOMAIN_JOB_OPERATION_MIGRATION_OUT
 
 
 def follow(found, uuid):

@@ -13,7 +13,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import select
 import shutil
 import signal
 import socket
@@ -23,17 +22,15 @@ import time
 from ...model.move_errors import TransferFailed
 from .. import durable, paths
 from ..record.store import check_uuid
-from ..run import PATH, run
+from ..run import run
+from . import following
 
 RUN_DIR = "/run/berth/moves"
 USER = "berth"
+PID_FILE = "send.pid"  # of the program that copies from here
 PORTS = range(49216, 49344)
 ADDRESS = re.compile(r"[A-Za-z0-9.:-]{1,255}\Z", re.ASCII)
 KEY = re.compile(r"[0-9a-f]{64}\Z", re.ASCII)
-LOOK = 10.0  # s without a word from a copy until its other end is looked for
-GONE = 30.0  # s without that end: TCP alone would wait for a quarter of an hour, and the guest may be off meanwhile
-PERCENT = re.compile(rb"\((\d+\.\d+)/100%\)")
-ENVIRONMENT = {"PATH": PATH, "LC_ALL": "C"}
 
 
 def directory(uuid, *name):
@@ -73,11 +70,24 @@ def close(uuid):
     shutil.rmtree(directory(uuid), ignore_errors=True)
 
 
+def worked(uuid):
+    """The CPU time of what copies for this instance on this host: where it stands still nothing comes."""
+    try:
+        names = [name for name in os.listdir(directory(uuid)) if name.endswith(".pid")]
+        return [following.spent(_pid(directory(uuid, name))) for name in names]
+    except (OSError, ValueError):
+        return None
+
+
+def _pid(pid_file):
+    with open(pid_file) as file:
+        return int(file.read().strip())
+
+
 def kill(pid_file, uuid):
     """Kill the process a pid file names, where it really is one that works for this instance."""
     try:
-        with open(pid_file) as file:
-            pid = int(file.read().strip())
+        pid = _pid(pid_file)
         with open("/proc/%d/cmdline" % pid, "rb") as file:
             ours = uuid.encode() in file.read()
     except (OSError, ValueError):
@@ -145,7 +155,7 @@ def _serve(uuid, disk, path, address):
         log = directory(uuid, "%s.log" % disk["name"])
         with open(log, "wb") as out:
             done = subprocess.run(
-                command, stdin=subprocess.DEVNULL, stdout=out, stderr=out, env=ENVIRONMENT, check=False
+                command, stdin=subprocess.DEVNULL, stdout=out, stderr=out, env=following.ENVIRONMENT, check=False
             )
         if done.returncode == 0:
             return port
@@ -221,12 +231,12 @@ def _convert(uuid, disk, target, bandwidth, data, progress):
     if bandwidth:
         command += ["-r", str(int(bandwidth))]
     command += ["--image-opts", "--target-image-opts", "--", source_options(disk), options]
-    _watch(uuid, command, target, lambda percent: progress.part(data * percent / 100))
+    _follow(uuid, command, target, lambda percent: progress.part(data * percent / 100))
 
 
 def _compare(uuid, disk, target):
     credentials, options = target_options(uuid, disk, target)
-    _watch(
+    _follow(
         uuid,
         ["qemu-img", "compare", "-q"] + credentials + ["--image-opts", "--", source_options(disk), options],
         target,
@@ -235,74 +245,16 @@ def _compare(uuid, disk, target):
 
 def _flush(uuid, disk, target):
     credentials, options = target_options(uuid, disk, target)
-    _watch(uuid, ["qemu-io"] + credentials + ["-c", "flush", "--image-opts", options], target)
+    _follow(uuid, ["qemu-io"] + credentials + ["-c", "flush", "--image-opts", options], target)
+
+
+def _follow(uuid, command, target, on_percent=None):
+    following.follow(command, directory(uuid, PID_FILE), target, on_percent)
 
 
 def source_options(disk):
     """A disk on this host: what shows it while its guest runs, else its file."""
     return disk.get("options") or "driver=%s,file.driver=file,file.filename=%s" % (disk["format"], disk["path"])
-
-
-class OtherEnd:
-    """Where a copy goes: ``check``, called again and again, raises TransferFailed when it has been gone for GONE s."""
-
-    def __init__(self, target):
-        self.address = target["host"], int(target["port"])
-        self.looked = self.heard = time.monotonic()
-
-    def check(self):
-        now = time.monotonic()
-        if now - self.looked < LOOK:
-            return
-        self.looked = now
-        if self._answers():
-            self.heard = now
-        elif now - self.heard >= GONE:
-            raise TransferFailed("%s has not answered on port %d for %d s" % (*self.address, now - self.heard))
-
-    def _answers(self):
-        try:
-            socket.create_connection(self.address, timeout=LOOK / 2).close()
-        except OSError:
-            return False
-        return True
-
-
-def _watch(uuid, command, target, on_percent=None):
-    """Run a program that another run may have to kill, follow the percentage it prints, and end it where its other end
-    is gone."""
-    process = subprocess.Popen(
-        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=ENVIRONMENT
-    )
-    with open(directory(uuid, "send.pid"), "w") as file:
-        file.write(str(process.pid))
-    try:
-        tail = _follow(process.stdout, OtherEnd(target), on_percent)
-    except TransferFailed:
-        process.kill()
-        process.wait()
-        raise
-    finally:
-        process.stdout.close()
-    if process.wait():
-        said = re.sub(rb"\s*\(\d+\.\d+/100%\)\s*", b"", tail).decode("utf-8", "replace").strip()[-400:]
-        raise TransferFailed("%s %s failed with %d: %s" % (command[0], command[1], process.returncode, said))
-
-
-def _follow(output, other_end, on_percent):
-    """-> the end of what the program said"""
-    tail = b""
-    while True:
-        if not select.select([output], [], [], LOOK)[0]:
-            other_end.check()
-            continue
-        part = output.read1(4096)
-        if not part:
-            return tail
-        tail = (tail + part)[-2000:]
-        found = PERCENT.findall(part)
-        if found and on_percent:
-            on_percent(float(found[-1]))
 
 
 class Progress:

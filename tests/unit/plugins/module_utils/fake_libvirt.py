@@ -44,6 +44,7 @@ CONSTANTS = {
     "VIR_ERR_CONFIG_UNSUPPORTED": 67,
     "VIR_ERR_XML_INVALID_SCHEMA": 92,
     "VIR_FROM_RPC": 7,
+    "VIR_CONNECT_LIST_STORAGE_POOLS_ACTIVE": 2,
     "VIR_DOMAIN_DEFINE_VALIDATE": 1,
     "VIR_DOMAIN_XML_INACTIVE": 2,
     "VIR_DOMAIN_SHUTDOWN_ACPI_POWER_BTN": 1,
@@ -128,6 +129,7 @@ class FakeConnection:
     def __init__(self, run_dir, pool_path):
         self.run_dir, self.pool_path = run_dir, pool_path
         self.domains = {}
+        self.pools = {}  # name -> directory; every other name is a pool at pool_path
         self.gate_is_read = True
 
     def lookupByUUIDString(self, uuid):  # noqa: N802
@@ -144,8 +146,12 @@ class FakeConnection:
         return self.domains[uuid]
 
     def storagePoolLookupByName(self, name):  # noqa: N802
-        text = "<pool type='dir'><name>%s</name><target><path>%s</path></target></pool>" % (name, self.pool_path)
+        path = self.pools.get(name, self.pool_path)
+        text = "<pool type='dir'><name>%s</name><target><path>%s</path></target></pool>" % (name, path)
         return types.SimpleNamespace(XMLDesc=lambda _flags: text, isActive=lambda: 1)
+
+    def listAllStoragePools(self, _flags=0):  # noqa: N802
+        return [self.storagePoolLookupByName(name) for name in ("berth", *self.pools)]
 
     def getHostname(self):  # noqa: N802
         return "kvm1"

@@ -5,9 +5,21 @@
 
 from __future__ import annotations
 
+from ....model import migration as names
 from ....model.lifecycle import CONFIRMING, OWN, RESIZED, RESTORING, REVERTING
-from ....model.move_errors import InstanceNotResized, MigrationNotReady
+from ....model.move_errors import InstanceNotResized, MigrationConflict, MigrationNotReady
 from .common import attempt_of, existing, is_past, mine, moved, put
+
+
+def check_one_host(host, record):
+    """MigrationConflict where the move goes to another host: its disks come there, and those here stay what they are."""
+    move = record.migration
+    if move is not None and not names.same_host(move):
+        raise MigrationConflict(
+            "%s is moved from %s to %s: that is no resize on one host"
+            % (record.name, move["source"]["name"], move["destination"]["name"]),
+            role=record.role,
+        )
 
 
 def resize_here(host, uuid, ticket, peer=None, **dummy):
@@ -15,6 +27,7 @@ def resize_here(host, uuid, ticket, peer=None, **dummy):
     if is_past(host.store.read(uuid), ticket["op"], (OWN, RESIZED)):
         return False
     record = mine(host, uuid, ticket, (OWN,))
+    check_one_host(host, record)
     if record.migration["frozen"] != ticket["attempt"] or host.effects.running(uuid):
         raise MigrationNotReady("%s is not stopped for this attempt" % uuid)
     host.effects.check_disks(record)
@@ -34,6 +47,7 @@ def restore_here(host, uuid, ticket, peer=None, stop_timeout=60, **dummy):
         return False
     if record.op != ticket["op"] or record.role != OWN or record.phase == CONFIRMING:
         raise InstanceNotResized(uuid)
+    check_one_host(host, record)
     if host.effects.has_kept_disks(record):
         host.effects.check_disks(record)
     if record.phase != REVERTING:

@@ -81,10 +81,24 @@ def freeze(host, uuid, ticket, peer=None, stop_timeout=60, **dummy):
     record = mine(host, uuid, ticket, (OWN,))
     host.effects.check_disks(record)
     if record.migration["frozen"] != ticket["attempt"]:
+        host.effects.check_asked()
         put(host, record, moved(record, frozen=ticket["attempt"]).replace(phase=FROZEN), "the guest is stopped")
     host.effects.stop(uuid, stop_timeout)
     # Somebody may have made a snapshot until the guest's very end.
     host.effects.check_disks(record)
+    return True
+
+
+def thaw(host, uuid, ticket, peer=None, **dummy):
+    """On S, where nobody is there any more to go on with the copy for which the guest was stopped: the move is taken up anew,
+    and waits for the next run while the guest goes on."""
+    record = mine(host, uuid, ticket, (OWN,))
+    if record.phase != FROZEN:
+        return False
+    taken = moved(record, attempt=attempt_of(record) + 1, frozen=None).replace(phase=RESIZING)
+    record = put(host, record, taken, "nobody went on with the copy")
+    if was_on(record):
+        bring_up(host, record)
     return True
 
 
@@ -133,6 +147,7 @@ def release(host, uuid, ticket, peer=None, sent=None, **dummy):
         # Live, libvirt's own word that the destination has the whole guest stands for it: frozen was written on that.
         check_sent(record, ticket, peer, sent)
         host.effects.check_disks(record)
+        host.effects.check_asked()
     if record.migration["frozen"] != ticket["attempt"]:
         raise MigrationNotReady("%s may have run since it was copied" % uuid)
     if host.effects.running(uuid):

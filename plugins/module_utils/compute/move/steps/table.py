@@ -16,7 +16,7 @@ from .common import heard, view
 STEPS = {
     function.__name__: function
     for function in (
-        resize.begin, claim.claim, resize.receive, resize.presend, resize.freeze, resize.send, resize.release,
+        resize.begin, claim.claim, resize.receive, resize.presend, resize.freeze, resize.thaw, resize.send, resize.release,
         resize.acquire, resize.start,
         confirm.confirm, confirm.purge, confirm.drop_old, confirm.finish,
         revert.revert, revert.give_back, revert.take_back,

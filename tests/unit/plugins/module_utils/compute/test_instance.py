@@ -16,7 +16,7 @@ from instance_case import Case, Killed
 from records import plant
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute.connection import LibvirtTimeout
-from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import disk
+from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import disk, owner
 from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import (
     BootGateMissing,
     BuildFailed,
@@ -419,3 +419,19 @@ def test_a_host_that_libvirt_calls_another_one_builds_and_starts_nothing(web):
         False,
         True,
     )
+
+
+def test_without_a_record_its_disks_go_from_every_pool_where_they_are_this_hosts(web, tmp_path):
+    """I5, I9: which pool it was in nobody knows any more."""
+    for name, whose in (("fast", web.host.uuid), ("shared", "another-host"), ("unsaid", None)):
+        place = tmp_path / name / "instances" / web.uuid
+        place.mkdir(parents=True, mode=0o711)
+        place.chmod(0o711)
+        (place / "root.qcow2").write_text("a disk")
+        if whose:
+            owner.write(str(tmp_path / name), web.uuid, whose)
+        web.host.connection.pools[name] = str(tmp_path / name)
+    assert web.instance().absent() is True
+    left = {name: (tmp_path / name / "instances" / web.uuid).exists() for name in ("fast", "shared", "unsaid")}
+    assert left == {"fast": False, "shared": True, "unsaid": True}
+    assert web.instance().absent() is False

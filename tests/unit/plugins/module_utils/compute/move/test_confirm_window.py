@@ -15,7 +15,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[5] / "protocol"))
 
 import memory  # noqa: E402
 
-from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import instance  # noqa: E402
+from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import summary  # noqa: E402
 from ansible_collections.berth.kvm.plugins.module_utils.compute.host import boot_time
 from ansible_collections.berth.kvm.plugins.module_utils.compute.move.host import Host  # noqa: E402
 from ansible_collections.berth.kvm.plugins.module_utils.compute.move.steps import common, table  # noqa: E402
@@ -147,5 +147,5 @@ def test_people_see_the_time_by_the_clock_of_the_host_that_counts(monkeypatch):
     side = {"uuid": "u", "name": "kvm1"}
     migration = {"type": "resize", "status": "finished", "source": side, "destination": side, "confirm_window": 60}
     since = {"boot_id": "b", "uptime": 70.0}
-    assert instance._migration(dict(migration, waits_since=since))["confirm_by"] == 86400 + 30
-    assert instance._migration(dict(migration, waits_since=None))["confirm_by"] is None
+    assert summary._migration(dict(migration, waits_since=since))["confirm_by"] == 86400 + 30
+    assert summary._migration(dict(migration, waits_since=None))["confirm_by"] is None

@@ -13,7 +13,7 @@ import time
 
 import pytest
 
-from ansible_collections.berth.kvm.plugins.module_utils.compute.move import listener, transfer
+from ansible_collections.berth.kvm.plugins.module_utils.compute.move import following, listener, transfer
 
 UUID = "0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a"
 
@@ -87,3 +87,25 @@ def test_the_port_of_a_later_copy_is_left_alone(opened):
     transfer.write_key(UUID, "b" * 64)
     thread.join(5)
     assert not thread.is_alive() and os.path.exists(transfer.directory(UUID, "keys.psk"))
+
+
+def test_one_who_is_connected_and_sends_nothing_for_too_long_is_as_good_as_gone(opened, monkeypatch):
+    """A host that lost its power says no goodbye: the connection stays for ever."""
+    monkeypatch.setattr(following, "STALLED", 0.5)
+    server, process = opened
+    with socket.create_connection(server.getsockname()):
+        thread = watching(server, quiet=60)
+        thread.join(5)
+        assert not thread.is_alive() and is_closed(process)
+
+
+def test_a_copy_that_comes_on_keeps_its_port(opened, monkeypatch):
+    monkeypatch.setattr(following, "STALLED", 0.5)
+    monkeypatch.setattr(transfer, "worked", lambda uuid: time.monotonic())
+    server, _process = opened
+    with socket.create_connection(server.getsockname()):
+        thread = watching(server, quiet=60)
+        time.sleep(1.2)
+        assert thread.is_alive()
+        transfer.close(UUID)
+        thread.join(5)

@@ -84,7 +84,7 @@ def test_killed_at_any_write_it_is_ended_by_the_next_run_also_when_the_lost_host
             if done.state == "failed":
                 continue
             again = walk(world, Run(wish, gone=() if back else (host,), lost=(host,)))
-            if "HostNotLost" in getattr(again, "error", ""):
+            if "HostNotLost" in (again.error or ""):
                 # Nothing that counts was written before the kill: the move is an ordinary one again.
                 again = walk(world, Run(wish))
                 assert again.state == "done" or "InstanceNotResized" in again.error, (moment, fuse, again.error)

@@ -28,10 +28,12 @@ S, D = memory.S, memory.D
 RUNNING, PAUSED, SHUTOFF = 1, 3, 5
 USER, MIGRATION, MIGRATED = 1, 2, 3
 NO_JOB, JOB = 0, 2
+MIGRATION_IN, OUT_OF_HERE, BACKUP = 4, 5, 9  # libvirt's virDomainJobOperation
 LIBRARY = {
     "VIR_ERR_NO_DOMAIN": 42, "VIR_ERR_OPERATION_TIMEOUT": 68, "VIR_FROM_RPC": 7, "VIR_DOMAIN_PAUSED": PAUSED,
     "VIR_DOMAIN_PAUSED_USER": USER, "VIR_DOMAIN_SHUTOFF": SHUTOFF, "VIR_DOMAIN_SHUTOFF_MIGRATED": MIGRATED,
-    "VIR_DOMAIN_JOB_NONE": NO_JOB, "VIR_DOMAIN_CONTROL_OCCUPIED": 2,
+    "VIR_DOMAIN_JOB_NONE": NO_JOB, "VIR_DOMAIN_JOB_OPERATION_UNKNOWN": 0,
+    "VIR_DOMAIN_JOB_OPERATION_MIGRATION_OUT": OUT_OF_HERE, "VIR_DOMAIN_CONTROL_OCCUPIED": 2,
 }  # fmt: skip
 
 
@@ -50,7 +52,8 @@ class LibvirtError(Exception):
 class Guest:
     """A domain of libvirt's; ``stuck`` are the calls that its hung QEMU does not answer."""
 
-    def __init__(self, now=RUNNING, reason=USER, job=NO_JOB, stuck=()):
+    def __init__(self, now=RUNNING, reason=USER, job=NO_JOB, stuck=(), operation=OUT_OF_HERE):
+        self.operation = operation
         self.now, self.reason, self.job, self.stuck, self.called = now, reason, job, stuck, []
 
     def __getattr__(self, name):
@@ -58,7 +61,13 @@ class Guest:
             self.called.append(name)
             if name in self.stuck:
                 time.sleep(5)
-            return {"jobInfo": [self.job], "isActive": self.now != SHUTOFF, "controlInfo": [0, 0, 0]}.get(name)
+            stats = {"type": self.job, "operation": self.operation}
+            return {
+                "jobInfo": [self.job],
+                "jobStats": stats,
+                "isActive": self.now != SHUTOFF,
+                "controlInfo": [0, 0, 0],
+            }.get(name)
 
         return call
 
@@ -72,6 +81,7 @@ class Guest:
         self.now = RUNNING
 
     def abortJob(self):  # noqa: N802 -- libvirt's own name
+        self.called.append("abortJob")
         if "abortJob" in self.stuck:
             raise LibvirtError(LIBRARY["VIR_ERR_OPERATION_TIMEOUT"])
         self.job = NO_JOB
@@ -115,7 +125,7 @@ def test_a_guest_is_halted_where_it_stands_and_nothing_is_under_way(of, case):
 
 
 def test_of_a_guest_that_does_not_answer_it_is_not_said_that_it_is_halted(of):
-    of(Guest(PAUSED, stuck=("jobInfo",)))
+    of(Guest(PAUSED, stuck=("jobStats",)))
     assert live.is_halted(None, memory.UUID) is False
 
 
@@ -248,3 +258,18 @@ def test_a_block_job_that_does_not_come_on_is_not_waited_for_for_ever(monkeypatc
     guest = SimpleNamespace(blockJobInfo=lambda _target, _flags: {"cur": 7}, blockRebase=lambda *_all: None)
     with pytest.raises(errors.TransferFailed, match="has not come on"):
         jobs.pull(guest, "/x", None)
+
+
+@pytest.mark.parametrize("operation", [BACKUP, MIGRATION_IN], ids=["a backup", "on its way to here"])
+def test_a_job_of_another_program_is_not_ended_and_the_guest_is_left_as_it_is(of, operation):
+    guest = Guest(now=PAUSED, job=JOB, operation=operation)
+    of(guest)
+    live.abort(None, memory.UUID)
+    assert "abortJob" not in guest.called and (guest.now, guest.job) == (PAUSED, JOB)
+
+
+def test_a_migration_from_here_is_ended_and_its_guest_goes_on(of):
+    guest = Guest(now=PAUSED, job=JOB)
+    of(guest)
+    live.abort(None, memory.UUID)
+    assert "abortJob" in guest.called and (guest.now, guest.job) == (RUNNING, NO_JOB)

@@ -1,0 +1,59 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What people get to see of an instance: its record and its guest, in Nova's words. Nothing in it is secret."""
+
+from __future__ import annotations
+
+import time
+
+from ...model.migration import confirm_in
+from ..host import boot_time
+
+
+def describe(record, power):
+    """The user's view of a record and its guest, whose state in libvirt is ``power``."""
+    flavor = record.spec.get("flavor") or {}
+    return {
+        "uuid": record.uuid,
+        "name": record.name,
+        "project_id": record.project_id,
+        "role": record.role,
+        "phase": record.phase,
+        "generation": list(record.generation),
+        "op": record.op,
+        "vm_state": record.vm_state,
+        "task_state": record.task_state,
+        "power_state": record.power_state,
+        "state": power or "absent",
+        "flavor": flavor.get("name"),
+        "vcpus": flavor.get("vcpus"),
+        "memory_mb": flavor.get("memory_mb"),
+        "root_gb": flavor.get("root_gb"),
+        "image": (record.spec.get("image") or {}).get("name"),
+        "networks": [
+            {key: nic.get(key) for key in ("network", "mac", "address")} for nic in record.spec.get("networks") or []
+        ],
+        "group": (record.spec.get("group") or {}).get("name"),
+        "availability_zone": record.spec.get("availability_zone"),
+        "migration": _migration(record.migration),
+        "faults": list(record.faults),
+        "history": list(record.history),
+    }
+
+
+def _migration(migration):
+    """A move that has not ended: {type, status, source, destination (names of hosts), confirm_by}, or None.
+
+    ``confirm_by`` is for people, in s since 1970 by this host's clock; what is due follows from the time since its boot.
+    """
+    if not migration:
+        return None
+    left = confirm_in(migration, boot_time.now())
+    return {
+        "type": migration["type"],
+        "status": migration["status"],
+        "source": migration["source"]["name"],
+        "destination": migration["destination"]["name"],
+        "confirm_by": None if left is None else int(time.time()) + left,
+    }

@@ -1,0 +1,134 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A program that copies disks is followed, and ended where nothing can come of it: its other end is gone, it does not come
+on, or the run that asked for it has ended.
+"""
+
+from __future__ import annotations
+
+import re
+import select
+import socket
+import subprocess
+import time
+from typing import Any, Callable, Iterable, List, Mapping, Optional
+
+from ...model.move_errors import RunEnded, TransferFailed
+from ..run import PATH
+
+LOOK = 10.0  # s without a word from a copy until its other end is looked for
+GONE = 30.0  # s without that end: TCP alone would wait for a quarter of an hour, and the guest may be off meanwhile
+STALLED = (
+    600.0  # s in which a copy has to come on: to write out what a slow disk's cache holds takes minutes, in silence
+)
+ENDING = 10.0  # s in which a program ends that was killed; one that hangs in its disk does not
+ASKED_BY = 1  # the module's own output: ssh and sudo close it where the run that started the module has ended
+PERCENT = re.compile(rb"\((\d+\.\d+)/100%\)")
+ENVIRONMENT = {"PATH": PATH, "LC_ALL": "C"}
+
+
+class OtherEnd:
+    """Where a copy goes: TransferFailed when it has been gone for GONE s."""
+
+    def __init__(self, target: Mapping[str, Any]):
+        self.address = target["host"], int(target["port"])
+        self.looked = self.heard = time.monotonic()
+
+    def check(self) -> None:
+        now = time.monotonic()
+        if now - self.looked < LOOK:
+            return
+        self.looked = now
+        if self._answers():
+            self.heard = now
+        elif now - self.heard >= GONE:
+            raise TransferFailed("%s has not answered on port %d for %d s" % (*self.address, now - self.heard))
+
+    def _answers(self) -> bool:
+        try:
+            socket.create_connection(self.address, timeout=LOOK / 2).close()
+        except OSError:
+            return False
+        return True
+
+
+class Advance:
+    """What ``measure`` gives has to change: TransferFailed when it has not for STALLED s."""
+
+    def __init__(self, measure: Callable[[], object]):
+        self.measure = measure
+        self.last, self.since = measure(), time.monotonic()
+
+    def check(self) -> None:
+        now = self.measure()
+        if now != self.last:
+            self.last, self.since = now, time.monotonic()
+        elif time.monotonic() - self.since >= STALLED:
+            raise TransferFailed("the copy has not come on for %d s" % STALLED)
+
+
+class Asked:
+    """Somebody waits for the copy: RunEnded when nobody does any more."""
+
+    def check(self) -> None:
+        poll = select.poll()
+        poll.register(ASKED_BY, 0)
+        if any(event & (select.POLLERR | select.POLLHUP) for _fd, event in poll.poll(0)):
+            raise RunEnded("the run that asked for it has ended")
+
+
+def spent(pid: int) -> Optional[List[bytes]]:
+    """The CPU time of a process: one that waits for a disk or a connection that hangs takes none. None where it is gone."""
+    try:
+        with open("/proc/%d/stat" % pid, "rb") as file:
+            return file.read(4096).rpartition(b")")[2].split()[11:13]
+    except OSError:
+        return None
+
+
+def follow(
+    command: List[str], pid_file: str, target: Mapping[str, Any], on_percent: Optional[Callable[[float], None]] = None
+) -> None:
+    """Run a program that another run may have to kill by its ``pid_file``, and follow the percentage it prints."""
+    process = subprocess.Popen(
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=ENVIRONMENT
+    )
+    with open(pid_file, "w") as file:
+        file.write(str(process.pid))
+    try:
+        checks = [Asked(), OtherEnd(target), Advance(lambda: spent(process.pid))]
+        tail = _read(process.stdout, checks, on_percent)
+    except BaseException:
+        end(process)
+        raise
+    finally:
+        process.stdout.close()
+    if process.wait():
+        said = re.sub(rb"\s*\(\d+\.\d+/100%\)\s*", b"", tail).decode("utf-8", "replace").strip()[-400:]
+        raise TransferFailed("%s %s failed with %d: %s" % (command[0], command[1], process.returncode, said))
+
+
+def end(process: subprocess.Popen) -> None:
+    process.kill()
+    try:
+        process.wait(timeout=ENDING)
+    except subprocess.TimeoutExpired:
+        pass  # it hangs in the kernel, and ends when that lets go
+
+
+def _read(output: Any, checks: Iterable[Any], on_percent: Optional[Callable[[float], None]]) -> bytes:
+    """-> the end of what the program said"""
+    tail = b""
+    while True:
+        for one in checks:
+            one.check()
+        if not select.select([output], [], [], min(LOOK, 1.0))[0]:
+            continue
+        part = output.read1(4096)
+        if not part:
+            return tail
+        tail = (tail + part)[-2000:]
+        found = PERCENT.findall(part)
+        if found and on_percent:
+            on_percent(float(found[-1]))

@@ -1,0 +1,138 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A program that copies disks is followed, and ended where nothing can come of it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import threading
+import time
+
+import pytest
+
+from ansible_collections.berth.kvm.plugins.module_utils.compute.move import following
+from ansible_collections.berth.kvm.plugins.module_utils.model.move_errors import RunEnded, TransferFailed
+
+
+@pytest.fixture
+def port():
+    """A port of this machine with somebody behind it."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield server
+
+
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch):
+    monkeypatch.setattr(following, "LOOK", 0.05)
+    monkeypatch.setattr(following, "GONE", 0.1)
+
+
+@pytest.fixture
+def asker(monkeypatch):
+    """The end of the module's output that the run which started it reads."""
+    reading, writing = os.pipe()
+    monkeypatch.setattr(following, "ASKED_BY", writing)
+    yield reading
+    for fd in (reading, writing):
+        with contextlib.suppress(OSError):
+            os.close(fd)
+
+
+@pytest.fixture
+def pid_file(tmp_path):
+    return tmp_path / "send.pid"
+
+
+@pytest.fixture
+def follow(pid_file):
+    def run(script, there, on_percent=None):
+        following.follow(["sh", "-c", script], str(pid_file), there, on_percent)
+
+    return run
+
+
+def target(server):
+    return {"host": "127.0.0.1", "port": server.getsockname()[1]}
+
+
+def has_ended(pid_file):
+    return not os.path.exists("/proc/" + pid_file.read_text())
+
+
+def test_a_copy_whose_other_end_is_gone_is_ended_and_does_not_wait_for_tcp(follow, port, pid_file):
+    there = target(port)
+    port.close()
+    with pytest.raises(TransferFailed, match="127.0.0.1 has not answered on port"):
+        follow("exec sleep 60", there)
+    assert has_ended(pid_file)
+
+
+def test_a_copy_that_says_nothing_for_long_goes_on_while_its_other_end_is_there(follow, port):
+    follow("sleep 0.5", target(port))
+
+
+def test_what_a_copy_says_is_followed_and_why_it_failed_is_told(follow, port):
+    seen = []
+    with pytest.raises(TransferFailed, match="failed with 3: no space left"):
+        follow("printf '  (12.00/100%%)\\r'; sleep 0.1; echo no space left; exit 3", target(port), seen.append)
+    assert seen == [12.0]
+
+
+def test_a_copy_that_does_not_come_on_is_ended_though_its_other_end_is_there(follow, port, pid_file, monkeypatch):
+    monkeypatch.setattr(following, "STALLED", 0.3)
+    with pytest.raises(TransferFailed, match="the copy has not come on for"):
+        follow("exec sleep 60", target(port))
+    assert has_ended(pid_file)
+
+
+def test_a_copy_that_works_and_says_nothing_comes_on(follow, port, monkeypatch):
+    monkeypatch.setattr(following, "STALLED", 0.5)
+    follow("exec timeout --foreground 5 true; i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done", target(port))
+
+
+def test_a_real_copy_from_a_disk_that_hangs_is_ended(tmp_path, monkeypatch, pid_file, port):
+    """As from a guest whose QEMU stopped: connections are taken, no answer comes."""
+    monkeypatch.setattr(following, "STALLED", 1.0)
+    disk, address = tmp_path / "disk.raw", tmp_path / "nbd"
+    disk.write_bytes(os.urandom(1 << 20) * 64)
+    server = subprocess.Popen(["qemu-nbd", "--persistent", "--shared=4", "-f", "raw", "-k", str(address), str(disk)])
+    try:
+        while not address.exists():
+            time.sleep(0.05)
+        source = "driver=nbd,server.type=unix,server.path=%s" % address
+        command = [
+            "qemu-img",
+            "convert",
+            "-p",
+            "-r",
+            str(16 << 20),
+            "--image-opts",
+            source,
+            "-O",
+            "raw",
+            str(tmp_path / "copy"),
+        ]
+        stop = threading.Timer(1.0, server.send_signal, [signal.SIGSTOP])
+        stop.start()
+        with pytest.raises(TransferFailed, match="the copy has not come on for"):
+            following.follow(command, str(pid_file), target(port))
+        assert has_ended(pid_file)
+    finally:
+        server.kill()
+        server.wait()
+
+
+def test_a_copy_that_nobody_waits_for_any_more_is_ended(follow, port, pid_file, asker):
+    threading.Timer(0.3, os.close, [asker]).start()
+    with pytest.raises(RunEnded):
+        follow("exec sleep 60", target(port))
+    assert has_ended(pid_file)
+
+
+def test_who_is_still_there_is_not_taken_for_gone(follow, port, asker):
+    follow("sleep 0.3", target(port))
