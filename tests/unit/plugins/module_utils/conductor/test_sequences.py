@@ -12,7 +12,8 @@ from ansible_collections.berth.kvm.plugins.module_utils.conductor import sequenc
 
 
 def test_every_step_of_a_sequence_exists():
-    assert {step for one in sequences.SEQUENCES.values() for leg in one.legs for step in leg.steps} == set(STEPS)
+    walked = {step for one in sequences.SEQUENCES.values() for leg in one.legs for step in leg.steps}
+    assert walked | {"thaw"} == set(STEPS), "a source whose controller has died thaws by itself"
 
 
 def view(role, phase=None, kind="resize", here=False, running=True, has_left=False, halted=False):
