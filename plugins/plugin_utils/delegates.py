@@ -37,8 +37,12 @@ def run_on(hosts, module, arguments, task, at_once, seconds):
     that host's result: with ``unreachable`` or ``failed``, and ``msg``.
     """
     waiting, running, results = list(hosts), {}, {}
+    controller = os.getppid()
     with _ended_with(running):
         while waiting or running:
+            if os.getppid() != controller:
+                # It was killed, and nobody goes on with what the hosts do: ssh has to end, so that they know.
+                os.kill(os.getpid(), signal.SIGTERM)
             while waiting and len(running) < at_once:
                 host = waiting.pop(0)
                 asked = _start(_for_host(task, host, module, arguments[host]), seconds[host])

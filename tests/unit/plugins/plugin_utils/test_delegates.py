@@ -272,3 +272,20 @@ def test_who_is_interrupted_ends_those_that_ask_for_him(asking, tmp_path):
     finally:
         signal.signal(signal.SIGTERM, before)
     assert is_ended(int((tmp_path / "child").read_text()))
+
+
+def test_who_outlives_a_controller_that_was_killed_ends_those_that_ask_for_him(asking, tmp_path):
+    """Else a host would work on for a run that is not there any more."""
+    child = tmp_path / "child"
+    controller = os.fork()
+    if controller == 0:
+        if os.fork() == 0:
+            try:
+                asking(Asking)
+            finally:
+                os._exit(0)
+        while not (child.exists() and child.read_text()):
+            time.sleep(0.05)
+        os._exit(0)
+    os.waitpid(controller, 0)
+    assert is_ended(int(child.read_text()))
