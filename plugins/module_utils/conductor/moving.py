@@ -176,7 +176,7 @@ def unconfirmed(confirm_in: Optional[int]) -> str:
     return waits if confirm_in is None else "%s; confirm_due confirms it in %d s" % (waits, confirm_in)
 
 
-def known_of_guest(name: str, health: Dict[str, str]) -> str:
+def known_of_guest(name: str, health: Mapping[str, str]) -> str:
     """What is to be said of a guest that is confirmed, see compute/guest/health.py."""
     return "%s: its guest: %s (%s)" % (name, health["state"], health["seen"])
 
