@@ -50,10 +50,15 @@ class Effects:
     def looks(self, *_arguments):
         return False
 
-    has_left = halted = check_disks = check_movable = check_deletable = check_kept = check_destination = arrived = looks
+    has_left = halted = check_asked = check_disks = check_movable = check_deletable = check_kept = check_destination = (
+        arrived
+    ) = looks
 
     def has_kept_disks(self, _record):
         return True
+
+    def health(self, _record):
+        return {"state": "answers", "seen": "its agent answers"}
 
     def allocate(self, spec, _limits):
         return dict(ROOM[spec["flavor"]["name"]])
