@@ -19,9 +19,7 @@ from ..run import PATH
 
 LOOK = 10.0  # s without a word from a copy until its other end is looked for
 GONE = 30.0  # s without that end: TCP alone would wait for a quarter of an hour, and the guest may be off meanwhile
-STALLED = (
-    600.0  # s in which a copy has to come on: to write out what a slow disk's cache holds takes minutes, in silence
-)
+STALLED = 600.0  # s in which a copy has to come on: writing out a slow disk's cache takes minutes, in silence
 ENDING = 10.0  # s in which a program ends that was killed; one that hangs in its disk does not
 ASKED_BY = 1  # the module's own output: ssh and sudo close it where the run that started the module has ended
 PERCENT = re.compile(rb"\((\d+\.\d+)/100%\)")
