@@ -31,6 +31,7 @@ INTERNAL = {
     "report_failure",
     "rescan",
     "show_results",
+    "walk_move",
 }
 # Labels of requirements and steps, which only their authors can look up.
 LABEL = re.compile(r"\((?:[ABCIRSFVLD]\d{1,2})(?:(?:, |-)[ABCIRSFVLD]\d{1,2})*\)")
