@@ -174,6 +174,7 @@ SPEC = {
     "uuid": {"type": "str", "required": True},
     "steps": {"type": "list", "elements": "str", "default": [], "choices": list(STEPS)},
     "token": {
+        "no_log": False,
         "type": "dict",
         "default": {},
         "options": {"op": {"type": "str"}, "attempt": {"type": "int", "default": 0}},

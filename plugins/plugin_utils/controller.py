@@ -11,7 +11,7 @@ from ansible.module_utils.parsing.convert_bool import BOOLEANS_FALSE
 from ansible.plugins.action import ActionBase
 
 from ..module_utils.conductor.fleet import read_fleet
-from ..module_utils.conductor.sides import NO_ANSWER
+from ..module_utils.conductor.silence import is_there
 from ..module_utils.model import catalog_schema, hints, host_document
 from ..module_utils.model.errors import BerthError
 from ..module_utils.model.safe_text import visible_all
@@ -109,7 +109,7 @@ def current_results(task_vars):
 def results_fact(outcomes, left_out):
     """The end of a run for the task that reports failures, and for programs."""
     failed = {outcome.instance: outcome.error for outcome in outcomes if outcome.error}
-    hosts = {host: {"reason": reason, "silent": reason.startswith(NO_ANSWER)} for host, reason in left_out.items()}
+    hosts = {host: {"reason": reason, "silent": not is_there(reason)} for host, reason in left_out.items()}
     return {
         "ansible_facts": {"berth_results": {"failed": failed, "left_out": hosts}},
         "outcomes": [outcome.to_dict() for outcome in outcomes],

@@ -9,7 +9,7 @@ import copy
 
 import memory
 
-from ansible_collections.berth.kvm.plugins.module_utils.conductor import moving, sides
+from ansible_collections.berth.kvm.plugins.module_utils.conductor import moving, sides, silence
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.walk import Move, Walk
 
 S, D = memory.S, memory.D
@@ -20,7 +20,7 @@ class Run(memory.Controller):
     """A playbook run that finds the sides as the real one does. ``gone`` do not answer, for ``reason``, ``lost`` are given
     up; ``flavor`` is what the inventory asks for."""
 
-    def __init__(self, wish, gone=(), lost=(), flavor="new", reason=sides.NO_ANSWER):
+    def __init__(self, wish, gone=(), lost=(), flavor="new", reason=silence.NO_ANSWER):
         super().__init__(wish, "again")
         self.gone, self.lost, self.reason = gone, lost, reason
         self.wanted = {"flavor": dict(memory.NEW["flavor"], name=flavor)}

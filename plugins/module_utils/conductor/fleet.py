@@ -15,6 +15,7 @@ from typing import Any, Callable, Collection, Dict, Iterator, List, Optional, Tu
 from ..model import hints
 from ..model.errors import BerthError
 from ..model.messages import Document, Note
+from . import silence
 from .notes import Answers, Notes, put_together
 
 # What a place has of the instance in the host's document.
@@ -68,7 +69,10 @@ class Fleet:
     faults: Dict[str, str] = dataclasses.field(default_factory=dict)
 
     def answers(self, lost_hosts: Collection[str] = ()) -> Answers:
-        return Answers({uuid: name for name, uuid in self.uuids().items()}, lost_hosts, self.faults)
+        """HostNotLost where a lost host is there."""
+        silence.check_lost(lost_hosts, self.verdicts)
+        names = {uuid: name for name, uuid in self.uuids().items()}
+        return Answers(names, lost_hosts, self.faults, self.verdicts)
 
     def told_of(self, uuid: str) -> Dict[str, Note]:
         """Host uuid -> what that host remembers of the instance."""

@@ -10,7 +10,7 @@ from typing import Any, Collection, Iterable, List, Optional, Tuple
 
 from ..model import hints
 from ..model.lifecycle import CLAIM, MOVING, OWN
-from . import notes
+from . import notes, silence
 from .errors import DomainWithoutRecord, DuplicateInstance, InstanceIsLocked, InstanceMoving, InstanceUnknown
 from .fleet import Fleet, Place
 
@@ -92,11 +92,13 @@ def generation_of(places: Iterable[Place]) -> notes.Generation:
 
 
 def check_none_silent(fleet: Fleet, name: str, lost_hosts: Collection[str]) -> None:
+    silence.check_lost(lost_hosts, fleet.verdicts)
     silent = sorted(set(fleet.verdicts) - set(lost_hosts))
     if silent:
         raise InstanceUnknown(
-            "%s is on no host that answered, and %s did not" % (name, ", ".join(silent)),
-            hint=hints.bring_back_or_lost(silent),
+            "%s is on no host that answered. It may be on %s"
+            % (name, "; ".join(silence.describe(host, fleet.verdicts) for host in silent)),
+            hint=silence.hint(silent, fleet.verdicts),
         )
 
 

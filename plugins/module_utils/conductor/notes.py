@@ -18,6 +18,7 @@ import dataclasses
 from typing import Collection, Dict, List, Mapping, Optional, Sequence, Set, Tuple
 
 from ..model import hints, messages
+from . import silence
 from .errors import InstanceUnknown, RecordMissing, RecordOutdated
 
 Generation = Tuple[int, int]
@@ -47,11 +48,13 @@ class Notes:
 @dataclasses.dataclass(frozen=True)
 class Answers:
     """``names``: host uuid -> inventory name of the hosts whose records count; ``lost``: names that are gone for good;
-    ``faults``: host uuid -> why the records of a host that answers do not count."""
+    ``faults``: host uuid -> why the records of a host that answers do not count; ``silent``: names of the hosts that said
+    nothing of their records -> why."""
 
     names: Mapping[str, str]
     lost: Collection[str] = ()
     faults: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    silent: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     def counts(self, note: Note) -> bool:
         return note.host not in self.lost and self.names.get(note.host_uuid) not in self.lost
@@ -62,14 +65,14 @@ class Answers:
     def hint(self, note: Note) -> str:
         if note.host_uuid in self.faults:
             return hints.mount_state_directory("the state directory of %s" % note.host)
-        return hints.bring_back_or_lost([note.host])
+        return silence.hint([note.host], self.silent)
 
     def describe(self, note: Note) -> str:
         if note.host_uuid in self.faults:
             return "%s, whose records do not count: %s" % (note.host, self.faults[note.host_uuid])
         if note.host in self.names.values():
             return "%s, where another machine answers now (it was host %s)" % (note.host, note.host_uuid)
-        return "%s, which does not answer" % note.host
+        return silence.describe(note.host, self.silent)
 
 
 def put_together(told: Mapping[str, messages.Note]) -> Notes:

@@ -14,7 +14,7 @@ from ..model import hints
 from ..model.lifecycle import CLAIM, OWN
 from ..model.messages import Side, View
 from ..model.move_errors import InstanceNotFound
-from . import notes
+from . import notes, silence
 from .errors import (
     DuplicateInstance,
     HostLibvirtTimeout,
@@ -29,7 +29,6 @@ from .locate import check_no_stray
 NOTHING: View = {"role": None}
 LOST: View = {"role": None, "lost": True}
 Sides = Tuple[str, View, Optional[str], View]
-NO_ANSWER, HUNG = "UNREACHABLE", "LibvirtTimeout"
 
 
 def find(
@@ -159,18 +158,16 @@ def _unanswered(side: Side, silent: Mapping[str, str], lost: Collection[str], na
         )
     if side["name"] not in lost:
         raise HostUnknown(
-            "%s moves from or to %s (%s), which did not answer" % (name, side["name"], side["uuid"]),
-            hint=hints.bring_back_or_lost([side["name"]]),
+            "%s moves from or to the host %s: %s" % (name, side["uuid"], silence.describe(side["name"], silent)),
+            hint=silence.hint([side["name"]], silent),
         )
-    reason = silent.get(side["name"], NO_ANSWER)
-    if not reason.startswith(NO_ANSWER):
-        raise HostNotLost("%s is there, but: %s" % (side["name"], reason), hint=hints.mend_lost_host(side["name"]))
+    silence.check_lost([side["name"]], silent)
     return LOST
 
 
 def _check_no_hung_libvirt(name: str, silent: Mapping[str, str]) -> None:
     """A host that is there and whose libvirt hangs may well be the one that holds the instance."""
-    hung = sorted(host for host, reason in silent.items() if reason.startswith(HUNG))
+    hung = sorted(host for host, reason in silent.items() if reason.startswith(silence.HUNG))
     if hung:
         raise HostLibvirtTimeout(
             "libvirt of %s does not answer, so it is not known whether %s is there" % (", ".join(hung), name),
@@ -184,6 +181,6 @@ def _check_no_third(name: str, silent: Mapping[str, str], lost: Collection[str])
     others = sorted(set(silent) - set(lost))
     if others:
         raise HostUnknown(
-            "%s may be on %s, which did not answer" % (name, ", ".join(others)),
-            hint=hints.bring_back_or_lost(others),
+            "%s may be on %s" % (name, "; ".join(silence.describe(host, silent) for host in others)),
+            hint=silence.hint(others, silent),
         )

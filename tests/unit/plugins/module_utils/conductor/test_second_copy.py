@@ -36,6 +36,7 @@ class Host:
 
     def __init__(self, top, name):
         self.uuid, self.up, self.runs, self.domain, self.full = "id-" + name, True, False, False, False
+        self.hung = False
         self.store = Store(os.path.join(str(top), name))
         state_directory.establish(self.store)
 
@@ -43,6 +44,8 @@ class Host:
         return self.store.read(WEB)
 
     def facts(self):
+        if self.hung:
+            raise RuntimeError("LibvirtTimeout: libvirt did not answer within 30 s")
         record, instances = self.record(), []
         if record:
             instances = [
@@ -236,6 +239,23 @@ def no_disk_is_waited_for(monkeypatch):
 @pytest.fixture
 def fleet(tmp_path):
     return Fleet(tmp_path)
+
+
+def test_a_host_whose_libvirt_hangs_is_not_given_up_and_no_second_one_is_made(fleet):
+    assert fleet.run() is None
+    home = fleet.hosts["h1"]
+    home.hung = True
+    assert fleet.run() == "InstanceUnknown"
+    assert fleet.hint == hints.restart_hung_libvirt(), "its guest runs on: nobody is told to give the host up"
+    assert fleet.run(lost=["h1"]) == "HostNotLost"
+    home.hung = False
+    assert fleet.run() is None
+    assert fleet.owners() == ["h1"]
+
+
+def test_what_was_never_made_is_made_while_the_libvirt_of_another_host_hangs(fleet):
+    fleet.hosts["h3"].hung = True
+    assert fleet.run() is None
 
 
 SUBSETS = [names for size in (1, 2, 3) for names in itertools.combinations(NAMES, size)]
