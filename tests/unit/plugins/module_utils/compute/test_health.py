@@ -35,9 +35,10 @@ class Guest(fake_libvirt.FakeDomain):
     time = None
 
     def getTime(self, _flags=0):  # noqa: N802 -- libvirt's own name
-        if isinstance(self.time, BaseException):
-            raise self.time
-        return self.time
+        said = self.time
+        if isinstance(said, BaseException):
+            raise said
+        return said
 
 
 @pytest.fixture
