@@ -114,8 +114,8 @@ def test_a_delete_by_another_controller_in_the_middle_of_a_resize_ends_both(resi
     delete = case.lab.ansible_argv("berth.kvm.delete", "--limit", cases.NAME, inventory=[case.path])
     log = case.path.with_suffix(".log")
     command = "env -u BERTH_TEST_AT %s </dev/null >%s 2>&1" % (shlex.join(delete), shlex.quote(str(log)))
-    resize = case.play("resize", BIG, env=watched(at={"R7": command}), check=False)
-    assert resize.rc and "R7" in resize.output, log.read_text()[-3000:]
+    resize = case.play("resize", BIG, env=watched(at={"Take the instance over": command}), check=False)
+    assert resize.rc and "Take the instance over" in resize.output, log.read_text()[-3000:]
     assert left(case.lab) == {}
 
 
