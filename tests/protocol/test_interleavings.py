@@ -17,6 +17,7 @@ import memory  # noqa: E402
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute.move.steps import common, resize  # noqa: E402
 from ansible_collections.berth.kvm.plugins.module_utils.compute.move.steps.table import STEPS  # noqa: E402
+from ansible_collections.berth.kvm.plugins.module_utils.model.errors import BerthError  # noqa: E402
 
 CASES = {
     "resize, guest writes, host crash": dict(wishes=["resize"], kills=1, crashes=1, writes=2),
@@ -76,8 +77,14 @@ def test_every_interleaving_keeps_the_invariants(name):
 
 
 def without_fencing(monkeypatch):
+    def mine(host, uuid, ticket, roles):
+        record = common.existing(host, uuid)
+        if record.migration is None:
+            raise BerthError("it is in no move")
+        return record
+
     for step in STEPS.values():
-        monkeypatch.setitem(step.__globals__, "mine", lambda host, uuid, ticket, roles: common.existing(host, uuid))
+        monkeypatch.setitem(step.__globals__, "mine", mine)
 
 
 def without_sending(monkeypatch):
