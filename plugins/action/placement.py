@@ -61,6 +61,17 @@ def write_receipt(directory, run, receipt):
     return path
 
 
+def first_failure(failures):
+    """What the task's result says where an instance has no place."""
+    name, error = next(iter(failures.items()))
+    return {
+        "failed": True,
+        "error": error,
+        "error_code": error["code"],
+        "msg": "%s: %s: %s" % (name, error["code"], error["message"]),
+    }
+
+
 class ActionModule(ControllerAction):
     argument_spec = {
         "instances": {"type": "list", "elements": "str", "default": []},
@@ -114,13 +125,7 @@ class ActionModule(ControllerAction):
         if args["plan"]:
             result.update(self._plan(run, instances, fleet, decision.max_attempts))
         elif result["failures"]:
-            name, error = next(iter(result["failures"].items()))
-            result.update(
-                failed=True,
-                error=error,
-                error_code=error["code"],
-                msg="%s: %s: %s" % (name, error["code"], error["message"]),
-            )
+            result.update(first_failure(result["failures"]))
         return result
 
     def _requests(self, names, task_vars, catalogs, batch_id):

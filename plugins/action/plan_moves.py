@@ -150,7 +150,7 @@ class ActionModule(ControllerAction):
             if group:
                 group["members"] = [member for member in group["members"] if member != instance["uuid"]]
         # A migration needs nothing for long: only a resize counts twice, until it is confirmed.
-        resized = {name: one for name, one in instances.items() if moves[name]["kind"] == migration.RESIZE}
+        resized = {name: instance for name, instance in instances.items() if moves[name]["kind"] == migration.RESIZE}
         quotas.before_placement(resized, fleet, catalog.quotas, more=0)
         placing.place(
             instances,
@@ -173,7 +173,9 @@ class ActionModule(ControllerAction):
             begin = {migration.LIVE: "live_migrate"}.get(move["kind"], "resize")
             move["sequence"] = "resize_here" if move["destination"] == move["source"] else begin
             if move["sequence"] != "resize_here":
-                move["candidates"] = [one for one in move["candidates"] if one["host"] != move["source"]]
+                move["candidates"] = [
+                    candidate for candidate in move["candidates"] if candidate["host"] != move["source"]
+                ]
 
     def _facts(self, moves, errors, fleet, wish):
         """The plan that the playbook follows, and a line for each instance on the screen."""

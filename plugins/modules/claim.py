@@ -166,7 +166,7 @@ def main():
         noted = bool(module.params["failed"]) and failures.note(host.store, module.params["failed"], module.check_mode)
     except BerthError as error:
         module.fail_json(**error.to_result())
-    changes = [one.pop("changed") for one in results] + [one["withdrawn"] for one in withdrawn]
+    changes = [result.pop("changed") for result in results] + [result["withdrawn"] for result in withdrawn]
     module.exit_json(changed=any(changes) or noted, results=results, withdrawn=withdrawn)
 
 

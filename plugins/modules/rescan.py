@@ -106,7 +106,7 @@ def summary(record):
 def placed(told):
     """The instances that are somewhere, or are being made."""
     owned = [uuid for owned in (told.get("known") or {}).values() for uuid in owned]
-    return owned + [one["uuid"] for one in told.get("planned") or ()]
+    return owned + [instance["uuid"] for instance in told.get("planned") or ()]
 
 
 def main():

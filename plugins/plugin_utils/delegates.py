@@ -214,7 +214,7 @@ class _Results:
         if "msg" in told:
             told["msg"] = shown(told["msg"]).removeprefix("Task failed: ")  # so it begins whatever a task failed of
         if "warnings" in told:
-            told["warnings"] = [shown(one) for one in told["warnings"]]
+            told["warnings"] = [shown(warning) for warning in told["warnings"]]
         self._sender.send(("result", told))
 
 

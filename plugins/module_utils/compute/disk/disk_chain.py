@@ -21,7 +21,8 @@ from ...model.lifecycle import OWN
 from .. import paths
 from ..errors import DiskChainChanged
 from ..guest import domain, nvram
-from . import disk, qcow2_header
+from . import disk as disks
+from . import qcow2_header
 
 DEEPEST = 200  # layers
 OVERLAY, REPLACED, BASE, SNAPSHOT, FORMAT, FIRMWARE, EXTRA = (
@@ -61,13 +62,13 @@ def check(connection, record, pool_path, host):
 def check_start(connection, record, pool_path, host):
     """The same, as far as a start goes."""
     found = differences(connection, record, pool_path)
-    _refuse(record, host, [one for one in found if one.kind not in ONLY_MOVES])
+    _refuse(record, host, [difference for difference in found if difference.kind not in ONLY_MOVES])
 
 
 def check_delete(connection, record, pool_path, host):
     """The same, with what a delete would do to the files that are not the record's."""
     found, own = differences(connection, record, pool_path), paths.instance(pool_path, record.uuid)
-    files = sorted({path for one in found for path in one.files})
+    files = sorted({path for difference in found for path in difference.files})
     goes = [path for path in files if os.path.dirname(path) == own]
     stays = [path for path in files if path not in goes]
     _refuse(record, host, found, hints.delete_changed_disks(goes, stays))
@@ -76,15 +77,15 @@ def check_delete(connection, record, pool_path, host):
 def _refuse(record, host, found, more=None):
     if not found:
         return
-    commands = list(dict.fromkeys(one.command for one in found if one.command))
+    commands = list(dict.fromkeys(difference.command for difference in found if difference.command))
     said = [hints.take_disks_back(host, commands)] if commands else []
     raise DiskChainChanged(
         "the disks of %s (%s) on %s are not those that its record names: %s"
-        % (record.name, record.uuid, host, "; ".join(dict.fromkeys(one.text for one in found))),
+        % (record.name, record.uuid, host, "; ".join(dict.fromkeys(difference.text for difference in found))),
         hint=". ".join(said + [more] if more else said) or None,
         instance=record.name,
         host=host,
-        files=sorted({path for one in found for path in one.files}),
+        files=sorted({path for difference in found for path in difference.files}),
     )
 
 
@@ -95,7 +96,9 @@ def is_changed(connection, record, pool_path):
 def differences(connection, record, pool_path) -> List[Difference]:
     """What is not as the record says, of the running guest first."""
     planned = {
-        paths.instance(pool_path, record.uuid, one.file): one for spec in _specs(record) for one in disk.planned(spec)
+        paths.instance(pool_path, record.uuid, disk.file): disk
+        for spec in _specs(record)
+        for disk in disks.planned(spec)
     }
     below = allowed_below(record, pool_path)
     found = domain.find(connection, record.uuid)
@@ -107,7 +110,7 @@ def differences(connection, record, pool_path) -> List[Difference]:
         if root is not None:
             differing += _compared(record.uuid, root, planned, below, is_live, live is not None)
     # What both definitions say is told once: the command for the running guest mends both.
-    return list({one.text: one for one in reversed(differing)}.values())[::-1]
+    return list({difference.text: difference for difference in reversed(differing)}.values())[::-1]
 
 
 def allowed_below(record, pool_path):
@@ -115,7 +118,7 @@ def allowed_below(record, pool_path):
     checksum = (record.spec.get("image") or {}).get("checksum")
     found = {paths.image(pool_path, checksum)} if checksum else set()
     if record.op:
-        kept = {one.file for spec in _specs(record) for one in disk.planned(spec)}
+        kept = {disk.file for spec in _specs(record) for disk in disks.planned(spec)}
         found |= {"%s.pre-%s" % (paths.instance(pool_path, record.uuid, file), record.op) for file in kept}
     return found
 
@@ -126,14 +129,14 @@ def _specs(record):
 
 
 def _compared(uuid, root, planned, below, live, runs):
-    used = [one for one in (_used(element, live) for element in root.iterfind("devices/disk")) if one]
-    missing = set(planned) - {one.path for one in used}
+    used = [disk for disk in (_used(element, live) for element in root.iterfind("devices/disk")) if disk]
+    missing = set(planned) - {disk.path for disk in used}
     found = []
-    for one in used:
-        if one.path in planned:
-            found += _own(uuid, one, planned[one.path], below, runs)
+    for disk in used:
+        if disk.path in planned:
+            found += _own(uuid, disk, planned[disk.path], below, runs)
         else:
-            found.append(_foreign(uuid, one, planned, missing, runs))
+            found.append(_foreign(uuid, disk, planned, missing, runs))
     variables = root.findtext("os/nvram")
     if variables and os.path.basename(variables) != nvram.FILE or variables and variables not in planned:
         text = "its UEFI variables are %s, not those beside its disks" % variables
@@ -154,21 +157,21 @@ def _used(element, live):
 LABELS = ("protocol", "pool", "volume", "name", "dir")  # what names a disk that is no file
 
 
-def _own(uuid, one, planned, below, runs):
+def _own(uuid, disk, planned, below, runs):
     """The differences of a disk that is the record's own file."""
-    if one.format != planned.format:
-        text = "%s is %s as %s, the record says %s" % (one.target, one.path, one.format, planned.format)
-        return [Difference(FORMAT, text, None, (one.path,))]
+    if disk.format != planned.format:
+        text = "%s is %s as %s, the record says %s" % (disk.target, disk.path, disk.format, planned.format)
+        return [Difference(FORMAT, text, None, (disk.path,))]
     found = []
-    strange = [path for path in chain(one.path, one.format) if os.path.realpath(path) not in _real(below)]
+    strange = [path for path in chain(disk.path, disk.format) if os.path.realpath(path) not in _real(below)]
     if strange:
-        text = "%s stands on %s, which is not its image" % (one.path, strange[0])
-        command = "qemu-img rebase -f qcow2 -b '' -- %s" % shlex.quote(one.path)
+        text = "%s stands on %s, which is not its image" % (disk.path, strange[0])
+        command = "qemu-img rebase -f qcow2 -b '' -- %s" % shlex.quote(disk.path)
         if runs:
-            command = "virsh blockpull %s %s --wait" % (uuid, one.target)
+            command = "virsh blockpull %s %s --wait" % (uuid, disk.target)
         found.append(Difference(BASE, text, command, tuple(strange)))
-    if one.format == "qcow2" and qcow2_header.read(one.path).snapshots:
-        text = "%s has snapshots inside it, which a move would leave behind: delete them first" % one.path
+    if disk.format == "qcow2" and qcow2_header.read(disk.path).snapshots:
+        text = "%s has snapshots inside it, which a move would leave behind: delete them first" % disk.path
         found.append(Difference(SNAPSHOT, text, None))
     return found
 
@@ -177,29 +180,29 @@ def _real(files):
     return {os.path.realpath(path) for path in files}
 
 
-def _foreign(uuid, one, planned, missing, runs):
+def _foreign(uuid, disk, planned, missing, runs):
     """The difference that a disk makes whose file is not the record's."""
-    layers = [one.path, *chain(one.path, one.format)]
+    layers = [disk.path, *chain(disk.path, disk.format)]
     under = next((path for path in layers if path in planned), None)
     if under:
         above = layers[: layers.index(under)]
         text = "%s is %s, a snapshot's layer over %s: what the guest wrote since is in it alone" % (
-            one.target,
-            one.path,
+            disk.target,
+            disk.path,
             under,
         )
-        command = _commit_running(uuid, one.target, under) if runs else _commit_stopped(uuid, above, under)
+        command = _commit_running(uuid, disk.target, under) if runs else _commit_stopped(uuid, above, under)
         return Difference(OVERLAY, text, command, tuple(above))
-    if missing - {path for path in planned if planned[path] in (disk.SEED, disk.NVRAM)}:
+    if missing - {path for path in planned if planned[path] in (disks.SEED, disks.NVRAM)}:
         text = "%s is %s, which does not lie over a disk of the instance; nothing uses %s" % (
-            one.target,
-            one.path,
-            ", ".join(sorted(path for path in missing if planned[path] not in (disk.SEED, disk.NVRAM))),
+            disk.target,
+            disk.path,
+            ", ".join(sorted(path for path in missing if planned[path] not in (disks.SEED, disks.NVRAM))),
         )
-        return Difference(REPLACED, text, None, (one.path,))
-    text = "%s is %s, which the instance does not have" % (one.target, one.path)
-    where = "--live --config" if one.live else "--config"
-    return Difference(EXTRA, text, "virsh detach-disk %s %s %s" % (uuid, one.target, where), (one.path,))
+        return Difference(REPLACED, text, None, (disk.path,))
+    text = "%s is %s, which the instance does not have" % (disk.target, disk.path)
+    where = "--live --config" if disk.live else "--config"
+    return Difference(EXTRA, text, "virsh detach-disk %s %s %s" % (uuid, disk.target, where), (disk.path,))
 
 
 def _commit_running(uuid, target, base):
@@ -236,7 +239,7 @@ def _unknown_overlays(record, pool_path, planned):
     for path in (os.path.join(directory, name) for name in names):
         if path in planned or any(mark in path for mark in (".pre-", ".incoming-", ".scratch")):
             continue
-        under = [one for one in chain(path, "qcow2") if one in planned]
+        under = [layer for layer in chain(path, "qcow2") if layer in planned]
         if under:
             text = "libvirt has no definition of it, and %s is a layer over %s that the guest may have used last" % (
                 path,

@@ -93,7 +93,7 @@ def _fetch(image, path, root_gb, settings):
     limits = [_by_flavor(image, root_gb), _by_pool(image, os.path.dirname(path), settings)]
     try:
         digest = Deadline(DOWNLOAD_TIME).call(
-            _download, image["url"], settings.image_directories, temporary, [one for one in limits if one]
+            _download, image["url"], settings.image_directories, temporary, [limit for limit in limits if limit]
         )
         if digest != paths.digest(image["checksum"]):
             # What the file really is stays untold: its path may be a guess at somebody else's file.

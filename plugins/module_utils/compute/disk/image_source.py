@@ -68,7 +68,9 @@ def _opener() -> urllib.request.OpenerDirector:
 
 
 def _open_file(path: str, directories: Sequence[str]) -> BinaryIO:
-    if os.path.normpath(path) != path or not any(path.startswith(one.rstrip("/") + "/") for one in directories):
+    if os.path.normpath(path) != path or not any(
+        path.startswith(directory.rstrip("/") + "/") for directory in directories
+    ):
         raise _refused(path, "is not below a directory for images of this host")
     try:
         fd = _open_without_links(path)

@@ -142,8 +142,8 @@ def missing(wanted, found, path=""):
         candidates = found.findall(child.tag)
         if not candidates:
             lost.append(here)
-        elif not any(not missing(child, one, here) and _same(child, one) for one in candidates):
-            lost.extend(min((missing(child, one, here) for one in candidates), key=len) or [here])
+        elif not any(not missing(child, candidate, here) and _same(child, candidate) for candidate in candidates):
+            lost.extend(min((missing(child, candidate, here) for candidate in candidates), key=len) or [here])
     return lost
 
 

@@ -17,7 +17,7 @@ from xml.etree import ElementTree
 from ...model.guest_wishes import Wishes
 from ...model.image import is_true
 from .. import paths
-from ..disk import disk
+from ..disk import disk as disks
 from ..host import capabilities
 from . import nvram, seed
 
@@ -201,10 +201,10 @@ def _devices(devices, record, host, wishes):
     bus = wishes.get("disk_bus", "virtio")
     # libvirt knows no disk to read only on these two buses.
     cdrom_bus = wishes.get("cdrom_bus") or (bus if bus in ("sata", "ide") else None)
-    buses = [bus] * len(disk.plan(spec)) + [cdrom_bus or bus]
+    buses = [bus] * len(disks.plan(spec)) + [cdrom_bus or bus]
     names = _targets(buses)
-    for index, one in enumerate(disk.plan(spec)):
-        element = _disk(devices, paths.instance(pool, uuid, one.file), one.format, names[index], bus, "disk")
+    for index, disk in enumerate(disks.plan(spec)):
+        element = _disk(devices, paths.instance(pool, uuid, disk.file), disk.format, names[index], bus, "disk")
         if index == 0:
             _child(element, "boot", order=1)
     element = _disk(

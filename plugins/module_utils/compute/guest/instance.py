@@ -237,7 +237,7 @@ class Instance:
         disk.remove_all(host.pool_path, self.uuid, self.host.identify())
         disk.build(host.pool_path, self.uuid, spec, self.host.identify(), self.host.settings)
         self.observe("C4 seed")
-        seed.build(host.pool_path, self.uuid, given_seed, [one.name for one in disk.plan(spec)])
+        seed.build(host.pool_path, self.uuid, given_seed, [planned.name for planned in disk.plan(spec)])
         record = self._swap(record.replace(task_state=SPAWNING))
         self.observe("C5 define")
         domain.define(self.host.connection, self.uuid, domain_xml.render(record, host))

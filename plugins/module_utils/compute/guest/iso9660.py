@@ -53,7 +53,7 @@ def _entry(name, location, length, flags=0):
 def _directory(location, files):
     """The root directory: itself, its parent (itself), then the files [(encoded name, sector, length)] by name."""
     own = [_entry(dots, location, SECTOR, DIRECTORY_FLAG) for dots in (b"\0", b"\1")]
-    data = b"".join(own + [_entry(*one) for one in sorted(files)])
+    data = b"".join(own + [_entry(*file) for file in sorted(files)])
     if len(data) > SECTOR:
         raise ValueError("more files than one directory sector holds")
     return _padded(data)

@@ -38,7 +38,7 @@ def _names(list_all, flags):
     """None at all where this libvirt does not know such things."""
     library = require_libvirt()
     try:
-        return [one.name() for one in list_all(flags)]
+        return [entry.name() for entry in list_all(flags)]
     except library.libvirtError as error:
         if error.get_error_code() == library.VIR_ERR_NO_SUPPORT:
             return []

@@ -123,7 +123,7 @@ def _put_away(instance, record, path):
 def listed(store, uuid=None):
     """{path: record} of what was set aside on this host, of one instance or of all."""
     entries = _read_list(store)
-    return {path: Record.from_dict(one) for path, one in entries.items() if uuid in (None, one["uuid"])}
+    return {path: Record.from_dict(entry) for path, entry in entries.items() if uuid in (None, entry["uuid"])}
 
 
 def remove(instance):
@@ -134,7 +134,7 @@ def remove(instance):
             instance.observe("remove")
             _remove_directory(path)
             instance.observe("unlist")
-            _list(instance.store, lambda entries, gone=path: {one: entries[one] for one in entries if one != gone})
+            _list(instance.store, lambda entries, gone=path: {kept: entries[kept] for kept in entries if kept != gone})
         return removed
 
 

@@ -80,7 +80,7 @@ class Host:
         library = require_libvirt()
         pools = self.connection.listAllStoragePools(library.VIR_CONNECT_LIST_STORAGE_POOLS_ACTIVE)
         roots = [ElementTree.fromstring(pool.XMLDesc(0)) for pool in pools]
-        return [os.path.normpath(one.findtext("target/path")) for one in roots if one.get("type") in DIRECTORIES]
+        return [os.path.normpath(root.findtext("target/path")) for root in roots if root.get("type") in DIRECTORIES]
 
     def has_pool(self, name):
         """Whether libvirt knows the pool, active or not."""

@@ -15,7 +15,7 @@ import os
 from ...model import hints
 from ...model.move_errors import CannotResizeDisk, MigrationConflict, MigrationPreCheckError, TransferFailed
 from .. import paths
-from ..disk import disk
+from ..disk import disk as disks
 from ..disk.disk import NVRAM, SEED, planned
 from ..guest import domain
 from ..run import run
@@ -27,10 +27,10 @@ LARGEST = 64 << 40
 def manifest(pool_path, record, with_path=False):
     """The disks that the instance has on this host: [{name, format, size}]."""
     found = []
-    for one in planned(record.spec):
-        path = paths.instance(pool_path, record.uuid, one.file)
+    for disk in planned(record.spec):
+        path = paths.instance(pool_path, record.uuid, disk.file)
         if os.path.lexists(path):
-            entry = {"name": one.name, "format": one.format, "size": virtual_size(path, one.format)}
+            entry = {"name": disk.name, "format": disk.format, "size": virtual_size(path, disk.format)}
             found.append(dict(entry, path=path) if with_path else entry)
     return found
 
@@ -50,23 +50,23 @@ def expected(pool_path, record, told):
     source's."""
     paths.make_directory(os.path.join(pool_path, "instances"))
     paths.make_directory(paths.instance(pool_path, record.uuid))
-    known = {one.name: one for one in planned(record.migration["old_spec"])}
+    known = {disk.name: disk for disk in planned(record.migration["old_spec"])}
     wanted = []
     for entry in told:
-        one = known.get(entry.get("name"))
+        disk = known.get(entry.get("name"))
         size = entry.get("size")
-        if one is None or one.format != entry.get("format") or not isinstance(size, int) or not 0 < size <= LARGEST:
+        if disk is None or disk.format != entry.get("format") or not isinstance(size, int) or not 0 < size <= LARGEST:
             raise MigrationConflict("the source offers a disk that %s does not have: %r" % (record.uuid, entry))
-        path = paths.instance(pool_path, record.uuid, one.file)
-        wanted.append({"name": one.name, "format": one.format, "size": size, "path": path})
+        path = paths.instance(pool_path, record.uuid, disk.file)
+        wanted.append({"name": disk.name, "format": disk.format, "size": size, "path": path})
     return wanted
 
 
 def grown(arriving, record):
     """The disks that arrive, with the size that they shall have here; a disk never shrinks. Swap grows when it has
     arrived, since it is made anew then."""
-    sizes = {one.name: one.size or 0 for one in disk.plan(record.spec)}
-    swap = [one.name for one in disk.plan(record.spec) if one.kind == "swap"]
+    sizes = {disk.name: disk.size or 0 for disk in disks.plan(record.spec)}
+    swap = [disk.name for disk in disks.plan(record.spec) if disk.kind == "swap"]
     for entry in arriving:
         if entry["size"] > sizes.get(entry["name"], 0) > 0:
             raise CannotResizeDisk(
@@ -80,13 +80,13 @@ def grown(arriving, record):
 
 def publish(pool_path, record):
     """What has arrived becomes the instance's disks: fsynced, renamed. Done again it passes over what is done."""
-    sizes = {one.name: one.size for one in disk.plan(record.spec)}
-    for one in planned(record.migration["old_spec"]):
-        path = paths.instance(pool_path, record.uuid, one.file)
+    sizes = {disk.name: disk.size for disk in disks.plan(record.spec)}
+    for disk in planned(record.migration["old_spec"]):
+        path = paths.instance(pool_path, record.uuid, disk.file)
         part = transfer.incoming(path, record.migration["attempt"])
         if os.path.lexists(part):
-            if one.kind == "swap":
-                fit(one, part, sizes.get(one.name))
+            if disk.kind == "swap":
+                fit(disk, part, sizes.get(disk.name))
             os.chmod(part, 0o600)
             paths.publish(part, path)
     discard_older(pool_path, record)
@@ -108,37 +108,37 @@ def check_arrived(pool_path, record):
 
 def check_kept(pool_path, record):
     """Nothing is taken back that a confirm or a delete had begun to remove."""
-    for one in planned(record.migration["old_spec"]):
-        path = paths.instance(pool_path, record.uuid, one.file)
+    for disk in planned(record.migration["old_spec"]):
+        path = paths.instance(pool_path, record.uuid, disk.file)
         # The firmware makes its variables anew.
-        if one != NVRAM and not os.path.lexists(path) and not os.path.lexists(kept(path, record)):
+        if disk != NVRAM and not os.path.lexists(path) and not os.path.lexists(kept(path, record)):
             raise MigrationConflict(
-                "%s of %s is not here any more: it was being removed" % (one.file, record.uuid),
+                "%s of %s is not here any more: it was being removed" % (disk.file, record.uuid),
                 hint=hints.no_whole_copy(),
             )
 
 
-def fit(one, path, size):
+def fit(disk, path, size):
     """Make a disk ``size`` bytes large (None: as it is); a disk never shrinks. Swap that grows is made anew, as Nova
     does."""
-    now = virtual_size(path, one.format)
+    now = virtual_size(path, disk.format)
     if size is None or now == size:
         return
     if now > size:
         raise CannotResizeDisk("%s has %d bytes, the flavor only %d" % (os.path.basename(path), now, size))
-    run(["qemu-img", "resize", "-q", "-f", one.format, "--", path, str(size)], error=TransferFailed)
-    if one.kind == "swap":
-        disk.make_swap(path)
+    run(["qemu-img", "resize", "-q", "-f", disk.format, "--", path, str(size)], error=TransferFailed)
+    if disk.kind == "swap":
+        disks.make_swap(path)
 
 
 def add_new(pool_path, record, arriving=()):
     """Disks that the new flavor has and the old one had not; ``arriving`` are the names of those that come over."""
-    for one in disk.plan(record.spec):
-        path = paths.instance(pool_path, record.uuid, one.file)
-        if one.name != "root" and one.name not in arriving and not os.path.lexists(path):
+    for disk in disks.plan(record.spec):
+        path = paths.instance(pool_path, record.uuid, disk.file)
+        if disk.name != "root" and disk.name not in arriving and not os.path.lexists(path):
             temporary = path + ".tmp"
             paths.remove(temporary)
-            disk.make(one, temporary, None)
+            disks.make(disk, temporary, None)
             paths.publish(temporary, path)
 
 
@@ -157,20 +157,20 @@ def check_seen(pool_path, record, told):
     """MigrationPreCheckError unless this host sees every disk that the source told of, down to its last backing
     image."""
     problems = []
-    known = {one.name: one for one in planned(record.spec)}
+    known = {disk.name: disk for disk in planned(record.spec)}
     for entry in told or ():
-        one = known.get(entry.get("name"))
-        if one is None:
+        disk = known.get(entry.get("name"))
+        if disk is None:
             raise MigrationConflict("the source tells of a disk that %s does not have: %r" % (record.uuid, entry))
-        path = paths.instance(pool_path, record.uuid, one.file)
-        command = ["qemu-img", "info", "-U", "--backing-chain", "--output=json", "-f", one.format, "--", path]
+        path = paths.instance(pool_path, record.uuid, disk.file)
+        command = ["qemu-img", "info", "-U", "--backing-chain", "--output=json", "-f", disk.format, "--", path]
         try:
             size = json.loads(run(command, timeout=60, error=TransferFailed))[0]["virtual-size"]
         except TransferFailed as error:
-            problems.append("the storage is shared, but not all of %s: %s" % (one.file, error))
+            problems.append("the storage is shared, but not all of %s: %s" % (disk.file, error))
         else:
             if size != entry.get("size"):
-                problems.append("%s has %d bytes here, %r on the source" % (one.file, size, entry.get("size")))
+                problems.append("%s has %d bytes here, %r on the source" % (disk.file, size, entry.get("size")))
     if problems:
         raise MigrationPreCheckError(record.uuid, problems)
 
@@ -185,26 +185,26 @@ def part_of(path, record):
 
 def has_kept(pool_path, record):
     return any(
-        os.path.lexists(kept(paths.instance(pool_path, record.uuid, one.file), record))
-        for one in disk.plan(record.migration["old_spec"])
+        os.path.lexists(kept(paths.instance(pool_path, record.uuid, disk.file), record))
+        for disk in disks.plan(record.migration["old_spec"])
     )
 
 
 def layer(pool_path, record):
     """On the source, make the new disks beside the old ones, which stay what they are: swap_in gives both their names.
     The guest is off. Done again it starts from the old ones."""
-    sizes = {one.name: one.size for one in disk.plan(record.migration["new_spec"])}
-    for one in old_ones(pool_path, record):
-        path = paths.instance(pool_path, record.uuid, one.file)
+    sizes = {disk.name: disk.size for disk in disks.plan(record.migration["new_spec"])}
+    for disk in old_ones(pool_path, record):
+        path = paths.instance(pool_path, record.uuid, disk.file)
         old, part = kept(path, record), part_of(path, record)
         paths.remove(part)
-        lay_over(one, old if os.path.lexists(old) else path, old, part, sizes.get(one.name))
+        lay_over(disk, old if os.path.lexists(old) else path, old, part, sizes.get(disk.name))
         os.chmod(part, 0o600)
         paths.sync(part)
-    for one in only_new(record):
-        part = part_of(paths.instance(pool_path, record.uuid, one.file), record)
+    for disk in only_new(record):
+        part = part_of(paths.instance(pool_path, record.uuid, disk.file), record)
         paths.remove(part)
-        disk.make(one, part, None)
+        disks.make(disk, part, None)
         paths.sync(part)
     paths.sync_directory(paths.instance(pool_path, record.uuid))
 
@@ -212,35 +212,35 @@ def layer(pool_path, record):
 def old_ones(pool_path, record):
     """The disks before the move that the guest may have written to."""
     found = []
-    for one in planned(record.migration["old_spec"]):
-        path = paths.instance(pool_path, record.uuid, one.file)
-        if one != SEED and (os.path.lexists(path) or os.path.lexists(kept(path, record))):
-            found.append(one)
+    for disk in planned(record.migration["old_spec"]):
+        path = paths.instance(pool_path, record.uuid, disk.file)
+        if disk != SEED and (os.path.lexists(path) or os.path.lexists(kept(path, record))):
+            found.append(disk)
     return found
 
 
 def only_new(record):
     """The disks that the new flavor has and the old one had not."""
-    before = {one.name for one in disk.plan(record.migration["old_spec"])}
-    return [one for one in disk.plan(record.migration["new_spec"]) if one.name not in before]
+    before = {disk.name for disk in disks.plan(record.migration["old_spec"])}
+    return [disk for disk in disks.plan(record.migration["new_spec"]) if disk.name not in before]
 
 
-def lay_over(one, source, backing, path, size):
+def lay_over(disk, source, backing, path, size):
     """A qcow2 disk becomes an overlay on ``backing``, the name that ``source`` will have; a raw one is cloned where the
     file system can, else copied."""
-    now = virtual_size(source, one.format)
-    if one.format == "qcow2":
+    now = virtual_size(source, disk.format)
+    if disk.format == "qcow2":
         command = ["qemu-img", "create", "-q", "-u", "-f", "qcow2", "-F", "qcow2", "-b", os.path.basename(backing)]
         run(command + ["--", path, str(max(now, size or 0))], error=TransferFailed)
     else:
         run(["cp", "--reflink=auto", "--sparse=always", "--", source, path], timeout=None, error=TransferFailed)
-        fit(one, path, size)
+        fit(disk, path, size)
 
 
 def swap_in(pool_path, record):
     """What ``layer`` made becomes the instance's disks, the old ones get their other name."""
-    for one in planned(record.migration["old_spec"]) + only_new(record):
-        path = paths.instance(pool_path, record.uuid, one.file)
+    for disk in planned(record.migration["old_spec"]) + only_new(record):
+        path = paths.instance(pool_path, record.uuid, disk.file)
         old, part = kept(path, record), part_of(path, record)
         if not os.path.lexists(part):
             continue
@@ -252,23 +252,23 @@ def swap_in(pool_path, record):
 
 def restore(pool_path, record):
     """Back to the kept disks; what the guest wrote since is given up. The guest is off."""
-    for one in planned(record.migration["old_spec"]):
-        path = paths.instance(pool_path, record.uuid, one.file)
+    for disk in planned(record.migration["old_spec"]):
+        path = paths.instance(pool_path, record.uuid, disk.file)
         if os.path.lexists(kept(path, record)):
             paths.publish(kept(path, record), path)
-    for one in only_new(record):
-        paths.remove(paths.instance(pool_path, record.uuid, one.file))
+    for disk in only_new(record):
+        paths.remove(paths.instance(pool_path, record.uuid, disk.file))
     discard_older(pool_path, record)
 
 
 def drop_kept(connection, pool_path, record):
     """Make the new disks independent of the kept ones, then remove those."""
-    for one in planned(record.migration["old_spec"]):
-        path = paths.instance(pool_path, record.uuid, one.file)
+    for disk in planned(record.migration["old_spec"]):
+        path = paths.instance(pool_path, record.uuid, disk.file)
         old = kept(path, record)
         if not os.path.lexists(old):
             continue
-        if one.format == "qcow2" and info(path, "qcow2").get("full-backing-filename") == old:
+        if disk.format == "qcow2" and info(path, "qcow2").get("full-backing-filename") == old:
             pull(connection, record.uuid, path, info(old, "qcow2"))
             if info(path, "qcow2").get("full-backing-filename") == old:
                 raise TransferFailed("%s still needs %s" % (path, old))

@@ -119,8 +119,8 @@ def _read(output: Any, checks: Iterable[Any], on_percent: Optional[Callable[[flo
     """-> the end of what the program said"""
     tail = b""
     while True:
-        for one in checks:
-            one.check()
+        for check in checks:
+            check.check()
         if not select.select([output], [], [], min(LOOK, 1.0))[0]:
             continue
         part = output.read1(4096)

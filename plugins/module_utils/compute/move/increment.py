@@ -248,13 +248,13 @@ def _await(monitor, target):
     come = following.Advance(lambda: (job.get("status"), job.get("current-progress")))
     checks = following.Asked(), following.OtherEnd(target), come
     while True:
-        job.update(next(one for one in monitor.ask("query-jobs") if one["id"] == "rest"))
+        job.update(next(entry for entry in monitor.ask("query-jobs") if entry["id"] == "rest"))
         if job["status"] == "concluded":
             if job.get("error"):
                 raise TransferFailed("copying the rest: %s" % job["error"])
             return job["total-progress"]
-        for one in checks:
-            one.check()
+        for check in checks:
+            check.check()
         time.sleep(POLL)
 
 
