@@ -29,16 +29,19 @@ BOOT = "[    0.000000] Linux version 6.1.0-13-amd64\r\n[    0.201010] pid_max: d
 LOGIN = "\r\nDebian GNU/Linux 12 web1 ttyS0\r\n\r\nweb1 login: "
 
 
+def answer(said):
+    if isinstance(said, BaseException):
+        raise said
+    return said
+
+
 class Guest(fake_libvirt.FakeDomain):
     """``time``: what its agent says; an exception is what libvirt says instead."""
 
     time = None
 
     def getTime(self, _flags=0):  # noqa: N802 -- libvirt's own name
-        said = self.time
-        if isinstance(said, BaseException):
-            raise said
-        return said
+        return answer(self.time)
 
 
 @pytest.fixture
