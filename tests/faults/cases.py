@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent.parent
+sys.path.insert(0, str(ROOT / ".cache" / "collections"))
 sys.path.insert(0, str(ROOT / "lab"))
 sys.path.insert(0, str(ROOT / "tests" / "integration"))
 
