@@ -9,7 +9,8 @@ import time
 from typing import Any, Dict, Iterable, List, Optional
 
 from ..model.messages import Document
-from ..placement import explain, receipt, relax
+from ..placement import explain, receipt
+from ..placement.changes.would_fit import smallest_changes
 from ..placement.scheduler import load, select_destinations
 from .fleet import Fleet
 from .plan import CLAIMING, Instance, fail, set_host
@@ -50,7 +51,7 @@ class Decision:
     def advice(self) -> List[str]:
         lines: List[str] = []
         for answer in [answer for answer in self.result.requests if answer.error][:ADVISED]:
-            changes = relax.smallest_changes(
+            changes = smallest_changes(
                 self.result.host_states, [answer.spec.document], self.options, self.aggregates, self.seed
             )
             lines += ["%s would fit: %s" % (answer.spec.name, change.text) for change in changes]

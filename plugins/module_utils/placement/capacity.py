@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from ..model.host_state import DISK, disk_class
 from ..model.resources import InstanceTopology
-from . import numa, pci, sites
+from . import networks_and_pools, numa, pci
 from .errors import ClaimFailed
 from .requested import requested
 
@@ -198,7 +198,8 @@ def allocate(host_state, spec, limits=None, packing=False):
     ask, found = amounts_on(host_state, spec)
     limits = limits or {}
     found = [
-        {"resource": rule, "reason": why} for rule, why in sites.Sites(spec).lacks(host_state.document).items()
+        {"resource": rule, "reason": why}
+        for rule, why in networks_and_pools.NetworksAndPool(spec).lacks(host_state.document).items()
     ] + found
     found = found + _limit_shortfalls(host_state, ask, limits)
     topology = InstanceTopology.from_document(spec.numa_topology) or numa.constraints(spec.flavor, spec.image_props)
@@ -242,7 +243,7 @@ def consume(host_state, spec, allocation):
         used[name] = used.get(name, 0) + amount
     host_state.used = used
     host_state.free_ram_mb -= spec.memory_mb
-    if not sites.counts_elsewhere(host_state.document, spec):
+    if not networks_and_pools.counts_elsewhere(host_state.document, spec):
         host_state.free_disk_mb -= (spec.root_gb + spec.ephemeral_gb) * 1024
     host_state.vcpus_used += spec.vcpus
     host_state.num_instances += 1

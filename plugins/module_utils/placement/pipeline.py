@@ -16,6 +16,7 @@ from .errors import NoValidHost
 from .filtering import filtered
 from .result import RequestResult, Selection
 from .taking import consume, settle
+from .tie_break import best_first, drawn
 from .weighing import weighed
 
 
@@ -167,26 +168,8 @@ class Pipeline:
         return self._ordered(survivors, weights, record)
 
     def _ordered(self, hosts, weights, record):
-        """Best first; among equals the one chosen last in this request, then the order of the host documents."""
-        chosen_at, position = self.chosen_at, self.position
-        order = sorted(
-            (host_state for host_state in hosts if id(host_state) in weights),
-            key=lambda host_state: (
-                -weights[id(host_state)],
-                -chosen_at.get(id(host_state), 0),
-                position[id(host_state)],
-            ),
-        )
-        if self.options["shuffle_best_same_weighed_hosts"] and order:
-            best = [host_state for host_state in order if weights[id(host_state)] == weights[id(order[0])]]
-            if len(best) > 1:
-                rest = order[len(best) :]
-                self.rng.shuffle(best)
-                order = best + rest
-        size = min(self.options["host_subset_size"], len(order))
-        if size > 1:
-            first = order.pop(self.rng.randrange(size))
-            order.insert(0, first)
+        order = best_first(hosts, weights, self.chosen_at, self.position)
+        order = drawn(order, weights, self.options, self.rng)
         if record is not None:
             record["order"] = [host_state.key for host_state in order]
         return order

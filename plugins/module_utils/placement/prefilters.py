@@ -8,7 +8,7 @@ Every function below bears the name of Nova's request filter and adds its terms 
 
 from __future__ import annotations
 
-from . import capacity, features, sites
+from . import capacity, features, networks_and_pools
 from .base import Verdict
 from .errors import NoValidHost
 from .requested import requested
@@ -41,7 +41,7 @@ class Query:
     def __init__(self, spec, options):
         self.spec = spec
         self.ask = requested(spec)
-        self.sites = sites.Sites(spec)
+        self.networks_and_pool = networks_and_pools.NetworksAndPool(spec)
         self.fallback = None
         if self.ask.pinned and not options["disable_fallback_pcpu_query"]:
             self.fallback = requested(spec, pin=False)
@@ -69,7 +69,7 @@ class Query:
                 return False
             if any(uuid in self.not_member_of for uuid in mine):
                 return False
-        if self.sites.lacks(host_state.document):
+        if self.networks_and_pool.lacks(host_state.document):
             return False
         return self._answers(host_state, self.ask) or (
             self.fallback is not None and self._answers(host_state, self.fallback)
@@ -87,7 +87,10 @@ class Query:
     @property
     def is_plain(self):
         """Whether nothing but amounts, networks and a pool is asked for."""
-        return len(self.ask.groups) == 1 and self.rules() == [["compute_status_filter", {}], *self.sites.rules()]
+        return len(self.ask.groups) == 1 and self.rules() == [
+            ["compute_status_filter", {}],
+            *self.networks_and_pool.rules(),
+        ]
 
     def rules(self):
         """[[rule, numbers]]: what verdicts() says before capacity of a host that passes, where it need not be in aggregates."""
@@ -96,7 +99,7 @@ class Query:
             found.append(["requested_destination", {}])
         if self.not_member_of:
             found.append(["isolate_aggregates", {"aggregates": []}])
-        found += self.sites.rules()
+        found += self.networks_and_pool.rules()
         found += [[rule, {"required": [trait]}] for trait, rule in self.root_required]
         if self.ask.required or self.ask.forbidden:
             found.append(["traits", {"lacks": [], "forbidden": []}])
@@ -128,8 +131,8 @@ class Query:
                 "its aggregates %s are isolated by a trait not asked for" % ", ".join(bad),
                 aggregates=bad,
             )
-        lacking = self.sites.lacks(host_state.document)
-        for rule, numbers in self.sites.rules():
+        lacking = self.networks_and_pool.lacks(host_state.document)
+        for rule, numbers in self.networks_and_pool.rules():
             say(rule, rule not in lacking, lacking.get(rule, ""), **numbers)
         for trait, rule in self.root_required:
             say(rule, trait in traits, "lacks trait %s" % trait, required=[trait])

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from ...model.host_state import HostState
-from .. import sites
+from .. import networks_and_pools
 from . import columns
 
 # Placement's resource classes and where the documents of hosts count their use.
@@ -74,7 +74,7 @@ class Hosts:
         if spec.pool not in self._apart:
             documents = self.documents or [host_state.document for host_state in self.states]
             self._apart[spec.pool] = bool(spec.pool) and any(
-                sites.counts_elsewhere(document, spec) for document in documents
+                networks_and_pools.counts_elsewhere(document, spec) for document in documents
             )
         return self._apart[spec.pool]
 

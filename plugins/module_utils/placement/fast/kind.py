@@ -9,7 +9,7 @@ import heapq
 
 from .. import prefilters
 from ..filtering import NAMED_HOSTS, judge
-from ..sites import Sites
+from ..networks_and_pools import NetworksAndPool
 from .view import FIRST
 
 SOFT = {"soft-affinity": "ServerGroupSoftAffinityWeigher", "soft-anti-affinity": "ServerGroupSoftAntiAffinityWeigher"}
@@ -29,7 +29,7 @@ def kind_key(spec, hosts):
         spec.availability_zone,
         spec.is_bfv,
         spec.pool,
-        Sites(spec).wanted if spec.networks else None,
+        NetworksAndPool(spec).wanted if spec.networks else None,
         here,
         repr((spec.network_metadata, spec.ignore_hosts, spec.force_hosts, spec.force_nodes, spec.requested_destination))
         if spec.network_metadata

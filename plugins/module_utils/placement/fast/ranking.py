@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The passing hosts of a request from best to worst, in the order of pipeline.Pipeline, made host by host.
+"""The passing hosts of a request from best to worst, in the order of tie_break.py, made host by host.
 
 Weights are kept as columns of numbers and computed anew only where an extreme of the normalisation moves.
 """

@@ -88,7 +88,7 @@ class Recorder:
             return [read(index) for index in range(len(self.hosts))]
         values = [None] * len(self.hosts)
         documents = self.hosts.documents
-        lacking = [index for index, document in enumerate(documents) if query.sites.lacks(document)]
+        lacking = [index for index, document in enumerate(documents) if query.networks_and_pool.lacks(document)]
         for index in {*capacity.doubtful(documents, query.ask.amounts), *lacking, *self.hosts.changes}:
             values[index] = read(index)
         return values

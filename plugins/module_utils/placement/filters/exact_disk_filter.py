@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from ..base import PASS, Filter, fail
-from ..sites import counts_elsewhere
+from ..networks_and_pools import counts_elsewhere
 
 
 class ExactDiskFilter(Filter):

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ansible_collections.berth.kvm.plugins.module_utils.placement.relax import smallest_changes
+from ansible_collections.berth.kvm.plugins.module_utils.placement.changes.would_fit import smallest_changes
 from ansible_collections.berth.kvm.plugins.module_utils.placement.scheduler import select_destinations
 
 

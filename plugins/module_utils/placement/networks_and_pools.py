@@ -18,7 +18,7 @@ from ..model.request_spec import RequestSpec
 DIRECTORIES = ("dir", "fs", "netfs")
 
 
-class Sites:
+class NetworksAndPool:
     """What one request names."""
 
     def __init__(self, spec: RequestSpec) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from ansible_collections.berth.kvm.plugins.module_utils.placement.relax import smallest_changes
+from ansible_collections.berth.kvm.plugins.module_utils.placement.changes.would_fit import smallest_changes
 from ansible_collections.berth.kvm.plugins.module_utils.placement.scheduler import select_destinations
 
 SIZES = {"vcpus": 16, "memory_mb": 65536, "local_gb": 100}

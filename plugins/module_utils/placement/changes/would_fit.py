@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The smallest changes that would make a request fit, where placement found no valid host.
+""" "It would fit if ...": the smallest changes with which a request would fit, where placement found no valid host.
 
 Three kinds of change are tried: a limit on one host (capacity, NUMA cells, PCI devices, operations, instances,
 disabled), one word of the request (its group's policy, its hints, ignore_hosts, the zone), or one instance moved from
@@ -13,12 +13,10 @@ the hosts that lack least are looked at.
 
 from __future__ import annotations
 
-from .changes.limits import limit_changes
-from .changes.moves import move_changes
-from .changes.request import request_changes
-from .changes.trial import Trial, refusals
-
-FULL_RUNS = 2
+from .limits import limit_changes
+from .moves import move_changes
+from .request import request_changes
+from .trial import Trial, refusals
 
 
 def smallest_changes(host_documents, requests, options=None, aggregates=(), seed=0, failed=None):
@@ -36,7 +34,5 @@ def smallest_changes(host_documents, requests, options=None, aggregates=(), seed
     refused = refusals(answer.explanation)
     held = []
     for offers in (request_changes, limit_changes, move_changes):
-        # sorted() is stable: among equals the order of the hosts decides.
-        offered = sorted(offers(trial, refused, answer), key=lambda change: change.cost)
-        held += next(([change] for change in offered[:FULL_RUNS] if trial.holds(change)), [])
+        held += trial.cheapest_that_holds(offers(trial, refused, answer))
     return sorted(held, key=lambda change: change.cost)

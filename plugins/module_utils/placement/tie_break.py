@@ -1,0 +1,37 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which host comes first among hosts of equal weight: the one chosen last in this request, then the earlier one in the input.
+
+The options may draw lots instead: shuffle_best_same_weighed_hosts among the best, host_subset_size among the first ones.
+fast/ranking.py keeps the same order.
+"""
+
+from __future__ import annotations
+
+
+def best_first(hosts, weights, chosen_at, position):
+    """The hosts that have a weight. ``weights``, ``chosen_at`` (0: not in this request) and ``position`` by id(host state)."""
+    return sorted(
+        (host_state for host_state in hosts if id(host_state) in weights),
+        key=lambda host_state: (
+            -weights[id(host_state)],
+            -chosen_at.get(id(host_state), 0),
+            position[id(host_state)],
+        ),
+    )
+
+
+def drawn(order, weights, options, rng):
+    """The order with its front drawn by lot, where the options ask for it."""
+    if options["shuffle_best_same_weighed_hosts"] and order:
+        best = [host_state for host_state in order if weights[id(host_state)] == weights[id(order[0])]]
+        if len(best) > 1:
+            rest = order[len(best) :]
+            rng.shuffle(best)
+            order = best + rest
+    size = min(options["host_subset_size"], len(order))
+    if size > 1:
+        first = order.pop(rng.randrange(size))
+        order.insert(0, first)
+    return order
