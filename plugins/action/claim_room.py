@@ -10,7 +10,6 @@ from ..module_utils.conductor.plan import prepare_round
 from ..module_utils.conductor.quotas import after_the_claims
 from ..module_utils.model.catalog import Catalog
 from ..plugin_utils.asking import answers, ask
-from ..plugin_utils.catalogs import SHARED_CATALOG
 from ..plugin_utils.controller import (
     ControllerAction,
     current_plan,
@@ -20,6 +19,7 @@ from ..plugin_utils.controller import (
     variables,
 )
 from ..plugin_utils.plain import plain
+from ..plugin_utils.whose_variables import SHARED_CATALOG
 
 
 class ActionModule(ControllerAction):

@@ -15,7 +15,6 @@ from ..module_utils.conductor.plan import CLAIMING, FAILED, MAX_ROUNDS, PLANNED,
 from ..module_utils.model import nics
 from ..module_utils.model.errors import BerthError, InvalidInput
 from ..module_utils.placement.request import build_request
-from ..plugin_utils.catalogs import Catalogs
 from ..plugin_utils.controller import (
     INSTANCE,
     ControllerAction,
@@ -31,6 +30,7 @@ from ..plugin_utils.documents import write_document
 from ..plugin_utils.plain import plain
 from ..plugin_utils.screen import say, verbosity, warn
 from ..plugin_utils.selection import selected
+from ..plugin_utils.whose_variables import Catalogs
 
 RUN = (
     "berth_count",

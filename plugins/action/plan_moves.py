@@ -12,7 +12,6 @@ from ..module_utils.model import hints, migration
 from ..module_utils.model.errors import BerthError
 from ..module_utils.model.identity import check_name, instance_uuid
 from ..module_utils.placement.request import resize_request
-from ..plugin_utils.catalogs import Catalogs
 from ..plugin_utils.controller import (
     ControllerAction,
     kvm_hosts,
@@ -27,6 +26,7 @@ from ..plugin_utils.controller import (
 from ..plugin_utils.plain import plain
 from ..plugin_utils.screen import say
 from ..plugin_utils.selection import InstanceNotFound, not_found, selected
+from ..plugin_utils.whose_variables import Catalogs
 
 KINDS = {"resize": migration.RESIZE, "cold_migrate": migration.COLD, "live_migrate": migration.LIVE}
 

@@ -205,12 +205,12 @@ OPENING = {"receive", "receive_seed"}
 OPTIONS = ("bandwidth", "copy_while_running", "timeout", "timeout_action", "tls")
 
 
-def attempt(host, uuid, step, ticket, peer, **options):
+def attempt(host, uuid, step, token, peer, **options):
     """A step, or, where the run that asked for it has ended since, the guest that was stopped for it goes on."""
     try:
-        return run(host, uuid, step, ticket, peer, **options)
+        return run(host, uuid, step, token, peer, **options)
     except RunEnded:
-        run(host, uuid, "thaw", ticket)
+        run(host, uuid, "thaw", token)
         raise
 
 

@@ -77,7 +77,7 @@ def test_every_interleaving_keeps_the_invariants(name):
 
 
 def without_fencing(monkeypatch):
-    def mine(host, uuid, ticket, roles):
+    def mine(host, uuid, token, roles):
         record = common.existing(host, uuid)
         if record.migration is None:
             raise BerthError("it is in no move")
@@ -88,23 +88,23 @@ def without_fencing(monkeypatch):
 
 
 def without_sending(monkeypatch):
-    monkeypatch.setattr(resize, "check_sent", lambda record, ticket, peer, sent: None)
+    monkeypatch.setattr(resize, "check_sent", lambda record, token, peer, sent: None)
     monkeypatch.setitem(STEPS, "send", lambda *args, **options: False)
     monkeypatch.setattr(memory.Effects, "complete", lambda self, record: None)
 
 
 def without_freeze(monkeypatch):
-    def freeze(host, uuid, ticket, peer=None, **dummy):
-        record = common.mine(host, uuid, ticket, ("OWN",))
-        common.put(host, record, common.moved(record, frozen=ticket["attempt"]).replace(phase="frozen"))
+    def freeze(host, uuid, token, peer=None, **dummy):
+        record = common.mine(host, uuid, token, ("OWN",))
+        common.put(host, record, common.moved(record, frozen=token["attempt"]).replace(phase="frozen"))
 
     monkeypatch.setitem(STEPS, "freeze", freeze)
     monkeypatch.setattr(memory.Effects, "running", lambda self, uuid: False)
 
 
 def with_an_early_owner(monkeypatch):
-    def receive(host, uuid, ticket, peer=None, **dummy):
-        record = common.mine(host, uuid, ticket, ("IN",))
+    def receive(host, uuid, token, peer=None, **dummy):
+        record = common.mine(host, uuid, token, ("IN",))
         common.put(host, record, record.replace(role="OWN", phase="resized"))
 
     monkeypatch.setitem(STEPS, "receive", receive)
@@ -115,7 +115,7 @@ def without_tombstones(monkeypatch):
 
 
 def with_a_start_of_any_record(monkeypatch):
-    def start(host, uuid, ticket, peer=None, **dummy):
+    def start(host, uuid, token, peer=None, **dummy):
         host.effects.start(common.existing(host, uuid))
         return True
 

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What becomes of each claim now that all hosts were read after it: build, withdraw, or try elsewhere.
 
-Of two runs that write a claim and then read, at least one sees the other; whoever sees another gives way.
+Of two runs that write a claim and then read, at least one sees the other; who_gives_way.py says what it does then.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from ..model.lifecycle import CLAIM, OWN
 from ..model.messages import ClaimResult, Note, ScannedRecord
 from . import groups
 from .errors import ClaimConflict, InstanceMoving
-from .notes import Answers, Notes, check_absent, put_together
+from .found_nowhere import check_absent
+from .notes import Answers, Notes, put_together
 from .plan import (
     BUILDING,
     CLAIMING,
@@ -29,7 +30,9 @@ from .plan import (
     attempt_failed,
     fail,
     host_of,
+    withdraw_claim,
 )
+from .who_gives_way import give_way
 
 OverQuota = Callable[[Instance, List[ScannedRecord]], Optional[BerthError]]
 
@@ -106,15 +109,6 @@ def commit(
     plan["build"] = [name for name, instance in plan["instances"].items() if instance["state"] in (BUILDING, EXISTING)]
 
 
-def withdraw(plan: Plan, instance: Instance) -> None:
-    """Have the host drop the claim when it is asked next; a claim that was raised meanwhile stays (other token)."""
-    _withdraw_from(plan, host_of(instance), instance["uuid"], instance["token"] or "")
-
-
-def _withdraw_from(plan: Plan, host: str, uuid: str, token: str) -> None:
-    plan["withdraw"].setdefault(host, []).append({"uuid": uuid, "token": token})
-
-
 def _commit_claim(plan: Plan, instance: Instance, reply: Claimed, look: Look) -> None:
     host, uuid, name = host_of(instance), instance["uuid"], instance["name"]
     result = next((entry for entry in reply.get("results", ()) if entry.get("uuid") == uuid), None)
@@ -139,7 +133,7 @@ def _check_the_only_claim(plan: Plan, instance: Instance, look: Look) -> None:
     owner = next((host for host, record in others if record["role"] == OWN), None)
     moving = next((host for host, record in others if record["role"] not in (OWN, CLAIM)), None)
     if others and not (owner or moving):
-        _meet(plan, instance, others)
+        give_way(plan, instance, others)
         return
     try:
         if owner:
@@ -149,7 +143,7 @@ def _check_the_only_claim(plan: Plan, instance: Instance, look: Look) -> None:
         check_absent(name, look.notes_on(instance), look.answers(), plan["run"])
         instance["state"] = BUILDING
     except BerthError as error:
-        withdraw(plan, instance)
+        withdraw_claim(plan, instance)
         fail(instance, error)
 
 
@@ -164,23 +158,6 @@ def _came_to_nothing(plan: Plan, instance: Instance, look: Look) -> List[Planned
     ]
 
 
-def _meet(plan: Plan, instance: Instance, others: List[Tuple[str, ScannedRecord]]) -> None:
-    """Another claim of the same instance stands elsewhere."""
-    stale = [(host, record) for host, record in others if host in instance.get("stale_claims", ())]
-    if len(stale) == len(others):
-        # left by a run that ended: drop them first, then look again; a run that still lives keeps its claim by building
-        for host, record in stale:
-            _withdraw_from(plan, host, instance["uuid"], record["token"])
-        instance["stale_claims"] = []
-        return
-    withdraw(plan, instance)
-    host, record = min(others, key=lambda entry: entry[1]["token"])
-    if record["token"] < (instance["token"] or ""):
-        fail(instance, ClaimConflict("another run is creating %s on %s; it goes first" % (instance["name"], host)))
-    else:
-        attempt_failed(plan, instance, "ClaimConflict", "another run was creating it on %s" % host, retryable=True)
-
-
 def _building(plan: Plan) -> List[Instance]:
     return [instance for instance in plan["instances"].values() if instance["state"] == BUILDING]
 
@@ -191,7 +168,7 @@ def _check_addresses(plan: Plan, look: Look) -> None:
     for instance in _building(plan):
         error = nics.clash(instance["spec"], held)
         if error:
-            withdraw(plan, instance)
+            withdraw_claim(plan, instance)
             fail(instance, error)
 
 
@@ -202,7 +179,7 @@ def _check_groups(plan: Plan, look: Look) -> None:
         elsewhere = groups.elsewhere(instance["spec"], host_of(instance), held)
         error = groups.violation(instance["spec"], elsewhere)
         if error:
-            withdraw(plan, instance)
+            withdraw_claim(plan, instance)
             # only the members' own host can satisfy the policy
             instance["alternates"] = [
                 alternate for alternate in instance["alternates"] if alternate["host"] == elsewhere[0]
@@ -215,6 +192,6 @@ def _check_quota(plan: Plan, look: Look, over_quota: OverQuota) -> None:
     for instance in reversed(_building(plan)):
         error = over_quota(instance, look.all_records())
         if error:
-            withdraw(plan, instance)
+            withdraw_claim(plan, instance)
             look.records[host_of(instance)].pop(instance["uuid"], None)
             fail(instance, error)

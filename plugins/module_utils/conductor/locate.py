@@ -13,6 +13,7 @@ from ..model.lifecycle import CLAIM, MOVING, OWN
 from . import notes, silence
 from .errors import DomainWithoutRecord, DuplicateInstance, InstanceIsLocked, InstanceMoving, InstanceUnknown
 from .fleet import Fleet, Place
+from .found_nowhere import check_absent
 
 
 def locate(fleet: Fleet, name: str, uuid: str, lost_hosts: Collection[str] = ()) -> List[str]:
@@ -59,7 +60,7 @@ def locate_to_take_back(fleet: Fleet, name: str, uuid: str, lost_hosts: Collecti
     if found.known and here and answers.names.get(found.known.host_uuid) == here[0]:
         found = dataclasses.replace(found, known=None)
     if not places:
-        notes.check_absent(name, found, answers)
+        check_absent(name, found, answers)
         return here
     notes.check_owner(name, here[0], generation_of(places), found, answers)
     return here if places[0]["role"] == OWN and generation_of(places) < found.latest else []
@@ -68,7 +69,7 @@ def locate_to_take_back(fleet: Fleet, name: str, uuid: str, lost_hosts: Collecti
 def holders(fleet: Fleet, name: str, uuid: str, lost_hosts: Collection[str] = ()) -> Tuple[List[str], List[str]]:
     """The hosts with a claim of the instance, and the host that owns it: [] where no host that answered does.
 
-    Raises what notes.check_owner and notes.check_absent do: who owns it follows from all that is known of it.
+    Raises what notes.check_owner and check_absent do: who owns it follows from all that is known of it.
     """
     places = fleet.places.get(uuid, [])
     owners = [place["host"] for place in places if place["role"] == OWN]
@@ -82,7 +83,7 @@ def holders(fleet: Fleet, name: str, uuid: str, lost_hosts: Collection[str] = ()
     if owners:
         notes.check_owner(name, owners[0], generation_of(places), known, answers)
     else:
-        notes.check_absent(name, known, answers)
+        check_absent(name, known, answers)
     return claims, owners
 
 

@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the hosts remember of an instance, put together, and what that forbids.
+"""What the hosts remember of an instance, put together, and what that forbids where its owner answers.
 
 The absence of an answer, of a record, or of a host in the inventory is never taken for the absence of the instance:
 
@@ -19,7 +19,7 @@ from typing import Collection, Dict, List, Mapping, Optional, Sequence, Set, Tup
 
 from ..model import hints, messages
 from . import silence
-from .errors import InstanceUnknown, RecordMissing, RecordOutdated
+from .errors import RecordOutdated
 
 Generation = Tuple[int, int]
 NEVER: Generation = (0, 0)
@@ -97,31 +97,6 @@ def put_together(told: Mapping[str, messages.Note]) -> Notes:
 def generation(numbers: Sequence[int]) -> Generation:
     epoch, n = numbers
     return epoch, n
-
-
-def check_absent(name: str, notes: Notes, answers: Answers, run: str = "") -> None:
-    """No record of the instance was found. InstanceUnknown or RecordMissing where it may be somewhere all the same.
-
-    What the run itself has planned does not count.
-    """
-    known = notes.known
-    if known and answers.counts(known):
-        if answers.has(known):
-            host = answers.names[known.host_uuid]
-            raise RecordMissing(
-                "%s held %s and has no record of it any more, nor of its removal" % (host, name),
-                hint=hints.restore_record(name, host),
-            )
-        raise InstanceUnknown(
-            "%s was last seen on %s; it may still run there" % (name, answers.describe(known)),
-            hint=answers.hint(known),
-        )
-    for plan in notes.planned:
-        if plan.run != run and answers.counts(plan) and not answers.has(plan):
-            raise InstanceUnknown(
-                "%s may have been made on %s" % (name, answers.describe(plan)),
-                hint=answers.hint(plan),
-            )
 
 
 def check_owner(name: str, host: str, generation: Generation, notes: Notes, answers: Answers) -> None:

@@ -292,6 +292,11 @@ def withdraw(plan: Plan, host: str, uuid: str, token: str) -> None:
     plan["withdraw"].setdefault(host, []).append({"uuid": uuid, "token": token})
 
 
+def withdraw_claim(plan: Plan, instance: Instance) -> None:
+    """Have the instance's host drop the claim of this run."""
+    withdraw(plan, host_of(instance), instance["uuid"], instance["token"] or "")
+
+
 def addresses(held: Mapping[str, Iterable[Mapping[str, Any]]]) -> nics.Index:
     """Who has which address on any host. ``held``: host -> its records."""
     found: nics.Index = {}

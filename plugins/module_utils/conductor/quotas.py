@@ -8,7 +8,8 @@ from __future__ import annotations
 from typing import Any, Callable, Dict, Iterable, Mapping, Optional
 
 from ..model.messages import Document
-from ..model.quota import UNLIMITED, Amounts, QuotaExceeded, check_group_quota, check_quota, limits_of, usage
+from ..model.quota import UNLIMITED, Amounts, QuotaExceeded, check_group_quota, check_quota, limits_of
+from ..model.quota_usage import usage
 from . import groups
 from .fleet import Fleet
 from .plan import FAILED, Instance, fail

@@ -5,10 +5,7 @@
 
 from __future__ import annotations
 
-import math
-from typing import Optional
-
-from .messages import Document, Migration, Side, Uptime
+from .messages import Document, Migration, Side
 from .record import Record
 
 # Nova's migration_type.
@@ -36,7 +33,7 @@ def new_migration(
     took the move up and only grows; ``frozen`` is the attempt for which the guest was stopped, ``verified`` that in which a
     live guest arrived; ``shared`` is whether both hosts have one storage, which the destination finds out;
     ``confirm_window`` is in seconds, 0 = never confirmed by itself; ``waits_since`` is the destination's time since its boot
-    when it took over, see confirm_in.
+    when it took over, see confirm_window.py.
     """
     return {
         "id": op,
@@ -57,19 +54,6 @@ def new_migration(
         "waits_since": None,
         "created_at": now,
     }
-
-
-def confirm_in(migration: Migration, now: Uptime) -> Optional[int]:
-    """Seconds until a resize confirms by itself, 0 where it is due, None for never.
-
-    ``now`` is {boot_id, uptime} of the host that took over: no other clock is asked, and one that is set changes nothing.
-    After a reboot the window begins anew, since how long the host was off nobody knows.
-    """
-    window, since = migration["confirm_window"], migration.get("waits_since")
-    if not window or not since:
-        return None
-    began = since["uptime"] if since["boot_id"] == now["boot_id"] else 0
-    return max(0, math.ceil(began + window - now["uptime"]))
 
 
 def same_host(migration: Migration) -> bool:

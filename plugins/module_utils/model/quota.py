@@ -1,15 +1,14 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Quotas per project, counted from what the hosts report; nothing is stored.
+"""The limits of a project and whether a request keeps to them; quota_usage.py counts what is used.
 
-A limit of -1 is none. ``cores`` are vCPUs, shared and pinned ones, ``ram`` is MiB. Every record on every host counts
-for cores and ram, so an unconfirmed resize counts on both sides; ``instances`` counts each uuid once.
+A limit of -1 is none. ``cores`` are vCPUs, shared and pinned ones, ``ram`` is MiB.
 """
 
 from __future__ import annotations
 
-from typing import Dict, Iterable, Mapping, Optional, Set, Tuple
+from typing import Dict, Mapping, Optional, Tuple
 
 from .catalog_schema import QUOTA_NAMES, UNLIMITED
 from .errors import BerthError
@@ -27,23 +26,6 @@ def limits_of(quotas: Mapping[str, Amounts], project: str) -> Dict[str, int]:
     """The limits of a project: its own, else those of ``*``, else none. ``quotas`` as the catalog holds them."""
     chosen = quotas.get(project) or quotas.get(EVERY_OTHER_PROJECT) or {}
     return {name: chosen.get(name, UNLIMITED) for name in QUOTA_NAMES}
-
-
-def usage(documents: Iterable[Document]) -> Dict[str, Dict[str, int]]:
-    """{project: {instances, cores, ram}} of host state documents; what berth did not make belongs to no project."""
-    found: Dict[str, Dict[str, int]] = {}
-    seen: Set[str] = set()
-    for document in documents:
-        for instance in document.get("instances") or ():
-            if instance.get("foreign"):
-                continue
-            project = found.setdefault(instance["project_id"], {"instances": 0, "cores": 0, "ram": 0})
-            project["cores"] += instance["vcpus"] + instance.get("pcpus", 0)
-            project["ram"] += instance["memory_mb"]
-            if instance["uuid"] not in seen:
-                seen.add(instance["uuid"])
-                project["instances"] += 1
-    return found
 
 
 def check_quota(

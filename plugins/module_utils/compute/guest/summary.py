@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 
-from ...model.migration import confirm_in
+from ...model.confirm_window import confirm_in
 from ..host import boot_time
 
 

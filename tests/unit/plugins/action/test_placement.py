@@ -7,43 +7,16 @@ from __future__ import annotations
 
 import base64
 import json
-import uuid
 from pathlib import Path
 
 import pytest
 from ansible.template import trust_as_template
-from controller import Controller
+from placement_case import VM, controller, facts
 
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.fleet import read_fleet
 from ansible_collections.berth.kvm.plugins.module_utils.model import hints, host_document
 from ansible_collections.berth.kvm.plugins.module_utils.model.identity import instance_uuid
 from ansible_collections.berth.kvm.plugins.module_utils.placement import receipt
-
-HOST = json.loads((Path(__file__).parent / "host.json").read_text())
-CATALOG = {
-    "berth_flavors": {
-        "tiny": {"vcpus": 1, "memory_mb": 128, "root_gb": 1},
-        "huge": {"vcpus": 64, "memory_mb": 128, "root_gb": 1},
-    },
-    "berth_images": {
-        "guest": {"url": "/images/guest.qcow2", "checksum": "sha256:" + "0" * 64, "disk_format": "qcow2"},
-        "fat": {"url": "/images/fat.qcow2", "checksum": "sha256:" + "1" * 64, "disk_format": "qcow2", "min_disk": 9},
-    },
-    "berth_networks_defined": {"lan": {"type": "bridge", "source": "br0", "cidr": "192.0.2.0/24"}},
-    "berth_server_groups": {"pair": {"policy": "anti-affinity"}},
-}
-VM = {"berth_flavor": "tiny", "berth_image": "guest"}
-
-
-def facts(name, **changes):
-    return {"berth_host": {**HOST, "uuid": str(uuid.uuid5(uuid.NAMESPACE_DNS, name)), **changes}}
-
-
-def controller(instances, variables=None, hosts=("h1", "h2"), more_facts=None, silent=()):
-    groups = {"kvm_hosts": [*hosts, *silent], "instances": list(instances)}
-    known = {name: facts(name) for name in hosts}
-    known.update(more_facts or {})
-    return Controller(groups, {"all": {**CATALOG, **(variables or {})}, **instances}, known)
 
 
 def place(instances, variables=None, args=None, **more):

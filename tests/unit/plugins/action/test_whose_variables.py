@@ -9,11 +9,11 @@ import itertools
 
 import pytest
 from ansible.template import trust_as_template
-from test_placement import CATALOG, VM, controller
+from placement_case import CATALOG, VM, controller
 
 from ansible_collections.berth.kvm.plugins.action import claim_room
 from ansible_collections.berth.kvm.plugins.module_utils.model.identity import instance_uuid
-from ansible_collections.berth.kvm.plugins.plugin_utils import catalogs, delegates
+from ansible_collections.berth.kvm.plugins.plugin_utils import delegates, whose_variables
 
 # Two teams with catalogs of their own: the same names, other things.
 FLAVORS = {"tiny": {"vcpus": 2, "memory_mb": 256, "root_gb": 1}}
@@ -118,7 +118,7 @@ def test_hosts_that_are_no_instances_have_no_say(monkeypatch):
     """Also where -e gives a flavor to all hosts, as in a resize."""
     quotas = {"berth_quotas": SHARED["berth_quotas"][0]}
     for given in ({}, {"berth_flavor": "tiny"}):
-        monkeypatch.setattr(catalogs, "load_extra_vars", lambda loader, given=given: given)
+        monkeypatch.setattr(whose_variables, "load_extra_vars", lambda loader, given=given: given)
         it = controller({"a": {**VM, **quotas}}, given)
         it.inventory._inventory.add_host("laptop", group="all")
         it.inventory.get_host("h1").set_variable("berth_quotas", SHARED["berth_quotas"][1])
@@ -128,7 +128,7 @@ def test_hosts_that_are_no_instances_have_no_say(monkeypatch):
 
 def test_an_instance_is_one_also_where_a_flavor_is_given_to_all_hosts(monkeypatch):
     given = {"berth_flavor": "tiny"}
-    monkeypatch.setattr(catalogs, "load_extra_vars", lambda loader: given)
+    monkeypatch.setattr(whose_variables, "load_extra_vars", lambda loader: given)
     instances = {"a": VM, "b": {**VM, "berth_quotas": SHARED["berth_quotas"][0]}}
     assert decide(instances, ["a"], "a", variables=given).get("error_code") == "SharedVariableDiffers"
 
@@ -171,9 +171,9 @@ def test_an_alias_of_a_device_is_the_instances_own(selected):
 
 def test_a_catalog_is_read_once_for_all_that_have_the_same(monkeypatch):
     read = []
-    whole = catalogs.Catalog.from_variables
+    whole = whose_variables.Catalog.from_variables
     monkeypatch.setattr(
-        catalogs.Catalog, "from_variables", classmethod(lambda cls, given: read.append(given) or whole(given))
+        whose_variables.Catalog, "from_variables", classmethod(lambda cls, given: read.append(given) or whole(given))
     )
     names = ["%s%d" % pair for pair in itertools.product("ab", range(5))]
     result = decide({name: TWO[name[0]] for name in names})

@@ -11,14 +11,14 @@ from ....model.move_errors import MigrationConflict, MigrationNotReady
 from .common import after, attempt_of, existing, is_past, moved, next_epoch, put, without_the_other
 
 
-def reclaim(host, uuid, ticket, peer=None, lost=False, **dummy):
+def reclaim(host, uuid, token, peer=None, lost=False, **_ignored):
     """On S: own the instance again with what was kept; what the guest wrote on D is given up.
 
     The generation is as if D had given it back, so it is higher than all that D may hold."""
     record = existing(host, uuid)
-    if is_past(record, ticket["op"], (OWN, RESTORING)) or (record.role == OWN and record.op is None):
+    if is_past(record, token["op"], (OWN, RESTORING)) or (record.role == OWN and record.op is None):
         return False
-    if not is_past(record, ticket["op"], (OUT, KEEP)):
+    if not is_past(record, token["op"], (OUT, KEEP)):
         raise MigrationConflict("%s on %s is %s" % (uuid, host.identity["name"], record.role), role=record.role)
     if not lost:
         raise MigrationNotReady("the destination of %s is not given up as lost" % uuid)

@@ -39,9 +39,9 @@ MAKES_THE_GUEST = (
 )
 
 
-def claim(host, uuid, ticket, peer=None, spec=None, **decided):
+def claim(host, uuid, token, peer=None, spec=None, **decided):
     """R2 on D: set the room aside, by the checks of every claim; a later attempt takes the claim over."""
-    op, attempt = ticket["op"], ticket["attempt"]
+    op, attempt = token["op"], token["attempt"]
     record = host.store.read(uuid)
     if is_past(record, op, (OWN, RESIZED)):
         return False
@@ -49,12 +49,12 @@ def claim(host, uuid, ticket, peer=None, spec=None, **decided):
         raise MigrationEnded("the move %s of %s was given up" % (op, uuid))
     if record is not None and (record.role != IN or record.op != op):
         raise MigrationConflict("%s already holds a record of %s" % (host.identity["name"], uuid), role=record.role)
-    if record is not None and has_released(peer, ticket):
+    if record is not None and has_released(peer, token):
         return False  # an earlier run's source let go while this one planned: the claim has served its end
     if peer is None or (peer["role"], peer["op"]) != (OWN, op) or not peer["migration"]:
         raise MigrationNotReady("the source has not begun the move of %s" % uuid)
     if record is None:
-        return claim_room(host, uuid, ticket, peer, spec, **decided)
+        return claim_room(host, uuid, token, peer, spec, **decided)
     check_source(peer, record.spec, record.migration["source"])
     if attempt < attempt_of(record):
         raise MigrationFenced("attempt %d of the move of %s is over" % (attempt, uuid))
@@ -64,8 +64,8 @@ def claim(host, uuid, ticket, peer=None, spec=None, **decided):
     return False
 
 
-def claim_room(host, uuid, ticket, peer, spec, kind=names.RESIZE, source=None, destination=None, limits=None,
-               confirm_window=0, **dummy):  # fmt: skip
+def claim_room(host, uuid, token, peer, spec, kind=names.RESIZE, source=None, destination=None, limits=None,
+               confirm_window=0, **_ignored):  # fmt: skip
     """Capacity, limits and group are decided and written under one hold of the host's lock."""
     if spec is None or source is None or destination is None:
         raise MigrationNotReady(
@@ -89,13 +89,13 @@ def claim_room(host, uuid, ticket, peer, spec, kind=names.RESIZE, source=None, d
         phase=INCOMING,
         spec=told["old_spec"],
         resources=told["old_resources"],
-        op=ticket["op"],
+        op=token["op"],
         vm_state="active" if told["vm_state_before"] == "active" else "stopped",
         power_state="running" if peer["power_state"] == "running" else "shutdown",
-        lost_moves=[op for op in peer["lost_moves"] if op != ticket["op"]],
+        lost_moves=[op for op in peer["lost_moves"] if op != token["op"]],
     )
-    migration = names.new_migration(ticket["op"], kind, source, destination, before, spec, host.now(), confirm_window)
-    incoming = before.replace(spec=spec, resources={}, migration=dict(migration, attempt=ticket["attempt"]))
+    migration = names.new_migration(token["op"], kind, source, destination, before, spec, host.now(), confirm_window)
+    incoming = before.replace(spec=spec, resources={}, migration=dict(migration, attempt=token["attempt"]))
     incoming = moved(incoming, shared=host.effects.check_destination(incoming, peer.get("disks")))
     with host.store.host_lock():
         resources = host.effects.allocate(spec, limits)

@@ -4,23 +4,21 @@
 """What all steps of a move keep to, and how they read and write the record.
 
 - Only the OWN host may start the guest; a move is release, then acquire.
-- ``attempt`` says who works on the move now. The owner hands it out, it only grows, and a step with an older one is
-  fenced (MigrationFenced). A deleted or abandoned move leaves a tombstone, so a late claim finds it.
 - A record is written before the effect it allows, and deleted after everything that it accounts for.
 - A step looks at the record first: what was done already is passed over, so a run that follows a crash walks the same
   list again.
 
-``host`` gives ``store``, ``effects``, ``identity`` {uuid, name}, ``now()`` (s) and ``nonce()``. ``ticket`` is
+``host`` gives ``store``, ``effects``, ``identity`` {uuid, name}, ``now()`` (s) and ``nonce()``. ``token`` is
 {op, attempt}, as begin handed it out. ``peer`` is the view of the other host's record as its last step returned it.
 ``lost`` says that the other host is gone for good, which nobody but a person can know.
 """
 
 from __future__ import annotations
 
-from ....model import hints, lifecycle
+from ....model import confirm_window, hints, lifecycle
 from ....model import migration as names
 from ....model.lifecycle import CONFIRMING, KEEP, OUT, OWN, RESIZED
-from ....model.move_errors import InstanceNotFound, MigrationConflict, MigrationFenced, MigrationNotReady
+from ....model.move_errors import InstanceNotFound, MigrationConflict, MigrationNotReady
 from ...record import journal
 
 CONFIRMED, REVERTED_EVENT, GIVEN_UP = "confirmed", "reverted", "given up"
@@ -101,7 +99,7 @@ def view_of(host, record):
 def confirm_in(host, record):
     """Seconds until an unconfirmed resize on this host is due, 0 where it is, or None."""
     waits = is_past(record, record.op, (OWN, RESIZED))
-    return names.confirm_in(record.migration, host.since_boot()) if waits else None
+    return confirm_window.confirm_in(record.migration, host.since_boot()) if waits else None
 
 
 def last_move(record):
@@ -118,24 +116,6 @@ def existing(host, uuid):
     record = host.store.read(uuid)
     if record is None:
         raise InstanceNotFound("Instance %s could not be found on %s" % (uuid, host.identity["name"]))
-    return record
-
-
-def mine(host, uuid, ticket, roles):
-    """The record, where it plays one of ``roles`` in this move and nobody took the move up since."""
-    record = existing(host, uuid)
-    # At rest there is no operation, and who carries none is of no move: two nulls are not the same one.
-    if ticket["op"] is None or record.op != ticket["op"] or record.role not in roles:
-        raise MigrationConflict(
-            "%s on %s is %s of the operation %s" % (uuid, host.identity["name"], record.role, record.op),
-            role=record.role,
-            phase=record.phase,
-        )
-    if attempt_of(record) != ticket["attempt"]:
-        raise MigrationFenced(
-            "attempt %d of the move of %s was taken over by attempt %d" % (ticket["attempt"], uuid, attempt_of(record)),
-            hint=hints.another_run(),
-        )
     return record
 
 
@@ -193,6 +173,6 @@ def without_the_other(record):
     return record.replace(lost_moves=[*(op for op in record.lost_moves if op != record.op), record.op])
 
 
-def has_released(peer, ticket):
+def has_released(peer, token):
     """The source let go: what is on the destination is the instance now, and nothing there is made anew."""
-    return bool(peer) and (peer.get("role"), peer.get("op"), peer.get("phase")) == (OUT, ticket["op"], KEEP)
+    return bool(peer) and (peer.get("role"), peer.get("op"), peer.get("phase")) == (OUT, token["op"], KEEP)

@@ -25,41 +25,41 @@ from .common import (
     existing,
     has_ended,
     is_past,
-    mine,
     moved,
     put,
     was_on,
     without_the_other,
 )
+from .fencing import fenced
 from .resize import bring_up
 
 
-def take(host, uuid, ticket, phases, phase, event):
+def take(host, uuid, token, phases, phase, event):
     """The owner of a resized instance goes into ``phase`` and hands out the next attempt."""
     record = host.store.read(uuid)
-    if record is None or record.role != OWN or record.op != ticket["op"] or record.phase not in phases:
+    if record is None or record.role != OWN or record.op != token["op"] or record.phase not in phases:
         raise InstanceNotResized(uuid, phase=record.phase if record else None)
     return put(host, record, moved(record, attempt=attempt_of(record) + 1).replace(phase=phase), event)
 
 
-def confirm(host, uuid, ticket, peer=None, lost=False, when_due=False, crashed=False, **dummy):
+def confirm(host, uuid, token, peer=None, lost=False, when_due=False, crashed=False, **_ignored):
     """F1 on D: from here there is no way back. A guest that a run left behind before its start is started first, one that
     has crashed is confirmed only with ``crashed``. With ``when_due`` only where the window of this host is over now.
 
     Where S is lost, a revert that has not been given back has nowhere to go, and its guest goes on here."""
     record = existing(host, uuid)
-    if has_ended(host, record, ticket["op"]):
+    if has_ended(host, record, token["op"]):
         return False
     if when_due and record.phase == RESIZED and confirm_in(host, record) != 0:
         raise MigrationNotReady("the time to confirm %s is not over on %s" % (record.name, host.identity["name"]))
-    stopped = lost and is_past(record, ticket["op"], (OWN, REVERTING))
+    stopped = lost and is_past(record, token["op"], (OWN, REVERTING))
     host.effects.check_disks(record)
-    behind = is_past(record, ticket["op"], (OWN, RESIZED)) and not record.migration["started"]
+    behind = is_past(record, token["op"], (OWN, RESIZED)) and not record.migration["started"]
     if (behind or stopped) and was_on(record):
         bring_up(host, record)
     said = check_health(host, record, may_be_crashed=lost or (crashed and not when_due))
     phases = (RESIZED, CONFIRMING, REVERTING) if lost else (RESIZED, CONFIRMING)
-    take(host, uuid, ticket, phases, CONFIRMING, "confirm begins")
+    take(host, uuid, token, phases, CONFIRMING, "confirm begins")
     return said
 
 
@@ -79,20 +79,20 @@ def check_health(host, record, may_be_crashed):
     return {"health": health}
 
 
-def purge(host, uuid, ticket, peer=None, lost=False, changed_disks=False, **dummy):
+def purge(host, uuid, token, peer=None, lost=False, changed_disks=False, **_ignored):
     """F2 on S, V5 on D: everything of this move that is not owned here: guest, disks, then the record. ``lost``: this
     host was, so that what it calls its own may not be so any more."""
-    host.store.bury(ticket["op"])
+    host.store.bury(token["op"])
     record = host.store.read(uuid)
     if record is None:
         return False
     left = lost and is_superseded(record, peer)
-    if record.op != ticket["op"] or not (left or record.role in (OUT, IN)):
+    if record.op != token["op"] or not (left or record.role in (OUT, IN)):
         raise MigrationConflict(
             "%s on %s is %s: not purged" % (uuid, host.identity["name"], record.role), role=record.role
         )
-    if ticket["attempt"] < attempt_of(record):
-        raise MigrationFenced("attempt %d of the move of %s is over" % (ticket["attempt"], uuid))
+    if token["attempt"] < attempt_of(record):
+        raise MigrationFenced("attempt %d of the move of %s is over" % (token["attempt"], uuid))
     # An arriving copy never was the instance, and of a lost host's a person has said that it may go.
     if record.role == OUT and not changed_disks:
         host.effects.check_disks(record)
@@ -111,13 +111,13 @@ def is_superseded(record, owner):
     )
 
 
-def drop_old(host, uuid, ticket, peer=None, **dummy):
+def drop_old(host, uuid, token, peer=None, **_ignored):
     """F3 on D, and on the same host: the old disks, where they were kept beside the new ones, are not needed any
     more."""
     record = existing(host, uuid)
     if record.role == OWN and record.op is None:
         return False
-    record = mine(host, uuid, ticket, (OWN,))
+    record = fenced(host, uuid, token, (OWN,))
     if record.phase != CONFIRMING:
         raise InstanceNotResized(uuid)
     host.effects.check_disks(record)
@@ -125,18 +125,18 @@ def drop_old(host, uuid, ticket, peer=None, **dummy):
     return True
 
 
-def finish(host, uuid, ticket, peer=None, lost=False, **dummy):
+def finish(host, uuid, token, peer=None, lost=False, **_ignored):
     """F3 on D, V6 and A3 on S: the move is over, the record is an ordinary one again."""
     record = existing(host, uuid)
     if record.role == OWN and record.op is None:
         return False
-    record = mine(host, uuid, ticket, (OWN,))
+    record = fenced(host, uuid, token, (OWN,))
     if record.phase not in (CONFIRMING, RESTORING):
         raise InstanceInvalidState(uuid, "task_state", record.task_state, "finish")
     # The only copy left is this one: never call a move finished while the other side may still hold a record of it.
     if not (lost or names.same_host(record.migration)) and (peer is None or peer["role"] is not None):
         raise MigrationNotReady("the other host still holds a part of the move of %s" % uuid)
-    host.store.bury(ticket["op"])
+    host.store.bury(token["op"])
     event = CONFIRMED if record.phase == CONFIRMING else REVERTED_EVENT
     ended = (without_the_other(record) if lost else record).replace(
         op=None, phase=ACTIVE, vm_state=record.migration["vm_state_before"], task_state=None, migration=None

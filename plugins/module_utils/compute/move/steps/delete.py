@@ -8,16 +8,17 @@ from __future__ import annotations
 from ....model import migration as names
 from ....model.lifecycle import ERASING, IN, KEEP, OUT, OWN, REVERTED
 from ....model.move_errors import InstanceInvalidState, MigrationConflict, MigrationNotReady
-from .common import after, attempt_of, existing, mine, moved, next_epoch, put, without_the_other
+from .common import after, attempt_of, existing, moved, next_epoch, put, without_the_other
+from .fencing import fenced
 
 
-def erase(host, uuid, ticket, peer=None, lost=False, changed_disks=False, **dummy):
+def erase(host, uuid, token, peer=None, lost=False, changed_disks=False, **_ignored):
     """D1 on the host that owns the instance, or would next: write it, then remove guest and disks. Nobody can go on
     with the move, and no other step leads out of this phase. The record stays until the other side holds nothing."""
     record = existing(host, uuid)
     seen = (peer.get("role"), peer.get("op"), peer.get("phase")) if peer else None
-    let_go = {IN: (OUT, ticket["op"], KEEP), OUT: (OUT, ticket["op"], REVERTED)}
-    if record.op != ticket["op"] or not (lost or record.role == OWN or seen == let_go.get(record.role)):
+    let_go = {IN: (OUT, token["op"], KEEP), OUT: (OUT, token["op"], REVERTED)}
+    if record.op != token["op"] or not (lost or record.role == OWN or seen == let_go.get(record.role)):
         raise MigrationConflict("%s is not owned by %s" % (uuid, host.identity["name"]), role=record.role)
     if not changed_disks:
         host.effects.check_deletable(record)
@@ -33,15 +34,15 @@ def erase(host, uuid, ticket, peer=None, lost=False, changed_disks=False, **dumm
     return True
 
 
-def forget(host, uuid, ticket, peer=None, lost=False, **dummy):
+def forget(host, uuid, token, peer=None, lost=False, **_ignored):
     """D3: the record goes last, so that a deletion that was begun is always found."""
     if host.store.read(uuid) is None:
         return False
-    record = mine(host, uuid, ticket, (OWN,))
+    record = fenced(host, uuid, token, (OWN,))
     if record.phase != ERASING:
         raise InstanceInvalidState(uuid, "task_state", record.task_state, "delete")
     if not (lost or names.same_host(record.migration)) and (peer is None or peer["role"] is not None):
         raise MigrationNotReady("the other host still holds a part of %s" % uuid)
-    host.store.bury(ticket["op"])
+    host.store.bury(token["op"])
     host.store.compare_and_swap(record, None)
     return True

@@ -7,17 +7,18 @@ from __future__ import annotations
 
 from ....model.lifecycle import FROZEN, OWN, RESIZING, RESTORING
 from ....model.move_errors import InstanceInvalidState
-from .common import GIVEN_UP, attempt_of, existing, mine, moved, put
+from .common import GIVEN_UP, attempt_of, existing, moved, put
+from .fencing import fenced
 
 
-def abort(host, uuid, ticket, peer=None, **dummy):
+def abort(host, uuid, token, peer=None, **_ignored):
     """A1 on S: nobody else may go on with this move; what copies for it is stopped."""
     record = existing(host, uuid)
     if record.role == OWN and record.op is None:
         return False
-    if record.op != ticket["op"] or record.role != OWN or record.phase not in (RESIZING, FROZEN, RESTORING):
+    if record.op != token["op"] or record.role != OWN or record.phase not in (RESIZING, FROZEN, RESTORING):
         raise InstanceInvalidState(uuid, "task_state", record.task_state or record.phase, "abort")
-    mine(host, uuid, ticket, (OWN,))
+    fenced(host, uuid, token, (OWN,))
     taken = moved(record, attempt=attempt_of(record) + 1, frozen=None).replace(phase=RESTORING)
     host.effects.stop_transfer(uuid)
     put(host, record, taken, GIVEN_UP)

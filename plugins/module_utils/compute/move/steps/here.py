@@ -8,7 +8,8 @@ from __future__ import annotations
 from ....model import migration as names
 from ....model.lifecycle import CONFIRMING, OWN, RESIZED, RESTORING, REVERTING
 from ....model.move_errors import InstanceNotResized, MigrationConflict, MigrationNotReady
-from .common import attempt_of, existing, is_past, mine, moved, put
+from .common import attempt_of, existing, is_past, moved, put
+from .fencing import fenced
 
 
 def check_one_host(host, record):
@@ -22,16 +23,16 @@ def check_one_host(host, record):
         )
 
 
-def resize_here(host, uuid, ticket, peer=None, **dummy):
+def resize_here(host, uuid, token, peer=None, **_ignored):
     """Keep the old disks under another name, grow the new ones, define the new flavor, write RESIZED."""
-    if is_past(host.store.read(uuid), ticket["op"], (OWN, RESIZED)):
+    if is_past(host.store.read(uuid), token["op"], (OWN, RESIZED)):
         return False
-    record = mine(host, uuid, ticket, (OWN,))
+    record = fenced(host, uuid, token, (OWN,))
     check_one_host(host, record)
-    if record.migration["frozen"] != ticket["attempt"] or host.effects.running(uuid):
+    if record.migration["frozen"] != token["attempt"] or host.effects.running(uuid):
         raise MigrationNotReady("%s is not stopped for this attempt" % uuid)
     host.effects.check_disks(record)
-    new = moved(record, verified=ticket["attempt"], frozen=None)
+    new = moved(record, verified=token["attempt"], frozen=None)
     new = moved(new, waits_since=host.since_boot())
     new = new.replace(phase=RESIZED, spec=record.migration["new_spec"])
     host.effects.keep_disks(new)
@@ -40,18 +41,18 @@ def resize_here(host, uuid, ticket, peer=None, **dummy):
     return True
 
 
-def restore_here(host, uuid, ticket, peer=None, stop_timeout=60, **dummy):
+def restore_here(host, uuid, token, peer=None, stop_timeout=60, **_ignored):
     """Back to the kept disks and the old flavor; also gives up a resize that did not come to its end."""
     record = existing(host, uuid)
     if record.role == OWN and (record.op is None or record.phase == RESTORING):
         return False
-    if record.op != ticket["op"] or record.role != OWN or record.phase == CONFIRMING:
+    if record.op != token["op"] or record.role != OWN or record.phase == CONFIRMING:
         raise InstanceNotResized(uuid)
     check_one_host(host, record)
     if host.effects.has_kept_disks(record):
         host.effects.check_disks(record)
     if record.phase != REVERTING:
-        mine(host, uuid, ticket, (OWN,))
+        fenced(host, uuid, token, (OWN,))
         taken = moved(record, attempt=attempt_of(record) + 1)
         record = put(host, record, taken.replace(phase=REVERTING), "revert begins")
     if host.effects.has_kept_disks(record):

@@ -7,55 +7,56 @@ from __future__ import annotations
 
 from ....model.lifecycle import CONFIRMING, IN, KEEP, OUT, OWN, RESIZED, VERIFIED
 from ....model.move_errors import MigrationNotReady, MigrationPreCheckError
-from .common import attempt_of, has_released, is_past, is_taken_over, mine, moved, put, said, view
+from .common import attempt_of, has_released, is_past, is_taken_over, moved, put, said, view
 from .confirm import confirm, finish, purge
+from .fencing import fenced
 from .resize import acquire, start
 
 
-def inspect_live(host, uuid, ticket, peer=None, **dummy):
+def inspect_live(host, uuid, token, peer=None, **_ignored):
     """L2 on D: can this host take the guest that the source described? Tells, and judges nothing."""
-    if not (peer or {}).get("guest") or is_past(host.store.read(uuid), ticket["op"], (OWN, RESIZED)):
+    if not (peer or {}).get("guest") or is_past(host.store.read(uuid), token["op"], (OWN, RESIZED)):
         return False
-    return {"seen": host.effects.inspect_live(mine(host, uuid, ticket, (IN,)), peer["guest"])}
+    return {"seen": host.effects.inspect_live(fenced(host, uuid, token, (IN,)), peer["guest"])}
 
 
-def check_live(host, uuid, ticket, peer=None, options=None, **dummy):
+def check_live(host, uuid, token, peer=None, options=None, **_ignored):
     """L2 on S: everything that speaks against the migration at once, before anything is started."""
-    if not (peer or {}).get("seen") or is_past(host.store.read(uuid), ticket["op"], (OUT, KEEP)):
+    if not (peer or {}).get("seen") or is_past(host.store.read(uuid), token["op"], (OUT, KEEP)):
         return False
-    record = mine(host, uuid, ticket, (OWN,))
+    record = fenced(host, uuid, token, (OWN,))
     problems = host.effects.check_live(record, peer["seen"], options or {})
     if problems:
         raise MigrationPreCheckError(uuid, problems)
     return False
 
 
-def receive_seed(host, uuid, ticket, peer=None, key=None, **dummy):
+def receive_seed(host, uuid, token, peer=None, key=None, **_ignored):
     """L3 on D: a file for the seed, which libvirt does not copy since the guest only reads it."""
     if (
-        has_released(peer, ticket)
-        or is_past(host.store.read(uuid), ticket["op"], (OWN, RESIZED))
+        has_released(peer, token)
+        or is_past(host.store.read(uuid), token["op"], (OWN, RESIZED))
         or host.effects.running(uuid)
     ):
         return False
-    record = mine(host, uuid, ticket, (IN,))
+    record = fenced(host, uuid, token, (IN,))
     return {"targets": host.effects.receive_seed(record, said(peer, "disks"), key)}
 
 
-def send_seed(host, uuid, ticket, peer=None, key=None, **dummy):
+def send_seed(host, uuid, token, peer=None, key=None, **_ignored):
     """L3 on S: send it."""
-    if not (peer or {}).get("targets") or is_past(host.store.read(uuid), ticket["op"], (OUT, KEEP)):
+    if not (peer or {}).get("targets") or is_past(host.store.read(uuid), token["op"], (OUT, KEEP)):
         return False
-    record = mine(host, uuid, ticket, (OWN,))
+    record = fenced(host, uuid, token, (OWN,))
     return {"transfer": host.effects.send_seed(record, peer["targets"], key)}
 
 
-def prepare_live(host, uuid, ticket, peer=None, **dummy):
+def prepare_live(host, uuid, token, peer=None, **_ignored):
     """L3 on D: what the guest needs to arrive. -> whether it has arrived already, paused, in an earlier attempt."""
-    if has_released(peer, ticket) or is_past(host.store.read(uuid), ticket["op"], (OWN, RESIZED)):
+    if has_released(peer, token) or is_past(host.store.read(uuid), token["op"], (OWN, RESIZED)):
         return False
-    record = mine(host, uuid, ticket, (IN,))
-    if record.migration["verified"] == ticket["attempt"]:
+    record = fenced(host, uuid, token, (IN,))
+    if record.migration["verified"] == token["attempt"]:
         return False
     disks = said(peer, "disks")
     if (peer["executing"] or peer["halted"]) and host.effects.arrived(record):
@@ -64,48 +65,48 @@ def prepare_live(host, uuid, ticket, peer=None, **dummy):
     return {"targets": host.effects.prepare_live(record, disks)}
 
 
-def migrate_live(host, uuid, ticket, peer=None, options=None, **dummy):
+def migrate_live(host, uuid, token, peer=None, options=None, **_ignored):
     """L4 on S: hand the guest over, paused. A running job is adopted. Then nobody starts it here any more."""
-    if is_past(host.store.read(uuid), ticket["op"], (OUT, KEEP)):
+    if is_past(host.store.read(uuid), token["op"], (OUT, KEEP)):
         return False
-    record = mine(host, uuid, ticket, (OWN,))
+    record = fenced(host, uuid, token, (OWN,))
     if host.effects.running(uuid):
         host.effects.check_disks(record)
     host.effects.migrate_live(record, said(peer, "targets"), options or {})
     # The lock was not held: the record tells whether this attempt still counts.
-    record = mine(host, uuid, ticket, (OWN,))
-    put(host, record, moved(record, frozen=ticket["attempt"]), "the guest has left")
+    record = fenced(host, uuid, token, (OWN,))
+    put(host, record, moved(record, frozen=token["attempt"]), "the guest has left")
     return True
 
 
-def verify_live(host, uuid, ticket, peer=None, **dummy):
+def verify_live(host, uuid, token, peer=None, **_ignored):
     """L6 on D: the whole guest waits here, paused. If this host crashed since the source let go, its disks are
     whole."""
     record = host.store.read(uuid)
-    if is_taken_over(host, record, ticket["op"]):
+    if is_taken_over(host, record, token["op"]):
         return False
-    record = mine(host, uuid, ticket, (IN,))
-    if record.migration["verified"] == ticket["attempt"]:
+    record = fenced(host, uuid, token, (IN,))
+    if record.migration["verified"] == token["attempt"]:
         return False
-    if not has_released(peer, ticket) and not host.effects.arrived(record):
+    if not has_released(peer, token) and not host.effects.arrived(record):
         raise MigrationNotReady("%s has not arrived on %s" % (uuid, host.identity["name"]))
     host.effects.hide(record)
-    put(host, record, moved(record, verified=ticket["attempt"]).replace(phase=VERIFIED), "the guest has arrived")
+    put(host, record, moved(record, verified=token["attempt"]).replace(phase=VERIFIED), "the guest has arrived")
     return True
 
 
-def tell(host, uuid, ticket, peer=None, **dummy):
+def tell(host, uuid, token, peer=None, **_ignored):
     """L5 L8 on S, right after the release: the receipt goes to who waits on D. When that owns the guest for good, remove
     what is kept here and say so. Whatever of this is lost, the controller's next tasks do. -> ``ended``: they need not."""
     record = host.store.read(uuid)
-    line = host.effects.line_to_destination(uuid, ticket["op"])
-    if line is None or not is_past(record, ticket["op"], (OUT, KEEP)):
+    line = host.effects.line_to_destination(uuid, token["op"])
+    if line is None or not is_past(record, token["op"], (OUT, KEEP)):
         return False
     owned = line.ask(view(host, uuid))
     if not owns_for_good(owned, record):
         return False
     with host.store.instance_lock(uuid):
-        purge(host, uuid, {"op": ticket["op"], "attempt": owned["attempt"]}, owned)
+        purge(host, uuid, {"op": token["op"], "attempt": owned["attempt"]}, owned)
     end = line.ask(view(host, uuid))
     return {"ended": bool(end) and (end["role"], end["op"]) == (OWN, None)}
 
@@ -120,24 +121,24 @@ def owns_for_good(owned, released):
     )
 
 
-def take_over(host, uuid, ticket, peer=None, **dummy):
+def take_over(host, uuid, token, peer=None, **_ignored):
     """L6-L8 on D, beside the migration: wait for the source's receipt, then do what the controller's next tasks would."""
 
     def is_wanted():
         record = host.store.read(uuid)
-        return is_past(record, ticket["op"], (IN, record and record.phase)) and attempt_of(record) == ticket["attempt"]
+        return is_past(record, token["op"], (IN, record and record.phase)) and attempt_of(record) == token["attempt"]
 
-    line = host.effects.line_to_source(uuid, ticket["op"])
+    line = host.effects.line_to_source(uuid, token["op"])
     receipt = line.hear(is_wanted)
-    if receipt is None or not has_released(receipt, ticket):
+    if receipt is None or not has_released(receipt, token):
         return False
     for step in (verify_live, acquire, start, confirm):
         with host.store.instance_lock(uuid):
-            step(host, uuid, ticket, receipt)
+            step(host, uuid, token, receipt)
             owned = view(host, uuid)
     purged = line.ask(owned)
     if purged is not None and purged["role"] is None:
         with host.store.instance_lock(uuid):
-            finish(host, uuid, {"op": ticket["op"], "attempt": owned["attempt"]}, purged)
+            finish(host, uuid, {"op": token["op"], "attempt": owned["attempt"]}, purged)
         line.say(view(host, uuid))
     return True

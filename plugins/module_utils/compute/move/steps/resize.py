@@ -17,19 +17,19 @@ from .common import (
     has_released,
     is_past,
     is_taken_over,
-    mine,
     moved,
     next_epoch,
     put,
     said,
     was_on,
 )
+from .fencing import fenced
 
 
 def begin(
     host,
     uuid,
-    ticket,
+    token,
     peer=None,
     kind=names.RESIZE,
     spec=None,
@@ -37,12 +37,12 @@ def begin(
     destination=None,
     limits=None,
     confirm_window=0,
-    **dummy,
+    **_ignored,
 ):
     """R1 on S: take the move up. Hands out the attempt; nothing else has happened to the guest. On the same host the room
     is claimed here. ``source`` and ``destination`` are {uuid, name}, with the names that the inventory has for them."""
     record = existing(host, uuid)
-    op = ticket["op"]
+    op = token["op"]
     if is_past(record, op, (OUT, KEEP), (OWN, RESIZED)):
         return False
     if record.role != OWN:
@@ -74,25 +74,25 @@ def begin(
     return dict(said, guest=host.effects.describe_live(record)) if kind == names.LIVE else said
 
 
-def freeze(host, uuid, ticket, peer=None, stop_timeout=60, **dummy):
+def freeze(host, uuid, token, peer=None, stop_timeout=60, **_ignored):
     """R5 on S: write it, THEN stop the guest. From here nobody starts it before the move is over or given up."""
-    if is_past(host.store.read(uuid), ticket["op"], (OUT, KEEP)):
+    if is_past(host.store.read(uuid), token["op"], (OUT, KEEP)):
         return False
-    record = mine(host, uuid, ticket, (OWN,))
+    record = fenced(host, uuid, token, (OWN,))
     host.effects.check_disks(record)
-    if record.migration["frozen"] != ticket["attempt"]:
+    if record.migration["frozen"] != token["attempt"]:
         host.effects.check_asked()
-        put(host, record, moved(record, frozen=ticket["attempt"]).replace(phase=FROZEN), "the guest is stopped")
+        put(host, record, moved(record, frozen=token["attempt"]).replace(phase=FROZEN), "the guest is stopped")
     host.effects.stop(uuid, stop_timeout)
     # Somebody may have made a snapshot until the guest's very end.
     host.effects.check_disks(record)
     return True
 
 
-def thaw(host, uuid, ticket, peer=None, **dummy):
+def thaw(host, uuid, token, peer=None, **_ignored):
     """On S, where nobody is there any more to go on with the copy for which the guest was stopped: the move is taken up anew,
     and waits for the next run while the guest goes on."""
-    record = mine(host, uuid, ticket, (OWN,))
+    record = fenced(host, uuid, token, (OWN,))
     if record.phase != FROZEN:
         return False
     taken = moved(record, attempt=attempt_of(record) + 1, frozen=None).replace(phase=RESIZING)
@@ -102,53 +102,53 @@ def thaw(host, uuid, ticket, peer=None, **dummy):
     return True
 
 
-def receive(host, uuid, ticket, peer=None, key=None, **dummy):
+def receive(host, uuid, token, peer=None, key=None, **_ignored):
     """R3 on D: fresh disks beside their final names, open for the source alone. -> where they are reached.
 
     All that can go wrong here is done here, while the guest still runs: room for the disks, the guest's definition.
     """
-    if has_released(peer, ticket) or is_past(host.store.read(uuid), ticket["op"], (OWN, RESIZED)):
+    if has_released(peer, token) or is_past(host.store.read(uuid), token["op"], (OWN, RESIZED)):
         return False
-    record = mine(host, uuid, ticket, (IN,))
+    record = fenced(host, uuid, token, (IN,))
     targets = host.effects.receive(record, said(peer, "disks"), key)
     host.effects.define(record)
     return {"targets": targets}
 
 
-def send(host, uuid, ticket, peer=None, key=None, options=None, **dummy):
+def send(host, uuid, token, peer=None, key=None, options=None, **_ignored):
     """R5 on S: write every disk to the destination, compare and flush. Holds no lock: it may take hours."""
-    if is_past(host.store.read(uuid), ticket["op"], (OUT, KEEP)):
+    if is_past(host.store.read(uuid), token["op"], (OUT, KEEP)):
         return False
-    record = mine(host, uuid, ticket, (OWN,))
-    if record.migration["frozen"] != ticket["attempt"] or host.effects.running(uuid):
+    record = fenced(host, uuid, token, (OWN,))
+    if record.migration["frozen"] != token["attempt"] or host.effects.running(uuid):
         raise MigrationNotReady("%s is not stopped for this attempt" % uuid)
-    return {"transfer": host.effects.send(record, said(peer, "targets"), key, options or {}), "sent": ticket["attempt"]}
+    return {"transfer": host.effects.send(record, said(peer, "targets"), key, options or {}), "sent": token["attempt"]}
 
 
-def presend(host, uuid, ticket, peer=None, key=None, options=None, **dummy):
+def presend(host, uuid, token, peer=None, key=None, options=None, **_ignored):
     """R4 on S, before the freeze: copy while the guest runs, so that send has only the rest to do."""
-    if is_past(host.store.read(uuid), ticket["op"], (OUT, KEEP)):
+    if is_past(host.store.read(uuid), token["op"], (OUT, KEEP)):
         return False
-    record = mine(host, uuid, ticket, (OWN,))
+    record = fenced(host, uuid, token, (OWN,))
     host.effects.check_disks(record)
     return {"transfer": host.effects.presend(record, said(peer, "targets"), key, options or {})}
 
 
-def release(host, uuid, ticket, peer=None, sent=None, **dummy):
+def release(host, uuid, token, peer=None, sent=None, **_ignored):
     """R6 on S: COMMIT. The guest is down for this attempt and this run has put its disks on the destination's: let go.
 
     ``sent`` is the attempt for which ``send`` ended in this run of the module. It is written nowhere: whoever has not
     sent the disks does not release them.
     """
-    if is_past(host.store.read(uuid), ticket["op"], (OUT, KEEP)):
+    if is_past(host.store.read(uuid), token["op"], (OUT, KEEP)):
         return False
-    record = mine(host, uuid, ticket, (OWN,))
+    record = fenced(host, uuid, token, (OWN,))
     if record.migration["type"] != names.LIVE:
         # Live, libvirt's own word that the destination has the whole guest stands for it: frozen was written on that.
-        check_sent(record, ticket, peer, sent)
+        check_sent(record, token, peer, sent)
         host.effects.check_disks(record)
         host.effects.check_asked()
-    if record.migration["frozen"] != ticket["attempt"]:
+    if record.migration["frozen"] != token["attempt"]:
         raise MigrationNotReady("%s may have run since it was copied" % uuid)
     if host.effects.running(uuid):
         raise MigrationNotReady("%s is not off on %s" % (uuid, host.identity["name"]))
@@ -159,31 +159,31 @@ def release(host, uuid, ticket, peer=None, sent=None, **dummy):
     return True
 
 
-def check_sent(record, ticket, peer, sent):
+def check_sent(record, token, peer, sent):
     if (
         not peer
-        or sent != ticket["attempt"]
-        or (peer["role"], peer["op"], peer["attempt"]) != (IN, ticket["op"], ticket["attempt"])
+        or sent != token["attempt"]
+        or (peer["role"], peer["op"], peer["attempt"]) != (IN, token["op"], token["attempt"])
         or peer["host"]["uuid"] != record.migration["destination"]["uuid"]
     ):
         raise MigrationNotReady("the destination does not hold the whole of %s" % record.uuid)
 
 
-def acquire(host, uuid, ticket, peer=None, **dummy):
+def acquire(host, uuid, token, peer=None, **_ignored):
     """R7 on D: with the source's receipt (OUT of this move, one generation on) name the disks and become the owner."""
     record = host.store.read(uuid)
-    if is_taken_over(host, record, ticket["op"]):
+    if is_taken_over(host, record, token["op"]):
         return False
-    record = mine(host, uuid, ticket, (IN,))
+    record = fenced(host, uuid, token, (IN,))
     if (
         not peer
-        or (peer["role"], peer["op"], peer["phase"]) != (OUT, ticket["op"], KEEP)
-        or peer["attempt"] != ticket["attempt"]
+        or (peer["role"], peer["op"], peer["phase"]) != (OUT, token["op"], KEEP)
+        or peer["attempt"] != token["attempt"]
         or peer["generation"][0] != record.generation[0] + 1
     ):
         raise MigrationNotReady("the source has not let go of %s" % uuid)
     if record.migration["type"] == names.LIVE:
-        check_arrived(record, ticket)
+        check_arrived(record, token)
     else:
         host.effects.complete(record)
     owned = moved(record, frozen=None, waits_since=host.since_boot())
@@ -192,15 +192,15 @@ def acquire(host, uuid, ticket, peer=None, **dummy):
     return True
 
 
-def check_arrived(record, ticket):
-    if record.migration["verified"] != ticket["attempt"]:
+def check_arrived(record, token):
+    if record.migration["verified"] != token["attempt"]:
         raise MigrationNotReady("%s has not arrived" % record.uuid)
 
 
-def start(host, uuid, ticket, peer=None, **dummy):
+def start(host, uuid, token, peer=None, **_ignored):
     """R8 on D, V4 on S: start the guest where it was on before; a stopped instance stays stopped."""
     record = existing(host, uuid)
-    if record.role != OWN or record.op != ticket["op"] or record.phase not in (RESIZED, RESTORING):
+    if record.role != OWN or record.op != token["op"] or record.phase not in (RESIZED, RESTORING):
         return False
     if not was_on(record):
         return False

@@ -8,27 +8,28 @@ from __future__ import annotations
 from ....model import hints
 from ....model.lifecycle import KEEP, OUT, OWN, RESIZED, RESTORING, REVERTED, REVERTING
 from ....model.move_errors import InstanceNotResized, MigrationConflict, MigrationNotReady
-from .common import after, existing, is_past, mine, moved, next_epoch, put
+from .common import after, existing, is_past, moved, next_epoch, put
 from .confirm import take
+from .fencing import fenced
 
 
-def revert(host, uuid, ticket, peer=None, stop_timeout=60, **dummy):
+def revert(host, uuid, token, peer=None, stop_timeout=60, **_ignored):
     """V1 on D: write it, then stop the guest. Needs the source's copy."""
-    if is_past(host.store.read(uuid), ticket["op"], (OUT, REVERTED)):
+    if is_past(host.store.read(uuid), token["op"], (OUT, REVERTED)):
         return False
-    if not peer or (peer["role"], peer["op"], peer["phase"]) != (OUT, ticket["op"], KEEP):
+    if not peer or (peer["role"], peer["op"], peer["phase"]) != (OUT, token["op"], KEEP):
         raise InstanceNotResized(uuid, hint=hints.no_copy_to_revert_to())
     host.effects.check_disks(existing(host, uuid))
-    take(host, uuid, ticket, (RESIZED, REVERTING), REVERTING, "revert begins")
+    take(host, uuid, token, (RESIZED, REVERTING), REVERTING, "revert begins")
     host.effects.stop(uuid, stop_timeout)
     return True
 
 
-def give_back(host, uuid, ticket, peer=None, **dummy):
+def give_back(host, uuid, token, peer=None, **_ignored):
     """V2 on D: COMMIT of the way back: what the guest wrote since the resize is given up."""
-    if is_past(host.store.read(uuid), ticket["op"], (OUT, REVERTED)):
+    if is_past(host.store.read(uuid), token["op"], (OUT, REVERTED)):
         return False
-    record = mine(host, uuid, ticket, (OWN,))
+    record = fenced(host, uuid, token, (OWN,))
     if record.phase != REVERTING or host.effects.running(uuid):
         raise MigrationNotReady("%s is not off on %s" % (uuid, host.identity["name"]))
     host.effects.check_disks(record)
@@ -37,16 +38,16 @@ def give_back(host, uuid, ticket, peer=None, **dummy):
     return True
 
 
-def take_back(host, uuid, ticket, peer=None, **dummy):
+def take_back(host, uuid, token, peer=None, **_ignored):
     """V3 on S: with the destination's receipt own it again, with the old flavor."""
     record = existing(host, uuid)
-    if is_past(record, ticket["op"], (OWN, RESTORING)) or (record.role == OWN and record.op is None):
+    if is_past(record, token["op"], (OWN, RESTORING)) or (record.role == OWN and record.op is None):
         return False
-    if not is_past(record, ticket["op"], (OUT, KEEP)):
+    if not is_past(record, token["op"], (OUT, KEEP)):
         raise MigrationConflict("%s on %s is %s" % (uuid, host.identity["name"], record.role), role=record.role)
     if (
         not peer
-        or (peer["role"], peer["op"], peer["phase"]) != (OUT, ticket["op"], REVERTED)
+        or (peer["role"], peer["op"], peer["phase"]) != (OUT, token["op"], REVERTED)
         or peer["generation"][0] != record.generation[0] + 1
     ):
         raise MigrationNotReady("the destination has not given %s back" % uuid)

@@ -31,12 +31,12 @@ STEPS = {
 UNLOCKED = ("send", "presend", "send_seed", "migrate_live", "tell", "take_over")
 
 
-def run(host, uuid, step, ticket, peer=None, **options):
+def run(host, uuid, step, token, peer=None, **options):
     """One step. -> (changed, the view of the record after it with what the step says: disks, targets, transfer)."""
     function = STEPS[step]
     with contextlib.nullcontext() if step in UNLOCKED else host.store.instance_lock(uuid):
         try:
-            said = function(host, uuid, ticket, heard(peer), **options)
+            said = function(host, uuid, token, heard(peer), **options)
         except LibvirtTimeout as error:
             raise LibvirtTimeout(
                 "%s of %s on %s: %s. Whether it was done is not known" % (step, uuid, host.identity["name"], error),

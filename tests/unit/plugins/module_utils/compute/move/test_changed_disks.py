@@ -182,8 +182,8 @@ def test_a_definition_that_names_a_snapshots_layer_is_never_made_anew(effects):
 
 def test_disks_are_not_taken_back_from_a_lost_host_under_a_snapshots_layer():
     world, _controller = come_past("resize", ["resize"], "revert", "revert")
-    ticket = {"op": world.records[S]["op"], "attempt": world.records[S]["migration"]["attempt"]}
+    token = {"op": world.records[S]["op"], "attempt": world.records[S]["migration"]["attempt"]}
     world.changed = S
     with pytest.raises(DiskChainChanged):
-        table.run(world.host(S), memory.UUID, "reclaim", ticket, None, lost=True)
+        table.run(world.host(S), memory.UUID, "reclaim", token, None, lost=True)
     assert world.records[S]["role"] == "OUT"

@@ -129,19 +129,19 @@ class Move:
 
     def __init__(self, fleet, source, wanted, op, kind="resize", destination="d", limits=None):
         self.source, self.destination = fleet[source], fleet[destination]
-        self.uuid, self.ticket, self.peer = wanted["uuid"], {"op": op, "attempt": 0}, None
+        self.uuid, self.token, self.peer = wanted["uuid"], {"op": op, "attempt": 0}, None
         self.decided = {
             "kind": kind, "spec": wanted, "limits": limits or {}, "source": self.source.identity,
             "destination": self.destination.identity,
         }  # fmt: skip
 
     def begin(self):
-        _changed, self.peer = run(self.source, self.uuid, "begin", self.ticket, None, **self.decided)
-        self.ticket = dict(self.ticket, attempt=self.peer["attempt"])
+        _changed, self.peer = run(self.source, self.uuid, "begin", self.token, None, **self.decided)
+        self.token = dict(self.token, attempt=self.peer["attempt"])
         return self
 
     def claim(self, **changes):
-        run(self.destination, self.uuid, "claim", self.ticket, self.peer, **{**self.decided, **changes})
+        run(self.destination, self.uuid, "claim", self.token, self.peer, **{**self.decided, **changes})
         return self.destination.store.read(self.uuid)
 
 
@@ -281,7 +281,7 @@ def test_an_honest_source_says_what_was_decided_also_after_its_reply_was_checked
         "migration",
         {"move": dict(one.peer), "token": {"op": "op1"}, "took": {}},
         "s1",
-        {"uuid": one.uuid, "token": one.ticket},
+        {"uuid": one.uuid, "token": one.token},
     )["move"]
     assert one.claim().spec == wanted
 

@@ -33,8 +33,8 @@ def moved(kind="resize", crashed=True, window=0):
 
 def confirm(world, owner, **options):
     record = world.records[owner]
-    ticket = {"op": record["op"], "attempt": record["migration"]["attempt"]}
-    return table.run(world.host(owner), memory.UUID, "confirm", ticket, {"role": None}, **options)
+    token = {"op": record["op"], "attempt": record["migration"]["attempt"]}
+    return table.run(world.host(owner), memory.UUID, "confirm", token, {"role": None}, **options)
 
 
 @pytest.mark.parametrize("kind", ["resize", "here"])

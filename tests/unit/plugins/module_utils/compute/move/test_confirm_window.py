@@ -117,12 +117,12 @@ def test_the_host_looks_again_before_it_confirms_what_is_due(resized):
     """It may have been rebooted since it was asked."""
     clocks, world, owner = resized()
     record = world.records[owner]
-    ticket, peer = {"op": record["op"], "attempt": record["migration"]["attempt"]}, {"role": None}
+    token, peer = {"op": record["op"], "attempt": record["migration"]["attempt"]}, {"role": None}
     with pytest.raises(MigrationNotReady, match="not over on"):
-        table.run(world.host(owner), memory.UUID, "confirm", ticket, peer, when_due=True)
+        table.run(world.host(owner), memory.UUID, "confirm", token, peer, when_due=True)
     assert world.records[owner] == record
     clocks.go_on(HOUR)
-    table.run(world.host(owner), memory.UUID, "confirm", ticket, peer, when_due=True)
+    table.run(world.host(owner), memory.UUID, "confirm", token, peer, when_due=True)
     assert world.records[owner]["phase"] == "confirming"
 
 

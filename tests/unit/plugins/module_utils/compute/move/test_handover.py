@@ -57,10 +57,10 @@ def handed_over(monkeypatch, lost):
     ends, counted = (queue.Queue(), queue.Queue()), [lost, 0]
     monkeypatch.setattr(memory.Effects, "line_to_destination", lambda *_any: Line(ends[0], ends[1], counted))
     monkeypatch.setattr(memory.Effects, "line_to_source", lambda *_any: Line(ends[1], ends[0], counted))
-    ticket = dict(controller.token)
-    waiter = threading.Thread(target=table.run, args=(world.host(D), UUID, "take_over", ticket))
+    token = dict(controller.token)
+    waiter = threading.Thread(target=table.run, args=(world.host(D), UUID, "take_over", token))
     waiter.start()
-    _changed, said = table.run(world.host(S), UUID, "tell", ticket)
+    _changed, said = table.run(world.host(S), UUID, "tell", token)
     waiter.join()
     monkeypatch.undo()
     return world, controller, said

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import pytest
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute.move import disks, transfer
-from ansible_collections.berth.kvm.plugins.module_utils.compute.move.steps import common
+from ansible_collections.berth.kvm.plugins.module_utils.compute.move.steps import fencing
 from ansible_collections.berth.kvm.plugins.module_utils.model import move_errors as errors
 from ansible_collections.berth.kvm.plugins.module_utils.model import move_guards as guards
 from ansible_collections.berth.kvm.plugins.module_utils.model.record import Record
@@ -151,4 +151,4 @@ def test_who_carries_no_operation_is_let_into_no_move_also_where_there_is_none()
     at_rest = record(op=None, migration=None)
     host = SimpleNamespace(store=SimpleNamespace(read=lambda uuid: at_rest), identity={"name": "kvm1"})
     with pytest.raises(errors.MigrationConflict):
-        common.mine(host, UUID, {"op": None, "attempt": 0}, ("OWN",))
+        fencing.fenced(host, UUID, {"op": None, "attempt": 0}, ("OWN",))

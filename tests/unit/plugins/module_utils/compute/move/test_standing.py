@@ -184,11 +184,11 @@ def test_a_revert_lets_the_guest_go_on_where_it_was(cut_off):
 def test_one_that_stands_is_let_go_on_by_the_start_that_ends_a_move(cut_off):
     """A paused guest is not a running one."""
     record = cut_off.records[S]
-    ticket = {"op": record["op"], "attempt": record["migration"]["attempt"]}
-    table.run(cut_off.host(S), memory.UUID, "abort", ticket)
-    ticket["attempt"] += 1
+    token = {"op": record["op"], "attempt": record["migration"]["attempt"]}
+    table.run(cut_off.host(S), memory.UUID, "abort", token)
+    token["attempt"] += 1
     assert cut_off.guest[S] == memory.PAUSED
-    changed, _said = table.run(cut_off.host(S), memory.UUID, "start", ticket)
+    changed, _said = table.run(cut_off.host(S), memory.UUID, "start", token)
     assert changed and cut_off.guest[S] == memory.ON
 
 

@@ -220,9 +220,9 @@ def test_no_step_falls_over_a_host_that_holds_nothing(kind, step, peer, advances
                 controller.advance(world)
         record = world.records[name] or world.records[S] or world.records[D]
         migration = record["migration"] or {"attempt": 0}
-        ticket = {"op": record["op"] or "op0", "attempt": migration["attempt"]}
+        token = {"op": record["op"] or "op0", "attempt": migration["attempt"]}
         with contextlib.suppress(BerthError):
-            table.run(world.host(name), memory.UUID, step, ticket, peer, **memory.decided(world))
+            table.run(world.host(name), memory.UUID, step, token, peer, **memory.decided(world))
         world.check()
 
 
@@ -232,9 +232,9 @@ def test_a_revert_without_a_copy_on_the_source_is_refused_and_a_confirm_ends_the
     walk(world, "resize")
     world.records[S] = world.disks[S] = None
     record = world.records[D]
-    ticket, peer = {"op": "op0", "attempt": record["migration"]["attempt"]}, NOTHING_THERE[0]
+    token, peer = {"op": "op0", "attempt": record["migration"]["attempt"]}, NOTHING_THERE[0]
     with pytest.raises(InstanceNotResized) as refused:
-        table.run(world.host(D), memory.UUID, "revert", ticket, peer)
+        table.run(world.host(D), memory.UUID, "revert", token, peer)
     assert refused.value.hint == hints.no_copy_to_revert_to() and world.records[D] == record
     assert walk(world, "confirm").state == "done"
     assert (world.records[D]["phase"], world.guest[D]) == ("active", memory.ON)

@@ -1,0 +1,32 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A run that was overtaken can do no further step of the move.
+
+``attempt`` says who works on the move now. The owner hands it out, it only grows, and a step that carries an older one is
+fenced (MigrationFenced). A deleted or abandoned move leaves a tombstone, so a late claim finds it.
+"""
+
+from __future__ import annotations
+
+from ....model import hints
+from ....model.move_errors import MigrationConflict, MigrationFenced
+from .common import attempt_of, existing
+
+
+def fenced(host, uuid, token, roles):
+    """The record, where it plays one of ``roles`` in this move and no later run took the move up."""
+    record = existing(host, uuid)
+    # At rest there is no operation, and who carries none is of no move: two nulls are not the same one.
+    if token["op"] is None or record.op != token["op"] or record.role not in roles:
+        raise MigrationConflict(
+            "%s on %s is %s of the operation %s" % (uuid, host.identity["name"], record.role, record.op),
+            role=record.role,
+            phase=record.phase,
+        )
+    if attempt_of(record) != token["attempt"]:
+        raise MigrationFenced(
+            "attempt %d of the move of %s was taken over by attempt %d" % (token["attempt"], uuid, attempt_of(record)),
+            hint=hints.another_run(),
+        )
+    return record

@@ -1,0 +1,38 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""No record of an instance was found. Whether it may be made now, or may be on a silent host all the same.
+
+It may be there where that host was its last known owner, and where a run once meant to make it there.
+"""
+
+from __future__ import annotations
+
+from ..model import hints
+from .errors import InstanceUnknown, RecordMissing
+from .notes import Answers, Notes
+
+
+def check_absent(name: str, notes: Notes, answers: Answers, run: str = "") -> None:
+    """No record of the instance was found. InstanceUnknown or RecordMissing where it may be somewhere all the same.
+
+    What the run itself has planned does not count.
+    """
+    known = notes.known
+    if known and answers.counts(known):
+        if answers.has(known):
+            host = answers.names[known.host_uuid]
+            raise RecordMissing(
+                "%s held %s and has no record of it any more, nor of its removal" % (host, name),
+                hint=hints.restore_record(name, host),
+            )
+        raise InstanceUnknown(
+            "%s was last seen on %s; it may still run there" % (name, answers.describe(known)),
+            hint=answers.hint(known),
+        )
+    for plan in notes.planned:
+        if plan.run != run and answers.counts(plan) and not answers.has(plan):
+            raise InstanceUnknown(
+                "%s may have been made on %s" % (name, answers.describe(plan)),
+                hint=answers.hint(plan),
+            )
