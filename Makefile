@@ -10,7 +10,7 @@ export PATH := $(BERTH_VENV)/bin:$(PATH)
 LAB ?= 3
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lint unit protocol nova-tests integration realguest mutants matrix molecule runner bench faults docs package lab lab-down clean
+.PHONY: help setup lint unit protocol nova-tests integration realguest mutants matrix molecule runner bench fleet faults docs package lab lab-down clean
 
 help:  ## this list
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 24
@@ -50,6 +50,9 @@ runner:  ## the playbooks as AWX runs them, by ansible-runner, on a lab of their
 
 bench:  ## benchmarks that need nothing else than the lab, to .bench/
 	for name in placement placement_reach placement_task packing host_facts ask_hosts move live; do python tests/bench/$$name.py || failed=1; done; exit $$failed
+
+fleet:  ## what playbooks cost the controller of many simulated hosts, to .bench/ (needs gcc)
+	python tests/bench/fleet.py
 
 faults:  ## kill and crash sweeps
 	tests/faults/run.py
