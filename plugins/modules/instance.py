@@ -203,8 +203,12 @@ def differences(instance, spec):
     ]
 
 
-def shown(summary):
-    return json.dumps({name: summary[name] for name in SHOWN if name in summary}, indent=1, sort_keys=True) + "\n"
+def shown(summary, remains=()):
+    """``remains``: what is here without a record."""
+    parts = {name: summary[name] for name in SHOWN if name in summary}
+    if remains:
+        parts["without_record"] = list(remains)
+    return json.dumps(parts, indent=1, sort_keys=True) + "\n"
 
 
 def main():
@@ -212,7 +216,7 @@ def main():
     params = module.params
     try:
         instance = Instance(Host.here(params["state"]), params["uuid"], timeout=params["timeout"])
-        before = instance.summary()
+        before, remains = instance.summary(), instance.remains() if params["state"] == "absent" else ()
         changed = act(instance, params, module.check_mode)
         after = (
             dict(before, state=AFTER.get(params["state"], before["state"]))
@@ -223,7 +227,7 @@ def main():
             module.warn(warning)
     except BerthError as error:
         module.fail_json(**error.to_result())
-    module.exit_json(changed=changed, instance=after, diff={"before": shown(before), "after": shown(after)})
+    module.exit_json(changed=changed, instance=after, diff={"before": shown(before, remains), "after": shown(after)})
 
 
 if __name__ == "__main__":

@@ -46,11 +46,15 @@ def console_log(uuid):
     return os.path.join(CONSOLE_DIRECTORY, check_uuid(uuid) + "-console.log")
 
 
-def remove_console_logs(uuid):
-    """Remove the guest's console log and its rotated parts; whether there was one."""
+def console_logs(uuid):
+    """The guest's console log and its rotated parts, those that are there."""
     path = console_log(uuid)
-    found = [path] + sorted(glob.glob(path + ".*"))
-    removed = [remove(file) for file in found]
+    return [path] * os.path.lexists(path) + sorted(glob.glob(path + ".*"))
+
+
+def remove_console_logs(uuid):
+    """Remove them; whether there was one."""
+    removed = [remove(file) for file in console_logs(uuid)]
     return any(removed)
 
 

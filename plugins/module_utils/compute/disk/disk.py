@@ -140,16 +140,23 @@ def _private():
         os.umask(before)
 
 
+def is_there(pool_path, uuid):
+    """Whether the instance has a directory in the pool."""
+    try:
+        paths.check_directory(paths.instance(pool_path, uuid))
+    except FileNotFoundError:
+        return False
+    return True
+
+
 def remove_all(pool_path, uuid, host_uuid):
     """Remove the instance's directory with all in it; whether there was one. Links are removed, not followed.
 
     DisksOfAnotherHost where another host than ``host_uuid`` owns them: one storage, not an orphan.
     """
-    directory = paths.instance(pool_path, uuid)
-    try:
-        paths.check_directory(directory)
-    except FileNotFoundError:
+    if not is_there(pool_path, uuid):
         return False
+    directory = paths.instance(pool_path, uuid)
     owner.check(pool_path, uuid, host_uuid)
     for name in os.listdir(directory):
         os.unlink(os.path.join(directory, name))

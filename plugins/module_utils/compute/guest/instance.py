@@ -335,8 +335,16 @@ class Instance:
         if record is not None:
             self._check_removable(record, changed_disks)
             return True
+        return self.uuid in failures.read(self.store.state_dir) or bool(self.remains())
+
+    def remains(self):
+        """What is here of the instance where there is no record of it, in words: what a delete removes then."""
+        if self.store.read(self.uuid) is not None:
+            return []
         there = domain.find(self.host.connection, self.uuid)
-        return self.uuid in failures.read(self.store.state_dir) or there is not None and domain.is_managed(there)
+        found = [] if there is None or not domain.is_managed(there) else ["domain %s" % clean(there.name(), 100)]
+        found += [paths.instance(path, self.uuid) for path in self._pools(None) if disk.is_there(path, self.uuid)]
+        return found + paths.console_logs(self.uuid)
 
     def _delete(self, record):
         if record.phase != DELETING:

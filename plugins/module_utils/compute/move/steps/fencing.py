@@ -17,8 +17,7 @@ from .common import attempt_of, existing
 def fenced(host, uuid, token, roles):
     """The record, where it plays one of ``roles`` in this move and no later run took the move up."""
     record = existing(host, uuid)
-    # At rest there is no operation, and who carries none is of no move: two nulls are not the same one.
-    if token["op"] is None or record.op != token["op"] or record.role not in roles:
+    if record.op != token["op"] or record.role not in roles:
         raise MigrationConflict(
             "%s on %s is %s of the operation %s" % (uuid, host.identity["name"], record.role, record.op),
             role=record.role,

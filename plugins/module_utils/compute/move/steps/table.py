@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 
 from ....model import hints
+from ....model.move_errors import MigrationConflict
 from ...connection import LibvirtTimeout
 from . import alone, claim, confirm, delete, give_up, here, live, resize, revert
 from .common import heard, view
@@ -34,6 +35,9 @@ UNLOCKED = ("send", "presend", "send_seed", "migrate_live", "tell", "take_over")
 def run(host, uuid, step, token, peer=None, **options):
     """One step. -> (changed, the view of the record after it with what the step says: disks, targets, transfer)."""
     function = STEPS[step]
+    if token["op"] is None:
+        # At rest there is no operation, and who carries none is of no move: two nulls are not the same one.
+        raise MigrationConflict("%s of %s was asked for with the token of no move" % (step, uuid))
     with contextlib.nullcontext() if step in UNLOCKED else host.store.instance_lock(uuid):
         try:
             said = function(host, uuid, token, heard(peer), **options)

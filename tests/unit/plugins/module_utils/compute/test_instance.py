@@ -392,6 +392,7 @@ def test_a_delete_without_a_record_removes_what_berth_left_and_nothing_of_others
     web.make()
     plant_nothing(web)
     assert web.instance().would_remove() is True
+    assert web.instance().remains() == ["domain " + web.domain.name(), str(web.root.parent)]
     assert web.instance().absent() is True
     assert (web.domain, web.root.parent.exists()) == (None, False)
     foreign = web.host.connection.defineXMLFlags("<domain><name>theirs</name><uuid>%s</uuid></domain>" % web.uuid)
@@ -431,7 +432,10 @@ def test_without_a_record_its_disks_go_from_every_pool_where_they_are_this_hosts
         if whose:
             owner.write(str(tmp_path / name), web.uuid, whose)
         web.host.connection.pools[name] = str(tmp_path / name)
+    assert web.instance().would_remove() is True, "check mode tells of them"
+    assert web.instance().remains() == [str(tmp_path / "fast" / "instances" / web.uuid)]
     assert web.instance().absent() is True
     left = {name: (tmp_path / name / "instances" / web.uuid).exists() for name in ("fast", "shared", "unsaid")}
     assert left == {"fast": False, "shared": True, "unsaid": True}
+    assert web.instance().would_remove() is False
     assert web.instance().absent() is False

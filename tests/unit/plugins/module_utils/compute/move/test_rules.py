@@ -6,12 +6,10 @@
 from __future__ import annotations
 
 import contextlib
-from types import SimpleNamespace
 
 import pytest
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute.move import disks, transfer
-from ansible_collections.berth.kvm.plugins.module_utils.compute.move.steps import fencing
 from ansible_collections.berth.kvm.plugins.module_utils.model import move_errors as errors
 from ansible_collections.berth.kvm.plugins.module_utils.model import move_guards as guards
 from ansible_collections.berth.kvm.plugins.module_utils.model.record import Record
@@ -144,11 +142,3 @@ def test_a_guest_that_is_off_is_moved_cold():
 def test_pinned_cpus_are_not_resized_in_place():
     with pytest.raises(errors.MigrationPreCheckError):
         guards.check_same_host(UUID, {"numa_topology": {"cells": []}}, {"numa_topology": {"cells": [1]}})
-
-
-def test_who_carries_no_operation_is_let_into_no_move_also_where_there_is_none():
-    """A null is equal to a null: nothing that works on a move may touch an instance at rest."""
-    at_rest = record(op=None, migration=None)
-    host = SimpleNamespace(store=SimpleNamespace(read=lambda uuid: at_rest), identity={"name": "kvm1"})
-    with pytest.raises(errors.MigrationConflict):
-        fencing.fenced(host, UUID, {"op": None, "attempt": 0}, ("OWN",))
