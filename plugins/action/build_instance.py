@@ -8,6 +8,7 @@ from __future__ import annotations
 from ..module_utils.model.catalog import Catalog
 from ..module_utils.model.errors import BerthError
 from ..module_utils.placement.request import build_request
+from ..module_utils.placement.request_nics import network_config
 from ..plugin_utils.controller import CATALOG, INSTANCE, variables
 from ..plugin_utils.host_reply import HostAction, answer_of, ask_module
 
@@ -34,6 +35,7 @@ class ActionModule(HostAction):
             _spec, seed = build_request({**given, "inventory_hostname": name}, Catalog.from_variables(given))
         except BerthError as error:
             return {"changed": False, "error": error.to_dict()}
+        seed["network_config"] = network_config(args["spec"]["networks"])  # with the addresses of pools
         arguments = {
             "state": "present",
             "uuid": args["spec"]["uuid"],

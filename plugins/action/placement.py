@@ -10,9 +10,9 @@ import re
 
 from ansible.module_utils.parsing.convert_bool import boolean
 
-from ..module_utils.conductor import placing, quotas, wanted
-from ..module_utils.conductor.plan import CLAIMING, FAILED, MAX_ROUNDS, PLANNED, new_plan, prepare_round
-from ..module_utils.model import nics
+from ..module_utils.conductor import addressing, placing, quotas, wanted
+from ..module_utils.conductor.plan import CLAIMING, FAILED, MAX_ROUNDS, PLANNED, addresses, new_plan, prepare_round
+from ..module_utils.model import catalog_schema, nics
 from ..module_utils.model.errors import BerthError, InvalidInput
 from ..module_utils.placement.request import build_request
 from ..plugin_utils.controller import (
@@ -101,6 +101,7 @@ class ActionModule(ControllerAction):
         wanted.hold_locked(instances, self._locks, fleet)
         wanted.set_group_members(instances, fleet)
         quotas.before_placement(instances, fleet, catalog.quotas)
+        self._give_addresses(instances, fleet, catalogs, task_vars)
         if given.get("berth_count"):
             reduced = quotas.hold_to_count(instances, int(given.get("berth_min_count") or given["berth_count"]))
             if reduced:
@@ -163,6 +164,22 @@ class ActionModule(ControllerAction):
         if not requests:
             warn("No instance is selected: no host of the inventory in question has the variable berth_flavor")
         return requests
+
+    def _give_addresses(self, instances, fleet, catalogs, task_vars):
+        """Addresses of pools: none that a host tells of, nor one that the inventory says is an instance's."""
+        if not any(nic.get("pool") for instance in instances.values() for nic in instance["spec"]["networks"]):
+            return
+        held = addresses({host: document["instances"] for host, document in fleet.documents.items()})
+        for name in catalogs.instances:
+            given = variables(task_vars, name, ["berth_networks"]).get("berth_networks")
+            try:
+                own = catalog_schema.INSTANCE["berth_networks"].check(given or [], "berth_networks")
+                fixed = addressing.fixed(own, catalogs.of(name).networks, name)
+            except BerthError:
+                continue  # an instance that is not selected here; who selects it is told
+            held.update({word: owner for word, owner in fixed.items() if word not in held})
+        silent = {host: why for host, why in fleet.verdicts.items() if host not in self._lost}
+        addressing.give(instances, held, silent)
 
     def _plan(self, run, instances, fleet, max_attempts):
         if max_attempts > MAX_ROUNDS:

@@ -31,7 +31,8 @@ class Catalogs:
         self._raw: Dict[str, Any] = {}
         self._known: List[Tuple[list, Catalog]] = []
         given = set(load_extra_vars(loader))
-        self.run = self._shared(self._instances(list(names), set(kvm_hosts), given))
+        self.instances = self._instances(list(names), set(kvm_hosts), given)
+        self.run = self._shared(self.instances)
         self.shared = Catalog.from_variables({name: self.run[name] for name in SHARED_CATALOG if name in self.run})
 
     def of(self, name: str) -> Catalog:

@@ -15,7 +15,7 @@ from ..model import hints, nics
 from ..model.errors import BerthError, InstanceExists
 from ..model.lifecycle import CLAIM, OWN
 from ..model.messages import ClaimResult, Note, ScannedRecord
-from . import groups
+from . import addressing, groups
 from .errors import ClaimConflict, InstanceMoving
 from .found_nowhere import check_absent
 from .notes import Answers, Notes, put_together
@@ -60,6 +60,9 @@ class Look:
     scans: Dict[str, Scan]
     records: Dict[str, Dict[str, ScannedRecord]]
     lost: Collection[str]
+
+    def addresses(self) -> nics.Index:
+        return addresses({host: found.values() for host, found in self.records.items()})
 
     def all_records(self) -> List[ScannedRecord]:
         return [record for held in self.records.values() for record in held.values()]
@@ -118,6 +121,9 @@ def _commit_claim(plan: Plan, instance: Instance, reply: Claimed, look: Look) ->
     elif not result.get("claimed"):
         error = result.get("error") or {}
         code, message = error.get("code", "ClaimFailed"), error.get("message", "the claim was refused")
+        if code == nics.AddressTaken.__name__ and addressing.choose_again(instance, look.addresses()):
+            instance["token"] = None
+            return
         attempt_failed(plan, instance, code, message, error.get("retryable", True))
     elif host not in look.scans:
         attempt_failed(plan, instance, "HostUnreachable", "did not answer after the claim", retryable=True)
@@ -164,12 +170,24 @@ def _building(plan: Plan) -> List[Instance]:
 
 def _check_addresses(plan: Plan, look: Look) -> None:
     """Two instances that would have one address are seen here by at least one of the runs that claimed for them."""
-    held = addresses({host: found.values() for host, found in look.records.items()})
+    held = look.addresses()
+    silent = {
+        host: told["reason"] for host, told in plan["hosts"].items() if "reason" in told and host not in look.lost
+    }
     for instance in _building(plan):
-        error = nics.clash(instance["spec"], held)
-        if error:
+        try:
+            addressing.check_seen(instance, silent)
+        except BerthError as error:
             withdraw_claim(plan, instance)
             fail(instance, error)
+            continue
+        clash = nics.clash(instance["spec"], held)
+        if clash:
+            withdraw_claim(plan, instance)
+            if addressing.choose_again(instance, held):
+                instance["state"], instance["token"] = CLAIMING, None
+            else:
+                fail(instance, clash)
 
 
 def _check_groups(plan: Plan, look: Look) -> None:

@@ -11,6 +11,14 @@ from ..model.errors import BerthError
 from ..model.suggest import did_you_mean
 
 
+class AddressPoolExhausted(BerthError):
+    """All addresses of a network's pool are taken: nothing was claimed."""
+
+
+class AddressesUnknown(BerthError):
+    """A host does not answer, so which addresses of a network's pool its instances have is not known: none is given out."""
+
+
 class ClaimConflict(BerthError):
     """Another run is creating the same instance; it goes first."""
 

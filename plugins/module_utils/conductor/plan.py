@@ -76,6 +76,7 @@ class Instance(TypedDict, total=False):
     attempts: List[Attempt]
     error: Optional[Document]
     why: str
+    choices: int  # how often addresses were chosen anew, see addressing.py
     given_up: bool  # placement has no further host for it
     existing: bool
     changed: bool

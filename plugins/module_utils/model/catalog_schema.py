@@ -5,20 +5,19 @@
 
 from __future__ import annotations
 
-import ipaddress
 import json
 import posixpath
-from typing import Any, Callable, Dict, List
+from typing import Any, Dict, List
 
 from . import input_hints
 from .errors import InvalidInput
 from .image_properties import ImageProperties
 from .messages import Document
+from .network_schema import Network, Nic
 from .schema import Fields, Flag, ListOf, MapOf, Named, OneOf, Text, Whole, Word
 
 PROJECT = Text(r"[A-Za-z0-9][A-Za-z0-9._-]*\Z", "a project name of a-z, A-Z, 0-9, '.', '_' and '-'", longest=64)
 HOST_NAME = Text(r"[^\s/:]+\Z", "an inventory host name without spaces, '/' and ':'")
-MAC = Text(r"[0-9a-fA-F][02468aceACE](:[0-9a-fA-F]{2}){5}\Z", "a unicast MAC address such as 02:00:00:00:00:01")
 
 # Far above what QEMU can do today, far below what overflows anything.
 MOST_VCPUS = 4096
@@ -39,22 +38,6 @@ FLAVOR = Fields(
     },
     defaults={"ephemeral_gb": 0, "swap": 0, "extra_specs": {}, "disabled": False, "projects": []},
 )
-
-
-class Address:
-    """An IP address; with ``network`` a network with its prefix length."""
-
-    def __init__(self, network: bool = False) -> None:
-        self.parse: Callable[[str], Any] = ipaddress.ip_network if network else ipaddress.ip_address
-        self.rule = "a network such as 192.0.2.0/24" if network else "an IP address such as 192.0.2.10"
-
-    def check(self, value: Any, field: str) -> str:
-        try:
-            if not isinstance(value, str):
-                raise ValueError
-            return str(self.parse(value))
-        except ValueError:
-            raise InvalidInput(field, value, self.rule)
 
 
 class Image:
@@ -92,44 +75,6 @@ class Image:
         if image["visibility"] is None:
             image["visibility"] = "private" if image["projects"] else "public"
         return image
-
-
-class Network:
-    """A network that NICs can be on: a bridge or libvirt network of the same name on every host that may be chosen."""
-
-    fields = Fields(
-        {
-            "type": OneOf("bridge", "network"),
-            "source": Text(r"[A-Za-z0-9][A-Za-z0-9._-]*\Z", "the name of a bridge or libvirt network", longest=63),
-            "model": OneOf("virtio", "e1000", "e1000e", "igb", "ne2k_pci", "pcnet", "rtl8139", "vmxnet3"),
-            "mtu": Whole(68, 65535),
-            "vlan": Whole(1, 4094),
-            "nwfilter": Text(r"[A-Za-z0-9][A-Za-z0-9._-]*\Z", "the name of a libvirt network filter", longest=63),
-            "cidr": Address(network=True),
-            "gateway": Address(),
-            "nameservers": ListOf(Address(), longest=16),
-        },
-        defaults={
-            "model": None,
-            "mtu": None,
-            "vlan": None,
-            "nwfilter": None,
-            "cidr": None,
-            "gateway": None,
-            "nameservers": [],
-        },
-    )
-
-    def check(self, value: Any, field: str) -> Document:
-        network = self.fields.check(value, field)
-        if network["type"] == "bridge" and len(network["source"]) > 15:
-            raise InvalidInput(field + ".source", network["source"], "a bridge name of at most 15 characters")
-        if network["gateway"]:
-            if not network["cidr"]:
-                raise InvalidInput(field + ".cidr", None, "needed where there is a gateway")
-            if ipaddress.ip_address(network["gateway"]) not in ipaddress.ip_network(network["cidr"]):
-                raise InvalidInput(field + ".gateway", network["gateway"], "an address in %s" % network["cidr"])
-        return network
 
 
 class ServerGroup:
@@ -177,22 +122,6 @@ PCI_ALIAS = Fields(
 )
 QUOTA_NAMES = ("instances", "cores", "ram", "server_group_members")
 QUOTA = Fields(dict.fromkeys(QUOTA_NAMES, Whole(UNLIMITED, 2**31 - 1)), defaults=dict.fromkeys(QUOTA_NAMES, UNLIMITED))
-
-NIC = Fields(
-    {
-        "network": Text(),
-        "address": Text(r"[0-9A-Fa-f:.]+(/[0-9]{1,3})?\Z", "an IP address, with or without prefix length", longest=64),
-        "mac": MAC,
-    },
-    defaults={"address": None, "mac": None},
-)
-
-
-class Nic:
-    """A NIC: the name of a network, or {network, address, mac}."""
-
-    def check(self, value: Any, field: str) -> Document:
-        return NIC.check({"network": value} if isinstance(value, str) else value, field)
 
 
 class SshKey:

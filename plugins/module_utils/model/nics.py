@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 from typing import Any, Dict, Iterable, List, Mapping, Optional
 
 from . import hints
@@ -26,10 +27,28 @@ def taken(networks: Optional[Iterable[Nic]]) -> List[str]:
         if nic.get("mac"):
             found.append(mac(nic["mac"]))
         if nic.get("address"):
-            vlan = " VLAN %s" % nic["vlan"] if nic.get("vlan") else ""
-            address = str(nic["address"]).partition("/")[0].lower()
-            found.append("address %s on %s %s%s" % (address, nic.get("type"), nic.get("source"), vlan))
+            found.append(address(nic, nic["address"]))
     return found
+
+
+def address(nic: Nic, text: Any) -> str:
+    """The words of taken() for an address on the network that a NIC is on."""
+    vlan = " VLAN %s" % nic["vlan"] if nic.get("vlan") else ""
+    return "address %s on %s %s%s" % (_plain(str(text).partition("/")[0]), nic.get("type"), nic.get("source"), vlan)
+
+
+def address_of(word: str, nic: Nic) -> Optional[str]:
+    """The address in words of taken(), where it is one on the network that the NIC is on."""
+    begin, end = address(nic, "\0").split("\0")
+    return word[len(begin) : len(word) - len(end)] if word.startswith(begin) and word.endswith(end) else None
+
+
+def _plain(text: str) -> str:
+    """An IPv6 address has many spellings."""
+    try:
+        return str(ipaddress.ip_address(text))
+    except ValueError:
+        return text.lower()
 
 
 def mac(address: str) -> str:

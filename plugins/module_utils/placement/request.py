@@ -9,19 +9,18 @@ Errors name the variable; those of unknown names say what was probably meant.
 from __future__ import annotations
 
 import functools
-import ipaddress
 import uuid
 
 from ..model import catalog_schema as schema
 from ..model import input_hints
-from ..model.catalog import AvailabilityZoneNotFound, NetworkNotFound, ServerGroupNotFound, check_image_fits
+from ..model.catalog import AvailabilityZoneNotFound, ServerGroupNotFound, check_image_fits
 from ..model.errors import InvalidInput, together
 from ..model.guest_check import check_guest
 from ..model.guest_wishes import Wishes
 from ..model.identity import NAMESPACE, check_name, instance_uuid
 from ..model.request_spec import SCHEMA, RequestSpec
 from ..model.user_data import decode_user_data
-from . import features, numa, pci
+from . import features, numa, pci, request_nics
 
 DEFAULT_PROJECT = "default"
 DEFAULT_POOL = "berth"
@@ -43,7 +42,9 @@ def build_request(hostvars, catalog):
     check_guest(flavor, image)
     own_uuid = instance_uuid(project, name)
     card = Wishes(flavor["extra_specs"], image["properties"]).get("vif_model", "virtio")
-    nics = [_nic(own_uuid, at, nic, catalog, card) for at, nic in enumerate(given.get("berth_networks", []))]
+    nics = [
+        request_nics.nic(own_uuid, at, nic, catalog, card) for at, nic in enumerate(given.get("berth_networks", []))
+    ]
     spec = {
         "schema": SCHEMA,
         "uuid": own_uuid,
@@ -68,7 +69,7 @@ def build_request(hostvars, catalog):
         "hostname": name,
         "ssh_keys": given.get("berth_ssh_keys", []),
         "user_data": decode_user_data(hostvars.get("berth_user_data")),
-        "network_config": _network_config(nics),
+        "network_config": request_nics.network_config(nics),
     }
     return spec, seed
 
@@ -185,68 +186,3 @@ def _instance(name, project):
         return str(uuid.UUID(name))
     except ValueError:
         return instance_uuid(project, check_name(name, "berth_hints"))
-
-
-def _nic(own_uuid, at, nic, catalog, card):
-    """A NIC with all that the host needs to make it, of model ``card`` where the network names none.
-
-    Its MAC follows from the instance, so that it never changes.
-    """
-    field = "berth_networks[%d]" % at
-    if nic["network"] not in catalog.networks:
-        raise NetworkNotFound.named(field + ".network", nic["network"], catalog.networks)
-    network = catalog.networks[nic["network"]]
-    return {
-        "network": network["name"],
-        "address": _address(nic["address"], network, field + ".address"),
-        "mac": (nic["mac"] or _mac(own_uuid, at)).lower(),
-        "model": network["model"] or card,
-        **{part: network[part] for part in ("type", "source", "mtu", "vlan", "nwfilter", "gateway")},
-        "nameservers": list(network["nameservers"]),
-    }
-
-
-def _mac(own_uuid, at):
-    """A locally administered unicast MAC address out of the instance's uuid and the NIC's place."""
-    tail = uuid.uuid5(uuid.UUID(own_uuid), "nic/%d" % at).bytes[:5]
-    return ":".join("%02x" % byte for byte in b"\x02" + tail)
-
-
-def _address(text, network, field):
-    """address/prefix, the prefix taken from the network where it is not given; None without an address."""
-    if text is None:
-        return None
-    try:
-        address = ipaddress.ip_interface(text)
-    except ValueError:
-        raise InvalidInput(field, text, "an IP address such as 192.0.2.10 or 192.0.2.10/24")
-    if network["cidr"]:
-        cidr = ipaddress.ip_network(network["cidr"])
-        if address.ip not in cidr:
-            raise InvalidInput(field, text, "an address in %s, the cidr of network %s" % (cidr, network["name"]))
-        return text if "/" in text else "%s/%d" % (address.ip, cidr.prefixlen)
-    if "/" not in text:
-        raise InvalidInput(field, text, "an address with prefix length, as network %s has no cidr" % network["name"])
-    return text
-
-
-def _network_config(nics):
-    """cloud-init's network-config version 2: static where a NIC has an address, else DHCP; None without NICs."""
-    if not nics:
-        return None
-    return {"version": 2, "ethernets": {"nic%d" % at: _ethernet(nic) for at, nic in enumerate(nics)}}
-
-
-def _ethernet(nic):
-    ethernet = {"match": {"macaddress": nic["mac"]}}
-    if nic["mtu"]:
-        ethernet["mtu"] = nic["mtu"]
-    if nic["address"] is None:
-        return dict(ethernet, dhcp4=True)
-    ethernet["addresses"] = [nic["address"]]
-    if nic["gateway"]:
-        everywhere = "::/0" if ":" in nic["gateway"] else "0.0.0.0/0"
-        ethernet["routes"] = [{"to": everywhere, "via": nic["gateway"]}]
-    if nic["nameservers"]:
-        ethernet["nameservers"] = {"addresses": nic["nameservers"]}
-    return ethernet

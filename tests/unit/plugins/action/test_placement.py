@@ -183,6 +183,27 @@ def test_two_instances_of_the_inventory_with_one_address_are_bad_input(nic):
     assert "b would have what a has" in result["msg"] and result["error"]["field"] == "berth_networks"
 
 
+POOL = {
+    "berth_networks_defined": {
+        "lan": {**CATALOG["berth_networks_defined"]["lan"], "pool": {"ranges": ["192.0.2.8/30"]}}
+    }
+}
+
+
+def test_a_pool_of_four_serves_those_that_the_inventory_leaves_it_and_says_so_to_the_others():
+    """A03: a fixed address of an instance that is not selected here counts; a silent host holds all of them up."""
+    pooled = {**VM, "berth_networks": ["lan"]}
+    fixed = {**VM, "berth_networks": [{"network": "lan", "address": "192.0.2.9"}]}
+    many = {**{name: pooled for name in "abcd"}, "db": fixed}
+    result = place(many, POOL, {"instances": ["a", "b", "c", "d"]})
+    assert (len(result["selections"]), result["error_code"]) == (3, "AddressPoolExhausted")
+    result = place(many, POOL, {"instances": ["a"]}, silent=["h9"])
+    assert result["error_code"] == "AddressesUnknown" and "h9" in result["msg"]
+    it = controller(many, {**POOL, "berth_lost_hosts": ["h9"]}, silent=["h9"])
+    it.register("localhost", __berth_facts={"answers": {"h9": {"reason": "UNREACHABLE: no route"}}})
+    assert it.run("placement", {"instances": ["a"]})["selections"]
+
+
 def test_unknown_filters_are_all_named():
     """S34."""
     result = place({"a": VM}, {"berth_placement": {"enabled_filters": ["ComputFilter", "RamFiltre"]}})

@@ -26,6 +26,7 @@ CLASHES = {
     "the MAC address, written in another way": dict(FREE, mac=NIC["mac"].upper()),
     "the MAC address on another network": dict(FREE, mac=NIC["mac"], source="br9"),
     "the fixed address": dict(FREE, address=NIC["address"]),
+    "the fixed IPv6 address, spelled in another way": dict(FREE, address="2001:DB8:0::A/64"),
     "the fixed address with another prefix": dict(FREE, address="192.0.2.1/16"),
 }
 APART = {
@@ -38,7 +39,8 @@ APART = {
 
 @pytest.mark.parametrize("case", CLASHES)
 def test_one_address_is_one_instances(case):
-    error = nics.clash(spec(NIC), nics.index([other(CLASHES[case])], " on kvm2"))
+    mine = dict(NIC, address="2001:db8::a/64") if "IPv6" in case else NIC
+    error = nics.clash(spec(mine), nics.index([other(CLASHES[case])], " on kvm2"))
     assert "web-1" in error.message and "web-2 on kvm2" in error.message and error.field == "berth_networks"
 
 

@@ -33,6 +33,15 @@ BAD_INSTANCES = [
     ({"berth_image": "debian12"}, "ImageNotFound", "berth_image", "Did you mean debian-12?"),
     ({"berth_image": "blue-only"}, "ImageNotFound", "berth_image", None),
     ({"berth_image": "big"}, "FlavorMemoryTooSmall", "berth_flavors.m1.tiny.memory_mb", None),
+    *(
+        (
+            {"berth_networks": [{"network": "lan", "address": address}]},
+            "InvalidInput",
+            "berth_networks[0].address",
+            None,
+        )
+        for address in ("192.0.2.0", "192.0.2.255", "192.0.2.1", "192.0.2.1/24", "2001:db8::1", "192.0.2.300")
+    ),
     ({"berth_networks": ["lna"]}, "NetworkNotFound", "berth_networks[0].network", "Did you mean lan?"),
     (
         {"berth_networks": [{"network": "lan", "address": "192.0.3.5"}]},
@@ -87,6 +96,15 @@ def test_a_private_flavor_serves_its_project(catalog):
     assert (
         build_request(instance(berth_flavor="secret", berth_project="blue"), catalog)[0]["flavor"]["name"] == "secret"
     )
+
+
+def test_a_nic_without_an_address_on_a_network_with_a_pool_says_of_what_it_is_given_one(catalog):
+    """A03; what has an address, or no pool, is as it was."""
+    catalog.networks["lan"]["pool"] = {"ranges": ["192.0.2.1-192.0.2.9"], "exclude": []}
+    given = ["lan", {"network": "lan", "address": "192.0.2.200"}, "plain"]
+    pooled, fixed, plain = build_request(instance(berth_networks=given), catalog)[0]["networks"]
+    assert (pooled["pool"], pooled["prefixlen"], pooled["address"]) == (["192.0.2.2-192.0.2.9"], 24, None)
+    assert fixed["address"] == "192.0.2.200/24" and not {"pool", "prefixlen"} & {*fixed, *plain}
 
 
 def test_a_resize_needs_the_flavor_alone_and_keeps_the_image_it_has(catalog):

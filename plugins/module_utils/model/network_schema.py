@@ -1,0 +1,97 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the catalog says of networks, and an instance of its NICs."""
+
+from __future__ import annotations
+
+import ipaddress
+from typing import Any, Callable
+
+from . import address_pool
+from .address_pool import POOL
+from .errors import InvalidInput
+from .messages import Document
+from .schema import Fields, ListOf, OneOf, Text, Whole
+
+MAC = Text(r"[0-9a-fA-F][02468aceACE](:[0-9a-fA-F]{2}){5}\Z", "a unicast MAC address such as 02:00:00:00:00:01")
+
+
+class Address:
+    """An IP address; with ``network`` a network with its prefix length."""
+
+    def __init__(self, network: bool = False) -> None:
+        self.parse: Callable[[str], Any] = ipaddress.ip_network if network else ipaddress.ip_address
+        self.rule = "a network such as 192.0.2.0/24" if network else "an IP address such as 192.0.2.10"
+
+    def check(self, value: Any, field: str) -> str:
+        try:
+            if not isinstance(value, str):
+                raise ValueError
+            return str(self.parse(value))
+        except ValueError:
+            raise InvalidInput(field, value, self.rule)
+
+
+class Network:
+    """A network that NICs can be on: a bridge or libvirt network of the same name on every host that may be chosen."""
+
+    fields = Fields(
+        {
+            "type": OneOf("bridge", "network"),
+            "source": Text(r"[A-Za-z0-9][A-Za-z0-9._-]*\Z", "the name of a bridge or libvirt network", longest=63),
+            "model": OneOf("virtio", "e1000", "e1000e", "igb", "ne2k_pci", "pcnet", "rtl8139", "vmxnet3"),
+            "mtu": Whole(68, 65535),
+            "vlan": Whole(1, 4094),
+            "nwfilter": Text(r"[A-Za-z0-9][A-Za-z0-9._-]*\Z", "the name of a libvirt network filter", longest=63),
+            "cidr": Address(network=True),
+            "gateway": Address(),
+            "nameservers": ListOf(Address(), longest=16),
+            "pool": POOL,
+        },
+        defaults={
+            "model": None,
+            "mtu": None,
+            "vlan": None,
+            "nwfilter": None,
+            "cidr": None,
+            "gateway": None,
+            "nameservers": [],
+            "pool": None,
+        },
+    )
+
+    def check(self, value: Any, field: str) -> Document:
+        network = self.fields.check(value, field)
+        if network["type"] == "bridge" and len(network["source"]) > 15:
+            raise InvalidInput(field + ".source", network["source"], "a bridge name of at most 15 characters")
+        if network["gateway"]:
+            _check_gateway(network, field)
+        if network["pool"] is not None:
+            address_pool.check_pool(network, field)
+        return network
+
+
+def _check_gateway(network: Document, field: str) -> None:
+    if not network["cidr"]:
+        raise InvalidInput(field + ".cidr", None, "needed where there is a gateway")
+    cidr, gateway = ipaddress.ip_network(network["cidr"]), ipaddress.ip_address(network["gateway"])
+    if gateway not in cidr or cidr.version == 4 and gateway in address_pool.unusable(cidr):
+        raise InvalidInput(field + ".gateway", network["gateway"], "an address in %s that a machine can have" % cidr)
+
+
+NIC = Fields(
+    {
+        "network": Text(),
+        "address": Text(r"[0-9A-Fa-f:.]+(/[0-9]{1,3})?\Z", "an IP address, with or without prefix length", longest=64),
+        "mac": MAC,
+    },
+    defaults={"address": None, "mac": None},
+)
+
+
+class Nic:
+    """A NIC: the name of a network, or {network, address, mac}."""
+
+    def check(self, value: Any, field: str) -> Document:
+        return NIC.check({"network": value} if isinstance(value, str) else value, field)

@@ -1,0 +1,84 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The NICs of a request, out of what the instance says and the networks of the catalog; and what the guest is told of them."""
+
+from __future__ import annotations
+
+import ipaddress
+import uuid
+
+from ..model import address_pool
+from ..model.catalog import NetworkNotFound
+from ..model.errors import InvalidInput
+
+
+def nic(own_uuid, at, given, catalog, card):
+    """A NIC with all that the host needs to make it, of model ``card`` where the network names none.
+
+    Its MAC follows from the instance, so that it never changes.
+    """
+    field = "berth_networks[%d]" % at
+    if given["network"] not in catalog.networks:
+        raise NetworkNotFound.named(field + ".network", given["network"], catalog.networks)
+    network = catalog.networks[given["network"]]
+    found = {
+        "network": network["name"],
+        "address": _address(given["address"], network, field + ".address"),
+        "mac": (given["mac"] or _mac(own_uuid, at)).lower(),
+        "model": network["model"] or card,
+        **{part: network[part] for part in ("type", "source", "mtu", "vlan", "nwfilter", "gateway")},
+        "nameservers": list(network["nameservers"]),
+    }
+    if network["pool"] is not None and given["address"] is None:
+        found.update(prefixlen=ipaddress.ip_network(network["cidr"]).prefixlen, pool=address_pool.ranges(network))
+    return found
+
+
+def _mac(own_uuid, at):
+    """A locally administered unicast MAC address out of the instance's uuid and the NIC's place."""
+    tail = uuid.uuid5(uuid.UUID(own_uuid), "nic/%d" % at).bytes[:5]
+    return ":".join("%02x" % byte for byte in b"\x02" + tail)
+
+
+def _address(text, network, field):
+    """address/prefix, the prefix taken from the network where it is not given; None without an address."""
+    if text is None:
+        return None
+    try:
+        address = ipaddress.ip_interface(text)
+    except ValueError:
+        raise InvalidInput(field, text, "an IP address such as 192.0.2.10 or 192.0.2.10/24")
+    if network["cidr"]:
+        cidr = ipaddress.ip_network(network["cidr"])
+        if address.ip not in cidr:
+            raise InvalidInput(field, text, "an address in %s, the cidr of network %s" % (cidr, network["name"]))
+        if address.ip in address_pool.unusable(cidr) or str(address.ip) == network["gateway"]:
+            rule = "an address that a machine can have, other than the gateway of network %s" % network["name"]
+            raise InvalidInput(field, text, rule)
+        return text if "/" in text else "%s/%d" % (address.ip, cidr.prefixlen)
+    if "/" not in text:
+        raise InvalidInput(field, text, "an address with prefix length, as network %s has no cidr" % network["name"])
+    return text
+
+
+def network_config(nics):
+    """cloud-init's network-config version 2: static where a NIC has an address, else DHCP; None without NICs."""
+    if not nics:
+        return None
+    return {"version": 2, "ethernets": {"nic%d" % at: _ethernet(nic) for at, nic in enumerate(nics)}}
+
+
+def _ethernet(nic):
+    ethernet = {"match": {"macaddress": nic["mac"]}}
+    if nic["mtu"]:
+        ethernet["mtu"] = nic["mtu"]
+    if nic["address"] is None:
+        return dict(ethernet, dhcp4=True)
+    ethernet["addresses"] = [nic["address"]]
+    if nic["gateway"]:
+        everywhere = "::/0" if ":" in nic["gateway"] else "0.0.0.0/0"
+        ethernet["routes"] = [{"to": everywhere, "via": nic["gateway"]}]
+    if nic["nameservers"]:
+        ethernet["nameservers"] = {"addresses": nic["nameservers"]}
+    return ethernet

@@ -1,0 +1,30 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the build of an instance gets beside its request: the seed, which the plan never has."""
+
+from __future__ import annotations
+
+from test_placement import VM, controller
+
+from ansible_collections.berth.kvm.plugins.action import build_instance
+
+LAN = {"lan": {"type": "bridge", "source": "br0", "cidr": "192.0.2.0/24", "gateway": "192.0.2.1", "pool": {}}}
+
+
+def test_the_seed_has_the_address_that_the_plan_chose_with_the_gateway(monkeypatch):
+    """A03, C06: the inventory itself names none."""
+    asked = {}
+    monkeypatch.setattr(build_instance, "ask_module", lambda _action, _name, args, _vars: asked.update(args) or {})
+    it = controller({"a": {**VM, "berth_networks": ["lan"]}}, {"berth_networks_defined": LAN})
+    task_vars = {**it.task_vars(), "inventory_hostname": "a"}
+    nic = {
+        "mac": "02:00:00:00:00:01",
+        "mtu": None,
+        "address": "192.0.2.7/24",
+        "gateway": "192.0.2.1",
+        "nameservers": [],
+    }
+    it.run("build_instance", {"spec": {"uuid": "u", "networks": [nic]}, "token": "t"}, task_vars)
+    ethernet = asked["seed"]["network_config"]["ethernets"]["nic0"]
+    assert ethernet["addresses"] == ["192.0.2.7/24"] and ethernet["routes"][0]["via"] == "192.0.2.1"

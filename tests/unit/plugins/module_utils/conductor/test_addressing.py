@@ -1,0 +1,182 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Instances get addresses of a pool: never one that another has, may have, or is claiming at this moment."""
+
+from __future__ import annotations
+
+import itertools
+import random
+
+import pytest
+import runs_of_create
+from runs_of_create import HOSTS
+
+from ansible_collections.berth.kvm.plugins.module_utils.conductor import addressing
+from ansible_collections.berth.kvm.plugins.module_utils.conductor import plan as rounds
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.commit import commit
+from ansible_collections.berth.kvm.plugins.module_utils.model import hints, nics
+
+TEN = ["192.0.2.10-192.0.2.19"]
+
+
+def nic(pool=TEN, **more):
+    parts = {"network": "lan", "type": "bridge", "source": "br0", "vlan": None, "mac": None, "address": None}
+    return {**parts, "pool": pool, "prefixlen": 24, **more}
+
+
+def instance(name, *networks, **more):
+    """To be placed, with a NIC on lan."""
+    found = runs_of_create.instance(name, **more)
+    found["spec"]["networks"] = list(networks or [nic()])
+    return found
+
+
+def wanted(*names):
+    found = {name: instance(name) for name in names}
+    for one in found.values():
+        del one["state"]
+    return found
+
+
+def held(address, uuid="u-other", **where):
+    return {nics.address(nic(**where), address): {uuid: "other on h1"}}
+
+
+def address(one, at=0):
+    return (one["spec"]["networks"][at]["address"] or "").partition("/")[0]
+
+
+def test_instances_of_a_run_get_an_address_each():
+    found = wanted(*"abcdefghij")
+    addressing.give(found, {}, {})
+    assert {address(one) for one in found.values()} == {"192.0.2.%d" % last for last in range(10, 20)}
+    assert found["a"]["spec"]["networks"][0]["address"].endswith("/24")
+    assert not any("state" in one for one in found.values())
+
+
+def test_those_for_which_none_is_left_are_refused_before_placement_with_the_numbers():
+    found = wanted(*"abcdefghijkl")
+    addressing.give(found, {}, {})
+    errors = [one["error"] for one in found.values() if one.get("state") == rounds.FAILED]
+    assert [error["code"] for error in errors] == ["AddressPoolExhausted"] * 2
+    assert (errors[0]["size"], errors[0]["free"]) == (10, 0) and "of the 10 in its pool none is left" in errors[0][
+        "message"
+    ]
+
+
+def test_what_any_host_tells_is_taken_also_under_another_network_of_the_same_bridge():
+    for last in range(10, 20):
+        found = wanted("a")
+        addressing.give(found, held("192.0.2.%d" % last), {})
+        assert address(found["a"]) != "192.0.2.%d" % last
+    addressing.give(found, held("192.0.2.10", vlan=7), {})
+    assert address(found["a"])
+
+
+def test_two_nics_on_one_network_have_two_addresses():
+    one = instance("a", nic(["192.0.2.1-192.0.2.2"]), nic(["192.0.2.1-192.0.2.2"]))
+    addressing.give({"a": one}, {}, {})
+    assert {address(one), address(one, 1)} == {"192.0.2.1", "192.0.2.2"}
+
+
+def test_a_claim_that_an_ended_run_left_keeps_its_address():
+    one = instance("a")
+    addressing.give({"a": one}, held("192.0.2.13", "u-a"), {})
+    assert address(one) == "192.0.2.13"
+
+
+def test_an_instance_that_is_there_keeps_its_address_though_the_pool_has_changed():
+    one = instance("a", state=rounds.EXISTING, existing=True)
+    addressing.give({"a": one}, held("192.0.2.99", "u-a"), {"h9": "UNREACHABLE"})
+    assert (address(one), one["state"]) == ("192.0.2.99", rounds.EXISTING)
+
+
+def test_no_address_is_given_while_a_host_is_silent_whose_instances_may_have_it():
+    found = {**wanted("a"), "b": instance("b", nic(pool=None))}
+    addressing.give(found, {}, {"h9": "UNREACHABLE: no route"})
+    assert found["a"]["error"]["code"] == "AddressesUnknown" and "h9" in found["a"]["error"]["message"]
+    assert found["a"]["error"]["hint"] == hints.bring_back_or_lost(["h9"])
+    assert found["b"]["state"] == rounds.CLAIMING, "who needs none is not held up"
+
+
+def test_a_host_that_falls_silent_before_the_second_look_may_have_given_the_address_away():
+    plan = rounds.new_plan("r1", {"a": instance("a")}, {host: {"uuid": host} for host in HOSTS}, 3)
+    addressing.give(plan["instances"], {}, {})
+    rounds.prepare_round(plan, lambda: "t1")
+    scans = {host: {"host_uuid": host, "instances": []} for host in ("h1", "h2")}
+    scans["h1"]["instances"] = [{"uuid": "u-a", "name": "a", "role": "CLAIM", "token": "t1", "nics": []}]
+    claims = {"h1": {"results": [{"uuid": "u-a", "claimed": True}]}}
+    commit(plan, claims, {**scans, "h3": {"reason": "UNREACHABLE"}})
+    assert plan["instances"]["a"]["error"]["code"] == "AddressesUnknown"
+    assert plan["withdraw"] == {"h1": [{"uuid": "u-a", "token": "t1"}]} and not plan["build"]
+
+
+class Host(runs_of_create.Host):
+    """It refuses an address that one of its own instances has, and tells what each has."""
+
+    def claim(self, claims, withdraw=()):
+        super().claim((), withdraw)
+        results = []
+        for entry in claims:
+            clash = nics.clash(entry["spec"], nics.index(self.records.values()))
+            if clash:
+                results.append({"uuid": entry["spec"]["uuid"], "claimed": False, "error": clash.to_dict()})
+                continue
+            results += super().claim([entry])["results"]
+            record = self.records[entry["spec"]["uuid"]]
+            record.update(name=entry["spec"]["name"], nics=nics.taken(entry["spec"]["networks"]))
+        return {"results": results}
+
+
+def run(name, hosts, tokens):
+    """A run that creates one instance; it reads the hosts first, as the others go on."""
+    known = rounds.addresses({host: list(found.records.values()) for host, found in hosts.items()})
+    yield
+    one = instance(name, host=random.Random(name).choice(HOSTS))
+    addressing.give({name: one}, known, {})
+    plan = runs_of_create.a_plan(one, run="run-" + name)
+    yield from runs_of_create.steps(plan, hosts, tokens, most=20)
+    return one
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_sixteen_runs_at_once_never_give_one_of_ten_addresses_twice(seed):
+    chance, hosts = random.Random(seed), {name: Host(name, capacity=99) for name in HOSTS}
+    tokens = ("%06x" % chance.randrange(1 << 24) for _n in itertools.count())
+    runs = [run("web-%d" % number, hosts, tokens) for number in range(16)]
+    ended = []
+    while runs:
+        current = chance.choice(runs)
+        try:
+            next(current)
+        except StopIteration as end:
+            ended.append(end.value)
+            runs.remove(current)
+    records = [record for host in hosts.values() for record in host.records.values()]
+    given = [word for record in records for word in record["nics"]]
+    assert len(set(given)) == len(given) <= 10
+    assert all(record["role"] == "OWN" for record in records), "no claim is left behind"
+    failed = [one["error"]["code"] for one in ended if one["state"] != rounds.ACTIVE]
+    assert len(failed) + len(records) == 16 and set(failed) <= {"AddressPoolExhausted", "AddressTaken"}
+    assert len(records) >= 5, "most of those that could have one have one"
+
+
+@pytest.mark.parametrize("host", ["h1", "h2"], ids=["whose host refuses the claim", "that sees it on another host"])
+def test_of_two_runs_that_chose_the_same_one_takes_another(host):
+    hosts = {name: Host(name) for name in HOSTS}
+    tokens = ("%06x" % number for number in itertools.count())
+    one, two = instance("a"), instance("b", host=host)
+    for each in (one, two):
+        each["spec"]["networks"][0]["address"] = "192.0.2.10/24"
+    first, second = (runs_of_create.steps(runs_of_create.a_plan(each), hosts, tokens) for each in (one, two))
+    list(first)
+    list(second)
+    assert (one["state"], two["state"]) == (rounds.ACTIVE, rounds.ACTIVE)
+    assert address(one) == "192.0.2.10" != address(two)
+
+
+def test_the_fixed_addresses_of_an_instance_of_the_inventory_count_before_it_is_there():
+    networks = {"lan": nic()}
+    given = [{"network": "lan", "address": "192.0.2.10/24"}, {"network": "typo", "address": "192.0.2.11"}]
+    assert addressing.fixed(given, networks, "db") == {nics.address(nic(), "192.0.2.10"): {"db": "db"}}
