@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from test_placement import VM, controller
+from placement_case import VM, controller
 
 from ansible_collections.berth.kvm.plugins.action import build_instance
 

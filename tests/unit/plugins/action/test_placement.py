@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from ansible.template import trust_as_template
-from placement_case import VM, controller, facts
+from placement_case import CATALOG, VM, controller, facts
 
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.fleet import read_fleet
 from ansible_collections.berth.kvm.plugins.module_utils.model import hints, host_document
