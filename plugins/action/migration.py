@@ -10,7 +10,7 @@ import shlex
 from ..module_utils.conductor import moving, progress
 from ..plugin_utils.host_reply import HostAction
 from ..plugin_utils.screen import say
-from ..plugin_utils.watch import watching
+from ..plugin_utils.watch_progress import watching
 
 # The steps that write progress.json on their host.
 LONG = {"presend", "send", "migrate_live"}

@@ -10,7 +10,7 @@ import re
 
 from ansible.module_utils.parsing.convert_bool import boolean
 
-from ..module_utils.conductor import addressing, placing, quotas, wanted
+from ..module_utils.conductor import addressing, placing, quotas, what_to_create
 from ..module_utils.conductor.plan import CLAIMING, FAILED, MAX_ROUNDS, PLANNED, addresses, new_plan, prepare_round
 from ..module_utils.model import catalog_schema, nics
 from ..module_utils.model.errors import BerthError, InvalidInput
@@ -95,11 +95,11 @@ class ActionModule(ControllerAction):
         fleet = read_reports(task_vars, hosts)
         self._lost = lost_hosts(given)
         requests = self._requests(names, task_vars, catalogs, run if given.get("berth_count") else None)
-        instances = wanted.sort_out(
+        instances = what_to_create.sort_out(
             requests, fleet, lost_hosts(given), boolean(given.get("berth_strict_uniqueness") or False)
         )
-        wanted.hold_locked(instances, self._locks, fleet)
-        wanted.set_group_members(instances, fleet)
+        what_to_create.hold_locked(instances, self._locks, fleet)
+        what_to_create.set_group_members(instances, fleet)
         quotas.before_placement(instances, fleet, catalog.quotas)
         self._give_addresses(instances, fleet, catalogs, task_vars)
         if given.get("berth_count"):
@@ -192,7 +192,7 @@ class ActionModule(ControllerAction):
                 if instance["state"] == CLAIMING:
                     instance.update(state=PLANNED, token=new_token())
         hosts.update({name: {"reason": reason} for name, reason in fleet.verdicts.items()})
-        plan = new_plan(run, instances, hosts, max_attempts, wanted.told(fleet, self._lost))
+        plan = new_plan(run, instances, hosts, max_attempts, what_to_create.told(fleet, self._lost))
         plan["unprepared"] = fleet.unprepared()
         prepare_round(plan, new_token)
         return plan_result(plan)

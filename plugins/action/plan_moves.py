@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from ..module_utils.conductor import moving, placing, quotas, report_moves, sides, wanted
+from ..module_utils.conductor import moving, placing, quotas, report_moves, sides, what_to_create
 from ..module_utils.conductor.errors import KvmHostNotFound, SelectionNotExplicit
 from ..module_utils.conductor.plan import FAILED
 from ..module_utils.model import hints, migration
@@ -143,8 +143,8 @@ class ActionModule(ControllerAction):
             waiting[name] = moving.request(move["views"]["source"], move.pop("request"), kind, sorted(ignored))
         if not waiting:
             return
-        instances = wanted.unplaced(waiting)
-        wanted.set_group_members(instances, fleet)
+        instances = what_to_create.unplaced(waiting)
+        what_to_create.set_group_members(instances, fleet)
         for instance in instances.values():
             group = instance["spec"].get("group")
             if group:

@@ -6,7 +6,8 @@
 from __future__ import annotations
 
 from ..module_utils.conductor import report_creation
-from ..module_utils.conductor.plan import prepare_round, settle
+from ..module_utils.conductor.build_results import settle
+from ..module_utils.conductor.plan import prepare_round
 from ..plugin_utils.asking import ask
 from ..plugin_utils.controller import (
     ControllerAction,

@@ -72,7 +72,7 @@ from ansible.plugins.inventory import BaseInventoryPlugin, Cacheable, Constructa
 from ansible.utils.vars import combine_vars
 from ansible.vars.plugins import get_vars_from_inventory_sources
 
-from ..module_utils.conductor.listing import NotListed, listed
+from ..module_utils.conductor.inventory_names import NotListed, listed
 from ..plugin_utils.screen import warn
 
 ROOTS = {"all", "ungrouped"}
@@ -118,7 +118,7 @@ class Names:
         self.kvm_hosts = {host.name for host in fleet.list_hosts(pattern)}
 
     def known(self, name):
-        """The variables of an instance that is described there, None for a new name; see conductor/listing.py."""
+        """The variables of an instance that is described there, None for a new name; see conductor/inventory_names.py."""
         if name not in self._found:
             self._found[name] = self._look_up(name)
         return self._found[name]

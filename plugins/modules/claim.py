@@ -133,7 +133,7 @@ withdrawn:
 from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils.compute.host.host import Host
-from ..module_utils.compute.record import failures
+from ..module_utils.compute.record import failed_instances
 from ..module_utils.compute.record.claim import claim_all, withdraw_all
 from ..module_utils.model.errors import BerthError
 
@@ -163,7 +163,9 @@ def main():
         host = Host.here("claim")
         withdrawn = withdraw_all(host.store, module.params["withdraw"], dry=module.check_mode)
         results = claim_all(host, module.params["claims"], dry=module.check_mode)
-        noted = bool(module.params["failed"]) and failures.note(host.store, module.params["failed"], module.check_mode)
+        noted = bool(module.params["failed"]) and failed_instances.note(
+            host.store, module.params["failed"], module.check_mode
+        )
     except BerthError as error:
         module.fail_json(**error.to_result())
     changes = [result.pop("changed") for result in results] + [result["withdrawn"] for result in withdrawn]

@@ -61,7 +61,7 @@ from ..module_utils.compute.guest import domains
 from ..module_utils.compute.guest.summary import describe
 from ..module_utils.compute.host.host import Host
 from ..module_utils.compute.move import transfer
-from ..module_utils.compute.record import failures
+from ..module_utils.compute.record import failed_instances
 from ..module_utils.model.errors import BerthError
 
 
@@ -78,9 +78,9 @@ def read(host, uuids):
                 shown["migration"]["progress"] = transfer.read_progress(record.uuid)
             instances.append(shown)
     mine = {record.uuid for record in records}
-    for uuid, failure in sorted(failures.read(host.store.state_dir).items()):
+    for uuid, failure in sorted(failed_instances.read(host.store.state_dir).items()):
         if uuid not in mine and (not uuids or uuid in uuids):
-            instances.append(failures.describe(uuid, failure))
+            instances.append(failed_instances.describe(uuid, failure))
     foreign = [
         {"uuid": uuid, "name": domain.name(), "state": state}
         for uuid, (domain, state) in sorted(found.items())

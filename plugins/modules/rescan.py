@@ -81,7 +81,7 @@ notes:
 from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils.compute.host.settings import load
-from ..module_utils.compute.record import failures, whereabouts
+from ..module_utils.compute.record import failed_instances, whereabouts
 from ..module_utils.compute.record.store import Store, check_uuid
 from ..module_utils.model import nics
 from ..module_utils.model.errors import BerthError
@@ -126,7 +126,7 @@ def main():
         if not module.check_mode:
             told = module.params["told"]
             whereabouts.remember(store, told)
-            failures.forget(store, placed(told))
+            failed_instances.forget(store, placed(told))
         # what a host remembers of others is not a change of the host
         module.exit_json(changed=False, host_uuid=load().uuid, instances=instances, notes=notes)
     except BerthError as error:

@@ -20,8 +20,13 @@ PLUGINS = ROOT / "plugins"
 DOOR = "plugin_utils/host_reply.py"
 # What else talks to a host, and why its words do no harm: only numbers are read from what watch brings
 # (conductor/progress.py), and run_on runs actions, whose replies have gone through the door.
-OTHERS = {"_low_level_execute_command": {"plugin_utils/watch.py"}, "run_on": {"plugin_utils/asking.py"}}
-ALLOWED = {"_execute_module": {DOOR}, "action_loader": {DOOR}, "_connection": {DOOR, "plugin_utils/watch.py"}, **OTHERS}
+OTHERS = {"_low_level_execute_command": {"plugin_utils/watch_progress.py"}, "run_on": {"plugin_utils/asking.py"}}
+ALLOWED = {
+    "_execute_module": {DOOR},
+    "action_loader": {DOOR},
+    "_connection": {DOOR, "plugin_utils/watch_progress.py"},
+    **OTHERS,
+}
 # What playbooks and roles may use of Ansible's own: it works in the controller, on what the controller knows.
 OF_THE_CONTROLLER = {
     "add_host", "debug", "fail", "import_playbook", "import_role", "import_tasks", "include_role", "include_tasks", "meta",

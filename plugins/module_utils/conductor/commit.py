@@ -18,6 +18,7 @@ from ..model.messages import ClaimResult, Note, ScannedRecord
 from . import addressing, groups
 from .errors import ClaimConflict, InstanceMoving
 from .found_nowhere import check_absent
+from .next_host import attempt_failed
 from .notes import Answers, Notes, put_together
 from .plan import (
     BUILDING,
@@ -27,7 +28,6 @@ from .plan import (
     Plan,
     PlannedInstance,
     addresses,
-    attempt_failed,
     fail,
     host_of,
     withdraw_claim,

@@ -13,7 +13,8 @@ from ..placement import explain, receipt
 from ..placement.changes.would_fit import smallest_changes
 from ..placement.scheduler import load, select_destinations
 from .fleet import Fleet
-from .plan import CLAIMING, Instance, fail, set_host
+from .next_host import set_host
+from .plan import CLAIMING, Instance, fail
 
 SMALL = 5000  # hosts x instances up to which every decision is explained, whether asked for or not
 ADVISED = 3  # how many failed requests get advice; more of a kind would be told the same

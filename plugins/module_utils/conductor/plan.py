@@ -5,7 +5,7 @@
 
 A plan is plain data and is passed from play to play. Each function takes a plan and changes it by what the hosts
 answered; nothing here talks to a host. The rounds are: claims -> (hosts claim, then all are read again) -> commit.py ->
-(hosts build) -> settle -> claims of the next round.
+(hosts build) -> build_results.py -> claims of the next round.
 
 The states of an instance: claiming -> building -> active, existing (it is there already, its host converges it), unconfirmed
 (it is there, resized: nothing is done before that is confirmed or reverted), planned (check mode: it would be made), failed.
@@ -15,11 +15,9 @@ from __future__ import annotations
 
 from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional, TypedDict
 
-from ..model import hints, nics
+from ..model import nics
 from ..model.errors import BerthError
 from ..model.messages import Claim, Document, ErrorReply, Note
-from ..placement.errors import MaxRetriesExceeded
-from .errors import HostUnknown
 
 CLAIMING, BUILDING, ACTIVE, EXISTING, UNCONFIRMED, PLANNED, FAILED = (
     "claiming",
@@ -30,7 +28,8 @@ CLAIMING, BUILDING, ACTIVE, EXISTING, UNCONFIRMED, PLANNED, FAILED = (
     "planned",
     "failed",
 )
-MAX_ROUNDS = 5  # as many as the create playbook has
+# How often create tries at most. Each attempt is a round of the playbook, in which all hosts are asked.
+MAX_ROUNDS = 5
 
 
 class Attempt(TypedDict):
@@ -237,57 +236,6 @@ def fail(instance: Instance, error: BerthError) -> None:
     instance["error"] = {**error.to_dict(), "message": str(error)}
 
 
-def attempt_failed(plan: Plan, instance: Instance, code: str, message: str, retryable: bool) -> None:
-    """Keep the cause and go on with the next alternate, or give up with the whole list of attempts."""
-    host = host_of(instance)
-    instance["attempts"].append(
-        {"attempt": len(instance["attempts"]) + 1, "host": host, "code": code, "cause": message}
-    )
-    instance["token"] = None
-    instance["given_up"] = True
-    if not retryable:
-        instance["state"] = FAILED
-        instance["error"] = {"code": code, "message": message, "retryable": False}
-        return
-    tried = {attempt["host"] for attempt in instance["attempts"]}
-    left = [
-        alternate
-        for alternate in instance["alternates"]
-        if alternate["host"] not in tried and "uuid" in plan["hosts"][alternate["host"]]
-    ]
-    if plan["max_attempts"] == 1:
-        instance["state"] = FAILED
-        instance["error"] = {"code": code, "message": message, "retryable": True}
-    elif len(instance["attempts"]) >= plan["max_attempts"]:
-        fail(
-            instance,
-            MaxRetriesExceeded(
-                "Exceeded maximum number of retries: %d attempts for instance %s. Last cause: %s"
-                % (len(instance["attempts"]), instance["name"], message),
-                attempts=instance["attempts"],
-            ),
-        )
-    elif not left:
-        fail(
-            instance,
-            MaxRetriesExceeded(
-                "Exhausted all hosts available for retrying build failures for instance %s. Last cause: %s"
-                % (instance["name"], message),
-                attempts=instance["attempts"],
-            ),
-        )
-    else:
-        instance["given_up"] = False
-        instance["state"] = CLAIMING
-        instance["alternates"] = left[1:]
-        set_host(instance, left[0])
-
-
-def set_host(instance: Instance, chosen: Alternate) -> None:
-    instance["host"], instance["host_uuid"] = chosen["host"], chosen["host_uuid"]
-    instance["limits"], instance["allocation"] = chosen.get("limits"), chosen.get("allocation")
-
-
 def withdraw(plan: Plan, host: str, uuid: str, token: str) -> None:
     """Have the host drop a claim when it is asked next; a claim that was raised meanwhile stays (other token)."""
     plan["withdraw"].setdefault(host, []).append({"uuid": uuid, "token": token})
@@ -305,37 +253,3 @@ def addresses(held: Mapping[str, Iterable[Mapping[str, Any]]]) -> nics.Index:
         for nic, names in nics.index(records, " on %s" % host).items():
             found.setdefault(nic, {}).update(names)
     return found
-
-
-def settle(plan: Plan, built: Dict[str, Built]) -> None:
-    """Take in what the hosts built, by inventory name of the instance."""
-    silent: Built = {"reason": "was not asked"}
-    for name in plan["build"]:
-        instance, result = plan["instances"][name], built.get(name) or silent
-        if instance["state"] == PLANNED:
-            continue
-        if "reason" in result:
-            # the build may still run there: another host now could make a second one
-            instance.setdefault("uncertain", []).append(planned_instance(plan, instance))
-            fail(
-                instance,
-                HostUnknown(
-                    "%s stopped answering while it built %s: %s"
-                    % (instance["host"], instance["name"], result["reason"]),
-                    hint=hints.create_again_when_back(host_of(instance)),
-                ),
-            )
-        elif "error" in result:
-            error = result["error"]
-            retryable = bool(error.get("retryable")) and instance["state"] == BUILDING
-            if not retryable:
-                instance.setdefault("uncertain", []).append(planned_instance(plan, instance))
-            instance["generation"] = [(instance.get("generation") or [0])[0] + 1, 0]
-            attempt_failed(
-                plan, instance, error.get("code", "BuildFailed"), error.get("message", "the build failed"), retryable
-            )
-        else:
-            instance["state"] = ACTIVE
-            instance["changed"] = bool(result.get("changed"))
-            instance["result"] = result.get("instance") or {}
-    plan["build"] = []

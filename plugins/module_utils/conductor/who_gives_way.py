@@ -12,7 +12,8 @@ from typing import List, Tuple
 
 from ..model.messages import ScannedRecord
 from .errors import ClaimConflict
-from .plan import Instance, Plan, attempt_failed, fail, withdraw, withdraw_claim
+from .next_host import attempt_failed
+from .plan import Instance, Plan, fail, withdraw, withdraw_claim
 
 
 def give_way(plan: Plan, instance: Instance, others: List[Tuple[str, ScannedRecord]]) -> None:

@@ -9,13 +9,13 @@ import json
 from typing import Any, Callable, Dict, FrozenSet, List, Optional, Sequence, Tuple
 
 from .aggregate import Aggregate
+from .disk_class import DISK, other_disks
 from .errors import InvalidInput
 from .image import canonical_architecture, canonical_hv_type, canonical_vm_mode, known_properties
 from .messages import Document
 from .resources import HostTopology, pci_pools
 
 BIG = 2147483647
-DISK = "DISK_GB"
 
 # Nova keeps these as whole numbers of hundredths, and every other metric that it knows as a whole number.
 PERCENT_METRICS = frozenset(
@@ -47,22 +47,6 @@ class Metric:
         elif self.name in WHOLE_METRICS:
             value = int(value)
         self.value = value
-
-
-def disk_class(doc: Document, pool: Optional[str]) -> str:
-    """The resource class that disks in a pool count as: DISK_GB on the file system of the host's own pool, as in Nova,
-    DISK_GB:NAME on another, by the first of the pools there. Hosts that do not tell have one for all."""
-    own, pools = doc.get("pool"), doc.get("pools") or {}
-    if own is None or pool in (None, own) or pool not in pools:
-        return DISK
-    storage = pools[pool].get("storage", pool)
-    return DISK if storage == pools.get(own, {}).get("storage", own) else "%s:%s" % (DISK, storage)
-
-
-def other_disks(doc: Document) -> Dict[str, Document]:
-    """{resource class: a pool that counts as it} of the file systems beside that of the host's own pool."""
-    found = {disk_class(doc, name): pool for name, pool in (doc.get("pools") or {}).items()}
-    return {name: pool for name, pool in found.items() if name != DISK}
 
 
 def inventories(doc: Document) -> Dict[str, Document]:

@@ -10,7 +10,7 @@ The rule is that of openstack-placement. MEMORY_MB is MiB, DISK_GB is GiB.
 
 from __future__ import annotations
 
-from ..model.host_state import DISK, disk_class
+from ..model.disk_class import DISK, disk_class
 from ..model.resources import InstanceTopology
 from . import networks_and_pools, numa, pci
 from .errors import ClaimFailed

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from ..model.host_state import DISK, disk_class
+from ..model.disk_class import DISK, disk_class
 from ..model.request_spec import RequestSpec
 
 # The types of pools that are a directory, in which the disks of instances can be.

@@ -12,7 +12,7 @@ from __future__ import annotations
 import copy
 import re
 
-from ..model.host_state import DISK
+from ..model.disk_class import DISK
 from . import features, numa
 
 STANDARD_CLASSES = frozenset(

@@ -18,9 +18,7 @@ import good
 import pytest
 
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import (
-    commit as commits,
-)
-from ansible_collections.berth.kvm.plugins.module_utils.conductor import (
+    build_results,
     fleet,
     moving,
     placing,
@@ -28,7 +26,10 @@ from ansible_collections.berth.kvm.plugins.module_utils.conductor import (
     quotas,
     report_creation,
     sides,
-    wanted,
+    what_to_create,
+)
+from ansible_collections.berth.kvm.plugins.module_utils.conductor import (
+    commit as commits,
 )
 from ansible_collections.berth.kvm.plugins.module_utils.model import host_document
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import BerthError
@@ -159,7 +160,7 @@ def settle(result, kind):
         instance["state"] = plan.BUILDING
     made["build"] = list(made["instances"])
     by_host = answers("builds", result)
-    plan.settle(made, {"new-1": by_host["h1"], "new-2": by_host["h2"]})
+    build_results.settle(made, {"new-1": by_host["h1"], "new-2": by_host["h2"]})
     plan.prepare_round(made, lambda: "e" * 32)
     report_creation.creation(made)
     return tuple(made["instances"][name]["state"] for name in ("new-1", "new-2"))
@@ -175,8 +176,8 @@ def place(result, kind):
         for host, answer in by_host.items()
     }
     found = fleet.read_fleet(reports, host_document.check)
-    instances = wanted.sort_out({"new-3": good.spec("new-3")}, found)
-    wanted.set_group_members(instances, found)
+    instances = what_to_create.sort_out({"new-3": good.spec("new-3")}, found)
+    what_to_create.set_group_members(instances, found)
     quotas.before_placement(instances, found, {"*": {"cores": 1000}})
     placing.place(instances, found, {})
     fleet_text(list(found.documents.values()), found.verdicts)

@@ -29,7 +29,7 @@ from ..errors import (
     DeletionFinished,
     StateUnknown,
 )
-from ..record import build_slots, counters, failures, journal, whereabouts
+from ..record import build_slots, counters, failed_instances, journal, whereabouts
 from . import domain, domain_xml, gate, network, seed, summary
 
 CLAIMED, BUILDING, ACTIVE, DELETING = "claimed", "building", "active", "deleting"
@@ -130,7 +130,7 @@ class Instance:
         return record
 
     def _refuse_failed(self):
-        failure = failures.read(self.store.state_dir).get(self.uuid)
+        failure = failed_instances.read(self.store.state_dir).get(self.uuid)
         if failure:
             raise InstanceInvalidState(
                 failure["name"],
@@ -318,7 +318,7 @@ class Instance:
         with self.store.instance_lock(self.uuid, timeout=self.timeout):
             record = self.store.read(self.uuid)
             if record is None:
-                found = failures.forget(self.store, [self.uuid]) | self._sweep()
+                found = failed_instances.forget(self.store, [self.uuid]) | self._sweep()
             else:
                 self._check_removable(record, changed_disks)
                 self._delete(record)
@@ -335,7 +335,7 @@ class Instance:
         if record is not None:
             self._check_removable(record, changed_disks)
             return True
-        return self.uuid in failures.read(self.store.state_dir) or bool(self.remains())
+        return self.uuid in failed_instances.read(self.store.state_dir) or bool(self.remains())
 
     def remains(self):
         """What is here of the instance where there is no record of it, in words: what a delete removes then."""

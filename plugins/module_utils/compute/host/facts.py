@@ -15,13 +15,13 @@ import socket
 from xml.etree import ElementTree
 
 from ...model import nics
+from ...model.collection_version import COLLECTION_VERSION
 from ...model.lifecycle import BUSY
 from ...model.safe_text import clean, clean_all
-from ...model.version import COLLECTION_VERSION
 from ..connection import URI, Deadline, LibvirtUnavailable, connect, require_libvirt
 from ..disk import storage_pools
 from ..guest import domains, network
-from ..record import counters, failures, state_directory
+from ..record import counters, failed_instances, state_directory
 from ..record.store import STATE_DIR, Store
 from . import boot_time, capabilities, metrics, numa, pci, traits
 from .settings import PATH, load
@@ -114,7 +114,7 @@ def _collect(connection, settings, records, state_dir, deadline, save_generation
         _foreign(domain, found[domain.uuid][1], disk_uses[domain.uuid], pools.get(settings.pool), cpus["dedicated"])
         for domain in foreign
     ]
-    document["failed_instances"] = sorted(failures.read(state_dir))
+    document["failed_instances"] = sorted(failed_instances.read(state_dir))
     document.update(_usage(connection, settings, document["instances"], pools.get(settings.pool), cpus))
     document["numa_topology"] = numa.to_document(_with_usage(topology, records, foreign, warnings), distances)
     document["generation"] = counters.generation(_fingerprint(document, settings, records), save_generation, state_dir)

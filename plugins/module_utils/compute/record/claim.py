@@ -17,7 +17,7 @@ from ...model.lifecycle import CLAIM
 from ...model.record import Record
 from ...model.request_spec import RequestSpec
 from ..errors import ClaimRevoked, InstanceBusy, StaleRecord
-from . import failures, journal, state_directory, whereabouts
+from . import failed_instances, journal, state_directory, whereabouts
 from .ledger import Ledger
 from .store import check_uuid
 
@@ -136,7 +136,7 @@ def _decide(host, ledger, claim, result, dry):
         allocation = ledger.allocate(request, claim.get("limits"))
         if not dry:
             _write(host.store, request.to_dict(), result["token"], allocation, claim.get("after"))
-            failures.forget(host.store, [result["uuid"]])
+            failed_instances.forget(host.store, [result["uuid"]])
         ledger.take(request, allocation)
         result.update(claimed=True, changed=True, allocation=allocation)
     except BerthError as error:

@@ -18,7 +18,7 @@ from ansible.template import trust_as_template
 from ansible.utils.display import Display
 
 from ansible_collections.berth.kvm.plugins.inventory import instances as plugin
-from ansible_collections.berth.kvm.plugins.module_utils.conductor.listing import listed
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.inventory_names import listed
 from ansible_collections.berth.kvm.plugins.module_utils.model.identity import instance_uuid
 
 REPOSITORY = Path(__file__).resolve().parents[4]

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from ansible_collections.berth.kvm.plugins.module_utils.conductor import build_results
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import plan as rounds
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.commit import commit
 
@@ -110,7 +111,7 @@ def steps(plan, hosts, tokens, most=rounds.MAX_ROUNDS):
             entry = plan["instances"][name]
             built[name] = hosts[entry["host"]].build(entry["uuid"], entry["token"])
             yield
-        rounds.settle(plan, built)
+        build_results.settle(plan, built)
         rounds.prepare_round(plan, lambda: next(tokens))
     for name, entries in plan["withdraw"].items():
         hosts[name].claim((), entries)

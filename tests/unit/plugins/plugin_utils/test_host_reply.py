@@ -11,7 +11,7 @@ import pytest
 from ansible.errors import AnsibleConnectionFailure, AnsibleError
 from ansible.module_utils._internal._messages import Event, WarningSummary
 
-from ansible_collections.berth.kvm.plugins.module_utils.conductor import plan
+from ansible_collections.berth.kvm.plugins.module_utils.conductor import build_results, plan
 from ansible_collections.berth.kvm.plugins.plugin_utils import host_reply
 
 SYSTEM = {"os_family": "Debian", "service_manager": "systemd"}
@@ -81,6 +81,6 @@ def test_a_build_whose_reply_is_no_reply_is_tried_nowhere_else(reply):
     hosts = {"kvm1": {"uuid": "h1"}, "kvm2": {"uuid": "h2"}}
     made = plan.new_plan("r", {"web-1": instance}, hosts, 3)
     made["build"] = ["web-1"]
-    plan.settle(made, {"web-1": host_reply.answer_of(door(lambda: reply, "instance"))})
+    build_results.settle(made, {"web-1": host_reply.answer_of(door(lambda: reply, "instance"))})
     assert (instance["state"], instance["error"]["code"]) == ("failed", "HostUnknown")
     assert "InvalidReply" in instance["error"]["message"]

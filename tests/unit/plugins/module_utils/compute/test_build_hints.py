@@ -14,7 +14,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import (
     CleanupFailed,
     DeletionFinished,
 )
-from ansible_collections.berth.kvm.plugins.module_utils.compute.record import failures
+from ansible_collections.berth.kvm.plugins.module_utils.compute.record import failed_instances
 from ansible_collections.berth.kvm.plugins.module_utils.model import hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.move_errors import InstanceInvalidState
 
@@ -46,7 +46,7 @@ def test_what_could_not_be_cleaned_up_is_removed_first_when_the_host_is_well(web
 @pytest.mark.parametrize("follow", ["create", "delete"])
 def test_an_instance_whose_builds_failed_is_made_by_a_create_and_forgotten_by_a_delete(web, follow):
     error = {"code": "BuildFailed", "message": "no space"}
-    failures.note(
+    failed_instances.note(
         web.host.store,
         [{"uuid": web.uuid, "name": "web1", "project_id": "default", "host": "kvm1", "error": error}],
     )
@@ -57,7 +57,7 @@ def test_an_instance_whose_builds_failed_is_made_by_a_create_and_forgotten_by_a_
         assert web.make() is True and web.state() == ("active", None, "running", True)
     else:
         web.instance().absent()
-        assert web.uuid not in failures.read(web.host.store.state_dir)
+        assert web.uuid not in failed_instances.read(web.host.store.state_dir)
         assert (web.record, web.domain) == (None, None)
 
 

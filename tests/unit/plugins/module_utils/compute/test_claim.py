@@ -15,7 +15,7 @@ from records import plant
 from ansible_collections.berth.kvm.plugins.module_utils.compute.host import facts
 from ansible_collections.berth.kvm.plugins.module_utils.compute.host.host import Host
 from ansible_collections.berth.kvm.plugins.module_utils.compute.host.settings import HostSettings
-from ansible_collections.berth.kvm.plugins.module_utils.compute.record import claim, failures
+from ansible_collections.berth.kvm.plugins.module_utils.compute.record import claim, failed_instances
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record.store import Store
 from ansible_collections.berth.kvm.plugins.module_utils.model import hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.identity import instance_uuid
@@ -124,11 +124,11 @@ def test_what_is_claimed_is_no_longer_in_error(host):
         "host": "h",
         "error": {"code": "C", "message": "m"},
     }
-    failures.note(host.store, [said])
+    failed_instances.note(host.store, [said])
     one(host, dict(wanted, flavor=dict(wanted["flavor"], vcpus=99)))
-    assert failures.read(host.store.state_dir)
+    assert failed_instances.read(host.store.state_dir)
     one(host, wanted)
-    assert not failures.read(host.store.state_dir)
+    assert not failed_instances.read(host.store.state_dir)
 
 
 def test_the_same_token_again_changes_nothing(host):

@@ -18,7 +18,13 @@ import pytest
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record import state_directory, whereabouts
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record.store import Store
-from ansible_collections.berth.kvm.plugins.module_utils.conductor import errors, locate, sides, wanted
+from ansible_collections.berth.kvm.plugins.module_utils.conductor import (
+    build_results,
+    errors,
+    locate,
+    sides,
+    what_to_create,
+)
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import plan as rounds
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.commit import commit
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.fleet import read_fleet
@@ -148,7 +154,7 @@ class Fleet:
             yield
         run = "r%d" % next(self.runs)
         fleet = read_fleet(copy.deepcopy(reports), dict)
-        instances = wanted.sort_out({"web1": dict(SPEC)}, fleet, lost)
+        instances = what_to_create.sort_out({"web1": dict(SPEC)}, fleet, lost)
         instance = instances["web1"]
         if "state" not in instance:
             able = [name for name in prefer if name in fleet.documents]
@@ -161,7 +167,7 @@ class Fleet:
             )
         hosts = {name: {"uuid": uuid} for name, uuid in fleet.uuids().items()}
         hosts.update({name: {"reason": reason} for name, reason in fleet.verdicts.items()})
-        plan = rounds.new_plan(run, instances, hosts, 3, wanted.told(fleet, lost))
+        plan = rounds.new_plan(run, instances, hosts, 3, what_to_create.told(fleet, lost))
         tokens = ("%s-%04d" % (run, number) for number in itertools.count())
         yield from self.carry_out(plan, tokens, lost)
         error = plan["instances"]["web1"]["error"] or {}
@@ -185,7 +191,7 @@ class Fleet:
                 entry = plan["instances"][name]
                 built[name] = call(self.inventory[entry["host"]], "build", entry.get("token"))
                 yield
-            rounds.settle(plan, built)
+            build_results.settle(plan, built)
             rounds.prepare_round(plan, lambda: next(tokens))
         for name, entries in plan["withdraw"].items():
             call(self.inventory[name], "claim", (), entries)

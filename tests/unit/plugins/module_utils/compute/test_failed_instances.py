@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from ansible_collections.berth.kvm.plugins.module_utils.compute.record import failures
+from ansible_collections.berth.kvm.plugins.module_utils.compute.record import failed_instances
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record.store import Store
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import InvalidInput
 from ansible_collections.berth.kvm.plugins.module_utils.model.lifecycle import CLAIM
@@ -32,8 +32,8 @@ def store(tmp_path):
 
 
 def test_a_failure_is_shown_in_vm_state_error_with_its_fault(store):
-    assert failures.note(store, [failed()])
-    shown = failures.describe(ONE, failures.read(store.state_dir)[ONE])
+    assert failed_instances.note(store, [failed()])
+    shown = failed_instances.describe(ONE, failed_instances.read(store.state_dir)[ONE])
     assert (shown["vm_state"], shown["task_state"], shown["role"], shown["state"]) == ("error", None, None, "absent")
     fault = shown["faults"][0]
     assert (fault["code"], fault["message"], fault["host"]) == ("BuildFailed", "no space", "kvm1")
@@ -41,15 +41,15 @@ def test_a_failure_is_shown_in_vm_state_error_with_its_fault(store):
 
 
 def test_it_is_there_until_it_is_forgotten_and_the_others_stay(store):
-    failures.note(store, [failed(), failed(OTHER)])
-    assert failures.forget(store, [ONE])
-    assert list(failures.read(store.state_dir)) == [OTHER]
-    assert not failures.forget(store, [ONE])
+    failed_instances.note(store, [failed(), failed(OTHER)])
+    assert failed_instances.forget(store, [ONE])
+    assert list(failed_instances.read(store.state_dir)) == [OTHER]
+    assert not failed_instances.forget(store, [ONE])
 
 
 def test_check_mode_notes_nothing(store):
-    assert failures.note(store, [failed()], dry=True)
-    assert failures.read(store.state_dir) == {}
+    assert failed_instances.note(store, [failed()], dry=True)
+    assert failed_instances.read(store.state_dir) == {}
 
 
 def test_an_instance_with_a_record_here_gets_no_note(store):
@@ -65,21 +65,21 @@ def test_an_instance_with_a_record_here_gets_no_note(store):
         resources={},
     )
     store.compare_and_swap(None, record)
-    assert not failures.note(store, [failed()])
+    assert not failed_instances.note(store, [failed()])
 
 
 def test_a_note_is_bounded_in_length_and_the_notes_in_number(store, monkeypatch):
-    monkeypatch.setattr(failures, "LIMIT", 1)
-    failures.note(store, [failed(message="x" * 5000), failed(OTHER, "y" * 5000)])
-    assert {uuid: len(one["message"]) for uuid, one in failures.read(store.state_dir).items()} == {
-        OTHER: failures.LONGEST
+    monkeypatch.setattr(failed_instances, "LIMIT", 1)
+    failed_instances.note(store, [failed(message="x" * 5000), failed(OTHER, "y" * 5000)])
+    assert {uuid: len(one["message"]) for uuid, one in failed_instances.read(store.state_dir).items()} == {
+        OTHER: failed_instances.LONGEST
     }
 
 
 def test_what_is_no_uuid_is_refused(store):
     with pytest.raises(InvalidInput):
-        failures.note(store, [failed("../../etc")])
+        failed_instances.note(store, [failed("../../etc")])
 
 
 def test_a_host_that_was_never_prepared_has_none(tmp_path):
-    assert failures.read(str(tmp_path / "none")) == {}
+    assert failed_instances.read(str(tmp_path / "none")) == {}

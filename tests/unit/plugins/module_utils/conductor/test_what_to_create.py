@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from ansible_collections.berth.kvm.plugins.module_utils.conductor import quotas, report_creation, wanted
+from ansible_collections.berth.kvm.plugins.module_utils.conductor import quotas, report_creation, what_to_create
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.errors import (
     DuplicateInstance,
     InstanceMoving,
@@ -125,14 +125,14 @@ def test_an_instance_on_the_move_is_neither_started_nor_stopped(case):
 @pytest.mark.parametrize("case", ["resized", "resized on its host"])
 def test_a_create_leaves_an_instance_that_waits_for_its_confirmation_as_it_is(case):
     """I4: a run over the whole inventory is no error, and no change."""
-    found = wanted.sort_out({"a": spec("a")}, fleet(**ON_THE_MOVE[case][0]))["a"]
+    found = what_to_create.sort_out({"a": spec("a")}, fleet(**ON_THE_MOVE[case][0]))["a"]
     assert (found["state"], found.get("error")) == ("unconfirmed", None)
     assert "flavor big" in found["why"] and "confirm_resize" in found["why"]
 
 
 @pytest.mark.parametrize("case", ["begun", "let go", "half deleted"])
 def test_a_create_says_of_an_instance_in_a_move_that_it_is_to_be_finished(case):
-    found = wanted.sort_out({"a": spec("a")}, fleet(**ON_THE_MOVE[case][0]))["a"]
+    found = what_to_create.sort_out({"a": spec("a")}, fleet(**ON_THE_MOVE[case][0]))["a"]
     assert found["error"]["code"] == "InstanceMoving"
 
 
@@ -143,26 +143,26 @@ def test_what_a_host_that_was_lost_brought_back_is_named_by_whoever_meets_it(lef
     found = fleet(h1=[record("a")], h2=[record("a", **left)])
     with pytest.raises(InstanceMoving, match=r"h2 holds a part of one \(h1, h2\)"):
         locate(found, "a", "a")
-    assert wanted.sort_out({"a": spec("a")}, found)["a"]["error"]["code"] == "InstanceMoving"
+    assert what_to_create.sort_out({"a": spec("a")}, found)["a"]["error"]["code"] == "InstanceMoving"
 
 
 def test_existing_instance_stays_with_its_host():
-    found = wanted.sort_out({"a": spec("a")}, fleet(("h2",), h1=[record("a")]))["a"]
+    found = what_to_create.sort_out({"a": spec("a")}, fleet(("h2",), h1=[record("a")]))["a"]
     assert (found["state"], found["host"]) == ("existing", "h1")
 
 
 def test_claim_of_an_ended_run_is_taken_up():
     """C1 of the design."""
-    found = wanted.sort_out({"a": spec("a")}, fleet(h1=[record("a", "CLAIM")], h2=[record("a", "CLAIM")]))["a"]
+    found = what_to_create.sort_out({"a": spec("a")}, fleet(h1=[record("a", "CLAIM")], h2=[record("a", "CLAIM")]))["a"]
     assert (found["state"], found["host"], found["stale_claims"]) == ("claiming", "h2", ["h1"])
 
 
 def test_new_instance_is_placed_though_a_host_is_silent():
-    assert "state" not in wanted.sort_out({"a": spec("a")}, fleet(("h2",), h1=[]))["a"]
+    assert "state" not in what_to_create.sort_out({"a": spec("a")}, fleet(("h2",), h1=[]))["a"]
 
 
 def test_new_instance_is_refused_with_a_silent_host_where_asked_to():
-    found = wanted.sort_out({"a": spec("a")}, fleet(("h2",), h1=[]), strict=True)["a"]
+    found = what_to_create.sort_out({"a": spec("a")}, fleet(("h2",), h1=[]), strict=True)["a"]
     assert (found["state"], found["error"]["code"]) == ("failed", "InstanceUnknown")
 
 
@@ -170,13 +170,13 @@ def test_group_members_are_those_of_the_same_project():
     """C13."""
     group = {"name": "g", "uuid": "g-id", "members": []}
     held = [record("b", group="g"), record("c", group="g", project="other"), record("d", group="h")]
-    instances = wanted.sort_out({"a": spec("a", group)}, fleet(h1=held))
-    wanted.set_group_members(instances, fleet(h1=held))
+    instances = what_to_create.sort_out({"a": spec("a", group)}, fleet(h1=held))
+    what_to_create.set_group_members(instances, fleet(h1=held))
     assert group["members"] == ["b"]
 
 
 def test_hosts_are_told_who_owns_what():
-    told = wanted.told(fleet(h1=[record("a", generation=[1, 7]), record("b", "CLAIM")]))
+    told = what_to_create.told(fleet(h1=[record("a", generation=[1, 7]), record("b", "CLAIM")]))
     assert told == {"hosts": {"id-h1": "h1"}, "known": {"id-h1": {"a": [1, 7]}}, "gone": {}, "lost": []}
 
 
@@ -188,7 +188,7 @@ def test_hosts_are_told_who_owns_what():
 def test_quota_counts_what_is_there_and_what_the_run_asked_before(limit, made):
     """A04: the fleet holds one instance; two more are wanted."""
     here = fleet(h1=[record("old")])
-    instances = wanted.sort_out({"a": spec("a"), "b": spec("b")}, here)
+    instances = what_to_create.sort_out({"a": spec("a"), "b": spec("b")}, here)
     quotas.before_placement(instances, here, {"default": limit})
     assert [name for name in instances if instances[name].get("state") != "failed"] == made
 
@@ -221,8 +221,8 @@ def test_report_names_the_attempts_of_a_failure():
 
 def test_create_ends_no_delete_of_a_locked_instance():
     here = fleet(h1=[record("a", phase="deleting"), record("b"), record("c", phase="deleting")])
-    instances = wanted.sort_out({name: spec(name) for name in "abcd"}, here)
-    wanted.hold_locked(instances, {"a": "ann", "b": True, "c": None, "d": True}, here)
+    instances = what_to_create.sort_out({name: spec(name) for name in "abcd"}, here)
+    what_to_create.hold_locked(instances, {"a": "ann", "b": True, "c": None, "d": True}, here)
     assert {name: one.get("state") for name, one in instances.items()} == {
         "a": "failed",
         "b": "existing",

@@ -1,0 +1,60 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A host did not take an instance or failed to build it: which one is tried next, and when create gives up."""
+
+from __future__ import annotations
+
+from ..placement.errors import MaxRetriesExceeded
+from .plan import CLAIMING, FAILED, Alternate, Instance, Plan, fail, host_of
+
+
+def attempt_failed(plan: Plan, instance: Instance, code: str, message: str, retryable: bool) -> None:
+    """Keep the cause and go on with the next alternate, or give up with the whole list of attempts."""
+    host = host_of(instance)
+    instance["attempts"].append(
+        {"attempt": len(instance["attempts"]) + 1, "host": host, "code": code, "cause": message}
+    )
+    instance["token"] = None
+    instance["given_up"] = True
+    if not retryable:
+        instance["state"] = FAILED
+        instance["error"] = {"code": code, "message": message, "retryable": False}
+        return
+    tried = {attempt["host"] for attempt in instance["attempts"]}
+    left = [
+        alternate
+        for alternate in instance["alternates"]
+        if alternate["host"] not in tried and "uuid" in plan["hosts"][alternate["host"]]
+    ]
+    if plan["max_attempts"] == 1:
+        instance["state"] = FAILED
+        instance["error"] = {"code": code, "message": message, "retryable": True}
+    elif len(instance["attempts"]) >= plan["max_attempts"]:
+        fail(
+            instance,
+            MaxRetriesExceeded(
+                "Exceeded maximum number of retries: %d attempts for instance %s. Last cause: %s"
+                % (len(instance["attempts"]), instance["name"], message),
+                attempts=instance["attempts"],
+            ),
+        )
+    elif not left:
+        fail(
+            instance,
+            MaxRetriesExceeded(
+                "Exhausted all hosts available for retrying build failures for instance %s. Last cause: %s"
+                % (instance["name"], message),
+                attempts=instance["attempts"],
+            ),
+        )
+    else:
+        instance["given_up"] = False
+        instance["state"] = CLAIMING
+        instance["alternates"] = left[1:]
+        set_host(instance, left[0])
+
+
+def set_host(instance: Instance, chosen: Alternate) -> None:
+    instance["host"], instance["host_uuid"] = chosen["host"], chosen["host_uuid"]
+    instance["limits"], instance["allocation"] = chosen.get("limits"), chosen.get("allocation")
