@@ -62,6 +62,7 @@ CATALOG = {
         "Groups of instances that want to be together or apart, by name.",
         schema.ServerGroup.fields,
     ),
+    "berth_keypairs_defined": ("Public keys, by name; the key alone will do.", schema.KeyPair.fields),
     "berth_aggregates": (
         "Sets of hosts, by name. `groups` are inventory groups whose hosts belong to it.",
         schema.AGGREGATE,
@@ -85,9 +86,36 @@ INSTANCE_NOTES = {
     "berth_target_host": "only this host, if every filter lets it pass",
     "berth_ignore_hosts": "never these hosts",
     "berth_force_hosts": "one of these hosts without asking the filters; its capacity is claimed all the same",
-    "berth_metadata": "names and texts that are kept with the instance",
+    "berth_key_names": "names of key pairs for the guest's first user, beside berth_ssh_keys",
+    "berth_metadata": "names and texts that are kept with the instance and told to the guest, see [the guest](guest-features.md)",
+    "berth_files": "files that cloud-init writes: {path, content, encoding (text or base64), mode ('0644'), owner (root:root)}",
+    "berth_admin_password_hash": "the sha512 or yescrypt hash of the password of the guest's first user",
+    "berth_admin_password": "refused: a password is given as its hash alone",
+    "berth_disk_config": "auto: the root file system grows to its disk; manual: it does not; not given: as the image does",
     "berth_user_data": "cloud-init's user data: text that begins as such, or base64; at most 65535 bytes in base64",
 }
+
+# What an instance's variables bring into its guest beside the user data.
+GUEST_DATA = """
+## What a guest gets beside its user data
+
+The seed is a NoCloud disk. `berth_metadata` is in its `meta-data`: in a guest with cloud-init
+`cloud-init query ds.meta_data` shows it as `berth-metadata`, and templates in the user data have it as
+`{{ ds.meta_data.berth_metadata.NAME }}`. Values are texts: `yes` is `"true"` as YAML reads it, `"yes"` in quotes stays.
+
+| variable | in the vendor-data | when |
+| --- | --- | --- |
+| `berth_files` | `write_files`; files of other users than root are written last, when there are users | at the first boot |
+| `berth_admin_password_hash` | `user.hashed_passwd`, for the first user; whether sshd takes passwords is the image's | at the first boot |
+| `berth_disk_config` | `growpart` and `resize_rootfs`; an image forbids `auto` by `hw_auto_disk_config: disabled` | at each boot |
+
+Vendor-data is apart from the user data, which is handed over byte by byte as it was given. cloud-init drops a key of the
+vendor-data that the user data has too, so a request with both (such as `berth_files` and `write_files`) is refused where the
+user data can be read; behind an `#include` it cannot. An image whose cloud-init is told to ignore vendor-data ignores all of this.
+Files and hash are in the seed alone: not in the record, a receipt, a log or a message. They are read when the instance is
+made, as are `berth_ssh_keys` and the key pairs that `berth_key_names` name: a guest that is there keeps what it has got, also when a key
+pair is not defined any more. At most 64 files, 1 MiB together.
+""".strip().splitlines()
 
 
 def main(argv):
@@ -179,6 +207,8 @@ def features_page():
         "labels `ephemeral0` and `swap`. Vendor-data is apart from the user data; `mounts` in the user data replaces it. A seed is",
         "made once: disks that a resize adds are the guest's to use. Where a resize makes the ephemeral disk larger, systemd grows",
         "its file system when the guest boots.",
+        "",
+        *GUEST_DATA,
     ]
     return "\n".join(lines) + "\n"
 

@@ -59,6 +59,9 @@ options:
       metadata:
         description: Free metadata of the instance.
         type: dict
+      cloud_config:
+        description: What cloud-init gets as vendor data, as the text of a JSON object.
+        type: str
   timeout:
     description: How long to wait for another run on the same instance, in seconds.
     type: int
@@ -144,6 +147,7 @@ SEED = {
     "user_data": {"type": "str", "no_log": True},
     "network_config": {"type": "dict"},
     "metadata": {"type": "dict"},
+    "cloud_config": {"type": "str", "no_log": True},
 }
 ARGUMENTS = {
     "state": {

@@ -22,6 +22,7 @@ CATALOG = (
     "berth_aggregates",
     "berth_flavors",
     "berth_images",
+    "berth_keypairs_defined",
     "berth_networks_defined",
     "berth_pci_aliases",
     "berth_placement",

@@ -64,6 +64,12 @@ class ServerGroupNotFound(_Unknown):
     kind = "server group"
 
 
+class KeypairNotFound(_Unknown):
+    """The key pair is not defined."""
+
+    kind = "key pair"
+
+
 class AvailabilityZoneNotFound(_Unknown):
     """No aggregate makes this availability zone."""
 
@@ -80,13 +86,14 @@ class FlavorMemoryTooSmall(BerthError):
 
 @dataclasses.dataclass(frozen=True)
 class Catalog:
-    """The checked catalog: ``flavors``, ``images``, ``networks``, ``server_groups``, ``aggregates`` by name,
+    """The checked catalog: ``flavors``, ``images``, ``networks``, ``server_groups``, ``keypairs``, ``aggregates`` by name,
     ``pci_aliases`` (Nova's alias entries), ``quotas`` by project, ``placement`` (scheduler options, checked there)."""
 
     flavors: Named
     images: Named
     networks: Named
     server_groups: Named
+    keypairs: Named
     aggregates: Named
     pci_aliases: List[Document]
     quotas: Named
@@ -111,6 +118,7 @@ class Catalog:
             "images": functools.partial(checked, "berth_images", schema.IMAGES),
             "networks": functools.partial(checked, "berth_networks_defined", schema.NETWORKS),
             "server_groups": functools.partial(checked, "berth_server_groups", schema.SERVER_GROUPS),
+            "keypairs": functools.partial(checked, "berth_keypairs_defined", schema.KEYPAIRS),
             "aggregates": functools.partial(checked, "berth_aggregates", schema.AGGREGATES),
             "pci_aliases": functools.partial(checked, "berth_pci_aliases", schema.PCI_ALIASES),
             "quotas": functools.partial(checked, "berth_quotas", schema.QUOTAS),
@@ -173,6 +181,16 @@ class Catalog:
         if name not in usable:
             raise ImageNotFound.named(field, name, usable)
         return usable[name]
+
+    def public_keys(self, names: Iterable[str]) -> List[str]:
+        """The public keys of the key pairs ``names``."""
+
+        def key(at: int, name: str) -> str:
+            if name not in self.keypairs:
+                raise KeypairNotFound.named("berth_key_names[%d]" % at, name, self.keypairs)
+            return str(self.keypairs[name]["public_key"])
+
+        return together(functools.partial(key, at, name) for at, name in enumerate(names))
 
 
 def check_image_fits(flavor: Document, image: Document) -> None:

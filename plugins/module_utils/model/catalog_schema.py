@@ -7,14 +7,16 @@ from __future__ import annotations
 
 import json
 import posixpath
+import re
 from typing import Any, Dict, List
 
 from . import input_hints
 from .errors import InvalidInput
 from .image_properties import ImageProperties
+from .injected_files import FILES
 from .messages import Document
 from .network_schema import Network, Nic
-from .schema import Fields, Flag, ListOf, MapOf, Named, OneOf, Text, Whole, Word
+from .schema import Fields, Flag, ListOf, MapOf, Named, OneOf, Secret, Text, Whole, Word
 
 PROJECT = Text(r"[A-Za-z0-9][A-Za-z0-9._-]*\Z", "a project name of a-z, A-Z, 0-9, '.', '_' and '-'", longest=64)
 HOST_NAME = Text(r"[^\s/:]+\Z", "an inventory host name without spaces, '/' and ':'")
@@ -139,6 +141,52 @@ class SshKey:
         return self.line.check(value.strip() if isinstance(value, str) else value, field)
 
 
+class KeyPair:
+    """A public key by its name: {public_key}, or the key alone."""
+
+    fields = Fields({"public_key": SshKey()})
+
+    def check(self, value: Any, field: str) -> Document:
+        return self.fields.check({"public_key": value} if isinstance(value, str) else value, field)
+
+
+class Metadata:
+    """Names and texts; as many as a move takes along."""
+
+    texts = MapOf(Word())
+
+    def check(self, value: Any, field: str) -> Dict[str, str]:
+        found = self.texts.check(value, field)
+        size = len(json.dumps(found))
+        if len(found) > 1000 or size > 65535:
+            said = "%d names, %d bytes" % (len(found), size)
+            raise InvalidInput(field, said, "at most 1000 names, 65535 bytes in JSON")
+        return found
+
+
+class PasswordHash:
+    """A crypt hash of the two kinds that are slow to guess."""
+
+    rule = "a sha512 or yescrypt hash, $6$... or $y$..., never the password itself"
+    hash = re.compile(
+        r"(\$6\$(rounds=[1-9][0-9]{3,8}\$)?[A-Za-z0-9./]{1,16}\$[A-Za-z0-9./]{86}|"
+        r"\$y\$[A-Za-z0-9./]{1,16}\$[A-Za-z0-9./]{1,86}\$[A-Za-z0-9./]{43})\Z"
+    )
+
+    def check(self, value: Any, field: str) -> str:
+        if not isinstance(value, str) or not self.hash.match(value):
+            raise InvalidInput(field, value, self.rule, hint=input_hints.hashed_password())
+        return str(value)
+
+
+class NoPassword:
+    """A password is never taken."""
+
+    def check(self, value: Any, field: str) -> str:
+        rule = "not given; its hash in berth_admin_password_hash"
+        raise InvalidInput(field, value, rule, hint=input_hints.hashed_password())
+
+
 class Hints:
     """Scheduler hints: every value becomes a list; a JsonFilter ``query`` given as YAML becomes its JSON text."""
 
@@ -159,6 +207,7 @@ FLAVORS = Named(FLAVOR)
 IMAGES = Named(Image())
 NETWORKS = Named(Network())
 SERVER_GROUPS = Named(ServerGroup())
+KEYPAIRS = Named(KeyPair())
 AGGREGATES = Named(AGGREGATE, name=Text())
 PCI_ALIASES = MapOf(ListOf(PCI_ALIAS, single=True))
 QUOTAS = MapOf(QUOTA, key=Text(r"(\*|[A-Za-z0-9][A-Za-z0-9._-]*)\Z", "a project name, or * for every other project"))
@@ -176,5 +225,10 @@ INSTANCE = {
     "berth_target_host": HOST_NAME,
     "berth_ignore_hosts": ListOf(HOST_NAME, single=True),
     "berth_force_hosts": ListOf(HOST_NAME, single=True),
-    "berth_metadata": MapOf(Word()),
+    "berth_metadata": Metadata(),
+    "berth_key_names": ListOf(Text(), single=True, longest=256),
+    "berth_files": FILES,
+    "berth_admin_password_hash": Secret(PasswordHash()),
+    "berth_admin_password": Secret(NoPassword()),
+    "berth_disk_config": OneOf("auto", "manual"),
 }

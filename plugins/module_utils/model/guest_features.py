@@ -90,6 +90,7 @@ IMAGE = _table(
     (Built("virtio"), "hw_rng_model"),
     (Built("virtio-scsi"), "hw_scsi_model"),
     (Built("hvm"), "hw_vm_mode"),
+    (Flag(*YES, *NO, "disabled"), "hw_auto_disk_config"),
     (_FLAG, "hw_boot_menu hw_qemu_guest_agent hw_vif_multiqueue_enabled"),
     (
         _ANY,
@@ -114,7 +115,7 @@ IMAGE = _table(
     (Refused("optional"), "img_config_drive"),
     (
         _PLACEMENT,
-        "hw_architecture hw_auto_disk_config hw_device_id hw_disk_type hw_emulation_architecture hw_floppy_bus "
+        "hw_architecture hw_device_id hw_disk_type hw_emulation_architecture hw_floppy_bus "
         "hw_ipxe_boot hw_pci_numa_affinity_policy hw_rescue_bus hw_rescue_device img_bittorrent img_cache_in_nova "
         "img_compression_level img_hv_requested_version img_hv_type img_linked_clone img_owner_id "
         "img_root_device_name img_use_agent img_version os_admin_user os_distro os_skip_agent_inject_files_at_boot "

@@ -24,6 +24,7 @@ Property = Union[str, List[str]]
 _BUS = ("fdc", "ide", "sata", "scsi", "usb", "virtio")
 _TRUTH = ("true", "false", "yes", "no", "on", "off", "1", "0")
 _WORDS = {
+    "hw_auto_disk_config": (*_TRUTH, "disabled"),
     "hw_cdrom_bus": _BUS,
     "hw_cpu_policy": ("dedicated", "mixed", "shared"),
     "hw_cpu_thread_policy": ("isolate", "prefer", "require"),

@@ -61,6 +61,16 @@ def include_url() -> str:
     return "Let cloud-init fetch the rest with #include and a URL"
 
 
+def hashed_password() -> str:
+    """A password was given, or something else that is no hash of one."""
+    return "Give what openssl passwd -6 or mkpasswd -m yescrypt prints"
+
+
+def in_one_place(variable: str, key: str) -> str:
+    """cloud-init would drop what a variable asks for, since the user data has the same key."""
+    return "Move what is under %s into %s, or leave %s out" % (key, variable, variable)
+
+
 def set_variable(field: str, name: str) -> str:
     """A variable that every instance needs is missing."""
     return "Set %s for %s" % (field, name)

@@ -11,14 +11,15 @@ from __future__ import annotations
 
 import functools
 import re
-from typing import Any, Dict, Iterator, List, Mapping, Optional, Protocol, Tuple
+from typing import Any, Collection, Dict, Iterator, List, Mapping, Optional, Protocol, Tuple
 
 from . import input_hints
-from .errors import InvalidInput, together
+from .errors import BerthError, InvalidInput, joined, together
 from .messages import Document
 from .suggest import did_you_mean
 
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
+# Half of a surrogate pair can be written down nowhere.
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]")
 
 
 class Check(Protocol):
@@ -106,6 +107,26 @@ class OrNull:
 
     def check(self, value: Any, field: str) -> Any:
         return None if value is None else self.item.check(value, field)
+
+
+class Secret:
+    """What ``item`` takes; a fault does not show the value, but for fields whose last part is in ``shown``."""
+
+    def __init__(self, item: Check, shown: Collection[str] = ()) -> None:
+        self.item, self.shown = item, shown
+        self.rule = getattr(item, "rule", None)
+
+    def check(self, value: Any, field: str) -> Any:
+        try:
+            return self.item.check(value, field)
+        except BerthError as error:
+            raise joined([self._hidden(fault) for fault in (error, *error.also)]) from None
+
+    def _hidden(self, fault: BerthError) -> BerthError:
+        field = fault.field or ""
+        if field.rpartition(".")[2] in self.shown:
+            return fault
+        return InvalidInput(field, "<not shown>", fault.rule, hint=fault.hint)
 
 
 class ListOf:

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import base64
 import binascii
-from typing import Any, Optional
+import email
+from typing import Any, List, Optional
 
 from . import input_hints
 from .errors import BerthError
@@ -49,6 +50,22 @@ def decode_user_data(value: Any, field: str = "berth_user_data") -> Optional[str
             rule="plain text begins with #cloud-config, #! or a MIME header; anything else must be valid base64",
             hint=input_hints.cloud_config_first(),
         ) from None
+
+
+def cloud_configs(text: str) -> List[str]:
+    """The cloud-config texts of plain user data: itself, or the parts of a multi-part one."""
+    text = text.lstrip("\ufeff\r\n\t ")
+    if text.startswith(("Content-Type:", "MIME-Version:", "From ")):
+        parts = [part.get_payload(decode=True) for part in email.message_from_string(text).walk()]
+        return [
+            config for part in parts if isinstance(part, bytes) for config in _configs(part.decode("utf-8", "replace"))
+        ]
+    return _configs(text)
+
+
+def _configs(text: str) -> List[str]:
+    lines = text.lstrip("\ufeff\r\n\t ").splitlines()[:2]
+    return [text] if any(line.startswith("#cloud-config") for line in lines) else []
 
 
 def _limit(size: int, field: str) -> None:

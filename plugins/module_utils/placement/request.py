@@ -9,6 +9,7 @@ Errors name the variable; those of unknown names say what was probably meant.
 from __future__ import annotations
 
 import functools
+import json
 import uuid
 
 from ..model import catalog_schema as schema
@@ -16,6 +17,7 @@ from ..model import input_hints
 from ..model.catalog import AvailabilityZoneNotFound, ServerGroupNotFound, check_image_fits
 from ..model.errors import InvalidInput, together
 from ..model.guest_check import check_guest
+from ..model.guest_config import cloud_config
 from ..model.guest_wishes import Wishes
 from ..model.identity import NAMESPACE, check_name, instance_uuid
 from ..model.request_spec import SCHEMA, RequestSpec
@@ -31,7 +33,7 @@ def build_request(hostvars, catalog):
 
     ``hostvars`` are the variables of the instance's inventory host, with ``inventory_hostname``. The spec is complete
     but for what only the fleet knows: the members of the server group. The seed {hostname, ssh_keys, user_data,
-    network_config} holds everything that may be secret and goes to the build only.
+    metadata, cloud_config, network_config} holds everything that may be secret and goes to the build only.
     """
     name = check_name(hostvars.get("inventory_hostname"), "inventory_hostname")
     given = _given(hostvars, schema.INSTANCE, ("berth_flavor", "berth_image"), name)
@@ -41,6 +43,7 @@ def build_request(hostvars, catalog):
     check_image_fits(flavor, image)
     check_guest(flavor, image)
     own_uuid = instance_uuid(project, name)
+    seed = _seed(name, given, decode_user_data(hostvars.get("berth_user_data")), image, catalog)
     card = Wishes(flavor["extra_specs"], image["properties"]).get("vif_model", "virtio")
     nics = [
         request_nics.nic(own_uuid, at, nic, catalog, card) for at, nic in enumerate(given.get("berth_networks", []))
@@ -65,13 +68,21 @@ def build_request(hostvars, catalog):
         "batch_id": None,
     }
     _derive(spec, catalog)
-    seed = {
+    return spec, {**seed, "network_config": request_nics.network_config(nics)}
+
+
+def _seed(name, given, user_data, image, catalog):
+    """What goes to the build only, but for the network. ``cloud_config`` is one text: a part of it alone, such as root,
+    would be masked in all that the host says."""
+    config = cloud_config(given, image, user_data)
+    keys = [*catalog.public_keys(given.get("berth_key_names", [])), *given.get("berth_ssh_keys", [])]
+    return {
         "hostname": name,
-        "ssh_keys": given.get("berth_ssh_keys", []),
-        "user_data": decode_user_data(hostvars.get("berth_user_data")),
-        "network_config": request_nics.network_config(nics),
+        "ssh_keys": list(dict.fromkeys(keys)),
+        "user_data": user_data,
+        "metadata": given.get("berth_metadata", {}),
+        "cloud_config": json.dumps(config) if config else None,
     }
-    return spec, seed
 
 
 def _target(given, catalog):

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import base64
+import subprocess
 
 import pytest
 
@@ -85,3 +86,21 @@ def test_user_data_that_is_too_long_fits_when_it_is_included_by_url():
     assert refusal(berth_user_data=long).hint == input_hints.include_url()
     short = "#include\nhttps://config.example.org/web-1\n"
     assert build(berth_user_data=short)[1]["user_data"] == short
+
+
+@pytest.mark.follows("hashed_password")
+def test_what_openssl_prints_is_taken_for_a_password():
+    for given in ({"berth_admin_password": "secret"}, {"berth_admin_password_hash": "secret"}):
+        assert refusal(**given).hint == input_hints.hashed_password()
+    printed = subprocess.run(["openssl", "passwd", "-6", "secret"], stdout=subprocess.PIPE, check=True).stdout
+    assert "hashed_passwd" in build(berth_admin_password_hash=printed.decode().strip())[1]["cloud_config"]
+
+
+@pytest.mark.follows("in_one_place")
+def test_files_of_the_user_data_are_taken_as_injected_files_or_alone():
+    file = {"path": "/etc/motd", "content": "hello"}
+    text = "#cloud-config\nwrite_files:\n- {path: /b, content: x}\n"
+    refused = refusal(berth_files=[file], berth_user_data=text)
+    assert refused.hint == input_hints.in_one_place("berth_files", "write_files")
+    assert build(berth_files=[file, {"path": "/b", "content": "x"}])[1]["cloud_config"].count("path") == 2
+    assert build(berth_user_data=text)[1]["cloud_config"] is None

@@ -15,7 +15,7 @@ from . import iso9660
 
 FILE = "seed.iso"
 LABEL = "cidata"
-PARTS = ("hostname", "ssh_keys", "user_data", "network_config", "metadata")
+PARTS = ("hostname", "ssh_keys", "user_data", "network_config", "metadata", "cloud_config")
 
 
 # name of a disk -> its line of fstab. By the label that it was made with: device names depend on buses and order.
@@ -29,17 +29,17 @@ MOUNTS = {
 def documents(uuid, seed, disks=()):
     """The files of the seed: {name: bytes}. JSON is YAML, and needs no library on the host to be written safely.
 
-    ``disks``: the names of the guest's disks. What makes use of them is vendor-data: cloud-init keeps it apart from the
-    user data, which goes before it.
+    ``disks``: the names of the guest's disks. What makes use of them, and what else the request asks of cloud-init
+    (``cloud_config``), is vendor-data: cloud-init keeps it apart from the user data, which goes before it.
     """
     unknown = sorted(set(seed) - set(PARTS))
     if unknown:
         raise InvalidInput("seed.%s" % unknown[0], "...", "one of " + ", ".join(PARTS))
     meta_data = ["instance-id: %s" % uuid, "local-hostname: %s" % seed["hostname"]]
     if seed.get("ssh_keys"):
-        meta_data.append("public-keys: %s" % json.dumps(list(seed["ssh_keys"])))
+        meta_data.append("public-keys: %s" % yaml_text(list(seed["ssh_keys"])))
     if seed.get("metadata"):
-        meta_data.append("berth-metadata: %s" % json.dumps(seed["metadata"]))
+        meta_data.append("berth-metadata: %s" % yaml_text(seed["metadata"]))
     files = {
         "meta-data": "\n".join(meta_data) + "\n",
         "user-data": seed.get("user_data") or "#cloud-config\n{}\n",
@@ -47,9 +47,18 @@ def documents(uuid, seed, disks=()):
     if seed.get("network_config"):
         files["network-config"] = json.dumps(seed["network_config"], indent=1) + "\n"
     mounts = [MOUNTS[name] for name in disks if name in MOUNTS]
-    if mounts:
-        files["vendor-data"] = "#cloud-config\n%s\n" % json.dumps({"mounts": mounts}, indent=1)
+    config = {**({"mounts": mounts} if mounts else {}), **json.loads(seed.get("cloud_config") or "{}")}
+    if config:
+        files["vendor-data"] = "#cloud-config\n%s\n" % yaml_text(config, indent=1)
     return {name: text.encode("utf-8") for name, text in files.items()}
+
+
+def yaml_text(value, indent=None):
+    """JSON that a YAML parser reads as the same: JSON's pairs of escapes for one character are two characters in YAML."""
+    text = json.dumps(value, ensure_ascii=False, indent=indent)
+    return "".join(
+        char if char == "\n" or char.isprintable() or ord(char) > 0xFFFF else "\\u%04x" % ord(char) for char in text
+    )
 
 
 def build(pool_path, uuid, seed, disks=()):

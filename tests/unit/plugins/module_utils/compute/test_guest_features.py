@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import copy
+import json
 from xml.etree import ElementTree
 
 import pytest
@@ -31,7 +32,7 @@ CELLS = {
 }
 
 # How each built one shows: what it needs beside itself, its value, and where in the guest's XML (path, attribute or None
-# for the text, expected), or the part of the claim's NUMA topology that it changes, or "pci_requests", or "disks".
+# for the text, expected), or the part of the claim's NUMA topology that it changes, or "pci_requests", "disks" or "seed".
 SHOWN = {
     "hw_machine_type": ({}, "pc", ("os/type", "machine", "pc")),
     "hw_disk_bus": ({}, "sata", ("devices/disk/target", "bus", "sata")),
@@ -46,6 +47,7 @@ SHOWN = {
     "hw_qemu_guest_agent": ({}, "true", ("devices/channel/target", "name", "org.qemu.guest_agent.0")),
     "hw_vif_multiqueue_enabled": ({}, "true", ("devices/interface/driver", "queues", "2")),
     "hw_vif_model": ({}, "e1000", ("devices/interface/model", "type", "e1000")),
+    "hw_auto_disk_config": ({}, "disabled", "seed"),
     "hw_cpu_cores": ({}, "2", ("cpu/topology", "cores", "2")),
     "hw_cpu_sockets": ({}, "2", ("cpu/topology", "sockets", "2")),
     "hw_cpu_threads": ({}, "2", ("cpu/topology", "threads", "2")),
@@ -160,8 +162,10 @@ def test_no_name_is_in_the_table_twice():
 def test_what_is_called_built_is_in_the_guest_or_in_its_claim(name):
     beside, value, where = SHOWN.get(name) or SHOWN[name.replace(":", "_", 1)]
     given = {**beside, **({} if value is None else {name: value})}
-    spec, _seed = request(*split(given))
-    if where == "disks":
+    spec, seed = request(*split(given))
+    if where == "seed":
+        assert json.loads(seed["cloud_config"])["growpart"] == {"mode": "off"}
+    elif where == "disks":
         assert disk.plan(spec)[0].format == value
     elif where == "pci_requests":
         assert spec["pci_requests"]

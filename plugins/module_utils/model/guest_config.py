@@ -1,0 +1,77 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What cloud-init is asked beside the user data: injected files, the password's hash, whether the root file system grows.
+
+It goes to the guest as vendor data, which cloud-init keeps apart. A key that the user data has too replaces the vendor
+data's, so what would be lost that way is refused where it can be seen.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Dict, List, Mapping, Optional
+
+from . import input_hints
+from .errors import BerthError, InvalidInput
+from .image import TRUE_WORDS
+from .injected_files import write_files
+from .messages import Document
+from .user_data import cloud_configs
+
+AUTO, MANUAL = "auto", "manual"
+
+
+class AutoDiskConfigDisabledByImage(BerthError):
+    """berth_disk_config is auto, and the image's hw_auto_disk_config is disabled."""
+
+
+def cloud_config(given: Mapping[str, Any], image: Document, user_data: Optional[str]) -> Document:
+    """cloud-init's keys for what the instance's checked variables ask for; InvalidInput where the user data has them too."""
+    parts: Dict[str, Document] = {}
+    if given.get("berth_files"):
+        parts["berth_files"] = {"write_files": write_files(given["berth_files"])}
+    if given.get("berth_admin_password_hash"):
+        password = given["berth_admin_password_hash"]
+        parts["berth_admin_password_hash"] = {"user": {"hashed_passwd": password, "lock_passwd": False}}
+    grow = _disk_config(given.get("berth_disk_config"), image)
+    if grow:
+        mode = {"mode": "auto" if grow == AUTO else "off"}
+        parts["berth_disk_config"] = {"growpart": mode, "resize_rootfs": grow == AUTO}
+    for variable, config in parts.items():
+        _refuse_twice(variable, config, user_data)
+    return {key: value for config in parts.values() for key, value in config.items()}
+
+
+def _disk_config(asked: Optional[str], image: Document) -> Optional[str]:
+    """auto, manual, or None: what the image does by itself."""
+    properties = image.get("properties") or {}
+    text = properties.get("hw_auto_disk_config", properties.get("auto_disk_config"))
+    if text is None:
+        return asked
+    word = str(text).lower()
+    if word == "disabled" and asked == AUTO:
+        raise AutoDiskConfigDisabledByImage(
+            "berth_disk_config: auto is not for image %s, whose hw_auto_disk_config is disabled" % image["name"],
+            field="berth_disk_config",
+            value=asked,
+            rule="manual, or not given",
+        )
+    return asked or (AUTO if word in TRUE_WORDS else MANUAL)
+
+
+def _refuse_twice(variable: str, config: Document, user_data: Optional[str]) -> None:
+    for key in _top_keys(user_data):
+        if key in config:
+            raise InvalidInput(
+                "berth_user_data",
+                "with the key %s" % key,
+                "without %s where there is %s: cloud-init would take the user data's alone" % (key, variable),
+                hint=input_hints.in_one_place(variable, key),
+            )
+
+
+def _top_keys(user_data: Optional[str]) -> List[str]:
+    """The keys of cloud-config in the user data, as far as they can be seen: not behind an #include."""
+    key = re.compile(r"""^(?:\{\s*)?["']?([a-z_]+)["']?\s*:""", re.MULTILINE)
+    return [name for text in cloud_configs(user_data or "") for name in key.findall(text)]
