@@ -91,6 +91,14 @@ def restore_whereabouts() -> str:
     )
 
 
+def restore_or_move_away(path: str) -> str:
+    """A small file of the state directory is damaged."""
+    return (
+        "Restore %s from a backup of this host. Where there is none, wait until no run is under way on it, move the file elsewhere "
+        "and run again" % path
+    )
+
+
 def split_the_fleet() -> str:
     """A host has been told of more instances than it can remember."""
     return "Nothing was changed. So many instances are too many for one inventory: divide the hosts among several"

@@ -20,7 +20,7 @@ from ...model.move_errors import InstanceInvalidState, InstanceNotFound
 from ...model.record import Record
 from .. import durable, paths
 from ..disk import owner
-from ..record import journal
+from ..record import journal, state_file
 from . import domain, gate
 from .instance import ACTIVE, DELETING
 
@@ -150,8 +150,10 @@ def _remove_directory(path):
 
 
 def _read_list(store):
-    data = durable.read_in(store.state_dir, FILE)
-    return json.loads(data) if data else {}
+    def parse(data):
+        return state_file.dict_of(data, lambda entry: Record.from_dict(entry).to_dict())
+
+    return state_file.read(store.state_dir, FILE, parse, {})
 
 
 def _list(store, change):

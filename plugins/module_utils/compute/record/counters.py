@@ -15,6 +15,7 @@ import os
 from .. import durable, lock
 from ..errors import HostBusy
 from ..host import boot_time
+from . import state_file
 from .store import STATE_DIR
 
 LOCK = "counters.lock"
@@ -100,8 +101,19 @@ def _peek(state_dir, name):
 
 
 def _read(directory, name):
-    data = durable.read(directory, name)
-    return json.loads(data.decode("utf-8")) if data else {}
+    return state_file.decode(durable.read(directory, name), name, PARSERS[name], {})
+
+
+def _parse_generation(data):
+    return {"n": state_file.whole(data["n"]), "of": state_file.text(data["of"])}
+
+
+def _parse_failed_builds(data):
+    count, uptime = state_file.count(data["count"]), state_file.count(data["uptime"])
+    return {"count": count, "uptime": uptime, "boot_id": state_file.text(data["boot_id"])}
+
+
+PARSERS = {GENERATION: _parse_generation, FAILED_BUILDS: _parse_failed_builds}
 
 
 def _write(directory, name, state):

@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 
 from .. import durable
-from . import journal
+from . import journal, state_file
 from .store import check_uuid
 
 FILE = "failures.json"
@@ -22,8 +22,14 @@ LONGEST = 1000
 
 def read(state_dir):
     """{instance uuid: {name, project_id, host, code, message, at}}; ``host`` is this host as the controller calls it."""
-    data = durable.read_in(state_dir, FILE)
-    return json.loads(data) if data else {}
+    return state_file.read(state_dir, FILE, _parse, {})
+
+
+def _parse(data):
+    def said(entry):
+        return {name: state_file.text(entry[name]) for name in ("name", "project_id", "host", "code", "message", "at")}
+
+    return state_file.dict_of(data, said)
 
 
 def note(store, failed, dry=False):

@@ -21,6 +21,7 @@ from ...model.errors import BerthError
 from ...model.safe_text import clean
 from .. import durable, lock
 from ..errors import HostBusy
+from .state_file import NONSENSE
 
 FILE = "identity.json"
 LOCK = "identity.lock"
@@ -39,7 +40,7 @@ def look(store) -> Dict[str, Any]:
     try:
         copy = _read(os.path.dirname(store.identity_copy), os.path.basename(store.identity_copy))
         here = _read(store.state_dir, FILE)
-    except (ValueError, KeyError, TypeError) as error:
+    except NONSENSE as error:
         return {"id": None, "serial": 0, "fault": clean("the identity of %s is damaged: %s" % (store.state_dir, error))}
     found = here or {"id": None, "serial": 0}
     return {**found, "fault": _fault(store.state_dir, here, copy)}
@@ -98,7 +99,7 @@ def _fault(directory, here, copy) -> Optional[str]:
 
 def _read(directory, name) -> Optional[Dict[str, Any]]:
     data = durable.read_in(directory, name, mode=0o755)
-    if not data:
+    if data is None:
         return None
     found = json.loads(data)
     return {"id": str(found["id"]), "serial": int(found["serial"])}

@@ -21,7 +21,7 @@ from ...model.lifecycle import IN, KEEP, OUT, OWN, check_change
 from ...model.record import Record, RecordInvalid
 from .. import durable, lock
 from ..errors import HostBusy, InstanceBusy, StaleRecord
-from . import state_directory, whereabouts
+from . import state_directory, state_file, whereabouts
 
 STATE_DIR = "/var/lib/berth"
 RECORD = "record.json"
@@ -223,15 +223,7 @@ class Store:
         return op in self._tombstones()
 
     def _tombstones(self):
-        try:
-            directory_fd = durable.open_directory(self.state_dir)
-        except FileNotFoundError:
-            return []
-        try:
-            data = durable.read(directory_fd, TOMBSTONES)
-        finally:
-            os.close(directory_fd)
-        return json.loads(data) if data else []
+        return state_file.read(self.state_dir, TOMBSTONES, lambda data: state_file.list_of(data, state_file.text), [])
 
     # directories
 

@@ -21,6 +21,7 @@ from typing import Any, Dict, Iterable
 from ...model import hints
 from ...model.errors import BerthError
 from .. import durable
+from .state_file import NONSENSE, text, whole
 
 FILE = "whereabouts.json"
 SCHEMA = 2
@@ -93,18 +94,22 @@ class Notes:
             return notes._read_first(data)
         if data["schema"] != SCHEMA:
             raise ValueError("schema %r" % (data["schema"],))
-        hosts = [host_uuid for host_uuid, _name in data["hosts"]]
-        notes.names = dict(data["hosts"])
-        notes.known = {uuid: (hosts[at], epoch, n) for uuid, (at, epoch, n) in data["known"].items()}
-        notes.planned = {uuid: {(hosts[at], run) for at, run in plans} for uuid, plans in data["planned"].items()}
-        notes.gone = {uuid: (epoch, n) for uuid, (epoch, n) in data["gone"].items()}
+        hosts = [text(host_uuid) for host_uuid, _name in data["hosts"]]
+        notes.names = {host_uuid: text(name) for host_uuid, name in data["hosts"]}
+        notes.known = {
+            uuid: (hosts[whole(at)], whole(epoch), whole(n)) for uuid, (at, epoch, n) in data["known"].items()
+        }
+        notes.planned = {
+            uuid: {(hosts[whole(at)], text(run)) for at, run in plans} for uuid, plans in data["planned"].items()
+        }
+        notes.gone = {uuid: (whole(epoch), whole(n)) for uuid, (epoch, n) in data["gone"].items()}
         return notes
 
     def _read_first(self, data):
         """The first form, {uuid: {host, host_uuid, run}}, did not tell known from planned: the weaker is taken."""
         for uuid, note in data.items():
-            self.names[note["host_uuid"]] = note["host"]
-            self.planned[uuid] = {(note["host_uuid"], note["run"])}
+            self.names[text(note["host_uuid"])] = text(note["host"])
+            self.planned[uuid] = {(note["host_uuid"], text(note["run"]))}
         return self
 
 
@@ -204,8 +209,8 @@ def _encode(notes) -> bytes:
 def _read(store) -> Notes:
     try:
         data = durable.read_in(store.state_dir, FILE)
-        return Notes.from_dict(json.loads(data)) if data else Notes()
-    except (ValueError, KeyError, IndexError, TypeError, AttributeError, RecursionError) as error:
+        return Notes() if data is None else Notes.from_dict(json.loads(data))
+    except NONSENSE as error:
         raise WhereaboutsDamaged("%s is damaged: %s" % (_path(store), error), hint=hints.restore_whereabouts())
     except durable.TooLarge as error:
         raise WhereaboutsDamaged("%s: %s" % (_path(store), error), rule=RULE, hint=hints.restore_whereabouts())
