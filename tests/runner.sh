@@ -56,7 +56,7 @@ run create again
 unchanged create-again
 answers resize '{"berth_name": "awx-1", "berth_flavor": "large", "resize_confirm_window": 60}'
 run resize first
-grep -q 'awx-1 is on .* confirm_due confirms it from' "$data/artifacts/resize-first/stdout"
+grep -q 'awx-1 is on .* confirm_due confirms it in ' "$data/artifacts/resize-first/stdout"
 run resize again
 unchanged resize-again
 answers name '{"berth_name": "awx-1"}'

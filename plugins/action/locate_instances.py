@@ -17,9 +17,9 @@ from ..module_utils.model import hints
 from ..module_utils.model.errors import BerthError, InvalidInput
 from ..module_utils.model.identity import check_name, instance_uuid
 from ..module_utils.model.lifecycle import OWN
-from ..plugin_utils.controller import ControllerAction, lost_hosts, read_reports, variables, who_locked
+from ..plugin_utils.controller import ControllerAction, kvm_hosts, lost_hosts, read_reports, variables, who_locked
 from ..plugin_utils.screen import say
-from ..plugin_utils.selection import in_inventory, not_found, selected
+from ..plugin_utils.selection import in_inventory, known_hosts, not_found, selected, warn_of_lost
 
 METHODS = ("delete", "keep_one", "recover", "recover_record", "remove_set_aside", "start", "stop")
 FIND = {"delete": locate_to_delete, "recover_record": locate_to_take_back}
@@ -39,14 +39,16 @@ class ActionModule(ControllerAction):
     }
 
     def act(self, args, task_vars):
-        names, method = selected(task_vars, args["instances"]), args["method"]
+        hosts, method = kvm_hosts(task_vars, args["hosts"]), args["method"]
+        names = selected(task_vars, args["instances"], hosts)
         if names and not args["selected"]:
             raise SelectionNotExplicit(
                 "without a selection %s is about all %d instances of the inventory" % (method, len(names)),
                 hint=hints.select_instances_to_delete() if method == "delete" else hints.select_instances(),
                 instances=names,
             )
-        fleet, run = read_reports(task_vars, args["hosts"]), self.own_variables(task_vars, RUN)
+        fleet, run = read_reports(task_vars, hosts), self.own_variables(task_vars, RUN)
+        warn_of_lost(lost_hosts(run), known_hosts(task_vars, hosts), fleet)
         found, moving, errors, self._skipped = {}, [], {}, {}
         for name in names:
             try:

@@ -29,7 +29,7 @@ from ..plugin_utils.controller import (
 from ..plugin_utils.documents import write_document
 from ..plugin_utils.plain import plain
 from ..plugin_utils.screen import say, verbosity, warn
-from ..plugin_utils.selection import selected
+from ..plugin_utils.selection import check_hosts, known_hosts, selected, warn_of_lost
 from ..plugin_utils.whose_variables import Catalogs
 
 RUN = (
@@ -85,8 +85,8 @@ class ActionModule(ControllerAction):
     def act(self, args, task_vars):
         given = self.own_variables(task_vars, RUN)
         check_run(given)
-        names = selected(task_vars, args["instances"])
         hosts = kvm_hosts(task_vars, args["hosts"])
+        names = selected(task_vars, args["instances"], hosts)
         catalogs = Catalogs(task_vars, names, hosts, self._loader)
         given.update(catalogs.run)
         catalog = catalogs.shared
@@ -94,7 +94,10 @@ class ActionModule(ControllerAction):
         run = "r-" + new_token()[:8]
         fleet = read_reports(task_vars, hosts)
         self._lost = lost_hosts(given)
-        requests = self._requests(names, task_vars, catalogs, run if given.get("berth_count") else None)
+        warn_of_lost(self._lost, known_hosts(task_vars, hosts), fleet)
+        requests = self._requests(
+            names, task_vars, catalogs, known_hosts(task_vars, hosts), run if given.get("berth_count") else None
+        )
         instances = what_to_create.sort_out(
             requests, fleet, lost_hosts(given), boolean(given.get("berth_strict_uniqueness") or False)
         )
@@ -129,7 +132,7 @@ class ActionModule(ControllerAction):
             result.update(first_failure(result["failures"]))
         return result
 
-    def _requests(self, names, task_vars, catalogs, batch_id):
+    def _requests(self, names, task_vars, catalogs, hosts, batch_id):
         """The request of every instance; all faults of the input are told at once, before anything is done."""
         requests, faults, held, self._locks = {}, [], {}, {}
         for name in names:
@@ -137,6 +140,7 @@ class ActionModule(ControllerAction):
             self._locks[name] = who_locked(given)
             try:
                 spec, _seed = build_request({**given, "inventory_hostname": name}, catalog)
+                check_hosts(spec, str(given.get("berth_availability_zone") or ""), hosts)
             except BerthError as error:
                 faults.append((name, error))
                 continue

@@ -25,7 +25,7 @@ from ..plugin_utils.controller import (
 )
 from ..plugin_utils.plain import plain
 from ..plugin_utils.screen import say
-from ..plugin_utils.selection import InstanceNotFound, not_found, selected
+from ..plugin_utils.selection import InstanceNotFound, known_hosts, not_found, selected, warn_of_lost
 from ..plugin_utils.whose_variables import Catalogs
 
 KINDS = {"resize": migration.RESIZE, "cold_migrate": migration.COLD, "live_migrate": migration.LIVE}
@@ -63,7 +63,7 @@ class ActionModule(ControllerAction):
         fleet = read_reports(task_vars, hosts)
         views = self._views(task_vars, hosts, fleet)
         wish, kind = args["wish"], KINDS.get(args["wish"], migration.RESIZE)
-        names = selected(task_vars, args["instances"])
+        names = selected(task_vars, args["instances"], hosts)
         if names and not args["selected"]:
             raise SelectionNotExplicit(
                 "this would stop and move all %d instances of the inventory" % len(names),
@@ -73,6 +73,7 @@ class ActionModule(ControllerAction):
         catalogs = Catalogs(task_vars, names, hosts, self._loader)
         catalog = catalogs.shared
         lost = lost_hosts(catalogs.run)
+        warn_of_lost(lost, known_hosts(task_vars, hosts), fleet)
         moves, errors = {}, {}
         for name in names:
             try:

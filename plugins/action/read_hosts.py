@@ -10,6 +10,7 @@ from ..module_utils.model.errors import BerthError
 from ..module_utils.model.identity import check_name, instance_uuid
 from ..plugin_utils.asking import answers, ask, warnings
 from ..plugin_utils.controller import ControllerAction, kvm_hosts, reason_of, variables, with_variable
+from ..plugin_utils.variables import check_variables
 
 
 class ActionModule(ControllerAction):
@@ -22,6 +23,7 @@ class ActionModule(ControllerAction):
     }
 
     def act(self, args, task_vars):
+        check_variables(self, task_vars)
         hosts = kvm_hosts(task_vars, args["hosts"])
         about = self._uuids(args, task_vars)
         results = ask(self, task_vars, hosts, "host_facts", {"about": about, "moves": args["moves"]})

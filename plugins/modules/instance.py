@@ -45,6 +45,9 @@ options:
         description: The host name of the guest.
         type: str
         required: true
+      fqdn:
+        description: The same with its domain, where it has one.
+        type: str
       ssh_keys:
         description: Public SSH keys of the default user.
         type: list
@@ -143,6 +146,7 @@ from ..module_utils.model.errors import BerthError
 
 SEED = {
     "hostname": {"type": "str", "required": True},
+    "fqdn": {"type": "str"},
     "ssh_keys": {"type": "list", "elements": "str", "default": [], "no_log": False},
     "user_data": {"type": "str", "no_log": True},
     "network_config": {"type": "dict"},

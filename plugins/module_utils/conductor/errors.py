@@ -97,6 +97,10 @@ class KvmHostNotFound(BerthError):
         )
 
 
+class UnknownVariable(BerthError):
+    """A variable whose name begins with berth_ is none of the collection: probably one with a mistake in its name."""
+
+
 class SharedVariableDiffers(BerthError):
     """A variable that all instances share is not the same for two of them, so it would depend on the selection who decides."""
 

@@ -15,6 +15,8 @@ from ..model.safe_text import clean
 RESERVED = ("all", "localhost", "ungrouped")
 # What the inventory says of an instance that it knows counts more than its host's word.
 OF_THE_INVENTORY = ("berth_project", "berth_flavor", "berth_server_group")
+# What it has of the hosts alone.
+PUBLISHED = ("berth_kvm_host", "berth_phase", "berth_power_state", "berth_uuid")
 
 
 class NotListed(BerthError):

@@ -14,19 +14,27 @@ from .errors import InvalidInput
 
 NAMESPACE = uuid.UUID("7d1d3a6e-4c86-5d0e-9e4f-6a4b1c2f9b10")
 UUID = r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
-NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\Z", re.ASCII)
+_LABEL = "[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?"
+NAME = re.compile(r"(?!.*\.[0-9]+\Z)%s(\.%s)*\Z" % (_LABEL, _LABEL), re.ASCII)
+MOST_OF_A_NAME = 200  # libvirt makes the names of files of it
 
 
 def check_name(value: Any, field: str = "name") -> str:
-    """Return ``value`` where it is a host name of one label (RFC 1123, lower case), else raise InvalidInput."""
-    if not isinstance(value, str) or not NAME.match(value):
+    """Return ``value`` where it is a host name (RFC 1123, lower case), with or without a domain, else raise InvalidInput."""
+    if not isinstance(value, str) or len(value) > MOST_OF_A_NAME or not NAME.match(value):
         raise InvalidInput(
             field,
             value,
-            "1 to 63 of a-z, 0-9 and -, beginning and ending with a letter or digit",
+            "1 to 63 of a-z, 0-9 and -, beginning and ending with a letter or digit; a domain may follow, %d in all"
+            % MOST_OF_A_NAME,
             hint=input_hints.plain_name(),
         )
     return value
+
+
+def short_name(name: str) -> str:
+    """The host name without its domain."""
+    return name.partition(".")[0]
 
 
 def is_uuid(value: Any) -> bool:

@@ -36,6 +36,11 @@ def private_files() -> str:
 # --- variables
 
 
+def list_own_variables(variable: str) -> str:
+    """A variable of the prefix berth_ is not known; it may be one of the user's own."""
+    return "A variable of your own with that prefix goes into the list %s" % variable
+
+
 def public_key() -> str:
     """A private key was given where the public one belongs."""
     return "Give the .pub file's content"
@@ -43,7 +48,12 @@ def public_key() -> str:
 
 def plain_name() -> str:
     """A name that cannot be the host name of a guest."""
-    return "Use a host name without dots, such as web-1"
+    return "Use a host name of small letters, digits and -, such as web-1 or web-1.example.org"
+
+
+def another_name(name: str) -> str:
+    """An instance has the name of a KVM host, or a KVM host the variable that makes an instance."""
+    return "Give the instance another name; if %s is none, take berth_flavor from it" % name
 
 
 def remove_quotes() -> str:

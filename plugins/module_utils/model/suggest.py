@@ -9,19 +9,26 @@ import difflib
 from typing import Any, Iterable, Optional
 
 
+def nearest(name: Any, names: Iterable[str]) -> Optional[str]:
+    """The one of ``names`` that is most like ``name``, None where none is like it."""
+    by_lower = {word.lower(): word for word in sorted(names)}
+    near = difflib.get_close_matches(str(name), by_lower.values(), n=1, cutoff=0.6)
+    lower = difflib.get_close_matches(str(name).lower(), by_lower, n=1, cutoff=0.6)
+    return near[0] if near else by_lower[lower[0]] if lower else None
+
+
+def meant(name: str) -> str:
+    return "Did you mean %s?" % name
+
+
 def did_you_mean(name: Any, names: Iterable[Any], kind: Optional[str] = None) -> str:
     """A hint for the unknown ``name``: the nearest of ``names``, else all of them where they are few.
 
     ``kind`` is what the names are names of, such as "flavor"."""
     known = sorted(str(word) for word in names)
-    near = difflib.get_close_matches(str(name), known, n=1, cutoff=0.6)
-    if not near:
-        by_lower = {word.lower(): word for word in known}
-        near = [
-            by_lower[word] for word in difflib.get_close_matches(str(name).lower(), list(by_lower), n=1, cutoff=0.6)
-        ]
+    near = nearest(name, known)
     if near:
-        return "Did you mean %s?" % near[0]
+        return meant(near)
     if not known:
         return "No %ss are defined" % kind if kind else "There are none"
     if len(known) <= 8:

@@ -19,7 +19,7 @@ from ..model.errors import InvalidInput, together
 from ..model.guest_check import check_guest
 from ..model.guest_config import cloud_config
 from ..model.guest_wishes import Wishes
-from ..model.identity import NAMESPACE, check_name, instance_uuid
+from ..model.identity import NAMESPACE, check_name, instance_uuid, short_name
 from ..model.request_spec import SCHEMA, RequestSpec
 from ..model.user_data import decode_user_data
 from . import features, numa, pci, request_nics
@@ -32,7 +32,7 @@ def build_request(hostvars, catalog):
     """One instance's request: (spec, seed).
 
     ``hostvars`` are the variables of the instance's inventory host, with ``inventory_hostname``. The spec is complete
-    but for what only the fleet knows: the members of the server group. The seed {hostname, ssh_keys, user_data,
+    but for what only the fleet knows: the members of the server group. The seed {hostname, fqdn, ssh_keys, user_data,
     metadata, cloud_config, network_config} holds everything that may be secret and goes to the build only.
     """
     name = check_name(hostvars.get("inventory_hostname"), "inventory_hostname")
@@ -77,7 +77,8 @@ def _seed(name, given, user_data, image, catalog):
     config = cloud_config(given, image, user_data)
     keys = [*catalog.public_keys(given.get("berth_key_names", [])), *given.get("berth_ssh_keys", [])]
     return {
-        "hostname": name,
+        "hostname": short_name(name),
+        "fqdn": name if "." in name else None,
         "ssh_keys": list(dict.fromkeys(keys)),
         "user_data": user_data,
         "metadata": given.get("berth_metadata", {}),

@@ -18,6 +18,7 @@ MODULES = sorted((ROOT / "plugins" / "modules").glob("*.py"))
 INTERNAL = {
     "ask_hosts",
     "build_instance",
+    "check_variables",
     "claim",
     "claim_room",
     "commit_move",

@@ -15,7 +15,7 @@ from . import iso9660
 
 FILE = "seed.iso"
 LABEL = "cidata"
-PARTS = ("hostname", "ssh_keys", "user_data", "network_config", "metadata", "cloud_config")
+PARTS = ("hostname", "fqdn", "ssh_keys", "user_data", "network_config", "metadata", "cloud_config")
 
 
 # name of a disk -> its line of fstab. By the label that it was made with: device names depend on buses and order.
@@ -47,7 +47,8 @@ def documents(uuid, seed, disks=()):
     if seed.get("network_config"):
         files["network-config"] = json.dumps(seed["network_config"], indent=1) + "\n"
     mounts = [MOUNTS[name] for name in disks if name in MOUNTS]
-    config = {**({"mounts": mounts} if mounts else {}), **json.loads(seed.get("cloud_config") or "{}")}
+    vendor = {key: value for key, value in (("fqdn", seed.get("fqdn")), ("mounts", mounts)) if value}
+    config = {**vendor, **json.loads(seed.get("cloud_config") or "{}")}
     if config:
         files["vendor-data"] = "#cloud-config\n%s\n" % yaml_text(config, indent=1)
     return {name: text.encode("utf-8") for name, text in files.items()}

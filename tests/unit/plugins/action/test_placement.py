@@ -162,7 +162,23 @@ def test_bad_input_is_refused_with_a_code_and_the_field(case):
 
 
 @pytest.mark.parametrize(
-    "name", ["-rf", "--help", "$(id)", "a'b", 'a"b', "../x", "a\nb", "x" * 300, "A", "a.b", "\u202eabc", "a_b"]
+    "name",
+    [
+        "-rf",
+        "--help",
+        "$(id)",
+        "a'b",
+        'a"b',
+        "../x",
+        "a\nb",
+        "x" * 300,
+        "A",
+        "a..b",
+        "a.",
+        "192.0.2.1",
+        "\u202eabc",
+        "a_b",
+    ],
 )
 def test_name_that_is_no_host_name_is_refused(name):
     """Security: names."""

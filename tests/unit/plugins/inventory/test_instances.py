@@ -122,7 +122,7 @@ class Plugin(plugin.InventoryModule):
 
 BAD_NAMES = [
     "localhost", "all", "ungrouped", "kvm2", "laptop", "racks", "kvm_hosts", "web", "a,b", "../../etc/passwd", "",
-    "Web", "web.example", "-rf", "a\nb", "\x1b[2J", "{{ x }}", "w" * 64, "a b", "a:!b", "~a", "a[1:9]", "\u202ea",
+    "Web", "web..example", "192.0.2.1", "-rf", "a\nb", "\x1b[2J", "{{ x }}", "w" * 64, "a b", "a:!b", "~a", "a[1:9]", "\u202ea",
 ]  # fmt: skip
 
 

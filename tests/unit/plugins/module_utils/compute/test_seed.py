@@ -19,6 +19,14 @@ from ansible_collections.berth.kvm.plugins.module_utils.model.errors import Inva
 UUID = "0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a"
 
 
+def test_a_guest_with_a_domain_has_the_whole_name_of_cloud_init_s_vendor_data():
+    files = seed.documents(UUID, {"hostname": "web-1", "fqdn": "web-1.example.org"}, ["swap"])
+    assert b"local-hostname: web-1\n" in files["meta-data"]
+    vendor = json.loads(files["vendor-data"].decode().removeprefix("#cloud-config\n"))
+    assert (vendor["fqdn"], list(vendor)) == ("web-1.example.org", ["fqdn", "mounts"])
+    assert "vendor-data" not in seed.documents(UUID, {"hostname": "web-1", "fqdn": None})
+
+
 def test_the_documents_are_nocloud_s():
     files = seed.documents(
         UUID,

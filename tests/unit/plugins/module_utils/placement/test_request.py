@@ -12,6 +12,7 @@ from sample_catalog import variables
 from ansible_collections.berth.kvm.plugins.module_utils.model import catalog as catalog_module
 from ansible_collections.berth.kvm.plugins.module_utils.model.catalog import Catalog
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import BerthError, InvalidInput
+from ansible_collections.berth.kvm.plugins.module_utils.model.identity import instance_uuid
 from ansible_collections.berth.kvm.plugins.module_utils.model.user_data import decode_user_data
 from ansible_collections.berth.kvm.plugins.module_utils.placement.request import build_request, resize_request
 
@@ -69,7 +70,7 @@ BAD_INSTANCES = [
     ({"berth_ssh_keys": ["not a key"]}, "InvalidInput", "berth_ssh_keys[0]", None),
     ({"berth_hints": ["a"]}, "InvalidInput", "berth_hints", None),
     ({"berth_user_data": "!!"}, "InstanceUserDataMalformed", "berth_user_data", None),
-    ({"inventory_hostname": "web.example.org"}, "InvalidInput", "inventory_hostname", None),
+    ({"inventory_hostname": "web..example.org"}, "InvalidInput", "inventory_hostname", None),
     ({"inventory_hostname": "-rf"}, "InvalidInput", "inventory_hostname", None),
     ({"inventory_hostname": "$(id)"}, "InvalidInput", "inventory_hostname", None),
 ]
@@ -278,3 +279,14 @@ def test_an_unknown_pci_alias_is_refused_with_the_one_that_was_meant():
     with pytest.raises(InvalidInput) as caught:
         build_request(instance(), Catalog.from_variables(given))
     assert caught.value.hint == "Did you mean gpu?"
+
+
+@pytest.mark.parametrize(
+    "name, hostname, fqdn", [("web-1", "web-1", None), ("web-1.example.org", "web-1", "web-1.example.org")]
+)
+def test_the_host_name_of_the_guest_is_the_first_label_and_the_uuid_is_that_of_the_whole_name(
+    catalog, name, hostname, fqdn
+):
+    spec, seed = build_request(instance(inventory_hostname=name), catalog)
+    assert (seed["hostname"], seed["fqdn"]) == (hostname, fqdn)
+    assert (spec["name"], spec["uuid"]) == (name, instance_uuid("default", name))

@@ -1,0 +1,122 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which variables of the prefix berth_ there are. An unknown one is probably a known one with a mistake in it, so no run begins."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Dict, List, Mapping, Set
+
+from ansible.utils.vars import load_extra_vars
+
+from ..module_utils.conductor.errors import UnknownVariable
+from ..module_utils.conductor.listing import PUBLISHED
+from ..module_utils.model import input_hints
+from ..module_utils.model.errors import joined
+from ..module_utils.model.schema import ListOf, Text
+from ..module_utils.model.suggest import meant, nearest
+from .controller import CATALOG, INSTANCE, raw_vars, variables
+
+OWN = "berth_own_variables"
+# What says which instances and hosts a run is about, and how it is done.
+RUN = (
+    "berth_allow_resize_to_same_host",
+    "berth_confirm_crashed",
+    "berth_count",
+    "berth_delete_all",
+    "berth_delete_changed_disks",
+    "berth_instances",
+    "berth_keep_on",
+    "berth_keep_on_confirmed",
+    "berth_kvm_hosts",
+    "berth_locked",
+    "berth_lost_hosts",
+    "berth_min_count",
+    "berth_name",
+    OWN,
+    "berth_receipt_dir",
+    "berth_set_aside_on",
+    "berth_strict_uniqueness",
+)
+# Settings of a KVM host; all but the first are written to it by the role kvm_host, as its argument specification says.
+HOST = (
+    "berth_host_timeout",
+    "berth_host_cpu_allocation_ratio",
+    "berth_host_cpu_dedicated_set",
+    "berth_host_cpu_shared_set",
+    "berth_host_disabled",
+    "berth_host_disabled_reason",
+    "berth_host_disk_allocation_ratio",
+    "berth_host_domain_type",
+    "berth_host_image_directories",
+    "berth_host_max_concurrent_builds",
+    "berth_host_migration_address",
+    "berth_host_pci_devices",
+    "berth_host_pool",
+    "berth_host_ram_allocation_ratio",
+    "berth_host_reserved_host_cpus",
+    "berth_host_reserved_host_disk_gb",
+    "berth_host_reserved_host_memory_mb",
+    "berth_host_security_driver_none_ok",
+    "berth_host_traits",
+)
+KNOWN = frozenset((*CATALOG, *INSTANCE, *RUN, *HOST, *PUBLISHED))
+OURS = re.compile("berth[_-]", re.IGNORECASE)
+MOST_NAMED = 3
+
+
+def check_variables(action: Any, task_vars: Dict[str, Any]) -> None:
+    """Raise UnknownVariable for all unknown ones: of every host of the inventory, selected or not, of -e and of the play."""
+    hosts = [str(name) for name in task_vars["groups"]["all"]]
+    found: Dict[str, List[str]] = {}
+    for host in hosts:
+        for variable in _unknown_of(task_vars, host):
+            found.setdefault(variable, []).append(host)
+    for variable in _unknown(task_vars) - _names(action.own_variables(task_vars, [OWN]).get(OWN)):
+        found.setdefault(variable, [])
+    given = set(load_extra_vars(action._loader)) if found else set()
+    errors = [
+        _error(variable, "-e" if variable in given else _where(names, hosts))
+        for variable, names in sorted(found.items())
+    ]
+    if errors:
+        errors[-1].hint = " ".join(filter(None, [errors[-1].hint, input_hints.list_own_variables(OWN)]))
+        raise joined(errors)
+
+
+def _unknown(values: Mapping[str, Any]) -> Set[str]:
+    """The names alone are looked at. What the actions of a run keep for one another are facts."""
+    facts = values.get("ansible_facts") or ()
+    return {str(name) for name in values if OURS.match(name) and name not in KNOWN and name not in facts}
+
+
+def _unknown_of(task_vars: Dict[str, Any], host: str) -> Set[str]:
+    unknown = _unknown(raw_vars(task_vars, host))
+    return unknown - _names(variables(task_vars, host, [OWN]).get(OWN)) if unknown else unknown
+
+
+def _names(own: Any) -> Set[str]:
+    """-e gives text, names with commas between them."""
+    given = own.replace(",", " ").split() if isinstance(own, str) else own or []
+    return set(ListOf(Text()).check(given, OWN))
+
+
+def _where(names: List[str], hosts: List[str]) -> str:
+    if not names:
+        return "the play"
+    if names == hosts and len(names) > 1:
+        return "all hosts"
+    more = " and %d more" % (len(names) - MOST_NAMED) if len(names) > MOST_NAMED else ""
+    return ", ".join(names[:MOST_NAMED]) + more
+
+
+def _error(variable: str, where: str) -> UnknownVariable:
+    """What all names begin with makes no two of them alike."""
+    known = {name.partition("_")[2]: name for name in KNOWN}
+    near = nearest(OURS.sub("", variable), known)
+    return UnknownVariable(
+        "%s: there is no variable %s" % (where, variable),
+        field=variable,
+        hint=near and meant(known[near]),
+    )

@@ -1,0 +1,88 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""An unknown variable of the prefix berth_ stops every playbook before a host is asked."""
+
+from __future__ import annotations
+
+import pytest
+from ansible.template import trust_as_template
+from controller import Controller
+
+from ansible_collections.berth.kvm.plugins.module_utils.model import input_hints
+from ansible_collections.berth.kvm.plugins.plugin_utils import delegates, variables
+
+
+def refusal(of=None, play=None, action="check_variables", args=None, facts=None):
+    """The result of the action: ``of``: host or group -> variables; ``play``: of the play."""
+    groups = {"kvm_hosts": ["kvm1", "kvm2"], "web": ["web1", "web2", "web3", "web4", "web5"]}
+    it = Controller(groups, of or {}, facts)
+    return it.run(action, args, {**it.task_vars(), **(play or {})})
+
+
+def test_what_the_collection_knows_is_accepted():
+    known = dict.fromkeys(variables.KNOWN - {variables.OWN}, "x")
+    assert "failed" not in refusal({"all": {**known, "bertha": 1, "other": 2}})
+
+
+@pytest.mark.parametrize(
+    "name, meant",
+    [
+        ("berth_netwroks", "berth_networks"),
+        ("berth_flavour", "berth_flavor"),
+        ("berth_host_ram_alocation_ratio", "berth_host_ram_allocation_ratio"),
+        ("berth_instnaces", "berth_instances"),
+        ("Berth_Flavor", "berth_flavor"),
+        ("BERTH_IMAGE", "berth_image"),
+        ("berth-image", "berth_image"),
+        ("berth_rack", None),
+    ],
+)
+@pytest.mark.parametrize("place", ["all", "web", "web1", "kvm_hosts", "kvm1"])
+def test_an_unknown_variable_is_named_wherever_it_is_with_what_was_probably_meant(place, name, meant):
+    result = refusal({place: {name: 1}})
+    who = {"all": "all hosts", "web": "web1, web2, web3 and 2 more", "kvm_hosts": "kvm1, kvm2"}.get(place, place)
+    assert result["error_code"] == "UnknownVariable"
+    assert result["msg"].startswith("UnknownVariable: %s: there is no variable %s. " % (who, name))
+    assert ("Did you mean %s?" % meant in result["msg"]) if meant else ("Did you mean" not in result["msg"])
+
+
+def test_all_of_them_are_told_at_once():
+    result = refusal({"web1": {"berth_flavour": 1}, "kvm2": {"berth_host_pol": 1}, "web": {"berth_netwroks": 1}})
+    fields = [result["error"]["field"], *(error["field"] for error in result["error"]["also"])]
+    assert fields == ["berth_flavour", "berth_host_pol", "berth_netwroks"]
+
+
+def test_a_mistake_in_the_play_that_imports_a_playbook_is_found():
+    assert "the play: there is no variable berth_instnaces" in refusal(play={"berth_instnaces": "web"})["msg"]
+
+
+def test_one_of_the_command_line_is_named_once(monkeypatch):
+    monkeypatch.setattr(variables, "load_extra_vars", lambda loader: {"berth_naem": "db"})
+    result = refusal({"all": {"berth_naem": "db"}}, {"berth_naem": "db"})
+    assert result["msg"].startswith("UnknownVariable: -e: there is no variable berth_naem. Did you mean berth_name?")
+    assert "also" not in result["error"]
+
+
+@pytest.mark.follows("list_own_variables")
+@pytest.mark.parametrize("own", [["berth_rack", "berth_row"], "berth_rack,berth_row", trust_as_template("{{ mine }}")])
+def test_variables_of_ones_own_are_listed(own):
+    of = {"all": {"mine": ["berth_rack", "berth_row"]}, "web": {"berth_rack": 1}, "kvm1": {"berth_row": 2}}
+    assert input_hints.list_own_variables("berth_own_variables") in refusal(of)["msg"]
+    of["all"]["berth_own_variables"] = own
+    assert "failed" not in refusal(of)
+
+
+def test_variables_of_ones_own_count_where_they_are_listed():
+    of = {"web1": {"berth_own_variables": ["berth_rack"], "berth_rack": 1}, "web2": {"berth_rack": 2}}
+    assert refusal(of)["msg"].startswith("UnknownVariable: web2: there is no variable berth_rack")
+
+
+def test_what_a_run_keeps_as_a_fact_is_no_variable():
+    assert "failed" not in refusal(facts={"localhost": {"berth_plan": {}}, "kvm1": {"berth_host": {}}})
+
+
+def test_no_host_is_asked_where_a_variable_is_unknown(monkeypatch):
+    monkeypatch.setattr(delegates, "run_on", lambda *args: pytest.fail("a host was asked"))
+    result = refusal({"web1": {"berth_flavour": 1}}, action="read_hosts", args={"instances": ["web1"]})
+    assert result["error_code"] == "UnknownVariable"

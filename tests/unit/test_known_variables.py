@@ -1,0 +1,45 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""plugin_utils/variables.py knows each variable that a playbook, role or plugin reads: else every run that has it is refused."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from pathlib import Path
+
+import yaml
+
+from ansible_collections.berth.kvm.plugins.module_utils.compute.host.settings import HostSettings
+from ansible_collections.berth.kvm.plugins.plugin_utils.variables import HOST, KNOWN
+
+ROOT = Path(__file__).resolve().parents[2]
+# Facts that actions keep for one another, groups, and names that stand for others.
+NO_VARIABLES = {
+    "berth_host", "berth_host_", "berth_host_x", "berth_instances_found", "berth_located", "berth_moves", "berth_plan",
+    "berth_requested", "berth_results", "berth_",
+}  # fmt: skip
+
+
+def read_in(text):
+    return {name for name in re.findall(r"(?<![\w.-])berth_\w*", text) if name not in NO_VARIABLES}
+
+
+def test_each_variable_that_the_collection_names_is_known():
+    """To add one: give it to RUN, or to HOST, of plugins/plugin_utils/variables.py, unless the catalog's schema has it."""
+    unknown = {}
+    for folder, kind in (("playbooks", "*.yml"), ("roles", "*.yml"), ("plugins", "*.py"), ("examples", "*.*")):
+        for path in (ROOT / folder).rglob(kind):
+            names = read_in(path.read_text("utf-8")) - KNOWN
+            if names:
+                unknown[str(path.relative_to(ROOT))] = sorted(names)
+    assert unknown == {}
+
+
+def test_the_settings_of_a_host_are_those_that_the_host_knows():
+    written = {field.name for field in dataclasses.fields(HostSettings)} - {"prepared", "schema", "uuid"}
+    assert set(HOST) == {"berth_host_" + name for name in written} | {"berth_host_timeout"}
+    specs = yaml.safe_load((ROOT / "roles/kvm_host/meta/argument_specs.yml").read_text("utf-8"))
+    options = specs["argument_specs"]["main"]["options"]
+    assert {name for name in options if name.startswith("berth_")} == set(HOST) - {"berth_host_timeout"}
