@@ -22,7 +22,7 @@ sys.path[:0] = [str(ROOT / "docs"), str(ROOT / ".cache" / "collections")]
 import placement_examples  # noqa: E402
 
 from ansible_collections.berth.kvm.plugins.module_utils.model import catalog_schema as schema  # noqa: E402
-from ansible_collections.berth.kvm.plugins.module_utils.model import guest_features, lifecycle  # noqa: E402
+from ansible_collections.berth.kvm.plugins.module_utils.model import data_disks, guest_features, lifecycle  # noqa: E402
 from ansible_collections.berth.kvm.plugins.module_utils.model import schema as checks  # noqa: E402
 from ansible_collections.berth.kvm.plugins.module_utils.placement import options, registry  # noqa: E402
 
@@ -81,6 +81,7 @@ INSTANCE_NOTES = {
     "berth_project": "whose it is (default)",
     "berth_availability_zone": "a zone, zone:host or zone:host:node",
     "berth_pool": "the storage pool (berth); hosts that lack it are left out, and its space is what the disks count against",
+    "berth_disks": "data disks: {name: {size_gb, bus}}, or a list of {name, size_gb, bus}; see [below](#data-disks)",
     "berth_ssh_keys": "public keys for the guest's first user",
     "berth_hints": "scheduler hints; same_host and different_host take names of instances or uuids",
     "berth_target_host": "only this host, if every filter lets it pass",
@@ -94,6 +95,30 @@ INSTANCE_NOTES = {
     "berth_disk_config": "auto: the root file system grows to its disk; manual: it does not; not given: as the image does",
     "berth_user_data": "cloud-init's user data: text that begins as such, or base64; at most 65535 bytes in base64",
 }
+DATA_DISKS = """### Data disks
+
+    berth_disks:
+      logs: {size_gb: 10}
+      db: {size_gb: 200, bus: scsi}
+
+They are made with the instance, empty, in its pool, and removed with it. A name has at most %d characters of a-z, 0-9 and `-`; `size_gb`
+is from 1 to %d; `bus` is %s, by default the image's `hw_disk_bus`. At most %d.
+Their sizes count as the flavor's do, beside a flavor's `resources:DISK_GB`: in placement, in the claim, against the pool.
+
+In the guest a disk has its name as serial number: `/dev/disk/by-id/virtio-logs`, `/dev/disk/by-id/scsi-0QEMU_QEMU_HARDDISK_db`. Use that,
+in cloud-init's `fs_setup` and `mounts` too: `/dev/vdb` is another disk after a resize to a flavor with swap.
+
+A resize and every migration take them along as they are; none makes them larger. Those that an instance has are its own: what is added
+to `berth_disks` later, taken away or given another size changes nothing, and `create` says so in its table
+(`has no data disk logs. Data disks are made with the instance and stay as they are`).
+A disk whose file is not there, or over which a snapshot's layer lies, stops a start and every move (`DiskChainChanged`): none is ever made
+anew for a guest that had one.
+""" % (
+    data_disks.LONGEST_NAME,
+    data_disks.MOST_GB,
+    ", ".join("`%s`" % bus for bus in data_disks.BUSES),
+    data_disks.MOST,
+)
 
 # What an instance's variables bring into its guest beside the user data.
 GUEST_DATA = """
@@ -248,7 +273,7 @@ def catalog_page():
     if set(schema.INSTANCE) | {"berth_user_data"} != set(INSTANCE_NOTES):
         raise SystemExit("docs/generate.py: INSTANCE_NOTES and the checks do not name the same variables")
     lines += ["| `%s` | %s |" % (name, escaped(said)) for name, said in INSTANCE_NOTES.items()]
-    return "\n".join(lines) + "\n"
+    return "\n".join([*lines, "", DATA_DISKS])
 
 
 def described_check(check):

@@ -115,7 +115,8 @@ instance:
   returned: success
   type: dict
   sample: {"uuid": "0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a", "name": "web-1", "state": "running", "vm_state": "active",
-           "task_state": null, "flavor": "m1.tiny", "vcpus": 1, "memory_mb": 512, "root_gb": 1, "role": "OWN"}
+           "task_state": null, "flavor": "m1.tiny", "vcpus": 1, "memory_mb": 512, "root_gb": 1, "disks": {"logs": 10},
+           "role": "OWN"}
 retryable:
   description: Whether another host may do better.
   returned: failure
@@ -141,7 +142,7 @@ from ..module_utils.compute.guest.instance import Instance
 from ..module_utils.compute.guest.recovery import recover, would_recover
 from ..module_utils.compute.host.host import Host
 from ..module_utils.compute.record.record_copy import take_back
-from ..module_utils.model import hints
+from ..module_utils.model import data_disks, hints
 from ..module_utils.model.errors import BerthError
 
 SEED = {
@@ -168,7 +169,7 @@ ARGUMENTS = {
     "shutdown_timeout": {"type": "int", "default": 60},
     "changed_disks": {"type": "bool", "default": False},
 }
-SHOWN = ("state", "power_state", "flavor", "vcpus", "memory_mb", "root_gb", "image", "networks")
+SHOWN = ("state", "power_state", "flavor", "vcpus", "memory_mb", "root_gb", "disks", "image", "networks")
 AFTER = {"present": "running", "started": "running", "stopped": "shutdown", "absent": "absent", "recovered": "running"}
 
 
@@ -197,7 +198,9 @@ def differences(instance, spec):
         for part in ("flavor", "image")
         if (record.spec.get(part) or {}).get("name") != (spec.get(part) or {}).get("name")
     ]
-    return [
+    disks = data_disks.difference(data_disks.shown(record.spec), data_disks.shown(spec))
+    said = ["instance %s %s" % (record.name, disks)] if disks else []
+    return said + [
         "instance %s has %s %s, the inventory says %s. Nothing was changed about it. %s"
         % (
             record.name,

@@ -37,12 +37,12 @@ echo ---; cd /var/lib/libvirt/berth/instances 2>/dev/null && find . -type f
 class Case:
     """``mover``, an instance whose guest writes numbered blocks; ``shared``: all hosts have one storage pool."""
 
-    def __init__(self, lab, image, directory, shared=False):
+    def __init__(self, lab, image, directory, shared=False, **more):
         self.lab, self.shared = lab, shared
         self.path = Path(directory) / (lab.name + "-mover.yml")
         variables = catalog(image)
         variables["berth_flavors"] = {**variables["berth_flavors"], **LADDER}
-        one = vm("{{ mover_flavor | default('tiny') }}", user_data=WRITER)
+        one = vm("{{ mover_flavor | default('tiny') }}", user_data=WRITER, **more)
         self.path.write_text(
             json.dumps({"all": {"vars": variables, "children": {"instances": {"hosts": {NAME: one}}}}})
         )

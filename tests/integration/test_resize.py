@@ -103,3 +103,19 @@ def test_confirm_of_what_was_not_resized_is_refused(mover):
     """R14."""
     refused = mover[0].play("confirm_resize", check=False)
     assert refused.rc and "has not been resized" in refused.output
+
+
+def test_a_data_disk_goes_with_its_guest_to_the_other_host(lab, image, tmp_path):
+    """C24: written inside, read inside after the move, and gone with the instance."""
+    case = cases.Case(lab, image, tmp_path, disks={"data": {"size_gb": 1}})
+    case.play("create")
+    source = case.owner()
+    inside = facts(case, source, lambda said: said["extra"] == "new")
+    assert list(inside["disks"].values()).count(1 << 30) == 2  # root and data
+    case.play("resize", BIG)
+    destination = homes(lab)[cases.NAME]
+    assert destination != source
+    assert facts(case, destination, lambda said: said["boots"] == 2)["extra"] == inside["nonce"]
+    case.play("confirm_resize", BIG)
+    case.play("delete")
+    assert case.look(destination)["files"] == [] == case.look(source)["files"]

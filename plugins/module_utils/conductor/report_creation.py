@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Dict, List, Optional
 
-from ..model import hints
+from ..model import data_disks, hints
 from ..placement.text import table
 from .plan import ACTIVE, EXISTING, FAILED, PLANNED, UNCONFIRMED
 from .report import Outcome, address_of, closing, named
@@ -72,11 +72,12 @@ def _why(instance: Dict[str, Any]) -> str:
 
 
 def differs(instance: Dict[str, Any]) -> Optional[str]:
-    """That the inventory names another flavor than the instance has, and what gives it that flavor."""
-    has = (instance.get("result") or {}).get("flavor")
-    named = (instance["spec"].get("flavor") or {}).get("name")
-    differ = has and named and has != named
-    return "inventory says %s. %s" % (named, hints.resize_to_follow(instance["name"])) if differ else None
+    """That the inventory names another flavor than the instance has, and what gives it that flavor; or other data disks."""
+    found = instance.get("result") or {}
+    has, named = found.get("flavor"), (instance["spec"].get("flavor") or {}).get("name")
+    if has and named and has != named:
+        return "inventory says %s. %s" % (named, hints.resize_to_follow(instance["name"]))
+    return data_disks.difference(found.get("disks") or {}, data_disks.shown(instance["spec"]))
 
 
 def left_as_found(instance: Dict[str, Any]) -> Optional[str]:

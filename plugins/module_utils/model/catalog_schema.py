@@ -10,7 +10,7 @@ import posixpath
 import re
 from typing import Any, Dict, List
 
-from . import input_hints
+from . import data_disks, input_hints
 from .errors import InvalidInput
 from .image_properties import ImageProperties
 from .injected_files import FILES
@@ -203,6 +203,21 @@ class Hints:
         return hints
 
 
+DISK = Fields({"size_gb": Whole(1, data_disks.MOST_GB, "GiB"), "bus": OneOf(*data_disks.BUSES)}, defaults={"bus": None})
+
+
+class DataDisks:
+    """Data disks by name, in their order: [{name, size_gb, bus}]."""
+
+    named = Named(DISK, name=Text(data_disks.NAME + r"\Z", data_disks.NAME_RULE, longest=data_disks.LONGEST_NAME))
+
+    def check(self, value: Any, field: str) -> List[Document]:
+        disks = list(self.named.check(value, field).values())
+        if len(disks) > data_disks.MOST:
+            raise InvalidInput(field, len(disks), "at most %d data disks" % data_disks.MOST)
+        return disks
+
+
 FLAVORS = Named(FLAVOR)
 IMAGES = Named(Image())
 NETWORKS = Named(Network())
@@ -220,6 +235,7 @@ INSTANCE = {
     "berth_project": PROJECT,
     "berth_availability_zone": Text(r"[^\s:]*(:[^\s:]*){0,2}\Z", "a zone, or zone:host, or zone:host:node"),
     "berth_pool": Text(r"[A-Za-z0-9][A-Za-z0-9._-]*\Z", "the name of a storage pool", longest=63),
+    "berth_disks": DataDisks(),
     "berth_ssh_keys": ListOf(SshKey(), single=True, longest=256),
     "berth_hints": Hints(),
     "berth_target_host": HOST_NAME,

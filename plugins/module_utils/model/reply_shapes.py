@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import Any, Dict, cast
 
-from . import host_document
+from . import data_disks, host_document
 from .identity import instance_uuid
 from .lifecycle import ROLES
 from .messages import Document, View
@@ -159,6 +159,7 @@ _OF_INSTANCE = {
     "vcpus": or_null(_COUNT),
     "memory_mb": or_null(_COUNT),
     "root_gb": or_null(_COUNT),
+    "disks": map_of(text(), _COUNT, data_disks.MOST),
     "image": or_null(text()),
     "networks": list_of(
         object_of({"network": or_null(text()), "mac": or_null(text()), "address": or_null(text())}), 1000

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Any, Dict
 
-from . import host_document
+from . import data_disks, host_document
 from .messages import Document
 from .shape import (
     Check,
@@ -86,6 +86,19 @@ def nic(value: Any) -> Document:
     return {**mapping(anything)(value), **_OF_NIC(value)}
 
 
+_OF_DISK = object_of(
+    {
+        "name": word(data_disks.NAME, data_disks.LONGEST_NAME),
+        "size_gb": whole(1, data_disks.MOST_GB),
+        "bus": choice(*data_disks.BUSES),
+    }
+)
+
+
+def disk(value: Any) -> Document:
+    return {**mapping(anything)(value), **_OF_DISK(value)}
+
+
 _GROUP = {
     "name": text(),
     "uuid": text(),
@@ -108,6 +121,7 @@ _KNOWN: Dict[str, Check] = {
     "flavor": flavor,
     "image": object_of(_IMAGE, set(_IMAGE) - {"min_disk", "min_ram", "properties"}),
     "networks": or_null(list_of(nic, 1000)),
+    "disks": or_null(list_of(disk, data_disks.MOST)),
     "group": or_null(object_of(_GROUP, ("rules", "members"))),
     "availability_zone": _LINE,
     "scheduler_hints": or_null(map_of(text(), _hint, 1000)),

@@ -9,6 +9,7 @@ import copy
 import json
 from typing import Any, Dict, List, Optional
 
+from . import data_disks
 from .errors import InvalidInput
 from .flavor import Flavor
 from .image import Image
@@ -77,6 +78,15 @@ class RequestSpec:
     root_gb = property(lambda self: self.flavor.root_gb)
     ephemeral_gb = property(lambda self: self.flavor.ephemeral_gb)
     swap = property(lambda self: self.flavor.swap)
+
+    @property
+    def data_gb(self) -> int:
+        return data_disks.total_gb(self.document)
+
+    @property
+    def local_gb(self) -> int:
+        """GiB of its disks but for swap."""
+        return self.root_gb + self.ephemeral_gb + self.data_gb
 
     @property
     def image_props(self) -> Document:

@@ -244,7 +244,7 @@ def consume(host_state, spec, allocation):
     host_state.used = used
     host_state.free_ram_mb -= spec.memory_mb
     if not networks_and_pools.counts_elsewhere(host_state.document, spec):
-        host_state.free_disk_mb -= (spec.root_gb + spec.ephemeral_gb) * 1024
+        host_state.free_disk_mb -= spec.local_gb * 1024
     host_state.vcpus_used += spec.vcpus
     host_state.num_instances += 1
     topology = InstanceTopology.from_document(allocation.get("numa_topology"))

@@ -13,7 +13,7 @@ import json
 import uuid
 
 from ..model import catalog_schema as schema
-from ..model import input_hints
+from ..model import data_disks, input_hints
 from ..model.catalog import AvailabilityZoneNotFound, ServerGroupNotFound, check_image_fits
 from ..model.errors import InvalidInput, together
 from ..model.guest_check import check_guest
@@ -56,6 +56,7 @@ def build_request(hostvars, catalog):
         "flavor": _flavor_snapshot(flavor),
         "image": _image_snapshot(image),
         "networks": nics,
+        "disks": _disks(given.get("berth_disks", []), flavor, image),
         "group": _group(given.get("berth_server_group"), project, catalog),
         "scheduler_hints": _hints(given.get("berth_hints", {}), project),
         "pool": given.get("berth_pool", DEFAULT_POOL),
@@ -198,3 +199,10 @@ def _instance(name, project):
         return str(uuid.UUID(name))
     except ValueError:
         return instance_uuid(project, check_name(name, "berth_hints"))
+
+
+def _disks(disks, flavor, image):
+    """The data disks with the bus that each has for good: the image's, or SATA where that is IDE, which takes four in all."""
+    bus = Wishes(flavor["extra_specs"], image["properties"]).get("disk_bus", "virtio")
+    own = bus if bus in data_disks.BUSES else "sata"
+    return [{"name": disk["name"], "size_gb": disk["size_gb"], "bus": disk["bus"] or own} for disk in disks]

@@ -136,14 +136,14 @@ def requested(spec, pin=True):
         found.group().add_resource("VCPU", flavor.vcpus)
     if "MEMORY_MB" not in merged:
         found.group().add_resource("MEMORY_MB", flavor.memory_mb)
-    if "DISK_GB" not in merged:
-        found.group().add_resource("DISK_GB", disk_gb(spec))
+    of_flavor = found.group().resources.get(DISK, 0) if DISK in merged else disk_gb(spec)
+    found.group().add_resource(DISK, of_flavor + spec.data_gb)
     _add_devices(found, flavor, props)
     return found.finish()
 
 
 def disk_gb(spec):
-    """GiB on the host: root (not of a volume-backed instance), ephemeral, and swap rounded up."""
+    """GiB that the flavor asks of the host: root (not of a volume-backed instance), ephemeral, and swap rounded up."""
     flavor = spec.flavor
     return flavor.ephemeral_gb + -(-flavor.swap // 1024) + (0 if spec.is_bfv else flavor.root_gb)
 

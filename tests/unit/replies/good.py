@@ -173,7 +173,7 @@ def shown(one):
     move = one.migration
     return {
         **{part: getattr(one, part) for part in parts}, "generation": list(one.generation), "state": "running",
-        "flavor": "small", "vcpus": 1, "memory_mb": 128, "root_gb": 1, "image": "guest", "group": "web",
+        "flavor": "small", "vcpus": 1, "memory_mb": 128, "root_gb": 1, "disks": {"logs": 10}, "image": "guest", "group": "web",
         "networks": [{"network": "lan", "mac": "02:00:00:00:00:01", "address": "192.0.2.9/24"}],
         "availability_zone": None,
         "migration": move

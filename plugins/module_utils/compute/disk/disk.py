@@ -6,6 +6,7 @@
 root      qcow2 on the cached image (overlay), or a copy of it: flavor extra spec berth:root_disk = overlay, full or raw
 ephemeral0 raw, ext4, labelled ephemeral0
 swap      raw, labelled swap
+data-NAME qcow2, empty; the guest knows it by its serial number NAME
 Sizes are in bytes. Every call of qemu-img names its formats and ends its options with --.
 """
 
@@ -15,7 +16,7 @@ import collections
 import contextlib
 import os
 
-from ...model import hints
+from ...model import data_disks, hints
 from ...model.errors import InvalidInput
 from ...model.safe_text import clean
 from .. import paths
@@ -28,7 +29,8 @@ from . import owner
 GIB = 1 << 30
 MIB = 1 << 20
 ROOT_KINDS = ("overlay", "full", "raw")
-Disk = collections.namedtuple("Disk", "name file format size kind")
+DATA = "data"
+Disk = collections.namedtuple("Disk", "name file format size kind bus serial", defaults=(None, None))
 SEED = Disk("seed", seed.FILE, "raw", None, "seed")
 NVRAM = Disk("nvram", nvram.FILE, "raw", None, "nvram")
 
@@ -50,7 +52,13 @@ def plan(spec):
         disks.append(Disk("ephemeral0", "ephemeral0", "raw", flavor["ephemeral_gb"] * GIB, "ephemeral"))
     if flavor.get("swap"):
         disks.append(Disk("swap", "swap", "raw", flavor["swap"] * MIB, "swap"))
-    return disks
+    return disks + [_data(disk) for disk in data_disks.check(spec)]
+
+
+def _data(disk):
+    """qcow2, so that a move copies it while the guest runs. Its prefix keeps it apart from the other disks' names and files."""
+    name = "data-" + disk["name"]
+    return Disk(name, name + ".qcow2", "qcow2", disk["size_gb"] * GIB, DATA, disk.get("bus"), disk["name"])
 
 
 def check_none(pool_path, uuid, host_uuid):
@@ -106,6 +114,8 @@ def make(disk, path, base):
             )
             if disk.size:
                 run(["qemu-img", "resize", "-q", "-f", disk.format, "--", path, str(disk.size)])
+        elif disk.kind == DATA:
+            run(["qemu-img", "create", "-q", "-f", disk.format, "--", path, str(disk.size)], timeout=60)
         else:
             _make_sparse(path, disk.size)
             if disk.kind == "swap":

@@ -25,8 +25,8 @@ from . import disk as disks
 from . import qcow2_header
 
 DEEPEST = 200  # layers
-OVERLAY, REPLACED, BASE, SNAPSHOT, FORMAT, FIRMWARE, EXTRA = (
-    "overlay", "replaced", "base", "snapshot", "format", "firmware", "extra",
+OVERLAY, REPLACED, BASE, SNAPSHOT, FORMAT, FIRMWARE, EXTRA, MISSING = (
+    "overlay", "replaced", "base", "snapshot", "format", "firmware", "extra", "missing",
 )  # fmt: skip
 # The guest starts well with these; a move would lose them.
 ONLY_MOVES = (SNAPSHOT, EXTRA)
@@ -68,6 +68,7 @@ def check_start(connection, record, pool_path, host):
 def check_delete(connection, record, pool_path, host):
     """The same, with what a delete would do to the files that are not the record's."""
     found, own = differences(connection, record, pool_path), paths.instance(pool_path, record.uuid)
+    found = [difference for difference in found if difference.kind != MISSING]  # nothing of it is lost
     files = sorted({path for difference in found for path in difference.files})
     goes = [path for path in files if os.path.dirname(path) == own]
     stays = [path for path in files if path not in goes]
@@ -102,10 +103,11 @@ def differences(connection, record, pool_path) -> List[Difference]:
     }
     below = allowed_below(record, pool_path)
     found = domain.find(connection, record.uuid)
+    missing = _missing(record, pool_path)
     if found is None:
-        return _unknown_overlays(record, pool_path, planned)
+        return missing + _unknown_overlays(record, pool_path, planned)
     live, at_rest = (text and ElementTree.fromstring(text) for text in domain.definitions(found))
-    differing = []
+    differing = missing
     for root, is_live in ((live, True), (at_rest, False)):
         if root is not None:
             differing += _compared(record.uuid, root, planned, below, is_live, live is not None)
@@ -216,6 +218,18 @@ def _commit_stopped(uuid, above, base):
     quoted = " ".join(shlex.quote(path) for path in above)
     commit = "qemu-img commit -f qcow2 -b %s -- %s" % (shlex.quote(base), shlex.quote(above[0]))
     return " && ".join((commit, "rm -- " + quoted, FORGET % uuid))
+
+
+def _missing(record, pool_path):
+    """Disks of the record whose files are not there. In a move they come and go by its own steps, which look themselves."""
+    if record.role != OWN or record.op:
+        return []
+    files = [paths.instance(pool_path, record.uuid, disk.file) for disk in disks.plan(record.spec)]
+    return [
+        Difference(MISSING, "%s is not there, which was made with the instance" % path, None, (path,))
+        for path in files
+        if not os.path.lexists(path)
+    ]
 
 
 def chain(path, form):

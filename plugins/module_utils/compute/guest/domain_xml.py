@@ -32,6 +32,9 @@ COPIED = (
 GUEST_AGENT = "org.qemu.guest_agent.0"
 MIB = 1024  # KiB
 TARGET_PREFIX = {"virtio": "vd", "scsi": "sd", "sata": "sd", "usb": "sd", "ide": "hd"}
+LETTERS = "abcdefghijklmnopqrstuvwxyz"
+# Data disks begin at vde: a flavor has at most root, ephemeral and swap, and with the seed these are vda to vdd.
+FIRST_DATA = 4
 MAX_QUEUES = 16
 
 # What the host gives to every definition: the domain type that works, its architecture, and the pool's directory.
@@ -201,17 +204,23 @@ def _devices(devices, record, host, wishes):
     bus = wishes.get("disk_bus", "virtio")
     # libvirt knows no disk to read only on these two buses.
     cdrom_bus = wishes.get("cdrom_bus") or (bus if bus in ("sata", "ide") else None)
-    buses = [bus] * len(disks.plan(spec)) + [cdrom_bus or bus]
+    planned = disks.plan(spec)
+    data = [disk for disk in planned if disk.kind == disks.DATA]
+    buses = [bus] * (len(planned) - len(data)) + [cdrom_bus or bus]
     names = _targets(buses)
-    for index, disk in enumerate(disks.plan(spec)):
-        element = _disk(devices, paths.instance(pool, uuid, disk.file), disk.format, names[index], bus, "disk")
-        if index == 0:
+    for disk, name in zip(planned, names[:-1]):
+        element = _disk(devices, paths.instance(pool, uuid, disk.file), disk.format, name, bus, "disk")
+        if disk.name == "root":
             _child(element, "boot", order=1)
+    for index, disk in enumerate(data):
+        name = TARGET_PREFIX[disk.bus] + LETTERS[FIRST_DATA + index]
+        element = _disk(devices, paths.instance(pool, uuid, disk.file), disk.format, name, disk.bus, "disk")
+        _child(element, "serial", disk.serial)
     element = _disk(
         devices, paths.instance(pool, uuid, seed.FILE), "raw", names[-1], buses[-1], "cdrom" if cdrom_bus else "disk"
     )
     _child(element, "readonly")
-    if "scsi" in buses:
+    if "scsi" in [*buses, *(disk.bus for disk in data)]:
         _child(devices, "controller", type="scsi", index=0, model="virtio-scsi")
     for nic in spec.get("networks") or []:
         _interface(devices, nic, spec["flavor"], wishes)
@@ -232,7 +241,7 @@ def _targets(buses):
     counts, names = collections.Counter(), []
     for bus in buses:
         prefix = TARGET_PREFIX[bus]
-        names.append(prefix + "abcdefghijklmnopqrstuvwxyz"[counts[prefix]])
+        names.append(prefix + LETTERS[counts[prefix]])
         counts[prefix] += 1
     return names
 

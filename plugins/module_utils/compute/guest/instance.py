@@ -165,6 +165,7 @@ class Instance:
     def _converge_started(self, record):
         if self._is_converged_started(record):
             return False
+        self.host.require_prepared()
         self._check_startable(record)
         try:
             self._start(record)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 
+from ...model import data_disks
 from ...model.confirm_window import confirm_in
 from ..host import boot_time
 
@@ -30,6 +31,7 @@ def describe(record, power):
         "vcpus": flavor.get("vcpus"),
         "memory_mb": flavor.get("memory_mb"),
         "root_gb": flavor.get("root_gb"),
+        "disks": data_disks.shown(record.spec),
         "image": (record.spec.get("image") or {}).get("name"),
         "networks": [
             {key: nic.get(key) for key in ("network", "mac", "address")} for nic in record.spec.get("networks") or []

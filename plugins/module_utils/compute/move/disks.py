@@ -131,11 +131,11 @@ def fit(disk, path, size):
         disks.make_swap(path)
 
 
-def add_new(pool_path, record, arriving=()):
-    """Disks that the new flavor has and the old one had not; ``arriving`` are the names of those that come over."""
-    for disk in disks.plan(record.spec):
+def add_new(pool_path, record):
+    """Disks that the new flavor has and the old one had not. What should have come over is never made empty instead."""
+    for disk in only_new(record):
         path = paths.instance(pool_path, record.uuid, disk.file)
-        if disk.name != "root" and disk.name not in arriving and not os.path.lexists(path):
+        if not os.path.lexists(path):
             temporary = path + ".tmp"
             paths.remove(temporary)
             disks.make(disk, temporary, None)

@@ -188,7 +188,7 @@ class Effects:
     def receive(self, record, manifest, key):
         targets = self.open_targets(record, manifest, key)
         if targets:
-            disks.add_new(self.pool_path(record), record, [entry["name"] for entry in manifest])
+            disks.add_new(self.pool_path(record), record)
         return targets
 
     def open_targets(self, record, manifest, key):

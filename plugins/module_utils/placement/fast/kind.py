@@ -29,6 +29,7 @@ def kind_key(spec, hosts):
         spec.availability_zone,
         spec.is_bfv,
         spec.pool,
+        spec.data_gb,
         NetworksAndPool(spec).wanted if spec.networks else None,
         here,
         repr((spec.network_metadata, spec.ignore_hosts, spec.force_hosts, spec.force_nodes, spec.requested_destination))

@@ -27,7 +27,7 @@ class DiskFilter(Filter):
     def check(self, host_state, spec):
         if counts_elsewhere(host_state.document, spec):
             return PASS
-        asked = (spec.root_gb + spec.ephemeral_gb) * 1024 + spec.swap
+        asked = spec.local_gb * 1024 + spec.swap
         total = host_state.total_usable_disk_gb * 1024
         used = host_state.total_usable_disk_gb * 1024 - host_state.free_disk_mb
         ratio = self.ratio(host_state)

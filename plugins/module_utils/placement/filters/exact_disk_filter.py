@@ -23,7 +23,7 @@ class ExactDiskFilter(Filter):
     def check(self, host_state, spec):
         if counts_elsewhere(host_state.document, spec):
             return PASS
-        asked = (spec.root_gb + spec.ephemeral_gb) * 1024 + spec.swap
+        asked = spec.local_gb * 1024 + spec.swap
         free = host_state.free_disk_mb
         if asked != free:
             return fail("needs exactly %d MiB of disk, %g free" % (asked, free), asked=asked, free=free)

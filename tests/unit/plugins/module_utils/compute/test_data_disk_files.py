@@ -1,0 +1,220 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Data disks on a host: their files, their place in the guest, and what a move makes of them (C24)."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from ansible_collections.berth.kvm.plugins.module_utils.compute import paths
+from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import disk, disk_chain
+from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import DiskChainChanged
+from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import domain, domain_xml, seed
+from ansible_collections.berth.kvm.plugins.module_utils.compute.move import disks
+from ansible_collections.berth.kvm.plugins.module_utils.model.record import Record
+
+UUID = "0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a"
+OP = "ab" * 16
+CHECKSUM = "sha256:" + "1" * 64
+MIB, GIB = 1 << 20, 1 << 30
+SMALL = {"name": "small", "vcpus": 1, "memory_mb": 128, "root_gb": 1}
+LARGE = {"name": "large", "vcpus": 1, "memory_mb": 128, "root_gb": 2, "ephemeral_gb": 1, "swap": 1}
+LOGS, DB = {"name": "logs", "size_gb": 3, "bus": "virtio"}, {"name": "send", "size_gb": 1, "bus": "scsi"}
+needs_qemu_img = pytest.mark.skipif(not shutil.which("qemu-img"), reason="qemu-img is not installed")
+
+
+def spec(flavor=SMALL, data=(LOGS, DB)):
+    return {"flavor": flavor, "disks": list(data), "image": {"name": "guest", "checksum": CHECKSUM, "properties": {}}}
+
+
+def record(role="OWN", moved=True, **changes):
+    migration = {"attempt": 1, "type": "resize", "shared": True, "old_spec": spec(), "new_spec": spec(LARGE)}
+    parts = dict(
+        uuid=UUID, name="vm", project_id="default", role=role, generation=[1, 1], token="t", phase="active",
+        vm_state="active", spec=spec(LARGE if role == "IN" else SMALL), resources={},
+        op=OP if moved else None, migration=migration if moved else None,
+    )  # fmt: skip
+    return Record(**{**parts, **changes})
+
+
+def drives(flavor=SMALL, data=(LOGS, DB)):
+    root = ElementTree.fromstring(
+        domain_xml.render(record(spec=spec(flavor, data)), domain_xml.Host("kvm", "x86_64", "/pool"))
+    )
+    return {
+        Path(drive.find("source").get("file")).name: (drive.find("target").get("dev"), drive.findtext("serial"))
+        for drive in root.findall("devices/disk")
+    }, root
+
+
+@pytest.fixture
+def files(tmp_path):
+    """The instance's disks in a pool, with something written on the first data disk."""
+    directory = tmp_path / "instances" / UUID
+    directory.mkdir(parents=True, mode=0o711)
+    image = Path(paths.image(str(tmp_path), CHECKSUM))
+    image.parent.mkdir()
+    subprocess.run(["qemu-img", "create", "-q", "-f", "qcow2", "--", image, "64M"], check=True)
+    for one in disk.plan(spec()):
+        disk.make(one, str(directory / one.file), {"format": "qcow2", "path": str(image), "virtual_size": 64 * MIB})
+    (directory / seed.FILE).write_bytes(b"seed" * 512)
+    write(directory / "data-logs.qcow2", "0x42")
+    return directory
+
+
+def write(path, pattern):
+    subprocess.run(
+        ["qemu-io", "-f", "qcow2", "-c", "write -P %s 0 64k" % pattern, path], check=True, capture_output=True
+    )
+
+
+def holds(path, pattern):
+    done = subprocess.run(
+        ["qemu-io", "-f", "qcow2", "-c", "read -P %s 0 64k" % pattern, path],
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    return done.returncode == 0 and "verification failed" not in done.stdout
+
+
+def pool(files):
+    return str(files.parent.parent)
+
+
+def info(path):
+    text = subprocess.run(
+        ["qemu-img", "info", "-f", "qcow2", "--output=json", "--", path], capture_output=True, check=True
+    )
+    return json.loads(text.stdout)
+
+
+def test_data_disks_come_last_and_no_name_of_theirs_is_that_of_another_disk_or_file():
+    named = [dict(LOGS, name=name) for name in ("root", "swap", "seed", "nvram", "ephemeral0", "send")]
+    planned = disk.planned(spec(LARGE, named))
+    assert [one.name for one in planned[:4]] == ["root", "ephemeral0", "swap", "data-root"]
+    assert len({one.name for one in planned}) == len({one.file for one in planned}) == len(planned)
+
+
+@needs_qemu_img
+def test_a_data_disk_is_made_empty_in_its_size_with_nothing_below(files):
+    found = info(files / "data-logs.qcow2")
+    assert (found["virtual-size"], found.get("backing-filename")) == (3 * GIB, None)
+    assert holds(files / "data-send.qcow2", "0")
+
+
+def test_in_the_guest_a_data_disk_has_its_name_and_a_resize_moves_none_to_another_target():
+    small, root = drives()
+    large, _root = drives(LARGE)
+    assert small["data-logs.qcow2"] == large["data-logs.qcow2"] == ("vde", "logs")
+    assert small["data-send.qcow2"] == large["data-send.qcow2"] == ("sdf", "send")
+    assert root.find("devices/controller").get("model") == "virtio-scsi"
+    assert [
+        drive.find("target").get("dev") for drive in root.findall("devices/disk") if drive.find("boot") is not None
+    ] == ["vda"]
+
+
+def test_sixteen_data_disks_beside_all_of_a_flavor_have_targets_of_their_own():
+    found, _root = drives(LARGE, [dict(LOGS, name="d%d" % at) for at in range(16)])
+    assert len({target for target, _serial in found.values()}) == 20
+
+
+def test_a_guest_without_data_disks_is_defined_as_ever():
+    found, _root = drives(LARGE, [])
+    assert [target for target, _serial in found.values()] == ["vda", "vdb", "vdc", "vdd"]
+
+
+@needs_qemu_img
+def test_a_move_takes_all_data_disks_along(files):
+    told = disks.manifest(pool(files), record())
+    assert [(entry["name"], entry["size"]) for entry in told if entry["name"].startswith("data-")] == [
+        ("data-logs", 3 * GIB),
+        ("data-send", GIB),
+    ]
+
+
+@needs_qemu_img
+def test_a_data_disk_that_did_not_come_over_is_never_made_empty_in_its_place(tmp_path):
+    """The guest would find an empty disk, and the confirmation would remove the full one."""
+    directory = tmp_path / "instances" / UUID
+    directory.mkdir(parents=True)
+    disks.add_new(str(tmp_path), record("IN"))
+    assert sorted(path.name for path in directory.iterdir()) == ["ephemeral0", "swap"]
+
+
+@needs_qemu_img
+def test_on_one_storage_a_revert_goes_back_to_the_data_of_before_and_a_confirm_keeps_the_new(files, monkeypatch):
+    monkeypatch.setattr(domain, "is_active", lambda connection, uuid: False)
+    disks.layer(pool(files), record())
+    disks.swap_in(pool(files), record("IN"))
+    assert info(files / "data-logs.qcow2")["backing-filename"].endswith("data-logs.qcow2.pre-" + OP)
+    assert holds(files / "data-logs.qcow2", "0x42")
+    write(files / "data-logs.qcow2", "0x43")
+    disks.restore(pool(files), record())
+    assert holds(files / "data-logs.qcow2", "0x42") and "backing-filename" not in info(files / "data-logs.qcow2")
+    disks.layer(pool(files), record())
+    disks.swap_in(pool(files), record("IN"))
+    write(files / "data-logs.qcow2", "0x44")
+    disks.drop_kept(None, pool(files), record("IN"))
+    assert holds(files / "data-logs.qcow2", "0x44") and "backing-filename" not in info(files / "data-logs.qcow2")
+    assert not [path for path in files.iterdir() if ".pre-" in path.name]
+
+
+@pytest.fixture
+def guest(files, monkeypatch):
+    """The guest runs on its disks; its definition may be changed: {target: file}."""
+    drives_of = {"vda": "root.qcow2", "vde": "data-logs.qcow2", "sdf": "data-send.qcow2", "vdb": "seed.iso"}
+
+    def definitions(_found):
+        root = ElementTree.Element("domain")
+        devices = ElementTree.SubElement(root, "devices")
+        for target, name in drives_of.items():
+            drive = ElementTree.SubElement(devices, "disk", type="file")
+            ElementTree.SubElement(drive, "driver", type="raw" if name == seed.FILE else "qcow2")
+            ElementTree.SubElement(drive, "source", file=str(files / name))
+            ElementTree.SubElement(drive, "target", dev=target)
+        return (ElementTree.tostring(root, encoding="unicode"),) * 2
+
+    monkeypatch.setattr(domain, "find", lambda connection, uuid: object())
+    monkeypatch.setattr(domain, "definitions", definitions)
+    return drives_of
+
+
+@needs_qemu_img
+def test_a_snapshot_of_a_data_disk_alone_is_seen_before_a_move_a_start_and_a_delete(files, guest):
+    at_rest = record(moved=False)
+    assert disk_chain.differences(None, at_rest, pool(files)) == []
+    layer, below = files / "data-logs.snap1", files / "data-logs.qcow2"
+    subprocess.run(["qemu-img", "create", "-q", "-f", "qcow2", "-F", "qcow2", "-b", below, "--", layer], check=True)
+    guest["vde"] = layer.name
+    for check in (disk_chain.check, disk_chain.check_start, disk_chain.check_delete):
+        with pytest.raises(
+            DiskChainChanged, match="blockcommit .* vde" if check is disk_chain.check else "data-logs.snap1"
+        ):
+            check(None, at_rest, pool(files), "kvm1")
+
+
+@needs_qemu_img
+@pytest.mark.parametrize("defined", [True, False])
+def test_a_data_disk_whose_file_is_gone_stops_a_move_and_a_start_and_no_delete(files, guest, monkeypatch, defined):
+    (files / "data-logs.qcow2").unlink()
+    if not defined:
+        monkeypatch.setattr(domain, "find", lambda connection, uuid: None)
+    at_rest = record(moved=False)
+    for check in (disk_chain.check, disk_chain.check_start):
+        with pytest.raises(DiskChainChanged, match="data-logs.qcow2 is not there"):
+            check(None, at_rest, pool(files), "kvm1")
+    disk_chain.check_delete(None, at_rest, pool(files), "kvm1")
+
+
+@needs_qemu_img
+def test_while_a_move_lasts_its_own_steps_look_after_files_that_come_and_go(files, guest):
+    (files / "data-logs.qcow2").rename(files / ("data-logs.qcow2.pre-" + OP))
+    assert disk_chain.differences(None, record(), pool(files)) == []
