@@ -52,14 +52,18 @@ def classes():
 
 def errors():
     """Yield (code, class node, {class name: node} of all classes) for every public error."""
-    everything = {name: entry for members in classes().values() for name, entry in members.items()}
+    found = classes()
+    everything = {name: entry for members in found.values() for name, entry in members.items()}
 
     def is_error(name):
         return name == BASE or any(is_error(base) for base in everything.get(name, ([], None))[0])
 
-    for members in classes().values():
+    for members in found.values():
         for name, (_bases, node) in members.items():
             if name != BASE and not name.startswith("_") and is_error(name):
+                files = [path.name for path, others in found.items() if name in others]
+                if len(files) > 1:
+                    raise ValueError("a code means one thing: %s is a class in %s" % (name, " and ".join(files)))
                 yield name, node, everything
 
 
@@ -88,17 +92,11 @@ def meaning(node):
 
 
 def page():
-    rows = {}
-    for code, node, everything in errors():
-        row = rows.setdefault(code, {"retryable": set(), "meaning": []})
-        row["retryable"].add(retryable(node, everything))
-        if meaning(node) not in row["meaning"]:
-            row["meaning"].append(meaning(node))
-    lines = []
-    for code, row in sorted(rows.items()):
-        answer = row["retryable"].pop() if len(row["retryable"]) == 1 else "may"
-        lines.append("| `%s` | %s | %s |" % (code, answer, " ".join(row["meaning"])))
-    return HEAD + "\n".join(lines) + "\n"
+    lines = [
+        "| `%s` | %s | %s |\n" % (code, retryable(node, everything), meaning(node))
+        for code, node, everything in errors()
+    ]
+    return HEAD + "".join(sorted(lines))
 
 
 if __name__ == "__main__":

@@ -41,3 +41,11 @@ options:
     type: list
     elements: str
 """
+
+    SELECTED = r"""
+options:
+  selected:
+    description: Whether the instances were selected explicitly. Without that the run is refused.
+    type: bool
+    default: true
+"""

@@ -364,7 +364,7 @@ from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils.compute import connection
 from ..module_utils.compute.host import facts
-from ..module_utils.compute.move.host import Host
+from ..module_utils.compute.move.moving_host import MovingHost
 from ..module_utils.compute.move.steps.common import view_of
 from ..module_utils.compute.record import store, whereabouts
 from ..module_utils.model.errors import BerthError
@@ -372,7 +372,7 @@ from ..module_utils.model.errors import BerthError
 
 def views():
     """What a move has to know of each record of this host."""
-    host = Host()
+    host = MovingHost()
     return [view_of(host, record) for record in host.store.records()]
 
 

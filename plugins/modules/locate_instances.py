@@ -15,10 +15,6 @@ description:
     while a host is silent is unknown, and that is an error for this instance.
 
 options:
-  selected:
-    description: Whether the instances were selected explicitly. Without that a destructive run is refused.
-    type: bool
-    default: true
   method:
     description:
       - What is to be done with them. An instance that is on the move, or resized and not confirmed, can only be deleted.
@@ -35,6 +31,7 @@ extends_documentation_fragment:
   - berth.kvm.controller
   - berth.kvm.controller.instances
   - berth.kvm.controller.hosts
+  - berth.kvm.controller.selected
 author:
   - The berth.kvm authors (!UNKNOWN)
 """

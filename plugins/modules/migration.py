@@ -163,7 +163,7 @@ from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils.compute.detached import Detached
 from ..module_utils.compute.move import listener
-from ..module_utils.compute.move.host import Host
+from ..module_utils.compute.move.moving_host import MovingHost
 from ..module_utils.compute.move.steps.common import view
 from ..module_utils.compute.move.steps.table import STEPS, run
 from ..module_utils.model.errors import BerthError
@@ -219,13 +219,13 @@ def act(module):
     uuid, token = parameters["uuid"], parameters["token"]
     waiter = None
     if WAITING in parameters["steps"] and not module.check_mode:
-        waiter = Detached(lambda word: run(Host(), uuid, WAITING, word))
+        waiter = Detached(lambda word: run(MovingHost(), uuid, WAITING, word))
     listening = None
     if OPENING.intersection(parameters["steps"]) and not module.check_mode:
-        listening = Detached(listener.guard, longest=listener.LONGEST)
+        listening = Detached(listener.guard, longest=listener.LONGEST_SECONDS)
     # With a terminal in between the end of the run is a signal; what was begun is put right first.
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    host = Host()
+    host = MovingHost()
     said, changed, took = view(host, uuid), False, {}
     if "migrate_live" in parameters["steps"] and not parameters["tls"]:
         module.warn("TLS is off: memory and disks of %s go over the network for everybody there to read" % uuid)

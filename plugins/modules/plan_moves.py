@@ -29,10 +29,6 @@ options:
   target:
     description: The one host to move to. It must pass the filters. A migration of an instance that is there is no change.
     type: str
-  selected:
-    description: Whether the instances were selected explicitly. Without that the run is refused.
-    type: bool
-    default: true
   again:
     description: Whether this run has planned before and ended since what earlier runs left of other moves. The plan
       made now is added to that one.
@@ -42,6 +38,7 @@ extends_documentation_fragment:
   - berth.kvm.controller
   - berth.kvm.controller.instances
   - berth.kvm.controller.hosts
+  - berth.kvm.controller.selected
 author:
   - The berth.kvm authors (!UNKNOWN)
 """

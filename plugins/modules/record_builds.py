@@ -35,12 +35,7 @@ outcomes:
   elements: dict
   sample: [{instance: web-1, state: active, host: kvm2, flavor: small, address: 192.0.2.11, why: "weight 2.0, first of 2 hosts"}]
 ansible_facts:
-  description: The plan of the run, as a fact of localhost.
+  description: The plan of the run after this round, as M(berth.kvm.claim_room) describes it.
   returned: success
   type: dict
-  contains:
-    berth_plan:
-      description: What is claimed where, what is built, what is tried next, and why an instance failed.
-      type: dict
-      sample: {round: 1, claims: {}, build: [web-1], failed: []}
 """

@@ -401,11 +401,11 @@ class Effects:
         elif not (world.left and targets.get("arrived")):
             raise BerthError("the guest is off and has not arrived")
 
-    def line_to_destination(self, uuid, op):
-        return Line(self.world)
+    def channel_to_destination(self, uuid, op):
+        return Channel(self.world)
 
-    def line_to_source(self, uuid, op):
-        return Line(self.world)
+    def channel_to_source(self, uuid, op):
+        return Channel(self.world)
 
     def arrived(self, record):
         return self.world.guest[self.name] == PAUSED
@@ -439,7 +439,7 @@ class Effects:
         self.world.kept[self.place] = None
 
 
-class Line:
+class Channel:
     """In a sequence nobody waits and no answer comes: the wish "take over" stands for what both sides do then."""
 
     def __init__(self, world):
@@ -448,7 +448,7 @@ class Line:
     def ask(self, view):
         self.world.receipt = view
 
-    def hear(self, is_wanted):
+    def receive(self, is_wanted):
         pass
 
 

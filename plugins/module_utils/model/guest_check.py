@@ -15,8 +15,6 @@ from .image import LEGACY_NAMES
 from .image_properties import InvalidImageProperty, check_property
 from .suggest import did_you_mean
 
-_IDE_MACHINES = ("pc", "pc-i440fx")
-
 
 class GuestFeatureNotBuilt(BerthError):
     """The flavor or the image asks for what this version does not build into a guest; nothing was claimed."""

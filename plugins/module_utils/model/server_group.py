@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from .messages import Document
 
-POLICIES = ("affinity", "anti-affinity", "soft-affinity", "soft-anti-affinity")
-
 
 class ServerGroup:
     """{uuid, name, policy, rules {max_server_per_host}, members [instance uuid], hosts [host name]}."""

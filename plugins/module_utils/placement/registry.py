@@ -24,7 +24,6 @@ from .errors import FilterRemoved, PluginFailed, SchedulerHostFilterNotFound, Sc
 
 FIELDS = {"filters": "enabled_filters", "weighers": "weight_classes"}
 
-ALL = ("all_weighers", "all_filters")
 # Filters that Nova had and that have no meaning without the service they asked.
 REMOVED = {
     "TrustedFilter": "it asked an attestation service that nobody runs any more; Nova removed it in 17.0.0 (Queens)",

@@ -91,9 +91,3 @@ class Result:
     @property
     def errors(self):
         return [request.error for request in self.requests if request.error is not None]
-
-    def raise_for_errors(self):
-        """Raise the first NoValidHost, if there is one."""
-        for error in self.errors:
-            raise error
-        return self

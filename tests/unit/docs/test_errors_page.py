@@ -28,3 +28,11 @@ def test_the_page_of_errors_is_fresh(generator):
 
 def test_every_error_says_what_it_means(generator):
     assert [code for code, node, _classes in generator.errors() if not generator.meaning(node)] == []
+
+
+def test_two_errors_of_one_name_are_refused(generator, tmp_path, monkeypatch):
+    for name in ("first", "second"):
+        (tmp_path / (name + ".py")).write_text('class Taken(BerthError):\n    """It is taken, as %s says."""\n' % name)
+    monkeypatch.setattr(generator, "CORE", tmp_path)
+    with pytest.raises(ValueError, match=r"Taken is a class in first\.py and second\.py"):
+        generator.page()

@@ -17,17 +17,19 @@ from typing import Any, Callable, Iterable, List, Mapping, Optional
 from ...model.move_errors import RunEnded, TransferFailed
 from ..run import PATH
 
-LOOK = 10.0  # s without a word from a copy until its other end is looked for
-GONE = 30.0  # s without that end: TCP alone would wait for a quarter of an hour, and the guest may be off meanwhile
-STALLED = 600.0  # s in which a copy has to come on: writing out a slow disk's cache takes minutes, in silence
-ENDING = 10.0  # s in which a program ends that was killed; one that hangs in its disk does not
+LOOK_SECONDS = 10.0  # without a sign of the copy until its other end is looked for
+GONE_SECONDS = (
+    30.0  # without that end: TCP alone would wait for a quarter of an hour, and the guest may be off meanwhile
+)
+STALLED_SECONDS = 600.0  # in which a copy has to come on: writing out a slow disk's cache takes minutes, in silence
+KILL_SECONDS = 10.0  # in which a killed program ends; one that hangs in its disk does not
 ASKED_BY = 1  # the module's own output: ssh and sudo close it where the run that started the module has ended
 PERCENT = re.compile(rb"\((\d+\.\d+)/100%\)")
 ENVIRONMENT = {"PATH": PATH, "LC_ALL": "C"}
 
 
 class OtherEnd:
-    """Where a copy goes: TransferFailed when it has been gone for GONE s."""
+    """Where a copy goes: TransferFailed when it has been gone for GONE_SECONDS."""
 
     def __init__(self, target: Mapping[str, Any]):
         self.address = target["host"], int(target["port"])
@@ -35,24 +37,24 @@ class OtherEnd:
 
     def check(self) -> None:
         now = time.monotonic()
-        if now - self.looked < LOOK:
+        if now - self.looked < LOOK_SECONDS:
             return
         self.looked = now
         if self._answers():
             self.heard = now
-        elif now - self.heard >= GONE:
+        elif now - self.heard >= GONE_SECONDS:
             raise TransferFailed("%s has not answered on port %d for %d s" % (*self.address, now - self.heard))
 
     def _answers(self) -> bool:
         try:
-            socket.create_connection(self.address, timeout=LOOK / 2).close()
+            socket.create_connection(self.address, timeout=LOOK_SECONDS / 2).close()
         except OSError:
             return False
         return True
 
 
 class Advance:
-    """What ``measure`` gives has to change: TransferFailed when it has not for STALLED s."""
+    """What ``measure`` gives has to change: TransferFailed when it has not for STALLED_SECONDS."""
 
     def __init__(self, measure: Callable[[], object]):
         self.measure = measure
@@ -62,8 +64,8 @@ class Advance:
         now = self.measure()
         if now != self.last:
             self.last, self.since = now, time.monotonic()
-        elif time.monotonic() - self.since >= STALLED:
-            raise TransferFailed("the copy has not come on for %d s" % STALLED)
+        elif time.monotonic() - self.since >= STALLED_SECONDS:
+            raise TransferFailed("the copy has not come on for %d s" % STALLED_SECONDS)
 
 
 class Asked:
@@ -110,7 +112,7 @@ def follow(
 def end(process: subprocess.Popen) -> None:
     process.kill()
     try:
-        process.wait(timeout=ENDING)
+        process.wait(timeout=KILL_SECONDS)
     except subprocess.TimeoutExpired:
         pass  # it hangs in the kernel, and ends when that lets go
 
@@ -121,7 +123,7 @@ def _read(output: Any, checks: Iterable[Any], on_percent: Optional[Callable[[flo
     while True:
         for check in checks:
             check.check()
-        if not select.select([output], [], [], min(LOOK, 1.0))[0]:
+        if not select.select([output], [], [], min(LOOK_SECONDS, 1.0))[0]:
             continue
         part = output.read1(4096)
         if not part:

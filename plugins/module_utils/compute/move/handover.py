@@ -5,7 +5,7 @@
 
 The source leaves its receipt in the metadata of the guest that waits on the destination, paused, by the connection to the
 destination's libvirt that the migration needs anyway; libvirt there tells who waits for it. The answers go the same way.
-It is a short cut and nothing hangs on it: where a word is lost, the controller's next task brings the same and does the
+It is a short cut and nothing hangs on it: where a message is lost, the controller's next task brings the same and does the
 same steps.
 """
 
@@ -21,47 +21,47 @@ from ..connection import Bounded, require_libvirt
 from ..guest import domain as guests
 
 NAMESPACE = "https://berth.kvm/xmlns/%s/1"
-SOURCE, DESTINATION = "receipt", "answer"  # the elements in the metadata: what the source says, and the destination
-LOOK = 1.0  # s between two looks whether there is still something to wait for
-TAKEN = 2.0  # s in which who waits has taken a word away, else nobody waits
-WORD = 5.0  # s for one call to libvirt
-ANSWERED = 5.0  # s in which it has answered
+SOURCE, DESTINATION = "receipt", "answer"  # the elements in the metadata: what the source sends, and the destination
+POLL_SECONDS = 1.0  # between two looks whether there is still something to wait for
+PICKED_UP_SECONDS = 2.0  # the other side picks a message up in this time, or it does not wait
+CALL_SECONDS = 5.0  # for one call to libvirt
+ANSWER_SECONDS = 5.0  # the other side answers in this time, or it will not
 PARTS = {"role": str, "phase": str, "op": str, "attempt": int, "generation": list}
 
 
-class Line:
-    """One side's end of the talk about the move ``op``: ``says`` and ``hears`` are SOURCE and DESTINATION or the
-    other way round. A word is the view of the record, {role, phase, op, attempt, generation}."""
+class MessageChannel:
+    """One side's end of the messages about the move ``op``: ``outgoing`` and ``incoming`` are SOURCE and DESTINATION or the
+    other way round. A message is the view of the record, {role, phase, op, attempt, generation}."""
 
-    def __init__(self, connection, uuid, op, says, hears):
-        self.connection, self.uuid, self.op = Bounded(connection, WORD), uuid, op
-        self.says, self.hears = says, hears
+    def __init__(self, connection, uuid, op, outgoing, incoming):
+        self.connection, self.uuid, self.op = Bounded(connection, CALL_SECONDS), uuid, op
+        self.outgoing, self.incoming = outgoing, incoming
 
-    def say(self, view):
-        """Leave the word where the other side finds it. -> whether it is there."""
+    def send(self, view):
+        """Leave the message where the other side finds it. -> whether it is there."""
         library = require_libvirt()
-        element = ElementTree.Element(self.says)
+        element = ElementTree.Element(self.outgoing)
         element.text = json.dumps({"move": self.op, **{part: view.get(part) for part in PARTS}})
         try:
-            self._put(self.says, ElementTree.tostring(element, encoding="unicode"))
+            self._put(self.outgoing, ElementTree.tostring(element, encoding="unicode"))
         except (library.libvirtError, BerthError):
             return False
         return True
 
     def ask(self, view):
-        """Say it and hear the answer, or None: the other side is not there, or did not answer in time."""
-        if not self.say(view):
+        """Send it and receive the answer, or None: the other side is not there, or did not answer in time."""
+        if not self.send(view):
             return None
         began = time.monotonic()
 
         def is_wanted():
             waited = time.monotonic() - began
-            return waited < TAKEN or (waited < ANSWERED and self._read(self.says) is None)
+            return waited < PICKED_UP_SECONDS or (waited < ANSWER_SECONDS and self._read(self.outgoing) is None)
 
-        return self.hear(is_wanted)
+        return self.receive(is_wanted)
 
-    def hear(self, is_wanted):
-        """The other side's word as soon as it is here, or None when it is wanted no more."""
+    def receive(self, is_wanted):
+        """The other side's message as soon as it is here, or None when it is wanted no more."""
         library = require_libvirt()
         news = threading.Event()
         events = self.connection.domainEventRegisterAny(
@@ -69,10 +69,10 @@ class Line:
         )
         try:
             while self.connection.isAlive() and is_wanted():
-                word = self._take()
-                if word:
-                    return word
-                news.wait(LOOK)
+                message = self._take()
+                if message:
+                    return message
+                news.wait(POLL_SECONDS)
                 news.clear()
         except (library.libvirtError, BerthError):
             pass  # libvirt went away: the controller's task does it
@@ -88,15 +88,15 @@ class Line:
             pass
 
     def _take(self):
-        """The word that lies with the guest, removed from there; None where there is none, or none of this move."""
+        """The message that lies with the guest, removed from there; None where there is none, or none of this move."""
         library = require_libvirt()
-        text = self._read(self.hears)
+        text = self._read(self.incoming)
         if text is None:
             return None
         try:
-            self._put(self.hears, None)
-            word = json.loads(ElementTree.fromstring(text).text or "")
-            return {part: word[part] for part in PARTS} if word["move"] == self.op and is_plain(word) else None
+            self._put(self.incoming, None)
+            message = json.loads(ElementTree.fromstring(text).text or "")
+            return {part: message[part] for part in PARTS} if message["move"] == self.op and is_plain(message) else None
         except (library.libvirtError, BerthError, ElementTree.ParseError, ValueError, KeyError, TypeError):
             return None
 
@@ -116,5 +116,5 @@ class Line:
         found.setMetadata(kind, text, "berth-" + element, NAMESPACE % element, live)
 
 
-def is_plain(word):
-    return all(word[part] is None or isinstance(word[part], kind) for part, kind in PARTS.items())
+def is_plain(message):
+    return all(message[part] is None or isinstance(message[part], kind) for part, kind in PARTS.items())

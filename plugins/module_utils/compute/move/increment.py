@@ -281,8 +281,8 @@ class Monitor:
 
     def _line(self):
         while b"\n" not in self.said:
-            if not select.select([self.process.stdout], [], [], following.STALLED)[0]:
-                raise TransferFailed("%s has not answered for %d s" % (DAEMON, following.STALLED))
+            if not select.select([self.process.stdout], [], [], following.STALLED_SECONDS)[0]:
+                raise TransferFailed("%s has not answered for %d s" % (DAEMON, following.STALLED_SECONDS))
             part = self.process.stdout.read(65536)
             if not part:
                 raise TransferFailed("%s ended" % DAEMON)

@@ -11,9 +11,9 @@ from xml.etree import ElementTree
 from ...model.move_errors import TransferFailed
 from ..connection import require_libvirt
 
-POLL = 0.2
-ENDING = 60  # s in which a job ends that was told to
-STALLED = 300  # s in which a block job has to come on
+POLL_SECONDS = 0.2
+CANCEL_SECONDS = 60  # in which a job ends that was told to
+STALLED_SECONDS = 300  # in which a block job has to come on
 
 
 def target_of(domain, path):
@@ -47,17 +47,17 @@ def _follow(domain, target):
             return
         if job.get("cur") != done:
             done, since = job.get("cur"), time.monotonic()
-        elif time.monotonic() - since > STALLED:
-            raise TransferFailed("the job on %s has not come on for %d s" % (target, STALLED))
-        time.sleep(POLL)
+        elif time.monotonic() - since > STALLED_SECONDS:
+            raise TransferFailed("the job on %s has not come on for %d s" % (target, STALLED_SECONDS))
+        time.sleep(POLL_SECONDS)
 
 
 def has_ended(domain):
     """Wait until the guest has no job (backup, migration) any more, for a while; whether it is so."""
     library = require_libvirt()
-    until = time.monotonic() + ENDING
+    until = time.monotonic() + CANCEL_SECONDS
     while domain.jobInfo()[0] != library.VIR_DOMAIN_JOB_NONE:
         if time.monotonic() > until:
             return False
-        time.sleep(POLL)
+        time.sleep(POLL_SECONDS)
     return True

@@ -11,10 +11,10 @@ import time
 
 from . import following, transfer
 
-FIRST = 3600  # s until the source comes: in a run over many instances one waits for its turn
-QUIET = 60  # s without the source, beside those in which its guest shuts down
-LOOK = 2.0
-LONGEST = 30 * 86400  # s
+FIRST_SECONDS = 3600  # until the source comes: in a run over many instances one waits for its turn
+QUIET_SECONDS = 60  # without the source, beside those in which its guest shuts down
+POLL_SECONDS = 2.0
+LONGEST_SECONDS = 30 * 86400
 TCP = ("/proc/net/tcp", "/proc/net/tcp6")
 ESTABLISHED = "01"
 
@@ -22,24 +22,24 @@ ESTABLISHED = "01"
 def word(uuid, targets, stop_timeout):
     """What ``guard`` has to know, as plain data."""
     ports = [target["port"] for target in targets]
-    return {"uuid": uuid, "ports": ports, "quiet": QUIET + stop_timeout}
+    return {"uuid": uuid, "ports": ports, "quiet": QUIET_SECONDS + stop_timeout}
 
 
 def guard(told):
     """On the destination, in a process of its own: close the ports and remove the key when nobody has been connected for too
     long, or who is has sent nothing. It ends with them, also where another copy has opened its own."""
     uuid, opened = told["uuid"], _opened(told["uuid"])
-    seen, limit, before = time.monotonic(), FIRST, (False, None)
+    seen, limit, before = time.monotonic(), FIRST_SECONDS, (False, None)
     while opened is not None and _opened(uuid) == opened:
         connected = has_client(told["ports"])
         now = connected, transfer.worked(uuid) if connected else None
         if now != before:
             # One that lost its power is connected for ever, and nothing comes from it.
-            seen, limit, before = time.monotonic(), (following.STALLED if connected else told["quiet"]), now
+            seen, limit, before = time.monotonic(), (following.STALLED_SECONDS if connected else told["quiet"]), now
         elif time.monotonic() - seen > limit:
             transfer.close(uuid)
             return
-        time.sleep(LOOK)
+        time.sleep(POLL_SECONDS)
 
 
 def _opened(uuid):

@@ -85,7 +85,7 @@ def go_on(found):
 
 
 def prepare(effects, record, manifest, arrived):
-    """L3 on the destination: own definition, empty disks of the right size. libvirt fills all but the seed, and QEMU the
+    """On the destination: own definition, empty disks of the right size. libvirt fills all but the seed, and QEMU the
     UEFI variables, which it holds in memory. -> {arrived, address, libvirt, shared, pool_path}"""
     connection = effects.connection
     if not guests.is_active(connection, record.uuid):
@@ -106,7 +106,7 @@ def prepare(effects, record, manifest, arrived):
 
 
 def migrate(connection, record, targets, options):
-    """L4 on the source: hand the guest over, paused, or wait for the job that already does. Raises MigrationError.
+    """On the source: hand the guest over, paused, or wait for the job that already does. Raises MigrationError.
 
     -> the connection to the destination's libvirt, where one was made.
 

@@ -51,11 +51,11 @@ class Effects:
     def power_state(self, _uuid):
         return "running" if self.on else "shutdown"
 
-    def line_to_destination(self, _uuid, _op):
+    def channel_to_destination(self, _uuid, _op):
         return None
 
-    def line_to_source(self, _uuid, _op):
-        return SimpleNamespace(hear=lambda _is_wanted: None)
+    def channel_to_source(self, _uuid, _op):
+        return SimpleNamespace(receive=lambda _is_wanted: None)
 
     def has_kept_disks(self, _record):
         return True

@@ -12,7 +12,7 @@ from .common import after, attempt_of, existing, is_past, moved, next_epoch, put
 
 
 def reclaim(host, uuid, token, peer=None, lost=False, **_ignored):
-    """On S: own the instance again with what was kept; what the guest wrote on D is given up.
+    """On the source: own the instance again with what was kept; what the guest wrote on the destination is given up.
 
     The generation is as if D had given it back, so it is higher than all that D may hold."""
     record = existing(host, uuid)

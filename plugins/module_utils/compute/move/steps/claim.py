@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""R2: the room of a move, on the destination D or beside the old one on the same host.
+"""The room of a move, on the destination or beside the old one on the same host.
 
 What the instance is, who owns it and where it goes is the controller's word: what placement decided. D takes from the
 source S only what nobody else knows, and nothing of that decides what D builds or for whom:
@@ -40,7 +40,7 @@ MAKES_THE_GUEST = (
 
 
 def claim(host, uuid, token, peer=None, spec=None, **decided):
-    """R2 on D: set the room aside, by the checks of every claim; a later attempt takes the claim over."""
+    """On the destination: set the room aside, by the checks of every claim; a later attempt takes the claim over."""
     op, attempt = token["op"], token["attempt"]
     record = host.store.read(uuid)
     if is_past(record, op, (OWN, RESIZED)):

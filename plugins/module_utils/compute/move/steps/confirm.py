@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""F1-F3, confirm: there is no way back, and what the source kept goes. The end of a revert and of giving up is the same."""
+"""Confirm: there is no way back, and what the source kept goes. The end of a revert and of giving up is the same."""
 
 from __future__ import annotations
 
@@ -43,10 +43,10 @@ def take(host, uuid, token, phases, phase, event):
 
 
 def confirm(host, uuid, token, peer=None, lost=False, when_due=False, crashed=False, **_ignored):
-    """F1 on D: from here there is no way back. A guest that a run left behind before its start is started first, one that
+    """On the destination: from here there is no way back. A guest that a run left behind before its start is started first, one that
     has crashed is confirmed only with ``crashed``. With ``when_due`` only where the window of this host is over now.
 
-    Where S is lost, a revert that has not been given back has nowhere to go, and its guest goes on here."""
+    Where the source is lost, a revert that has not been given back has nowhere to go, and its guest goes on here."""
     record = existing(host, uuid)
     if has_ended(host, record, token["op"]):
         return False
@@ -80,8 +80,9 @@ def check_health(host, record, may_be_crashed):
 
 
 def purge(host, uuid, token, peer=None, lost=False, changed_disks=False, **_ignored):
-    """F2 on S, V5 on D: everything of this move that is not owned here: guest, disks, then the record. ``lost``: this
-    host was, so that what it calls its own may not be so any more."""
+    """Remove everything of this move that is not owned here: guest, disks, then the record. The
+    source runs it in a confirm, the destination in a revert. ``lost``: this host was lost, so it may not own any more what it
+    calls its own."""
     host.store.bury(token["op"])
     record = host.store.read(uuid)
     if record is None:
@@ -112,8 +113,7 @@ def is_superseded(record, owner):
 
 
 def drop_old(host, uuid, token, peer=None, **_ignored):
-    """F3 on D, and on the same host: the old disks, where they were kept beside the new ones, are not needed any
-    more."""
+    """On the destination, also where that is the same host: remove the old disks that were kept beside the new ones."""
     record = existing(host, uuid)
     if record.role == OWN and record.op is None:
         return False
@@ -126,7 +126,7 @@ def drop_old(host, uuid, token, peer=None, **_ignored):
 
 
 def finish(host, uuid, token, peer=None, lost=False, **_ignored):
-    """F3 on D, V6 and A3 on S: the move is over, the record is an ordinary one again."""
+    """The last step of every move, on the owner: the record is an ordinary one again."""
     record = existing(host, uuid)
     if record.role == OWN and record.op is None:
         return False

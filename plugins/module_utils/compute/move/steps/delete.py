@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""D1-D3: the instance is deleted whatever its move has come to."""
+"""The instance is deleted whatever its move has come to."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .fencing import fenced
 
 
 def erase(host, uuid, token, peer=None, lost=False, changed_disks=False, **_ignored):
-    """D1 on the host that owns the instance, or would next: write it, then remove guest and disks. Nobody can go on
+    """On the host that owns the instance, or would next: write it, then remove guest and disks. Nobody can go on
     with the move, and no other step leads out of this phase. The record stays until the other side holds nothing."""
     record = existing(host, uuid)
     seen = (peer.get("role"), peer.get("op"), peer.get("phase")) if peer else None
@@ -35,7 +35,7 @@ def erase(host, uuid, token, peer=None, lost=False, changed_disks=False, **_igno
 
 
 def forget(host, uuid, token, peer=None, lost=False, **_ignored):
-    """D3: the record goes last, so that a deletion that was begun is always found."""
+    """The record goes last, so that a deletion that was begun is always found."""
     if host.store.read(uuid) is None:
         return False
     record = fenced(host, uuid, token, (OWN,))

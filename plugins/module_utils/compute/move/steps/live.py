@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""L2-L8, live: source S hands the running guest over to destination D."""
+"""Live migration: the source hands the running guest over to the destination."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from .resize import acquire, start
 
 
 def inspect_live(host, uuid, token, peer=None, **_ignored):
-    """L2 on D: can this host take the guest that the source described? Tells, and judges nothing."""
+    """On the destination: can this host take the guest that the source described? Tells, and judges nothing."""
     if not (peer or {}).get("guest") or is_past(host.store.read(uuid), token["op"], (OWN, RESIZED)):
         return False
     return {"seen": host.effects.inspect_live(fenced(host, uuid, token, (IN,)), peer["guest"])}
 
 
 def check_live(host, uuid, token, peer=None, options=None, **_ignored):
-    """L2 on S: everything that speaks against the migration at once, before anything is started."""
+    """On the source: everything that speaks against the migration at once, before anything is started."""
     if not (peer or {}).get("seen") or is_past(host.store.read(uuid), token["op"], (OUT, KEEP)):
         return False
     record = fenced(host, uuid, token, (OWN,))
@@ -32,7 +32,7 @@ def check_live(host, uuid, token, peer=None, options=None, **_ignored):
 
 
 def receive_seed(host, uuid, token, peer=None, key=None, **_ignored):
-    """L3 on D: a file for the seed, which libvirt does not copy since the guest only reads it."""
+    """On the destination: a file for the seed, which libvirt does not copy since the guest only reads it."""
     if (
         has_released(peer, token)
         or is_past(host.store.read(uuid), token["op"], (OWN, RESIZED))
@@ -44,7 +44,7 @@ def receive_seed(host, uuid, token, peer=None, key=None, **_ignored):
 
 
 def send_seed(host, uuid, token, peer=None, key=None, **_ignored):
-    """L3 on S: send it."""
+    """On the source: send the seed."""
     if not (peer or {}).get("targets") or is_past(host.store.read(uuid), token["op"], (OUT, KEEP)):
         return False
     record = fenced(host, uuid, token, (OWN,))
@@ -52,7 +52,7 @@ def send_seed(host, uuid, token, peer=None, key=None, **_ignored):
 
 
 def prepare_live(host, uuid, token, peer=None, **_ignored):
-    """L3 on D: what the guest needs to arrive. -> whether it has arrived already, paused, in an earlier attempt."""
+    """On the destination: what the guest needs to arrive. -> whether it has arrived already, paused, in an earlier attempt."""
     if has_released(peer, token) or is_past(host.store.read(uuid), token["op"], (OWN, RESIZED)):
         return False
     record = fenced(host, uuid, token, (IN,))
@@ -66,7 +66,7 @@ def prepare_live(host, uuid, token, peer=None, **_ignored):
 
 
 def migrate_live(host, uuid, token, peer=None, options=None, **_ignored):
-    """L4 on S: hand the guest over, paused. A running job is adopted. Then nobody starts it here any more."""
+    """On the source: hand the guest over, paused. A running job is adopted. Then nobody starts it here any more."""
     if is_past(host.store.read(uuid), token["op"], (OUT, KEEP)):
         return False
     record = fenced(host, uuid, token, (OWN,))
@@ -80,7 +80,7 @@ def migrate_live(host, uuid, token, peer=None, options=None, **_ignored):
 
 
 def verify_live(host, uuid, token, peer=None, **_ignored):
-    """L6 on D: the whole guest waits here, paused. If this host crashed since the source let go, its disks are
+    """On the destination: the whole guest waits here, paused. If this host crashed since the source let go, its disks are
     whole."""
     record = host.store.read(uuid)
     if is_taken_over(host, record, token["op"]):
@@ -96,18 +96,18 @@ def verify_live(host, uuid, token, peer=None, **_ignored):
 
 
 def tell(host, uuid, token, peer=None, **_ignored):
-    """L5 L8 on S, right after the release: the receipt goes to who waits on D. When that owns the guest for good, remove
+    """On the source, right after the release: the receipt goes to who waits on the destination. When that owns the guest for good, remove
     what is kept here and say so. Whatever of this is lost, the controller's next tasks do. -> ``ended``: they need not."""
     record = host.store.read(uuid)
-    line = host.effects.line_to_destination(uuid, token["op"])
-    if line is None or not is_past(record, token["op"], (OUT, KEEP)):
+    channel = host.effects.channel_to_destination(uuid, token["op"])
+    if channel is None or not is_past(record, token["op"], (OUT, KEEP)):
         return False
-    owned = line.ask(view(host, uuid))
+    owned = channel.ask(view(host, uuid))
     if not owns_for_good(owned, record):
         return False
     with host.store.instance_lock(uuid):
         purge(host, uuid, {"op": token["op"], "attempt": owned["attempt"]}, owned)
-    end = line.ask(view(host, uuid))
+    end = channel.ask(view(host, uuid))
     return {"ended": bool(end) and (end["role"], end["op"]) == (OWN, None)}
 
 
@@ -122,23 +122,23 @@ def owns_for_good(owned, released):
 
 
 def take_over(host, uuid, token, peer=None, **_ignored):
-    """L6-L8 on D, beside the migration: wait for the source's receipt, then do what the controller's next tasks would."""
+    """On the destination, beside the migration: wait for the source's receipt, then do what the controller's next tasks would."""
 
     def is_wanted():
         record = host.store.read(uuid)
         return is_past(record, token["op"], (IN, record and record.phase)) and attempt_of(record) == token["attempt"]
 
-    line = host.effects.line_to_source(uuid, token["op"])
-    receipt = line.hear(is_wanted)
+    channel = host.effects.channel_to_source(uuid, token["op"])
+    receipt = channel.receive(is_wanted)
     if receipt is None or not has_released(receipt, token):
         return False
     for step in (verify_live, acquire, start, confirm):
         with host.store.instance_lock(uuid):
             step(host, uuid, token, receipt)
             owned = view(host, uuid)
-    purged = line.ask(owned)
+    purged = channel.ask(owned)
     if purged is not None and purged["role"] is None:
         with host.store.instance_lock(uuid):
             finish(host, uuid, {"op": token["op"], "attempt": owned["attempt"]}, purged)
-        line.say(view(host, uuid))
+        channel.send(view(host, uuid))
     return True

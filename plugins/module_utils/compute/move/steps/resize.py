@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""R1 and R3-R8, resize and cold migrate: source S, destination D. R2, the claim, has a file of its own."""
+"""Resize and cold migration, from source to destination. The claim has a file of its own, claim.py."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def begin(
     confirm_window=0,
     **_ignored,
 ):
-    """R1 on S: take the move up. Hands out the attempt; nothing else has happened to the guest. On the same host the room
+    """On the source: take the move up. Hands out the attempt; nothing else has happened to the guest. On the same host the room
     is claimed here. ``source`` and ``destination`` are {uuid, name}, with the names that the inventory has for them."""
     record = existing(host, uuid)
     op = token["op"]
@@ -75,7 +75,7 @@ def begin(
 
 
 def freeze(host, uuid, token, peer=None, stop_timeout=60, **_ignored):
-    """R5 on S: write it, THEN stop the guest. From here nobody starts it before the move is over or given up."""
+    """On the source: write it, THEN stop the guest. From here nobody starts it before the move is over or given up."""
     if is_past(host.store.read(uuid), token["op"], (OUT, KEEP)):
         return False
     record = fenced(host, uuid, token, (OWN,))
@@ -90,7 +90,7 @@ def freeze(host, uuid, token, peer=None, stop_timeout=60, **_ignored):
 
 
 def thaw(host, uuid, token, peer=None, **_ignored):
-    """On S, where nobody is there any more to go on with the copy for which the guest was stopped: the move is taken up anew,
+    """On the source, where nobody is there any more to go on with the copy for which the guest was stopped: the move is taken up anew,
     and waits for the next run while the guest goes on."""
     record = fenced(host, uuid, token, (OWN,))
     if record.phase != FROZEN:
@@ -103,7 +103,7 @@ def thaw(host, uuid, token, peer=None, **_ignored):
 
 
 def receive(host, uuid, token, peer=None, key=None, **_ignored):
-    """R3 on D: fresh disks beside their final names, open for the source alone. -> where they are reached.
+    """On the destination: fresh disks beside their final names, open for the source alone. -> where they are reached.
 
     All that can go wrong here is done here, while the guest still runs: room for the disks, the guest's definition.
     """
@@ -116,7 +116,7 @@ def receive(host, uuid, token, peer=None, key=None, **_ignored):
 
 
 def send(host, uuid, token, peer=None, key=None, options=None, **_ignored):
-    """R5 on S: write every disk to the destination, compare and flush. Holds no lock: it may take hours."""
+    """On the source: write every disk to the destination, compare and flush. Holds no lock: it may take hours."""
     if is_past(host.store.read(uuid), token["op"], (OUT, KEEP)):
         return False
     record = fenced(host, uuid, token, (OWN,))
@@ -126,7 +126,7 @@ def send(host, uuid, token, peer=None, key=None, options=None, **_ignored):
 
 
 def presend(host, uuid, token, peer=None, key=None, options=None, **_ignored):
-    """R4 on S, before the freeze: copy while the guest runs, so that send has only the rest to do."""
+    """On the source, before the freeze: copy while the guest runs, so that send has only the rest to do."""
     if is_past(host.store.read(uuid), token["op"], (OUT, KEEP)):
         return False
     record = fenced(host, uuid, token, (OWN,))
@@ -135,7 +135,7 @@ def presend(host, uuid, token, peer=None, key=None, options=None, **_ignored):
 
 
 def release(host, uuid, token, peer=None, sent=None, **_ignored):
-    """R6 on S: COMMIT. The guest is down for this attempt and this run has put its disks on the destination's: let go.
+    """On the source: COMMIT. The guest is down for this attempt and this run has put its disks on the destination's: let go.
 
     ``sent`` is the attempt for which ``send`` ended in this run of the module. It is written nowhere: whoever has not
     sent the disks does not release them.
@@ -170,7 +170,7 @@ def check_sent(record, token, peer, sent):
 
 
 def acquire(host, uuid, token, peer=None, **_ignored):
-    """R7 on D: with the source's receipt (OUT of this move, one generation on) name the disks and become the owner."""
+    """On the destination: with the source's receipt (OUT of this move, one generation on) name the disks and become the owner."""
     record = host.store.read(uuid)
     if is_taken_over(host, record, token["op"]):
         return False
@@ -198,7 +198,7 @@ def check_arrived(record, token):
 
 
 def start(host, uuid, token, peer=None, **_ignored):
-    """R8 on D, V4 on S: start the guest where it was on before; a stopped instance stays stopped."""
+    """Start the guest on the host that owns it now, where it was on before; a stopped instance stays stopped."""
     record = existing(host, uuid)
     if record.role != OWN or record.op != token["op"] or record.phase not in (RESIZED, RESTORING):
         return False

@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""V1-V6, revert: source S takes back what destination D gives back."""
+"""Revert: the source takes back what the destination gives back."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .fencing import fenced
 
 
 def revert(host, uuid, token, peer=None, stop_timeout=60, **_ignored):
-    """V1 on D: write it, then stop the guest. Needs the source's copy."""
+    """On the destination: write it, then stop the guest. Needs the source's copy."""
     if is_past(host.store.read(uuid), token["op"], (OUT, REVERTED)):
         return False
     if not peer or (peer["role"], peer["op"], peer["phase"]) != (OUT, token["op"], KEEP):
@@ -26,7 +26,7 @@ def revert(host, uuid, token, peer=None, stop_timeout=60, **_ignored):
 
 
 def give_back(host, uuid, token, peer=None, **_ignored):
-    """V2 on D: COMMIT of the way back: what the guest wrote since the resize is given up."""
+    """On the destination: COMMIT of the way back: what the guest wrote since the resize is given up."""
     if is_past(host.store.read(uuid), token["op"], (OUT, REVERTED)):
         return False
     record = fenced(host, uuid, token, (OWN,))
@@ -39,7 +39,7 @@ def give_back(host, uuid, token, peer=None, **_ignored):
 
 
 def take_back(host, uuid, token, peer=None, **_ignored):
-    """V3 on S: with the destination's receipt own it again, with the old flavor."""
+    """On the source: with the destination's receipt own it again, with the old flavor."""
     record = existing(host, uuid)
     if is_past(record, token["op"], (OWN, RESTORING)) or (record.role == OWN and record.op is None):
         return False

@@ -19,7 +19,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute import paths  # 
 from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import disk_chain
 from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import DiskChainChanged  # noqa: E402
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import domain
-from ansible_collections.berth.kvm.plugins.module_utils.compute.move import host as hosts  # noqa: E402
+from ansible_collections.berth.kvm.plugins.module_utils.compute.move import moving_host as hosts  # noqa: E402
 from ansible_collections.berth.kvm.plugins.module_utils.compute.move.steps import table  # noqa: E402
 
 S, D = memory.S, memory.D

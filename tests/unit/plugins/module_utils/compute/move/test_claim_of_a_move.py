@@ -16,7 +16,7 @@ from records import plant
 from ansible_collections.berth.kvm.plugins.module_utils.compute.host import facts
 from ansible_collections.berth.kvm.plugins.module_utils.compute.host.host import Host
 from ansible_collections.berth.kvm.plugins.module_utils.compute.host.settings import HostSettings
-from ansible_collections.berth.kvm.plugins.module_utils.compute.move import host as move_host
+from ansible_collections.berth.kvm.plugins.module_utils.compute.move import moving_host
 from ansible_collections.berth.kvm.plugins.module_utils.compute.move.steps.common import view_of
 from ansible_collections.berth.kvm.plugins.module_utils.compute.move.steps.table import run
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record import claim as claims
@@ -38,7 +38,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.placement.request import
 NIC = {"network": "lan", "type": "bridge", "source": "br0", "mac": "02:00:00:00:00:01", "address": "192.0.2.1/24"}
 
 
-class Effects(move_host.Effects):
+class Effects(moving_host.Effects):
     """Guests and disks do nothing; the room is the real one."""
 
     def running(self, uuid):

@@ -17,7 +17,7 @@ import memory  # noqa: E402
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import summary  # noqa: E402
 from ansible_collections.berth.kvm.plugins.module_utils.compute.host import boot_time
-from ansible_collections.berth.kvm.plugins.module_utils.compute.move.host import Host  # noqa: E402
+from ansible_collections.berth.kvm.plugins.module_utils.compute.move.moving_host import MovingHost  # noqa: E402
 from ansible_collections.berth.kvm.plugins.module_utils.compute.move.steps import common, table  # noqa: E402
 from ansible_collections.berth.kvm.plugins.module_utils.model.move_errors import MigrationNotReady  # noqa: E402
 
@@ -137,7 +137,7 @@ def test_a_person_confirms_whenever_he_likes(resized):
 def test_a_real_host_counts_by_the_time_since_its_boot(monkeypatch):
     monkeypatch.setattr(boot_time, "boot_id", lambda: "this boot")
     before = time.clock_gettime(time.CLOCK_BOOTTIME)
-    seen = Host.since_boot(None)
+    seen = MovingHost.since_boot(None)
     assert seen["boot_id"] == "this boot" and before <= seen["uptime"] <= time.clock_gettime(time.CLOCK_BOOTTIME)
 
 

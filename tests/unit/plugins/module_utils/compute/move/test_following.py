@@ -28,8 +28,8 @@ def port():
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch):
-    monkeypatch.setattr(following, "LOOK", 0.05)
-    monkeypatch.setattr(following, "GONE", 0.1)
+    monkeypatch.setattr(following, "LOOK_SECONDS", 0.05)
+    monkeypatch.setattr(following, "GONE_SECONDS", 0.1)
 
 
 @pytest.fixture
@@ -84,20 +84,20 @@ def test_what_a_copy_says_is_followed_and_why_it_failed_is_told(follow, port):
 
 
 def test_a_copy_that_does_not_come_on_is_ended_though_its_other_end_is_there(follow, port, pid_file, monkeypatch):
-    monkeypatch.setattr(following, "STALLED", 0.3)
+    monkeypatch.setattr(following, "STALLED_SECONDS", 0.3)
     with pytest.raises(TransferFailed, match="the copy has not come on for"):
         follow("exec sleep 60", target(port))
     assert has_ended(pid_file)
 
 
 def test_a_copy_that_works_and_says_nothing_comes_on(follow, port, monkeypatch):
-    monkeypatch.setattr(following, "STALLED", 0.5)
+    monkeypatch.setattr(following, "STALLED_SECONDS", 0.5)
     follow("exec timeout --foreground 5 true; i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done", target(port))
 
 
 def test_a_real_copy_from_a_disk_that_hangs_is_ended(tmp_path, monkeypatch, pid_file, port):
     """As from a guest whose QEMU stopped: connections are taken, no answer comes."""
-    monkeypatch.setattr(following, "STALLED", 1.0)
+    monkeypatch.setattr(following, "STALLED_SECONDS", 1.0)
     disk, address = tmp_path / "disk.raw", tmp_path / "nbd"
     disk.write_bytes(os.urandom(1 << 20) * 64)
     server = subprocess.Popen(["qemu-nbd", "--persistent", "--shared=4", "-f", "raw", "-k", str(address), str(disk)])

@@ -25,7 +25,7 @@ S, D, UUID = memory.S, memory.D, memory.UUID
 SILENCE = 0.5  # s
 
 
-class Line:
+class Channel:
     """Two queues; ``lost`` is the number of the word that nobody hears."""
 
     words = ("the receipt", "that it is owned", "that the source is purged", "that it has ended")
@@ -33,16 +33,16 @@ class Line:
     def __init__(self, here, there, lost):
         self.here, self.there, self.lost, self.said = here, there, lost, 0
 
-    def say(self, view):
+    def send(self, view):
         if self.words[self.lost[1]] != self.lost[0]:
             self.there.put(view)
         self.lost[1] += 1
 
     def ask(self, view):
-        self.say(view)
-        return self.hear(None)
+        self.send(view)
+        return self.receive(None)
 
-    def hear(self, is_wanted):
+    def receive(self, is_wanted):
         try:
             return self.here.get(timeout=SILENCE)
         except queue.Empty:
@@ -55,8 +55,8 @@ def handed_over(monkeypatch, lost):
     while not controller.is_before("tell"):
         controller.advance(world)
     ends, counted = (queue.Queue(), queue.Queue()), [lost, 0]
-    monkeypatch.setattr(memory.Effects, "line_to_destination", lambda *_any: Line(ends[0], ends[1], counted))
-    monkeypatch.setattr(memory.Effects, "line_to_source", lambda *_any: Line(ends[1], ends[0], counted))
+    monkeypatch.setattr(memory.Effects, "channel_to_destination", lambda *_any: Channel(ends[0], ends[1], counted))
+    monkeypatch.setattr(memory.Effects, "channel_to_source", lambda *_any: Channel(ends[1], ends[0], counted))
     token = dict(controller.token)
     waiter = threading.Thread(target=table.run, args=(world.host(D), UUID, "take_over", token))
     waiter.start()
@@ -78,7 +78,7 @@ def test_the_hosts_end_it_between_them(monkeypatch):
     check_ended(world)
 
 
-@pytest.mark.parametrize("lost", Line.words)
+@pytest.mark.parametrize("lost", Channel.words)
 def test_the_controller_ends_what_a_lost_word_leaves(monkeypatch, lost):
     world, controller, said = handed_over(monkeypatch, lost)
     assert not said.get("ended")
@@ -110,8 +110,8 @@ def test_the_source_keeps_its_disk_while_the_destination_does_not_own_the_guest_
     world, controller = memory.World(kind="live-migration"), memory.Controller("resize", "op0")
     while not controller.is_before("tell"):
         controller.advance(world)
-    line = SimpleNamespace(ask=lambda view: owned)
-    monkeypatch.setattr(memory.Effects, "line_to_destination", lambda *_any: line)
+    channel = SimpleNamespace(ask=lambda view: owned)
+    monkeypatch.setattr(memory.Effects, "channel_to_destination", lambda *_any: channel)
     changed, _said = table.run(world.host(S), UUID, "tell", controller.token)
     assert not changed and world.disks[S] and world.records[S]["role"] == "OUT"
 
@@ -146,9 +146,9 @@ def guest(monkeypatch):
     )  # fmt: skip
     monkeypatch.setattr(handover, "require_libvirt", lambda: library)
     monkeypatch.setattr(handover.guests, "find", lambda connection, uuid: one)
-    monkeypatch.setattr(handover, "LOOK", 0.05)
-    monkeypatch.setattr(handover, "TAKEN", 0.2)
-    monkeypatch.setattr(handover, "ANSWERED", 1.0)
+    monkeypatch.setattr(handover, "POLL_SECONDS", 0.05)
+    monkeypatch.setattr(handover, "PICKED_UP_SECONDS", 0.2)
+    monkeypatch.setattr(handover, "ANSWER_SECONDS", 1.0)
     return one
 
 
@@ -160,8 +160,8 @@ def lines(guest, op="op0", other_op="op0"):
         domainEventDeregisterAny=guest.listeners.remove,
     )
     return (
-        handover.Line(connection, UUID, op, says=handover.SOURCE, hears=handover.DESTINATION),
-        handover.Line(connection, UUID, other_op, says=handover.DESTINATION, hears=handover.SOURCE),
+        handover.MessageChannel(connection, UUID, op, outgoing=handover.SOURCE, incoming=handover.DESTINATION),
+        handover.MessageChannel(connection, UUID, other_op, outgoing=handover.DESTINATION, incoming=handover.SOURCE),
     )
 
 
@@ -170,8 +170,8 @@ def test_each_side_hears_the_other_and_nothing_is_left_with_the_guest(guest):
     heard = []
 
     def wait():
-        heard.append(destination.hear(lambda: True))
-        destination.say(OWNED)
+        heard.append(destination.receive(lambda: True))
+        destination.send(OWNED)
 
     waiter = threading.Thread(target=wait)
     waiter.start()
@@ -183,13 +183,13 @@ def test_each_side_hears_the_other_and_nothing_is_left_with_the_guest(guest):
 
 def test_where_nobody_waits_the_source_does_not_wait_for_an_answer(guest):
     source, _destination = lines(guest)
-    handover.ANSWERED = 99
+    handover.ANSWER_SECONDS = 99
     assert source.ask(RECEIPT) is None
 
 
 def test_who_took_the_word_and_does_not_answer_is_not_waited_for_for_ever(guest):
     source, destination = lines(guest)
-    waiter = threading.Thread(target=destination.hear, args=(lambda: True,))
+    waiter = threading.Thread(target=destination.receive, args=(lambda: True,))
     waiter.start()
     assert source.ask(RECEIPT) is None
     waiter.join()
@@ -207,9 +207,9 @@ def test_who_took_the_word_and_does_not_answer_is_not_waited_for_for_ever(guest)
 )
 def test_a_word_of_another_move_or_none_at_all_is_not_heard(guest, change):
     source, destination = lines(guest)
-    source.say(RECEIPT)
+    source.send(RECEIPT)
     uri = handover.NAMESPACE % handover.SOURCE
     assert destination._read(handover.SOURCE)
     guest.texts[uri] = change(guest.texts[uri])
     looks = iter([True, True, False])
-    assert destination.hear(lambda: next(looks)) is None
+    assert destination.receive(lambda: next(looks)) is None

@@ -22,8 +22,8 @@ UUID = "0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a"
 def opened(tmp_path, monkeypatch):
     """A port with its key and the process behind it, and limits that a test can wait for -> (server, process)."""
     monkeypatch.setattr(transfer, "RUN_DIR", str(tmp_path / "berth" / "moves"))
-    monkeypatch.setattr(listener, "LOOK", 0.02)
-    monkeypatch.setattr(listener, "FIRST", 0.3)
+    monkeypatch.setattr(listener, "POLL_SECONDS", 0.02)
+    monkeypatch.setattr(listener, "FIRST_SECONDS", 0.3)
     transfer.write_key(UUID, "a" * 64)
     process = subprocess.Popen(["sh", "-c", "sleep 60; : %s" % UUID])
     with open(transfer.directory(UUID, "root.pid"), "w") as file:
@@ -73,7 +73,7 @@ def test_the_guests_shutdown_between_two_copies_is_waited_for(opened):
     server.accept()[0].close()
     time.sleep(0.5)
     assert thread.is_alive()
-    assert listener.word(UUID, [], 90)["quiet"] == listener.QUIET + 90
+    assert listener.word(UUID, [], 90)["quiet"] == listener.QUIET_SECONDS + 90
     transfer.close(UUID)
     thread.join(5)
     assert not thread.is_alive(), "it ends with the copy"
@@ -91,7 +91,7 @@ def test_the_port_of_a_later_copy_is_left_alone(opened):
 
 def test_one_who_is_connected_and_sends_nothing_for_too_long_is_as_good_as_gone(opened, monkeypatch):
     """A host that lost its power says no goodbye: the connection stays for ever."""
-    monkeypatch.setattr(following, "STALLED", 0.5)
+    monkeypatch.setattr(following, "STALLED_SECONDS", 0.5)
     server, process = opened
     with socket.create_connection(server.getsockname()):
         thread = watching(server, quiet=60)
@@ -100,7 +100,7 @@ def test_one_who_is_connected_and_sends_nothing_for_too_long_is_as_good_as_gone(
 
 
 def test_a_copy_that_comes_on_keeps_its_port(opened, monkeypatch):
-    monkeypatch.setattr(following, "STALLED", 0.5)
+    monkeypatch.setattr(following, "STALLED_SECONDS", 0.5)
     monkeypatch.setattr(transfer, "worked", lambda uuid: time.monotonic())
     server, _process = opened
     with socket.create_connection(server.getsockname()):

@@ -91,7 +91,7 @@ class Guest:
 def library(monkeypatch):
     one = SimpleNamespace(libvirtError=LibvirtError, **LIBRARY)
     monkeypatch.setattr(connection, "libvirt", one)
-    monkeypatch.setattr(jobs, "ENDING", 0.3)
+    monkeypatch.setattr(jobs, "CANCEL_SECONDS", 0.3)
     monkeypatch.setattr(domain, "ANSWER", 0.2)
     return one
 
@@ -253,7 +253,7 @@ def test_the_backup_of_another_program_is_not_ended(of):
 
 
 def test_a_block_job_that_does_not_come_on_is_not_waited_for_for_ever(monkeypatch):
-    monkeypatch.setattr(jobs, "STALLED", 0.3)
+    monkeypatch.setattr(jobs, "STALLED_SECONDS", 0.3)
     monkeypatch.setattr(jobs, "target_of", lambda _domain, _path: "vda")
     guest = SimpleNamespace(blockJobInfo=lambda _target, _flags: {"cur": 7}, blockRebase=lambda *_all: None)
     with pytest.raises(errors.TransferFailed, match="has not come on"):

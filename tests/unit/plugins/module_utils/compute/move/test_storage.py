@@ -16,7 +16,7 @@ import pytest
 from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import disk, owner
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import nvram, seed
 from ansible_collections.berth.kvm.plugins.module_utils.compute.move import disks, storage
-from ansible_collections.berth.kvm.plugins.module_utils.compute.move.host import Effects
+from ansible_collections.berth.kvm.plugins.module_utils.compute.move.moving_host import Effects
 from ansible_collections.berth.kvm.plugins.module_utils.model import move_errors as errors  # noqa: E402
 from ansible_collections.berth.kvm.plugins.module_utils.model.record import Record
 
@@ -126,7 +126,7 @@ class Host:
 def purge(pool, monkeypatch):
     """purge(record, host uuid) without libvirt."""
     for name in ("domain.remove", "gate.revoke", "transfer.close", "paths.remove_console_logs"):
-        monkeypatch.setattr(disks.__name__.replace("disks", "host.") + name, lambda *args: None)
+        monkeypatch.setattr(disks.__name__.replace("disks", "moving_host.") + name, lambda *args: None)
     return lambda one, host_uuid: Effects(Host(pool, host_uuid)).purge(one)
 
 

@@ -17,16 +17,16 @@ from ..connection import Bounded
 from ..disk import disk, disk_chain, owner
 from ..guest import domain, domain_xml, gate, health, network
 from ..host import boot_time, facts
-from ..host.host import Host as ComputeHost
+from ..host.host import Host
 from ..record.ledger import Ledger
 from . import disks, following, handover, increment, live, live_checks, storage, transfer
 
 
-class Host:
+class MovingHost:
     """``identity`` is {uuid, name}: the uuid is libvirt's, the name the host's own."""
 
     def __init__(self, host=None):
-        self.compute = host or ComputeHost.here("migration")
+        self.compute = host or Host.here("migration")
         self.store = self.compute.store
         self.connection = Bounded(self.compute.connection)
         self.settings = self.compute.settings
@@ -326,11 +326,13 @@ class Effects:
         self.remote = live.migrate(self.connection, record, targets, options)
         gate.revoke(record.uuid)
 
-    def line_to_destination(self, uuid, op):
+    def channel_to_destination(self, uuid, op):
         """None where this run did not open the destination's libvirt: another run's migration was followed."""
         if self.remote is None:
             return None
-        return handover.Line(self.remote, uuid, op, says=handover.SOURCE, hears=handover.DESTINATION)
+        return handover.MessageChannel(self.remote, uuid, op, outgoing=handover.SOURCE, incoming=handover.DESTINATION)
 
-    def line_to_source(self, uuid, op):
-        return handover.Line(self.connection.unbounded, uuid, op, says=handover.DESTINATION, hears=handover.SOURCE)
+    def channel_to_source(self, uuid, op):
+        return handover.MessageChannel(
+            self.connection.unbounded, uuid, op, outgoing=handover.DESTINATION, incoming=handover.SOURCE
+        )
