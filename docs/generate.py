@@ -93,6 +93,7 @@ INSTANCE_NOTES = {
     "berth_admin_password_hash": "the sha512 or yescrypt hash of the password of the guest's first user",
     "berth_admin_password": "refused: a password is given as its hash alone",
     "berth_disk_config": "auto: the root file system grows to its disk; manual: it does not; not given: as the image does",
+    "berth_state": "the power that [create](create-and-delete.md#power-and-locks) brings it to, `active` or `stopped`; else as found",
     "berth_user_data": "cloud-init's user data: text that begins as such, or base64; at most 65535 bytes in base64",
 }
 DATA_DISKS = """### Data disks

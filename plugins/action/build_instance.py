@@ -9,7 +9,7 @@ from ..module_utils.model.catalog import Catalog
 from ..module_utils.model.errors import BerthError
 from ..module_utils.placement.request import build_request
 from ..module_utils.placement.request_nics import network_config
-from ..plugin_utils.controller import CATALOG, INSTANCE, variables
+from ..plugin_utils.controller import CATALOG, INSTANCE, power_state, variables
 from ..plugin_utils.host_reply import HostAction, answer_of, ask_module
 
 
@@ -30,7 +30,7 @@ class ActionModule(HostAction):
         if self._task.check_mode and args.get("token"):
             return {"changed": True}  # nothing was claimed, so the host knows nothing of it yet
         name = task_vars["inventory_hostname"]
-        given = variables(task_vars, name, CATALOG + INSTANCE)
+        given = variables(task_vars, name, (*CATALOG, *INSTANCE, "berth_locked"))
         try:
             _spec, seed = build_request({**given, "inventory_hostname": name}, Catalog.from_variables(given))
         except BerthError as error:
@@ -43,6 +43,8 @@ class ActionModule(HostAction):
             "seed": seed,
             "timeout": args["timeout"],
         }
+        if power_state(given):
+            arguments["power_state"] = power_state(given)
         if args.get("token"):
             arguments["token"] = args["token"]
         return ask_module(self, "instance", arguments, task_vars)

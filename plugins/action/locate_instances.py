@@ -11,23 +11,35 @@ from ansible.module_utils.parsing.convert_bool import boolean
 
 from ..module_utils.conductor.duplicates import choose
 from ..module_utils.conductor.errors import InstanceMoving, KvmHostNotFound, SelectionNotExplicit
-from ..module_utils.conductor.locate import check_unlocked, locate, locate_to_delete, locate_to_take_back
+from ..module_utils.conductor.locate import (
+    check_unlocked,
+    check_unlocked_there,
+    locate,
+    locate_to_delete,
+    locate_to_take_back,
+    locate_to_unlock,
+    lock_of,
+)
 from ..module_utils.conductor.recovery import to_recover
 from ..module_utils.model import hints
 from ..module_utils.model.errors import BerthError, InvalidInput
 from ..module_utils.model.identity import check_name, instance_uuid
 from ..module_utils.model.lifecycle import OWN
+from ..module_utils.model.schema import OneOf, Text
 from ..plugin_utils.controller import ControllerAction, kvm_hosts, lost_hosts, read_reports, variables, who_locked
 from ..plugin_utils.screen import say
 from ..plugin_utils.selection import in_inventory, known_hosts, not_found, selected, warn_of_lost
 
-METHODS = ("delete", "keep_one", "recover", "recover_record", "remove_set_aside", "start", "stop")
-FIND = {"delete": locate_to_delete, "recover_record": locate_to_take_back}
+METHODS = (
+    "delete", "keep_one", "lock", "reboot", "recover", "recover_record", "remove_set_aside", "start", "stop", "unlock",
+)  # fmt: skip
+FIND = {"delete": locate_to_delete, "recover_record": locate_to_take_back, "unlock": locate_to_unlock}
 RUN = ("berth_keep_on", "berth_keep_on_confirmed", "berth_lost_hosts", "berth_set_aside_on")
+CHECKED = {"berth_reboot": OneOf("soft", "hard"), "berth_lock_reason": Text(longest=200, empty=True)}
 # What there is none of can be deleted and stopped, and recovers by itself; anything else needs one.
-NEEDED = ("keep_one", "recover_record", "start")
+NEEDED = ("keep_one", "lock", "reboot", "recover_record", "start", "unlock")
 # A lock keeps people from changing an instance. One that lost its power ran, and is to run.
-LOCKED_TOO = ("recover",)
+LOCKED_TOO = ("lock", "recover", "unlock")
 
 
 class ActionModule(ControllerAction):
@@ -47,19 +59,23 @@ class ActionModule(ControllerAction):
                 hint=hints.select_instances_to_delete() if method == "delete" else hints.select_instances(),
                 instances=names,
             )
-        fleet, run = read_reports(task_vars, hosts), self.own_variables(task_vars, RUN)
+        fleet, run = read_reports(task_vars, hosts), self.own_variables(task_vars, (*RUN, *CHECKED))
         warn_of_lost(lost_hosts(run), known_hosts(task_vars, hosts), fleet)
-        found, moving, errors, self._skipped = {}, [], {}, {}
+        for field in [field for field in CHECKED if field in run]:
+            CHECKED[field].check(run[field], field)
+        found, moving, errors, notes, self._skipped = {}, [], {}, {}, {}
         for name in names:
             try:
-                given = variables(task_vars, name, ["berth_project", "berth_locked"])
+                given = variables(task_vars, name, ["berth_project", "berth_locked", "berth_state"])
+                uuid = instance_uuid(given.get("berth_project") or "default", check_name(name))
                 if method not in LOCKED_TOO:
                     check_unlocked(name, who_locked(given))
-                uuid = instance_uuid(given.get("berth_project") or "default", check_name(name))
+                    check_unlocked_there(name, fleet.places.get(uuid, ()))
                 found[name] = {"uuid": uuid, **self._task_of(method, fleet, name, uuid, run)}
                 if not found[name]["hosts"] and not fleet.places.get(uuid):
                     if method in NEEDED or not in_inventory(task_vars, name):
                         raise not_found(task_vars, fleet, name)
+                notes[name] = note(method, given.get("berth_state"), who_locked(given), fleet.places.get(uuid, ()))
             except BerthError as error:
                 if isinstance(error, InstanceMoving) and method == "delete":
                     moving.append(name)
@@ -70,6 +86,7 @@ class ActionModule(ControllerAction):
             "left_out": fleet.verdicts,
             "skipped": self._skipped,
             "shown": {name: _shown(fleet, found[name]["uuid"]) for name in found},
+            "notes": notes,
             "instances": found,
             "found": [name for name in found if found[name]["hosts"]],
             "moving": moving,
@@ -112,6 +129,16 @@ def _answering(fleet, field, host):
             field, host, "a KVM host that answers: %s" % (", ".join(sorted(fleet.documents)) or "none does")
         )
     return host
+
+
+def note(method, berth_state, locked, places):
+    """What is to be said of an instance beside what was done: that another playbook will have it otherwise."""
+    if (method, berth_state) in (("stop", "active"), ("start", "stopped")):
+        return hints.create_follows(berth_state)
+    if method in ("lock", "unlock") and lock_of(places):
+        text = "was locked by %s" % lock_of(places)
+        return "%s; berth_locked in the inventory locks it as before" % text if method == "unlock" and locked else text
+    return None
 
 
 def _shown(fleet, uuid):

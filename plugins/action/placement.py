@@ -102,6 +102,8 @@ class ActionModule(ControllerAction):
             requests, fleet, lost_hosts(given), boolean(given.get("berth_strict_uniqueness") or False)
         )
         what_to_create.hold_locked(instances, self._locks, fleet)
+        for name in self._states.keys() & instances.keys():
+            instances[name]["berth_state"] = self._states[name]
         what_to_create.set_group_members(instances, fleet)
         quotas.before_placement(instances, fleet, catalog.quotas)
         self._give_addresses(instances, fleet, catalogs, task_vars)
@@ -134,7 +136,7 @@ class ActionModule(ControllerAction):
 
     def _requests(self, names, task_vars, catalogs, hosts, batch_id):
         """The request of every instance; all faults of the input are told at once, before anything is done."""
-        requests, faults, held, self._locks = {}, [], {}, {}
+        requests, faults, held, self._locks, self._states = {}, [], {}, {}, {}
         for name in names:
             catalog, given = catalogs.of(name), variables(task_vars, name, (*INSTANCE, "berth_locked"))
             self._locks[name] = who_locked(given)
@@ -155,6 +157,8 @@ class ActionModule(ControllerAction):
                 continue
             held.update({nic: {spec["uuid"]: name} for nic in nics.taken(spec["networks"])})
             requests[name] = {**spec, "batch_id": batch_id}
+            if "berth_state" in given:
+                self._states[name] = given["berth_state"]
         if len(faults) > 1:
             first = faults[0][1]
             first.message = "%d instances are not valid: %s" % (

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from ..module_utils.conductor import moving, placing, quotas, report_moves, sides, what_to_create
 from ..module_utils.conductor.errors import KvmHostNotFound, SelectionNotExplicit
+from ..module_utils.conductor.locate import check_unlocked_there
 from ..module_utils.conductor.plan import FAILED
 from ..module_utils.model import hints, migration
 from ..module_utils.model.errors import BerthError
@@ -105,6 +106,7 @@ class ActionModule(ControllerAction):
     def _plan(self, name, wish, kind, task_vars, catalogs, fleet, views, target, lost):
         values = variables(task_vars, name, ("berth_flavor", "berth_locked", "berth_project"))
         uuid = instance_uuid(values.get("berth_project") or "default", check_name(name))
+        check_unlocked_there(name, fleet.places.get(uuid, ()))
         host_names = {document_uuid: host for host, document_uuid in fleet.uuids().items() if host in views}
         silent = {**dict.fromkeys(set(fleet.documents) - set(views), "did not tell its records"), **fleet.verdicts}
         found = sides.find(uuid, name, views, host_names, silent, lost)

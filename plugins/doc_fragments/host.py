@@ -25,6 +25,14 @@ attributes:
     platforms: posix
 """
 
+    # Of the modules that write down what they do.
+    BY = r"""
+options:
+  by:
+    description: Who runs this, with C(who) and the id of the C(run). Both are kept in the instance's history.
+    type: dict
+"""
+
     # Facts only: nothing changes, so there is no difference to show.
     FACTS = r"""
 attributes:

@@ -80,6 +80,7 @@ options:
         required: true
 extends_documentation_fragment:
   - berth.kvm.host
+  - berth.kvm.host.by
 author:
   - The berth.kvm authors (!UNKNOWN)
 """
@@ -133,7 +134,7 @@ withdrawn:
 from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils.compute.host.host import Host
-from ..module_utils.compute.record import failed_instances
+from ..module_utils.compute.record import failed_instances, journal
 from ..module_utils.compute.record.claim import claim_all, withdraw_all
 from ..module_utils.model.errors import BerthError
 
@@ -156,9 +157,11 @@ def main():
             "claims": {"type": "list", "elements": "dict", "default": [], "options": CLAIM},
             "withdraw": {"type": "list", "elements": "dict", "default": [], "options": WITHDRAWAL},
             "failed": {"type": "list", "elements": "dict", "default": [], "options": FAILED},
+            "by": {"type": "dict"},
         },
         supports_check_mode=True,
     )
+    journal.act_for(module.params["by"])
     try:
         host = Host.here("claim")
         withdrawn = withdraw_all(host.store, module.params["withdraw"], dry=module.check_mode)

@@ -20,10 +20,13 @@ options:
         V(absent) that it is gone with its disks. What was not made yet is made by V(started), too.
       - V(recovered) starts the guest where its record says that it runs and nobody ended it, as after a power cut of the
         host. One that was ended from inside, or by hand, in this boot of the host stays off.
+      - V(rebooted) has the guest shut down and starts it anew. One that does not shut down in time is ended.
+      - V(locked) keeps everybody from changing the instance until it is V(unlocked). What was locked before stays so by whom it
+        was.
       - V(recorded) has a record of the guest again, from the copy in its definition, where the record was lost; one that is
         older than O(after) is taken for the newest there is. That no other host has the instance is for the caller to know.
     type: str
-    choices: [present, started, stopped, absent, recovered, recorded]
+    choices: [present, started, stopped, rebooted, absent, recovered, recorded, locked, unlocked]
     default: started
   uuid:
     description: The UUID of the instance.
@@ -87,8 +90,24 @@ options:
         snapshot. Files of others in its directory are removed with it; those elsewhere stay.
     type: bool
     default: false
+  power_state:
+    description:
+      - With O(state=present), whether the guest is to run. One that is built for V(shutdown) is not started. Without it an
+        instance that was made is left as it is found, and so is one that is locked.
+    type: str
+    choices: [running, shutdown]
+  reboot:
+    description: With O(state=rebooted), V(hard) ends the guest at once; what it had not written is lost.
+    type: str
+    choices: [soft, hard]
+    default: soft
+  reason:
+    description: With O(state=locked), why.
+    type: str
+    default: ''
 extends_documentation_fragment:
   - berth.kvm.host
+  - berth.kvm.host.by
 attributes:
   diff_mode:
     support: full
@@ -138,9 +157,11 @@ import json
 
 from ansible.module_utils.basic import AnsibleModule
 
+from ..module_utils.compute.guest import locking, power
 from ..module_utils.compute.guest.instance import Instance
 from ..module_utils.compute.guest.recovery import recover, would_recover
 from ..module_utils.compute.host.host import Host
+from ..module_utils.compute.record import journal
 from ..module_utils.compute.record.record_copy import take_back
 from ..module_utils.model import data_disks, hints
 from ..module_utils.model.errors import BerthError
@@ -157,7 +178,17 @@ SEED = {
 ARGUMENTS = {
     "state": {
         "type": "str",
-        "choices": ["present", "started", "stopped", "absent", "recovered", "recorded"],
+        "choices": [
+            "present",
+            "started",
+            "stopped",
+            "rebooted",
+            "absent",
+            "recovered",
+            "recorded",
+            "locked",
+            "unlocked",
+        ],
         "default": "started",
     },
     "uuid": {"type": "str", "required": True},
@@ -168,18 +199,41 @@ ARGUMENTS = {
     "timeout": {"type": "int", "default": 600},
     "shutdown_timeout": {"type": "int", "default": 60},
     "changed_disks": {"type": "bool", "default": False},
+    "power_state": {"type": "str", "choices": ["running", "shutdown"]},
+    "reboot": {"type": "str", "choices": ["soft", "hard"], "default": "soft"},
+    "reason": {"type": "str", "default": ""},
+    "by": {"type": "dict"},
 }
 SHOWN = ("state", "power_state", "flavor", "vcpus", "memory_mb", "root_gb", "disks", "image", "networks")
 AFTER = {"present": "running", "started": "running", "stopped": "shutdown", "absent": "absent", "recovered": "running"}
+LOCKABLE = ("started", "stopped", "rebooted", "absent")
 
 
 def act(instance, params, dry):
+    if params["state"] not in LOCKABLE:
+        return bring(instance, params, dry)
+    with locking.unlocked(instance, dry):
+        return bring(instance, params, dry)
+
+
+def bring(instance, params, dry):
+    """Whether anything was changed, or would be."""
+    wanted, grace = params["power_state"], params["shutdown_timeout"]
     if params["state"] == "present":
-        return instance.would_make(params["token"]) if dry else instance.made(params["token"], params["seed"])
+        if dry:
+            return power.would_converge(instance, params["token"], wanted)
+        return power.converge(instance, params["token"], params["seed"], wanted, grace)
+    if params["state"] == "rebooted":
+        hard = params["reboot"] == "hard"
+        return power.would_reboot(instance, hard) if dry else power.reboot(instance, hard, grace) or True
+    if params["state"] == "locked":
+        return locking.would_lock(instance) if dry else locking.lock(instance, journal.who(), params["reason"])
+    if params["state"] == "unlocked":
+        return locking.would_unlock(instance) if dry else locking.unlock(instance)
     if params["state"] == "started":
         return instance.would_start(params["token"]) if dry else instance.started(params["token"], params["seed"])
     if params["state"] == "stopped":
-        return instance.would_stop() if dry else instance.stopped(params["shutdown_timeout"])
+        return instance.would_stop() if dry else instance.stopped(grace)
     if params["state"] == "recovered":
         return would_recover(instance) if dry else recover(instance)
     if params["state"] == "recorded":
@@ -214,6 +268,13 @@ def differences(instance, spec):
     ]
 
 
+def warn_of_force(module, instance):
+    record = instance.store.read(instance.uuid)
+    last = [event for event in record.history if event["event"] == "reboot"][-1]
+    if last.get("forced"):
+        module.warn("%s did not shut down within %d s and was ended" % (record.name, module.params["shutdown_timeout"]))
+
+
 def shown(summary, remains=()):
     """``remains``: what is here without a record."""
     parts = {name: summary[name] for name in SHOWN if name in summary}
@@ -225,6 +286,7 @@ def shown(summary, remains=()):
 def main():
     module = AnsibleModule(argument_spec=ARGUMENTS, supports_check_mode=True)
     params = module.params
+    journal.act_for(params["by"])
     try:
         instance = Instance(Host.here(params["state"]), params["uuid"], timeout=params["timeout"])
         before, remains = instance.summary(), instance.remains() if params["state"] == "absent" else ()
@@ -234,6 +296,8 @@ def main():
             if module.check_mode and changed
             else instance.summary()
         )
+        if params["state"] == "rebooted" and changed and not module.check_mode:
+            warn_of_force(module, instance)
         for warning in differences(instance, params["spec"]):
             module.warn(warning)
     except BerthError as error:

@@ -40,6 +40,7 @@ options:
     default: 60
 extends_documentation_fragment:
   - berth.kvm.host
+  - berth.kvm.host.by
 author:
   - The berth.kvm authors (!UNKNOWN)
 """
@@ -66,6 +67,7 @@ from ansible.module_utils.basic import AnsibleModule
 from ..module_utils.compute.guest import set_aside
 from ..module_utils.compute.guest.instance import Instance
 from ..module_utils.compute.host.host import Host
+from ..module_utils.compute.record import journal
 from ..module_utils.model.errors import BerthError
 
 
@@ -89,11 +91,13 @@ def main():
             "above": {"type": "list", "elements": "int"},
             "timeout": {"type": "int", "default": 600},
             "shutdown_timeout": {"type": "int", "default": 60},
+            "by": {"type": "dict"},
         },
         required_if=[("state", "kept", ["above"])],
         supports_check_mode=True,
     )
     params = module.params
+    journal.act_for(params["by"])
     try:
         instance = Instance(Host.here(params["state"]), params["uuid"], timeout=params["timeout"])
         changed, paths = act(instance, params, module.check_mode)

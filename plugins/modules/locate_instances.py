@@ -18,7 +18,7 @@ options:
   method:
     description:
       - What is to be done with them. An instance that is on the move, or resized and not confirmed, can only be deleted.
-      - One with the variable C(berth_locked) is left alone, but by V(recover).
+      - One that is locked, by V(lock) or with the variable C(berth_locked), is left alone, but by V(recover).
       - For V(recover) only those are found that are off and were not stopped. What may be on a silent host, or is on the
         move, is left alone and no error.
       - For V(keep_one) the hosts found are those whose copies are set aside, where more than one owns an instance; the
@@ -26,7 +26,7 @@ options:
         C(berth_set_aside_on).
     type: str
     required: true
-    choices: [delete, keep_one, recover, recover_record, remove_set_aside, start, stop]
+    choices: [delete, keep_one, lock, reboot, recover, recover_record, remove_set_aside, start, stop, unlock]
 extends_documentation_fragment:
   - berth.kvm.controller
   - berth.kvm.controller.instances

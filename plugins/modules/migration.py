@@ -124,6 +124,7 @@ options:
     default: true
 extends_documentation_fragment:
   - berth.kvm.host
+  - berth.kvm.host.by
 author:
   - The berth.kvm authors (!UNKNOWN)
 """
@@ -166,6 +167,7 @@ from ..module_utils.compute.move import listener
 from ..module_utils.compute.move.moving_host import MovingHost
 from ..module_utils.compute.move.steps.common import view
 from ..module_utils.compute.move.steps.table import STEPS, run
+from ..module_utils.compute.record import journal
 from ..module_utils.model.errors import BerthError
 from ..module_utils.model.migration import SAID, TAKING
 from ..module_utils.model.move_errors import RunEnded
@@ -197,6 +199,7 @@ SPEC = {
     "timeout": {"type": "int", "default": 0},
     "timeout_action": {"type": "str", "default": "abort", "choices": ["abort", "force_complete"]},
     "tls": {"type": "bool", "default": True},
+    "by": {"type": "dict"},
 }
 # This step goes on in the background: it waits for what the other host does next.
 WAITING = "take_over"
@@ -268,6 +271,7 @@ def act(module):
 
 def main():
     module = AnsibleModule(argument_spec=SPEC, supports_check_mode=True)
+    journal.act_for(module.params["by"])
     try:
         result = act(module)
     except BerthError as error:

@@ -69,6 +69,13 @@ def who_locked(values):
     return None if locked is None or str(locked).strip().lower() in ("", *map(str, BOOLEANS_FALSE)) else locked
 
 
+def power_state(values):
+    """What the variables of an instance say of its power, as its host is asked for it; None leaves it as it is found."""
+    if who_locked(values):
+        return None
+    return {"active": "running", "stopped": "shutdown"}.get(values.get("berth_state"))
+
+
 def raw_vars(task_vars, name):
     """All variables of a host as they are, nothing rendered: what a host sent is never a template."""
     return task_vars["hostvars"].raw_get(name)

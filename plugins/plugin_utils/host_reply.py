@@ -16,7 +16,7 @@ from ansible.plugins.action import ActionBase
 from ..module_utils.model import reply
 from ..module_utils.model.errors import BerthError
 from ..module_utils.model.safe_text import clean
-from . import known_ansible, limits
+from . import acting, known_ansible, limits
 from .plain import plain
 
 COLLECTION = "berth.kvm."
@@ -50,6 +50,8 @@ def host_of(action, task_vars):
 
 def run_module(action, name, arguments, task_vars):
     """The reply of our module ``name`` from the task's host. A host that cannot be reached is Ansible's to tell."""
+    if name in acting.NOTING:
+        arguments = {**arguments, "by": acting.by()}
     return _checked(
         action,
         name,

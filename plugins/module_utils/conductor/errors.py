@@ -32,10 +32,6 @@ class InstanceMoving(BerthError):
     allowed then."""
 
 
-class InstanceIsLocked(BerthError):
-    """The inventory says that this instance is not to be touched."""
-
-
 class RecordMissing(BerthError):
     """A host held the instance and has no record of it any more, though it never removed it: its records were lost."""
 

@@ -19,7 +19,18 @@ from . import silence
 from .notes import Answers, Notes, put_together
 
 # What a place has of the instance in the host's document.
-PLACE = ("role", "generation", "phase", "vm_state", "task_state", "power_state", "group", "project_id", "name")
+PLACE = (
+    "role",
+    "generation",
+    "phase",
+    "vm_state",
+    "task_state",
+    "power_state",
+    "group",
+    "project_id",
+    "name",
+    "locked",
+)
 
 
 class Place(TypedDict):
@@ -35,6 +46,7 @@ class Place(TypedDict):
     group: Optional[str]
     project_id: Optional[str]
     name: str
+    locked: Optional[str]  # by whom, and why
     flavor: Optional[str]
 
 

@@ -9,9 +9,10 @@ import dataclasses
 from typing import Any, Collection, Iterable, List, Optional, Tuple
 
 from ..model import hints
+from ..model.errors import InstanceIsLocked
 from ..model.lifecycle import CLAIM, MOVING, OWN
 from . import notes, silence
-from .errors import DomainWithoutRecord, DuplicateInstance, InstanceIsLocked, InstanceMoving, InstanceUnknown
+from .errors import DomainWithoutRecord, DuplicateInstance, InstanceMoving, InstanceUnknown
 from .fleet import Fleet, Place
 from .found_nowhere import check_absent
 
@@ -122,6 +123,23 @@ def check_unlocked(name: str, locked: Any) -> None:
     """InstanceIsLocked where the inventory sets ``berth_locked`` (true, or who locked it): Nova's check_instance_lock."""
     if locked:
         raise InstanceIsLocked("Instance %s is locked" % name, locked_by=str(locked))
+
+
+def check_unlocked_there(name: str, places: Iterable[Place]) -> None:
+    """InstanceIsLocked where somebody locked it on the host that has it, from whichever controller."""
+    who = lock_of(places)
+    if who:
+        raise InstanceIsLocked("Instance %s is locked by %s" % (name, who), hint=hints.unlock(name), locked_by=who)
+
+
+def lock_of(places: Iterable[Place]) -> Optional[str]:
+    return next((place["locked"] for place in places if place["locked"]), None)
+
+
+def locate_to_unlock(fleet: Fleet, name: str, uuid: str, lost_hosts: Collection[str] = ()) -> List[str]:
+    """The hosts on which it is locked: of two that own it both, as a lock is in the way of keep_one. Else as ``locate``."""
+    locked = [place["host"] for place in fleet.places.get(uuid, ()) if place["locked"]]
+    return locked or locate(fleet, name, uuid, lost_hosts)
 
 
 def is_moving(place: Place) -> bool:

@@ -80,6 +80,7 @@ class Instance(TypedDict, total=False):
     existing: bool
     changed: bool
     locked: str  # who locked it
+    berth_state: str  # whether it is to run: active or stopped; without it one that was there is left as it is found
     notes: Dict[str, Note]  # what each host remembered of it before this run
     generation: List[int]
     stale_claims: List[str]  # hosts with claims of runs that ended

@@ -58,17 +58,24 @@ def _outcome(name: str, instance: Dict[str, Any]) -> Outcome:
 def _state(instance: Dict[str, Any]) -> str:
     state = instance["state"]
     if state in (ACTIVE, EXISTING, UNCONFIRMED):
-        return "active" if instance.get("changed") else "unchanged"
+        return power_of(instance) if instance.get("changed") else "unchanged"
     return "would be made" if state == PLANNED else state
 
 
 def _why(instance: Dict[str, Any]) -> str:
     if instance.get("existing") and instance["state"] == ACTIVE:
+        if instance.get("changed") and instance.get("berth_state"):
+            return "inventory says berth_state: %s" % instance["berth_state"]
         return left_as_found(instance) or differs(instance) or instance.get("why") or ""
     if instance["attempts"] and instance["state"] == ACTIVE:
         failed = ", ".join("%s on %s" % (entry["code"], entry["host"]) for entry in instance["attempts"])
         return "attempt %d, after %s" % (len(instance["attempts"]) + 1, failed)
     return instance.get("why") or ""
+
+
+def power_of(instance: Dict[str, Any]) -> str:
+    """What an instance is that was made, started or stopped: off only where the inventory says so."""
+    return "stopped" if instance.get("berth_state") == "stopped" and not instance.get("locked") else "active"
 
 
 def differs(instance: Dict[str, Any]) -> Optional[str]:
@@ -83,12 +90,15 @@ def differs(instance: Dict[str, Any]) -> Optional[str]:
 def left_as_found(instance: Dict[str, Any]) -> Optional[str]:
     """Why an instance that was there does not run, and what starts it; None where it runs."""
     found = instance.get("result") or {}
+    locked, wanted = instance.get("locked"), instance.get("berth_state")
     if found.get("state") == "running":
-        return None
+        return "running; locked" if locked and wanted == "stopped" else None
+    if found.get("power_state") == "shutdown" and wanted == "stopped":
+        return "stopped, as the inventory says"
     if found.get("state") in ("paused", "suspended"):
         what = found["state"]
     elif found.get("power_state") == "shutdown":
         what = "stopped"
     else:
         what = "off, though nobody stopped it with berth.kvm.stop"
-    return "%s; %s" % (what, "locked" if instance.get("locked") else hints.start())
+    return "%s; %s" % (what, "locked" if locked else hints.start())

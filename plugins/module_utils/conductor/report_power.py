@@ -21,11 +21,14 @@ class Words(NamedTuple):
 WORDS = {
     "delete": Words("deleted", "would be deleted", "is on no host"),
     "keep_one": Words("one copy kept", "one copy would be kept", "has one copy"),
+    "lock": Words("locked", "would be locked", "is locked already"),
+    "reboot": Words("rebooted", "would be rebooted", "was not rebooted"),
     "recover": Words("started", "would be started", "runs, or is meant to be off"),
     "recover_record": Words("record written", "record would be written", "has a record"),
     "remove_set_aside": Words("copy removed", "copy would be removed", "nothing was set aside there"),
     "start": Words("started", "would be started", "runs already"),
     "stop": Words("stopped", "would be stopped", "is off already"),
+    "unlock": Words("unlocked", "would be unlocked", "is not locked"),
 }
 
 
@@ -41,4 +44,7 @@ def outcome(operation: str, name: str, located: Dict[str, Any], done: Dict[str, 
         line.state = words.would if check_mode else words.done
     else:
         line.why = located.get("skipped", {}).get(name) or (words.unchanged if line.host else "is on no host")
+    note = located.get("notes", {}).get(name)
+    if note and not line.error:
+        line.why = "%s; %s" % (line.why, note) if line.why else note
     return line

@@ -7,12 +7,11 @@ from __future__ import annotations
 
 from typing import Any, Collection, Dict, List, Mapping, Set
 
-from ..model.errors import BerthError
+from ..model.errors import BerthError, InstanceIsLocked
 from ..model.lifecycle import CLAIM, DELETING, OWN
 from ..model.messages import Document
-from .errors import InstanceIsLocked
 from .fleet import Fleet
-from .locate import check_no_stray, check_none_silent, generation_of, holders, unconfirmed
+from .locate import check_no_stray, check_none_silent, generation_of, holders, lock_of, unconfirmed
 from .plan import CLAIMING, EXISTING, UNCONFIRMED, Instance, fail
 
 
@@ -72,13 +71,15 @@ def _set_found(instance: Instance, fleet: Fleet, host: str, state: str) -> None:
 
 
 def hold_locked(instances: Dict[str, Instance], locks: Mapping[str, Any], fleet: Fleet) -> None:
-    """Mark the locked ones (``locks``: inventory name -> who locked it). A delete that was begun is not ended by create."""
-    for name, who in locks.items():
-        instance = instances.get(name)
-        places = fleet.places.get(instance["uuid"], ()) if instance and who else ()
-        if instance and places:
-            instance["locked"] = str(who)
-        if instance and any(place["phase"] == DELETING for place in places):
+    """Mark those that are locked, in the inventory (``locks``: inventory name -> who locked it) or on their hosts. A delete
+    that was begun is not ended by create."""
+    for name, instance in instances.items():
+        places = fleet.places.get(instance["uuid"], ())
+        who = locks.get(name) or lock_of(places)
+        if not who or not places:
+            continue
+        instance["locked"] = str(who)
+        if any(place["phase"] == DELETING for place in places):
             fail(instance, InstanceIsLocked("Instance %s is locked" % name, locked_by=str(who)))
 
 

@@ -247,4 +247,5 @@ INSTANCE = {
     "berth_admin_password_hash": Secret(PasswordHash()),
     "berth_admin_password": Secret(NoPassword()),
     "berth_disk_config": OneOf("auto", "manual"),
+    "berth_state": OneOf("active", "stopped"),
 }

@@ -89,6 +89,10 @@ class InstanceExists(BerthError):
     """A host holds the instance already, came to hold it meanwhile, or has a domain of its name or uuid that is not berth's."""
 
 
+class InstanceIsLocked(BerthError):
+    """The instance is not to be changed: somebody locked it with berth.kvm.lock, or the inventory says so."""
+
+
 def joined(errors: Iterable[BerthError]) -> BerthError:
     """One error for all of them: the first, with the others in ``also``."""
     flat = [found for error in errors for found in (error, *error.also)]

@@ -312,6 +312,22 @@ def guest_crashed(name: str) -> str:
     )
 
 
+def create_follows(berth_state: str) -> str:
+    """An instance was stopped, or started, of which the inventory says otherwise."""
+    verb = {"active": "starts", "stopped": "stops"}[berth_state]
+    return "inventory says berth_state: %s, so berth.kvm.create %s it again" % (berth_state, verb)
+
+
+def start_it(name: str) -> str:
+    """An instance that was stopped is to be rebooted."""
+    return "berth.kvm.start --limit %s starts it" % name
+
+
+def unlock(name: str) -> str:
+    """Somebody locked the instance on its host."""
+    return "When whoever locked it agrees: berth.kvm.unlock --limit %s" % name
+
+
 def let_go_on(name: str) -> str:
     """The guest is paused."""
     return "berth.kvm.start lets %s go on; then run the same again" % name

@@ -155,6 +155,7 @@ _INSTANCE = object_of(
         "phase": state,
         "vm_state": state,
         "task_state": state,
+        "locked": text(1024),
         "power_state": choice("nostate", "running", "paused", "shutdown", "crashed", "suspended"),
         "foreign": flag,
         "vcpus": _COUNT,
@@ -166,7 +167,7 @@ _INSTANCE = object_of(
         "nics": list_of(text(), 1000),
         "numa_topology": instance_topology,
     },
-    optional=("numa_topology", "nics", "generation", "managed"),
+    optional=("numa_topology", "nics", "generation", "managed", "locked"),
 )
 
 _CELL = object_of(

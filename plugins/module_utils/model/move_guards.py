@@ -21,10 +21,11 @@ DISKS = (("root_gb", "GiB"), ("ephemeral_gb", "GiB"), ("swap", "MiB"))
 
 
 def check_begin(record: Record, kind: str, spec: Document, power: Optional[str]) -> None:
-    """ACTIVE or STOPPED, nothing else under way, no disk becomes smaller. ``power``: the guest's state in
+    """Not locked, ACTIVE or STOPPED, nothing else under way, no disk becomes smaller. ``power``: the guest's state in
     libvirt. One that is paused neither runs nor is it off: it would not hear that it shall shut down."""
     if kind not in KINDS:
         raise ValueError("unknown kind of move: %r" % (kind,))
+    record.check_unlocked()
     if record.phase != ACTIVE or record.task_state is not None:
         raise InstanceInvalidState(record.uuid, "task_state", record.task_state or record.phase, kind)
     allowed = ("active",) if kind == LIVE else ("active", "stopped")

@@ -9,7 +9,7 @@ import dataclasses
 from typing import Any, Dict, List, Optional, Tuple
 
 from . import hints
-from .errors import BerthError
+from .errors import BerthError, InstanceIsLocked
 from .lifecycle import ROLES, State
 
 SCHEMA = 1
@@ -32,7 +32,8 @@ class Record:
     ``generation`` is [epoch, n] and only grows; ``token`` is the nonce of whoever works on the record now;
     ``op`` the id of the operation under way; ``resources`` what the host has set aside for it (vcpus, pcpus,
     memory_mb in MiB, disk_gb in GiB, numa_topology, pci_devices); ``lost_moves`` the ids of moves that went on without
-    their other host, which was lost for good: what turns up of them elsewhere is left over and owns nothing.
+    their other host, which was lost for good: what turns up of them elsewhere is left over and owns nothing; ``lock`` who
+    locked it, {by, reason, at}: nobody changes it until it is unlocked.
     """
 
     uuid: str
@@ -52,6 +53,7 @@ class Record:
     faults: List[Dict[str, Any]] = dataclasses.field(default_factory=list)
     history: List[Dict[str, Any]] = dataclasses.field(default_factory=list)
     lost_moves: List[str] = dataclasses.field(default_factory=list)
+    lock: Optional[Dict[str, Any]] = None
     schema: int = SCHEMA
 
     def version(self) -> Tuple[str, Tuple[int, ...], str]:
@@ -75,8 +77,27 @@ class Record:
         history = list(self.history) + [{"event": event, "at": at, **details}]
         return self.replace(history=history[-HISTORY_LIMIT:])
 
+    def locked_by(self) -> Optional[str]:
+        """Who locked it since when, and why, in a line for people; None where it is not locked."""
+        if self.lock is None:
+            return None
+        line = "%s since %s" % (self.lock.get("by"), self.lock.get("at"))
+        return "%s: %s" % (line, self.lock["reason"]) if self.lock.get("reason") else line
+
+    def check_unlocked(self) -> None:
+        """InstanceIsLocked where somebody locked it."""
+        who = self.locked_by()
+        if who:
+            raise InstanceIsLocked(
+                "Instance %s is locked by %s" % (self.name, who), hint=hints.unlock(self.name), locked_by=who
+            )
+
     def to_dict(self) -> Dict[str, Any]:
-        return dataclasses.asdict(self)
+        """Without a lock there is no such part: earlier versions of the collection do not know it."""
+        data = dataclasses.asdict(self)
+        if self.lock is None:
+            del data["lock"]
+        return data
 
     @classmethod
     def from_dict(cls, data: Any) -> Record:
@@ -113,3 +134,5 @@ class Record:
         ):
             if not isinstance(getattr(self, name), kind):
                 raise RecordInvalid("the record's %s is not of type %s" % (name, kind.__name__))
+        if self.lock is not None and not isinstance(self.lock, dict):
+            raise RecordInvalid("the record's lock is not of type dict")

@@ -155,6 +155,7 @@ _OF_INSTANCE = {
     "vm_state": state,
     "task_state": state,
     "power_state": _POWER,
+    "locked": or_null(text(1024)),
     "flavor": or_null(text()),
     "vcpus": or_null(_COUNT),
     "memory_mb": or_null(_COUNT),

@@ -80,21 +80,22 @@ class Instance:
 
     # made
 
-    def made(self, token=None, given_seed=None):
+    def made(self, token=None, given_seed=None, left_off=False):
         """Build from the claim with ``token``, or end a build that was interrupted; whether anything was changed.
 
-        An instance that was made is left as it is found: who stopped it, or what ended its guest, had a reason.
+        An instance that was made is left as it is found: who stopped it, or what ended its guest, had a reason. What is
+        built with ``left_off`` is not started.
         """
         with self.store.instance_lock(self.uuid, timeout=self.timeout):
-            return not is_made(self._started_record(token)) and self.started(token, given_seed)
+            return not is_made(self._started_record(token), left_off) and self.started(token, given_seed, left_off)
 
-    def would_make(self, token=None):
+    def would_make(self, token=None, left_off=False):
         record = self._started_record(token, dry=True)
-        return record is None or not is_made(record)
+        return record is None or not is_made(record, left_off)
 
     # started
 
-    def started(self, token=None, given_seed=None):
+    def started(self, token=None, given_seed=None, left_off=False):
         """Build from the claim with ``token``, or converge what is there; whether anything was changed."""
         with self.store.instance_lock(self.uuid, timeout=self.timeout):
             record = self._started_record(token)
@@ -103,7 +104,7 @@ class Instance:
             if given_seed is None:
                 raise InvalidInput("seed", None, "needed to build an instance")
             with build_slots.slot(self.store.state_dir, self.host.settings.max_concurrent_builds):
-                self._build(record, given_seed)
+                self._build(record, given_seed, left_off)
             return True
 
     def would_start(self, token=None):
@@ -185,7 +186,7 @@ class Instance:
 
     # C3 to C7
 
-    def _build(self, record, given_seed):
+    def _build(self, record, given_seed, left_off):
         try:
             self.host.require_prepared()
             if record.role == CLAIM:
@@ -196,13 +197,14 @@ class Instance:
             raise _typed(error)
         record = self._own(record)
         try:
-            record = self._make(record, given_seed)
+            record = self._make(record, given_seed, left_off)
         except Exception as error:
             failure = _typed(error)
             self._clean_up(failure)
             raise failure
         try:
-            self._start(record)
+            if not left_off:
+                self._start(record)
         except LibvirtTimeout as error:
             raise StateUnknown("whether the guest of %s was started is not known: %s" % (record.name, error))
         except Exception as error:
@@ -228,7 +230,7 @@ class Instance:
             )
         )
 
-    def _make(self, record, given_seed):
+    def _make(self, record, given_seed, left_off):
         spec = record.spec
         host = self.host.for_guests(spec.get("pool"))
         network.check(self.host.connection, spec.get("networks"))
@@ -243,7 +245,10 @@ class Instance:
         self.observe("C5 define")
         domain.define(self.host.connection, self.uuid, domain_xml.render(record, host))
         self.observe("C6 active")
-        return self._swap(record.replace(phase=ACTIVE, vm_state="active", power_state="running"))
+        if left_off:
+            record = record.replace(task_state=None)
+        vm_state, power_state = ("stopped", "shutdown") if left_off else ("active", "running")
+        return self._swap(record.replace(phase=ACTIVE, vm_state=vm_state, power_state=power_state))
 
     def _start(self, record):
         """C7, and every later start: permit, then start. Defines the guest anew where libvirt lost it."""
@@ -279,7 +284,7 @@ class Instance:
     def stopped(self, grace):
         """Have the guest off; ``grace`` seconds for its own shutdown. Whether anything was changed."""
         with self.store.instance_lock(self.uuid, timeout=self.timeout):
-            record = self._stoppable()
+            record = self.at_rest("stop")
             if self._is_converged_stopped(record):
                 return False
             record = self._swap(record.replace(power_state="shutdown", task_state="powering-off"))
@@ -291,16 +296,17 @@ class Instance:
             return True
 
     def would_stop(self):
-        return not self._is_converged_stopped(self._stoppable())
+        return not self._is_converged_stopped(self.at_rest("stop"))
 
-    def _stoppable(self):
+    def at_rest(self, method):
+        """The record of an instance that was made and is in no move: what ``method`` works on."""
         record = self.store.read(self.uuid)
         if record is None:
             self._refuse_failed()
             raise InstanceNotFound("Instance %s could not be found" % self.uuid)
         self._refuse_moving(record)
         if record.role != OWN or record.phase != ACTIVE:
-            raise InstanceInvalidState(record.name, "phase", record.phase, "stop", phase=record.phase)
+            raise InstanceInvalidState(record.name, "phase", record.phase, method, phase=record.phase)
         return record
 
     def _is_converged_stopped(self, record):
@@ -397,6 +403,6 @@ class Instance:
         return self.store.compare_and_swap(current, new)
 
 
-def is_made(record):
-    """Whether its guest was started once: until then it is create's to end what it began."""
-    return record.role == OWN and record.phase == ACTIVE and record.task_state != SPAWNING
+def is_made(record, left_off=False):
+    """Whether its guest was started once, or is to be ``left_off``: until then it is create's to end what it began."""
+    return record.role == OWN and record.phase == ACTIVE and (left_off or record.task_state != SPAWNING)

@@ -9,6 +9,7 @@ import time
 
 from ...model import data_disks
 from ...model.confirm_window import confirm_in
+from ...model.safe_text import clean
 from ..host import boot_time
 
 
@@ -26,6 +27,7 @@ def describe(record, power):
         "vm_state": record.vm_state,
         "task_state": record.task_state,
         "power_state": record.power_state,
+        "locked": clean(record.locked_by()) if record.lock else None,
         "state": power or "absent",
         "flavor": flavor.get("name"),
         "vcpus": flavor.get("vcpus"),

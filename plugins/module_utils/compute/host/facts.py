@@ -256,8 +256,10 @@ def _own(record, found):
     """An instance of berth: what its record says, and whether it runs."""
     spec, resources = record.spec, record.resources
     cells = {"numa_topology": resources["numa_topology"]} if resources.get("numa_topology") else {}
+    lock = {"locked": clean(record.locked_by())} if record.lock else {}
     return {
         **cells,
+        **lock,
         "uuid": record.uuid,
         "name": record.name,
         "project_id": record.project_id,

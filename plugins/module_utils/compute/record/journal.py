@@ -7,7 +7,20 @@ from __future__ import annotations
 
 import datetime
 
+from ...model.safe_text import clean
+
 FAULT_LIMIT = 20
+_acting = {}  # who this process works for
+
+
+def act_for(by):
+    """Say for whom this process works: {who, run}, or None. Every event that it notes has it."""
+    _acting.clear()
+    _acting.update({name: clean(str(by[name])) for name in ("who", "run") if by and by.get(name)})
+
+
+def who():
+    return _acting.get("who") or "nobody knows who"
 
 
 def now():
@@ -17,7 +30,7 @@ def now():
 
 def noted(record, event, **details):
     """The record with one more event."""
-    return record.noted(event, now(), **details)
+    return record.noted(event, now(), **_acting, **details)
 
 
 def faulted(record, error):

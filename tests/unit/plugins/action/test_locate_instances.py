@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from controller import Controller
 
+from ansible_collections.berth.kvm.plugins.module_utils.conductor import report_power
 from ansible_collections.berth.kvm.plugins.module_utils.model import hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.identity import instance_uuid
 
@@ -165,3 +166,57 @@ def test_an_instance_with_two_owners_is_left_alone_until_one_was_chosen(locate, 
     chosen = locate("keep_one", {"berth_keep_on": "h2"}, **copies)["instances"]["web1"]
     after = {"h1": [], "h2": [held(generation=[chosen["above"][0] + 1, 0])]}
     assert locate(method, {}, **after)["errors"] == {}
+
+
+def test_a_lock_on_the_host_is_honoured_by_every_playbook_of_every_controller(locate):
+    """This controller's inventory knows nothing of it."""
+    locked = {"h1": [held(locked="ann@ctl since 2026-01-01T00:00:00Z: why", power_state="shutdown")]}
+    for method in ("start", "stop", "reboot", "delete", "keep_one"):
+        refused = locate(method, {"berth_keep_on": "h1"}, **locked)
+        assert refused["found"] == [], method
+        assert "is locked by ann@ctl" in refused["errors"]["web1"] and hints.unlock("web1") in refused["errors"]["web1"]
+    for method in ("recover", "lock", "unlock"):
+        assert locate(method, {}, **locked)["found"] == ["web1"], method
+
+
+def test_of_two_copies_a_lock_is_taken_off_wherever_it_is(locate):
+    copies = {"h1": [held(locked="ann")], "h2": [held(generation=[2, 7])]}
+    assert locate("unlock", {}, **copies)["instances"]["web1"]["hosts"] == ["h1"]
+    assert "InstanceIsLocked" in locate("keep_one", {"berth_keep_on": "h2"}, **copies)["errors"]["web1"]
+
+
+@pytest.mark.parametrize("method", ["lock", "unlock", "reboot"])
+def test_what_may_be_on_a_silent_host_or_is_nowhere_is_not_locked_nor_rebooted(locate, method):
+    known = {"h2": None, "h1": []}
+    assert "InstanceUnknown" in locate(method, {}, **known)["errors"]["web1"]
+    assert "InstanceNotFound" in locate(method, {}, h1=[])["errors"]["web1"]
+    assert (
+        "InstanceMoving" in locate(method, {}, h1=[held(phase="resizing", task_state="resize_prep")])["errors"]["web1"]
+    )
+
+
+@pytest.mark.parametrize("wrong", [{"berth_reboot": "Hard"}, {"berth_lock_reason": "x" * 201}])
+def test_what_a_run_says_of_a_reboot_or_a_lock_is_checked_before_anything_is_done(locate, wrong):
+    refused = locate("reboot", wrong, h1=[held()])
+    assert refused["error_code"] == "InvalidInput" and next(iter(wrong)) in refused["msg"]
+
+
+@pytest.mark.follows("create_follows")
+@pytest.mark.parametrize("method, berth_state", [("stop", "active"), ("start", "stopped")])
+def test_the_line_says_that_create_will_have_it_otherwise(locate, method, berth_state):
+    """That create does so is test_create_brings_what_is_there_to_the_state_that_the_inventory_names."""
+    found = locate(method, {}, {"berth_state": berth_state}, h1=[held()])
+    assert found["notes"]["web1"] == hints.create_follows(berth_state)
+    said = report_power.outcome(method, "web1", found, {"__berth_done": {"changed": True}}, False)
+    assert said.why == "inventory says berth_state: %s, so berth.kvm.create %s it again" % (
+        (berth_state, "starts" if berth_state == "active" else "stops")
+    )
+    assert locate(method, {}, {"berth_state": "active" if method == "start" else "stopped"}, h1=[held()])["notes"] == {
+        "web1": None
+    }
+
+
+def test_an_unlock_says_who_had_locked_it_and_that_the_inventory_still_does(locate):
+    locked = [held(locked="ann: why")]
+    assert locate("unlock", {}, h1=locked)["notes"]["web1"] == "was locked by ann: why"
+    assert "berth_locked" in locate("unlock", {}, {"berth_locked": True}, h1=locked)["notes"]["web1"]

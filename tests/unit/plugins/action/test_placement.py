@@ -253,3 +253,18 @@ def test_receipt_replays_from_the_facts(tmp_path):
     assert receipt.replay(result["receipt"], list(fleet.documents.values())).requests[0].hosts == [
         result["selections"]["a"]["host"]
     ]
+
+
+@pytest.mark.parametrize(
+    "wrong, hint", [("Active", "Did you mean active?"), (False, "Known: active, stopped"), ("off", "active")]
+)
+def test_a_power_state_that_there_is_none_of_is_refused_by_name(wrong, hint):
+    """YAML reads off as false."""
+    result = place({"a": {**VM, "berth_state": wrong}, "b": VM})
+    assert result["error_code"] == "InvalidInput" and "berth_state" in result["msg"] and hint in result["msg"]
+
+
+def test_the_plan_says_which_power_the_inventory_names():
+    result = place({"a": {**VM, "berth_state": "stopped"}, "b": VM}, args={"plan": True})
+    plan = result["ansible_facts"]["berth_plan"]
+    assert [plan["instances"][name].get("berth_state") for name in "ab"] == ["stopped", None]

@@ -16,11 +16,11 @@ from ansible_collections.berth.kvm.plugins.module_utils.conductor.errors import 
     HostLibvirtTimeout,
     HostNotLost,
     HostUnknown,
-    InstanceIsLocked,
     InstanceSuperseded,
     MoveContradicted,
 )
 from ansible_collections.berth.kvm.plugins.module_utils.model import hints
+from ansible_collections.berth.kvm.plugins.module_utils.model.errors import InstanceIsLocked
 from ansible_collections.berth.kvm.plugins.module_utils.model.move_errors import (
     CannotResizeDisk,
     InstanceInvalidState,

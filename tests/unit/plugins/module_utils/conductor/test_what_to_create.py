@@ -233,6 +233,13 @@ def test_create_ends_no_delete_of_a_locked_instance():
     assert {name for name, one in instances.items() if one.get("locked")} == {"a", "b"}
 
 
+def test_an_instance_that_is_locked_on_its_host_is_locked_for_create():
+    here = fleet(h1=[record("a", locked="ann@ctl"), record("b")])
+    instances = what_to_create.sort_out({name: spec(name) for name in "ab"}, here)
+    what_to_create.hold_locked(instances, {}, here)
+    assert [instances[name].get("locked") for name in "ab"] == ["ann@ctl", None]
+
+
 def test_a_host_that_is_not_prepared_gets_no_new_instances_and_keeps_what_it_holds():
     document = {"uuid": "id-h1", "prepared": False, "instances": [record("a")], "service": {"up": True}}
     found = read_fleet({"h1": {"document": document}}, dict)

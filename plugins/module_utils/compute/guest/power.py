@@ -1,0 +1,77 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The power of an instance as the inventory names it, and its reboot."""
+
+from __future__ import annotations
+
+from ...model import hints
+from ...model.move_errors import InstanceInvalidState
+from ..disk import disk_chain
+from ..record import journal
+from . import domain, gate
+
+RUNNING, OFF = "running", "shutdown"
+
+
+def converge(instance, token, seed, power_state, grace):
+    """Make the instance as ``Instance.made`` does, then bring it to ``power_state``: RUNNING, OFF, or None, which leaves one
+    that was there as it is found. So is one that is locked. Whether anything was changed."""
+    with instance.store.instance_lock(instance.uuid, timeout=instance.timeout):
+        changed = instance.made(token, seed, left_off=power_state == OFF)
+        if changed or not power_state or instance.store.read(instance.uuid).lock:
+            return changed
+        return instance.started() if power_state == RUNNING else instance.stopped(grace)
+
+
+def would_converge(instance, token, power_state):
+    """The same decision without any change."""
+    if instance.would_make(token, left_off=power_state == OFF):
+        return True
+    if not power_state or instance.store.read(instance.uuid).lock:
+        return False
+    return instance.would_start() if power_state == RUNNING else instance.would_stop()
+
+
+def reboot(instance, hard, grace):
+    """Have the guest power off, within ``grace`` seconds for its own shutdown, and start it anew. ``hard``: end it at once.
+    Whether it had to be ended although it was asked.
+
+    The record says all the time that it runs, and the permit goes before it is off: whatever ends this in between, a
+    recovery, a start or the next reboot starts it.
+    """
+    with instance.store.instance_lock(instance.uuid, timeout=instance.timeout):
+        record = _rebootable(instance, hard)
+        record = instance.store.compare_and_swap(
+            record, record.next(task_state="rebooting_hard" if hard else "rebooting")
+        )
+        instance.observe("reboot")
+        gate.revoke(instance.uuid, instance.host.run_dir)
+        forced = domain.stop(instance.host.connection, instance.uuid, 0 if hard else grace) and not hard
+        instance.observe("rebooted off")
+        noted = journal.noted(record, "reboot", hard=hard, forced=forced)
+        instance.store.compare_and_swap(record, noted.next())
+        instance.started()
+        return forced
+
+
+def would_reboot(instance, hard):
+    _rebootable(instance, hard)
+    return True
+
+
+def _rebootable(instance, hard):
+    """The record, where the guest is to run and would start again."""
+    record, host = instance.at_rest("reboot"), instance.host
+    if record.power_state != RUNNING:
+        hint = hints.start_it(record.name)
+        raise InstanceInvalidState(record.name, "vm_state", record.vm_state, "reboot", hint=hint)
+    power = domain.state(host.connection, instance.uuid)
+    if power in ("paused", "suspended") and not hard:
+        hint = hints.let_go_on(record.name)
+        raise InstanceInvalidState(record.name, "power_state", power, "reboot", hint=hint)
+    host.require_prepared()
+    disk_chain.check_start(
+        host.connection, record, host.pool_path(record.spec.get("pool")), host.connection.getHostname()
+    )
+    return record

@@ -1,0 +1,32 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Who runs this playbook, and the id of the run: what the history of an instance says of each action."""
+
+from __future__ import annotations
+
+import getpass
+import secrets
+import socket
+
+from ..module_utils.model.safe_text import clean
+
+# Modules that write events into records.
+NOTING = ("claim", "instance", "instance_copy", "migration")
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError, ImportError):
+        return "unknown"
+
+
+# Ansible's strategy loads the actions before it forks, so all its processes have the same ones.
+WHO = clean("%s@%s" % (_user(), socket.gethostname()), 128)
+RUN = "r-" + secrets.token_hex(4)
+
+
+def by():
+    """What a module that runs on a host is told of it."""
+    return {"who": WHO, "run": RUN}

@@ -1,0 +1,33 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Power as the inventory names it, a reboot, and a lock that another controller keeps to."""
+
+from __future__ import annotations
+
+from playbooks import catalog, homes, vm
+
+
+def test_power_follows_the_inventory_and_a_lock_is_kept_to_by_every_controller(lab, image, inventory):
+    path = inventory({"web1": vm(state="active"), "web2": vm(state="stopped")}, catalog(image))
+    other = inventory({"web1": vm()}, catalog(image), name="other.yml")
+
+    def play(name, *words, check=True, **variables):
+        return lab.ansible_playbook("berth.kvm." + name, *words, inventory=[path], extra_vars=variables, check=check)
+
+    made = play("create")
+    assert [made.changed[name] for name in ("web1", "web2")] == [1, 1] and "web2      stopped" in made.stdout
+    where = homes(lab)
+    assert lab.domains(where["web1"]) and lab.domains(where["web2"], every=True)
+    assert "berth.kvm.create starts it again" in " ".join(play("stop", "--limit", "web1").stdout.split())
+    again = play("create")
+    assert (again.changed["web1"], again.changed.get("web2", 0)) == (1, 0)
+    play("lock", "--limit", "web1", berth_lock_reason="its disk is looked at")
+    for name in ("stop", "reboot"):
+        refused = lab.ansible_playbook("berth.kvm." + name, "--limit", "web1", inventory=[other], check=False)
+        assert refused.rc and "InstanceIsLocked" in refused.output and "its disk is looked at" in refused.output
+    assert play("unlock", "--limit", "web1").changed["web1"] == 1
+    pids = "cat /run/libvirt/qemu/*.pid"
+    before = lab.sh(where["web1"], pids).stdout
+    assert play("reboot", "--limit", "web1", berth_reboot="hard").changed["web1"] == 1
+    assert lab.sh(where["web1"], pids).stdout != before
