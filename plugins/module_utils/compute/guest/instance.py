@@ -20,7 +20,7 @@ from ...model.move_errors import InstanceInvalidState, InstanceNotFound
 from ...model.safe_text import clean
 from .. import paths
 from ..connection import LibvirtTimeout
-from ..disk import disk, disk_chain, owner
+from ..disk import disk, disk_chain
 from ..errors import (
     BuildBroken,
     BuildFailed,
@@ -30,7 +30,7 @@ from ..errors import (
     StateUnknown,
 )
 from ..record import build_slots, counters, failed_instances, journal, whereabouts
-from . import domain, domain_xml, gate, network, seed, summary
+from . import domain, domain_xml, gate, instance_pools, network, seed, summary
 
 CLAIMED, BUILDING, ACTIVE, DELETING = "claimed", "building", "active", "deleting"
 SPAWNING = "spawning"  # Nova's task state: until the guest was started for the first time it is being made
@@ -350,7 +350,11 @@ class Instance:
             return []
         there = domain.find(self.host.connection, self.uuid)
         found = [] if there is None or not domain.is_managed(there) else ["domain %s" % clean(there.name(), 100)]
-        found += [paths.instance(path, self.uuid) for path in self._pools(None) if disk.is_there(path, self.uuid)]
+        found += [
+            paths.instance(path, self.uuid)
+            for path in instance_pools.find(self.host, self.uuid)
+            if disk.is_there(path, self.uuid)
+        ]
         return found + paths.console_logs(self.uuid)
 
     def _delete(self, record):
@@ -363,7 +367,7 @@ class Instance:
 
     def _sweep(self, record=None):
         """Remove everything but the record; whether there was anything."""
-        pools = self._pools(record)
+        pools = instance_pools.find(self.host, self.uuid, record)
         self.observe("Cx permit")
         found = gate.revoke(self.uuid, self.host.run_dir)
         self.observe("Cx domain")
@@ -372,26 +376,6 @@ class Instance:
         for pool_path in pools:
             found = disk.remove_all(pool_path, self.uuid, self.host.identify()) or found
         return paths.remove_console_logs(self.uuid) or found
-
-    def _pools(self, record):
-        """The pools from which the instance's disks are removed. On storage that hosts share they may be another host's, whatever
-        became of the claim here. Without a record it may have had any pool, and in all but the host's own only disks go that are
-        said to be this host's."""
-        mine = self.host.identify()
-        if record is None:
-            home = self.host.pool_path()
-            others = [path for path in self.host.pool_paths() if path != home and owner.read(path, self.uuid) == mine]
-            pools = [home, *others]
-        elif self._has_no_pool(record):
-            pools = []
-        else:
-            pools = [self.host.pool_path(record.spec.get("pool"))]
-        return [path for path in pools if not owner.is_another(path, self.uuid, mine)]
-
-    def _has_no_pool(self, record):
-        """Whether it can have no disks: this host knows no pool of that name, nor the guest."""
-        name = record.spec.get("pool")
-        return bool(name) and not self.host.has_pool(name) and domain.find(self.host.connection, self.uuid) is None
 
     def _swap(self, new):
         """Write the record's next state, compared with what is there now."""

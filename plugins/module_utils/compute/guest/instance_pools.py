@@ -1,0 +1,30 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The storage pools of this host from which an instance's disks may be removed."""
+
+from __future__ import annotations
+
+from ..disk import owner
+from . import domain
+
+
+def find(host, uuid, record=None):
+    """Their paths. On storage that hosts share the disks may be another host's, whatever became of the claim here. Without a
+    record the instance may have had any pool, and in all but the host's own only disks go that are said to be this host's."""
+    mine = host.identify()
+    if record is None:
+        home = host.pool_path()
+        others = [path for path in host.pool_paths() if path != home and owner.read(path, uuid) == mine]
+        pools = [home, *others]
+    elif _has_none(host, record):
+        pools = []
+    else:
+        pools = [host.pool_path(record.spec.get("pool"))]
+    return [path for path in pools if not owner.is_another(path, uuid, mine)]
+
+
+def _has_none(host, record):
+    """Whether it can have no disks: this host knows no pool of that name, nor the guest."""
+    name = record.spec.get("pool")
+    return bool(name) and not host.has_pool(name) and domain.find(host.connection, record.uuid) is None
