@@ -220,9 +220,11 @@ def old_ones(pool_path, record):
 
 
 def only_new(record):
-    """The disks that the new flavor has and the old one had not."""
+    """The disks that the new flavor has and the old one had not: data disks are of no flavor, so none is made in a move."""
     before = {disk.name for disk in disks.plan(record.migration["old_spec"])}
-    return [disk for disk in disks.plan(record.migration["new_spec"]) if disk.name not in before]
+    return [
+        disk for disk in disks.plan(record.migration["new_spec"]) if disk.name not in before and disk.kind != disks.DATA
+    ]
 
 
 def lay_over(disk, source, backing, path, size):

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import secrets
 
+from ...model import data_disks
 from ...model.errors import BerthError, InstanceExists, InvalidInput
 from ...model.identity import check_name, instance_uuid
 from ...model.lifecycle import CLAIM
@@ -115,9 +116,8 @@ def check_identity(spec):
 
 
 def _same_room(old, new):
-    return all(
-        old.get(part) == new.get(part) for part in ("flavor", "image", "group", "numa_topology", "pci_requests", "pool")
-    )
+    parts = ("flavor", "image", "group", "numa_topology", "pci_requests", "pool")
+    return all(old.get(part) == new.get(part) for part in parts) and data_disks.of(old) == data_disks.of(new)
 
 
 def _adopt(store, record, token, claim, result, dry):

@@ -32,6 +32,7 @@ MAKES_THE_GUEST = (
     "flavor",
     "image",
     "networks",
+    "disks",
     "pool",
     "numa_topology",
     "pci_requests",

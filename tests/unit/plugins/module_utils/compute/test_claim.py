@@ -148,6 +148,14 @@ def test_an_adopted_claim_of_another_size_is_decided_anew(host):
     assert one(host, spec("web-1", memory_mb=1600), token="t2")["allocation"]["memory_mb"] == 1600
 
 
+def test_an_adopted_claim_with_other_data_disks_is_decided_anew(host):
+    """Else the room of a larger disk would be claimed by nobody."""
+    data = [{"name": "logs", "size_gb": 2, "bus": "virtio"}]
+    assert one(host, dict(spec("web-1"), disks=data))["allocation"]["disk_gb"] == 3
+    wanted = dict(spec("web-1"), disks=[dict(data[0], size_gb=5)])
+    assert one(host, wanted, token="t2")["allocation"]["disk_gb"] == 6
+
+
 def test_without_a_token_one_is_made(host):
     result = claim.claim_all(host, [{"spec": spec("web-1")}])[0]
     assert len(result["token"]) == 32

@@ -146,6 +146,8 @@ def test_a_data_disk_that_did_not_come_over_is_never_made_empty_in_its_place(tmp
     directory = tmp_path / "instances" / UUID
     directory.mkdir(parents=True)
     disks.add_new(str(tmp_path), record("IN"))
+    lied = dict(record("IN").migration, old_spec=spec(data=()))
+    disks.add_new(str(tmp_path), record("IN", migration=lied))
     assert sorted(path.name for path in directory.iterdir()) == ["ephemeral0", "swap"]
 
 

@@ -305,6 +305,7 @@ LIES = {
     "flavor": spec("a", vcpus=4)["flavor"],
     "networks": [dict(NIC, source="br-admin")],
     "image": {"name": "guest", "url": "/etc/shadow", "properties": {}},
+    "disks": [{"name": "more", "size_gb": 1, "bus": "virtio"}],
     "pool": "another",
     "numa_topology": {"cells": []},
     "pci_requests": [{"alias_name": "gpu", "count": 1}],
