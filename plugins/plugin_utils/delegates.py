@@ -3,17 +3,18 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """A module on several hosts at once, on each exactly as ``delegate_to`` would run it.
 
-Ansible has no public way to do that: a task has one delegate at a time, a loop takes them one after the other. So each
-host gets one of Ansible's own worker processes, whose constructor is the same in the versions that known_ansible.py names;
-what is private to Ansible is used here and nowhere else.
+Ansible has no public way to do that: a task has one delegate at a time, a loop takes them one after the other. So Ansible's
+own worker processes ask, each of them one host after the other, since to start one costs more than to ask a host. Their
+constructor is the same in the versions that known_ansible.py names; what is private to Ansible is used here and nowhere else.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
+import selectors
 import signal
-from multiprocessing import connection
+import time
 
 from ansible.executor.process import worker
 from ansible.utils.multiprocessing import context
@@ -28,6 +29,10 @@ OF_THE_ASKER = {
 }  # fmt: skip
 LOOK = 0.1  # s between two looks at the memory of those that ask
 MESSAGES = 1000  # that one host may cause on the screen, which -vvv shows
+GROWN = (
+    32 << 20
+)  # bytes by which a process may have grown, and still ask another host with nearly all of its memory left
+IDLE = 60  # s that a process waits for its next host; longer only where nobody is left who asks
 
 
 def run_on(hosts, module, arguments, task, at_once, seconds):
@@ -36,32 +41,21 @@ def run_on(hosts, module, arguments, task, at_once, seconds):
     ``arguments``: host -> the module's arguments; ``seconds``: host -> how long it may take. A failure of any kind is
     that host's result: with ``unreachable`` or ``failed``, and ``msg``.
     """
-    waiting, running, results = list(hosts), {}, {}
-    controller = os.getppid()
-    with _ended_with(running):
-        while waiting or running:
-            if os.getppid() != controller:
-                # It was killed, and nobody goes on with what the hosts do: ssh has to end, so that they know.
-                os.kill(os.getpid(), signal.SIGTERM)
-            while waiting and len(running) < at_once:
-                host = waiting.pop(0)
-                asked = _start(_for_host(task, host, module, arguments[host]), seconds[host])
-                running[asked.receiver] = host, asked
-            for receiver in connection.wait(list(running), LOOK):
-                host, asked = running[receiver]
-                if not asked.hear():
-                    results[host] = asked.end()
-                    del running[receiver]
-            for _host, asked in running.values():
-                asked.look()
+    with selectors.DefaultSelector() as selector:
+        asking = _Asking(lambda: _start(task, module, arguments), hosts, seconds, selector)
+        with _ended_with(asking.running):
+            results = asking.ask_all(at_once, os.getppid())
     return {host: results[host] for host in hosts}
 
 
 def apart(action, host, task_vars, work):
     """The result of the action's ``work()``, done in a process of its own with limits: by the same action on the same host."""
     asker = worker.current_worker
-    if not isinstance(asker, worker.WorkerProcess) or isinstance(asker, _Worker):
-        return work()  # this is that process, or no process of Ansible's at all
+    if isinstance(asker, _Worker):  # this is that process
+        action._task.args = {**action._task.args, **asker.arguments[host]}
+        return work()
+    if not isinstance(asker, worker.WorkerProcess):
+        return work()  # no process of Ansible's at all
     name = action._task.action
     seconds = limits.task_seconds(task_vars, host, name.rpartition(".")[2])
     result = run_on([host], name, {host: dict(action._task.args)}, action._task, 1, {host: seconds})[host]
@@ -73,7 +67,7 @@ def _ended_with(running):
     """Whatever ends the asker ends those that still ask: they are in process groups of their own."""
 
     def end(number, _frame):
-        for _host, asked in running.values():
+        for asked in running:
             asked.kill()
         signal.signal(number, before[number])
         os.kill(os.getpid(), number)
@@ -82,66 +76,153 @@ def _ended_with(running):
     try:
         yield
     finally:
-        for _host, asked in running.values():
+        for asked in running:
             asked.kill()
             asked.end()
         for number, handler in before.items():
             signal.signal(number, handler)
 
 
-def _for_host(task, host, module, arguments):
-    """The copy of the task that runs the module on the host: with its become, environment, check mode and no_log."""
+def _for_host(task, host, module):
+    """The copy of the task that runs the module on the host: with its become, environment, check mode and no_log.
+
+    It has no arguments: Ansible would render all of them again for each host. ``apart`` adds them.
+    """
     copy = task.copy(exclude_parent=True, exclude_tasks=True)
     copy._parent = task._parent
     # From 2.21 on a running task has its own host's connection, such as local; each host shall have the play's or its own.
-    own = {"action": module, "args": arguments, "delegate_to": host, "connection": task._parent.connection}
+    own = {"action": module, "args": {}, "delegate_to": host, "connection": task._parent.connection}
     for name, value in {**OF_THE_ASKER, **own}.items():
         setattr(copy, name, value)
     return copy
 
 
-def _start(task, seconds):
-    """The host that is being asked."""
+def _start(task, module, arguments):
+    """A process that asks hosts."""
     asker = worker.current_worker
     receiver, sender = context.Pipe(duplex=False)
+    orders, order = context.Pipe(duplex=False)
     process = _Worker(
         final_q=_Results(sender),
-        task_vars=dict(asker._task_vars),
+        task_vars=asker._task_vars,
         host=asker._host,
         task=task,
-        # As Ansible made it for the play: the task's own has the addresses and passwords of its host by now.
-        play_context=asker._play_context.copy(),
+        play_context=asker._play_context,
         loader=asker._loader,
         variable_manager=asker._variable_manager,
         shared_loader_obj=asker._shared_loader_obj,
         worker_id=asker.worker_id,
         cliargs=asker._cliargs,
     )
-    process.seconds = seconds
+    process.module, process.arguments, process.orders = module, arguments, orders
     process.start()
     sender.close()  # the process has it: when that ends, so does the pipe
-    return _Asked(process, receiver, asker._final_q)
+    orders.close()
+    return _Asked(process, receiver, order, asker._final_q)
 
 
 class _Worker(worker.WorkerProcess):
+    def run(self):
+        """Ask one host after the other, each as if it were the first."""
+        task, task_vars, play_context = self._task, self._task_vars, self._play_context
+        of_the_asker = self._host.vars, self._host.groups
+        # The kernel ends it at its time, whatever it is at by then, and also where nobody is left who asked.
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        signal.alarm(IDLE)
+        for host, seconds in iter(self._next_host, (None, None)):
+            self.seconds = seconds
+            self._task, self._task_vars = _for_host(task, host, self.module), dict(task_vars)
+            # As Ansible made it for the play: the task's own has the addresses and passwords of its host by now.
+            self._play_context = play_context.copy()
+            super().run()
+            signal.alarm(IDLE)
+            self._host.vars, self._host.groups = of_the_asker  # which Ansible takes away at the end of a task
+
+    def _next_host(self):
+        try:
+            return self.orders.recv()
+        except EOFError:
+            return None, None  # who asked is not there any more
+
     def _detach(self):
         """The asker has no terminal any more. The group of its own has ssh in it, and is what an interrupt ends."""
         os.setpgid(0, 0)
-        # The kernel ends it at its time, whatever it is at by then, and also where nobody is left who asked.
-        signal.signal(signal.SIGALRM, signal.SIG_DFL)
         signal.alarm(self.seconds)
+        self._final_q.begin()
+
+
+class _Asking:
+    """Who is still to be asked, who is being asked, and what they said."""
+
+    def __init__(self, start, hosts, seconds, selector):
+        self.waiting, self.running, self.results = list(hosts), [], {}
+        self._start, self._seconds, self._selector = start, seconds, selector
+        self._looked = time.monotonic()
+
+    def ask_all(self, at_once, controller):
+        while self.waiting or self.running:
+            if os.getppid() != controller:
+                # It was killed, and nobody goes on with what the hosts do: ssh has to end, so that they know.
+                os.kill(os.getpid(), signal.SIGTERM)
+            more = self.waiting and sum(asked.host is not None for asked in self.running) < at_once
+            if more:
+                self._begin()
+            # where another one may begin, only those that have said something by now are heard
+            for key, _events in self._selector.select(0 if more else LOOK):
+                self._hear(key.data)
+            if time.monotonic() > self._looked + LOOK:
+                self._looked = time.monotonic()
+                for asked in self.running:
+                    asked.look()
+        return self.results
+
+    def _begin(self):
+        asked = self._start()
+        self.running.append(asked)
+        self._selector.register(asked.receiver, selectors.EVENT_READ, asked)
+        self._next(asked)
+
+    def _next(self, asked):
+        host = self.waiting.pop(0) if self.waiting else None
+        asked.ask(host, self._seconds.get(host))
+
+    def _hear(self, asked):
+        if asked.hear():
+            if asked.has_answered():
+                self.results[asked.host] = asked.result
+                if asked.is_small():
+                    self._next(asked)
+                else:
+                    asked.ask(None, None)
+            return
+        self._selector.unregister(asked.receiver)
+        self.running.remove(asked)
+        asked.end()
+        if not asked.begun:
+            self.waiting.insert(0, asked.host)
+        elif asked.host is not None:
+            self.results[asked.host] = asked.result
 
 
 class _Asked:
-    """A host that is being asked, seen from the asker."""
+    """A process that asks, seen from the asker. ``host``: whom it asks, None where it ends; ``begun``: whether it does by now,
+    ``result``: the host's, when it has answered or the process is over."""
 
-    def __init__(self, process, receiver, queue):
-        self.process = process
-        self.receiver = receiver
-        self._queue = queue
-        self._result = None
-        self._messages = 0
-        self._most = limits.resident() + limits.MEMORY
+    def __init__(self, process, receiver, order, queue):
+        self.process, self.receiver = process, receiver
+        self.host = self.result = None
+        self.begun = True  # a host whose process does not even start has failed
+        self._order, self._queue = order, queue
+        self._asked = self._messages = self._seconds = 0
+        self._resident = limits.resident()
+
+    def ask(self, host, seconds):
+        """The next host; None where there is none."""
+        self.begun = not self._asked or host is None
+        self.host, self.result, self._seconds, self._messages = host, None, seconds, 0
+        self._asked += 1
+        with contextlib.suppress(OSError):  # it ended while it had nothing to do, which is heard next
+            self._order.send((host, seconds))
 
     def hear(self):
         """Take what it said; false where nothing more will come."""
@@ -150,17 +231,26 @@ class _Asked:
         except (EOFError, OSError):
             return False
         if kind == "result":
-            self._result = said
+            self.result = said
+        elif kind == "begun":
+            self.begun = True
         elif self._messages < MESSAGES:
             self._messages += 1
             with contextlib.suppress(OSError):  # the controller was killed, and what goes on without it ends by itself
                 self._queue.send_display(kind, *said[0], **said[1])
         return True
 
+    def has_answered(self):
+        return self.host is not None and self.result is not None
+
+    def is_small(self):
+        """Whether what it has from one host leaves another its share of the memory."""
+        return limits.resident(self.process.pid) < self._resident + GROWN
+
     def look(self):
         """End it where it takes too much memory: a reply that is long, or never ends, is all in there."""
-        if limits.resident(self.process.pid) > self._most:
-            self._result = {"failed": True, "msg": "the reply takes more than %d MiB" % (limits.MEMORY >> 20)}
+        if limits.resident(self.process.pid) > self._resident + limits.MEMORY:
+            self.result = {"failed": True, "msg": "the reply takes more than %d MiB" % (limits.MEMORY >> 20)}
             self.kill()
 
     def kill(self):
@@ -169,17 +259,19 @@ class _Asked:
         self.process.kill()  # should it have no group yet
 
     def end(self):
-        """Its result, when the process is over."""
+        """When the process is over."""
         self.receiver.close()
-        if self._result is None:
+        self._order.close()
+        if self.result is None and self.host is not None:
             self.kill()  # what it has started and left; its own exit code stays
         self.process.join()
-        return self._silence() if self._result is None else self._result
+        if self.result is None and self.host is not None:
+            self.result = self._silence()
 
     def _silence(self):
         """It ended without a word."""
         if self.process.exitcode == -signal.SIGALRM:
-            return {"unreachable": True, "msg": "no answer within %d s (berth_host_timeout)" % self.process.seconds}
+            return {"unreachable": True, "msg": "no answer within %d s (berth_host_timeout)" % self._seconds}
         return {"failed": True, "msg": "the process that asked ended without an answer"}
 
 
@@ -191,6 +283,10 @@ class _Results:
 
     def __init__(self, sender):
         self._sender = sender
+
+    def begin(self):
+        """The host is being asked from now on, and has its own time."""
+        self._sender.send(("begun", None))
 
     def send_display(self, method, *args, **how):
         """A text, which a warning has in an object; a host's words may be in it."""

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -32,25 +33,29 @@ def run(monkeypatch):
             def kill(self):
                 """A thread cannot be ended."""
 
-        def start(task, seconds):
+        def start(task, module, arguments):
             receiver, sender = context.Pipe(duplex=False)
+            orders, order = context.Pipe(duplex=False)
+            started.append(order)
 
             def work():
-                try:
-                    sender.send(("result", do(task)))
-                except OSError:
-                    pass  # a process that is killed says nothing
+                # a process that is killed says nothing, and one whose order never comes ends
+                with contextlib.suppress(OSError, EOFError):
+                    for host, _seconds in iter(orders.recv, (None, None)):
+                        sender.send(("begun", None))
+                        sender.send(("result", do(host)))
                 sender.close()
 
             thread = threading.Thread(target=work)
             thread.start()
-            process = SimpleNamespace(pid=0, join=thread.join, exitcode=1, seconds=seconds)
-            return Asked(process, receiver, None)
+            process = SimpleNamespace(pid=0, join=thread.join, exitcode=1)
+            return Asked(process, receiver, order, None)
 
-        monkeypatch.setattr(delegates, "_for_host", lambda task, host, module, arguments: host)
+        started.clear()
         monkeypatch.setattr(delegates, "_start", start)
         return delegates.run_on(hosts, "m", dict.fromkeys(hosts), None, at_once, dict.fromkeys(hosts, 60))
 
+    started = run.started = []
     return run
 
 
@@ -99,6 +104,33 @@ def test_a_process_that_is_killed_is_a_failure_of_its_host_alone(run):
     assert results["h2"] == {"changed": True}
 
 
+def test_a_process_asks_the_next_host_when_it_has_the_answer_of_the_last(run):
+    hosts = ["h%d" % number for number in range(20)]
+    assert list(run(lambda host: time.sleep(0.02) or {"asked": host}, hosts, 3).values()) == [
+        {"asked": host} for host in hosts
+    ]
+    assert len(run.started) <= 3
+
+
+def test_a_process_that_has_grown_asks_no_other_host(run, monkeypatch):
+    """What one host sent would be counted against the next one."""
+    monkeypatch.setattr(delegates, "GROWN", -(1 << 60))
+    assert len(run(lambda host: {}, ["h1", "h2", "h3"], 1)) == 3
+    assert len(run.started) == 3
+
+
+def test_a_host_whose_process_ended_before_it_was_asked_is_asked_by_another(run):
+    """The time of the host before it may have ended then, or an operator has killed it."""
+
+    def do(host):
+        if host == "h1":
+            run.started[0].close()  # nobody hears the next order
+        return {"asked": host}
+
+    assert run(do, ["h1", "h2"], 1) == {"h1": {"asked": "h1"}, "h2": {"asked": "h2"}}
+    assert len(run.started) == 2
+
+
 def asking_task(**keywords):
     loader = DataLoader()
     task = {"debug": {"msg": "stands for ask_hosts"}, "delegate_to": "localhost", **keywords}
@@ -110,18 +142,28 @@ def test_the_task_of_a_host_has_the_askers_keywords_but_not_what_is_about_the_as
     keywords = {"no_log": True, "check_mode": True, "environment": [{"A": "b"}]}
     mine = asking_task(when="true", register="got", loop=[1], until="true", changed_when="false", **keywords)
     before = (mine.delegate_to, mine.register, mine.loop)
-    copy = delegates._for_host(mine, "h1", "berth.kvm.claim", {"claims": []})
-    assert (copy.action, copy.args, copy.delegate_to) == ("berth.kvm.claim", {"claims": []}, "h1")
+    copy = delegates._for_host(mine, "h1", "berth.kvm.claim")
+    assert (copy.action, copy.args, copy.delegate_to) == ("berth.kvm.claim", {}, "h1")
     assert (copy.become, copy.no_log, copy.check_mode, copy.environment) == (True, True, True, [{"A": "b"}])
     assert not any((copy.when, copy.register, copy.loop, copy.until, copy.changed_when))
     assert (mine.delegate_to, mine.register, mine.loop) == before
+
+
+def test_the_process_that_asks_has_the_arguments_as_they_are_with_the_defaults_of_the_module(monkeypatch):
+    """Ansible would render them again for each host."""
+    asker = delegates._Worker.__new__(delegates._Worker)
+    asker.arguments = {"h1": {"told": {"a": "{{ b }}"}}}
+    monkeypatch.setattr(delegates.worker, "current_worker", asker)
+    action = SimpleNamespace(_task=SimpleNamespace(args={"timeout": 5, "told": {}}))
+    given = delegates.apart(action, "h1", {}, lambda: action._task.args)
+    assert given == {"timeout": 5, "told": {"a": "{{ b }}"}}
 
 
 def test_a_host_is_never_asked_over_the_askers_connection():
     """The task runs on localhost, and a claim must not."""
     mine = asking_task()
     mine.connection = "local"
-    assert delegates._for_host(mine, "h1", "berth.kvm.claim", {}).connection == "ssh"
+    assert delegates._for_host(mine, "h1", "berth.kvm.claim").connection == "ssh"
 
 
 @pytest.mark.parametrize(
@@ -174,7 +216,8 @@ def test_a_host_shows_only_so_many_messages(monkeypatch):
     receiver, sender = context.Pipe(duplex=False)
     shown = []
     queue = SimpleNamespace(send_display=lambda method, text, **how: shown.append(text))
-    asked = delegates._Asked(SimpleNamespace(pid=0), receiver, queue)
+    asked = delegates._Asked(SimpleNamespace(pid=0), receiver, SimpleNamespace(send=lambda order: None), queue)
+    asked.ask("h1", 60)
     for number in range(9):
         sender.send(("display", (("%d" % number,), {})))
     sender.close()
@@ -189,6 +232,7 @@ class Asking(context.Process):
     def __init__(self, sender, note, seconds=60):
         super().__init__()
         self.sender, self.note, self.seconds = sender, note, seconds
+        self._final_q = delegates._Results(sender)
 
     def run(self):
         delegates._Worker._detach(self)
@@ -216,14 +260,13 @@ def asking(monkeypatch, tmp_path):
         for name, value in limit.items():
             monkeypatch.setattr(limits, name, value)
 
-        def start(_task, seconds):
+        def start(*_given):
             receiver, sender = context.Pipe(duplex=False)
             process = kind(sender, tmp_path / "child", seconds)
             process.start()
             sender.close()
-            return delegates._Asked(process, receiver, None)
+            return delegates._Asked(process, receiver, context.Pipe(duplex=False)[1], None)
 
-        monkeypatch.setattr(delegates, "_for_host", lambda *given: None)
         monkeypatch.setattr(delegates, "_start", start)
         result = delegates.run_on(["h1"], "m", {"h1": {}}, None, 1, {"h1": seconds})["h1"]
         return result, int((tmp_path / "child").read_text())
