@@ -18,7 +18,12 @@ FOUR = {
     "web1": vm(server_group="pair", ssh_keys=[KEY]),
     "web2": vm(server_group="pair"),
     "db": vm("two", networks=[{"network": "lan", "address": "{{ lab_guest_prefix }}.220"}]),
-    "cache": vm(user_data="#cloud-config\n# lab-marker: cachemark\n"),
+    "cache": vm(
+        user_data="#cloud-config\n# lab-marker: cachemark\n",
+        metadata={"lab-word": "yes", "other": "1e3"},
+        files=[{"path": "/run/lab-file", "content": "inside\n"}],
+        key_names="ops",
+    ),
 }
 
 
@@ -27,7 +32,16 @@ def four(prepared_lab, image, tmp_path_factory):
     """Four instances made by one run of the playbook -> (lab, inventory file, the run)."""
     make_whole(prepared_lab)
     path = tmp_path_factory.mktemp("four") / "instances.yml"
-    path.write_text(json.dumps({"all": {"vars": catalog(image), "children": {"instances": {"hosts": FOUR}}}}))
+    path.write_text(
+        json.dumps(
+            {
+                "all": {
+                    "vars": catalog(image, berth_keypairs_defined={"ops": KEY}),
+                    "children": {"instances": {"hosts": FOUR}},
+                }
+            }
+        )
+    )
     planned = prepared_lab.ansible_playbook("berth.kvm.create", "--check", inventory=[path])
     assert planned.stdout.count("would be made") == 4
     assert left(prepared_lab) == {}, "check mode changed something"
@@ -62,8 +76,15 @@ def test_guest_has_what_its_flavor_says(four, name, vcpus, memory_mb, disk_gb):
 
 @pytest.mark.parametrize(
     "name, key, value",
-    [("web1", "key", KEY.replace(" ", "_")), ("cache", "marker", "cachemark"), ("db", "ip", ".220")],
-    ids=["ssh key (A10)", "user data (A08)", "address (C06)"],
+    [
+        ("web1", "key", KEY.replace(" ", "_")),
+        ("cache", "marker", "cachemark"),
+        ("db", "ip", ".220"),
+        ("cache", "key", KEY.replace(" ", "_")),
+        ("cache", "meta", "yes"),
+        ("cache", "file", "inside"),
+    ],
+    ids=["ssh key (A10)", "user data (A08)", "address (C06)", "key pair", "metadata (A20)", "file (A20)"],
 )
 def test_guest_got_its_seed(four, name, key, value):
     facts = four[0].guest_facts(name, timeout=120, until=lambda said: said.get(key))

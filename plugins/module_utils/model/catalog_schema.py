@@ -16,7 +16,7 @@ from .image_properties import ImageProperties
 from .injected_files import FILES
 from .messages import Document
 from .network_schema import Network, Nic
-from .schema import Fields, Flag, ListOf, MapOf, Named, OneOf, Secret, Text, Whole, Word
+from .schema import Check, Fields, Flag, ListOf, MapOf, Named, OneOf, Secret, Text, Whole, Word
 
 PROJECT = Text(r"[A-Za-z0-9][A-Za-z0-9._-]*\Z", "a project name of a-z, A-Z, 0-9, '.', '_' and '-'", longest=64)
 HOST_NAME = Text(r"[^\s/:]+\Z", "an inventory host name without spaces, '/' and ':'")
@@ -42,22 +42,42 @@ FLAVOR = Fields(
 )
 
 
+class Url:
+    """Where bytes are, seen from the KVM host."""
+
+    text = Text(
+        r"(https?://[^\s@]+|/[^\s]*[^\s/])\Z",
+        "http://... or https://... without user and password, or an absolute path without .. on the KVM host, below its "
+        "berth_host_image_directories",
+        longest=2048,
+    )
+    rule = text.rule
+
+    def check(self, value: Any, field: str) -> str:
+        url = self.text.check(value, field)
+        if url.startswith("/") and posixpath.normpath(url) != url:
+            raise InvalidInput(field, url, "a path without .., . and //")
+        return url
+
+
+_SOURCE: Dict[str, Check] = {
+    "url": Url(),
+    "checksum": Text(r"sha256:[0-9a-f]{64}\Z", "sha256: and 64 hexadecimal digits in lower case", longest=71),
+}
+
+
 class Image:
-    """An image: where its bytes are, seen from the KVM host, and what it needs."""
+    """An image: where its bytes are, and what it needs."""
 
     fields = Fields(
         {
-            "url": Text(
-                r"(https?://[^\s@]+|/[^\s]*[^\s/])\Z",
-                "http://... or https://... without user and password, or an absolute path without .. on the KVM host, below its "
-                "berth_host_image_directories",
-                longest=2048,
-            ),
-            "checksum": Text(r"sha256:[0-9a-f]{64}\Z", "sha256: and 64 hexadecimal digits in lower case", longest=71),
+            **_SOURCE,
             "disk_format": OneOf("raw", "qcow2"),
             "min_disk": Whole(0, MOST_DISK_GB, "GiB"),
             "min_ram": Whole(0, MOST_MEMORY_MB, "MiB"),
             "properties": ImageProperties(),
+            "kernel": Fields(_SOURCE),
+            "initrd": Fields(_SOURCE),
             "visibility": OneOf("public", "private"),
             "projects": ListOf(PROJECT),
         },
@@ -65,6 +85,8 @@ class Image:
             "min_disk": 0,
             "min_ram": 0,
             "properties": {},
+            "kernel": None,
+            "initrd": None,
             "visibility": None,
             "projects": [],
         },
@@ -72,8 +94,6 @@ class Image:
 
     def check(self, value: Any, field: str) -> Document:
         image = self.fields.check(value, field)
-        if image["url"].startswith("/") and posixpath.normpath(image["url"]) != image["url"]:
-            raise InvalidInput(field + ".url", image["url"], "a path without .., . and //")
         if image["visibility"] is None:
             image["visibility"] = "private" if image["projects"] else "public"
         return image

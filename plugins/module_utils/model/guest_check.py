@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 from typing import Any, Callable, Dict, Iterator
 
+from . import direct_boot
 from .errors import BerthError, InvalidInput, together
 from .guest_features import FLAVOR, Fate, Refused, flavor_fate, image_fate
 from .guest_wishes import Wishes
@@ -29,7 +30,9 @@ def check_guest(flavor: Dict[str, Any], image: Dict[str, Any], look_at_image: bo
         path = "berth_images.%s.properties" % image["name"]
         checks += [functools.partial(_property, "%s.%s" % (path, name), name, properties[name]) for name in properties]
     together(checks)
-    together(_contradictions(Wishes(specs, properties), flavor, field))
+    wishes = Wishes(specs, properties)
+    checks = [functools.partial(direct_boot.check, image, wishes), functools.partial(_root_device, image, wishes)]
+    together([*(checks if look_at_image else ()), *_contradictions(wishes, flavor, field)])
 
 
 def _extra_spec(field: str, name: str, value: str) -> None:
@@ -62,6 +65,15 @@ def _take(fate: Fate, field: str, value: str) -> None:
         value=value[:120],
         rule=fate.rule,
     )
+
+
+def _root_device(image: Dict[str, Any], wishes: Wishes) -> None:
+    properties = image.get("properties") or {}
+    asked = properties.get("img_root_device_name", properties.get("root_device_name"))
+    if asked and str(asked).replace("/dev/", "", 1) != wishes.root_device():
+        path = "berth_images.%s.properties.img_root_device_name" % image["name"]
+        bus = wishes.get("disk_bus", "virtio")
+        raise InvalidInput(path, asked, "/dev/%s, as a root disk on %s is called" % (wishes.root_device(), bus))
 
 
 def _contradictions(wishes: Wishes, flavor: Dict[str, Any], field: str) -> Iterator[Callable[[], Any]]:

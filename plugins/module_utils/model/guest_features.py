@@ -59,6 +59,10 @@ MACHINE = Built(
     pattern=re.compile(r"(pc|q35|virt|pseries|s390-ccw-virtio)(-[A-Za-z0-9.]+)*\Z", re.ASCII),
     rule="pc, q35, virt, pseries or s390-ccw-virtio, or a version of one such as pc-q35-8.2",
 )
+_ROOT_DEVICE = Built(
+    pattern=re.compile(r"(/dev/)?[vsh]da\Z", re.ASCII),
+    rule="/dev/vda, /dev/sda or /dev/hda, as the bus of the root disk has it",
+)
 _ANY, _FLAG, _PLACEMENT = Built(), Flag(*YES, *NO), ForPlacement()
 _NEVER, _UNLESS_NO = Refused(), Refused(*NO)
 _DISK_BUS, _CDROM_BUS = Built("ide", "sata", "scsi", "usb", "virtio"), Built("ide", "sata", "scsi", "usb")
@@ -91,6 +95,8 @@ IMAGE = _table(
     (Built("virtio-scsi"), "hw_scsi_model"),
     (Built("hvm"), "hw_vm_mode"),
     (Flag(*YES, *NO, "disabled"), "hw_auto_disk_config"),
+    (_ROOT_DEVICE, "img_root_device_name"),
+    (_ANY, "kernel_id ramdisk_id os_command_line"),
     (_FLAG, "hw_boot_menu hw_qemu_guest_agent hw_vif_multiqueue_enabled"),
     (
         _ANY,
@@ -108,7 +114,7 @@ IMAGE = _table(
         "hw_ephemeral_encryption_secret_uuid hw_input_bus hw_maxphysaddr_bits hw_maxphysaddr_mode "
         "hw_mem_encryption_model hw_pmu hw_pointer_model hw_sound_model hw_tpm_model hw_tpm_version hw_usb_model "
         "hw_viommu_model img_block_device_mapping img_mappings img_signature img_signature_certificate_uuid "
-        "img_signature_hash_method img_signature_key_type os_command_line vmware_adaptertype",
+        "img_signature_hash_method img_signature_key_type vmware_adaptertype",
     ),
     (Refused("0"), "hw_redirected_usb_ports hw_video_ram"),
     (Refused("1"), "hw_serial_port_count"),
@@ -118,7 +124,7 @@ IMAGE = _table(
         "hw_architecture hw_device_id hw_disk_type hw_emulation_architecture hw_floppy_bus "
         "hw_ipxe_boot hw_pci_numa_affinity_policy hw_rescue_bus hw_rescue_device img_bittorrent img_cache_in_nova "
         "img_compression_level img_hv_requested_version img_hv_type img_linked_clone img_owner_id "
-        "img_root_device_name img_use_agent img_version os_admin_user os_distro os_skip_agent_inject_files_at_boot "
+        "img_use_agent img_version os_admin_user os_distro os_skip_agent_inject_files_at_boot "
         "os_skip_agent_inject_ssh os_type os_version",
     ),
 )

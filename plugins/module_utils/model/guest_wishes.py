@@ -9,6 +9,9 @@ from typing import Any, Dict
 
 from .errors import InvalidInput
 
+# How libvirt names the disks of a bus: vda, vdb ...
+TARGET_PREFIX = {"virtio": "vd", "scsi": "sd", "sata": "sd", "usb": "sd", "ide": "hd"}
+
 
 class Wishes:
     """The image's properties and the flavor's extra specs under one name: ``machine_type`` is hw:... or hw_..."""
@@ -21,6 +24,10 @@ class Wishes:
 
     def secure_boot(self) -> bool:
         return "required" in (self._flavor.get("os:secure_boot"), self._image.get("os_secure_boot"))
+
+    def root_device(self) -> str:
+        """The name of the root disk, the first on its bus."""
+        return TARGET_PREFIX[self.get("disk_bus", "virtio")] + "a"
 
     def cpu_topology(self, vcpus: int) -> Dict[str, int]:
         """{sockets, cores, threads}, what is not given filled in; empty where nothing is."""

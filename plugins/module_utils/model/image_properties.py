@@ -63,7 +63,7 @@ _CANONICAL: Dict[str, Callable[[Any], Any]] = {
     "img_hv_type": canonical_hv_type,
 }
 # Placement does not read these, others do.
-_BESIDES = ("hw_auto_disk_config", "os_version", "img_block_device_mapping", "img_mappings")
+_BESIDES = ("kernel_id", "ramdisk_id", "hw_auto_disk_config", "os_version", "img_block_device_mapping", "img_mappings")
 KNOWN = frozenset(KNOWN_PROPERTIES) | frozenset(_BESIDES)
 
 

@@ -64,7 +64,10 @@ def flavor(value: Any) -> Document:
     return {**host_document.flavor(value), **_FLAVOR_EXTRA(value)}
 
 
+_FILE = or_null(object_of({"url": _LONG, "checksum": text()}))
 _IMAGE = {
+    "kernel": _FILE,
+    "initrd": _FILE,
     "name": text(),
     "id": text(),
     "url": or_null(_LONG),

@@ -15,6 +15,7 @@ import uuid
 from ..model import catalog_schema as schema
 from ..model import data_disks, input_hints
 from ..model.catalog import AvailabilityZoneNotFound, ServerGroupNotFound, check_image_fits
+from ..model.direct_boot import PROPERTIES, with_boot_files
 from ..model.errors import InvalidInput, together
 from ..model.guest_check import check_guest
 from ..model.guest_config import cloud_config
@@ -39,7 +40,9 @@ def build_request(hostvars, catalog):
     given = _given(hostvars, schema.INSTANCE, ("berth_flavor", "berth_image"), name)
     project = given.get("berth_project", DEFAULT_PROJECT)
     flavor = catalog.flavor(given["berth_flavor"], project)
-    image = catalog.image(given["berth_image"], project)
+    image = with_boot_files(
+        catalog.image(given["berth_image"], project), lambda name, field: catalog.image(name, project, field)
+    )
     check_image_fits(flavor, image)
     check_guest(flavor, image)
     own_uuid = instance_uuid(project, name)
@@ -165,7 +168,10 @@ def _flavor_snapshot(flavor):
 
 def _image_snapshot(image):
     parts = ("name", "url", "checksum", "disk_format", "min_disk", "min_ram")
-    return dict({part: image[part] for part in parts}, id=image["name"], properties=dict(image["properties"]))
+    boot_files = {part: dict(image[part]) for part in PROPERTIES if image[part]}
+    return dict(
+        {part: image[part] for part in parts}, id=image["name"], properties=dict(image["properties"]), **boot_files
+    )
 
 
 def _zone(text):

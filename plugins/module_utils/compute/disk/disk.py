@@ -23,8 +23,8 @@ from .. import paths
 from ..errors import DisksWithoutRecord, ImageInvalid
 from ..guest import nvram, seed
 from ..run import TIMEOUT, run
+from . import boot_files, owner
 from . import image as images
-from . import owner
 
 GIB = 1 << 30
 MIB = 1 << 20
@@ -33,6 +33,9 @@ DATA = "data"
 Disk = collections.namedtuple("Disk", "name file format size kind bus serial", defaults=(None, None))
 SEED = Disk("seed", seed.FILE, "raw", None, "seed")
 NVRAM = Disk("nvram", nvram.FILE, "raw", None, "nvram")
+BOOT_FILES = tuple(Disk(part, part, "raw", None, part) for part in boot_files.PARTS)
+READ_ONLY = (SEED, *BOOT_FILES)  # a guest never writes to them
+NO_DISKS = (*READ_ONLY, NVRAM)  # files of an instance that may be in its directory and not among its devices
 
 
 def root_kind(spec):
@@ -78,8 +81,8 @@ def check_none(pool_path, uuid, host_uuid):
 
 
 def planned(spec):
-    """All files of an instance: its disks, the seed, the UEFI variables."""
-    return plan(spec) + [SEED, NVRAM]
+    """All files of an instance: its disks, the seed, kernel and initrd where it has them, the UEFI variables."""
+    return plan(spec) + [SEED] + [disk for disk in BOOT_FILES if disk.name in boot_files.named(spec)] + [NVRAM]
 
 
 def build(pool_path, uuid, spec, host_uuid, settings):
@@ -96,6 +99,7 @@ def build(pool_path, uuid, spec, host_uuid, settings):
         make(disk, temporary, base)
         os.chmod(temporary, 0o600)
         paths.publish(temporary, path)
+    boot_files.build(pool_path, uuid, spec, settings)
     return base
 
 

@@ -195,11 +195,11 @@ def _foreign(uuid, disk, planned, missing, runs):
         )
         command = _commit_running(uuid, disk.target, under) if runs else _commit_stopped(uuid, above, under)
         return Difference(OVERLAY, text, command, tuple(above))
-    if missing - {path for path in planned if planned[path] in (disks.SEED, disks.NVRAM)}:
+    if missing - {path for path in planned if planned[path] in disks.NO_DISKS}:
         text = "%s is %s, which does not lie over a disk of the instance; nothing uses %s" % (
             disk.target,
             disk.path,
-            ", ".join(sorted(path for path in missing if planned[path] not in (disks.SEED, disks.NVRAM))),
+            ", ".join(sorted(path for path in missing if planned[path] not in disks.NO_DISKS)),
         )
         return Difference(REPLACED, text, None, (disk.path,))
     text = "%s is %s, which the instance does not have" % (disk.target, disk.path)

@@ -47,7 +47,9 @@ def used_checksums(records):
         specs.append(record.spec)
         migration = record.migration or {}
         specs.extend(migration.get(part) or {} for part in ("old_spec", "new_spec"))
-    return {(spec.get("image") or {}).get("checksum") for spec in specs} - {None}
+    images = [spec.get("image") or {} for spec in specs]
+    parts = [part for image in images for part in (image, image.get("kernel") or {}, image.get("initrd") or {})]
+    return {part.get("checksum") for part in parts} - {None}
 
 
 def remove_unused(pool_path, records, host_uuid):
@@ -114,7 +116,11 @@ def _fetch(image, path, root_gb, settings):
 
 
 def _by_flavor(image, root_gb):
-    """No more than fits on the root disk; a qcow2 file has tables of its own beside what the guest sees."""
+    """No more than fits on the root disk; a qcow2 file has tables of its own beside what the guest sees. ``most_bytes`` of an
+    image that is no disk."""
+    most = image.get("most_bytes")
+    if most:
+        return Limit(most, ImageInvalid("%s is larger than %d bytes" % (image.get("name"), most), field="checksum"))
     if not root_gb:
         return None
     size = root_gb * GIB

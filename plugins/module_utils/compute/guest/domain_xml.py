@@ -14,9 +14,10 @@ import collections
 import json
 from xml.etree import ElementTree
 
-from ...model.guest_wishes import Wishes
+from ...model.guest_wishes import TARGET_PREFIX, Wishes
 from ...model.image import is_true
 from .. import paths
+from ..disk import boot_files
 from ..disk import disk as disks
 from ..host import capabilities
 from . import nvram, seed
@@ -31,7 +32,6 @@ COPIED = (
 )  # of the record, so that it can be taken back when it is lost
 GUEST_AGENT = "org.qemu.guest_agent.0"
 MIB = 1024  # KiB
-TARGET_PREFIX = {"virtio": "vd", "scsi": "sd", "sata": "sd", "usb": "sd", "ide": "hd"}
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 # Data disks begin at vde: a flavor has at most root, ephemeral and swap, and with the seed these are vda to vdd.
 FIRST_DATA = 4
@@ -68,7 +68,8 @@ def render(record, host):
     _memory_backing(root, cells)
     _child(root, "vcpu", flavor["vcpus"], placement="static")
     _pinning(root, allocation, cells)
-    _firmware(root, host, machine(record, host), wishes, record.uuid)
+    _firmware(root, host, machine(record, host), wishes, record.uuid, bool(boot_files.named(spec)))
+    _direct_boot(root.find("os"), record, host)
     _features(root, host, wishes)
     _cpu(root, host, flavor, wishes, cells)
     _clock(root, host)
@@ -148,9 +149,9 @@ def _ranges(numbers):
     return ",".join(str(low) if low == high else "%d-%d" % (low, high) for low, high in parts)
 
 
-def _firmware(root, host, machine, wishes, uuid):
+def _firmware(root, host, machine, wishes, uuid, has_kernel):
     """UEFI checks signatures only where the request says so: libvirt by itself takes a firmware that does."""
-    uefi = wishes.get("firmware_type") == "uefi" or host.arch in ("aarch64", "riscv64")
+    uefi = wishes.get("firmware_type") == "uefi" or host.arch in ("aarch64", "riscv64") and not has_kernel
     element = _child(root, "os", firmware="efi" if uefi else None)
     _child(element, "type", "hvm", arch=host.arch, machine=machine)
     if uefi:
@@ -162,6 +163,14 @@ def _firmware(root, host, machine, wishes, uuid):
         _child(element, "nvram", nvram.path(host.pool_path, uuid))
     if is_true(wishes.get("boot_menu", "false")):
         _child(element, "bootmenu", enable="yes", timeout=5000)
+
+
+def _direct_boot(element, record, host):
+    for part in boot_files.named(record.spec):
+        _child(element, part, paths.instance(host.pool_path, record.uuid, part))
+    options = (record.spec["image"].get("properties") or {}).get("os_command_line")
+    if options and boot_files.named(record.spec):
+        _child(element, "cmdline", options)
 
 
 def _features(root, host, wishes):

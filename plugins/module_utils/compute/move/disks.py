@@ -16,7 +16,7 @@ from ...model import hints
 from ...model.move_errors import CannotResizeDisk, MigrationConflict, MigrationPreCheckError, TransferFailed
 from .. import paths
 from ..disk import disk as disks
-from ..disk.disk import NVRAM, SEED, planned
+from ..disk.disk import NVRAM, READ_ONLY, planned
 from ..guest import domain
 from ..run import run
 from . import transfer
@@ -92,9 +92,14 @@ def publish(pool_path, record):
     discard_older(pool_path, record)
 
 
-def seed_of(manifest):
-    """The seed alone, as a manifest."""
-    return [entry for entry in manifest if entry["name"] == SEED.name]
+def is_read_only(entry):
+    """Whether the guest never writes to what an entry of a manifest names: the seed, the kernel."""
+    return entry["name"] in [disk.name for disk in READ_ONLY]
+
+
+def read_only(manifest):
+    """What libvirt does not copy and no increment has, as a manifest."""
+    return [entry for entry in manifest if is_read_only(entry)]
 
 
 def check_arrived(pool_path, record):
@@ -214,7 +219,7 @@ def old_ones(pool_path, record):
     found = []
     for disk in planned(record.migration["old_spec"]):
         path = paths.instance(pool_path, record.uuid, disk.file)
-        if disk != SEED and (os.path.lexists(path) or os.path.lexists(kept(path, record))):
+        if disk not in READ_ONLY and (os.path.lexists(path) or os.path.lexists(kept(path, record))):
             found.append(disk)
     return found
 

@@ -75,7 +75,7 @@ def copy_running(connection, record, manifest, targets, key, bandwidth):
             dict(disk, options="driver=nbd,server.type=unix,server.path=%s,export=%s" % (socket, names[disk["name"]]))
             for disk in chosen
         ]
-        shown += disks.seed_of(manifest)
+        shown += disks.read_only(manifest)
         said = transfer.send(record.uuid, shown, targets, key, bandwidth)
         os.close(os.open(done, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
         return said
@@ -168,7 +168,7 @@ def what_is_missing(record, manifest):
     """(the disks that are not on the destination yet, the names of those of which only the rest is missing)."""
     if not any(os.path.lexists(copied_mark(disk["path"], record)) for disk in manifest[:1]):
         return manifest, []
-    missing = [disk for disk in manifest if disk["name"] != disks.SEED.name]
+    missing = [disk for disk in manifest if not disks.is_read_only(disk)]
     return missing, [disk["name"] for disk in missing if disk["format"] == "qcow2" and has_bitmap(record, disk)]
 
 

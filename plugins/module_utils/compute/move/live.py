@@ -85,7 +85,7 @@ def go_on(found):
 
 
 def prepare(effects, record, manifest, arrived):
-    """On the destination: own definition, empty disks of the right size. libvirt fills all but the seed, and QEMU the
+    """On the destination: own definition, empty disks of the right size. libvirt fills what a guest writes to, and QEMU the
     UEFI variables, which it holds in memory. -> {arrived, address, libvirt, shared, pool_path}"""
     connection = effects.connection
     if not guests.is_active(connection, record.uuid):
@@ -93,7 +93,7 @@ def prepare(effects, record, manifest, arrived):
         storage.check_still(effects.pool_path(record), record)
         shared = storage.is_shared(record)
         for entry in () if shared else disks.expected(effects.pool_path(record), record, manifest):
-            if entry["name"] != disks.SEED.name:
+            if not disks.is_read_only(entry):
                 paths.remove(entry["path"])
                 transfer.make_empty(entry["path"], entry["format"], entry["size"])
     return {

@@ -285,11 +285,11 @@ class Effects:
         domain.start(self.connection, record.uuid)
 
     def receive_seed(self, record, manifest, key):
-        return self.open_targets(record, disks.seed_of(manifest), key)
+        return self.open_targets(record, disks.read_only(manifest), key)
 
     def send_seed(self, record, targets, key):
         manifest = disks.manifest(self.pool_path(record), record, with_path=True)
-        return transfer.send(record.uuid, disks.seed_of(manifest), targets, key)
+        return transfer.send(record.uuid, disks.read_only(manifest), targets, key)
 
     def describe_live(self, record):
         """What the destination has to know of the guest, or None where it has left already."""

@@ -17,6 +17,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import dom
 from ansible_collections.berth.kvm.plugins.module_utils.model import guest_features, image_properties
 from ansible_collections.berth.kvm.plugins.module_utils.model.catalog import Catalog
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import BerthError
+from ansible_collections.berth.kvm.plugins.module_utils.model.identity import instance_uuid
 from ansible_collections.berth.kvm.plugins.module_utils.model.image import KNOWN_PROPERTIES
 from ansible_collections.berth.kvm.plugins.module_utils.model.record import Record
 from ansible_collections.berth.kvm.plugins.module_utils.placement.request import build_request, resize_request
@@ -48,6 +49,14 @@ SHOWN = {
     "hw_vif_multiqueue_enabled": ({}, "true", ("devices/interface/driver", "queues", "2")),
     "hw_vif_model": ({}, "e1000", ("devices/interface/model", "type", "e1000")),
     "hw_auto_disk_config": ({}, "disabled", "seed"),
+    "img_root_device_name": ({}, "/dev/vda", ("devices/disk/target", "dev", "vda")),
+    "kernel_id": ({}, "vmlinuz", ("os/kernel", None, "/pool/instances/%s/kernel" % instance_uuid("default", "web-1"))),
+    "ramdisk_id": (
+        {"kernel_id": "vmlinuz"},
+        "initrd",
+        ("os/initrd", None, "/pool/instances/%s/initrd" % instance_uuid("default", "web-1")),
+    ),  # fmt: skip
+    "os_command_line": ({"kernel_id": "vmlinuz"}, "root=/dev/vda", ("os/cmdline", None, "root=/dev/vda")),
     "hw_cpu_cores": ({}, "2", ("cpu/topology", "cores", "2")),
     "hw_cpu_sockets": ({}, "2", ("cpu/topology", "sockets", "2")),
     "hw_cpu_threads": ({}, "2", ("cpu/topology", "threads", "2")),
@@ -72,6 +81,8 @@ def request(properties=None, extra_specs=None, **instance):
     given = copy.deepcopy(variables())
     given["berth_flavors"] = {"m1": {"vcpus": 2, "memory_mb": 2048, "root_gb": 1, "extra_specs": extra_specs or {}}}
     given["berth_images"]["debian-12"]["properties"] = properties or {}
+    for name in ("vmlinuz", "initrd"):
+        given["berth_images"][name] = dict(given["berth_images"]["big"], url="https://x/" + name)
     asked = {"inventory_hostname": "web-1", "berth_flavor": "m1", "berth_image": "debian-12", "berth_networks": ["lan"]}
     return build_request({**asked, **instance}, Catalog.from_variables(given))
 
