@@ -141,6 +141,20 @@ user data can be read; behind an `#include` it cannot. An image whose cloud-init
 Files and hash are in the seed alone: not in the record, a receipt, a log or a message. They are read when the instance is
 made, as are `berth_ssh_keys` and the key pairs that `berth_key_names` name: a guest that is there keeps what it has got, also when a key
 pair is not defined any more. At most 64 files, 1 MiB together.
+
+## A kernel of its own
+
+An image with `kernel` (and `initrd`), each a `url` and a `checksum`, or with the properties `kernel_id` and `ramdisk_id`, which name other
+images of `disk_format` raw, is booted by it and not from its disk; `os_command_line` is its command line. Both files are cached and
+proven as images are, and lie beside the disks of the instance, so a move takes them along and needs no web server. Such an
+image has no UEFI firmware. A resize keeps the kernel.
+
+## TPM and locked memory
+
+`hw:tpm_version: "2.0"` gives the guest a TPM that swtpm emulates; hosts without swtpm are left out. Its state is libvirt's, on that
+host, and is removed with the instance. It is not among the disks: an instance with a TPM is not resized or migrated
+(`OperationNotSupportedForVTPM`), and the state is not encrypted. `hw:locked_memory` needs `hw:mem_page_size`, as in Nova.
+Both are tested by the definition that libvirt reads back; they were not tried on hardware.
 """.strip().splitlines()
 
 

@@ -18,7 +18,7 @@ rm whole; truncate -s 1M empty; sha256sum empty vmlinuz initrd.gz
 
 
 def test_a_guest_boots_from_the_kernel_of_its_image_also_after_a_move(lab, inventory):
-    host = lab.hosts()[0]
+    host = lab.hosts[0]
     sums = {
         name: "sha256:" + digest
         for digest, name in (line.split() for line in lab.sh(host, EXTRACT).stdout.splitlines())

@@ -15,7 +15,7 @@ from ..model import migration as names
 from ..model.errors import BerthError
 from ..model.messages import Document, FencingToken, Migration, Side, View
 from ..model.move_errors import InstanceInvalidState, InstanceNotResized, MigrationEnded
-from ..model.move_guards import check_grow_only
+from ..model.move_guards import check_grow_only, check_tpm
 from ..model.quota import Amounts
 from . import groups, sequences
 from .commit import Scan
@@ -253,6 +253,7 @@ def _from_rest(move: PlannedMove, wish: str, kind: str, view: View, wanted: Opti
             move["why"] = "has flavor %s already" % wanted["flavor"]["name"]
             return move
         check_grow_only(view["spec"]["flavor"], wanted["flavor"])
+    check_tpm(view["name"], view["spec"], kind)
     move["place"] = True
     return move
 

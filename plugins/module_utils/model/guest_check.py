@@ -99,6 +99,11 @@ def _contradictions(wishes: Wishes, flavor: Dict[str, Any], field: str) -> Itera
                 "os:secure_boot required only with hw_firmware_type uefi and machine type q35",
             )
 
+    def tpm() -> None:
+        if wishes.get("tpm_model") and not wishes.tpm_version():
+            raise InvalidInput(field, "a TPM model without a version", "hw:tpm_version 2.0 beside hw:tpm_model")
+
+    yield tpm
     yield functools.partial(wishes.cpu_topology, flavor["vcpus"])
     yield no_ide
     yield secure_boot

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict
+from typing import Any, Dict, Optional
 
 from .errors import InvalidInput
 
@@ -19,11 +19,19 @@ class Wishes:
     def __init__(self, extra_specs: Dict[str, Any], properties: Dict[str, Any]) -> None:
         self._flavor, self._image = extra_specs, properties
 
+    @classmethod
+    def of(cls, spec: Dict[str, Any]) -> Wishes:
+        """Those of a request."""
+        return cls(spec["flavor"].get("extra_specs") or {}, (spec.get("image") or {}).get("properties") or {})
+
     def get(self, name: str, default: Any = None) -> Any:
         return self._flavor.get("hw:" + name, self._image.get("hw_" + name, default))
 
     def secure_boot(self) -> bool:
         return "required" in (self._flavor.get("os:secure_boot"), self._image.get("os_secure_boot"))
+
+    def tpm_version(self) -> Optional[str]:
+        return self.get("tpm_version") or None
 
     def root_device(self) -> str:
         """The name of the root disk, the first on its bus."""

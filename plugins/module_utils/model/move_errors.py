@@ -67,6 +67,17 @@ class MigrationPreCheckError(BerthError):
         super().__init__("Instance %s cannot be moved: %s" % (uuid, "; ".join(problems)), problems=problems)
 
 
+class OperationNotSupportedForVTPM(BerthError):
+    """The instance has a TPM, whose state is its host's: what the guest has sealed by it could not be read after a move."""
+
+    def __init__(self, name: str, kind: str) -> None:
+        super().__init__(
+            "%s: %s has a TPM, whose state stays on its host. Nothing was changed" % (kind, name),
+            field="hw:tpm_version",
+            rule="only instances without a TPM are resized and migrated",
+        )
+
+
 class TransferFailed(BerthError):
     """Copying a disk failed; the source is whole and nothing was taken over."""
 

@@ -8,10 +8,11 @@ from __future__ import annotations
 from typing import Optional
 
 from . import hints
+from .guest_wishes import Wishes
 from .lifecycle import ACTIVE
 from .messages import Document
 from .migration import KINDS, LIVE, RESIZE
-from .move_errors import CannotResizeDisk, InstanceInvalidState, MigrationPreCheckError
+from .move_errors import CannotResizeDisk, InstanceInvalidState, MigrationPreCheckError, OperationNotSupportedForVTPM
 from .record import Record
 
 STANDING = ("paused", "suspended")
@@ -34,8 +35,15 @@ def check_begin(record: Record, kind: str, spec: Document, power: Optional[str])
     if power in STANDING or kind == LIVE and power != "running":
         hint = hints.let_go_on(record.name) if power in STANDING else None
         raise InstanceInvalidState(record.uuid, "power_state", power, kind, hint=hint)
+    check_tpm(record.name, record.spec, kind)
     if kind == RESIZE:
         check_grow_only(record.spec["flavor"], spec["flavor"])
+
+
+def check_tpm(name: str, spec: Document, kind: str) -> None:
+    """libvirt keeps the state of an emulated TPM outside of the instance's disks, and removes it with the definition."""
+    if Wishes.of(spec).tpm_version():
+        raise OperationNotSupportedForVTPM(name, kind)
 
 
 def check_grow_only(old: Document, new: Document) -> None:

@@ -123,10 +123,10 @@ def resize_request(spec, hostvars, catalog, allow_disabled=False):
 
 def _check_firmware(spec, resized):
     """The firmware keeps its variables, and the keys among them, in a file that is made once."""
-    properties = spec["image"].get("properties") or {}
-    before, after = (Wishes(request["flavor"].get("extra_specs") or {}, properties) for request in (spec, resized))
+    before, after = Wishes.of(spec), Wishes.of(resized)
     for what, old, new in (
         ("firmware type", before.get("firmware_type", "bios"), after.get("firmware_type", "bios")),
+        ("TPM", before.tpm_version(), after.tpm_version()),
         ("secure boot", before.secure_boot(), after.secure_boot()),
     ):
         if old != new:

@@ -17,6 +17,7 @@ from typing import List, Optional, Tuple
 from xml.etree import ElementTree
 
 from ...model import hints
+from ...model.guest_wishes import Wishes
 from ...model.lifecycle import OWN
 from .. import paths
 from ..errors import DiskChainChanged
@@ -111,8 +112,16 @@ def differences(connection, record, pool_path) -> List[Difference]:
     for root, is_live in ((live, True), (at_rest, False)):
         if root is not None:
             differing += _compared(record.uuid, root, planned, below, is_live, live is not None)
+    if Wishes.of(record.spec).tpm_version():
+        differing = [_keeping_tpm(difference) for difference in differing]
     # What both definitions say is told once: the command for the running guest mends both.
     return list({difference.text: difference for difference in reversed(differing)}.values())[::-1]
+
+
+def _keeping_tpm(difference):
+    """virsh undefine would remove the state of the guest's TPM too."""
+    command = difference.command and difference.command.replace("--keep-nvram", "--keep-nvram --keep-tpm")
+    return dataclasses.replace(difference, command=command)
 
 
 def allowed_below(record, pool_path):

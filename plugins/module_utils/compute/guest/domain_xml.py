@@ -56,7 +56,7 @@ def render(record, host):
     """The XML text of the record's guest on ``host`` (a Host)."""
     spec, allocation = record.spec, record.resources
     flavor = spec["flavor"]
-    wishes = _wishes(spec)
+    wishes = Wishes.of(spec)
     root = ElementTree.Element("domain", type=host.domain_type)
     _child(root, "name", record.uuid)
     _child(root, "uuid", record.uuid)
@@ -65,7 +65,7 @@ def render(record, host):
     _child(root, "memory", flavor["memory_mb"] * MIB, unit="KiB")
     _child(root, "currentMemory", flavor["memory_mb"] * MIB, unit="KiB")
     cells = ((allocation or {}).get("numa_topology") or {}).get("cells") or []
-    _memory_backing(root, cells)
+    _memory_backing(root, cells, wishes)
     _child(root, "vcpu", flavor["vcpus"], placement="static")
     _pinning(root, allocation, cells)
     _firmware(root, host, machine(record, host), wishes, record.uuid, bool(boot_files.named(spec)))
@@ -79,13 +79,9 @@ def render(record, host):
     return ElementTree.tostring(root, encoding="unicode")
 
 
-def _wishes(spec):
-    return Wishes(spec["flavor"].get("extra_specs") or {}, (spec.get("image") or {}).get("properties") or {})
-
-
 def machine(record, host):
     """The machine type that the record's guest gets on ``host``; None is libvirt's choice."""
-    return _wishes(record.spec).get("machine_type") or capabilities.default_machine(host.arch)
+    return Wishes.of(record.spec).get("machine_type") or capabilities.default_machine(host.arch)
 
 
 def metadata(record):
@@ -107,11 +103,17 @@ def metadata(record):
     return element
 
 
-def _memory_backing(root, cells):
-    """Huge pages where the allocation has them; locked, since a page that may be swapped is not a huge page."""
+def _memory_backing(root, cells, wishes):
+    """Huge pages where the allocation has them, which are never swapped; others are locked where that is asked for."""
     pages = [(index, cell["pagesize"]) for index, cell in enumerate(cells) if (cell.get("pagesize") or 0) > 4]
+    locked = is_true(wishes.get("locked_memory", "false"))
+    if not (pages or locked):
+        return
+    backing = _child(root, "memoryBacking")
+    if locked:
+        _child(backing, "locked")
     if pages:
-        huge = _child(_child(root, "memoryBacking"), "hugepages")
+        huge = _child(backing, "hugepages")
         for index, size in pages:
             _child(huge, "page", size=size, unit="KiB", nodeset=index)
 
@@ -241,6 +243,8 @@ def _devices(devices, record, host, wishes):
     action = wishes.get("watchdog_action", "disabled")
     if action != "disabled":
         _child(devices, "watchdog", model="i6300esb", action=action)
+    if wishes.tpm_version():
+        _tpm(devices, wishes)
     for device in (record.resources or {}).get("pci_devices") or []:
         _hostdev(devices, device["address"])
 
@@ -295,6 +299,12 @@ def _screen(devices, wishes):
         graphics = _child(devices, "graphics", type="vnc", autoport="yes")
         _child(graphics, "listen", type="address", address="127.0.0.1")
     _child(_child(devices, "video"), "model", type=model)
+
+
+def _tpm(devices, wishes):
+    """Emulated by swtpm; its state is kept by libvirt on the host, and goes when the guest is undefined."""
+    element = _child(devices, "tpm", model=wishes.get("tpm_model", "tpm-tis"))
+    _child(element, "backend", type="emulator", version=wishes.tpm_version())
 
 
 def _hostdev(devices, address):

@@ -86,6 +86,7 @@ DEVICES = {
         "vmvga": "COMPUTE_GRAPHICS_MODEL_VMVGA",
     },
     ("tpm", "backendVersion"): {"1.2": "COMPUTE_SECURITY_TPM_1_2", "2.0": "COMPUTE_SECURITY_TPM_2_0"},
+    ("tpm", "model"): {"tpm-crb": "COMPUTE_SECURITY_TPM_CRB", "tpm-tis": "COMPUTE_SECURITY_TPM_TIS"},
     ("os", "firmware"): {"bios": "COMPUTE_FIRMWARE_BIOS", "efi": "COMPUTE_FIRMWARE_UEFI"},
     ("loader", "secure"): {"yes": "COMPUTE_SECURITY_UEFI_SECURE_BOOT"},
 }

@@ -48,6 +48,11 @@ SHOWN = {
     "hw_qemu_guest_agent": ({}, "true", ("devices/channel/target", "name", "org.qemu.guest_agent.0")),
     "hw_vif_multiqueue_enabled": ({}, "true", ("devices/interface/driver", "queues", "2")),
     "hw_vif_model": ({}, "e1000", ("devices/interface/model", "type", "e1000")),
+    "hw_locked_memory": ({"hw:mem_page_size": "small"}, "true", ("memoryBacking/locked", None, None)),
+    "hw:locked_memory": ({"hw:mem_page_size": "small"}, "true", ("memoryBacking/locked", None, None)),
+    "hw_tpm_version": ({}, "2.0", ("devices/tpm/backend", "version", "2.0")),
+    "hw_tpm_model": ({"hw_tpm_version": "2.0"}, "tpm-crb", ("devices/tpm", "model", "tpm-crb")),
+    "hw:tpm_model": ({"hw:tpm_version": "2.0"}, "tpm-tis", ("devices/tpm", "model", "tpm-tis")),
     "hw_auto_disk_config": ({}, "disabled", "seed"),
     "img_root_device_name": ({}, "/dev/vda", ("devices/disk/target", "dev", "vda")),
     "kernel_id": ({}, "vmlinuz", ("os/kernel", None, "/pool/instances/%s/kernel" % instance_uuid("default", "web-1"))),
@@ -146,13 +151,12 @@ def test_every_extra_spec_of_nova_has_a_fate(name):
 @pytest.mark.parametrize(
     "given",
     [
-        {"hw:locked_memory": "true"},
-        {"hw_locked_memory": "true"},
         {"hw:cpu_realtime": "yes"},
         {"hw_viommu_model": "intel"},
         {"hw:mem_encryption": "true"},
-        {"hw:tpm_version": "2.0"},
-        {"hw_tpm_version": "2.0"},
+        {"hw:tpm_version": "1.2"},
+        {"hw_tpm_version": "1.2"},
+        {"hw:tpm_secret_security": "user"},
         {"hw_virtio_packed_ring": "true"},
         {"hw_sound_model": "ich9"},
         {"hide_hypervisor_id": "true"},
@@ -283,6 +287,9 @@ def test_a_value_that_cannot_be_built_is_refused_by_name(given, field):
     [
         ({"hw_disk_bus": "ide"}, "ide only with"),
         ({"hw:cdrom_bus": "ide", "hw:machine_type": "pc-q35-7.2"}, "ide only with"),
+        ({"hw:tpm_model": "tpm-crb"}, "hw:tpm_version 2.0 beside"),
+        ({"hw_tpm_model": "tpm-crb"}, "hw:tpm_version 2.0 beside"),
+        ({"hw:locked_memory": "true"}, "needs hw:mem_page_size"),
         ({"os:secure_boot": "required"}, "only with hw_firmware_type uefi"),
         ({"os:secure_boot": "required", "hw_firmware_type": "uefi", "hw_machine_type": "pc"}, "machine type q35"),
     ],
@@ -297,12 +304,12 @@ def test_ide_goes_with_the_machine_type_that_has_it():
 
 
 def test_all_faults_of_flavor_and_image_are_told_at_once():
-    found = refusals({"hw_tpm_version": "2.0"}, {"hw:cpu_realtime": "yes", "hw:pmu": "on", "hw:no_such": "1"})
+    found = refusals({"hw_viommu_model": "intel"}, {"hw:cpu_realtime": "yes", "hw:pmu": "on", "hw:no_such": "1"})
     assert sorted(one.field for one in found) == [
         "berth_flavors.m1.extra_specs.hw:cpu_realtime",
         "berth_flavors.m1.extra_specs.hw:no_such",
         "berth_flavors.m1.extra_specs.hw:pmu",
-        "berth_images.debian-12.properties.hw_tpm_version",
+        "berth_images.debian-12.properties.hw_viommu_model",
     ]
 
 
@@ -313,6 +320,7 @@ def test_all_faults_of_flavor_and_image_are_told_at_once():
         {"hw:disk_bus": "evil"},
         {"os:secure_boot": "required"},
         {"hw:firmware_type": "uefi"},
+        {"hw:tpm_version": "2.0"},
     ],
 )
 def test_the_new_flavor_of_a_resize_is_judged_alike(resized):
