@@ -6,9 +6,12 @@
 from __future__ import annotations
 
 from ..module_utils.conductor.errors import NoHostAnswered
+from ..module_utils.model.catalog import Catalog
+from ..module_utils.model.errors import BerthError
 from ..module_utils.placement.explain import fleet_text
-from ..plugin_utils.controller import ControllerAction, read_reports
+from ..plugin_utils.controller import ControllerAction, read_reports, replies
 from ..plugin_utils.documents import write_document
+from ..plugin_utils.plain import plain
 from ..plugin_utils.screen import say
 
 
@@ -20,12 +23,30 @@ class ActionModule(ControllerAction):
         text = fleet_text(list(fleet.documents.values()), fleet.verdicts)
         _blank, *lines, _end = say("", *text.splitlines(), "")
         if args["dest"]:
-            write_document(args["dest"], {"hosts": _instances(fleet), "verdicts": fleet.verdicts})
+            known = _instances(fleet, replies(task_vars, "__berth_facts"), self._zones(task_vars))
+            write_document(args["dest"], {"hosts": known, "verdicts": fleet.verdicts})
         if args["hosts"] is not None and not fleet.documents:
             raise NoHostAnswered("no host answered; why is in the table above")
         return {"report": lines, "verdicts": fleet.verdicts}
 
+    def _zones(self, task_vars):
+        """Host -> its availability zone, where this inventory has one for it."""
+        try:
+            catalog = Catalog.from_variables(self.own_variables(task_vars, ["berth_aggregates"]))
+            aggregates = catalog.aggregate_documents(plain(task_vars["groups"]))
+        except BerthError:  # the inventory of the KVM hosts may be a part of another
+            return {}
+        zones = [(aggregate["hosts"], aggregate["metadata"].get("availability_zone")) for aggregate in aggregates]
+        return {host: zone for hosts, zone in zones if zone for host in hosts}
 
-def _instances(fleet):
-    """Host -> what it holds, as its checked document says."""
-    return {host: document["instances"] for host, document in fleet.documents.items()}
+
+def _instances(fleet, answers, zones):
+    """Host -> what it holds, as its checked document says, with the zone of the host and what is known of an address."""
+    found = {}
+    for host, document in fleet.documents.items():
+        addresses = (answers.get(host) or {}).get("addresses") or {}
+        found[host] = [
+            {**instance, "zone": zones.get(host), "address": addresses.get(instance["uuid"])}
+            for instance in document["instances"]
+        ]
+    return found

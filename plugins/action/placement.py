@@ -29,7 +29,7 @@ from ..plugin_utils.controller import (
 from ..plugin_utils.documents import write_document
 from ..plugin_utils.plain import plain
 from ..plugin_utils.screen import say, verbosity, warn
-from ..plugin_utils.selection import check_hosts, known_hosts, selected, warn_of_lost
+from ..plugin_utils.selection import check_hosts, in_inventory, known_hosts, selected, warn_of_lost
 from ..plugin_utils.whose_variables import Catalogs
 
 RUN = (
@@ -51,6 +51,11 @@ def check_run(given):
     least = given.get("berth_min_count") or count
     if not re.fullmatch("[0-9]{1,4}", str(least)) or not 1 <= int(least) <= int(count):
         raise InvalidInput("berth_min_count", least, "a whole number from 1 to berth_count, %s" % count)
+
+
+def _is_wanted(task_vars, name):
+    """Whether somebody describes the instance; what only the inventory plugin knows is there, and nothing is wished of it."""
+    return "berth_name" in task_vars or in_inventory(task_vars, name)
 
 
 def write_receipt(directory, run, receipt):
@@ -86,7 +91,7 @@ class ActionModule(ControllerAction):
         given = self.own_variables(task_vars, RUN)
         check_run(given)
         hosts = kvm_hosts(task_vars, args["hosts"])
-        names = selected(task_vars, args["instances"], hosts)
+        names = [name for name in selected(task_vars, args["instances"], hosts) if _is_wanted(task_vars, name)]
         catalogs = Catalogs(task_vars, names, hosts, self._loader)
         given.update(catalogs.run)
         catalog = catalogs.shared

@@ -9,7 +9,7 @@ from ..module_utils.conductor.errors import NoHostAnswered
 from ..module_utils.model.errors import BerthError
 from ..module_utils.model.identity import check_name, instance_uuid
 from ..plugin_utils.asking import answers, ask, warnings
-from ..plugin_utils.controller import ControllerAction, kvm_hosts, reason_of, variables, with_variable
+from ..plugin_utils.controller import ControllerAction, instances_among, kvm_hosts, reason_of, variables
 from ..plugin_utils.variables import check_variables
 
 
@@ -19,14 +19,15 @@ class ActionModule(ControllerAction):
         "hosts": {"type": "list", "elements": "str"},
         "most": {"type": "int"},
         "moves": {"type": "bool", "default": False},
+        "addresses": {"type": "bool", "default": False},
         "must_answer": {"type": "bool", "default": True},
     }
 
     def act(self, args, task_vars):
         check_variables(self, task_vars)
         hosts = kvm_hosts(task_vars, args["hosts"])
-        about = self._uuids(args, task_vars)
-        results = ask(self, task_vars, hosts, "host_facts", {"about": about, "moves": args["moves"]})
+        asked = {"about": self._uuids(args, task_vars), "moves": args["moves"], "addresses": args["addresses"]}
+        results = ask(self, task_vars, hosts, "host_facts", asked)
         found = answers(results)
         if args["must_answer"]:
             check_answers(found)
@@ -35,7 +36,7 @@ class ActionModule(ControllerAction):
     @staticmethod
     def _uuids(args, task_vars):
         """The hosts are asked what they remember of these instances."""
-        names = with_variable(task_vars, args["instances"], "berth_flavor", unless="berth_name")
+        names = instances_among(task_vars, args["instances"])
         if args["most"] is not None and len(names) > args["most"]:
             return []
         found = []

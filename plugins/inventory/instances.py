@@ -16,9 +16,17 @@ description:
   - A host chooses no names. An instance is left out, with a warning that names the host, if its name is none that berth
     gives, if its uuid is not that of its project and name, if the name is C(localhost) or that of a group, of a KVM host
     or of another host of the inventory that has no C(berth_flavor), and if two hosts say that they own it.
-  - An instance that the inventory describes keeps the project, flavor and server group it has there; of it the host
-    only tells where it is and its state. For that this source has to come after the others, so name it last, or so
+  - Nothing that the inventory wishes is set. What is there is told as C(berth_present_flavor), C(berth_present_project),
+    C(berth_present_server_group), C(berth_present_zone) and C(berth_present_address), with C(berth_kvm_host), C(berth_power_state),
+    C(berth_phase) and C(berth_uuid). Playbooks that move, start, stop or delete take an instance that has only these as well;
+    C(create) leaves it alone, and a resize needs C(-e berth_flavor).
+  - C(ansible_host) is the address of C(berth_present_address), of the source C(berth_present_address_source). That is the fixed one
+    of the instance's record (C(static)), else a lease of libvirt's (C(lease)), a neighbour of the host (C(arp)) or what the guest's
+    agent says (C(agent)). It is not set where the inventory has one for the instance, and where another host of the
+    inventory or another instance has the same address.
+  - An instance that the inventory describes is known as such where this source comes after the others, so name it last, or so
     that its file name sorts last in a directory.
+  - The name of the file ends in C(berth.yml) or C(berth.yaml).
   - An instance is never put into a group that has KVM hosts, whatever C(groups) and C(keyed_groups) say.
 author:
   - The berth.kvm authors (!UNKNOWN)
@@ -42,6 +50,13 @@ options:
     description: Whether to become root on the KVM hosts.
     type: bool
     default: true
+  default_groups:
+    description:
+      - Whether to make the groups C(berth_state_X), C(berth_flavor_X), C(berth_zone_X), C(berth_host_X), C(berth_project_X) and
+        C(berth_server_group_X) of what instances are now. The zone is known where O(kvm_inventory) has C(berth_aggregates).
+    type: bool
+    default: true
+    version_added: 0.2.0
   group:
     description: The group that all instances are put into.
     type: str
@@ -66,6 +81,7 @@ import sys
 import tempfile
 
 from ansible.errors import AnsibleParserError
+from ansible.inventory.group import to_safe_group_name
 from ansible.inventory.helpers import get_group_vars
 from ansible.inventory.manager import InventoryManager
 from ansible.plugins.inventory import BaseInventoryPlugin, Cacheable, Constructable
@@ -77,6 +93,15 @@ from ..plugin_utils.screen import warn
 
 ROOTS = {"all", "ungrouped"}
 MOST_WARNINGS = 50
+# group berth_PREFIX_VALUE: the variable that the value is of
+DEFAULT_GROUPS = {
+    "state": "berth_power_state",
+    "flavor": "berth_present_flavor",
+    "zone": "berth_present_zone",
+    "host": "berth_kvm_host",
+    "project": "berth_present_project",
+    "server_group": "berth_present_server_group",
+}
 
 
 def playbook_command():
@@ -106,6 +131,15 @@ def read_hosts(source, pattern, become):
         except FileNotFoundError:
             said = " ".join((done.stderr or done.stdout).split())[-500:]
             raise AnsibleParserError("the hosts of %s could not be read: %s" % (source, said)) from None
+
+
+def _is_meant(path):
+    """Whether a file, of any name, says that it is for this plugin."""
+    try:
+        with open(path, encoding="utf-8") as stream:
+            return path.endswith((".yml", ".yaml")) and "plugin: berth.kvm.instances" in stream.read(4096)
+    except (OSError, ValueError):
+        return False
 
 
 class Names:
@@ -144,6 +178,14 @@ class Names:
             values = combine_vars(values, more)
         return values
 
+    def addresses(self):
+        """Where the machines of the inventory are reached."""
+        return {
+            str(host.vars.get("ansible_host", host.name))
+            for inventory in self._inventories
+            for host in inventory.hosts.values()
+        }
+
     def groups_of_kvm_hosts(self):
         return {
             group.name
@@ -158,7 +200,14 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
     NAME = "berth.kvm.instances"
 
     def verify_file(self, path):
-        return super().verify_file(path) and path.endswith(("berth.yml", "berth.yaml"))
+        if not super().verify_file(path):
+            return False
+        if not path.endswith(("berth.yml", "berth.yaml")) and _is_meant(path):
+            raise AnsibleParserError(
+                "%s names the plugin berth.kvm.instances, but its name does not end in berth.yml or berth.yaml, such as "
+                "instances.berth.yml. Rename it" % path
+            )
+        return path.endswith(("berth.yml", "berth.yaml"))
 
     def parse(self, inventory, loader, path, cache=True):
         super().parse(inventory, loader, path, cache)
@@ -181,7 +230,7 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
     def _add(self, report, names):
         for host, reason in sorted(report["verdicts"].items()):
             warn("Host %s is left out: %s" % (host, reason))
-        found, left_out = listed(report["hosts"], names.known)
+        found, left_out = listed(report["hosts"], names.known, names.addresses())
         for error in left_out[:MOST_WARNINGS]:
             warn(str(error))
         if len(left_out) > MOST_WARNINGS:
@@ -192,8 +241,17 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
             self.inventory.add_host(name, group=group)
             for key, value in variables.items():
                 self.inventory.set_variable(name, key, value)
-            self._construct(name, {**(names.known(name) or {}), **variables})
+            if self.get_option("default_groups"):
+                self._add_to_default_groups(name, variables)
+            known = names.known(name) or {"berth_flavor": variables["berth_present_flavor"]}
+            self._construct(name, {**known, **variables})
             self._keep_out(self.inventory.hosts[name], forbidden)
+
+    def _add_to_default_groups(self, name, variables):
+        for prefix, variable in DEFAULT_GROUPS.items():
+            if variables[variable]:
+                group = to_safe_group_name("berth_%s_%s" % (prefix, variables[variable]), force=True, silent=True)
+                self.inventory.add_host(name, group=self.inventory.add_group(group))
 
     def _construct(self, name, variables):
         strict = self.get_option("strict")

@@ -16,8 +16,8 @@ description:
 options:
   dest:
     description:
-      - A file of the controller to write, for programs. It has C(hosts), the instances of each host as it reported them, and
-        C(verdicts). It is for its owner only.
+      - A file of the controller to write, for programs. It has C(hosts), the instances of each host as it reported them, with
+        zone and address, and C(verdicts). It is for its owner only.
     type: path
 extends_documentation_fragment:
   - berth.kvm.controller

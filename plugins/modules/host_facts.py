@@ -30,6 +30,12 @@ options:
       - Whether RV(moves) is returned too, so that a resize or a migration reads a host in one run.
     type: bool
     default: false
+  addresses:
+    description:
+      - Whether RV(addresses) is returned too. Guests with an agent and without any other known address are asked, for 10 s at most.
+    type: bool
+    default: false
+    version_added: 0.2.0
 author:
   - The berth.kvm authors (@berth)
 extends_documentation_fragment:
@@ -65,6 +71,13 @@ moves:
   type: list
   elements: dict
   sample: [{uuid: 0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a, name: web-1, role: OWN, phase: resized, running: true}]
+addresses:
+  description:
+    - Of each instance that the host owns, as far as one is known, an address with its source, the first there is of the fixed one
+      (C(static)), libvirt's leases (C(lease)), the host's neighbours (C(arp)) and what the guest's agent says (C(agent)).
+  returned: with O(addresses)
+  type: dict
+  sample: {0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a: {address: 192.0.2.11, source: static}}
 notes:
   description:
     - What the host remembers of the instances in O(about), where it remembers something. The last owner that said so of
@@ -363,6 +376,7 @@ ansible_facts:
 from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils.compute import connection
+from ..module_utils.compute.guest.addresses import of_instances
 from ..module_utils.compute.host import facts
 from ..module_utils.compute.move.moving_host import MovingHost
 from ..module_utils.compute.move.steps.common import view_of
@@ -376,11 +390,18 @@ def views():
     return [view_of(host, record) for record in host.store.records()]
 
 
+def addresses():
+    """Where the guests are reached; see compute/guest/addresses.py."""
+    host = Host()
+    return of_instances(host.connection, host.store.records())
+
+
 def main():
     spec = {
         "timeout": {"type": "int", "default": 30},
         "about": {"type": "list", "elements": "str", "default": []},
         "moves": {"type": "bool", "default": False},
+        "addresses": {"type": "bool", "default": False},
     }
     module = AnsibleModule(argument_spec=spec, supports_check_mode=True)
     timeout, result = module.params["timeout"], {}
@@ -388,6 +409,8 @@ def main():
         result["ansible_facts"] = {"berth_host": facts.gather(timeout, save_generation=not module.check_mode)}
         if module.params["moves"]:
             result["moves"] = connection.Deadline(timeout).call(views, what="reading the records")
+        if module.params["addresses"]:
+            result["addresses"] = connection.Deadline(timeout).call(addresses, what="reading the addresses")
         if module.params["about"]:
             result["notes"] = whereabouts.recall(store.Store(), module.params["about"])
     except BerthError as error:

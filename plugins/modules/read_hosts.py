@@ -22,6 +22,10 @@ options:
     description: Also read what each host holds of instances in a move.
     type: bool
     default: false
+  addresses:
+    description: Also read at which addresses the guests are reached.
+    type: bool
+    default: false
   must_answer:
     description: Fail where no host answers.
     type: bool

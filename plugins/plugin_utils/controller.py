@@ -29,6 +29,7 @@ CATALOG = (
     "berth_quotas",
     "berth_server_groups",
 )
+MARKS = frozenset(("berth_flavor", "berth_present_flavor"))
 INSTANCE = (*catalog_schema.INSTANCE, "berth_user_data")
 
 
@@ -135,11 +136,16 @@ def new_token():
     return secrets.token_hex(16)
 
 
-def with_variable(task_vars, names, variable, unless=None):
-    """The hosts that have a variable; all of them where the run has the variable ``unless``."""
-    if unless and unless in task_vars:
-        return [str(name) for name in names]
+def with_variable(task_vars, names, variable):
+    """The hosts that have a variable."""
     return [str(name) for name in names if variable in raw_vars(task_vars, name)]
+
+
+def instances_among(task_vars, names):
+    """Those that the inventory describes, or that the inventory plugin found; all of them with berth_name."""
+    if "berth_name" in task_vars:
+        return [str(name) for name in names]
+    return [str(name) for name in names if not MARKS.isdisjoint(raw_vars(task_vars, name))]
 
 
 def kvm_hosts(task_vars, hosts=None):

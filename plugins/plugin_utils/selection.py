@@ -14,18 +14,18 @@ from ..module_utils.conductor.sides import InstanceNotFound
 from ..module_utils.model import hints, input_hints
 from ..module_utils.model.errors import InvalidInput, joined, together
 from ..module_utils.model.suggest import did_you_mean
-from .controller import kvm_hosts, raw_vars, with_variable
+from .controller import instances_among, kvm_hosts, raw_vars, with_variable
 from .screen import warn
 
 
 def selected(task_vars: Dict[str, Any], names: List[str], hosts: List[str]) -> List[str]:
     """Those of the names that are instances. Raises InstanceNotFound where the pattern berth_instances matches none, and
     InvalidInput where one is a KVM host."""
-    found = with_variable(task_vars, names, "berth_flavor", unless="berth_name")
+    found = instances_among(task_vars, names)
     together(functools.partial(_check_no_kvm_host, name, hosts) for name in [*found, *_meant(task_vars, hosts)])
     if not found and "berth_instances" in task_vars:
         pattern = str(task_vars["berth_instances"])
-        known = with_variable(task_vars, task_vars["groups"]["all"], "berth_flavor")
+        known = instances_among(task_vars, task_vars["groups"]["all"])
         raise InstanceNotFound("no instance matches %s" % pattern, hint=did_you_mean(pattern, known, "instance"))
     return found
 

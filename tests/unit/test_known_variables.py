@@ -23,7 +23,7 @@ NO_VARIABLES = {
 
 
 def read_in(text):
-    return {name for name in re.findall(r"(?<![\w.-])berth_\w*", text) if name not in NO_VARIABLES}
+    return {name for name in re.findall(r"(?<![\w.-])berth_[a-z0-9_]*(?!\w)", text) if name not in NO_VARIABLES}
 
 
 def test_each_variable_that_the_collection_names_is_known():

@@ -5,18 +5,29 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple
+from collections import Counter
+from typing import Any, Callable, Collection, Dict, List, Mapping, Optional, Tuple
 
 from ..model.errors import BerthError
+from ..model.guest_address import guest_address
 from ..model.identity import check_name, instance_uuid
 from ..model.lifecycle import OWN
 from ..model.safe_text import clean
 
 RESERVED = ("all", "localhost", "ungrouped")
-# What the inventory says of an instance that it knows counts more than its host's word.
-OF_THE_INVENTORY = ("berth_project", "berth_flavor", "berth_server_group")
-# What it has of the hosts alone.
-PUBLISHED = ("berth_kvm_host", "berth_phase", "berth_power_state", "berth_uuid")
+# What an inventory has of the hosts alone. What it wishes, such as berth_flavor, is nothing that a host tells.
+PUBLISHED = (
+    "berth_kvm_host",
+    "berth_phase",
+    "berth_power_state",
+    "berth_present_address",
+    "berth_present_address_source",
+    "berth_present_flavor",
+    "berth_present_project",
+    "berth_present_server_group",
+    "berth_present_zone",
+    "berth_uuid",
+)
 
 
 class NotListed(BerthError):
@@ -29,12 +40,13 @@ Owner = Tuple[str, Mapping[str, Any], Described]
 
 
 def listed(
-    hosts: Mapping[str, List[Mapping[str, Any]]], known: Known
+    hosts: Mapping[str, List[Mapping[str, Any]]], known: Known, taken: Collection[str] = ()
 ) -> Tuple[Dict[str, Dict[str, Any]], List[NotListed]]:
     """({instance: its variables}, what is left out and why). Only owners count, so that a move lists once.
 
     ``hosts``: inventory name of a host -> the instances in its checked document. ``known(name)``: the variables of an
     instance that the inventory describes, None for a name that it does not know; raises NotListed for a name of its own.
+    ``taken``: addresses that are others': an instance whose guest says that it has one of them gets none.
     """
     owners: Dict[str, List[Owner]] = {}
     left_out = []
@@ -53,6 +65,7 @@ def listed(
             left_out.append(_twice(name, [owner[0] for owner in claims]))
         else:
             found[name] = _variables(*claims[0])
+    _give_addresses(found, known, taken)
     return found, left_out
 
 
@@ -87,15 +100,28 @@ def _twice(name: str, hosts: List[str]) -> NotListed:
 
 
 def _variables(host: str, instance: Mapping[str, Any], described: Described) -> Dict[str, Any]:
+    told = instance.get("address") or {}
+    address = guest_address(told.get("address"))
     found = {
         "berth_uuid": instance["uuid"],
         "berth_kvm_host": host,
-        "berth_project": instance.get("project_id"),
-        "berth_flavor": (instance.get("flavor") or {}).get("name"),
-        "berth_server_group": instance.get("group"),
         "berth_power_state": instance.get("power_state"),
         "berth_phase": instance.get("phase"),
+        "berth_present_flavor": (instance.get("flavor") or {}).get("name"),
+        "berth_present_project": instance.get("project_id"),
+        "berth_present_server_group": instance.get("group"),
+        "berth_present_zone": instance.get("zone"),
+        "berth_present_address": address and str(address),
+        "berth_present_address_source": told.get("source") if address else None,
     }
-    if described is None:
-        return found
-    return {name: value for name, value in found.items() if name not in OF_THE_INVENTORY}
+    # Its name and project are what an instance is: without the project of one that nobody describes no playbook finds it.
+    return {**found, "berth_project": instance.get("project_id")} if described is None else found
+
+
+def _give_addresses(found: Mapping[str, Dict[str, Any]], known: Known, taken: Collection[str]) -> None:
+    """ansible_host, where the inventory has none and the address is nobody else's: a guest may say that it has any."""
+    times = Counter(variables["berth_present_address"] for variables in found.values())
+    for name, variables in found.items():
+        address = variables["berth_present_address"]
+        if address and times[address] == 1 and address not in taken and "ansible_host" not in (known(name) or {}):
+            variables["ansible_host"] = address

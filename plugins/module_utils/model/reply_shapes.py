@@ -337,8 +337,11 @@ _FACTS = object_of(
         "ansible_facts": object_of({"berth_host": host_document.shape}),
         "moves": list_of(view, MOST_RECORDS),
         "notes": _NOTES,
+        "addresses": map_of(
+            uuid, object_of({"address": address, "source": choice("static", "lease", "arp", "agent")}), MOST_RECORDS
+        ),
     },
-    optional=("moves", "notes"),
+    optional=("moves", "notes", "addresses"),
 )
 _NO_KEYS = object_of({})
 

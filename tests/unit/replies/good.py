@@ -120,8 +120,10 @@ def document(host):
 def host_facts(host):
     views = [view(one, host) for one in held_by(host)]
     about = instance_uuid("default", "at-rest-h3")
-    return {"moves": True, "about": [about]}, {
+    where = {about: {"address": "192.0.2.11", "source": "lease"}}
+    return {"moves": True, "about": [about], "addresses": True}, {
         "changed": False, "ansible_facts": {"berth_host": document(host)}, "moves": views, "notes": notes(about),
+        "addresses": where,
     }  # fmt: skip
 
 

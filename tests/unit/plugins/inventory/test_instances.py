@@ -12,14 +12,16 @@ import sys
 from pathlib import Path
 
 import pytest
+from ansible.errors import AnsibleParserError
 from ansible.inventory.manager import InventoryManager
 from ansible.parsing.dataloader import DataLoader
 from ansible.template import trust_as_template
 from ansible.utils.display import Display
 
 from ansible_collections.berth.kvm.plugins.inventory import instances as plugin
-from ansible_collections.berth.kvm.plugins.module_utils.conductor.inventory_names import listed
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.inventory_names import PUBLISHED, listed
 from ansible_collections.berth.kvm.plugins.module_utils.model.identity import instance_uuid
+from ansible_collections.berth.kvm.plugins.plugin_utils.variables import KNOWN
 
 REPOSITORY = Path(__file__).resolve().parents[4]
 HOST = json.loads((REPOSITORY / "tests/unit/plugins/action/host.json").read_text())
@@ -65,9 +67,57 @@ def test_only_what_a_host_owns_is_listed(change, names):
     )
 
 
-def test_an_instance_carries_its_host_by_inventory_name_and_its_flavor():
-    variables = listed({"kvm1": [one("web-1")]}, lambda name: None)[0]["web-1"]
-    assert (variables["berth_kvm_host"], variables["berth_flavor"]) == ("kvm1", "small")
+def test_an_instance_carries_its_host_by_inventory_name_and_what_it_is_now():
+    variables = listed({"kvm1": [one("web-1", group="pair", zone="z1")]}, lambda name: None)[0]["web-1"]
+    assert {name: variables[name] for name in variables if name.startswith(("berth_present", "berth_kvm"))} == {
+        "berth_kvm_host": "kvm1", "berth_present_flavor": "small", "berth_present_project": "default",
+        "berth_present_server_group": "pair", "berth_present_zone": "z1", "berth_present_address": None,
+        "berth_present_address_source": None,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_each_variable_that_is_published_is_known_to_the_playbooks(name):
+    assert name in KNOWN
+
+
+def address(text, source="lease"):
+    return {"address": {"address": text, "source": source}}
+
+
+@pytest.mark.parametrize(
+    "told, found",
+    [
+        ("192.0.2.11", "192.0.2.11"),
+        ("2001:db8::7", "2001:db8::7"),
+        ("127.0.0.1", None),
+        ("::ffff:127.0.0.1", None),
+        ("::1", None),
+        ("0.0.0.0", None),
+        ("169.254.1.1", None),
+        ("fe80::1", None),
+        ("224.0.0.1", None),
+        ("255.255.255.255", None),
+        ("1:2", None),
+        (None, None),
+    ],
+)
+def test_a_guest_is_reached_at_the_address_that_is_known_of_it_and_never_at_one_of_the_controller(told, found):
+    variables = listed({"kvm1": [one("web-1", **address(told))]}, lambda name: None)[0]["web-1"]
+    assert (variables.get("ansible_host"), variables["berth_present_address"]) == (found, found)
+
+
+def test_an_address_that_two_instances_or_another_machine_have_is_nobodys():
+    told = [one("a", **address("192.0.2.1")), one("b", **address("192.0.2.1")), one("c", **address("192.0.2.3"))]
+    found = listed({"kvm1": [*told, one("d", **address("192.0.2.4"))]}, lambda name: None, ["192.0.2.3"])[0]
+    assert [name for name, variables in found.items() if "ansible_host" in variables] == ["d"]
+    assert found["a"]["berth_present_address"] == "192.0.2.1"
+
+
+def test_the_address_that_the_inventory_has_for_an_instance_stays():
+    known = {"web-1": {"berth_flavor": "large", "ansible_host": "web.example.org"}}
+    found = listed({"kvm1": [one("web-1", **address("192.0.2.1"))]}, known.get)[0]["web-1"]
+    assert "ansible_host" not in found and found["berth_present_address"] == "192.0.2.1"
 
 
 @pytest.mark.parametrize("order", [["kvm1", "liar"], ["liar", "kvm1"]])
@@ -91,7 +141,7 @@ def test_an_instance_of_another_project_is_not_the_one_that_the_inventory_descri
 
 def test_of_an_instance_that_the_inventory_describes_a_host_tells_only_where_it_is_and_its_state():
     found, _left_out = listed({"kvm1": [one("web-1")]}, {"web-1": {"berth_flavor": "large"}}.get)
-    assert set(found["web-1"]) == {"berth_uuid", "berth_kvm_host", "berth_power_state", "berth_phase"}
+    assert set(found["web-1"]) == set(PUBLISHED)
 
 
 # ---- in an inventory -------------------------------------------------------------------------------------------------
@@ -107,6 +157,7 @@ all:
 """
 OPTIONS = {
     "kvm_inventory": "a.yml", "pattern": "kvm_hosts", "become": True, "group": "berth_instances_found", "cache": False,
+    "default_groups": False,
     "strict": True, "compose": {}, "groups": {"hosted": trust_as_template("true")}, "leading_separator": True,
     "keyed_groups": [{"key": trust_as_template("berth_flavor"), "prefix": "", "separator": ""}],
 }  # fmt: skip
@@ -204,15 +255,49 @@ def test_no_keyed_group_makes_an_instance_a_kvm_host(group, files, inventory):
 def test_a_hosts_words_set_no_variable_of_ansible(inventory):
     it, _shown = inventory({"kvm1": [one("db", ansible_host="h", ansible_connection="local", berth_locked=True)]})
     values = {name for name in it.get_host("db").get_vars() if not name.startswith(("inventory_", "group_names"))}
-    assert values == {
-        "berth_uuid", "berth_kvm_host", "berth_project", "berth_flavor", "berth_server_group", "berth_power_state",
-        "berth_phase",
-    }  # fmt: skip
+    assert values == {"berth_project", *PUBLISHED}
 
 
 def test_a_host_shows_only_so_many_warnings(inventory):
     _it, shown = inventory({"kvm1": [one("A%d" % number) for number in range(1000)]})
     assert len(shown) == plugin.MOST_WARNINGS + 1 and shown[-1] == "950 more instances are left out"
+
+
+def test_groups_tell_what_instances_are_now_whatever_the_inventory_wishes(inventory, monkeypatch):
+    monkeypatch.setitem(OPTIONS, "default_groups", True)
+    here = one("web-1", flavor={"name": "m1.tiny"}, group="pair", zone="z 1", power_state="shutdown")
+    it, _shown = inventory({"kvm1": [here]})
+    names = {group.name for group in it.get_host("web-1").get_groups() if group.name.startswith("berth_")}
+    assert names == {
+        "berth_instances_found", "berth_state_shutdown", "berth_flavor_m1_tiny", "berth_zone_z_1", "berth_host_kvm1",
+        "berth_project_default", "berth_server_group_pair",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("files", [("a.yml", "z.berth.yml"), ("z.berth.yml", "a.yml")])
+def test_the_flavor_that_a_file_wishes_counts_whichever_source_comes_first(files, inventory):
+    """Else a resize with both sources would find nothing to do."""
+    it, _shown = inventory({"kvm1": [one("web-1")]}, files=files)
+    variables = it.get_host("web-1").get_vars()  # without the files of group_vars
+    assert "berth_flavor" not in variables and variables["berth_present_flavor"] == "small"
+
+
+@pytest.mark.parametrize(
+    "name, meant", [("fleet.yml", True), ("kvm.yaml", True), ("notes.txt", False), ("x.berth.yml", None)]
+)
+def test_a_file_of_another_name_is_refused_with_the_rule(name, meant, tmp_path):
+    path = tmp_path / name
+    path.write_text("plugin: berth.kvm.instances\nkvm_inventory: hosts.yml\n")
+    if meant:
+        with pytest.raises(AnsibleParserError, match="does not end in berth.yml or berth.yaml"):
+            Plugin().verify_file(str(path))
+    else:
+        assert Plugin().verify_file(str(path)) is (meant is None)
+
+
+def test_a_file_of_another_plugin_is_left_to_it(tmp_path):
+    (tmp_path / "hosts.yml").write_text("all: {hosts: {web-1: {}}}\n")
+    assert Plugin().verify_file(str(tmp_path / "hosts.yml")) is False
 
 
 # ---- with real Ansible -----------------------------------------------------------------------------------------------

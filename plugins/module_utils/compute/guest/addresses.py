@@ -1,0 +1,114 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""At which address a guest is probably reached: the fixed one of its record, else a lease, else a neighbour of this host,
+else what its agent says. The last three are a guest's word, of use to people and inventories, and decide nothing.
+
+Leases are asked for once per network and neighbours once per host, so only agents cost a call for each guest.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Dict, Iterable, List, Optional
+from xml.etree import ElementTree
+
+from ...model.guest_address import guest_address
+from ...model.lifecycle import OWN
+from ...model.record import Record
+from ..connection import Deadline, LibvirtTimeout, require_libvirt
+from .domain_xml import GUEST_AGENT
+
+NEIGHBOURS = "/proc/net/arp"
+COMPLETE = 0x2  # of the flags there
+AGENTS = 10  # s for all agents together
+
+
+def of_instances(connection: Any, records: Iterable[Record], neighbours: str = NEIGHBOURS) -> Dict[str, Dict[str, str]]:
+    """uuid -> {address, source} of each instance that this host owns and of which an address is known."""
+    owned = [record for record in records if record.role == OWN]
+    by_mac = {"lease": _leases(connection), "arp": _neighbours(neighbours)}
+    found, unknown = {}, []
+    for record in owned:
+        nics = record.spec.get("networks") or []
+        known = [("static", nic.get("address")) for nic in nics]
+        known += [
+            (source, address) for source, of in by_mac.items() for nic in nics for address in of.get(nic.get("mac"), ())
+        ]
+        best = _best(known)
+        if best:
+            found[record.uuid] = best
+        else:
+            unknown.append(record.uuid)
+    found.update(_of_agents(connection, unknown))
+    return found
+
+
+def _best(known: Iterable[Any]) -> Optional[Dict[str, str]]:
+    """The first that is an address of a machine; version 4 before version 6."""
+    usable = []
+    for source, text in known:
+        address = guest_address(text)
+        if address:
+            usable.append((address.version, {"address": str(address), "source": source}))
+    return min(usable, key=lambda found: found[0])[1] if usable else None
+
+
+def _leases(connection: Any) -> Dict[str, List[str]]:
+    """MAC -> the addresses that libvirt's own networks gave it."""
+    library = require_libvirt()
+    found: Dict[str, List[str]] = {}
+    try:
+        networks = connection.listAllNetworks(library.VIR_CONNECT_LIST_NETWORKS_ACTIVE)
+    except library.libvirtError:  # no driver of networks
+        return found
+    for network in networks:
+        try:
+            leases = network.DHCPLeases()
+        except library.libvirtError:  # a network that libvirt gives no addresses, or that is gone
+            continue
+        for lease in leases:
+            found.setdefault(str(lease.get("mac")), []).append(lease.get("ipaddr"))
+    return found
+
+
+def _neighbours(path: str) -> Dict[str, List[str]]:
+    """MAC -> the addresses that this host has spoken to it at."""
+    found: Dict[str, List[str]] = {}
+    try:
+        with open(path, encoding="ascii") as table:
+            lines = table.read().splitlines()[1:]
+    except (OSError, ValueError):
+        return found
+    for line in lines:
+        columns = line.split()
+        if len(columns) >= 4 and int(columns[2], 16) & COMPLETE:
+            found.setdefault(columns[3], []).append(columns[0])
+    return found
+
+
+def _of_agents(connection: Any, uuids: Iterable[str]) -> Dict[str, Dict[str, str]]:
+    """What the agents say that are connected, as far as all of them say it in time."""
+    library, deadline = require_libvirt(), Deadline(AGENTS)
+    found = {}
+    for uuid in uuids:
+        try:
+            said = deadline.call(_ask_agent, connection, uuid, what="asking the agents")
+        except LibvirtTimeout:
+            break
+        except (library.libvirtError, ElementTree.ParseError):
+            continue
+        best = _best(("agent", address.get("addr")) for card in said.values() for address in card.get("addrs") or ())
+        if best:
+            found[uuid] = best
+    return found
+
+
+def _ask_agent(connection: Any, uuid: str) -> Dict[str, Any]:
+    library = require_libvirt()
+    domain = connection.lookupByUUIDString(uuid)
+    if not domain.isActive():
+        return {}
+    target = ElementTree.fromstring(domain.XMLDesc(0)).find("devices/channel/target[@name='%s']" % GUEST_AGENT)
+    if target is None or target.get("state") != "connected":
+        return {}
+    return domain.interfaceAddresses(library.VIR_DOMAIN_INTERFACE_ADDRESSES_SRC_AGENT) or {}
