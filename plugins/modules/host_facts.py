@@ -392,7 +392,7 @@ def views():
 
 def addresses():
     """Where the guests are reached; see compute/guest/addresses.py."""
-    host = Host()
+    host = MovingHost()
     return of_instances(host.connection, host.store.records())
 
 

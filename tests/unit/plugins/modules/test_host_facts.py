@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import threading
+from types import SimpleNamespace
 
 import pytest
 import yaml
@@ -15,6 +16,11 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.host import fact
 from ansible_collections.berth.kvm.plugins.modules import host_facts
 
 pytest.importorskip("libvirt")
+
+
+class Records:
+    def records(self):
+        return ["record"]
 
 
 class Ended(Exception):
@@ -91,3 +97,10 @@ def test_nothing_is_written_on_a_host_that_is_not_prepared(tmp_path):
     document = facts.gather(10, True, "test:///default", str(tmp_path / "none"), str(tmp_path / "state"))
     assert (document["prepared"], document["generation"]) == (False, 0)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_addresses_are_told_where_they_are_asked_for(run, monkeypatch):
+    monkeypatch.setattr(host_facts, "MovingHost", lambda: SimpleNamespace(connection=1, store=Records()))
+    monkeypatch.setattr(host_facts, "of_instances", lambda libvirt, records: {"a": records})
+    assert "addresses" not in run(lambda timeout, save_generation: {})
+    assert run(lambda timeout, save_generation: {}, addresses=True)["addresses"] == {"a": ["record"]}
