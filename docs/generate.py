@@ -58,6 +58,10 @@ CATALOG = {
         schema.Image.fields,
     ),
     "berth_networks_defined": ("Networks that NICs can be on, by name.", schema.Network.fields),
+    "berth_security_groups_defined": (
+        "Rules of what may reach a guest and what it may reach, by name. [What they mean](networks.md#security-groups).",
+        schema.SECURITY_GROUP,
+    ),
     "berth_server_groups": (
         "Groups of instances that want to be together or apart, by name.",
         schema.ServerGroup.fields,
@@ -76,7 +80,8 @@ CATALOG = {
 INSTANCE_NOTES = {
     "berth_flavor": "the name of a flavor; required, and what makes an inventory host an instance",
     "berth_image": "the name of an image; required",
-    "berth_networks": "NICs: names of networks, or {network, address, mac}",
+    "berth_networks": "NICs: names of networks, or {network, address, mac, security_groups, ...}, see [networks](networks.md)",
+    "berth_security_groups": "the security groups of all its NICs that name none themselves",
     "berth_server_group": "the name of a server group",
     "berth_project": "whose it is (default)",
     "berth_availability_zone": "a zone, zone:host or zone:host:node",

@@ -318,6 +318,11 @@ ansible_facts:
           type: list
           elements: str
           sample: [clean-traffic]
+        packet_filters:
+          description: What the packets of guests can be filtered by, C(addresses) and, for security groups, C(ports).
+          type: list
+          elements: str
+          sample: [addresses, ports]
         pool:
           description: The pool whose file system RV(ansible_facts.berth_host.local_gb) tells of.
           type: str

@@ -221,8 +221,9 @@ def bring(instance, params, dry):
     wanted, grace = params["power_state"], params["shutdown_timeout"]
     if params["state"] == "present":
         if dry:
-            return power.would_converge(instance, params["token"], wanted)
-        return power.converge(instance, params["token"], params["seed"], wanted, grace)
+            return power.would_converge(instance, params["token"], wanted) or instance.filtered(params["spec"], dry)
+        changed = power.converge(instance, params["token"], params["seed"], wanted, grace)
+        return instance.filtered(params["spec"]) or changed
     if params["state"] == "rebooted":
         hard = params["reboot"] == "hard"
         return power.would_reboot(instance, hard) if dry else power.reboot(instance, hard, grace) or True

@@ -27,6 +27,7 @@ CATALOG = (
     "berth_pci_aliases",
     "berth_placement",
     "berth_quotas",
+    "berth_security_groups_defined",
     "berth_server_groups",
 )
 MARKS = frozenset(("berth_flavor", "berth_present_flavor"))

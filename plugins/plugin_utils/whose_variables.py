@@ -16,7 +16,14 @@ from ..module_utils.conductor.errors import SharedVariableDiffers
 from ..module_utils.model.catalog import Catalog
 from .controller import INSTANCE, raw_vars, variables
 
-OWN = ("berth_flavors", "berth_images", "berth_keypairs_defined", "berth_networks_defined", "berth_pci_aliases")
+OWN = (
+    "berth_flavors",
+    "berth_images",
+    "berth_keypairs_defined",
+    "berth_networks_defined",
+    "berth_pci_aliases",
+    "berth_security_groups_defined",
+)
 SHARED_CATALOG = ("berth_aggregates", "berth_placement", "berth_quotas", "berth_server_groups")
 SHARED = (*SHARED_CATALOG, "berth_lost_hosts", "berth_strict_uniqueness")
 LOCALHOST = "localhost"

@@ -90,6 +90,12 @@ class BuildFailed(BerthError):
     host_fault = True
 
 
+class PacketFilterForeign(BerthError):
+    """This host has a network filter with the name of a guest's packet filter that berth did not make: it is left alone."""
+
+    retryable = True
+
+
 class GuestNotSupported(BuildFailed):
     """This host's libvirt or QEMU takes no guest that is defined so (machine type, device, firmware); another's may."""
 

@@ -58,6 +58,12 @@ class NetworkNotFound(_Unknown):
         self.retryable = retryable
 
 
+class SecurityGroupNotFound(_Unknown):
+    """The security group is not defined."""
+
+    kind = "security group"
+
+
 class ServerGroupNotFound(_Unknown):
     """The server group is not defined."""
 
@@ -86,8 +92,9 @@ class FlavorMemoryTooSmall(BerthError):
 
 @dataclasses.dataclass(frozen=True)
 class Catalog:
-    """The checked catalog: ``flavors``, ``images``, ``networks``, ``server_groups``, ``keypairs``, ``aggregates`` by name,
-    ``pci_aliases`` (Nova's alias entries), ``quotas`` by project, ``placement`` (scheduler options, checked there)."""
+    """The checked catalog: ``flavors``, ``images``, ``networks``, ``server_groups``, ``security_groups``, ``keypairs``,
+    ``aggregates`` by name, ``pci_aliases`` (Nova's alias entries), ``quotas`` by project, ``placement`` (scheduler options,
+    checked there)."""
 
     flavors: Named
     images: Named
@@ -98,6 +105,7 @@ class Catalog:
     pci_aliases: List[Document]
     quotas: Named
     placement: Document
+    security_groups: Named
 
     @classmethod
     def from_variables(cls, variables: Mapping[str, Any]) -> Catalog:
@@ -123,6 +131,7 @@ class Catalog:
             "pci_aliases": functools.partial(checked, "berth_pci_aliases", schema.PCI_ALIASES),
             "quotas": functools.partial(checked, "berth_quotas", schema.QUOTAS),
             "placement": placement,
+            "security_groups": functools.partial(checked, "berth_security_groups_defined", schema.SECURITY_GROUPS),
         }
         parts = dict(zip(checks, together(checks.values())))
         parts["pci_aliases"] = [

@@ -17,6 +17,7 @@ from .injected_files import FILES
 from .messages import Document
 from .network_schema import Network, Nic
 from .schema import Check, Fields, Flag, ListOf, MapOf, Named, OneOf, Secret, Text, Whole, Word
+from .security_group import SECURITY_GROUP
 
 PROJECT = Text(r"[A-Za-z0-9][A-Za-z0-9._-]*\Z", "a project name of a-z, A-Z, 0-9, '.', '_' and '-'", longest=64)
 HOST_NAME = Text(r"[^\s/:]+\Z", "an inventory host name without spaces, '/' and ':'")
@@ -241,6 +242,7 @@ class DataDisks:
 FLAVORS = Named(FLAVOR)
 IMAGES = Named(Image())
 NETWORKS = Named(Network())
+SECURITY_GROUPS = Named(SECURITY_GROUP)
 SERVER_GROUPS = Named(ServerGroup())
 KEYPAIRS = Named(KeyPair())
 AGGREGATES = Named(AGGREGATE, name=Text())
@@ -251,6 +253,7 @@ INSTANCE = {
     "berth_flavor": Text(),
     "berth_image": Text(),
     "berth_networks": ListOf(Nic(), single=True, longest=64),
+    "berth_security_groups": ListOf(Text(), single=True, longest=64),
     "berth_server_group": Text(),
     "berth_project": PROJECT,
     "berth_availability_zone": Text(r"[^\s:]*(:[^\s:]*){0,2}\Z", "a zone, or zone:host, or zone:host:node"),

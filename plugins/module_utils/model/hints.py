@@ -333,6 +333,11 @@ def let_go_on(name: str) -> str:
     return "berth.kvm.start lets %s go on; then run the same again" % name
 
 
+def foreign_filter(name: str) -> str:
+    """A network filter that somebody else made has the name that a guest's packet filter would have."""
+    return "On that host: virsh nwfilter-dumpxml %s shows it. Give it another name, then run the same again" % name
+
+
 def another_name() -> str:
     """A domain that berth did not make has the name or uuid that is asked for."""
     return "Choose another name for the instance; the domain is left alone"

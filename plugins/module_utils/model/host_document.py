@@ -266,6 +266,7 @@ _DOCUMENT = object_of(
         "bridges": list_of(text(15), DEVICES_LIMIT),
         "networks": list_of(text(), DEVICES_LIMIT),
         "network_filters": list_of(text(), DEVICES_LIMIT),
+        "packet_filters": words("addresses|ports", 2),
         "pool": text(64),
         "pools": map_of(
             text(),
@@ -286,5 +287,14 @@ _DOCUMENT = object_of(
         "failed_instances": list_of(uuid, INSTANCES_LIMIT),
         "warnings": list_of(text(1024), 100),
     },
-    optional=("mdev_types", "failed_instances", "bridges", "networks", "network_filters", "pool", "state"),
+    optional=(
+        "mdev_types",
+        "failed_instances",
+        "bridges",
+        "networks",
+        "network_filters",
+        "packet_filters",
+        "pool",
+        "state",
+    ),
 )

@@ -12,9 +12,8 @@ from . import address_pool
 from .address_pool import POOL
 from .errors import InvalidInput
 from .messages import Document
-from .schema import Fields, ListOf, OneOf, Text, Whole
-
-MAC = Text(r"[0-9a-fA-F][02468aceACE](:[0-9a-fA-F]{2}){5}\Z", "a unicast MAC address such as 02:00:00:00:00:01")
+from .schema import Fields, Flag, ListOf, OneOf, Text, Whole
+from .security_group import MAC, AllowedAddress
 
 
 class Address:
@@ -48,6 +47,7 @@ class Network:
             "gateway": Address(),
             "nameservers": ListOf(Address(), longest=16),
             "pool": POOL,
+            "port_security": Flag(),
         },
         defaults={
             "model": None,
@@ -58,6 +58,7 @@ class Network:
             "gateway": None,
             "nameservers": [],
             "pool": None,
+            "port_security": True,
         },
     )
 
@@ -85,13 +86,16 @@ NIC = Fields(
         "network": Text(),
         "address": Text(r"[0-9A-Fa-f:.]+(/[0-9]{1,3})?\Z", "an IP address, with or without prefix length", longest=64),
         "mac": MAC,
+        "security_groups": ListOf(Text(), single=True, longest=64),
+        "port_security": Flag(),
+        "allowed_addresses": ListOf(AllowedAddress(), single=True, longest=64),
     },
-    defaults={"address": None, "mac": None},
+    defaults=dict.fromkeys(("address", "mac", "security_groups", "port_security", "allowed_addresses")),
 )
 
 
 class Nic:
-    """A NIC: the name of a network, or {network, address, mac}."""
+    """A NIC: the name of a network, or what NIC says."""
 
     def check(self, value: Any, field: str) -> Document:
         return NIC.check({"network": value} if isinstance(value, str) else value, field)

@@ -81,6 +81,7 @@ _NIC = {
     **dict.fromkeys(("network", "address", "mac", "type", "source", "model", "nwfilter", "gateway"), _LINE),
     "mtu": or_null(_COUNT),
     "nameservers": or_null(list_of(text(), 100)),
+    "security": or_null(mapping(anything)),
 }
 _OF_NIC = object_of(_NIC, set(_NIC))
 

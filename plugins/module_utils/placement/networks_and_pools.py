@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from ..model import security_group
 from ..model.disk_class import DISK, disk_class
 from ..model.request_spec import RequestSpec
 
@@ -58,6 +59,8 @@ def _of_nic(nic: dict[str, Any]) -> Iterator[tuple[str, Any, str]]:
         yield "networks", nic.get("source"), "active libvirt network %s" % nic.get("source")
     if nic.get("nwfilter"):
         yield "network_filters", nic["nwfilter"], "network filter %s" % nic["nwfilter"]
+    for what in security_group.needed(nic):
+        yield "packet_filters", what, security_group.describe(what)
 
 
 def _lacks_pool(pools: dict[str, Any], name: str) -> str | None:

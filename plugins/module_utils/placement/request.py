@@ -48,8 +48,10 @@ def build_request(hostvars, catalog):
     own_uuid = instance_uuid(project, name)
     seed = _seed(name, given, decode_user_data(hostvars.get("berth_user_data")), image, catalog)
     card = Wishes(flavor["extra_specs"], image["properties"]).get("vif_model", "virtio")
+    groups = given.get("berth_security_groups", [])
     nics = [
-        request_nics.nic(own_uuid, at, nic, catalog, card) for at, nic in enumerate(given.get("berth_networks", []))
+        request_nics.nic(own_uuid, at, nic, catalog, card, groups)
+        for at, nic in enumerate(given.get("berth_networks", []))
     ]
     spec = {
         "schema": SCHEMA,

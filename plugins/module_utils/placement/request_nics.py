@@ -5,16 +5,18 @@
 
 from __future__ import annotations
 
+import functools
 import ipaddress
 import uuid
 
-from ..model import address_pool
-from ..model.catalog import NetworkNotFound
-from ..model.errors import InvalidInput
+from ..model import address_pool, security_group
+from ..model.catalog import NetworkNotFound, SecurityGroupNotFound
+from ..model.errors import InvalidInput, together
 
 
-def nic(own_uuid, at, given, catalog, card):
-    """A NIC with all that the host needs to make it, of model ``card`` where the network names none.
+def nic(own_uuid, at, given, catalog, card, groups=()):
+    """A NIC with all that the host needs to make it, of model ``card`` where the network names none, in the security groups
+    ``groups`` of the instance where it names none.
 
     Its MAC follows from the instance, so that it never changes.
     """
@@ -29,10 +31,30 @@ def nic(own_uuid, at, given, catalog, card):
         "model": network["model"] or card,
         **{part: network[part] for part in ("type", "source", "mtu", "vlan", "nwfilter", "gateway")},
         "nameservers": list(network["nameservers"]),
+        "security": _security(given, network, catalog, field, groups),
     }
     if network["pool"] is not None and given["address"] is None:
         found.update(prefixlen=ipaddress.ip_network(network["cidr"]).prefixlen, pool=address_pool.ranges(network))
     return found
+
+
+def _security(given, network, catalog, field, groups):
+    """What its packet filter is made of, or None: a NIC without port security may send and get anything."""
+    filtered = network["port_security"] if given["port_security"] is None else given["port_security"]
+    for part in ("security_groups", "allowed_addresses"):
+        if given[part] and not filtered:
+            raise InvalidInput("%s.%s" % (field, part), given[part], "only on a NIC with port_security")
+    own, names = field + ".security_groups", given["security_groups"]
+    names, path = (groups, "berth_security_groups") if names is None else (names, own)
+    known = catalog.security_groups
+    together(functools.partial(_known, path, name, known) for name in names)
+    found = [known[name] for name in dict.fromkeys(names)]
+    return security_group.security(found, given["allowed_addresses"] or (), filtered)
+
+
+def _known(path, name, known):
+    if name not in known:
+        raise SecurityGroupNotFound.named(path, name, known)
 
 
 def _mac(own_uuid, at):

@@ -20,7 +20,7 @@ from .. import paths
 from ..disk import boot_files
 from ..disk import disk as disks
 from ..host import capabilities
-from . import nvram, seed
+from . import nvram, packet_filter, seed
 
 NAMESPACE = "https://berth.kvm/xmlns/instance/1"
 COPIED = (
@@ -233,8 +233,8 @@ def _devices(devices, record, host, wishes):
     _child(element, "readonly")
     if "scsi" in [*buses, *(disk.bus for disk in data)]:
         _child(devices, "controller", type="scsi", index=0, model="virtio-scsi")
-    for nic in spec.get("networks") or []:
-        _interface(devices, nic, spec["flavor"], wishes)
+    for at, nic in enumerate(spec.get("networks") or []):
+        _interface(devices, nic, spec["flavor"], wishes, packet_filter.filter_of(record, at))
     _consoles(devices, paths.console_log(uuid))
     rng = _child(devices, "rng", model="virtio")
     _child(rng, "backend", "/dev/urandom", model="random")
@@ -267,7 +267,7 @@ def _disk(devices, path, form, target, bus, device):
     return element
 
 
-def _interface(devices, nic, flavor, wishes):
+def _interface(devices, nic, flavor, wishes, packet_filter):
     element = _child(devices, "interface", type=nic["type"])
     _child(element, "source", **{nic["type"]: nic["source"]})
     _child(element, "mac", address=nic["mac"])
@@ -279,8 +279,8 @@ def _interface(devices, nic, flavor, wishes):
         _child(element, "mtu", size=nic["mtu"])
     if nic.get("vlan"):
         _child(_child(element, "vlan"), "tag", id=nic["vlan"])
-    if nic.get("nwfilter"):
-        _child(element, "filterref", filter=nic["nwfilter"])
+    if packet_filter:
+        _child(element, "filterref", filter=packet_filter)
 
 
 def _consoles(devices, log):

@@ -30,7 +30,7 @@ from ..errors import (
     StateUnknown,
 )
 from ..record import build_slots, counters, failed_instances, journal, whereabouts
-from . import domain, domain_xml, gate, instance_pools, network, seed, summary
+from . import definition, domain, domain_xml, gate, instance_pools, network, packet_filter, seed, summary
 
 CLAIMED, BUILDING, ACTIVE, DELETING = "claimed", "building", "active", "deleting"
 SPAWNING = "spawning"  # Nova's task state: until the guest was started for the first time it is being made
@@ -92,6 +92,14 @@ class Instance:
     def would_make(self, token=None, left_off=False):
         record = self._started_record(token, dry=True)
         return record is None or not is_made(record, left_off)
+
+    def filtered(self, wanted, dry=False):
+        """Bring the packet filters of a guest that was made to what the request ``wanted`` says; whether anything was changed."""
+        with self.store.instance_lock(self.uuid, timeout=self.timeout):
+            record = self.store.read(self.uuid)
+            if record is None or not wanted or record.op or (record.role, record.phase) != (OWN, ACTIVE):
+                return False
+            return packet_filter.follow(self.host.connection, record, wanted, None if dry else self._swap)
 
     # started
 
@@ -236,14 +244,14 @@ class Instance:
         network.check(self.host.connection, spec.get("networks"))
         self.host.check_machine(domain_xml.machine(record, host))
         self.observe("C4 disks")
-        domain.remove(self.host.connection, self.uuid)
+        definition.remove(self.host.connection, self.uuid)
         disk.remove_all(host.pool_path, self.uuid, self.host.identify())
         disk.build(host.pool_path, self.uuid, spec, self.host.identify(), self.host.settings)
         self.observe("C4 seed")
         seed.build(host.pool_path, self.uuid, given_seed, [planned.name for planned in disk.plan(spec)])
         record = self._swap(record.replace(task_state=SPAWNING))
         self.observe("C5 define")
-        domain.define(self.host.connection, self.uuid, domain_xml.render(record, host))
+        definition.define(self.host.connection, record, host)
         self.observe("C6 active")
         if left_off:
             record = record.replace(task_state=None)
@@ -258,7 +266,8 @@ class Instance:
         if domain.find(self.host.connection, self.uuid) is None:
             self.observe("C7 define")
             host = self.host.for_guests(record.spec.get("pool"))
-            domain.define(self.host.connection, self.uuid, domain_xml.render(record, host))
+            definition.define(self.host.connection, record, host)
+        packet_filter.define(self.host.connection, record)
         self.observe("C7 permit")
         gate.permit(self.uuid, self.host.run_dir)
         self.observe("C7 start")
@@ -371,7 +380,7 @@ class Instance:
         self.observe("Cx permit")
         found = gate.revoke(self.uuid, self.host.run_dir)
         self.observe("Cx domain")
-        found = domain.remove(self.host.connection, self.uuid) or found
+        found = definition.remove(self.host.connection, self.uuid) or found
         self.observe("Cx disks")
         for pool_path in pools:
             found = disk.remove_all(pool_path, self.uuid, self.host.identify()) or found

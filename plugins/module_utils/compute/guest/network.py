@@ -7,15 +7,18 @@ from __future__ import annotations
 
 import os
 
+from ...model import security_group
 from ...model.catalog import NetworkNotFound
 from ...model.safe_text import is_safe
 from ..connection import require_libvirt
+from . import packet_filter
 
 SYS_NET = "/sys/class/net"
 
 
 def available(connection, warnings, sys_net=SYS_NET):
-    """{bridges, networks, network_filters}: the names of what NICs can be on here; libvirt networks that are active.
+    """{bridges, networks, network_filters, packet_filters}: the names of what NICs can be on here, libvirt networks that are
+    active, filters but those of guests, and what guests' packets can be filtered by.
 
     What cannot be asked is left out and named in ``warnings``: no answer does not mean that there is none.
     """
@@ -23,7 +26,10 @@ def available(connection, warnings, sys_net=SYS_NET):
     asked = {
         "bridges": lambda: _bridges(sys_net),
         "networks": lambda: _names(connection.listAllNetworks, library.VIR_CONNECT_LIST_NETWORKS_ACTIVE),
-        "network_filters": lambda: _names(connection.listAllNWFilters, 0),
+        "network_filters": lambda: [
+            name for name in _names(connection.listAllNWFilters, 0) if not packet_filter.NAME.match(name)
+        ],
+        "packet_filters": lambda: packet_filter.possible(connection),
     }
     found = {}
     for key, ask in asked.items():
@@ -72,6 +78,10 @@ def check(connection, nics, sys_net=SYS_NET):
                 connection.nwfilterLookupByName(nic["nwfilter"])
             except library.libvirtError:
                 lacking.append("network filter %s" % nic["nwfilter"])
+    wanted = {what for nic in nics or [] for what in security_group.needed(nic)}
+    if wanted:
+        can = packet_filter.possible(connection)
+        lacking += [security_group.describe(what) for what in sorted(wanted) if what not in can]
     if lacking:
         raise NetworkNotFound(
             "this host has no %s" % ", no ".join(lacking), retryable=True, field="networks", missing=lacking

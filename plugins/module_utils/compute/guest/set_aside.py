@@ -21,7 +21,7 @@ from ...model.record import Record
 from .. import durable, paths
 from ..disk import owner
 from ..record import journal, state_file
-from . import domain, gate
+from . import definition, domain, gate
 from .instance import ACTIVE, DELETING
 
 FILE = "set-aside.json"  # in the state directory: what was set aside here and where it is
@@ -76,7 +76,7 @@ def set_aside(instance, grace):
         instance.observe("disks")
         _put_away(instance, record, path)
         instance.observe("domain")
-        domain.remove(instance.host.connection, instance.uuid)
+        definition.remove(instance.host.connection, instance.uuid)
         instance.observe("list")
         _list(instance.store, lambda entries: {**entries, path: record.to_dict()})
         instance.observe("record")

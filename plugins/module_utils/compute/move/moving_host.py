@@ -15,7 +15,7 @@ from ...model.request_spec import RequestSpec
 from .. import paths
 from ..connection import Bounded
 from ..disk import disk, disk_chain, owner
-from ..guest import domain, domain_xml, gate, health, network
+from ..guest import definition, domain, gate, health, network, packet_filter
 from ..host import boot_time, facts
 from ..host.host import Host
 from ..record.ledger import Ledger
@@ -98,17 +98,14 @@ class Effects:
             increment.tidy(self.connection, record.uuid, disks.manifest(self.pool_path(record), record, with_path=True))
         else:
             self.define(record)
+        packet_filter.define(self.connection, record)
         gate.permit(record.uuid)
         domain.start(self.connection, record.uuid)
 
     def define(self, record):
         """A definition that names a snapshot's layer is never made anew: what the guest wrote last would be lost."""
         self.check_disks(record)
-        domain.define(
-            self.connection,
-            record.uuid,
-            domain_xml.render(record, self.host.compute.for_guests(record.spec.get("pool"))),
-        )
+        definition.define(self.connection, record, self.host.compute.for_guests(record.spec.get("pool")))
 
     def define_unless_changed(self, record):
         """The move is over or given up, so the guest is left as it was."""
@@ -135,7 +132,7 @@ class Effects:
     def purge(self, record):
         """Remove what this host holds. Disks on one storage are the other host's too, and stay."""
         transfer.close(record.uuid)
-        domain.remove(self.connection, record.uuid)
+        definition.remove(self.connection, record.uuid)
         gate.revoke(record.uuid)
         pool_path, host_uuid = self.pool_path(record), self.host.identity["uuid"]
         if storage.is_shared(record) or owner.is_another(pool_path, record.uuid, host_uuid):
@@ -147,7 +144,7 @@ class Effects:
     def erase(self, record):
         """Remove the instance: this host owns it, so the disks are its own wherever they are."""
         self.stop_transfer(record.uuid)
-        domain.remove(self.connection, record.uuid)
+        definition.remove(self.connection, record.uuid)
         gate.revoke(record.uuid)
         pool_path, host_uuid = self.pool_path(record), self.host.identity["uuid"]
         if storage.exists(pool_path, record.uuid):

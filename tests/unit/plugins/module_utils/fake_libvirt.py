@@ -36,6 +36,7 @@ class libvirtError(Exception):  # noqa: N801, N818 -- libvirt's own name
 CONSTANTS = {
     "VIR_ERR_NO_DOMAIN": 42,
     "VIR_ERR_NO_SUPPORT": 3,
+    "VIR_ERR_NO_NWFILTER": 62,
     "VIR_CONNECT_LIST_NETWORKS_ACTIVE": 2,
     "VIR_ERR_OPERATION_INVALID": 55,
     "VIR_ERR_NO_STORAGE_POOL": 49,
@@ -123,6 +124,28 @@ class FakeDomain:
         self.now, self.reason = SHUTOFF, reason
 
 
+class FakeFilter:
+    """A network filter: its definition as it was given."""
+
+    def __init__(self, connection, xml):
+        self.connection, self.xml = connection, xml
+
+    def name(self):
+        return ElementTree.fromstring(self.xml).get("name")
+
+    def UUIDString(self):  # noqa: N802
+        return ElementTree.fromstring(self.xml).findtext("uuid")
+
+    def XMLDesc(self, _flags=0):  # noqa: N802
+        return self.xml
+
+    def undefine(self):
+        used = 'filter="%s"' % self.name()
+        if any(domain.isActive() and used in domain.xml for domain in self.connection.domains.values()):
+            raise libvirtError(55, "nwfilter is in use")
+        del self.connection.filters[self.name()]
+
+
 class FakeConnection:
     """``gate_is_read`` False: a libvirt that was started when there was no hook."""
 
@@ -131,6 +154,22 @@ class FakeConnection:
         self.domains = {}
         self.pools = {}  # name -> directory; every other name is a pool at pool_path
         self.gate_is_read = True
+        self.filters = {}
+
+    def nwfilterDefineXML(self, xml):  # noqa: N802
+        found = FakeFilter(self, xml)
+        there = self.filters.get(found.name())
+        if there and there.UUIDString() != found.UUIDString():
+            raise libvirtError(1, "filter already exists with another uuid")
+        self.filters[found.name()] = found
+
+    def nwfilterLookupByName(self, name):  # noqa: N802
+        if name not in self.filters:
+            raise libvirtError(CONSTANTS["VIR_ERR_NO_NWFILTER"], "no filter")
+        return self.filters[name]
+
+    def listAllNWFilters(self, _flags=0):  # noqa: N802
+        return list(self.filters.values())
 
     def lookupByUUIDString(self, uuid):  # noqa: N802
         if uuid not in self.domains:

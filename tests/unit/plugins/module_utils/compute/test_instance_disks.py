@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import functools
 from types import SimpleNamespace
 
 import pytest
@@ -47,18 +48,19 @@ class Box:
             "domain.state": lambda *_all: "paused" if self.active else "shutdown",
             "domain.find": lambda *_all: object(),
             "domain.start": lambda *_all: self.done.append("start"),
+            "packet_filter.define": lambda *_all: False,
             "domain.stop": lambda *_all: self.done.append("stop"),
-            "domain.remove": lambda *_all: self.done.append("remove"),
+            "definition.remove": lambda *_all: self.done.append("remove"),
             "disk.remove_all": lambda *_all: self.done.append("disks"),
-            "owner.is_another": lambda *_all: False,
+            "instance_pools.owner.is_another": lambda *_all: False,
             "paths.remove_console_logs": lambda *_all: False,
             "gate.permit": lambda *_all: None,
             "gate.revoke": lambda *_all: None,
             "gate.is_permitted": lambda *_all: True,
         }
         for name, fake in fakes.items():
-            module, function = name.split(".")
-            monkeypatch.setattr(getattr(instances, module), function, fake)
+            *modules, function = name.split(".")
+            monkeypatch.setattr(functools.reduce(getattr, modules, instances), function, fake)
         self.instance = instances.Instance(host, UUID)
         self.store = store
 

@@ -45,6 +45,7 @@ class Libvirt:
 
 @pytest.fixture
 def libvirt(monkeypatch):
+    monkeypatch.setattr(network.packet_filter, "_reads_one", lambda _path: True)
     monkeypatch.setattr(connection, "libvirt", fake_libvirt.library())
     return Libvirt()
 
@@ -99,22 +100,24 @@ def test_a_host_tells_what_nics_can_be_on(libvirt, sys_net):
         "bridges": ["br0"],
         "networks": ["lan"],
         "network_filters": ["clean-traffic"],
+        "packet_filters": ["addresses", "ports"],
     }
     assert warnings == []
 
 
 def test_a_libvirt_without_filters_has_none(libvirt, sys_net):
     libvirt.fails, warnings = NO_SUPPORT, []
-    assert network.available(libvirt, warnings, sys_net)["network_filters"] == []
+    found = network.available(libvirt, warnings, sys_net)
+    assert (found["network_filters"], found["packet_filters"]) == ([], [])
     assert warnings == []
 
 
 def test_what_cannot_be_asked_is_left_out_with_a_warning_and_is_not_called_absent(libvirt, sys_net):
     libvirt.fails, warnings = BROKEN, []
     assert sorted(network.available(libvirt, warnings, sys_net)) == ["bridges", "networks"]
-    assert warnings == ["network filters cannot be listed: not now"]
+    assert warnings == ["network filters cannot be listed: not now", "packet filters cannot be listed: not now"]
 
 
-def test_a_name_that_nobody_could_show_safely_is_not_told(libvirt, sys_net):
-    libvirt.filters.append("a\x1b[2J")
+def test_a_name_that_nobody_could_show_safely_or_that_is_a_guests_own_filter_is_not_told(libvirt, sys_net):
+    libvirt.filters += ["a\x1b[2J", "berth-0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a-0"]
     assert network.available(libvirt, [], sys_net)["network_filters"] == ["clean-traffic"]

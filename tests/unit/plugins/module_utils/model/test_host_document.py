@@ -134,6 +134,7 @@ GOOD = {
     "bridges": ["br0"],
     "networks": ["default"],
     "network_filters": ["clean-traffic"],
+    "packet_filters": ["addresses", "ports"],
     "pool": "berth",
     "pools": {
         "berth": {
@@ -185,7 +186,7 @@ def test_what_passes_is_a_copy():
     assert GOOD["instances"][0]["flavor"]["name"] == "m1.tiny"
 
 
-OPTIONAL = {"mdev_types", "bridges", "networks", "network_filters", "pool"}
+OPTIONAL = {"mdev_types", "bridges", "networks", "network_filters", "packet_filters", "pool"}
 
 
 @pytest.mark.parametrize("field", sorted(set(GOOD) - OPTIONAL))

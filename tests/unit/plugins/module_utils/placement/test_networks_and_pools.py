@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import pytest
 
+from ansible_collections.berth.kvm.plugins.module_utils.model import security_group
 from ansible_collections.berth.kvm.plugins.module_utils.placement.changes.would_fit import smallest_changes
 from ansible_collections.berth.kvm.plugins.module_utils.placement.scheduler import select_destinations
 
@@ -46,6 +47,16 @@ LACKING = [
     ({"bridges": ["br1"]}, {"networks": [bridge("br0"), bridge("br2")]}, "has no bridge br0, no bridge br2"),
     ({"networks": []}, {"networks": [{"type": "network", "source": "lan"}]}, "has no active libvirt network lan"),
     ({"network_filters": []}, {"networks": [bridge("br0", nwfilter="clean")]}, "has no network filter clean"),
+    (
+        {"packet_filters": []},
+        {"networks": [bridge("br0", security={"rules": None})]},
+        "has no " + security_group.describe("addresses"),
+    ),
+    (
+        {"packet_filters": ["addresses"]},
+        {"networks": [bridge("br0", security={"rules": []})]},
+        "has no " + security_group.describe("ports"),
+    ),
     ({}, {"pool": "nvme"}, "has no active storage pool nvme (active: berth, fast)"),
     (
         {"pools": {"berth": pool("berth", 9), "vg": pool("vg", 9, kind="logical")}},

@@ -147,12 +147,12 @@ def effects(monkeypatch):
     done = []
     found = [disk_chain.Difference("overlay", "vda is x", None)]
     monkeypatch.setattr(disk_chain, "differences", lambda *_all: found)
-    monkeypatch.setattr(domain, "define", lambda *_all: done.append("define"))
+    monkeypatch.setattr(hosts.definition, "define", lambda *_all: done.append("define"))
+    monkeypatch.setattr(hosts.packet_filter, "define", lambda *_all: False)
     monkeypatch.setattr(domain, "start", lambda *_all: done.append("start"))
     monkeypatch.setattr(hosts.gate, "permit", lambda *_all: None)
     monkeypatch.setattr(hosts.increment, "tidy", lambda *_all: None)
     monkeypatch.setattr(hosts.disks, "manifest", lambda *_all, **_more: [])
-    monkeypatch.setattr(hosts.domain_xml, "render", lambda *_all: "")
     one = hosts.Effects.__new__(hosts.Effects)
     compute = memory.contextlib.nullcontext()
     compute.require_prepared = lambda: None

@@ -125,7 +125,7 @@ class Host:
 @pytest.fixture
 def purge(pool, monkeypatch):
     """purge(record, host uuid) without libvirt."""
-    for name in ("domain.remove", "gate.revoke", "transfer.close", "paths.remove_console_logs"):
+    for name in ("definition.remove", "gate.revoke", "transfer.close", "paths.remove_console_logs"):
         monkeypatch.setattr(disks.__name__.replace("disks", "moving_host.") + name, lambda *args: None)
     return lambda one, host_uuid: Effects(Host(pool, host_uuid)).purge(one)
 

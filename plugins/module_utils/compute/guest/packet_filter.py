@@ -1,0 +1,279 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The packet filters of a guest: one of libvirt's network filters per NIC, rendered from the record, with the guest on every host.
+
+A filter has two parts. On layer 2 it lets out what comes from the NIC's own addresses and drops the rest. Where the NIC is in
+security groups it lets in, and out, what their rules allow, with the answers to it; layer 3 of all other NICs is open. A change of a
+filter is at work on the running guest at once.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+import uuid as uuids
+from xml.etree import ElementTree
+
+from ...model import hints
+from ..connection import Deadline, LibvirtUnavailable, require_libvirt
+from ..errors import BuildFailed, PacketFilterForeign
+from ..record import journal
+
+CALL_TIMEOUT = 120  # s: a running guest's rules are put in place one by one
+NAME = re.compile(r"berth-[0-9a-f-]{36}-[0-9]{1,3}\Z")
+BRIDGED = "/proc/sys/net/bridge/bridge-nf-call-%s"
+ADDRESSES, PORTS = "addresses", "ports"
+# Priorities: after those of a filter that the network has itself, which is asked first.
+ACCEPT, DROP = 900, 950
+# Neighbour discovery and multicast groups, which nothing in IPv6 works without; conntrack does not know them.
+ICMPV6 = {"in": (130, 131, 132, 133, 134, 135, 136), "out": (131, 132, 133, 135, 136, 143)}
+
+
+def name(uuid, at):
+    return "berth-%s-%d" % (uuid, at)
+
+
+def own_uuid(uuid, at):
+    """The filter's uuid in libvirt, by which it is known as ours."""
+    return str(uuids.uuid5(uuids.UUID(uuid), "nwfilter/%d" % at))
+
+
+def filter_of(record, at):
+    """The name of the filter that a NIC is behind: its own, which asks that of its network first, or that; or None."""
+    nic = record.spec["networks"][at]
+    return name(record.uuid, at) if nic.get("security") else nic.get("nwfilter")
+
+
+def possible(connection, bridged=BRIDGED):
+    """What this host can filter: addresses, and ports where the kernel shows bridged packets to iptables."""
+    library = require_libvirt()
+    try:
+        connection.listAllNWFilters(0)
+    except library.libvirtError as error:
+        if error.get_error_code() == library.VIR_ERR_NO_SUPPORT:
+            return []
+        raise
+    called = [_reads_one(bridged % table) for table in ("iptables", "ip6tables")]
+    return [ADDRESSES, PORTS] if all(called) else [ADDRESSES]
+
+
+def _reads_one(path):
+    try:
+        with open(path, encoding="ascii") as file:
+            return file.read(8).strip() == "1"
+    except OSError:
+        return False
+
+
+# ---- what a filter says ----------------------------------------------------------------------------------------------
+
+
+def render(record):
+    """{name: XML text} of the filters of the record's guest."""
+    found = {}
+    for at, nic in enumerate(record.spec.get("networks") or []):
+        if nic.get("security"):
+            root = ElementTree.Element("filter", name=name(record.uuid, at), chain="root")
+            ElementTree.SubElement(root, "uuid").text = own_uuid(record.uuid, at)
+            if nic.get("nwfilter"):
+                ElementTree.SubElement(root, "filterref", filter=nic["nwfilter"])
+            if not nic["security"].get("open"):
+                _addresses(root, nic)
+            if nic["security"].get("rules") is not None:
+                _rules(root, nic["security"]["rules"])
+            found[name(record.uuid, at)] = ElementTree.tostring(root, encoding="unicode")
+    return found
+
+
+def _rule(root, action, direction, kind, stateful=True, **fields):
+    rule = ElementTree.SubElement(
+        root, "rule", action=action, direction=direction, priority=str(ACCEPT if action == "accept" else DROP)
+    )
+    if not stateful:
+        rule.set("statematch", "false")
+    ElementTree.SubElement(rule, kind, {key: str(value) for key, value in fields.items() if value is not None})
+
+
+def _addresses(root, nic):
+    """What the guest may send from: its MAC address with its fixed address, or with any where it asks DHCP for one."""
+    allowed = [
+        (entry.get("mac") or nic["mac"], ipaddress.ip_network(entry["address"])) for entry in nic["security"]["allowed"]
+    ]
+    if nic.get("address"):
+        allowed.append((nic["mac"], ipaddress.ip_network(nic["address"].partition("/")[0])))
+        for mac in sorted({mac for mac, _block in allowed}):
+            _before_it_has_one(root, mac)
+    else:
+        allowed += [(nic["mac"], ipaddress.ip_network(everything)) for everything in ("0.0.0.0/0", "::/0")]
+    for mac, block in dict.fromkeys(allowed):
+        source = {} if not block.prefixlen else {"srcipaddr": block[0], "srcipmask": block.prefixlen}
+        _rule(root, "accept", "out", "ip" if block.version == 4 else "ipv6", srcmacaddr=mac, **source)
+        if block.version == 4:
+            source = {"arp" + field: value for field, value in source.items()}
+            _rule(root, "accept", "out", "arp", srcmacaddr=mac, arpsrcmacaddr=mac, **source)
+    for mac in sorted({mac for mac, _block in allowed}):
+        # QEMU's own word to the switches that the guest has moved here
+        _rule(root, "accept", "out", "rarp", srcmacaddr=mac, arpsrcmacaddr=mac)
+    _rule(root, "drop", "out", "mac")
+
+
+def _before_it_has_one(root, mac):
+    """Who asks for an address, or whether another has it, has none yet."""
+    dhcp = {"protocol": "udp", "srcportstart": 68, "dstportstart": 67}
+    _rule(root, "accept", "out", "ip", srcmacaddr=mac, srcipaddr="0.0.0.0", srcipmask=32, **dhcp)
+    _rule(root, "accept", "out", "arp", srcmacaddr=mac, arpsrcmacaddr=mac, arpsrcipaddr="0.0.0.0", arpsrcipmask=32)
+    _rule(root, "accept", "out", "ipv6", srcmacaddr=mac, srcipaddr="fe80::", srcipmask=10)
+    _rule(root, "accept", "out", "ipv6", srcmacaddr=mac, srcipaddr="::", srcipmask=128)
+
+
+def _rules(root, rules):
+    for rule in rules:
+        for version, block in _remotes(rule):
+            fields = _ends(rule, block)
+            _rule(root, "accept", rule["direction"], _protocol(rule["protocol"], version), **fields)
+    if not any(rule["direction"] == "out" for rule in rules):
+        for protocol in ("all", "all-ipv6"):
+            _rule(root, "accept", "out", protocol)
+    for protocol, server, client in (("udp", 67, 68), ("udp-ipv6", 547, 546)):
+        _rule(root, "accept", "in", protocol, stateful=False, srcportstart=server, dstportstart=client)
+        _rule(root, "accept", "out", protocol, stateful=False, srcportstart=client, dstportstart=server)
+    for direction, kinds in ICMPV6.items():
+        for kind in kinds:
+            _rule(root, "accept", direction, "icmpv6", stateful=False, type=kind)
+    for protocol in ("all", "all-ipv6"):
+        _rule(root, "drop", "inout", protocol)
+
+
+def _remotes(rule):
+    """(4 or 6, the network or None for any)"""
+    blocks = [ipaddress.ip_network(text) for text in rule["remote"]]
+    return [(block.version, block if block.prefixlen else None) for block in blocks] or [(4, None), (6, None)]
+
+
+def _protocol(protocol, version):
+    if protocol == "icmp":
+        return "icmp" if version == 4 else "icmpv6"
+    return {"any": "all"}.get(protocol, protocol) + ("" if version == 4 else "-ipv6")
+
+
+def _ends(rule, block):
+    side = "src" if rule["direction"] == "in" else "dst"
+    fields = {} if block is None else {side + "ipaddr": block[0], side + "ipmask": block.prefixlen}
+    if rule["ports"]:
+        first, last = rule["ports"].split("-")
+        fields.update(dstportstart=first, dstportend=last)
+    return fields
+
+
+# ---- in libvirt ------------------------------------------------------------------------------------------------------
+
+
+def missing(connection, record):
+    """The names of the record's filters that libvirt lacks, or has in another form."""
+    return [each for each, xml in render(record).items() if not _is_there(connection, each, xml)]
+
+
+def define(connection, record):
+    """Have libvirt know the record's filters as they are rendered; whether anything was changed."""
+    changed = missing(connection, record)
+    wanted = render(record)
+    for each in changed:
+        _call("defining the packet filter", connection.nwfilterDefineXML, wanted[each])
+    return bool(changed)
+
+
+def remove(connection, uuid):
+    """Remove the filters of a guest that is no longer defined; whether there was one. Others' with such a name stay."""
+    found = False
+    for each in _listed(connection):
+        label = each.name()
+        if NAME.match(label) and label.startswith("berth-%s-" % uuid) and _is_ours(each, uuid):
+            _call("removing the packet filter", each.undefine)
+            found = True
+    return found
+
+
+def _listed(connection):
+    library = require_libvirt()
+    try:
+        return Deadline(CALL_TIMEOUT).call(connection.listAllNWFilters, 0, what="listing the packet filters")
+    except library.libvirtError as error:
+        if error.get_error_code() == library.VIR_ERR_NO_SUPPORT:
+            return []
+        raise LibvirtUnavailable("listing the packet filters: %s" % error)
+
+
+def _is_ours(found, uuid):
+    return found.UUIDString() == own_uuid(uuid, int(found.name().rpartition("-")[2]))
+
+
+def _is_there(connection, label, xml):
+    library = require_libvirt()
+    try:
+        found = Deadline(CALL_TIMEOUT).call(connection.nwfilterLookupByName, label, what="looking up the packet filter")
+        text = Deadline(CALL_TIMEOUT).call(found.XMLDesc, 0, what="reading the packet filter")
+    except library.libvirtError as error:
+        if error.get_error_code() == library.VIR_ERR_NO_NWFILTER:
+            return False
+        raise LibvirtUnavailable("looking up the packet filter %s: %s" % (label, error))
+    root = ElementTree.fromstring(xml)
+    if found.UUIDString() != root.findtext("uuid"):
+        raise PacketFilterForeign(
+            "a network filter that berth did not make has the name %s" % label, hint=hints.foreign_filter(label)
+        )
+    return _parts(root) == _parts(ElementTree.fromstring(text))
+
+
+def _parts(root):
+    """What a filter says, as it compares: libvirt writes some numbers in its own way."""
+    return sorted(
+        (part.tag, _words(part), *((child.tag, _words(child)) for child in part)) for part in root if part.tag != "uuid"
+    )
+
+
+def _words(part):
+    return tuple(sorted((key, _plain(value)) for key, value in part.attrib.items()))
+
+
+def _plain(value):
+    """libvirt gives masks as prefix lengths or addresses, and hexadecimal numbers, as it likes."""
+    try:
+        return str(int(value, 16)) if value.startswith("0x") else str(ipaddress.ip_address(value))
+    except ValueError:
+        return value.lower()
+
+
+def _call(what, function, *args):
+    library = require_libvirt()
+    try:
+        return Deadline(CALL_TIMEOUT).call(function, *args, what=what)
+    except library.libvirtError as error:
+        if error.get_error_domain() == library.VIR_FROM_RPC:
+            raise LibvirtUnavailable("the connection to libvirt broke while %s: %s" % (what, error))
+        raise BuildFailed("%s: %s" % (what, error), libvirt_code=error.get_error_code())
+
+
+# ---- the guest that is there follows the catalog -----------------------------------------------------------------------
+
+
+def follow(connection, record, wanted, swap=None):
+    """Bring the guest's filters to what the request ``wanted`` says; whether anything was changed. Without ``swap``, which
+    writes the record, nothing is, and the answer is whether anything would be."""
+    spec = with_rules_of(record.spec, wanted or {})
+    filtered = record.replace(spec=spec)
+    if swap is None:
+        return spec != record.spec or bool(missing(connection, filtered))
+    if spec != record.spec:
+        swap(journal.noted(filtered, "security groups"))
+    return define(connection, filtered) or spec != record.spec
+
+
+def with_rules_of(spec, wanted):
+    """The request with the rules and addresses that ``wanted`` has for NICs which have a filter; port security that was
+    switched off leaves an empty one. Nothing else of a NIC changes, and one without a filter gets none."""
+    nics = [dict(nic) for nic in spec.get("networks") or []]
+    for nic, new in zip(nics, wanted.get("networks") or []):
+        if nic.get("security") and nic["mac"] == new["mac"] and "security" in new:
+            nic["security"] = new["security"] or {"groups": [], "rules": None, "allowed": [], "open": True}
+    return {**spec, "networks": nics} if nics else spec

@@ -1,0 +1,108 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Security groups: named rules of what may reach a guest and what it may reach; and the addresses a NIC may send from."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from typing import Any, Iterable, List, Mapping, Optional
+
+from .errors import InvalidInput
+from .messages import Document
+from .schema import Fields, ListOf, OneOf, Text
+
+MOST_RULES = 256
+MAC = Text(r"[0-9a-fA-F][02468aceACE](:[0-9a-fA-F]{2}){5}\Z", "a unicast MAC address such as 02:00:00:00:00:01")
+WITH_PORTS = ("tcp", "udp", "sctp")
+
+
+class Ports:
+    """One port or a range; as text first-last."""
+
+    rule = "a port from 1 to 65535, or first-last such as 8000-8100"
+
+    def check(self, value: Any, field: str) -> str:
+        text = str(value) if isinstance(value, int) and not isinstance(value, bool) else value
+        found = re.match(r"([0-9]{1,5})(?:-([0-9]{1,5}))?\Z", text) if isinstance(text, str) else None
+        first, last = (int(found.group(1)), int(found.group(2) or found.group(1))) if found else (0, 0)
+        if not 1 <= first <= last <= 65535:
+            raise InvalidInput(field, value, self.rule)
+        return "%d-%d" % (first, last)
+
+
+class Block:
+    """An address or a network; as text with prefix length."""
+
+    rule = "an address or a network such as 192.0.2.0/24"
+
+    def check(self, value: Any, field: str) -> str:
+        try:
+            if not isinstance(value, str) or "%" in value:
+                raise ValueError
+            return str(ipaddress.ip_network(value))
+        except ValueError:
+            raise InvalidInput(field, value, self.rule)
+
+
+RULE = Fields(
+    {
+        "direction": OneOf("in", "out"),
+        "protocol": OneOf("tcp", "udp", "sctp", "icmp", "any"),
+        "ports": Ports(),
+        "remote": ListOf(Block(), single=True, longest=MOST_RULES),
+    },
+    defaults={"direction": "in", "ports": None, "remote": []},
+)
+
+
+class Rule:
+    """A rule: what is allowed. A port goes with a protocol that has ports."""
+
+    def check(self, value: Any, field: str) -> Document:
+        rule = RULE.check(value, field)
+        if rule["ports"] and rule["protocol"] not in WITH_PORTS:
+            raise InvalidInput(field + ".ports", rule["ports"], "only with protocol " + ", ".join(WITH_PORTS))
+        return rule
+
+
+SECURITY_GROUP = Fields({"rules": ListOf(Rule(), longest=MOST_RULES)}, defaults={"rules": []})
+_ALLOWED = Fields({"address": Block(), "mac": MAC}, defaults={"mac": None})
+
+
+class AllowedAddress:
+    """What a NIC may send from beside its own address: an address or a network, or {address, mac}."""
+
+    def check(self, value: Any, field: str) -> Document:
+        return _ALLOWED.check({"address": value} if isinstance(value, str) else value, field)
+
+
+def needed(nic: Mapping[str, Any]) -> List[str]:
+    """What a host has to be able to filter for a NIC, in the words of its facts."""
+    found = nic.get("security")
+    return [] if not found else ["addresses"] if found.get("rules") is None else ["addresses", "ports"]
+
+
+def describe(what: str) -> str:
+    """What a host lacks that cannot filter that."""
+    if what == "ports":
+        return "packet filter for security groups (br_netfilter with bridge-nf-call-iptables and -ip6tables 1)"
+    return "packet filter (libvirt's nwfilter driver)"
+
+
+def security(
+    groups: Iterable[Mapping[str, Any]], allowed: Iterable[Mapping[str, Any]], filtered: Optional[bool]
+) -> Optional[Document]:
+    """What the host makes a NIC's filter of: {groups, rules, allowed}; rules null where there is no group. None: no filter."""
+    if not filtered:
+        return None
+    groups = list(groups)
+    rules: List[Any] = []
+    for group in groups:
+        rules += [dict(rule) for rule in group["rules"] if rule not in rules]
+    return {
+        "groups": [group["name"] for group in groups],
+        "rules": rules if groups else None,
+        "allowed": [dict(address) for address in allowed],
+    }

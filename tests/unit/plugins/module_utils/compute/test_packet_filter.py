@@ -1,0 +1,258 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The packet filters of a guest: what they let through, and that they come and go with the guest."""
+
+from __future__ import annotations
+
+import types
+from xml.etree import ElementTree
+
+import fake_libvirt
+import pytest
+from instance_case import Case
+
+from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import BuildFailed, PacketFilterForeign
+from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import network, packet_filter
+from ansible_collections.berth.kvm.plugins.module_utils.model import hints
+from ansible_collections.berth.kvm.plugins.module_utils.model.catalog import NetworkNotFound
+
+UUID = "0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a"
+MAC, VIP_MAC = "02:00:00:00:00:01", "00:00:5e:00:01:0a"
+OPEN = {"groups": [], "rules": None, "allowed": []}
+
+
+def rule(protocol="tcp", ports=None, remote=(), direction="in"):
+    return {"protocol": protocol, "ports": ports, "remote": list(remote), "direction": direction}
+
+
+def secured(*rules, allowed=()):
+    return {"groups": ["web"], "rules": list(rules), "allowed": list(allowed)}
+
+
+def nic(security=OPEN, **more):
+    parts = {"network": "lan", "type": "bridge", "source": "br0", "mac": MAC, "address": None}
+    return {**parts, "security": security, **more}
+
+
+def record(*nics):
+    return types.SimpleNamespace(uuid=UUID, spec={"networks": list(nics)})
+
+
+def rules_of(one):
+    """{(action, direction, protocol, what it looks at)} of the first NIC's filter, in libvirt's words."""
+    root = ElementTree.fromstring(packet_filter.render(record(one))[packet_filter.name(UUID, 0)])
+    found = []
+    for each in root.findall("rule"):
+        what = " ".join("%s=%s" % pair for pair in sorted(each[0].attrib.items()))
+        found.append((each.get("action"), each.get("direction"), each[0].tag, what))
+    return found
+
+
+def accepted(one, direction, *protocols):
+    return {
+        (tag, what)
+        for action, way, tag, what in rules_of(one)
+        if (action, way) == ("accept", direction) and tag in protocols
+    }
+
+
+def test_a_guest_sends_from_its_own_addresses_alone():
+    one = nic(address="192.0.2.7/24")
+    mine = "srcmacaddr=" + MAC
+    assert ("ip", "srcipaddr=192.0.2.7 srcipmask=32 " + mine) in accepted(one, "out", "ip")
+    arp = accepted(one, "out", "arp")
+    assert ("arp", "arpsrcipaddr=192.0.2.7 arpsrcipmask=32 arpsrcmacaddr=%s %s" % (MAC, mine)) in arp
+    assert all(mine in what for _tag, what in accepted(one, "out", "ip", "ipv6", "arp", "rarp"))
+    assert not any(what == mine for _tag, what in accepted(one, "out", "ip", "ipv6")), "not from any address"
+    assert rules_of(one)[-1] == ("drop", "out", "mac", "")
+    assert not [each for each in rules_of(one) if each[1] != "out"], "without a group all may come in"
+
+
+def test_a_guest_that_asks_dhcp_may_have_any_address_and_no_other_mac_address():
+    assert {what for _tag, what in accepted(nic(), "out", "ip", "ipv6")} == {"srcmacaddr=" + MAC}
+    assert rules_of(nic())[-1] == ("drop", "out", "mac", "")
+
+
+def test_addresses_that_are_allowed_beside_its_own():
+    allowed = [{"address": "192.0.2.9/32", "mac": VIP_MAC}, {"address": "2001:db8::/64", "mac": None}]
+    one = nic({**OPEN, "allowed": allowed}, address="192.0.2.7/24")
+    assert ("ip", "srcipaddr=192.0.2.9 srcipmask=32 srcmacaddr=" + VIP_MAC) in accepted(one, "out", "ip")
+    assert ("ipv6", "srcipaddr=2001:db8:: srcipmask=64 srcmacaddr=" + MAC) in accepted(one, "out", "ipv6")
+
+
+def test_a_group_lets_in_what_its_rules_say_with_the_answers_and_drops_the_rest():
+    one = nic(secured(rule(ports="80-90", remote=["192.0.2.0/24", "2001:db8::/32"]), rule("icmp")))
+    assert accepted(one, "in", "tcp", "tcp-ipv6", "icmp", "all") == {
+        ("tcp", "dstportend=90 dstportstart=80 srcipaddr=192.0.2.0 srcipmask=24"),
+        ("tcp-ipv6", "dstportend=90 dstportstart=80 srcipaddr=2001:db8:: srcipmask=32"),
+        ("icmp", ""),
+    }
+    assert accepted(one, "out", "all", "all-ipv6") == {("all", ""), ("all-ipv6", "")}
+    assert rules_of(one)[-2:] == [("drop", "inout", "all", ""), ("drop", "inout", "all-ipv6", "")]
+
+
+def test_a_rule_for_what_goes_out_closes_all_else_that_goes_out():
+    one = nic(secured(rule("udp", "53-53", ["192.0.2.2/32"], "out")))
+    assert accepted(one, "out", "all", "all-ipv6") == set()
+    assert ("udp", "dstipaddr=192.0.2.2 dstipmask=32 dstportend=53 dstportstart=53") in accepted(one, "out", "udp")
+
+
+def test_a_group_without_a_rule_lets_nothing_in_but_what_addresses_need():
+    one = nic(secured())
+    assert accepted(one, "in", "tcp", "tcp-ipv6", "icmp", "all", "all-ipv6") == set()
+    assert ("udp", "dstportstart=68 srcportstart=67") in accepted(one, "in", "udp")
+    assert ("icmpv6", "type=135") in accepted(one, "in", "icmpv6")
+
+
+def test_any_network_is_any_address_of_its_kind():
+    one = nic(secured(rule("any", remote=["0.0.0.0/0"])))
+    assert accepted(one, "in", "all", "all-ipv6") == {("all", "")}
+
+
+def test_the_filter_of_the_network_is_asked_first():
+    text = packet_filter.render(record(nic(nwfilter="clean-traffic")))[packet_filter.name(UUID, 0)]
+    assert ElementTree.fromstring(text).find("filterref").get("filter") == "clean-traffic"
+    assert packet_filter.filter_of(record(nic(nwfilter="clean-traffic")), 0) == packet_filter.name(UUID, 0)
+    assert packet_filter.filter_of(record(nic(None, nwfilter="clean-traffic")), 0) == "clean-traffic"
+
+
+def test_a_guest_from_before_and_a_nic_without_port_security_have_no_filter():
+    old = {key: value for key, value in nic().items() if key != "security"}
+    assert packet_filter.render(record(old, nic(None))) == {}
+    assert (packet_filter.filter_of(record(old), 0), packet_filter.filter_of(record(nic(None)), 0)) == (None, None)
+
+
+# ---- with the guest ----
+
+
+@pytest.fixture
+def web(prepared, wanted, monkeypatch):
+    monkeypatch.setattr(network, "check", lambda *_: None)
+    case = Case(prepared, wanted("web1"))
+    case.spec["networks"] = [nic(secured(rule(ports="80-80")), address="192.0.2.7/24")]
+    return case
+
+
+def label(web):
+    return packet_filter.name(web.uuid, 0)
+
+
+def changed(web, *rules):
+    """The request as the catalog makes it now."""
+    return {**web.spec, "networks": [nic(secured(*rules), address="192.0.2.7/24")]}
+
+
+def test_it_is_there_before_the_guest_runs_and_goes_with_it(web):
+    web.make()
+    libvirt = web.host.connection
+    assert list(libvirt.filters) == [label(web)]
+    assert '<filterref filter="%s"' % label(web) in web.domain.xml
+    assert web.instance().filtered(web.spec) is False, "again is no change"
+    web.instance().absent()
+    assert libvirt.filters == {}
+
+
+def test_one_that_is_left_without_its_guest_is_removed_by_a_delete(web):
+    web.make()
+    filters = dict(web.host.connection.filters)
+    web.instance().absent()
+    web.host.connection.filters.update(filters)
+    assert web.instance().absent() is True
+    assert web.host.connection.filters == {} and web.instance().absent() is False
+
+
+def test_create_brings_new_rules_to_the_guest_that_runs_and_writes_them_down(web):
+    web.make()
+    new = changed(web, rule(ports="443-443"))
+    assert web.instance().filtered(new, dry=True) is True
+    assert "443" not in web.host.connection.filters[label(web)].xml, "check mode changes nothing"
+    assert web.instance().filtered(new) is True
+    assert 'dstportstart="443"' in web.host.connection.filters[label(web)].xml
+    assert web.record.spec["networks"][0]["security"]["rules"][0]["ports"] == "443-443"
+    assert (web.instance().filtered(new), web.domain.starts) == (False, 1)
+
+
+def test_port_security_that_is_switched_off_leaves_a_filter_that_lets_all_through(web):
+    web.make()
+    off = {**web.spec, "networks": [nic(None, address="192.0.2.7/24")]}
+    assert web.instance().filtered(off) is True
+    assert ElementTree.fromstring(web.host.connection.filters[label(web)].xml).findall("rule") == []
+    assert web.instance().filtered(off) is False
+    assert web.instance().filtered(changed(web, rule())) is True, "and back on"
+
+
+def test_a_guest_that_was_made_without_a_filter_is_left_as_it_is(web):
+    new = web.spec["networks"]
+    web.spec["networks"] = [{key: value for key, value in new[0].items() if key != "security"}]
+    web.make()
+    assert web.instance().filtered({**web.spec, "networks": new}) is False
+    assert web.host.connection.filters == {} and "filterref" not in web.domain.xml
+
+
+@pytest.mark.parametrize("how", ["removed", "edited"])
+def test_a_filter_that_was_changed_by_hand_is_brought_back_by_create_and_by_a_start(web, how):
+    web.make()
+    libvirt, wanted = web.host.connection, web.host.connection.filters[label(web)].xml
+    for bring_back in (lambda: web.instance().filtered(web.spec), web.instance().started):
+        web.instance().stopped(1)
+        if how == "removed":
+            del libvirt.filters[label(web)]
+        else:
+            libvirt.filters[label(web)].xml = wanted.replace(
+                "<rule", '<rule action="accept" direction="in"><all /></rule><rule', 1
+            )
+        assert bring_back() is True
+        assert libvirt.filters[label(web)].xml == wanted
+
+
+@pytest.mark.follows("foreign_filter")
+def test_a_filter_of_somebody_else_with_the_name_is_left_alone(web):
+    foreign = fake_libvirt.FakeFilter(
+        web.host.connection, '<filter name="%s"><uuid>%s</uuid></filter>' % (label(web), UUID)
+    )
+    web.host.connection.filters[label(web)] = foreign
+    with pytest.raises(PacketFilterForeign) as refused:
+        web.make()
+    assert refused.value.hint == hints.foreign_filter(label(web))
+    assert web.host.connection.filters == {label(web): foreign} and web.record is None and web.domain is None
+    web.host.connection.filters["theirs"] = web.host.connection.filters.pop(label(web))
+    assert web.make() is True
+
+
+def test_a_guest_that_does_not_start_leaves_no_filter(web, monkeypatch):
+    def fails(*_):
+        raise fake_libvirt.libvirtError(1, "no start")
+
+    monkeypatch.setattr(fake_libvirt.FakeDomain, "createWithFlags", fails)
+    with pytest.raises(BuildFailed, match="no start"):
+        web.make()
+    assert web.host.connection.filters == {} and web.record is None
+
+
+LIBVIRTS = {
+    "both": ("1", "1", [packet_filter.ADDRESSES, packet_filter.PORTS]),
+    "bridged packets of IPv6 pass by": ("1", "0", [packet_filter.ADDRESSES]),
+    "no br_netfilter": (None, None, [packet_filter.ADDRESSES]),
+}
+
+
+@pytest.mark.parametrize("case", LIBVIRTS)
+def test_a_host_tells_what_it_can_filter(prepared, tmp_path, case):
+    for table, value in zip(("iptables", "ip6tables"), LIBVIRTS[case]):
+        if value:
+            (tmp_path / table).write_text(value + "\n")
+    assert packet_filter.possible(prepared.connection, str(tmp_path / "%s")) == LIBVIRTS[case][2]
+
+
+@pytest.mark.parametrize(
+    "can, security, lacks", [([], OPEN, "nwfilter"), ([packet_filter.ADDRESSES], secured(), "br_netfilter")]
+)
+def test_a_host_that_cannot_filter_what_is_asked_for_is_refused_before_anything_is_built(
+    prepared, monkeypatch, can, security, lacks
+):
+    monkeypatch.setattr(packet_filter, "possible", lambda _connection: can)
+    monkeypatch.setattr(network, "_is_bridge", lambda *_: True)
+    with pytest.raises(NetworkNotFound, match=lacks):
+        network.check(prepared.connection, [nic(security)])
+    network.check(prepared.connection, [nic(None)])
