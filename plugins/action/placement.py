@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 
 from ansible.module_utils.parsing.convert_bool import boolean
@@ -15,6 +14,7 @@ from ..module_utils.conductor.plan import CLAIMING, FAILED, MAX_ROUNDS, PLANNED,
 from ..module_utils.model import catalog_schema, nics
 from ..module_utils.model.errors import BerthError, InvalidInput
 from ..module_utils.placement.request import build_request
+from ..plugin_utils import acting
 from ..plugin_utils.controller import (
     INSTANCE,
     ControllerAction,
@@ -26,7 +26,7 @@ from ..plugin_utils.controller import (
     variables,
     who_locked,
 )
-from ..plugin_utils.documents import write_document
+from ..plugin_utils.documents import write_receipt
 from ..plugin_utils.plain import plain
 from ..plugin_utils.screen import say, verbosity, warn
 from ..plugin_utils.selection import check_hosts, in_inventory, known_hosts, selected, warn_of_lost
@@ -56,14 +56,6 @@ def check_run(given):
 def _is_wanted(task_vars, name):
     """Whether somebody describes the instance; what only the inventory plugin knows is there, and nothing is wished of it."""
     return "berth_name" in task_vars or in_inventory(task_vars, name)
-
-
-def write_receipt(directory, run, receipt):
-    """Gives the path."""
-    os.makedirs(directory, mode=0o700, exist_ok=True)
-    path = os.path.join(directory, "placement-%s.json" % run)
-    write_document(path, receipt)
-    return path
 
 
 def first_failure(failures):
@@ -96,7 +88,7 @@ class ActionModule(ControllerAction):
         given.update(catalogs.run)
         catalog = catalogs.shared
         options = {**catalog.placement, **plain(args["options"])}
-        run = "r-" + new_token()[:8]
+        run = acting.RUN
         fleet = read_reports(task_vars, hosts)
         self._lost = lost_hosts(given)
         warn_of_lost(self._lost, known_hosts(task_vars, hosts), fleet)

@@ -13,6 +13,7 @@ from ..module_utils.model import hints, migration
 from ..module_utils.model.errors import BerthError
 from ..module_utils.model.identity import check_name, instance_uuid
 from ..module_utils.placement.request import resize_request
+from ..plugin_utils import acting
 from ..plugin_utils.controller import (
     ControllerAction,
     kvm_hosts,
@@ -24,8 +25,9 @@ from ..plugin_utils.controller import (
     variables,
     who_locked,
 )
+from ..plugin_utils.documents import write_receipt
 from ..plugin_utils.plain import plain
-from ..plugin_utils.screen import say
+from ..plugin_utils.screen import say, verbosity
 from ..plugin_utils.selection import InstanceNotFound, known_hosts, not_found, selected, warn_of_lost
 from ..plugin_utils.whose_variables import Catalogs
 
@@ -155,13 +157,16 @@ class ActionModule(ControllerAction):
         # A migration needs nothing for long: only a resize counts twice, until it is confirmed.
         resized = {name: instance for name, instance in instances.items() if moves[name]["kind"] == migration.RESIZE}
         quotas.before_placement(resized, fleet, catalog.quotas, more=0)
-        placing.place(
+        directory = self.own_variables(task_vars, ["berth_receipt_dir"]).get("berth_receipt_dir")
+        decision = placing.place(
             instances,
             fleet,
             catalog.placement,
             catalog.aggregate_documents(plain(task_vars["groups"])),
             0,
+            explained=bool(directory or verbosity()),
         )
+        self._explain(decision, instances, directory, args["again"])
         for name, instance in instances.items():
             if instance.get("state") == FAILED:
                 errors[name] = instance["error"]
@@ -179,6 +184,13 @@ class ActionModule(ControllerAction):
                 move["candidates"] = [
                     candidate for candidate in move["candidates"] if candidate["host"] != move["source"]
                 ]
+
+    def _explain(self, decision, instances, directory, again):
+        """What became of each host, where an instance has none to go to; the receipt, where receipts are kept."""
+        if verbosity() or any(instance.get("state") == FAILED for instance in instances.values()):
+            say(*decision.explanation(moves=True).splitlines())
+        if directory and decision.result and not self._task.check_mode:
+            write_receipt(directory, acting.RUN + ("-again" if again else ""), decision.receipt())
 
     def _facts(self, moves, errors, fleet, wish):
         """The plan that the playbook follows, and a line for each instance on the screen."""

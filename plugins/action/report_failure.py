@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from ..module_utils.conductor.report import error_code
 from ..plugin_utils.controller import ControllerAction, current_results
 
 
@@ -12,6 +13,7 @@ class ActionModule(ControllerAction):
     def act(self, args, task_vars):
         name, results = task_vars["inventory_hostname"], current_results(task_vars)
         if name in results["failed"]:
-            return {"failed": True, "msg": results["failed"][name]}
+            error = results["failed"][name]
+            return {"failed": True, "msg": error, "error_code": error_code(error)}
         host = results["left_out"][name]
         return {"unreachable" if host["silent"] else "failed": True, "msg": host["reason"]}

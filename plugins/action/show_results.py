@@ -22,9 +22,10 @@ class ActionModule(ControllerAction):
         moves = facts.get("berth_moves") or {}
         located = facts["berth_located"] if operation in report_power.WORDS else {}
         names = located["names"] if located else sorted({*moves["moves"], *moves["errors"]})
+        self._tried = []
         outcomes = [self._outcome(operation, name, located, moves, task_vars) for name in names]
         left_out = (located or moves)["left_out"]
-        say("", *report.closing(outcomes, left_out), "")
+        say("", *report.closing(outcomes, left_out, self._tried), "")
         return results_fact(outcomes, left_out)
 
     def _outcome(self, operation, name, located, moves, task_vars):
@@ -39,6 +40,8 @@ class ActionModule(ControllerAction):
             outcome.address = report.address_of(given.get("berth_networks"))
         uuid = instance_uuid(given.get("berth_project") or "default", name)
         outcome.error = report.named(outcome.error, uuid, name)
+        if outcome.error:
+            self._tried += report.tried(name, (done.get("move_walk") or {}).get("attempts") or ())
         return outcome
 
 
@@ -46,6 +49,8 @@ def registered(value):
     """What the table needs of a registered result, or a fact: Ansible's own marks on it are no plain data."""
     if not isinstance(value, dict):
         return plain(value)
-    found = plain({key: value[key] for key in ("changed", "failed", "msg", "move", "unreachable") if key in value})
+    found = plain(
+        {key: value[key] for key in ("changed", "failed", "msg", "move", "attempts", "unreachable") if key in value}
+    )
     items = value.get("results")
     return {**found, "results": [registered(item) for item in items]} if isinstance(items, list) else found

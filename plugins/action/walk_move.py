@@ -50,6 +50,7 @@ def _told(walk, only_prepare, settings):
         "leg": turn and turn.arguments(settings),
         "needs_key": bool(turn) and "key" in turn.leg.needs,
         "failure": None if turn else walk.failure,
+        "attempts": [] if turn else walk.attempts,
         "move": None if walk.turn() or walk.failure else walk.last,
         "says": None,
     }

@@ -89,6 +89,12 @@ failure:
   returned: success
   type: str
   sample: null
+attempts:
+  description: The hosts that were tried in vain, when nothing more is to be done.
+  returned: success
+  type: list
+  elements: dict
+  sample: [{attempt: 1, host: kvm2, code: ClaimFailed, cause: there is no room}]
 move:
   description: What the last leg said of the record, when the move has come to its end.
   returned: success

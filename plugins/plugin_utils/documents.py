@@ -30,3 +30,11 @@ def write_file(folder: int, name: str, data: bytes, mode: int) -> None:
         os.fsync(fd)
     os.rename(name + ".tmp", name, src_dir_fd=folder, dst_dir_fd=folder)
     os.fsync(folder)
+
+
+def write_receipt(directory: str, run: str, receipt: Any) -> str:
+    """The receipt of a placement of this run; gives its path."""
+    os.makedirs(directory, mode=0o700, exist_ok=True)
+    path = os.path.join(directory, "placement-%s.json" % run)
+    write_document(path, receipt)
+    return path

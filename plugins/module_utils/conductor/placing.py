@@ -17,6 +17,7 @@ from .next_host import set_host
 from .plan import CLAIMING, Instance, fail
 
 SMALL = 5000  # hosts x instances up to which every decision is explained, whether asked for or not
+IGNORED, DO_NOT_IGNORE = "ignore_hosts: excluded by ignore_hosts", "do not ignore "
 ADVISED = 3  # how many failed requests get advice; more of a kind would be told the same
 
 
@@ -41,13 +42,19 @@ class Decision:
         self.seconds = time.monotonic() - started
         return self.result.requests
 
-    def explanation(self) -> str:
-        """For each request what became of each host, and for what failed the smallest change that would help."""
+    def explanation(self, moves: bool = False) -> str:
+        """For each request what became of each host, and for what failed the smallest change that would help. ``moves``:
+        what a request ignores is the host that it leaves, and those that it is not to go to."""
         if not self.result:
             return ""
-        return "\n".join(
+        text = "\n".join(
             explain.decision_text(explain.document(answer)) for answer in self.result.requests if answer.explanation
-        ) + "\n".join(self.advice())
+        )
+        advice = self.advice()
+        if moves:
+            text = text.replace(IGNORED, "it is there now, or another one is berth_target_host")
+            advice = [line for line in advice if DO_NOT_IGNORE not in line]
+        return text + "\n".join(advice)
 
     def advice(self) -> List[str]:
         lines: List[str] = []

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 import textwrap
 from typing import Any, Dict, Iterable, List, Mapping, Sequence
 
@@ -30,7 +31,8 @@ class Outcome:
     error: str = ""
 
     def to_dict(self) -> Dict[str, str]:
-        return dataclasses.asdict(self)
+        code = {"error_code": error_code(self.error)} if self.error else {}
+        return {**dataclasses.asdict(self), **code}
 
 
 def closing(outcomes: Iterable[Outcome], left_out: Mapping[str, str], details: Sequence[str] = ()) -> List[str]:
@@ -58,6 +60,18 @@ def failure(done: Dict[str, Any], result: Mapping[str, Any]) -> str:
 def named(text: str, uuid: str, name: str) -> str:
     """The text with the name of the instance where it has the uuid, by which hosts know it."""
     return text.replace("Instance %s" % uuid, "Instance %s" % name).replace(uuid, name)
+
+
+def tried(name: str, attempts: Sequence[Mapping[str, Any]]) -> List[str]:
+    """The hosts on which an instance that failed was tried."""
+    rows = [(entry["attempt"], entry["host"], entry["code"], entry["cause"]) for entry in attempts]
+    return ["", "%s was tried on:" % name, *table(("ATTEMPT", "HOST", "ERROR", "CAUSE"), rows)] if rows else []
+
+
+def error_code(error: str) -> str:
+    """The code of an error that begins with it, for programs; Failed where there is none."""
+    found = re.match(r"([A-Z][A-Za-z0-9]+): ", error)
+    return found.group(1) if found else "Failed"
 
 
 def first_word(error: str) -> str:

@@ -8,9 +8,8 @@ from __future__ import annotations
 from typing import Any, Dict, List, Optional
 
 from ..model import data_disks, hints
-from ..placement.text import table
 from .plan import ACTIVE, EXISTING, FAILED, PLANNED, UNCONFIRMED
-from .report import Outcome, address_of, closing, named
+from .report import Outcome, address_of, closing, named, tried
 
 Plan = Dict[str, Any]
 
@@ -33,12 +32,8 @@ def left_out(plan: Plan) -> Dict[str, str]:
 
 def attempts(plan: Plan) -> List[str]:
     """What the failed instances tried."""
-    lines = []
-    for name, instance in plan["instances"].items():
-        if instance["attempts"] and instance["state"] == FAILED:
-            rows = [(entry["attempt"], entry["host"], entry["code"], entry["cause"]) for entry in instance["attempts"]]
-            lines += ["", "%s was tried on:" % name, *table(("ATTEMPT", "HOST", "ERROR", "CAUSE"), rows)]
-    return lines
+    failed = {name: instance for name, instance in plan["instances"].items() if instance["state"] == FAILED}
+    return [line for name, instance in failed.items() for line in tried(name, instance["attempts"])]
 
 
 def _outcome(name: str, instance: Dict[str, Any]) -> Outcome:

@@ -22,6 +22,20 @@ DONE = {
     "revert": "reverted",
 }
 Place = Tuple[str, str]  # host, flavor
+# What a sequence means for the guest, said before anything happens. The rest only ends what was begun.
+_STOPS = "Its guest, if it runs, is stopped for the last part of the copy and started on {host}"
+MEANS = {
+    "resize": _STOPS,
+    "resize_here": "Its guest, if it runs, is stopped and started again",
+    "live_migrate": "Its guest goes on running",
+    **dict.fromkeys(
+        ("confirm", "confirm_here", "confirm_alone"),
+        "There is no way back from it: what was kept for a revert is removed",
+    ),
+    **dict.fromkeys(
+        ("revert", "revert_here", "reclaim_alone"), "Its guest is stopped, and what it wrote since the move is lost"
+    ),
+}
 
 
 def outcome(operation: str, name: str, moves: Dict[str, Any], done: Dict[str, Any], check_mode: bool) -> Outcome:
@@ -44,6 +58,12 @@ def outcome(operation: str, name: str, moves: Dict[str, Any], done: Dict[str, An
     else:
         line.state = _state(operation, last, check_mode)
         line.why = _why(operation, line, before, after, last)
+        attempts = (done.get("move_walk") or {}).get("attempts") or []
+        if attempts:
+            line.why += "; attempt %d, after %s" % (
+                len(attempts) + 1,
+                ", ".join("%s on %s" % (entry["code"], entry["host"]) for entry in attempts),
+            )
     return line
 
 
@@ -57,7 +77,9 @@ def plan_line(name: str, operation: str, move: Dict[str, Any]) -> str:
     way = "on %s" % start if start == end or end is None else "%s -> %s" % (start, end)
     if operation in ("confirm", "confirm_due"):
         way = "on %s" % end
-    return "%s: %s, %s%s" % (name, operation, way, " (%s)" % move["why"] if move["why"] else "")
+    line = "%s: %s, %s%s" % (name, operation, way, " (%s)" % move["why"] if move["why"] else "")
+    meaning = MEANS.get(move["sequence"], "").format(source=move["source"], host=end)
+    return "%s. %s" % (line, meaning) if meaning else line
 
 
 def _state(operation: str, last: Dict[str, Any], check_mode: bool) -> str:

@@ -145,19 +145,21 @@ SEQUENCES: Dict[str, Sequence] = {
     "live_migrate": Sequence(
         (
             BEGIN,
-            CLAIM,
-            JUDGE,
+            replace(CLAIM, other_candidate=True),
+            replace(JUDGE, other_candidate=True),
             Leg(
                 DESTINATION,
                 ("inspect_live", "receive_seed"),
                 "See whether the destination can take the running guest",
                 ("key",),
+                other_candidate=True,
             ),
             Leg(
                 SOURCE,
                 ("check_live", "send_seed"),
                 "Say everything that speaks against the live migration, else send the seed",
                 ("key", "tls"),
+                other_candidate=True,
             ),
             # Who waits there and the source's next leg do between them what the legs after that would do. If it is
             # lost, nothing is lost but time.

@@ -10,12 +10,13 @@ source has let go is given up, and then the next candidate is tried, if there is
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
-from typing import Any, Dict, Mapping, Optional, Tuple, cast
+from typing import Any, Dict, List, Mapping, Optional, Tuple, cast
 
 from ..model import hints
 from ..model.lifecycle import RESIZED
 from ..model.messages import View
 from ..model.migration import SAID
+from .plan import Attempt
 from .sequences import DESTINATION, FLEET, SEQUENCES, SOURCE, Leg, Sequence
 
 OTHER_SIDE = {SOURCE: DESTINATION, DESTINATION: SOURCE}
@@ -99,7 +100,8 @@ class Turn:
 
 @dataclass
 class Walk:
-    """How far a move has come in this run. ``said``: the last word of either side; ``failure``: why it is given up."""
+    """How far a move has come in this run. ``said``: the last word of either side; ``failure``: why it is given up;
+    ``attempts``: the hosts that were tried in vain."""
 
     move: Move
     sequence: str = ""
@@ -111,6 +113,7 @@ class Walk:
     gives_up: bool = False
     tries_others: bool = False
     failure: Optional[str] = None
+    attempts: List[Attempt] = field(default_factory=list)
     last: View = field(default_factory=View)
 
     @classmethod
@@ -170,6 +173,10 @@ class Walk:
         abandoned = self._sequence().abandoned
         self.tries_others = self._sequence().legs[self.at].other_candidate
         self.failure = reason
+        if self.move.candidates:
+            code, _colon, cause = reason.partition(": ")
+            number = len(self.attempts) + 1
+            self.attempts.append({"attempt": number, "host": self.destination(), "code": code, "cause": cause or code})
         if abandoned is None or not self.taken:
             self.at = len(self._sequence().legs)
             return
@@ -204,7 +211,7 @@ class Walk:
             self.candidate += 1
             self._begin()
         elif self.move.candidates:
-            self.failure = "Exhausted all hosts available for moving %s. Last cause: %s" % (
+            self.failure = "MaxRetriesExceeded: Exhausted all hosts available for moving %s. Last cause: %s" % (
                 self.move.name,
                 self.failure,
             )

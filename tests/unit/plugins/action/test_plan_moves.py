@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import re
 import uuid
 from pathlib import Path
 
@@ -229,3 +230,26 @@ def test_what_means_no_does_not_lock(value):
 @pytest.mark.parametrize("value", [True, "true", "yes", "the backup team"])
 def test_what_else_locks_and_may_say_who(value):
     assert who_locked({"berth_locked": value}) == value
+
+
+HUGE = {**CATALOG["berth_flavors"]["big"], "memory_mb": 1 << 20}
+
+
+def test_a_move_without_a_valid_host_says_why_of_each_host_with_numbers_and_what_would_help(capsys):
+    facts = plan(variables={"berth_flavors": {**CATALOG["berth_flavors"], "big": HUGE}})
+    assert "NoValidHost" in facts["errors"]["a"] and facts["act"] == []
+    said = capsys.readouterr().out
+    for host in ("h2", "h3"):
+        assert re.search(r"%s .*1048576" % host, said), said
+    assert "a would fit: " in said
+    plan(args={"target": "h1"})
+    said = capsys.readouterr().out
+    assert "it is there now, or another one is berth_target_host" in said and "ignore" not in said
+
+
+def test_a_move_keeps_a_receipt_where_receipts_are_kept(tmp_path):
+    plan(variables={"berth_receipt_dir": str(tmp_path / "receipts")})
+    (path,) = (tmp_path / "receipts").iterdir()
+    kept = json.loads(path.read_text("utf-8"))
+    assert [request["name"] for request in kept["requests"]] == ["a"]
+    assert kept["left_out"] == {}

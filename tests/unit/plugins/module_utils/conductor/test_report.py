@@ -130,7 +130,42 @@ def test_a_move_that_was_refused_is_failed():
     "operation, way", [("resize", "kvm1 -> kvm3"), ("revert", "kvm3 -> kvm1"), ("confirm", "on kvm3")]
 )
 def test_the_plan_names_the_direction_that_the_instance_takes(operation, way):
-    assert report_moves.plan_line("web1", operation, move()) == "web1: %s, %s" % (operation, way)
+    assert report_moves.plan_line("web1", operation, move()).startswith("web1: %s, %s" % (operation, way))
+
+
+@pytest.mark.parametrize(
+    "sequence, said",
+    [
+        ("resize", "Its guest, if it runs, is stopped for the last part of the copy and started on kvm3"),
+        ("resize_here", "Its guest, if it runs, is stopped and started again"),
+        ("live_migrate", "Its guest goes on running"),
+        ("confirm", "There is no way back from it: what was kept for a revert is removed"),
+        ("revert", "Its guest is stopped, and what it wrote since the move is lost"),
+    ],
+)
+def test_before_anything_happens_the_plan_says_what_becomes_of_the_guest_and_of_the_way_back(sequence, said):
+    assert report_moves.plan_line("web1", "resize", move(sequence=sequence)).endswith(". " + said)
+
+
+def test_a_move_that_came_to_an_alternate_says_after_what():
+    attempts = [{"attempt": 1, "host": "kvm2", "code": "ClaimFailed", "cause": "full"}]
+    done = {"move_walk": {"move": {"phase": "resized", "confirm_in": None}, "attempts": attempts}}
+    assert report_moves.outcome("resize", "web1", moves(), done, False).why.endswith(
+        "attempt 2, after ClaimFailed on kvm2"
+    )
+
+
+@pytest.mark.parametrize(
+    "error, code",
+    [
+        ("NoValidHost: no valid host", "NoValidHost"),
+        ("The conditional check failed: x", "Failed"),
+        ("MaxRetriesExceeded: Exhausted all. Last cause: X: y", "MaxRetriesExceeded"),
+    ],
+)
+def test_the_code_of_an_error_is_a_key_of_its_own_for_programs(error, code):
+    assert report.Outcome("web1", "failed", error=error).to_dict()["error_code"] == report.error_code(error) == code
+    assert "error_code" not in report.Outcome("web1", "active").to_dict()
 
 
 def test_an_instance_of_another_flavor_than_the_inventory_says_is_told_how_to_get_it():

@@ -170,6 +170,21 @@ def test_a_claim_that_fails_is_given_up_and_the_next_candidate_is_tried_with_a_t
     assert walk.failure is None
 
 
+@pytest.mark.parametrize("leg", ["claim", "inspect_live", "check_live"])
+def test_a_live_migration_whose_check_fails_goes_on_to_the_next_candidate(leg):
+    """Nova's migrate_max_retries."""
+    walk = Walk.begin(move("live_migrate"))
+    while leg not in walk.turn().leg.steps:
+        answer(walk)
+    fail(walk)
+    assert [answer(walk) for _leg in GIVEN_UP] == GIVEN_UP
+    turn = walk.turn()
+    assert (turn.leg.steps, turn.token) == (("begin",), Token("op-kvm3", 0))
+    answer(walk)
+    assert walk.turn().host == "kvm3" and walk.failure is None
+    assert Walk.restore(walk.move, walk.state()).attempts == walk.attempts != []
+
+
 def test_when_no_candidate_is_left_the_last_cause_is_said():
     walk = Walk.begin(move())
     for reason in ("one is full", "the other too"):
@@ -178,11 +193,17 @@ def test_when_no_candidate_is_left_the_last_cause_is_said():
         for _leg in GIVEN_UP:
             answer(walk)
     assert walk.turn() is None
-    assert walk.failure == "Exhausted all hosts available for moving web-1. Last cause: the other too"
+    assert [(entry["attempt"], entry["host"], entry["cause"]) for entry in walk.attempts] == [
+        (1, "kvm2", "one is full"),
+        (2, "kvm3", "the other too"),
+    ]
+    assert (
+        walk.failure == "MaxRetriesExceeded: Exhausted all hosts available for moving web-1. Last cause: the other too"
+    )
 
 
 @pytest.mark.parametrize(
-    "legs, sequence", [(2, "resize"), (3, "resize"), (4, "resize"), (1, "live_migrate"), (5, "live_migrate")]
+    "legs, sequence", [(2, "resize"), (3, "resize"), (4, "resize"), (4, "live_migrate"), (5, "live_migrate")]
 )
 def test_what_fails_later_is_given_up_and_no_other_candidate_is_tried(legs, sequence):
     walk = Walk.begin(move(sequence))
