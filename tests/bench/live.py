@@ -76,7 +76,7 @@ class Bench:
         began = time.monotonic()
         act()
         took = time.monotonic() - began
-        seen = {host: one.end() for host, one in events.items()}
+        seen = {host: event.end() for host, event in events.items()}
         stopped = min(at for at, what in seen[source] if what == "Suspended")
         return max(at for at, what in seen[destination] if what == "Resumed") - stopped, took
 
@@ -134,7 +134,7 @@ def measure(name, case, rounds):
             seen["plain"] += bench.there_and_back(False)
             seen["playbook"] += bench.playbook()
             for way, found in seen.items():
-                print(way, ", ".join("%.3f of %.1f s" % one for one in found[-2:]), flush=True)
+                print(way, ", ".join("%.3f of %.1f s" % entry for entry in found[-2:]), flush=True)
     finally:
         limit(case.lab, None)
     return seen
@@ -176,8 +176,8 @@ def main():
         for name in MACHINES:
             rows += rows_of(name, measure(name, case, options.rounds))
         case.lab.down()
-    for one in rows:
-        print("{name}: {value} {unit}, {ratio} x {against}".format(**one), flush=True)
+    for entry in rows:
+        print("{name}: {value} {unit}, {ratio} x {against}".format(**entry), flush=True)
     (REPOSITORY / ".bench").mkdir(exist_ok=True)
     (REPOSITORY / ".bench" / "live.json").write_text(json.dumps(rows, indent=1) + "\n")
     return 0 if all(row["ratio"] <= AIM for row in rows[:2]) else 1

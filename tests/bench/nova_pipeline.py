@@ -29,7 +29,7 @@ class Hosts(host_manager.HostManager):
 
     def __init__(self):
         super().__init__()
-        self.weighers.sort(key=lambda one: type(one).__name__)  # sums in the same order everywhere
+        self.weighers.sort(key=lambda entry: type(entry).__name__)  # sums in the same order everywhere
 
     def refresh_cells_caches(self):
         pass
@@ -107,14 +107,14 @@ def spec_of(request, members, placed):
             policies=[group["policy"]],
             rules={},
             members=members,
-            hosts=sorted({placed[one] for one in members if one in placed}),
+            hosts=sorted({placed[member] for member in members if member in placed}),
         )
     return spec
 
 
 def run(job):
     scheduler = Scheduler()
-    states = [state_of(one) for one in job["hosts"]]
+    states = [state_of(host) for host in job["hosts"]]
     groups, placed, chosen, seconds = {}, {}, [], []
     spec, hosts = None, states
     gc.collect()

@@ -68,7 +68,7 @@ def drawn():
 
 def fractional(sizes, fleet):
     """How many of the first instances fit by their sums alone."""
-    vcpus, memory_mb = (sum(one[at] for one in fleet) for at in (0, 1))
+    vcpus, memory_mb = (sum(host[at] for host in fleet) for at in (0, 1))
     memory_mb *= 1024
     for number, size in enumerate(sizes):
         vcpus, memory_mb = vcpus - size[0], memory_mb - size[1]
@@ -89,7 +89,7 @@ def placed(sizes, fleet, options):
         }
         for at, (vcpus, gb) in enumerate(fleet)
     ]
-    requests = [{"flavor": {"name": "%dx%d" % one, "vcpus": one[0], "memory_mb": one[1]}} for one in sizes]
+    requests = [{"flavor": {"name": "%dx%d" % size, "vcpus": size[0], "memory_mb": size[1]}} for size in sizes]
     answers = select_destinations(hosts, requests, options).requests
     return next((number for number, answer in enumerate(answers) if answer.error), len(answers))
 

@@ -79,7 +79,7 @@ def families(draw):
 
 def fits(row, shapes):
     """Whether a row fits the largest host, alone."""
-    sizes = [[float(part) for part in one.split("x")[1].split(":")] for one in shapes.split(",")]
+    sizes = [[float(part) for part in entry.split("x")[1].split(":")] for entry in shapes.split(",")]
     return any(float(row["vcpus"]) <= vcpus and float(row["memory_mb"]) <= gb * 1024 for vcpus, gb in sizes)
 
 

@@ -29,7 +29,7 @@ MIB_PER_GB = 1024
 
 def amounts(row):
     """vCPUs, MiB, GiB of a row of the simulator."""
-    values = [float(one) for one in row] + [0.0]
+    values = [float(entry) for entry in row] + [0.0]
     return values[0], values[1] * MIB_PER_GB, values[2]
 
 

@@ -121,7 +121,9 @@ def read_in_full(text, most):
     start = time.process_time()
     document = json.loads(text)
     columns = Matrix.from_document(document)
-    decisions = [(one["entry"], at) for one in document["requests"] for at in range(len(one["entry"]["instances"]))]
+    decisions = [
+        (request["entry"], at) for request in document["requests"] for at in range(len(request["entry"]["instances"]))
+    ]
     chosen = decisions[:: max(1, len(decisions) // most)][:most]
     for entry, at in chosen:
         explanation = columns.explanation(entry)
@@ -187,7 +189,7 @@ def main():
 
 def measure(name, number, requests, target, decisions, nova, rounds):
     hosts = fleet(number)
-    total = sum(one.get("num_instances", 1) for one in requests)
+    total = sum(request.get("num_instances", 1) for request in requests)
     theirs, note = None, ""
     if nova:
         chosen, best = nova.decide(hosts, requests, decisions)
@@ -195,7 +197,7 @@ def measure(name, number, requests, target, decisions, nova, rounds):
         note = "Nova: best of %d decisions" % decisions + (" x %d" % total if total > 1 else "")
     seconds, result = best_of(rounds, lambda: decide(hosts, requests))
     if nova:
-        mine = [host for one in result.requests for host in one.hosts][:decisions]
+        mine = [host for request in result.requests for host in request.hosts][:decisions]
         assert mine == chosen[: len(mine)], "%s: decided %s, Nova %s" % (name, mine, chosen)
     write(name, seconds, "s", theirs, target, note)
     del result

@@ -49,7 +49,7 @@ def fleet(number):
 def sorts(hosts):
     """Yield (name, what is added to each request, options, aggregates)."""
     flavor = placement.FLAVOR
-    names = [one["host"] for one in hosts]
+    names = [host["host"] for host in hosts]
     zone = {"name": "half", "hosts": names[::2], "metadata": {"ram_weight_multiplier": "2.0"}}
     yield "a-flavor", {}, {}, ()
     yield "ignored-hosts", {"ignore_hosts": names[:3]}, {}, ()
@@ -75,13 +75,14 @@ def main():
     print("%-32s %10s %10s %9s" % ("10 requests on %d hosts" % given.hosts, "seconds", "plain", "ratio"))
     for name, more, options, aggregates in sorts(hosts):
         requests = [
-            {"uuid": "vm%d" % one, "flavor": placement.FLAVOR, "image": placement.IMAGE, **more} for one in range(10)
+            {"uuid": "vm%d" % number, "flavor": placement.FLAVOR, "image": placement.IMAGE, **more}
+            for number in range(10)
         ]
         options = {**FILTERS, "pci_alias": [dict(GPU, name="gpu")], **options}
 
         def decide(fast, requests=requests, options=options, aggregates=aggregates):
             result = select_destinations(hosts, requests, options, aggregates, fast=fast)
-            return [[one.to_dict() for one in answer.selections] for answer in result.requests]
+            return [[selection.to_dict() for selection in answer.selections] for answer in result.requests]
 
         best = {True: None, False: None}
         for _round in range(given.rounds):

@@ -65,7 +65,7 @@ def measure(hosts, count, rounds):
         result = controller.run("placement", {"instances": instances, "plan": True}, task_vars)
         assert len(result["selections"]) == count, result
 
-    times = [[timed(one) for one in (bare, raw, task)] for _round in range(rounds)]
+    times = [[timed(entry) for entry in (bare, raw, task)] for _round in range(rounds)]
     return [min(column) for column in zip(*times)]
 
 

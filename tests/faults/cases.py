@@ -42,9 +42,9 @@ class Case:
         self.path = Path(directory) / (lab.name + "-mover.yml")
         variables = catalog(image)
         variables["berth_flavors"] = {**variables["berth_flavors"], **LADDER}
-        one = vm("{{ mover_flavor | default('tiny') }}", user_data=WRITER, **more)
+        mover = vm("{{ mover_flavor | default('tiny') }}", user_data=WRITER, **more)
         self.path.write_text(
-            json.dumps({"all": {"vars": variables, "children": {"instances": {"hosts": {NAME: one}}}}})
+            json.dumps({"all": {"vars": variables, "children": {"instances": {"hosts": {NAME: mover}}}}})
         )
 
     def mount(self, host):
@@ -80,7 +80,7 @@ class Case:
         }
 
     def owner(self):
-        owners = [host for host in self.lab.hosts for one in self.look(host)["records"] if one["role"] == "OWN"]
+        owners = [host for host in self.lab.hosts for record in self.look(host)["records"] if record["role"] == "OWN"]
         assert len(owners) == 1, "I1 the owners are %s" % owners
         return owners[0]
 

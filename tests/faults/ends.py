@@ -62,7 +62,7 @@ def check(operation, hosts, sides, flavor, shared):
 
 def _owned(views, owner):
     owners = [
-        (name, uuid) for name, view in views.items() for uuid, one in view.records.items() if one["role"] == "OWN"
+        (name, uuid) for name, view in views.items() for uuid, record in view.records.items() if record["role"] == "OWN"
     ]
     if [name for name, _uuid in owners] != [owner]:
         raise Violation("I4 the owners are %s, not %s" % (owners, owner))

@@ -61,8 +61,11 @@ class Watcher:
 
     def _only_grows(self, views):
         """I12."""
-        held = {name: [one["generation"] for one in view.records.values()] for name, view in views.items()}
-        before, newest = self.generation, max((one for ones in held.values() for one in ones), default=self.generation)
+        held = {name: [record["generation"] for record in view.records.values()] for name, view in views.items()}
+        before, newest = (
+            self.generation,
+            max((entry for ones in held.values() for entry in ones), default=self.generation),
+        )
         self.generation = max(newest, before)
         return "I12 the generation was %s, and the hosts have %s" % (before, held) if newest < before else None
 
@@ -95,7 +98,9 @@ def a_disk_is_there(views, shared=False):
     ``shared``: the disks are wherever the storage is seen; a host that was just booted does not see it yet.
     """
     files = [name for view in views.values() for name in view.files] if shared else []
-    holders = [(view, uuid) for view in views.values() for uuid, one in view.records.items() if one["role"] in OWNERS]
+    holders = [
+        (view, uuid) for view in views.values() for uuid, record in view.records.items() if record["role"] in OWNERS
+    ]
     for view, uuid in holders:
         mine = [
             name for name in [*view.files, *files] if name.startswith(uuid) and not any(part in name for part in PARTS)

@@ -60,9 +60,9 @@ def main():
             return in_parallel(Sweep(given.replay), case, given, directory)
         legs = learn(case, Path(directory))
         faults = [fault for name in OPERATIONS for fault in faults_of(name, legs[name])]
-        faults = [one for one in faults if str(one).startswith(tuple(given.only) or "")][:: given.every]
+        faults = [fault for fault in faults if str(fault).startswith(tuple(given.only) or "")][:: given.every]
         done = passed(given.without.read_text()) if given.without else ()
-        faults = [one for one in faults if str(one) not in done]
+        faults = [fault for fault in faults if str(fault) not in done]
         if given.list:
             print(*("%s  %s" % (fault, described(fault, legs[fault.operation])) for fault in faults), sep="\n")
             case.lab.down()
@@ -109,14 +109,14 @@ def in_parallel(sweep, case, given, directory):
     labs = [case] + [
         cases.make("%sx%d" % (given.lab, job), directory, given.shared) for job in range(2, given.jobs + 1)
     ]
-    threads = [threading.Thread(target=sweep.work, args=[one]) for one in labs]
+    threads = [threading.Thread(target=sweep.work, args=[lab]) for lab in labs]
     for thread in threads:
         thread.start()
     signal.signal(signal.SIGINT, lambda *_ignored: sweep.end())
     for thread in threads:
         thread.join()
-    for one in labs:
-        one.lab.down()
+    for lab in labs:
+        lab.lab.down()
     return sweep.verdict()
 
 
@@ -125,7 +125,7 @@ class Sweep:
 
     def __init__(self, faults, legs=None):
         self.legs = legs or {}
-        self.waiting = {name: deque(one for one in faults if one.operation == name) for name in OPERATIONS}
+        self.waiting = {name: deque(fault for fault in faults if fault.operation == name) for name in OPERATIONS}
         self.lock = threading.Lock()
         self.done, self.violations = 0, 0
         self.began = time.monotonic()

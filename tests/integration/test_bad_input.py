@@ -44,13 +44,15 @@ def test_what_could_not_be_built_is_in_error_until_it_is_made_or_deleted(lab, im
 
     def in_error():
         notes = (lab.sh(host, "cat /var/lib/berth/failures.json 2>/dev/null || echo {}").stdout for host in lab.hosts)
-        return {one["name"]: (one["host"], uuid) for text in notes for uuid, one in json.loads(text).items()}
+        return {note["name"]: (note["host"], uuid) for text in notes for uuid, note in json.loads(text).items()}
 
     lab.ansible_playbook("berth.kvm.create", inventory=[path], check=False)
     failed = in_error()
     assert (sorted(failed), left(lab)) == (["a", "b"], {})
     host, uuid = failed["b"]
-    shown = next(one for one in lab.module(host, "berth.kvm.instance_info")["instances"] if one["uuid"] == uuid)
+    shown = next(
+        instance for instance in lab.module(host, "berth.kvm.instance_info")["instances"] if instance["uuid"] == uuid
+    )
     assert (shown["vm_state"], shown["faults"][0]["code"], shown["faults"][0]["host"]) == (
         "error",
         "ImageInvalid",

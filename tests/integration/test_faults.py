@@ -20,10 +20,10 @@ from operations import OPERATIONS, Fault  # noqa: E402
 @pytest.fixture(scope="module")
 def chain(prepared_lab, image, tmp_path_factory):
     """One instance for all faults: where one ends the next begins."""
-    one = Chain(cases.Case(prepared_lab, image, tmp_path_factory.mktemp("faults")))
-    with one.watcher:
-        yield one
-    one.wipe()
+    faults = Chain(cases.Case(prepared_lab, image, tmp_path_factory.mktemp("faults")))
+    with faults.watcher:
+        yield faults
+    faults.wipe()
 
 
 @pytest.mark.parametrize(

@@ -34,10 +34,10 @@ def host(lab):
 def test_every_host_tells_its_own_size(lab):
     """S13: the sizes that the lab gave its hosts."""
     found = [facts(lab, lab.host(number)) for number in (1, 2, 3)]
-    assert [(one["vcpus"], one["memory_mb"]) for one in found] == [(8, 16384), (4, 8192), (2, 4096)]
-    assert [len(one["numa_topology"]["cells"]) for one in found] == [2, 1, 1]
-    assert len({one["uuid"] for one in found}) == 3
-    assert all(one["prepared"] and "qemu" in one["domain_types"] for one in found)
+    assert [(document["vcpus"], document["memory_mb"]) for document in found] == [(8, 16384), (4, 8192), (2, 4096)]
+    assert [len(document["numa_topology"]["cells"]) for document in found] == [2, 1, 1]
+    assert len({document["uuid"] for document in found}) == 3
+    assert all(document["prepared"] and "qemu" in document["domain_types"] for document in found)
 
 
 def test_a_foreign_domain_counts_and_is_left_alone(lab, host):
@@ -47,7 +47,7 @@ def test_a_foreign_domain_counts_and_is_left_alone(lab, host):
     before = lab.sh(host, "virsh dumpxml --inactive foreign").stdout
     document = facts(lab, host)
     lab.sh(host, "rm %s/foreign.qcow2" % POOL)
-    (instance,) = [one for one in document["instances"] if one["name"] == "foreign"]
+    (instance,) = [instance for instance in document["instances"] if instance["name"] == "foreign"]
     assert (instance["foreign"], instance["power_state"]) == (True, "shutdown")
     assert (document["memory_mb_used"], document["vcpus_used"], document["local_gb_used"]) == (512, 2, 3)
     assert lab.sh(host, "virsh dumpxml --inactive foreign").stdout == before

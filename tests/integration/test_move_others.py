@@ -101,7 +101,9 @@ def test_a_prepared_resize_has_its_room_and_its_guest_still_runs(resized):
     case.play("create", SMALL)
     source = case.owner()
     case.play("prep_resize", BIG)
-    roles = {host: [(one["role"], one["phase"]) for one in case.look(host)["records"]] for host in case.lab.hosts}
+    roles = {
+        host: [(record["role"], record["phase"]) for record in case.look(host)["records"]] for host in case.lab.hosts
+    }
     assert roles[source] == [("OWN", "resizing")] and [("IN", "incoming")] in roles.values()
     assert len(case.look(source)["running"]) == 1
     refused = case.play("stop", BIG, check=False)

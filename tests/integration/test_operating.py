@@ -46,7 +46,11 @@ def test_the_end_of_a_resize_says_what_is_next_and_until_when(resized):
 def test_instance_info_has_the_deadline_and_no_progress_of_what_has_ended(resized):
     lab = resized[0]
     info = lab.module(homes(lab)["later"], "berth.kvm.instance_info")
-    move = next(one["migration"] for one in info["instances"] if one["name"] == "later" and one["role"] == "OWN")
+    move = next(
+        instance["migration"]
+        for instance in info["instances"]
+        if instance["name"] == "later" and instance["role"] == "OWN"
+    )
     assert move["confirm_by"] > 1_700_000_000
     assert (move["status"], move["progress"]) == ("finished", None)
 

@@ -33,7 +33,7 @@ def facts(case, host, until=lambda said: True):
 
 
 def phases(case):
-    return {host: [one["phase"] for one in case.look(host)["records"]] for host in case.lab.hosts}
+    return {host: [record["phase"] for record in case.look(host)["records"]] for host in case.lab.hosts}
 
 
 def test_resize_moves_the_guest_with_all_it_acknowledged_and_confirm_removes_the_source(mover):

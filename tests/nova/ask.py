@@ -72,7 +72,7 @@ def suites() -> unittest.TestSuite:
     names = [TESTS + name for name in MODULES]
     for package in PACKAGES:
         found = pkgutil.iter_modules(importlib.import_module(TESTS + package).__path__)
-        names += ["%s%s.%s" % (TESTS, package, one.name) for one in found if one.name.startswith("test_")]
+        names += ["%s%s.%s" % (TESTS, package, entry.name) for entry in found if entry.name.startswith("test_")]
     loaded = []
     for name in dict.fromkeys(names):
         try:
@@ -102,20 +102,20 @@ def main() -> int:
 def report(ledger: Ledger, result: Result, options: argparse.Namespace) -> int:
     broken = {test.id(): text.strip().splitlines()[-1] for test, text in result.failures + result.errors}
     names = list(dict.fromkeys(result.names))
-    asked = [one for one in names if ledger.asked[one] and one not in broken]
-    differ = [one for one in asked if one in ledger.differences]
+    asked = [name for name in names if ledger.asked[name] and name not in broken]
+    differ = [name for name in asked if name in ledger.differences]
     told = DIFFERENCES.read_text(encoding="utf-8")
-    unknown = [one for one in differ if not re.search(r"\b%s\b" % re.escape(short(one)), told)]
-    reasons = {one: reason(ledger, broken, one) for one in names if one not in asked}
-    for one in differ:
-        print("%s %s" % ("DIFFERS" if one in unknown else "differs, as documented:", short(one)))
-        for line in ledger.differences[one]:
+    unknown = [name for name in differ if not re.search(r"\b%s\b" % re.escape(short(name)), told)]
+    reasons = {name: reason(ledger, broken, name) for name in names if name not in asked}
+    for name in differ:
+        print("%s %s" % ("DIFFERS" if name in unknown else "differs, as documented:", short(name)))
+        for line in ledger.differences[name]:
             print("    " + line)
     if options.verbose:
-        print("".join("not asked: %s: %s\n" % (short(one), why) for one, why in reasons.items()), end="")
+        print("".join("not asked: %s: %s\n" % (short(name), why) for name, why in reasons.items()), end="")
     for why, count in collections.Counter(reasons.values()).most_common():
         print("%4d not asked: %s" % (count, why))
-    questions = sum(ledger.asked[one] for one in asked)
+    questions = sum(ledger.asked[name] for name in asked)
     print("%d tests of Nova: %d asked (%d questions)" % (len(names), len(asked), questions))
     print("%d agree, %d differ (%d not documented)" % (len(asked) - len(differ), len(differ), len(unknown)))
     print("%d not asked" % len(reasons))

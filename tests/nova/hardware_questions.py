@@ -92,7 +92,7 @@ def _yes_or_no(found: Any, *_given: Any) -> bool:
 
 
 def _sockets_cores_threads(found: Any, *_given: Any) -> dict:
-    return {part: tuple(getattr(one, part) for one in found) for part in ("sockets", "cores", "threads")}
+    return {part: tuple(getattr(entry, part) for entry in found) for part in ("sockets", "cores", "threads")}
 
 
 CONSTRAINTS: list[tuple[str, Callable, Callable | None]] = [
@@ -191,7 +191,7 @@ def _usage(host: Any, instance: Any, free: bool) -> Callable:
 
 def _network(host: Any, chosen: list, network: Any) -> Callable:
     there = translate.host_topology(host)
-    cells = [translate.HostTopology.from_document({"cells": [translate.host_cell(one)]}).cells[0] for one in chosen]
+    cells = [translate.HostTopology.from_document({"cells": [translate.host_cell(entry)]}).cells[0] for entry in chosen]
     told = translate.network_metadata(network)
     return lambda: not told or numa._network_fits(there, cells, told)
 

@@ -29,18 +29,18 @@ def install(ledger: Ledger) -> None:
 def _configured() -> list[dict]:
     from oslo_serialization import jsonutils
 
-    return [jsonutils.loads(one) for one in nova.conf.CONF.pci.alias]
+    return [jsonutils.loads(alias) for alias in nova.conf.CONF.pci.alias]
 
 
 def _aliases() -> Callable:
     given = _configured()
     return lambda: {
-        name: (policy, [_spec(one) for one in specs]) for name, (policy, specs) in pci.read_aliases(given).items()
+        name: (policy, [_spec(spec) for spec in specs]) for name, (policy, specs) in pci.read_aliases(given).items()
     }
 
 
 def _as_aliases(found: dict) -> dict:
-    return {name: (policy, [_spec(one) for one in specs]) for name, (policy, specs) in found.items()}
+    return {name: (policy, [_spec(spec) for spec in specs]) for name, (policy, specs) in found.items()}
 
 
 def _spec(given: dict) -> dict:
@@ -52,14 +52,15 @@ def _from_flavor(flavor: Any, policy: str | None) -> Callable:
     read, given = translate.flavor(flavor), _configured()
     props = {"hw_pci_numa_affinity_policy": policy} if policy else {}
     return lambda: [
-        (one["alias_name"], one["count"], [_spec(each) for each in one["spec"]], one["numa_policy"])
-        for one in pci.requests_from(read, props, pci.read_aliases(given))
+        (entry["alias_name"], entry["count"], [_spec(each) for each in entry["spec"]], entry["numa_policy"])
+        for entry in pci.requests_from(read, props, pci.read_aliases(given))
     ]
 
 
 def _as_requests(found: Any, *_given: Any) -> list:
     return [
-        (one.alias_name, one.count, [_spec(dict(each)) for each in one.spec], one.numa_policy) for one in found.requests
+        (request.alias_name, request.count, [_spec(dict(each)) for each in request.spec], request.numa_policy)
+        for request in found.requests
     ]
 
 

@@ -39,7 +39,7 @@ def install(ledger: Ledger) -> None:
         # Nova runs them out of a list that it made when it was imported.
         replaced = getattr(request_filter, name)
         request_filter.ALL_REQUEST_FILTERS[:] = [
-            replaced if one is original else one for one in request_filter.ALL_REQUEST_FILTERS
+            replaced if filter_ is original else filter_ for filter_ in request_filter.ALL_REQUEST_FILTERS
         ]
     for name in AGGREGATES:
         ask(ledger, request_filter, name, _aggregates(name), _as_aggregates)
@@ -51,10 +51,10 @@ def _aggregates(name: str) -> Callable:
     def ours(_context: Any, spec: Any) -> Callable:
         lookup = vars(objects.AggregateList).get("get_by_metadata")
         found = getattr(lookup, "return_value", None)
-        there = [translate.aggregate(one) for one in found] if isinstance(found, list) else []
+        there = [translate.aggregate(entry) for entry in found] if isinstance(found, list) else []
         if name == "map_az_to_placement_aggregate":  # what the database finds has the key and the value
-            for one in there:
-                one.metadata["availability_zone"] = spec.availability_zone
+            for entry in there:
+                entry.metadata["availability_zone"] = spec.availability_zone
         asked, told = translate.request(spec), translate.options(nova.conf.CONF)
         before = _as_aggregates(None, None, spec)
 
@@ -70,7 +70,7 @@ def _aggregates(name: str) -> Callable:
 
 def _as_aggregates(_found: Any, _context: Any, spec: Any) -> set:
     destination = translate.get(spec, "requested_destination")
-    return {frozenset(one.split(",")) for one in translate.get(destination, "aggregates") or ()}
+    return {frozenset(entry.split(",")) for entry in translate.get(destination, "aggregates") or ()}
 
 
 def _requested(_cls: Any, spec: Any, pin: bool) -> Callable:

@@ -37,12 +37,12 @@ KEYS = {
 
 
 def install(ledger: Ledger) -> None:
-    for one in _classes(filters_package, filters_package.BaseHostFilter):
-        if "host_passes" in vars(one):
-            ask(ledger, one, "host_passes", _filter, _verdict)
-    for one in _classes(weights_package, weights_package.BaseHostWeigher):
-        if one.__name__ in registry.builtin("weighers") and "weight_multiplier" in vars(one):
-            ask(ledger, one, "weight_multiplier", _multiplier)
+    for class_ in _classes(filters_package, filters_package.BaseHostFilter):
+        if "host_passes" in vars(class_):
+            ask(ledger, class_, "host_passes", _filter, _verdict)
+    for class_ in _classes(weights_package, weights_package.BaseHostWeigher):
+        if class_.__name__ in registry.builtin("weighers") and "weight_multiplier" in vars(class_):
+            ask(ledger, class_, "weight_multiplier", _multiplier)
     ask(ledger, weights_package.HostWeightHandler, "get_weighed_objects", _weights, _as_weights, _equal_weights)
     ask(ledger, extra_specs_ops, "match", _match, lambda found, *_given: bool(found))
     ask(ledger, filter_utils, "aggregate_values_from_key", _values)
@@ -58,7 +58,9 @@ def _classes(package: Any, base: type) -> list[type]:
         except ImportError:
             continue  # of an older Nova, and needs what is no longer there
         found.update(
-            (one.__name__, one) for one in vars(module).values() if isinstance(one, type) and issubclass(one, base)
+            (variable.__name__, variable)
+            for variable in vars(module).values()
+            if isinstance(variable, type) and issubclass(variable, base)
         )
     return list(found.values())
 
@@ -109,13 +111,13 @@ def _filter(own: Any, host: Any, spec: Any) -> Callable:
     if name == "ComputeFilter":
         state.service = _service(host, own)
     if translate.get(host, "allocation_candidates") and any(
-        translate.get(one, "mappings") for one in translate.get(host, "allocation_candidates")
+        translate.get(entry, "mappings") for entry in translate.get(host, "allocation_candidates")
     ):
         raise CannotAsk("devices are resource providers of their own in Placement: a host here is one provider")
-    one = registry.find_filters([name])[0](translate.options(nova.conf.CONF))
+    filter_ = registry.find_filters([name])[0](translate.options(nova.conf.CONF))
 
     def answer() -> tuple:
-        verdict = one.check(state, wanted)
+        verdict = filter_.check(state, wanted)
         return verdict.passed, _limits(state.limits) if verdict.passed else {}
 
     return answer
@@ -139,26 +141,26 @@ def _weigher(own: Any) -> Weigher:
 
 
 def _multiplier(own: Any, host: Any) -> Callable:
-    one, state = _weigher(own), translate.host_state(host)
-    return lambda: one.multiplier(state)
+    weigher, state = _weigher(own), translate.host_state(host)
+    return lambda: weigher.multiplier(state)
 
 
 def _weights(_own: Any, weighers: list, hosts: list, properties: Any) -> Callable:
-    ours = [_weigher(one) for one in weighers]
-    states, spec = [translate.host_state(one) for one in hosts], translate.request(properties or {})
+    ours = [_weigher(weigher) for weigher in weighers]
+    states, spec = [translate.host_state(host) for host in hosts], translate.request(properties or {})
 
     def answer() -> list:
         sums = [0.0] * len(states)
-        for one in ours if len(states) > 1 else ():
-            parts = normalize(one.weigh(states, spec), one.minval, one.maxval)
-            sums = [total + one.multiplier(state) * part for total, state, part in zip(sums, states, parts)]
+        for entry in ours if len(states) > 1 else ():
+            parts = normalize(entry.weigh(states, spec), entry.minval, entry.maxval)
+            sums = [total + entry.multiplier(state) * part for total, state, part in zip(sums, states, parts)]
         return sorted(((total, state.host) for total, state in zip(sums, states)), key=lambda pair: -pair[0])
 
     return answer
 
 
 def _as_weights(found: list, *_given: Any) -> list:
-    return [(one.weight, one.obj.host) for one in found]
+    return [(entry.weight, entry.obj.host) for entry in found]
 
 
 def _equal_weights(ours: list, theirs: list) -> bool:
@@ -169,7 +171,7 @@ def _equal_weights(ours: list, theirs: list) -> bool:
 
 # -- aggregates and options
 def _aggregates(host: Any) -> list[Aggregate]:
-    return [translate.aggregate(one) for one in host.aggregates]
+    return [translate.aggregate(aggregate) for aggregate in host.aggregates]
 
 
 def _values(host: Any, key: str) -> Callable:
@@ -178,7 +180,7 @@ def _values(host: Any, key: str) -> Callable:
 
 
 def _metadata(host: Any, key: str | None = None) -> Callable:
-    found = [one for one in _aggregates(host) if key is None or key in one.metadata]
+    found = [aggregate for aggregate in _aggregates(host) if key is None or key in aggregate.metadata]
     return lambda: merged_metadata(found)
 
 

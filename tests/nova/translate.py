@@ -25,7 +25,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.model.resources import (
 from ansible_collections.berth.kvm.plugins.module_utils.placement import registry
 from ansible_collections.berth.kvm.plugins.module_utils.placement.options import OPTIONS, from_nova, read_options
 
-DECLARED = [one.options for kind in registry.FIELDS for one in registry.builtin(kind).values()]
+DECLARED = [part.options for kind in registry.FIELDS for part in registry.builtin(kind).values()]
 KNOWN = frozenset(OPTIONS).union(*DECLARED)
 GROUPS = ("filter_scheduler", "scheduler", "metrics", "compute")
 
@@ -84,8 +84,8 @@ def properties(given: Any) -> dict[str, Any]:
             found.update(("trait:" + trait, "required") for trait in value)
         elif name in ("hw_numa_cpus", "hw_numa_mem"):
             found.update(
-                ("%s.%d" % (name, at), ",".join(map(str, sorted(one))) if isinstance(one, set) else one)
-                for at, one in enumerate(value or ())
+                ("%s.%d" % (name, at), ",".join(map(str, sorted(part))) if isinstance(part, set) else part)
+                for at, part in enumerate(value or ())
             )
         elif value is not None:
             found[name] = value
@@ -98,7 +98,7 @@ def props(given: Any) -> dict[str, Any]:
 
 # -- NUMA
 def host_topology(given: Any) -> HostTopology | None:
-    return HostTopology.from_document({"cells": [host_cell(one) for one in get(given, "cells") or ()]})
+    return HostTopology.from_document({"cells": [host_cell(part) for part in get(given, "cells") or ()]})
 
 
 def host_cell(given: Any) -> dict[str, Any]:
@@ -111,16 +111,16 @@ def host_cell(given: Any) -> dict[str, Any]:
         "cpu_usage": get(given, "cpu_usage") or 0,
         "memory_usage": get(given, "memory_usage") or 0,
         "pinned_cpus": list(get(given, "pinned_cpus") or ()),
-        "siblings": [list(one) for one in get(given, "siblings") or ()],
+        "siblings": [list(part) for part in get(given, "siblings") or ()],
         "socket": get(given, "socket"),
         "mempages": [
             {
-                "size_kb": one.size_kb,
-                "total": one.total,
-                "used": get(one, "used") or 0,
-                "reserved": get(one, "reserved") or 0,
+                "size_kb": part.size_kb,
+                "total": part.total,
+                "used": get(part, "used") or 0,
+                "reserved": get(part, "reserved") or 0,
             }
-            for one in get(given, "mempages") or ()
+            for part in get(given, "mempages") or ()
         ],
         "network_metadata": network_metadata(network),
     }
@@ -149,7 +149,7 @@ def instance_cell(given: Any) -> dict[str, Any]:
 def instance_topology(given: Any) -> InstanceTopology | None:
     if given is None or is_stand_in(given):
         return None
-    cells = [InstanceCell(instance_cell(one)) for one in given.cells]
+    cells = [InstanceCell(instance_cell(cell)) for cell in given.cells]
     return InstanceTopology(cells, get(given, "emulator_threads_policy"))
 
 
@@ -168,8 +168,8 @@ def pools(given: Any) -> list[dict[str, Any]]:
         return []
     parts = get(given, "pools", given)
     documents = [
-        {name: value for name, value in dict(one).items() if name not in ("devices", "parent_ifname", "rp_uuid")}
-        for one in parts
+        {name: value for name, value in dict(part).items() if name not in ("devices", "parent_ifname", "rp_uuid")}
+        for part in parts
     ]
     return pci_pools(documents)
 
@@ -179,15 +179,15 @@ def pci_requests(given: Any) -> list[dict[str, Any]]:
     if given is None or is_stand_in(given):
         return []
     found = []
-    for number, one in enumerate(get(given, "requests", given) or ()):
-        spec = [{key: value for key, value in dict(each).items() if key != "parent_ifname"} for each in one.spec]
+    for number, request in enumerate(get(given, "requests", given) or ()):
+        spec = [{key: value for key, value in dict(each).items() if key != "parent_ifname"} for each in request.spec]
         found.append(
             {
-                "alias_name": get(one, "alias_name") or "request-%d" % number,
-                "count": one.count,
+                "alias_name": get(request, "alias_name") or "request-%d" % number,
+                "count": request.count,
                 "spec": spec,
-                "numa_policy": get(one, "numa_policy") or "legacy",
-                "request_id": get(one, "request_id"),
+                "numa_policy": get(request, "numa_policy") or "legacy",
+                "request_id": get(request, "request_id"),
             }
         )
     return found
@@ -214,13 +214,13 @@ def host_state(given: Any, aggregates: list[Aggregate] | None = None) -> HostSta
         state.cpu_info = get(given, "capabilities")
     state.host_ip = str(get(given, "host_ip")) if get(given, "host_ip") else state.host_ip
     state.cell_uuid = get(given, "cell_uuid", state.cell_uuid)
-    state.supported_instances = [list(one) for one in get(given, "supported_instances") or ()]
-    state.metrics = [_metric(one) for one in get(given, "metrics") or ()]
+    state.supported_instances = [list(part) for part in get(given, "supported_instances") or ()]
+    state.metrics = [_metric(part) for part in get(given, "metrics") or ()]
     state.service = dict(get(given, "service") or {})
     state.limits = dict(get(given, "limits") or {})
-    state.instances = {uuid: instance(uuid, one) for uuid, one in dict(get(given, "instances") or {}).items()}
+    state.instances = {uuid: instance(uuid, part) for uuid, part in dict(get(given, "instances") or {}).items()}
     state.aggregates = (
-        aggregates if aggregates is not None else [aggregate(one) for one in get(given, "aggregates") or ()]
+        aggregates if aggregates is not None else [aggregate(part) for part in get(given, "aggregates") or ()]
     )
     topology = get(given, "numa_topology")
     state.numa_topology = host_topology(topology) if topology else None
@@ -280,14 +280,14 @@ def request(given: Any, **more: Any) -> RequestSpec:
     }
     retry = get(given, "retry")
     if retry:
-        hosts = [[one.host, one.hypervisor_hostname] for one in get(retry, "hosts") or ()]
+        hosts = [[part.host, part.hypervisor_hostname] for part in get(retry, "hosts") or ()]
         document["retry"] = {"num_attempts": get(retry, "num_attempts"), "hosts": hosts}
     if group:
         document["group"] = {
             "uuid": str(get(group, "uuid") or "group"),
             "policy": get(group, "policy") or (get(group, "policies") or [None])[0],
             "rules": dict(get(group, "rules") or get(group, "_rules") or {}),
-            "members": [str(one) for one in get(group, "members") or ()],
+            "members": [str(part) for part in get(group, "members") or ()],
             "hosts": list(get(group, "hosts") or ()),
         }
     spec = RequestSpec.from_dict(document)

@@ -39,11 +39,13 @@ def document(number, request, groups):
 def answer(scenario):
     """[[host, ...] per request]."""
     options, hosts, aggregates = from_nova(scenario.get("config")), scenario["hosts"], scenario.get("aggregates", ())
-    groups = {one["uuid"]: one for one in scenario.get("groups", ())}
-    good = [good_document(number, one, groups, hosts, options) for number, one in enumerate(scenario["requests"])]
-    taken = [one for one in good if one]
+    groups = {group["uuid"]: group for group in scenario.get("groups", ())}
+    good = [
+        good_document(number, request, groups, hosts, options) for number, request in enumerate(scenario["requests"])
+    ]
+    taken = [entry for entry in good if entry]
     placed = iter(select_destinations(hosts, taken, options, aggregates, check_policies=False).requests)
-    return [next(placed).hosts if one else [] for one in good]
+    return [next(placed).hosts if entry else [] for entry in good]
 
 
 def good_document(number, request, groups, hosts, options):

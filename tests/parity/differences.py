@@ -73,7 +73,7 @@ def cell(number, cpus, **more):
 
 
 def numa_host(name, *cells, **more):
-    return host(name, pcpus=sum(len(one["pcpuset"]) for one in cells), numa_topology={"cells": list(cells)}, **more)
+    return host(name, pcpus=sum(len(cell["pcpuset"]) for cell in cells), numa_topology={"cells": list(cells)}, **more)
 
 
 def pages(number, cpus, free_2m, free_1g):
@@ -223,12 +223,15 @@ def main():
     for kind, cases in (("different", DIFFERENT), ("same", SAME)):
         for name, scenario in cases.items():
             here = answer.answer(scenario)
-            theirs = [one["hosts"] or one["error"].split(":")[0] for one in decide(scenario, follow=here)["requests"]]
-            theirs = [[] if one == "NoValidHost" else one for one in theirs]
+            theirs = [
+                request["hosts"] or request["error"].split(":")[0]
+                for request in decide(scenario, follow=here)["requests"]
+            ]
+            theirs = [[] if entry == "NoValidHost" else entry for entry in theirs]
             rows.append({"name": name, "kind": kind, "nova": theirs, "here": here, "scenario": scenario})
             print("%-9s %-45s Nova %-40s here %s" % (kind, name, theirs, here))
     with open(options.out, "w", encoding="utf-8") as out:
-        out.write("[\n%s\n]\n" % ",\n".join(json.dumps(one) for one in rows))
+        out.write("[\n%s\n]\n" % ",\n".join(json.dumps(row) for row in rows))
 
 
 if __name__ == "__main__":

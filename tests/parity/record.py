@@ -43,7 +43,7 @@ def main():
     lines = []
     for profile, scenario in made:
         scenario, answers, result, _left_out = compare(scenario, answer.answer, decide)
-        if not all(one["agree"] for one in result["requests"]):
+        if not all(request["agree"] for request in result["requests"]):
             sys.exit("%s: Nova decides otherwise" % profile)
         lines.append(json.dumps({"profile": profile, "scenario": scenario, "answers": answers}, separators=(",", ":")))
     with open(options.out, "wb") as raw, gzip.GzipFile(filename="", fileobj=raw, mode="wb", mtime=0) as out:

@@ -78,11 +78,11 @@ def main():
             hosts, requests = map(int, options.sizes[seed % len(options.sizes)].split("x"))
             scenario = generate(seed, hosts, requests, profile)
             scenario, answers, result, left_out = compare(scenario, ask, run)
-            disagreed = [one["request"] for one in result["requests"] if one["agree"] is False]
+            disagreed = [request["request"] for request in result["requests"] if request["agree"] is False]
             count["scenarios"] += 1
             count["requests"] += len(result["requests"])
-            count["agree"] += sum(one["agree"] is True for one in result["requests"])
-            count["placed"] += sum(1 for one in answers if one)
+            count["agree"] += sum(request["agree"] is True for request in result["requests"])
+            count["placed"] += sum(1 for answer in answers if answer)
             count["disagree"] += len(disagreed)
             count.update(left_out)
             if disagreed:
@@ -93,7 +93,7 @@ def main():
                     path.write_text(json.dumps({"scenario": scenario, "answers": answers}))
                 if options.stop:
                     return 1
-        print("%-9s %s" % (profile, "  ".join("%s %d" % one for one in count.items())), flush=True)
+        print("%-9s %s" % (profile, "  ".join("%s %d" % item for item in count.items())), flush=True)
     ours.stdin.close()
     ours.wait()
     return 1 if bad else 0
@@ -105,8 +105,8 @@ def compare(scenario, ask, run):
     while True:
         answers = ask(scenario)
         result = run(scenario, follow=answers, detail=False)
-        for number, one in enumerate(result["requests"]):
-            why = "Nova raised" if one["agree"] is None else by_chance(scenario, answers[number], one)
+        for number, request in enumerate(result["requests"]):
+            why = "Nova raised" if request["agree"] is None else by_chance(scenario, answers[number], request)
             if why:
                 # Up to here the state of both sides is the same.
                 left_out[why] += 1
@@ -125,7 +125,7 @@ def by_chance(scenario, answer, result):
     if not answer:
         # A group or a multi-create may fail on one of the hosts that were drawn and not on another.
         return "by chance" if len(instances) > 1 else None
-    first = next((at for at, one in enumerate(instances) if not one.get("follow_ok")), len(instances))
+    first = next((at for at, instance in enumerate(instances) if not instance.get("follow_ok")), len(instances))
     drawn = first < min(len(answer), len(instances)) and answer[first] in instances[first].get("acceptable", ())
     return "by chance" if drawn else None
 

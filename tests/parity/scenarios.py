@@ -251,7 +251,9 @@ def devices(draw, scenario):
             aliases.append(dict(alias, numa_policy=policy) if policy else alias)
     # An alias is told more than once only with one kind of device and one policy.
     kinds = {}
-    aliases = [one for one in aliases if kinds.setdefault(one["name"], one["device_type"]) == one["device_type"]]
+    aliases = [
+        alias for alias in aliases if kinds.setdefault(alias["name"], alias["device_type"]) == alias["device_type"]
+    ]
     scenario["config"]["pci"] = {"alias": aliases}
     for host in scenario["hosts"]:
         nodes = [cell["id"] for cell in (host.get("numa_topology") or {"cells": []})["cells"]]
@@ -267,7 +269,7 @@ def devices(draw, scenario):
             pool["numa_node"] = draw.choice([*nodes, *nodes, None])
             if kind == "type-VF":
                 pool["physical_network"] = draw.choice(("physnet0", "physnet1"))
-            if all({**one, "count": 0} != {**pool, "count": 0} for one in host["pci_pools"]):
+            if all({**entry, "count": 0} != {**pool, "count": 0} for entry in host["pci_pools"]):
                 host["pci_pools"].append(pool)
 
 
@@ -313,7 +315,7 @@ def limits(draw, scenario):
 
 
 def isolation(draw, scenario):
-    told, names = scenario["config"]["filter_scheduler"], [one["host"] for one in scenario["hosts"]]
+    told, names = scenario["config"]["filter_scheduler"], [host["host"] for host in scenario["hosts"]]
     told["isolated_hosts"] = draw.some(names, 3)
     told["isolated_images"] = draw.choice(([], ["isolated"]))
     told["restrict_isolated_hosts_to_isolated_images"] = draw.maybe(0.5)
@@ -354,7 +356,7 @@ def isolation(draw, scenario):
 
 def aggregate(draw, scenario, name, metadata):
     share = draw.choice((0.2, 0.5, 0.5, 0.9))
-    hosts = [one["host"] for one in scenario["hosts"] if draw.maybe(share)]
+    hosts = [host["host"] for host in scenario["hosts"] if draw.maybe(share)]
     scenario["aggregates"].append({"name": name, "hosts": hosts, "metadata": metadata})
 
 
@@ -388,7 +390,7 @@ def targets(draw, scenario):
             request.update(
                 draw.choice(
                     (
-                        {"ignore_hosts": [one["host"] for one in draw.some(hosts, 6)]},
+                        {"ignore_hosts": [entry["host"] for entry in draw.some(hosts, 6)]},
                         {"ignore_hosts": [name.upper(), "unknown"]},
                         {"force_hosts": [name]},
                         {"force_nodes": [node]},
@@ -569,13 +571,13 @@ def numa_words(draw, flavor, props):
 
 
 def cards(draw, scenario):
-    names = sorted({one["name"] for one in scenario["config"]["pci"]["alias"]})
+    names = sorted({alias["name"] for alias in scenario["config"]["pci"]["alias"]})
     for request in scenario["requests"]:
         if draw.maybe(0.6):
             chosen = draw.sample(names, draw.choice((1, 1, 2)))
             counts = [draw.choice((1, 1, 2, 3)) for _each in chosen]
             specs = request["flavor"]["extra_specs"]
-            specs["pci_passthrough:alias"] = ", ".join("%s:%d" % one for one in zip(chosen, counts))
+            specs["pci_passthrough:alias"] = ", ".join("%s:%d" % entry for entry in zip(chosen, counts))
             if draw.maybe(0.3):
                 specs["hw:pci_numa_affinity_policy"] = draw.choice(("required", "preferred", "legacy", "socket"))
         if draw.maybe(0.15):

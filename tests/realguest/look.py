@@ -45,8 +45,8 @@ def addresses():
     found = {}
     for link in json.loads(ask("ip", "-j", "address")):
         if link["link_type"] == "ether":
-            parts = [one for one in link["addr_info"] if one["scope"] == "global"]
-            found[link["address"]] = sorted("%s/%d" % (one["local"], one["prefixlen"]) for one in parts)
+            parts = [entry for entry in link["addr_info"] if entry["scope"] == "global"]
+            found[link["address"]] = sorted("%s/%d" % (part["local"], part["prefixlen"]) for part in parts)
     return found
 
 

@@ -60,12 +60,12 @@ def test_every_example_is_of_something_that_exists():
 
 
 def test_every_default_that_a_docstring_names_is_the_one_of_the_option():
-    for one in [*FILTERS.values(), *WEIGHERS.values()]:
-        told = re.search(r"Options: (.*?)(?:\n\s*\n|Aggregate metadata|$)", one.__doc__, re.DOTALL).group(1)
+    for entry in [*FILTERS.values(), *WEIGHERS.values()]:
+        told = re.search(r"Options: (.*?)(?:\n\s*\n|Aggregate metadata|$)", entry.__doc__, re.DOTALL).group(1)
         for name, value in re.findall(r"([a-z_]+) \(([-\w.\[\]]+)\)", " ".join(told.split())):
-            default = one.options[name] if name in one.options else {**METRICS, **OPTIONS}[name][0]
+            default = entry.options[name] if name in entry.options else {**METRICS, **OPTIONS}[name][0]
             shown = {"true": True, "false": False, "[]": [], "none": None}.get(value, value)
-            assert str(default) == str(shown), (one.__name__, name)
+            assert str(default) == str(shown), (entry.__name__, name)
 
 
 def test_every_link_between_the_pages_of_placement_leads_somewhere():

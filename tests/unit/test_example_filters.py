@@ -39,7 +39,7 @@ def example_collection(monkeypatch):
     """The example collection beside ours, as ANSIBLE_COLLECTIONS_PATH would put it."""
     monkeypatch.setattr(ansible_collections, "__path__", [*ansible_collections.__path__, str(EXAMPLES)])
     yield
-    for name in [one for one in sys.modules if one.startswith("ansible_collections.example")]:
+    for name in [module for module in sys.modules if module.startswith("ansible_collections.example")]:
         del sys.modules[name]
 
 

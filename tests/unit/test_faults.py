@@ -33,7 +33,7 @@ def view(role=None, state=None, files=("root.qcow2", "seed.iso", "owner"), up=Tr
 
 
 @pytest.mark.parametrize(
-    ("rule", "one", "other", "violated"),
+    ("rule", "first", "other", "violated"),
     [
         ("one_runs", view("OWN", "running"), view("IN", "paused"), None),
         ("one_runs", view("OWN", "running"), view("OWN", "running"), "I1"),
@@ -50,8 +50,8 @@ def view(role=None, state=None, files=("root.qcow2", "seed.iso", "owner"), up=Tr
         ("a_disk_is_there", view(files=[]), view(files=[]), None),
     ],
 )
-def test_an_invariant_that_holds_at_any_moment_is_seen_to_break(rule, one, other, violated):
-    said = getattr(invariants, rule)({"kvm1": one, "kvm2": other})
+def test_an_invariant_that_holds_at_any_moment_is_seen_to_break(rule, first, other, violated):
+    said = getattr(invariants, rule)({"kvm1": first, "kvm2": other})
     assert (said or "").partition(" ")[0] == (violated or "")
 
 
@@ -158,8 +158,8 @@ def test_a_name_of_no_fault_is_refused(name):
 
 
 def test_every_operation_begins_where_another_one_ends():
-    states = {one.end for one in operations.OPERATIONS.values()}
-    assert {one.begin for one in operations.OPERATIONS.values()} == states
+    states = {operation.end for operation in operations.OPERATIONS.values()}
+    assert {operation.begin for operation in operations.OPERATIONS.values()} == states
     assert {operations.OPERATIONS[name].end for name in operations.PREPARE.values()} == states - {"active"}
     assert {operations.OPERATIONS[name].end for name in operations.END.values()} == {"active"}
 

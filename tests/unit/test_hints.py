@@ -57,7 +57,9 @@ def docstrings(tree):
 
 def texts(node, but=()):
     return [
-        one for one in ast.walk(node) if isinstance(one, ast.Constant) and isinstance(one.value, str) and one not in but
+        part
+        for part in ast.walk(node)
+        if isinstance(part, ast.Constant) and isinstance(part.value, str) and part not in but
     ]
 
 
@@ -68,13 +70,15 @@ def own_sentences(name, tree):
         if isinstance(node, ast.Call):
             for keyword in node.keywords:
                 if keyword.arg == "hint":
-                    yield from (one for one in texts(keyword.value) if SENTENCE.search(one.value))
-    yield from (one for one in texts(tree, documentation) if INSTRUCTION.search(one.value))
+                    yield from (text for text in texts(keyword.value) if SENTENCE.search(text.value))
+    yield from (text for text in texts(tree, documentation) if INSTRUCTION.search(text.value))
 
 
 def test_every_hint_is_made_in_one_place():
     found = {
-        "%s:%d: %s" % (name, one.lineno, one.value) for name, tree in sources() for one in own_sentences(name, tree)
+        "%s:%d: %s" % (name, sentence.lineno, sentence.value)
+        for name, tree in sources()
+        for sentence in own_sentences(name, tree)
     }
     assert not found, "write these in plugins/module_utils/model/hints.py"
 

@@ -99,7 +99,7 @@ def keys_that_steps_write():
             if isinstance(node, ast.Call) and getattr(node.func, "id", None) == "moved":
                 written |= {keyword.arg for keyword in node.keywords}
             if isinstance(node, ast.FunctionDef) and node.name in ("new_migration", "view_of"):
-                returned = next(one.value for one in ast.walk(node) if isinstance(one, ast.Return))
+                returned = next(entry.value for entry in ast.walk(node) if isinstance(entry, ast.Return))
                 keys = {key.value for key in returned.keys}
                 written, told = (written | keys, told) if node.name == "new_migration" else (written, told | keys)
     return written, told

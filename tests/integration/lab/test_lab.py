@@ -179,7 +179,7 @@ def test_two_labs_and_two_checkouts_run_side_by_side_and_leave_nothing(lab, tmp_
         addresses = [LabClient.status(lab)["hosts"][0]["address"], second.status()["hosts"][0]["address"]]
         addresses.append((third_state / "inventory.yml").read_text().split("ansible_host: ")[1].split()[0])
         assert len(set(addresses)) == 3
-        uuids = [one.sh(1, "virsh capabilities | grep -m1 uuid").stdout for one in (lab, second)]
+        uuids = [entry.sh(1, "virsh capabilities | grep -m1 uuid").stdout for entry in (lab, second)]
         uuids.append(run([*third, "exec", "1", "sh", "-c", "virsh capabilities | grep -m1 uuid"], check=True).stdout)
         assert len(set(uuids)) == 3
         assert second.module(second.host(1), "ansible.builtin.ping")["ping"] == "pong"

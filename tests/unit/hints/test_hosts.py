@@ -37,12 +37,12 @@ def place(tmp_path, monkeypatch):
 
 
 def here(place, uuid=OLD, models=("apparmor",), **given):
-    one = host.Host(
+    compute = host.Host(
         Store(str(place / "state")), settings.HostSettings(**given), run_dir=str(place / "run"), hook=gate.HOOK
     )
-    one.__dict__["connection"] = types.SimpleNamespace(getHostname=lambda: "kvm1")
-    one.__dict__["capabilities"] = types.SimpleNamespace(uuid=uuid, security_models=models)
-    return one
+    compute.__dict__["connection"] = types.SimpleNamespace(getHostname=lambda: "kvm1")
+    compute.__dict__["capabilities"] = types.SimpleNamespace(uuid=uuid, security_models=models)
+    return compute
 
 
 def restarted():

@@ -323,7 +323,7 @@ def test_without_a_copy_on_the_source_the_instance_stays_and_a_confirm_ends_the_
 def test_with_its_disks_restored_from_a_backup_the_kept_copy_is_taken_back(tmp_path, way):
     spec = {"flavor": {**memory.OLD["flavor"], "ephemeral_gb": 0, "swap": 0}}
     record = SimpleNamespace(uuid=memory.UUID, op="op0", migration={"old_spec": spec})
-    files = [Path(paths.instance(str(tmp_path), memory.UUID, one.file)) for one in disk.planned(spec)]
+    files = [Path(paths.instance(str(tmp_path), memory.UUID, entry.file)) for entry in disk.planned(spec)]
     files[0].parent.mkdir(parents=True)
     for file in files[1:]:
         file.touch()

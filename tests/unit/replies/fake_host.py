@@ -67,18 +67,18 @@ def answer(directory, name, given):
 
 def claim(directory, given):
     results, claimed = [], load(directory, CLAIMED) or []
-    for one in given.get("claims") or []:
-        spec = one["spec"]
+    for entry in given.get("claims") or []:
+        spec = entry["spec"]
         flavor = spec["flavor"]
         record = {part: spec[part] for part in ("uuid", "name", "project_id")}
         amounts = {"vcpus": flavor["vcpus"], "pcpus": 0, "memory_mb": flavor["memory_mb"]}
         claimed.append(
             {
-                **record, **amounts, "role": "CLAIM", "generation": [0, 1], "phase": "claimed", "token": one["token"],
+                **record, **amounts, "role": "CLAIM", "generation": [0, 1], "phase": "claimed", "token": entry["token"],
                 "power_state": None, "group": (spec.get("group") or {}).get("name"), "nics": [],
             }
         )  # fmt: skip
-        held = {"uuid": spec["uuid"], "name": spec["name"], "claimed": True, "token": one["token"], "error": None}
+        held = {"uuid": spec["uuid"], "name": spec["name"], "claimed": True, "token": entry["token"], "error": None}
         results.append({**held, "allocation": {**amounts, "disk_gb": 1, "numa_topology": None, "pci_devices": []}})
     with open(os.path.join(directory, CLAIMED), "w", encoding="utf-8") as file:
         json.dump(claimed, file)

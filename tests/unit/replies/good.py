@@ -68,7 +68,7 @@ def record(name, **changes):
 def moved_record(host):
     """The record of ``resized`` on h1, which has let go of it, or on h2, which has it."""
     before = record("resized")
-    sides = ({"uuid": UUIDS[one], "name": one} for one in ("h1", "h2"))
+    sides = ({"uuid": UUIDS[entry], "name": entry} for entry in ("h1", "h2"))
     move = migration.new_migration(OP, migration.RESIZE, *sides, before, spec("resized", "big"), 1790000000, 600)
     there, since = host == "h2", {"boot_id": "5e7b0c1a-0000-4000-8000-000000000001", "uptime": 1234.5}
     role, phase = ("OWN", lifecycle.RESIZED) if there else ("OUT", lifecycle.KEEP)
@@ -80,16 +80,16 @@ def moved_record(host):
     )  # fmt: skip
 
 
-def view(one, host, **said):
+def view(record, host, **said):
     """What steps/common.view_of says of a record."""
-    move = one.migration
+    move = record.migration
     return {
-        "uuid": one.uuid, "name": one.name, "project_id": one.project_id, "host": {"uuid": UUIDS[host], "name": host},
-        "role": one.role, "phase": one.phase, "op": one.op, "generation": list(one.generation),
-        "attempt": move["attempt"] if move else 0, "vm_state": one.vm_state, "task_state": one.task_state,
-        "power_state": one.power_state, "spec": one.spec, "resources": one.resources, "migration": move,
-        "last_move": None, "lost_moves": ["f" * 32], "running": one.role == "OWN", "executing": one.role == "OWN",
-        "halted": False, "has_left": False, "confirm_in": 300 if one.phase == lifecycle.RESIZED else None, **said,
+        "uuid": record.uuid, "name": record.name, "project_id": record.project_id, "host": {"uuid": UUIDS[host], "name": host},
+        "role": record.role, "phase": record.phase, "op": record.op, "generation": list(record.generation),
+        "attempt": move["attempt"] if move else 0, "vm_state": record.vm_state, "task_state": record.task_state,
+        "power_state": record.power_state, "spec": record.spec, "resources": record.resources, "migration": move,
+        "last_move": None, "lost_moves": ["f" * 32], "running": record.role == "OWN", "executing": record.role == "OWN",
+        "halted": False, "has_left": False, "confirm_in": 300 if record.phase == lifecycle.RESIZED else None, **said,
     }  # fmt: skip
 
 
@@ -102,13 +102,13 @@ def document(host):
     """The facts of a host that holds ``held_by(host)``."""
     instances = [
         {
-            "uuid": one.uuid, "name": one.name, "project_id": one.project_id, "flavor": one.spec["flavor"],
-            "group": "web", "role": one.role, "phase": one.phase, "vm_state": one.vm_state, "image_props": {},
-            "task_state": one.task_state, "power_state": "running", "foreign": False, "pool": "berth",
-            **{part: one.resources[part] for part in ("vcpus", "pcpus", "memory_mb", "disk_gb")},
-            "nics": nics.taken(one.spec["networks"]),
+            "uuid": record.uuid, "name": record.name, "project_id": record.project_id, "flavor": record.spec["flavor"],
+            "group": "web", "role": record.role, "phase": record.phase, "vm_state": record.vm_state, "image_props": {},
+            "task_state": record.task_state, "power_state": "running", "foreign": False, "pool": "berth",
+            **{part: record.resources[part] for part in ("vcpus", "pcpus", "memory_mb", "disk_gb")},
+            "nics": nics.taken(record.spec["networks"]),
         }
-        for one in held_by(host)
+        for record in held_by(host)
     ]  # fmt: skip
     own = {"uuid": UUIDS[host], "host": host, "instances": instances, "num_instances": len(instances)}
     return {**copy.deepcopy(DOCUMENT), **own}
@@ -118,7 +118,7 @@ def document(host):
 
 
 def host_facts(host):
-    views = [view(one, host) for one in held_by(host)]
+    views = [view(record, host) for record in held_by(host)]
     about = instance_uuid("default", "at-rest-h3")
     where = {about: {"address": "192.0.2.11", "source": "lease"}}
     return {"moves": True, "about": [about], "addresses": True}, {
@@ -157,24 +157,24 @@ def rescan(host):
     ]
     told = [
         {
-            "uuid": one.uuid, "name": one.name, "project_id": one.project_id, "role": one.role, "phase": one.phase,
-            "generation": list(one.generation), "token": one.token, "power_state": one.power_state, "group": "web",
-            **{part: one.resources[part] for part in ("vcpus", "pcpus", "memory_mb")},
-            "nics": nics.taken(one.spec["networks"]),
+            "uuid": record.uuid, "name": record.name, "project_id": record.project_id, "role": record.role, "phase": record.phase,
+            "generation": list(record.generation), "token": record.token, "power_state": record.power_state, "group": "web",
+            **{part: record.resources[part] for part in ("vcpus", "pcpus", "memory_mb")},
+            "nics": nics.taken(record.spec["networks"]),
         }
-        for one in records
+        for record in records
     ]  # fmt: skip
     about = [instance_uuid("default", "at-rest-h3"), *(instance_uuid("default", name) for name in TOKENS)]
     reply = {"changed": False, "host_uuid": UUIDS[host], "instances": told, "notes": notes(about[0])}
     return {"about": about, "told": {}}, reply
 
 
-def shown(one):
+def shown(record):
     """What compute/instance.describe says of a record."""
     parts = ("uuid", "name", "project_id", "role", "phase", "op", "vm_state", "task_state", "power_state")
-    move = one.migration
+    move = record.migration
     return {
-        **{part: getattr(one, part) for part in parts}, "generation": list(one.generation), "state": "running",
+        **{part: getattr(record, part) for part in parts}, "generation": list(record.generation), "state": "running",
         "flavor": "small", "vcpus": 1, "memory_mb": 128, "root_gb": 1, "disks": {"logs": 10}, "image": "guest", "group": "web",
         "networks": [{"network": "lan", "mac": "02:00:00:00:00:01", "address": "192.0.2.9/24"}],
         "availability_zone": None,
@@ -186,17 +186,17 @@ def shown(one):
 
 
 def instance(host):
-    one = record("new-1" if host == "h1" else "new-2")
+    held = record("new-1" if host == "h1" else "new-2")
     diff = {"before": "{}\n", "after": '{\n "state": "running"\n}\n'}
-    return {"uuid": one.uuid, "state": "started"}, {"changed": True, "instance": shown(one), "diff": diff}
+    return {"uuid": held.uuid, "state": "started"}, {"changed": True, "instance": shown(held), "diff": diff}
 
 
 def instance_info(host):
     progress = {"state": "copying", "bytes": 10, "total": 20, "percent": 50.0, "rate": 1.5}
-    one = dict(shown(moved_record("h2")), token="c" * 32, console_log="/var/log/libvirt/qemu/x-console.log")
-    one["migration"]["progress"] = progress
+    held = dict(shown(moved_record("h2")), token="c" * 32, console_log="/var/log/libvirt/qemu/x-console.log")
+    held["migration"]["progress"] = progress
     foreign = [{"uuid": "8c7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2b", "name": "legacy", "state": "running"}]
-    return {"uuids": []}, {"changed": False, "instances": [one], "foreign": foreign}
+    return {"uuids": []}, {"changed": False, "instances": [held], "foreign": foreign}
 
 
 def migration_of(host):
@@ -252,9 +252,9 @@ def failure(host):
         "field": "pool", "value": "fast", "rule": "an active pool", "host": host,
         "also": [{"code": "NetworkNotFound", "message": "no bridge br0", "retryable": True}],
     }  # fmt: skip
-    one = record("new-1" if host == "h1" else "new-2")
+    held = record("new-1" if host == "h1" else "new-2")
     result = {"failed": True, "changed": False, "msg": "BuildFailed: starting the guest failed", "error": error}
-    return {"uuid": one.uuid, "state": "started"}, {**result, "error_code": "BuildFailed", "retryable": True}
+    return {"uuid": held.uuid, "state": "started"}, {**result, "error_code": "BuildFailed", "retryable": True}
 
 
 def systemd_service(host):

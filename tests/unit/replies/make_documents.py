@@ -218,7 +218,7 @@ def main():
     count = 0
     for kind, (_module, make) in KINDS.items():
         _arguments, reply = make("h1")
-        lines = [json.dumps(one) for one in documents(kind, reply)]
+        lines = [json.dumps(document) for document in documents(kind, reply)]
         count += len(lines)
         (HERE / "documents" / (kind + ".json")).write_text("[\n" + ",\n".join(lines) + "\n]\n", "utf-8")
     print("%d documents" % count)

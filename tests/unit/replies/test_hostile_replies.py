@@ -128,7 +128,7 @@ def check_harmless(module, result):
 
 def answers(kind, result):
     """Host -> answer as ask_hosts and build_instance give them."""
-    return {host: host_reply.answer_of(dict(one)) for host, one in {**GOOD[kind], "h1": result}.items()}
+    return {host: host_reply.answer_of(dict(entry)) for host, entry in {**GOOD[kind], "h1": result}.items()}
 
 
 def run_plan():
@@ -147,7 +147,7 @@ def run_plan():
 def commit(result, kind):
     """-> (the state of new-1 on h1, that of new-2 on h2), and the plan goes on."""
     made = run_plan()
-    given = {one: answers(one, result if one == kind else GOOD[one]["h1"]) for one in ("claims", "rescans")}
+    given = {entry: answers(entry, result if entry == kind else GOOD[entry]["h1"]) for entry in ("claims", "rescans")}
     commits.commit(made, given["claims"], given["rescans"], (), quotas.after_the_claims({"*": {"cores": 1000}}))
     plan.prepare_round(made, lambda: "e" * 32)
     report_creation.creation(made)
@@ -181,7 +181,7 @@ def place(result, kind):
     quotas.before_placement(instances, found, {"*": {"cores": 1000}})
     placing.place(instances, found, {})
     fleet_text(list(found.documents.values()), found.verdicts)
-    views = {host: {one["uuid"]: one for one in by_host[host].get("moves", ())} for host in found.documents}
+    views = {host: {move["uuid"]: move for move in by_host[host].get("moves", ())} for host in found.documents}
     names = {uuid: host for host, uuid in found.uuids().items()}
     moves = {}
     for name in ("at-rest-h1", "resized", "at-rest-h2", "at-rest-h3"):

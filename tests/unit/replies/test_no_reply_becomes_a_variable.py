@@ -101,12 +101,12 @@ def moving(host):
 def replies(host):
     made = {module: make(host)[1] for module, make in good.KINDS.values() if make is not good.failure}
     facts = good.host_facts(host)[1]
-    at_rest = [one for one in facts["moves"] if one["name"].startswith("at-rest")]
+    at_rest = [move for move in facts["moves"] if move["name"].startswith("at-rest")]
     document = facts["ansible_facts"]["berth_host"]
-    instances = [one for one in document["instances"] if one["name"].startswith("at-rest")]
+    instances = [instance for instance in document["instances"] if instance["name"].startswith("at-rest")]
     document.update(instances=instances, num_instances=1)
     scan = {**made["rescan"], "notes": {}}
-    scan["instances"] = [one for one in scan["instances"] if one["name"].startswith("at-rest")]
+    scan["instances"] = [instance for instance in scan["instances"] if instance["name"].startswith("at-rest")]
     held = {kind: {"request": request(), "certificate": "", "authority": ""} for kind in ("libvirt", "qemu")}
     return {
         **made,

@@ -104,9 +104,9 @@ def test_a_resize_goes_to_another_host_with_alternates_and_an_operation_each():
     """R04, R27, R29."""
     move = plan()["moves"]["a"]
     assert (move["source"], move["sequence"], move["kind"]) == ("h1", "resize", "resize")
-    assert sorted(one["host"] for one in move["candidates"]) == ["h2", "h3"]
-    assert {one["destination"]["uuid"] for one in move["candidates"]} == {host_uuid("h2"), host_uuid("h3")}
-    assert len({one["op"] for one in move["candidates"]}) == 2
+    assert sorted(candidate["host"] for candidate in move["candidates"]) == ["h2", "h3"]
+    assert {candidate["destination"]["uuid"] for candidate in move["candidates"]} == {host_uuid("h2"), host_uuid("h3")}
+    assert len({candidate["op"] for candidate in move["candidates"]}) == 2
 
 
 def test_the_destination_gets_from_the_controller_all_that_was_decided():
@@ -115,7 +115,7 @@ def test_the_destination_gets_from_the_controller_all_that_was_decided():
     assert move["source_host"] == {"name": "h1", "uuid": host_uuid("h1")}
     assert (move["spec"]["name"], move["spec"]["project_id"], move["spec"]["flavor"]["name"]) == ("a", "default", "big")
     exact = {"berth_placement": {"enabled_filters": ["ExactCoreFilter"]}}
-    assert [one["limits"] for one in plan(variables=exact)["moves"]["a"]["candidates"]] == [{"vcpu": 2}] * 2
+    assert [candidate["limits"] for candidate in plan(variables=exact)["moves"]["a"]["candidates"]] == [{"vcpu": 2}] * 2
 
 
 def test_all_hosts_are_read_after_the_claim_where_a_quota_is_set():

@@ -32,9 +32,12 @@ def sign(directory, names):
     values = {**controller.task_vars(), "inventory_hostname": "kvm1"}
     arguments = {"held": held(), "names": names, "directory": str(directory), "address": OWN_WORD}
     signed = controller.run("sign_certificates", arguments, values)["signed"].values()
-    certificates = [x509.load_pem_x509_certificate(one["certificate"].encode()) for one in signed]
+    certificates = [x509.load_pem_x509_certificate(entry["certificate"].encode()) for entry in signed]
     kind = x509.SubjectAlternativeName
-    return [{str(name.value) for name in one.extensions.get_extension_for_class(kind).value} for one in certificates]
+    return [
+        {str(name.value) for name in certificate.extensions.get_extension_for_class(kind).value}
+        for certificate in certificates
+    ]
 
 
 @pytest.mark.follows("name_migration_address")

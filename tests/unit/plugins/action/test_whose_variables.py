@@ -65,8 +65,8 @@ def test_the_decision_on_an_instance_is_the_same_with_any_limit_and_any_decider(
 def test_what_is_shared_must_be_the_same_for_all_instances_also_those_that_are_not_selected(
     variable, selected, decider
 ):
-    one, other = SHARED[variable]
-    instances = {"a": {**VM, variable: one}, "b": {**VM, variable: other}, "c": {**VM, variable: one}}
+    first, other = SHARED[variable]
+    instances = {"a": {**VM, variable: first}, "b": {**VM, variable: other}, "c": {**VM, variable: first}}
     result = decide(instances, selected, decider)
     assert result.get("error_code") == "SharedVariableDiffers"
     assert result["error"]["field"] == variable
@@ -88,16 +88,16 @@ def test_one_that_localhost_alone_has_would_decide_only_without_a_limit(variable
 
 
 @pytest.mark.parametrize(
-    "one, other",
+    "first, other",
     [
         (SHARED["berth_quotas"][0], trust_as_template("{{ mine }}")),
         (trust_as_template("{{ mine }}"), trust_as_template("{{ mine }}")),
         ({"default": {"cores": trust_as_template("{{ 4 + 5 }}")}}, SHARED["berth_quotas"][0]),
     ],
 )
-def test_templates_are_compared_by_what_they_mean(one, other):
+def test_templates_are_compared_by_what_they_mean(first, other):
     mine = {"mine": SHARED["berth_quotas"][0]}
-    instances = {"a": {**VM, **mine, "berth_quotas": one}, "b": {**VM, **mine, "berth_quotas": other}}
+    instances = {"a": {**VM, **mine, "berth_quotas": first}, "b": {**VM, **mine, "berth_quotas": other}}
     assert set(decide(instances)["selections"]) == {"a", "b"}
 
 
@@ -165,7 +165,7 @@ def test_an_alias_of_a_device_is_the_instances_own(selected):
         for name, vendor in (("a", "10de"), ("b", "1002"))
     }
     plan = decide(instances, selected, plan=True)["ansible_facts"]["berth_plan"]["instances"]
-    vendors = {name: one["spec"]["pci_requests"][0]["spec"][0]["vendor_id"] for name, one in plan.items()}
+    vendors = {name: entry["spec"]["pci_requests"][0]["spec"][0]["vendor_id"] for name, entry in plan.items()}
     assert vendors == {name: {"a": "10de", "b": "1002"}[name] for name in selected}
 
 

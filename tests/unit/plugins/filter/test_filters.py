@@ -47,7 +47,7 @@ def test_what_is_no_explanation_is_refused(value):
 def test_the_fleet_may_be_a_list_or_a_mapping():
     text = filter_of(fleet_table)(HOSTS, {"k9": "UNREACHABLE"})
     assert "k9" in text and "UNREACHABLE" in text
-    assert filter_of(fleet_table)({one["host"]: one for one in HOSTS}, {"k9": "UNREACHABLE"}) == text
+    assert filter_of(fleet_table)({host["host"]: host for host in HOSTS}, {"k9": "UNREACHABLE"}) == text
 
 
 def test_what_is_no_host_is_refused():

@@ -28,8 +28,12 @@ def request(key=KEY, name="somebody-else"):
 
 
 def held(authority, names=NAMES, days=730, **changes):
-    one = {"request": request(), "certificate": authority.sign(request(), names, days), "authority": authority.text}
-    return {**one, **changes}
+    certificate = {
+        "request": request(),
+        "certificate": authority.sign(request(), names, days),
+        "authority": authority.text,
+    }
+    return {**certificate, **changes}
 
 
 @pytest.fixture
@@ -89,15 +93,19 @@ def test_a_certificate_never_outlives_its_authority(libvirt):
 
 
 REASONS = {
-    "nothing there": (lambda one: dict(one, certificate="", authority=""), NAMES, ["there is none"]),
-    "two certificates": (lambda one: dict(one, certificate=""), NAMES, ["its files are not one certificate"]),
+    "nothing there": (lambda certificate: dict(certificate, certificate="", authority=""), NAMES, ["there is none"]),
+    "two certificates": (
+        lambda certificate: dict(certificate, certificate=""),
+        NAMES,
+        ["its files are not one certificate"],
+    ),
     "another key": (
-        lambda one: dict(one, request=request(ec.generate_private_key(ec.SECP256R1()))),
+        lambda certificate: dict(certificate, request=request(ec.generate_private_key(ec.SECP256R1()))),
         NAMES,
         ["it is not for the host's key"],
     ),
-    "a new address": (lambda one: one, ["kvm-1", "192.0.2.12"], ["it is for other names"]),
-    "as it should be": (lambda one: one, list(reversed(NAMES)), []),
+    "a new address": (lambda certificate: certificate, ["kvm-1", "192.0.2.12"], ["it is for other names"]),
+    "as it should be": (lambda certificate: certificate, list(reversed(NAMES)), []),
 }
 
 
@@ -109,18 +117,18 @@ def test_why_a_certificate_is_made_anew(libvirt, case):
 
 @pytest.mark.parametrize("later, due", [(0, False), (480, False), (490, True), (800, True)])
 def test_a_certificate_with_less_than_a_third_of_its_days_left_is_renewed(libvirt, monkeypatch, later, due):
-    one, then = held(libvirt), ca.now() + datetime.timedelta(days=later)
+    certificate, then = held(libvirt), ca.now() + datetime.timedelta(days=later)
     monkeypatch.setattr(ca, "now", lambda: then)
-    assert bool(libvirt.reasons(one, NAMES)) is due
+    assert bool(libvirt.reasons(certificate, NAMES)) is due
 
 
 def test_an_authority_is_renewed_with_its_key_so_that_what_it_signed_stays_good(directory, libvirt, monkeypatch):
-    one, then = held(libvirt, days=3650), ca.now() + datetime.timedelta(days=2500)
+    certificate, then = held(libvirt, days=3650), ca.now() + datetime.timedelta(days=2500)
     monkeypatch.setattr(ca, "now", lambda: then)
     renewed = ca.Authority(directory, "libvirt")
     assert renewed.text != libvirt.text
-    assert "the authority has a newer certificate" in renewed.reasons(one, NAMES)
-    x509.load_pem_x509_certificate(one["certificate"].encode()).verify_directly_issued_by(renewed.certificate)
+    assert "the authority has a newer certificate" in renewed.reasons(certificate, NAMES)
+    x509.load_pem_x509_certificate(certificate["certificate"].encode()).verify_directly_issued_by(renewed.certificate)
 
 
 @pytest.mark.parametrize("part", ["authority", "certificate"])

@@ -33,9 +33,9 @@ def make_host(tmp_path, monkeypatch, boot):
     made = {"path": "/image", "format": "qcow2", "virtual_size": 1 << 20}
     monkeypatch.setattr(image, "ensure", lambda *_: made)
 
-    def make(one, path, _base):
+    def make(planned, path, _base):
         with open(path, "w", encoding="ascii") as stream:
-            stream.write("fresh %s\n" % one.name)
+            stream.write("fresh %s\n" % planned.name)
 
     monkeypatch.setattr(disk, "make", make)
 

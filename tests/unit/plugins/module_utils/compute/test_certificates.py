@@ -34,21 +34,21 @@ def make(tmp_path, monkeypatch):
 def test_keys_are_made_once_and_stay(make):
     first, again = make(), make()
     asked = first.held()
-    assert len(first.changed) == 4 and all("CERTIFICATE REQUEST" in one["request"] for one in asked.values())
+    assert len(first.changed) == 4 and all("CERTIFICATE REQUEST" in entry["request"] for entry in asked.values())
     key = first._read("qemu/server-key.pem")
     again.held()
     assert not again.changed and again._read("qemu/server-key.pem") == key
 
 
 def test_a_dry_look_makes_nothing(make, tmp_path):
-    assert {tuple(one.values()) for one in make(dry=True).held().values()} == {("", "", "")}
+    assert {tuple(entry.values()) for entry in make(dry=True).held().values()} == {("", "", "")}
     assert not (tmp_path / "pki").exists()
 
 
 def test_libvirts_key_is_roots_alone_and_qemus_for_its_group(make, tmp_path):
-    one = make()
-    one.held()
-    one.install(SIGNED)
+    first = make()
+    first.held()
+    first.install(SIGNED)
     modes = {
         path.relative_to(tmp_path / "pki").as_posix(): (path.stat().st_mode & 0o777, path.stat().st_gid)
         for path in (tmp_path / "pki").rglob("*.pem")
@@ -66,17 +66,17 @@ def test_libvirts_key_is_roots_alone_and_qemus_for_its_group(make, tmp_path):
 
 def test_the_restart_is_noted_before_the_first_file_changes(make, monkeypatch):
     """Else a run that ends in between leaves a libvirt with old certificates for ever."""
-    one = make()
-    one.held()
-    monkeypatch.setattr(one, "_put", lambda *what, **more: 1 / 0)
+    certificates = make()
+    certificates.held()
+    monkeypatch.setattr(certificates, "_put", lambda *what, **more: 1 / 0)
     with pytest.raises(ZeroDivisionError):
-        one.install(SIGNED)
-    assert gate.needs_restart(one.run_dir)
+        certificates.install(SIGNED)
+    assert gate.needs_restart(certificates.run_dir)
 
 
 def test_a_file_that_others_may_read_is_seen_and_tightened(make, tmp_path):
-    one = make()
-    one.held()
+    certificates = make()
+    certificates.held()
     path = tmp_path / "pki" / "libvirt" / "private" / "serverkey.pem"
     path.chmod(0o644)
     assert [name for name, _mode, _gid in make().loose()] == [str(path)]

@@ -36,17 +36,19 @@ class FakeHost(Host):
 
 def document(records, foreign=()):
     instances = [facts._own(record, {}) for record in records]
-    instances += [dict(instances[0] if instances else {}, **one) for one in foreign]
+    instances += [dict(instances[0] if instances else {}, **entry) for entry in foreign]
     return {
         "host": "kvm1",
         "vcpus": VCPUS,
-        "vcpus_used": sum(one.get("vcpus", 0) for one in instances),
+        "vcpus_used": sum(instance.get("vcpus", 0) for instance in instances),
         "cpu_allocation_ratio": 1.0,
         "memory_mb": MEMORY_MB,
-        "memory_mb_used": sum(one.get("memory_mb", 0) for one in instances),
+        "memory_mb_used": sum(instance.get("memory_mb", 0) for instance in instances),
         "reserved_host_memory_mb": 0,
         "local_gb": LOCAL_GB,
-        "local_gb_used": sum(one.get("disk_gb", 0) for one in instances if one.get("pool") in (None, "berth")),
+        "local_gb_used": sum(
+            instance.get("disk_gb", 0) for instance in instances if instance.get("pool") in (None, "berth")
+        ),
         "instances": instances,
         "pool": "berth",
         "pools": {name: pool(name, gib, records) for name, gib in POOLS.items()},
@@ -56,21 +58,21 @@ def document(records, foreign=()):
 
 
 def pool(name, gib, records):
-    promised = sum(one.resources["disk_gb"] for one in records if (one.spec.get("pool") or "berth") == name)
+    promised = sum(record.resources["disk_gb"] for record in records if (record.spec.get("pool") or "berth") == name)
     return {"type": "dir", "storage": name, "capacity_gb": gib, "free_gb": gib, "promised_gb": promised}
 
 
 @pytest.fixture
 def host(tmp_path, monkeypatch):
-    one = FakeHost(store=Store(str(tmp_path / "berth")), settings=HostSettings(), connect=lambda: None)
-    one.foreign = []
+    compute_host = FakeHost(store=Store(str(tmp_path / "berth")), settings=HostSettings(), connect=lambda: None)
+    compute_host.foreign = []
 
     def collect(_connection, _settings, records, *_args, **_kwargs):
-        one.gathered += 1
-        return document(records, one.foreign)
+        compute_host.gathered += 1
+        return document(records, compute_host.foreign)
 
     monkeypatch.setattr(facts, "collect", collect)
-    return one
+    return compute_host
 
 
 def spec(name, group=None, vcpus=1, memory_mb=256, root_gb=1, project="default"):
@@ -98,12 +100,12 @@ def anti(members=(), rules=None):
     return {"name": "web", "uuid": "web", "policy": "anti-affinity", "rules": rules or {}, "members": list(members)}
 
 
-def one(host, wanted, token="t1", **more):
+def claim_one(host, wanted, token="t1", **more):
     return claim.claim_all(host, [{"spec": wanted, "token": token, **more}])[0]
 
 
 def test_a_claim_that_fits_is_a_record_in_role_claim(host):
-    result = one(host, spec("web-1"))
+    result = claim_one(host, spec("web-1"))
     assert (result["claimed"], result["token"], result["allocation"]["memory_mb"]) == (True, "t1", 256)
     record = host.store.read(result["uuid"])
     assert (record.role, record.phase, record.vm_state, record.task_state) == (
@@ -125,35 +127,35 @@ def test_what_is_claimed_is_no_longer_in_error(host):
         "error": {"code": "C", "message": "m"},
     }
     failed_instances.note(host.store, [said])
-    one(host, dict(wanted, flavor=dict(wanted["flavor"], vcpus=99)))
+    claim_one(host, dict(wanted, flavor=dict(wanted["flavor"], vcpus=99)))
     assert failed_instances.read(host.store.state_dir)
-    one(host, wanted)
+    claim_one(host, wanted)
     assert not failed_instances.read(host.store.state_dir)
 
 
 def test_the_same_token_again_changes_nothing(host):
-    first, again = one(host, spec("web-1")), one(host, spec("web-1"))
+    first, again = claim_one(host, spec("web-1")), claim_one(host, spec("web-1"))
     assert (again["claimed"], again["changed"]) == (True, False)
     assert again["allocation"] == first["allocation"]
 
 
 def test_another_token_adopts_the_claim(host):
-    one(host, spec("web-1"))
-    assert one(host, spec("web-1"), token="t2")["claimed"]
+    claim_one(host, spec("web-1"))
+    assert claim_one(host, spec("web-1"), token="t2")["claimed"]
     assert host.store.read(spec("web-1")["uuid"]).token == "t2"
 
 
 def test_an_adopted_claim_of_another_size_is_decided_anew(host):
-    one(host, spec("web-1", memory_mb=1500))
-    assert one(host, spec("web-1", memory_mb=1600), token="t2")["allocation"]["memory_mb"] == 1600
+    claim_one(host, spec("web-1", memory_mb=1500))
+    assert claim_one(host, spec("web-1", memory_mb=1600), token="t2")["allocation"]["memory_mb"] == 1600
 
 
 def test_an_adopted_claim_with_other_data_disks_is_decided_anew(host):
     """Else the room of a larger disk would be claimed by nobody."""
     data = [{"name": "logs", "size_gb": 2, "bus": "virtio"}]
-    assert one(host, dict(spec("web-1"), disks=data))["allocation"]["disk_gb"] == 3
+    assert claim_one(host, dict(spec("web-1"), disks=data))["allocation"]["disk_gb"] == 3
     wanted = dict(spec("web-1"), disks=[dict(data[0], size_gb=5)])
-    assert one(host, wanted, token="t2")["allocation"]["disk_gb"] == 6
+    assert claim_one(host, wanted, token="t2")["allocation"]["disk_gb"] == 6
 
 
 def test_without_a_token_one_is_made(host):
@@ -162,7 +164,7 @@ def test_without_a_token_one_is_made(host):
 
 
 def test_what_lacks_is_told_with_its_numbers_and_another_host_may_do(host):
-    error = one(host, spec("web-1", memory_mb=4096))["error"]
+    error = claim_one(host, spec("web-1", memory_mb=4096))["error"]
     assert (error["code"], error["retryable"]) == ("ClaimFailed", True)
     assert error["shortfalls"][0]["resource"] == "MEMORY_MB"
     assert host.store.records() == []
@@ -182,7 +184,7 @@ def test_disks_in_another_pool_count_against_that_pool_alone(host, at_once):
     batches = [wanted] if at_once else [[each] for each in wanted]
     claims = [[{"spec": each, "token": "t"} for each in batch] for batch in batches]
     results = [result for batch in claims for result in claim.claim_all(host, batch)]
-    assert [one["claimed"] for one in results] == [True, False, False, True]
+    assert [result["claimed"] for result in results] == [True, False, False, True]
     assert results[0]["allocation"]["disk_gb"] == 6
     assert "3 free of (9 - 0 reserved)" in results[1]["error"]["message"]
 
@@ -196,20 +198,20 @@ def test_disks_in_another_pool_count_against_that_pool_alone(host, at_once):
     ],
 )
 def test_a_network_or_pool_that_the_host_lacks_is_told_before_anything_is_held(host, lacking, reason):
-    result = one(host, dict(spec("web-1"), **lacking))
+    result = claim_one(host, dict(spec("web-1"), **lacking))
     assert not result["claimed"] and result["error"]["retryable"] and reason in result["error"]["message"]
     assert host.store.records() == []
-    assert one(host, dict(spec("web-2"), networks=[{"type": "bridge", "source": "br0"}]))["claimed"]
+    assert claim_one(host, dict(spec("web-2"), networks=[{"type": "bridge", "source": "br0"}]))["claimed"]
 
 
 def test_limits_of_the_decision_are_tested_again(host):
-    error = one(host, spec("web-1", memory_mb=512), limits={"memory_mb": 256})["error"]
+    error = claim_one(host, spec("web-1", memory_mb=512), limits={"memory_mb": 256})["error"]
     assert error and error["code"] == "ClaimFailed"
 
 
 def test_a_member_of_an_anti_affinity_group_on_this_host_forbids_another(host):
-    one(host, spec("web-1", anti()))
-    error = one(host, spec("web-2", anti()), token="t2")["error"]
+    claim_one(host, spec("web-1", anti()))
+    error = claim_one(host, spec("web-2", anti()), token="t2")["error"]
     assert (error["code"], error["retryable"]) == ("GroupPolicyViolated", True)
 
 
@@ -227,16 +229,16 @@ def test_max_server_per_host_allows_that_many(host):
 
 
 def test_a_group_of_the_same_name_in_another_project_is_another_group(host):
-    one(host, spec("web-1", anti()))
-    assert one(host, spec("web-1", anti(), project="other"), token="t2")["claimed"]
+    claim_one(host, spec("web-1", anti()))
+    assert claim_one(host, spec("web-1", anti(), project="other"), token="t2")["claimed"]
 
 
 @pytest.mark.parametrize("role, phase", [state for state in STAGES if state[0] != "CLAIM"])
 def test_what_the_host_holds_in_any_other_role_is_never_claimed_over(host, role, phase):
-    one(host, spec("web-1"))
+    claim_one(host, spec("web-1"))
     record = host.store.read(spec("web-1")["uuid"])
     plant(host.store, record.next(role=role, phase=phase))
-    error = one(host, spec("web-1"), token="t2")["error"]
+    error = claim_one(host, spec("web-1"), token="t2")["error"]
     assert error and (error["code"], error["retryable"]) == ("InstanceExists", False)
 
 
@@ -251,16 +253,16 @@ def test_a_foreign_domain_of_that_name_is_not_claimed_over_and_another_name_is_f
             "group": None,
         }
     ]
-    error = one(host, spec("web-1"))["error"]
+    error = claim_one(host, spec("web-1"))["error"]
     assert error and (error["code"], error["hint"]) == ("InstanceExists", hints.another_name())
     left = copy.deepcopy(host.foreign)
-    assert one(host, spec("web-2"))["claimed"] and host.foreign == left
+    assert claim_one(host, spec("web-2"))["claimed"] and host.foreign == left
 
 
 def test_an_instance_that_another_run_works_on_is_busy(host):
-    one(host, spec("web-1"))
+    claim_one(host, spec("web-1"))
     with Store(host.store.state_dir).instance_lock(spec("web-1")["uuid"]):
-        error = one(host, spec("web-1"), token="t2")["error"]
+        error = claim_one(host, spec("web-1"), token="t2")["error"]
     assert error["code"] == "InstanceBusy"
 
 
@@ -278,29 +280,29 @@ def test_an_instance_that_another_run_works_on_is_busy(host):
     ids=["path", "option", "shell", "long", "uuid of another", "path as uuid", "no uuid"],
 )
 def test_a_spec_that_is_not_who_it_says_is_refused(host, changes):
-    error = one(host, {**spec("web-1"), **changes})["error"]
+    error = claim_one(host, {**spec("web-1"), **changes})["error"]
     assert error and error["code"] == "InvalidInput"
     assert host.store.records() == []
 
 
 def test_a_withdrawn_token_never_claims_again(host):
-    one(host, spec("web-1"))
+    claim_one(host, spec("web-1"))
     uuid = spec("web-1")["uuid"]
     assert claim.withdraw_all(host.store, [{"uuid": uuid, "token": "t1"}]) == [{"uuid": uuid, "withdrawn": True}]
-    again = one(host, spec("web-1"))
+    again = claim_one(host, spec("web-1"))
     assert not again["claimed"] and again["error"]["code"] == "ClaimRevoked"
-    assert one(host, spec("web-1"), token="t2")["claimed"]
+    assert claim_one(host, spec("web-1"), token="t2")["claimed"]
 
 
 def test_only_the_own_claim_is_withdrawn(host):
-    one(host, spec("web-1"), token="t2")
+    claim_one(host, spec("web-1"), token="t2")
     uuid = spec("web-1")["uuid"]
     assert claim.withdraw_all(host.store, [{"uuid": uuid, "token": "t1"}]) == [{"uuid": uuid, "withdrawn": False}]
     assert host.store.read(uuid).token == "t2"
 
 
 def test_a_claim_that_is_being_built_is_not_withdrawn(host):
-    one(host, spec("web-1"))
+    claim_one(host, spec("web-1"))
     uuid = spec("web-1")["uuid"]
     with Store(host.store.state_dir).instance_lock(uuid):
         withdrawn = claim.withdraw_all(host.store, [{"uuid": uuid, "token": "t1"}])
@@ -343,13 +345,13 @@ def test_of_two_claims_with_one_address_the_second_is_refused(host, nic):
     results = claim.claim_all(host, claims)
     assert [result["claimed"] for result in results] == [True, False]
     assert results[1]["error"]["code"] == "AddressTaken" and "web-1" in results[1]["error"]["message"]
-    assert one(host, claims[1]["spec"], token="t3")["error"]["code"] == "AddressTaken", "nor in a later run"
+    assert claim_one(host, claims[1]["spec"], token="t3")["error"]["code"] == "AddressTaken", "nor in a later run"
 
 
 def test_a_mac_address_of_a_domain_that_berth_does_not_manage_is_refused(host):
     foreign = {"uuid": "x", "name": "legacy", "foreign": True, "nics": ["MAC address " + NIC["mac"]], "group": None}
     host.foreign.append(foreign)
-    assert "legacy" in one(host, dict(spec("web-1"), networks=[NIC]))["error"]["message"]
+    assert "legacy" in claim_one(host, dict(spec("web-1"), networks=[NIC]))["error"]["message"]
 
 
 # part of the request, what it is now, why it cannot be had here (None: it can)
@@ -367,8 +369,8 @@ CHANGED_ROOM = {
 def test_a_claim_for_another_room_is_decided_anew(host, part):
     """What was set aside is not what is asked for now: nobody would hold the device, or the cell, that is built on."""
     wanted, refused = CHANGED_ROOM[part]
-    one(host, spec("web-1"))
-    result = one(host, {**spec("web-1"), part: wanted}, token="t2")
+    claim_one(host, spec("web-1"))
+    result = claim_one(host, {**spec("web-1"), part: wanted}, token="t2")
     now = host.store.read(result["uuid"])
     assert (result["claimed"], (result["error"] or {}).get("code")) == (not refused, refused)
     assert now is None if refused else (now.token, now.spec[part], len(now.history)) == ("t2", wanted, 1)

@@ -62,8 +62,10 @@ def files(tmp_path):
     image = Path(paths.image(str(tmp_path), CHECKSUM))
     image.parent.mkdir()
     subprocess.run(["qemu-img", "create", "-q", "-f", "qcow2", "--", image, "64M"], check=True)
-    for one in disk.plan(spec()):
-        disk.make(one, str(directory / one.file), {"format": "qcow2", "path": str(image), "virtual_size": 64 * MIB})
+    for planned in disk.plan(spec()):
+        disk.make(
+            planned, str(directory / planned.file), {"format": "qcow2", "path": str(image), "virtual_size": 64 * MIB}
+        )
     (directory / seed.FILE).write_bytes(b"seed" * 512)
     write(directory / "data-logs.qcow2", "0x42")
     return directory
@@ -99,8 +101,8 @@ def info(path):
 def test_data_disks_come_last_and_no_name_of_theirs_is_that_of_another_disk_or_file():
     named = [dict(LOGS, name=name) for name in ("root", "swap", "seed", "nvram", "ephemeral0", "send")]
     planned = disk.planned(spec(LARGE, named))
-    assert [one.name for one in planned[:4]] == ["root", "ephemeral0", "swap", "data-root"]
-    assert len({one.name for one in planned}) == len({one.file for one in planned}) == len(planned)
+    assert [entry.name for entry in planned[:4]] == ["root", "ephemeral0", "swap", "data-root"]
+    assert len({entry.name for entry in planned}) == len({entry.file for entry in planned}) == len(planned)
 
 
 @needs_qemu_img

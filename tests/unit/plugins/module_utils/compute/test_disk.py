@@ -54,7 +54,7 @@ def spec(image=None, **flavor):
     ids=["root", "root of the image's size", "raw", "ephemeral and swap"],
 )
 def test_the_disks_follow_from_the_request(flavor, expected):
-    assert [one[:4] for one in disk.plan(spec(**flavor))] == expected
+    assert [planned[:4] for planned in disk.plan(spec(**flavor))] == expected
 
 
 def test_an_unknown_kind_of_root_disk_is_refused():

@@ -71,8 +71,8 @@ class Guest:
     def definitions(self, _found):
         return tuple(disks and xml(disks) for disks in (self.live, self.at_rest))
 
-    def found(self, one=None):
-        return disk_chain.differences(None, one or record(), str(self.pool))
+    def found(self, difference=None):
+        return disk_chain.differences(None, difference or record(), str(self.pool))
 
 
 def xml(disks):
@@ -88,10 +88,10 @@ def xml(disks):
 
 @pytest.fixture
 def guest(tmp_path, monkeypatch):
-    one = Guest(tmp_path)
-    monkeypatch.setattr(domain, "find", lambda connection, uuid: one)
-    monkeypatch.setattr(domain, "definitions", one.definitions)
-    return one
+    fake = Guest(tmp_path)
+    monkeypatch.setattr(domain, "find", lambda connection, uuid: fake)
+    monkeypatch.setattr(domain, "definitions", fake.definitions)
+    return fake
 
 
 def off(guest):
@@ -99,7 +99,7 @@ def off(guest):
 
 
 def kinds(found):
-    return [one.kind for one in found]
+    return [difference.kind for difference in found]
 
 
 def test_a_guest_on_its_own_disks_differs_in_nothing_running_or_off(guest):
@@ -145,17 +145,17 @@ def test_a_snapshots_layer_over_a_running_guests_disk_is_named_with_the_blockcom
     """Never without --base: libvirt would commit down into the image, which other instances stand on."""
     layer = guest.file("root.snap1") if place == "beside" else str(tmp_path / "snap 1")
     guest.snapshot(target, layer)
-    (one,) = guest.found()
-    assert (one.kind, one.files) == ("overlay", (layer,)) and layer in one.text
-    assert one.command == "virsh blockcommit %s %s --base %s --active --pivot" % (UUID, target, guest.file(file))
+    (difference,) = guest.found()
+    assert (difference.kind, difference.files) == ("overlay", (layer,)) and layer in difference.text
+    assert difference.command == "virsh blockcommit %s %s --base %s --active --pivot" % (UUID, target, guest.file(file))
 
 
 def test_layers_upon_layers_are_all_told_and_go_into_the_disk_at_once(guest):
     guest.snapshot("vda", guest.file("root.s1"))
     guest.snapshot("vda", guest.file("root.s2"))
-    (one,) = guest.found()
-    assert one.files == (guest.file("root.s2"), guest.file("root.s1"))
-    assert "--base " + guest.file("root.qcow2") in one.command
+    (difference,) = guest.found()
+    assert difference.files == (guest.file("root.s2"), guest.file("root.s1"))
+    assert "--base " + guest.file("root.qcow2") in difference.command
 
 
 @pytest.mark.parametrize("side", ["live", "at_rest"])
@@ -172,8 +172,8 @@ def test_the_commands_for_a_guest_that_is_off_bring_the_newest_data_into_its_own
     guest.snapshot("vda", guest.file("root.s 2"))
     write = ["qemu-io", "-f", "qcow2", "-c", "write -P 7 0 64k", guest.file("root.s 2")]
     subprocess.run(write, check=True, stdout=subprocess.DEVNULL)
-    (one,) = guest.found()
-    commit, _and, undefine = one.command.rpartition(" && ")
+    (difference,) = guest.found()
+    commit, _and, undefine = difference.command.rpartition(" && ")
     assert undefine.startswith("virsh undefine %s --keep-nvram" % UUID)
     subprocess.run(commit, shell=True, check=True, stdout=subprocess.DEVNULL)
     read = ["qemu-io", "-r", "-f", "qcow2", "-c", "read -P 7 0 64k", guest.file("root.qcow2")]
@@ -186,8 +186,8 @@ def test_the_commands_for_a_guest_that_is_off_bring_the_newest_data_into_its_own
 def test_a_disk_that_was_copied_elsewhere_is_named_and_no_command_guesses(guest, tmp_path):
     subprocess.run(["qemu-img", "create", "-q", "-f", "qcow2", "--", tmp_path / "copy", "1M"], check=True)
     guest.use("vda", tmp_path / "copy")
-    (one,) = guest.found()
-    assert (one.kind, one.command) == ("replaced", None) and guest.file("root.qcow2") in one.text
+    (difference,) = guest.found()
+    assert (difference.kind, difference.command) == ("replaced", None) and guest.file("root.qcow2") in difference.text
 
 
 @pytest.mark.parametrize("path", ["/srv/data.qcow2", "rbd"])
@@ -195,17 +195,19 @@ def test_a_disk_that_was_attached_is_named_with_what_detaches_it(guest, path):
     guest.use("vdz", path)
     assert kinds(guest.found()) == ["extra"]
     off(guest)
-    assert [one.command for one in guest.found()] == ["virsh detach-disk %s vdz --config" % UUID]
+    assert [difference.command for difference in guest.found()] == ["virsh detach-disk %s vdz --config" % UUID]
 
 
 def test_a_disk_that_stands_on_another_image_is_named(guest, tmp_path):
     root, other = guest.file("root.qcow2"), str(tmp_path / "other")
     shutil.copy(guest.image, other)
     subprocess.run(["qemu-img", "rebase", "-u", "-f", "qcow2", "-F", "qcow2", "-b", other, "--", root], check=True)
-    assert [(one.kind, one.command) for one in guest.found()] == [("base", "virsh blockpull %s vda --wait" % UUID)]
+    assert [(difference.kind, difference.command) for difference in guest.found()] == [
+        ("base", "virsh blockpull %s vda --wait" % UUID)
+    ]
     off(guest)
-    (one,) = guest.found()
-    subprocess.run(one.command, shell=True, check=True)
+    (difference,) = guest.found()
+    subprocess.run(difference.command, shell=True, check=True)
     assert guest.found() == []
 
 

@@ -54,7 +54,7 @@ def test_the_domain_is_called_by_its_uuid_and_titled_by_its_name():
 
 def test_the_mark_of_berth_tells_who_it_is():
     instance = render().find("metadata/{%s}instance" % domain_xml.NAMESPACE)
-    said = {one.tag.rpartition("}")[2]: one.text for one in instance}
+    said = {element.tag.rpartition("}")[2]: element.text for element in instance}
     copy = json.loads(said.pop("record"))
     assert (copy["uuid"], copy["epoch"], set(copy)) == (UUID, 1, {*domain_xml.COPIED, "epoch"})
     assert said == {
@@ -64,8 +64,8 @@ def test_the_mark_of_berth_tells_who_it_is():
 
 def test_every_disk_names_its_format():
     root = render(ephemeral_gb=1, swap=64)
-    assert [one["type"] for one in found(root, "devices/disk/driver")] == ["qcow2", "raw", "raw", "raw"]
-    assert [one["dev"] for one in found(root, "devices/disk/target")] == ["vda", "vdb", "vdc", "vdd"]
+    assert [element["type"] for element in found(root, "devices/disk/driver")] == ["qcow2", "raw", "raw", "raw"]
+    assert [element["dev"] for element in found(root, "devices/disk/target")] == ["vda", "vdb", "vdc", "vdd"]
 
 
 def test_the_seed_is_the_last_disk_and_read_only():
@@ -129,12 +129,15 @@ def test_the_claims_allocation_is_bound():
     root = render(resources=ALLOCATION)
     assert found(root, "cputune/vcpupin") == [{"vcpu": "0", "cpuset": "5"}, {"vcpu": "1", "cpuset": "2"}]
     assert found(root, "cputune/emulatorpin") == [{"cpuset": "2,5"}]
-    assert [(one["cellid"], one["nodeset"]) for one in found(root, "numatune/memnode")] == [("0", "1"), ("1", "0")]
-    assert [(one["size"], one["nodeset"]) for one in found(root, "memoryBacking/hugepages/page")] == [
+    assert [(element["cellid"], element["nodeset"]) for element in found(root, "numatune/memnode")] == [
+        ("0", "1"),
+        ("1", "0"),
+    ]
+    assert [(element["size"], element["nodeset"]) for element in found(root, "memoryBacking/hugepages/page")] == [
         ("2048", "0"),
         ("2048", "1"),
     ]
-    assert [one["cpus"] for one in found(root, "cpu/numa/cell")] == ["0", "1"]
+    assert [element["cpus"] for element in found(root, "cpu/numa/cell")] == ["0", "1"]
     assert found(root, "devices/hostdev/source/address") == [
         {"domain": "0x0000", "bus": "0x81", "slot": "0x10", "function": "0x1"}
     ]

@@ -258,7 +258,7 @@ def test_a_pinned_instance_says_which_cpus_of_which_cell_it_holds():
     pinned.resources["numa_topology"] = topology
     document = collect(records=[pinned, record(1)], options={"cpu_dedicated_set": "1"})
     host_document.check(document)
-    assert [one.get("numa_topology") for one in document["instances"]] == [topology, None]
+    assert [instance.get("numa_topology") for instance in document["instances"]] == [topology, None]
 
 
 def test_negative_rests_are_shown():
@@ -286,7 +286,7 @@ def test_pools_on_one_file_system_share_its_space_and_say_so(tmp_path):
     records = [record(0, disk_gb=3), record(1, disk_gb=5, pool="archive"), record(2, disk_gb=7, pool="slow")]
     found = collect(records=records, pools=pools)
     assert found["pool"] == "berth"
-    assert {name: (one["storage"], one["promised_gb"]) for name, one in found["pools"].items()} == {
+    assert {name: (pool["storage"], pool["promised_gb"]) for name, pool in found["pools"].items()} == {
         "berth": ("berth", 8),
         "archive": ("berth", 8),
         "slow": ("slow", 7),

@@ -71,7 +71,7 @@ def test_an_instance_with_a_record_here_gets_no_note(store):
 def test_a_note_is_bounded_in_length_and_the_notes_in_number(store, monkeypatch):
     monkeypatch.setattr(failed_instances, "LIMIT", 1)
     failed_instances.note(store, [failed(message="x" * 5000), failed(OTHER, "y" * 5000)])
-    assert {uuid: len(one["message"]) for uuid, one in failed_instances.read(store.state_dir).items()} == {
+    assert {uuid: len(entry["message"]) for uuid, entry in failed_instances.read(store.state_dir).items()} == {
         OTHER: failed_instances.LONGEST
     }
 

@@ -185,14 +185,14 @@ def test_what_is_called_built_is_in_the_guest_or_in_its_claim(name):
     elif where == "pci_requests":
         assert spec["pci_requests"]
     elif isinstance(where, str):
-        found = str([(spec["numa_topology"] or {}).get(where)] + [one.get(where) for one in cells(spec)])
+        found = str([(spec["numa_topology"] or {}).get(where)] + [cell.get(where) for cell in cells(spec)])
         without, _seed = request(*split(beside if value is not None else {}))
-        before = str([(without["numa_topology"] or {}).get(where)] + [one.get(where) for one in cells(without)])
+        before = str([(without["numa_topology"] or {}).get(where)] + [cell.get(where) for cell in cells(without)])
         assert found != before
     else:
         path, attribute, expected = where
         shown = rendered(spec).findall(path)
-        assert expected in [one.text if attribute is None else one.get(attribute) for one in shown]
+        assert expected in [entry.text if attribute is None else entry.get(attribute) for entry in shown]
 
 
 def cells(spec):
@@ -300,12 +300,12 @@ def test_what_does_not_go_together_is_refused(given, words):
 
 def test_ide_goes_with_the_machine_type_that_has_it():
     spec, _seed = request({"hw_disk_bus": "ide", "hw_machine_type": "pc-i440fx-7.2"})
-    assert [one.get("bus") for one in rendered(spec).findall("devices/disk/target")] == ["ide", "ide"]
+    assert [target.get("bus") for target in rendered(spec).findall("devices/disk/target")] == ["ide", "ide"]
 
 
 def test_all_faults_of_flavor_and_image_are_told_at_once():
     found = refusals({"hw_viommu_model": "intel"}, {"hw:cpu_realtime": "yes", "hw:pmu": "on", "hw:no_such": "1"})
-    assert sorted(one.field for one in found) == [
+    assert sorted(entry.field for entry in found) == [
         "berth_flavors.m1.extra_specs.hw:cpu_realtime",
         "berth_flavors.m1.extra_specs.hw:no_such",
         "berth_flavors.m1.extra_specs.hw:pmu",
@@ -346,7 +346,7 @@ def test_a_resize_to_the_same_flavor_judges_nothing_anew():
 def test_uefi_alone_does_not_check_signatures():
     spec, _seed = request({"hw_firmware_type": "uefi"})
     root = rendered(spec)
-    assert {one.get("name"): one.get("enabled") for one in root.findall("os/firmware/feature")} == {
+    assert {feature.get("name"): feature.get("enabled") for feature in root.findall("os/firmware/feature")} == {
         "secure-boot": "no", "enrolled-keys": "no",
     }  # fmt: skip
     assert root.find("os/loader") is None and root.find("features/smm") is None
@@ -357,7 +357,7 @@ def test_secure_boot_is_built_where_flavor_or_image_requires_it(given):
     properties, extra_specs = split(given)
     spec, _seed = request({**properties, "hw_firmware_type": "uefi"}, extra_specs)
     root = rendered(spec)
-    assert {one.get("name"): one.get("enabled") for one in root.findall("os/firmware/feature")} == {
+    assert {feature.get("name"): feature.get("enabled") for feature in root.findall("os/firmware/feature")} == {
         "secure-boot": "yes", "enrolled-keys": "yes",
     }  # fmt: skip
     assert root.find("features/smm").get("state") == "on"
@@ -367,7 +367,7 @@ def test_secure_boot_is_built_where_flavor_or_image_requires_it(given):
 def test_the_seed_is_a_cd_rom_on_buses_without_read_only_disks(bus):
     spec, _seed = request({"hw_disk_bus": bus, "hw_machine_type": "pc"})
     disks = rendered(spec).findall("devices/disk")
-    assert [one.get("device") for one in disks] == ["disk", "cdrom"]
+    assert [disk.get("device") for disk in disks] == ["disk", "cdrom"]
     assert disks[-1].find("source").get("file").endswith("/seed.iso")
     assert disks[-1].find("driver").get("discard") is None
 

@@ -9,7 +9,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.host import metr
 
 
 def read(proc, cpus=4):
-    return {one["name"]: one["value"] for one in metrics.read(cpus, 2600, str(proc))}
+    return {entry["name"]: entry["value"] for entry in metrics.read(cpus, 2600, str(proc))}
 
 
 def proc(tmp_path):

@@ -18,9 +18,9 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.guest.recovery i
 
 @pytest.fixture
 def web(prepared, wanted):
-    one = Case(prepared, wanted("web1"))
-    one.make()
-    return one
+    case = Case(prepared, wanted("web1"))
+    case.make()
+    return case
 
 
 @pytest.fixture

@@ -91,8 +91,8 @@ def test_swap_and_ephemeral_disks_are_used_by_vendor_data_and_the_user_data_stay
         head, _line, rest = files["vendor-data"].decode().partition("\n")
         assert head == "#cloud-config"
         mounts = json.loads(rest)["mounts"]
-        assert [one[0] for one in mounts] == devices
-        assert all(len(one) == 6 and "nofail" in one[3] for one in mounts)
+        assert [mount[0] for mount in mounts] == devices
+        assert all(len(mount) == 6 and "nofail" in mount[3] for mount in mounts)
 
 
 def test_the_labels_in_vendor_data_are_those_that_the_disks_are_made_with(monkeypatch):
@@ -100,10 +100,10 @@ def test_the_labels_in_vendor_data_are_those_that_the_disks_are_made_with(monkey
     monkeypatch.setattr(disk, "run", made.append)
     monkeypatch.setattr(disk, "_make_sparse", lambda *_: None)
     flavor = {"root_gb": 1, "ephemeral_gb": 1, "swap": 64}
-    for one in disk.plan({"flavor": flavor})[1:]:
-        disk.make(one, "/x", None)
+    for planned in disk.plan({"flavor": flavor})[1:]:
+        disk.make(planned, "/x", None)
         label = made[-1][made[-1].index("-L") + 1]
-        assert seed.MOUNTS[one.name][0] == "/dev/disk/by-label/" + label
+        assert seed.MOUNTS[planned.name][0] == "/dev/disk/by-label/" + label
 
 
 def test_a_build_writes_the_mounts_of_its_disks(prepared, wanted):

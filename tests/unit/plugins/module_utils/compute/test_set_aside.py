@@ -57,7 +57,7 @@ def test_the_other_copy_is_stopped_and_put_away_whole(copies, killed_at):
         with pytest.raises(Killed):
             set_aside.set_aside(other.instance(killed_at), 1)
         assert before["root.qcow2"] in [
-            one.read_bytes() for one in (other.root, pathlib.Path(path) / "root.qcow2") if one.exists()
+            entry.read_bytes() for entry in (other.root, pathlib.Path(path) / "root.qcow2") if entry.exists()
         ]
     assert set_aside.set_aside(other.instance(), 1) == path
     put_away = files(path)

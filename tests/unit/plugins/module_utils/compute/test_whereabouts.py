@@ -38,7 +38,9 @@ def known(store):
 
 
 def planned(store):
-    return sorted((one["host"], one["run"]) for one in whereabouts.recall(store, [WEB]).get(WEB, {}).get("planned", ()))
+    return sorted(
+        (entry["host"], entry["run"]) for entry in whereabouts.recall(store, [WEB]).get(WEB, {}).get("planned", ())
+    )
 
 
 def plan(host_uuid, run):
@@ -107,8 +109,8 @@ def test_the_host_itself_remembers_what_it_deleted_and_who_took_over(store):
         ("OWN", None, {"known": None, "planned": [], "gone": [1, 7]}),
         ("OUT", {"destination": {"uuid": H2, "name": "kvm2"}, "source": {"uuid": H1, "name": "kvm1"}}, None),
     ):
-        one = record(role, migration=migration).replace(phase="keep" if migration else "deleting")
-        store.compare_and_swap(plant(store, one), None)
+        first = record(role, migration=migration).replace(phase="keep" if migration else "deleting")
+        store.compare_and_swap(plant(store, first), None)
         if note:
             assert whereabouts.recall(store, [WEB]) == {WEB: note}
     assert known(store) == ("kvm2", [1, 0])

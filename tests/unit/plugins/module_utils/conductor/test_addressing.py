@@ -34,8 +34,8 @@ def instance(name, *networks, **more):
 
 def wanted(*names):
     found = {name: instance(name) for name in names}
-    for one in found.values():
-        del one["state"]
+    for vm in found.values():
+        del vm["state"]
     return found
 
 
@@ -43,22 +43,22 @@ def held(address, uuid="u-other", **where):
     return {nics.address(nic(**where), address): {uuid: "other on h1"}}
 
 
-def address(one, at=0):
-    return (one["spec"]["networks"][at]["address"] or "").partition("/")[0]
+def address(vm, at=0):
+    return (vm["spec"]["networks"][at]["address"] or "").partition("/")[0]
 
 
 def test_instances_of_a_run_get_an_address_each():
     found = wanted(*"abcdefghij")
     addressing.give(found, {}, {})
-    assert {address(one) for one in found.values()} == {"192.0.2.%d" % last for last in range(10, 20)}
+    assert {address(vm) for vm in found.values()} == {"192.0.2.%d" % last for last in range(10, 20)}
     assert found["a"]["spec"]["networks"][0]["address"].endswith("/24")
-    assert not any("state" in one for one in found.values())
+    assert not any("state" in vm for vm in found.values())
 
 
 def test_those_for_which_none_is_left_are_refused_before_placement_with_the_numbers():
     found = wanted(*"abcdefghijkl")
     addressing.give(found, {}, {})
-    errors = [one["error"] for one in found.values() if one.get("state") == rounds.FAILED]
+    errors = [vm["error"] for vm in found.values() if vm.get("state") == rounds.FAILED]
     assert [error["code"] for error in errors] == ["AddressPoolExhausted"] * 2
     assert (errors[0]["size"], errors[0]["free"]) == (10, 0) and "of the 10 in its pool none is left" in errors[0][
         "message"
@@ -75,21 +75,21 @@ def test_what_any_host_tells_is_taken_also_under_another_network_of_the_same_bri
 
 
 def test_two_nics_on_one_network_have_two_addresses():
-    one = instance("a", nic(["192.0.2.1-192.0.2.2"]), nic(["192.0.2.1-192.0.2.2"]))
-    addressing.give({"a": one}, {}, {})
-    assert {address(one), address(one, 1)} == {"192.0.2.1", "192.0.2.2"}
+    vm = instance("a", nic(["192.0.2.1-192.0.2.2"]), nic(["192.0.2.1-192.0.2.2"]))
+    addressing.give({"a": vm}, {}, {})
+    assert {address(vm), address(vm, 1)} == {"192.0.2.1", "192.0.2.2"}
 
 
 def test_a_claim_that_an_ended_run_left_keeps_its_address():
-    one = instance("a")
-    addressing.give({"a": one}, held("192.0.2.13", "u-a"), {})
-    assert address(one) == "192.0.2.13"
+    vm = instance("a")
+    addressing.give({"a": vm}, held("192.0.2.13", "u-a"), {})
+    assert address(vm) == "192.0.2.13"
 
 
 def test_an_instance_that_is_there_keeps_its_address_though_the_pool_has_changed():
-    one = instance("a", state=rounds.EXISTING, existing=True)
-    addressing.give({"a": one}, held("192.0.2.99", "u-a"), {"h9": "UNREACHABLE"})
-    assert (address(one), one["state"]) == ("192.0.2.99", rounds.EXISTING)
+    vm = instance("a", state=rounds.EXISTING, existing=True)
+    addressing.give({"a": vm}, held("192.0.2.99", "u-a"), {"h9": "UNREACHABLE"})
+    assert (address(vm), vm["state"]) == ("192.0.2.99", rounds.EXISTING)
 
 
 def test_no_address_is_given_while_a_host_is_silent_whose_instances_may_have_it():
@@ -133,11 +133,11 @@ def run(name, hosts, tokens):
     """A run that creates one instance; it reads the hosts first, as the others go on."""
     known = rounds.addresses({host: list(found.records.values()) for host, found in hosts.items()})
     yield
-    one = instance(name, host=random.Random(name).choice(HOSTS))
-    addressing.give({name: one}, known, {})
-    plan = runs_of_create.a_plan(one, run="run-" + name)
+    vm = instance(name, host=random.Random(name).choice(HOSTS))
+    addressing.give({name: vm}, known, {})
+    plan = runs_of_create.a_plan(vm, run="run-" + name)
     yield from runs_of_create.steps(plan, hosts, tokens, most=20)
-    return one
+    return vm
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -157,7 +157,7 @@ def test_sixteen_runs_at_once_never_give_one_of_ten_addresses_twice(seed):
     given = [word for record in records for word in record["nics"]]
     assert len(set(given)) == len(given) <= 10
     assert all(record["role"] == "OWN" for record in records), "no claim is left behind"
-    failed = [one["error"]["code"] for one in ended if one["state"] != rounds.ACTIVE]
+    failed = [vm["error"]["code"] for vm in ended if vm["state"] != rounds.ACTIVE]
     assert len(failed) + len(records) == 16 and set(failed) <= {"AddressPoolExhausted", "AddressTaken"}
     assert len(records) >= 5, "most of those that could have one have one"
 
@@ -166,14 +166,14 @@ def test_sixteen_runs_at_once_never_give_one_of_ten_addresses_twice(seed):
 def test_of_two_runs_that_chose_the_same_one_takes_another(host):
     hosts = {name: Host(name) for name in HOSTS}
     tokens = ("%06x" % number for number in itertools.count())
-    one, two = instance("a"), instance("b", host=host)
-    for each in (one, two):
+    first_vm, two = instance("a"), instance("b", host=host)
+    for each in (first_vm, two):
         each["spec"]["networks"][0]["address"] = "192.0.2.10/24"
-    first, second = (runs_of_create.steps(runs_of_create.a_plan(each), hosts, tokens) for each in (one, two))
+    first, second = (runs_of_create.steps(runs_of_create.a_plan(each), hosts, tokens) for each in (first_vm, two))
     list(first)
     list(second)
-    assert (one["state"], two["state"]) == (rounds.ACTIVE, rounds.ACTIVE)
-    assert address(one) == "192.0.2.10" != address(two)
+    assert (first_vm["state"], two["state"]) == (rounds.ACTIVE, rounds.ACTIVE)
+    assert address(first_vm) == "192.0.2.10" != address(two)
 
 
 def test_the_fixed_addresses_of_an_instance_of_the_inventory_count_before_it_is_there():

@@ -270,7 +270,7 @@ def test_every_candidate_has_an_operation_of_its_own():
     found = moving.candidates(
         {"host": "kvm2", "host_uuid": "u2", "alternates": [{"host": "kvm3", "host_uuid": "u3"}]}, lambda: next(ops)
     )
-    assert [(one["op"], one["host"], one["destination"]["uuid"]) for one in found] == [
+    assert [(entry["op"], entry["host"], entry["destination"]["uuid"]) for entry in found] == [
         ("a", "kvm2", "u2"),
         ("b", "kvm3", "u3"),
     ]

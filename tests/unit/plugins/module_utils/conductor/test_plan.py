@@ -101,7 +101,7 @@ def test_nobody_is_told_of_what_succeeded_elsewhere_or_belongs_to_another_run():
     hosts["h1"].capacity = 0
     plan = a_plan(instance("a"), instance("b"))
     hosts["h2"].build = lambda uuid, token: {"reason": "UNREACHABLE"} if uuid == "u-b" else {"changed": True}
-    states = {name: one["state"] for name, one in run_all(plan, hosts).items()}
+    states = {name: host["state"] for name, host in run_all(plan, hosts).items()}
     assert (states, plan["faults"]) == ({"a": "active", "b": "failed"}, {})
 
 
@@ -199,7 +199,7 @@ def test_a_plan_of_which_there_is_a_claim_has_not_come_to_nothing():
     hosts["h3"].records["u-a"] = {"uuid": "u-a", "role": "OWN", "token": "t", "group": None, "project_id": "p"}
     plan = a_plan(instance("a", notes={"h2": planned("h3", "r0")}))
     run_all(plan, hosts)
-    assert [one["run"] for one in plan["tell"]["ended"]] == ["r1"]
+    assert [host["run"] for host in plan["tell"]["ended"]] == ["r1"]
 
 
 def test_the_hosts_are_told_at_the_end_who_owns_it_and_what_came_to_nothing():
@@ -209,7 +209,7 @@ def test_the_hosts_are_told_at_the_end_who_owns_it_and_what_came_to_nothing():
     plan = a_plan(instance("a", notes={"h2": planned("h3", "r0")}))
     run_all(plan, hosts)
     assert plan["tell"]["known"] == {"h2": {"u-a": [1, 4]}}
-    assert [(one["host_uuid"], one["run"]) for one in plan["tell"]["ended"]] == [
+    assert [(host["host_uuid"], host["run"]) for host in plan["tell"]["ended"]] == [
         ("h3", "r0"), ("h1", "r1"), ("h2", "r1"),
     ]  # fmt: skip
 
@@ -258,7 +258,7 @@ def test_what_is_seen_after_the_claim_ends_the_attempt(role, token, host, code):
     rounds.prepare_round(plan, lambda: "t")
     claims = {"h1": hosts["h1"].claim(plan["claims"]["h1"])}
     hosts[host].records["u-a"] = {"uuid": "u-a", "role": role, "token": token, "group": None, "project_id": "p"}
-    commit(plan, claims, {name: one.rescan() for name, one in hosts.items()})
+    commit(plan, claims, {name: host.rescan() for name, host in hosts.items()})
     assert ((plan["instances"]["a"]["error"] or {}).get("code"), plan["build"]) == (code, [])
     assert ("h1" in plan["withdraw"]) == (host != "h1")
 
@@ -271,7 +271,7 @@ def test_of_two_claims_of_one_instance_that_of_the_lower_token_goes_first(other,
     rounds.prepare_round(plan, lambda: "m")
     claims = {"h1": hosts["h1"].claim(plan["claims"]["h1"])}
     hosts["h2"].claim([{"spec": {"uuid": "u-a"}, "token": other}])
-    commit(plan, claims, {name: one.rescan() for name, one in hosts.items()})
+    commit(plan, claims, {name: host.rescan() for name, host in hosts.items()})
     assert (plan["instances"]["a"]["state"], plan["build"]) == (state, [])
     assert [entry["token"] for entry in plan["withdraw"]["h1"]] == ["m"], "each of them takes its own claim back"
 
@@ -346,9 +346,9 @@ def test_two_runs_that_claim_one_address_on_two_hosts_never_both_build():
         held = {"h1": [], "h2": [], "h3": []}
         plans, steps = {}, {"a": 0, "b": 0}
         for name, host in (("a", "h1"), ("b", "h2")):
-            one = instance(name, host)
-            one["spec"]["networks"] = [{"type": "bridge", "source": "br0", "mac": "02:00:00:00:00:01", "address": None}]
-            plans[name] = a_plan(one, run="run-" + name)
+            vm = instance(name, host)
+            vm["spec"]["networks"] = [{"type": "bridge", "source": "br0", "mac": "02:00:00:00:00:01", "address": None}]
+            plans[name] = a_plan(vm, run="run-" + name)
             rounds.prepare_round(plans[name], lambda name=name: "token-" + name)
         for name in order:
             plan, host = plans[name], plans[name]["instances"][name]["host"]

@@ -35,7 +35,7 @@ def test_a_batch_is_reduced_to_the_quota_but_not_below_its_minimum(count, least,
     instances = batch(count, existing)
     quotas.before_placement(instances, Fleet({}, {}), {"*": {"cores": cores}})
     said = quotas.hold_to_count(instances, least)
-    assert (len(instances), sum(one.get("state") == "failed" for one in instances.values())) == (left, failed)
+    assert (len(instances), sum(instance.get("state") == "failed" for instance in instances.values())) == (left, failed)
     assert (said or "").startswith("reduced from %d to %d because " % (count, left) if left < count else "")
     assert bool(said) == (left < count)
 

@@ -66,27 +66,27 @@ class Host:
 
     def claim(self, claims, withdraw=()):
         state_directory.check(self.store)
-        for one in withdraw:
+        for entry in withdraw:
             record = self.record()
-            self.store.bury(one["token"])
-            if record and record.role == "CLAIM" and record.token == one["token"]:
+            self.store.bury(entry["token"])
+            if record and record.role == "CLAIM" and record.token == entry["token"]:
                 self.store.compare_and_swap(record, None)
-        return {"results": [self.claim_one(one) for one in claims]}
+        return {"results": [self.claim_one(claim) for claim in claims]}
 
-    def claim_one(self, one):
+    def claim_one(self, claim):
         record = self.record()
-        if self.full or record and record.role != "CLAIM" or self.store.is_buried(one["token"]):
+        if self.full or record and record.role != "CLAIM" or self.store.is_buried(claim["token"]):
             error = {"code": "ClaimFailed", "message": "no", "retryable": not record}
             return {"uuid": WEB, "claimed": False, "error": error}
-        epoch = max(one["after"][0], whereabouts.epoch(self.store, WEB))
+        epoch = max(claim["after"][0], whereabouts.epoch(self.store, WEB))
         new = Record(
-            uuid=WEB, name="web1", project_id="default", role="CLAIM", generation=[epoch, 1], token=one["token"],
+            uuid=WEB, name="web1", project_id="default", role="CLAIM", generation=[epoch, 1], token=claim["token"],
             phase="claimed", spec=dict(SPEC), resources={},
         )  # fmt: skip
         if record:
             new = new.replace(generation=[max(epoch, record.generation[0]), record.generation[1] + 1])
         self.store.compare_and_swap(record, new)
-        return {"uuid": WEB, "claimed": True, "token": one["token"]}
+        return {"uuid": WEB, "claimed": True, "token": claim["token"]}
 
     def rescan(self, about=(), told=None):
         notes = whereabouts.recall(self.store, about)
@@ -326,7 +326,7 @@ HAPPENINGS = {
 }
 
 
-@pytest.mark.parametrize("happens", HAPPENINGS, ids=lambda one: one.__name__)
+@pytest.mark.parametrize("happens", HAPPENINGS, ids=lambda claim: claim.__name__)
 @pytest.mark.parametrize("silent", [(), ("h2",), ("h3",)], ids=["all answer", "h2 silent", "h3 silent"])
 def test_create_makes_no_second_one_whatever_became_of_its_host(fleet, happens, silent):
     assert fleet.run() is None
@@ -366,8 +366,8 @@ def test_two_controllers_between_any_two_calls_and_a_third_run_with_a_host_silen
     length = len(list(Fleet(tmp_path / "length").create()))
     for first, second in interleavings(length, length):
         fleet = Fleet(tmp_path / ("%d-%d" % (first, second)))
-        one, other = fleet.create(prefer=("h1", "h2", "h3")), fleet.create(prefer=("h2", "h1", "h3"))
-        for run, calls in ((one, first), (other, second), (one, None), (other, None)):
+        first_run, other = fleet.create(prefer=("h1", "h2", "h3")), fleet.create(prefer=("h2", "h1", "h3"))
+        for run, calls in ((first_run, first), (other, second), (first_run, None), (other, None)):
             for _step in itertools.islice(run, calls):
                 fleet.check()
             if calls == second and run is other and silent:
@@ -491,7 +491,7 @@ def test_of_a_host_whose_records_do_not_count_it_is_told_why_and_what_to_run(fle
 
 
 @pytest.mark.follows("restore_record")
-@pytest.mark.parametrize("happens", [record_lost, record_and_domain_lost], ids=lambda one: one.__name__)
+@pytest.mark.parametrize("happens", [record_lost, record_and_domain_lost], ids=lambda claim: claim.__name__)
 def test_a_lost_record_is_restored_from_a_backup_or_taken_back_or_the_instance_deleted(fleet, tmp_path, happens):
     assert fleet.run() is None
     home = fleet.hosts["h1"]

@@ -12,7 +12,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.conductor import sequenc
 
 
 def test_every_step_of_a_sequence_exists():
-    walked = {step for one in sequences.SEQUENCES.values() for leg in one.legs for step in leg.steps}
+    walked = {step for sequence in sequences.SEQUENCES.values() for leg in sequence.legs for step in leg.steps}
     assert walked | {"thaw"} == set(STEPS), "a source whose controller has died thaws by itself"
 
 

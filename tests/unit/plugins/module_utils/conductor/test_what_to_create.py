@@ -223,14 +223,14 @@ def test_create_ends_no_delete_of_a_locked_instance():
     here = fleet(h1=[record("a", phase="deleting"), record("b"), record("c", phase="deleting")])
     instances = what_to_create.sort_out({name: spec(name) for name in "abcd"}, here)
     what_to_create.hold_locked(instances, {"a": "ann", "b": True, "c": None, "d": True}, here)
-    assert {name: one.get("state") for name, one in instances.items()} == {
+    assert {name: instance.get("state") for name, instance in instances.items()} == {
         "a": "failed",
         "b": "existing",
         "c": "existing",
         "d": None,
     }
     assert instances["a"]["error"]["code"] == "InstanceIsLocked"
-    assert {name for name, one in instances.items() if one.get("locked")} == {"a", "b"}
+    assert {name for name, instance in instances.items() if instance.get("locked")} == {"a", "b"}
 
 
 def test_an_instance_that_is_locked_on_its_host_is_locked_for_create():

@@ -118,7 +118,7 @@ def test_image_properties_become_text_and_own_ones_are_kept():
 
 def test_things_may_be_a_list_with_names_as_well_as_a_mapping():
     mapping = variables()
-    listed = dict(mapping, berth_flavors=[dict(one, name=name) for name, one in mapping["berth_flavors"].items()])
+    listed = dict(mapping, berth_flavors=[dict(flavor, name=name) for name, flavor in mapping["berth_flavors"].items()])
     assert Catalog.from_variables(listed).flavors == Catalog.from_variables(mapping).flavors
 
 

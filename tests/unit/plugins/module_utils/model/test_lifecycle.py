@@ -34,7 +34,7 @@ def test_every_state_can_be_reached_and_every_record_can_go():
         ways, front = set(), {state}
         while front:
             ways |= front
-            front = {after for one in front if one for after in STAGES[one].after} - ways
+            front = {after for entry in front if entry for after in STAGES[entry].after} - ways
         assert None in ways, "a record that is %s could never be removed" % (state,)
 
 

@@ -17,7 +17,9 @@ FLAVOR = {"vcpus": 2, "memory_mb": 1024}
 
 
 def on_host(*instances):
-    return {"instances": [dict({"project_id": "p", "vcpus": 2, "memory_mb": 1024}, **one) for one in instances]}
+    return {
+        "instances": [dict({"project_id": "p", "vcpus": 2, "memory_mb": 1024}, **instance) for instance in instances]
+    }
 
 
 def test_a_project_uses_what_its_records_on_all_hosts_hold():

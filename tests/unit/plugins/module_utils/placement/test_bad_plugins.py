@@ -34,8 +34,8 @@ def place(plugin):
 
 def refused(answer, name):
     """{host: reason} by the plugin."""
-    steps = [one for one in answer.explanation["instances"][0]["filters"] if one["filter"] == name]
-    return {host: one.reason for step in steps for host, one in step["verdicts"].items() if not one.passed}
+    steps = [filter_ for filter_ in answer.explanation["instances"][0]["filters"] if filter_["filter"] == name]
+    return {host: verdict.reason for step in steps for host, verdict in step["verdicts"].items() if not verdict.passed}
 
 
 @pytest.mark.parametrize(
@@ -99,7 +99,7 @@ def collection(tmp_path, monkeypatch):
     directory.mkdir(parents=True)
     monkeypatch.setattr(ansible_collections, "__path__", [*ansible_collections.__path__, str(tmp_path)])
     yield lambda text: (directory / "mine.py").write_text(text, encoding="utf-8")
-    for name in [one for one in sys.modules if one.startswith("ansible_collections.other")]:
+    for name in [module for module in sys.modules if module.startswith("ansible_collections.other")]:
         del sys.modules[name]
 
 

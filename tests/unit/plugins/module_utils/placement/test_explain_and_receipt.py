@@ -64,7 +64,9 @@ def test_every_rejection_has_its_rule_and_reason():
 
 
 def test_survivors_have_raw_normalised_and_multiplied_weights():
-    ram = next(one for one in explained(request())["instances"][0]["weighers"] if one["weigher"] == "RAMWeigher")
+    ram = next(
+        weigher for weigher in explained(request())["instances"][0]["weighers"] if weigher["weigher"] == "RAMWeigher"
+    )
     assert ram["raw"] == {"k1": 2560, "k2": 3584}
     assert ram["normalised"]["k2"] == 1.0
     assert ram["multiplier"] == {"k1": 1.0, "k2": 1.0}
@@ -123,7 +125,9 @@ def test_a_receipt_replays_bit_for_bit_from_its_json():
     """S07, S09: through a random choice among the best two"""
     paper = made(request("a"), request("b", memory_mb=9999), options={"host_subset_size": 2})
     again = receipt.replay(paper, json.loads(json.dumps(fleet())))
-    assert again.requests[0].hosts == [one["host"] for one in paper["decision"]["requests"][0]["selections"]]
+    assert again.requests[0].hosts == [
+        selection["host"] for selection in paper["decision"]["requests"][0]["selections"]
+    ]
     assert again.requests[1].hosts == []
 
 

@@ -113,8 +113,8 @@ def sites(rng):
 
 
 def a_request(rng, number, hosts, groups):
-    names = [one["host"] for one in hosts]
-    old = [one["uuid"] for host in hosts for one in host["instances"]]
+    names = [host["host"] for host in hosts]
+    old = [instance["uuid"] for host in hosts for instance in host["instances"]]
     count = rng.choice([1, 1, 1, 2, 4])
     extra_specs = rng.choice(
         [{}] * 6
@@ -205,7 +205,7 @@ def world(rng):
     aggregates = [
         {
             "name": "a%d" % number,
-            "hosts": [one["host"] for one in hosts if rng.random() < 0.5],
+            "hosts": [host["host"] for host in hosts if rng.random() < 0.5],
             "metadata": {key: metadata[key] for key in some(rng, metadata, 2)},
         }
         for number in range(rng.choice([0, 0, 2]))
@@ -218,23 +218,27 @@ def told(hosts, requests, options, aggregates, **how):
     """Everything that a run tells, as plain values."""
     result = select_destinations(hosts, requests, options, aggregates, seed=5, **how)
     states = [
-        (one.key, one.used, one.free_ram_mb, one.num_io_ops, sorted(one.instances), one.pci_stats)
-        for one in result.host_states
+        (state.key, state.used, state.free_ram_mb, state.num_io_ops, sorted(state.instances), state.pci_stats)
+        for state in result.host_states
     ]
-    documents = [explain.document(one) for one in result.requests]
+    documents = [explain.document(request) for request in result.requests]
     assert list(explain.documents(json.loads(json.dumps(plain(explain.matrix(result.requests)))))) == documents
-    return [(one, [each.to_dict() for each in of.selections]) for one, of in zip(documents, result.requests)], states
+    return [
+        (document, [each.to_dict() for each in of.selections]) for document, of in zip(documents, result.requests)
+    ], states
 
 
 def assert_alike(hosts, requests, options, aggregates):
     plain = told(hosts, requests, options, aggregates, explain=True, fast=False)
-    for given_hosts in (hosts, [HostState.from_document(one) for one in hosts]):
+    for given_hosts in (hosts, [HostState.from_document(host) for host in hosts]):
         fast = told(given_hosts, requests, options, aggregates, explain=True)
         assert fast == plain
     quiet = told(hosts, requests, options, aggregates)
     assert [selections for _document, selections in quiet[0]] == [selections for _document, selections in plain[0]]
     assert quiet[1] == plain[1]
-    assert [one for one, _selections in quiet[0] if one["error"]] == [one for one, _s in plain[0] if one["error"]]
+    assert [entry for entry, _selections in quiet[0] if entry["error"]] == [
+        entry for entry, _s in plain[0] if entry["error"]
+    ]
 
 
 @settings(max_examples=60, deadline=None)

@@ -50,12 +50,12 @@ def verdict(name, host=None, request=None, options=None, metadata=()):
     options = read_options(dict({"pci_alias": ALIASES}, **(options or {})))
     state = HostState.from_document(dict(HOST, **(host or {})))
     state.aggregates = [
-        Aggregate({"name": "a%d" % n, "hosts": ["h1"], "metadata": one}) for n, one in enumerate(metadata)
+        Aggregate({"name": "a%d" % n, "hosts": ["h1"], "metadata": entry}) for n, entry in enumerate(metadata)
     ]
     request = dict({"flavor": FLAVOR, "uuid": "new"}, **(request or {}))
     spec = prepare(RequestSpec.from_dict(request), pci.read_aliases(ALIASES))
-    one = registry.find_filters([name])[0](options)
-    return judge(one, state, spec)
+    filter_ = registry.find_filters([name])[0](options)
+    return judge(filter_, state, spec)
 
 
 def extra(**specs):
@@ -279,8 +279,8 @@ def test_the_size_filters_set_the_limits_that_the_claim_tests_again():
     """S23"""
     state, options = HostState.from_document(HOST), read_options()
     spec = prepare(RequestSpec.from_dict({"flavor": FLAVOR}), {})
-    for one in registry.find_filters(["CoreFilter", "RamFilter", "DiskFilter"]):
-        assert one(options).check(state, spec).passed
+    for filter_ in registry.find_filters(["CoreFilter", "RamFilter", "DiskFilter"]):
+        assert filter_(options).check(state, spec).passed
     assert state.limits == {"vcpu": 8.0, "memory_mb": 8192.0, "disk_gb": 100.0}
 
 
@@ -289,8 +289,8 @@ def test_the_exact_filters_set_the_hosts_total_as_the_limit_so_that_no_second_on
     used = {"vcpus_used": 6, "memory_mb_used": 6144, "local_gb_used": 90}
     state, options = HostState.from_document(dict(HOST, **used)), read_options()
     spec = prepare(RequestSpec.from_dict({"flavor": FLAVOR}), {})
-    for one in registry.find_filters(["ExactCoreFilter", "ExactRamFilter", "ExactDiskFilter"]):
-        assert one(options).check(state, spec).passed
+    for filter_ in registry.find_filters(["ExactCoreFilter", "ExactRamFilter", "ExactDiskFilter"]):
+        assert filter_(options).check(state, spec).passed
     assert state.limits == {"vcpu": 8, "memory_mb": 8192, "disk_gb": 100}
     state.vcpus_used, state.free_ram_mb = 8, 0
     with pytest.raises(ClaimFailed, match="of the decision"):

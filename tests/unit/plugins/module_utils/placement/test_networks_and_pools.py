@@ -33,13 +33,13 @@ def bridge(source, **more):
 
 
 def place(hosts, *requests, fast=True):
-    return [one.hosts for one in select_destinations(hosts, list(requests), fast=fast).requests]
+    return [request.hosts for request in select_destinations(hosts, list(requests), fast=fast).requests]
 
 
 def reasons(hosts, wanted):
     """{host: why it is no candidate}"""
     found = select_destinations(hosts, [wanted], explain=True).requests[0].explanation["candidates"]
-    return {key: "; ".join(one.reason for _rule, one in rules if not one.passed) for key, rules in found.items()}
+    return {key: "; ".join(entry.reason for _rule, entry in rules if not entry.passed) for key, rules in found.items()}
 
 
 LACKING = [
@@ -121,4 +121,4 @@ def test_room_that_a_pool_lacks_is_told_by_its_name():
 def test_what_would_help_names_the_pool():
     hosts = [host("a", pools={"berth": pool("berth", 100), "fast": pool("fast", 9, 6)})]
     changes = smallest_changes(hosts, [request(pool="fast")])
-    assert any("3 more GiB of disk in the storage of pool fast" in one.text for one in changes)
+    assert any("3 more GiB of disk in the storage of pool fast" in change.text for change in changes)

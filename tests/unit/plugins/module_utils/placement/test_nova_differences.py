@@ -40,7 +40,7 @@ def test_the_page_names_every_recorded_row_and_only_tests_that_exist():
 
 def _shown_by(line):
     """The names in the last column."""
-    return [one or other for one, other in re.findall(r"`([a-z-]+)`|(test_\w+)", line.split("|")[-2])]
+    return [entry or other for entry, other in re.findall(r"`([a-z-]+)`|(test_\w+)", line.split("|")[-2])]
 
 
 def test_by_default_every_host_of_a_large_fleet_is_weighed():

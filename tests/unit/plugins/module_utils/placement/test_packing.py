@@ -81,7 +81,7 @@ def test_a_run_that_asks_for_a_large_instance_keeps_room_for_it_from_the_start()
     small, large = request(1, 1024), request(4, 4096)
     assert select_destinations([fuller, small_host], [small], OPTIONS).requests[0].hosts == ["fuller"]
     together = select_destinations([fuller, small_host], [small, large], OPTIONS).requests
-    assert [one.hosts for one in together] == [["small"], ["fuller"]]
+    assert [entry.hosts for entry in together] == [["small"], ["fuller"]]
 
 
 def test_the_default_weighers_do_not_include_it():
@@ -96,7 +96,7 @@ def test_raw_weights_do_not_depend_on_the_other_hosts():
     )
     states = [HostState.from_document(host("h%d" % used, used, 512 * used)) for used in range(4)]
     spec = RequestSpec(request(1, 1024))
-    assert weigher.weigh(states, spec) == [weigher.raw(one, spec) for one in states]
+    assert weigher.weigh(states, spec) == [weigher.raw(state, spec) for state in states]
 
 
 def test_what_is_placed_in_a_run_counts_for_the_next_instance():
@@ -177,16 +177,16 @@ amounts = st.tuples(st.integers(1, 16), st.integers(64, 8192))
 
 @given(st.lists(amounts, min_size=1, max_size=5), amounts, amounts)
 def test_a_placement_never_makes_room(mix, free, asked):
-    packing = Packing([Size(one) for one in mix])
+    packing = Packing([Size(size) for size in mix])
     after = tuple(f - a for f, a in zip(free, asked))
     assert packing.room(after) <= packing.room(free)
 
 
 @given(st.lists(amounts, min_size=1, max_size=5), amounts, amounts)
 def test_the_cost_is_the_same_whenever_it_is_asked(mix, free, asked):
-    sizes = [Size(one) for one in mix]
-    warm, one = Packing(sizes), HostCapacity(free, free)
-    assert warm.cost(one, asked) == warm.cost(one, asked) == Packing(sizes).cost(one, asked)
+    sizes = [Size(size) for size in mix]
+    warm, capacity = Packing(sizes), HostCapacity(free, free)
+    assert warm.cost(capacity, asked) == warm.cost(capacity, asked) == Packing(sizes).cost(capacity, asked)
 
 
 def gpu_host(name, gpus, vcpus_used=0, **more):

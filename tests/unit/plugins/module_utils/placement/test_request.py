@@ -200,14 +200,14 @@ def test_a_nic_carries_what_its_network_defines_and_a_mac_that_stays(catalog):
 
 def test_two_instances_share_no_part_of_their_requests(catalog):
     """C22"""
-    one, two = (
+    first, two = (
         build_request(instance(inventory_hostname=name, berth_server_group="web"), catalog)[0] for name in ("a", "b")
     )
     before = copy.deepcopy(two)
-    one["flavor"]["extra_specs"]["x"] = "y"
-    one["image"]["properties"]["x"] = "y"
-    one["group"]["rules"]["max_server_per_host"] = 9
-    one["group"]["members"].append("x")
+    first["flavor"]["extra_specs"]["x"] = "y"
+    first["image"]["properties"]["x"] = "y"
+    first["group"]["rules"]["max_server_per_host"] = 9
+    first["group"]["members"].append("x")
     assert two == before
 
 
@@ -270,7 +270,7 @@ def test_numa_topology_and_pci_requests_follow_from_flavor_image_and_aliases():
     given["berth_flavors"]["m1.small"]["extra_specs"]["pci_passthrough:alias"] = "gpu:1"
     spec = build_request(instance(berth_flavor="m1.small"), Catalog.from_variables(given))[0]
     assert len(spec["numa_topology"]["cells"]) == 2
-    assert [(one["alias_name"], one["count"]) for one in spec["pci_requests"]] == [("gpu", 1)]
+    assert [(request["alias_name"], request["count"]) for request in spec["pci_requests"]] == [("gpu", 1)]
 
 
 def test_an_unknown_pci_alias_is_refused_with_the_one_that_was_meant():

@@ -37,7 +37,7 @@ def request(**more):
 
 
 def chosen(result):
-    return [one.hosts for one in result.requests]
+    return [request.hosts for request in result.requests]
 
 
 def test_the_emptiest_host_wins_by_default():
@@ -86,23 +86,23 @@ def test_alternates_are_as_many_as_attempts_allow_without_the_hosts_of_the_batch
     hosts = [host(name) for name in "abcde"]
     result = select_destinations(hosts, [request(num_instances=2)], {"max_attempts": 3})
     used = set(result.requests[0].hosts)
-    for one in result.requests[0].selections:
-        assert len(one.alternates) == 2
-        assert not used & {other["host"] for other in one.alternates}
+    for selection in result.requests[0].selections:
+        assert len(selection.alternates) == 2
+        assert not used & {other["host"] for other in selection.alternates}
 
 
 def test_no_valid_host_has_the_verdict_of_every_filter_on_every_host():
     hosts = [host("a", memory_mb=1024), host("b", service={"up": False})]
     error = select_destinations(hosts, [request()]).requests[0].error
     assert not dict(error.explanation["candidates"]["a"])["capacity"].passed
-    told = {one["filter"]: one["verdicts"] for one in error.explanation["instances"][0]["filters"]}
+    told = {filter_["filter"]: filter_["verdicts"] for filter_ in error.explanation["instances"][0]["filters"]}
     assert not told["ComputeFilter"]["b"].passed
 
 
 def test_the_explanation_of_a_success_tells_raw_normalised_and_multiplied_weights():
     result = select_destinations([host("a"), host("b", memory_mb_used=32768)], [request()], explain=True)
     record = result.requests[0].explanation["instances"][0]
-    ram = next(one for one in record["weighers"] if one["weigher"] == "RAMWeigher")
+    ram = next(weigher for weigher in record["weighers"] if weigher["weigher"] == "RAMWeigher")
     assert record["host"] == "a" and ram["normalised"]["a"] == 1.0 and ram["raw"]["b"] == 65536 - 32768 - 512
     assert record["order"] == ["a", "b"]
 
@@ -146,7 +146,9 @@ class Grumpy(Filter):
 def test_a_plugin_that_raises_is_a_verdict_that_names_class_and_host():
     options = {"enabled_filters": ["ComputeFilter", "Grumpy"]}
     result = select_destinations([host("a"), host("b")], [request()], options, plugins=[Grumpy], explain=True)
-    told = {one["filter"]: one["verdicts"] for one in result.requests[0].explanation["instances"][0]["filters"]}
+    told = {
+        filter_["filter"]: filter_["verdicts"] for filter_ in result.requests[0].explanation["instances"][0]["filters"]
+    }
     assert result.requests[0].hosts == ["b"]
     assert "Grumpy" in told["Grumpy"]["a"].reason and "on a" in told["Grumpy"]["a"].reason
 
@@ -162,7 +164,7 @@ def test_a_claim_tells_every_shortfall_with_its_numbers():
     state = HostState.from_document(host("a", vcpus=1, memory_mb=1024, local_gb=5, cpu_allocation_ratio=1.0))
     with pytest.raises(ClaimFailed) as caught:
         capacity.allocate(state, RequestSpec.from_dict(request()))
-    assert [one["resource"] for one in caught.value.shortfalls] == ["VCPU", "MEMORY_MB", "DISK_GB"]
+    assert [shortfall["resource"] for shortfall in caught.value.shortfalls] == ["VCPU", "MEMORY_MB", "DISK_GB"]
     assert caught.value.retryable and "2048" in str(caught.value)
 
 
@@ -274,7 +276,7 @@ OPTIONS = st.fixed_dictionaries(
 
 
 def build(hosts, requests):
-    documents = [dict(one, host="h%03d" % number) for number, one in enumerate(hosts)]
+    documents = [dict(host, host="h%03d" % number) for number, host in enumerate(hosts)]
     specs = []
     for number, (vcpus, memory, count, policy) in enumerate(requests):
         group = (
@@ -299,9 +301,9 @@ def test_no_host_is_ever_filled_over_its_capacity_and_alternates_are_feasible(ho
             grown = state.used.get(name, 0) > HostState.from_document(before).used.get(name, 0)
             assert not grown or state.used[name] <= limit
     last = result.requests[-1]
-    by_name = {one.host: one for one in result.host_states}
-    for one in last.selections:
-        for other in one.alternates:
+    by_name = {state.host: state for state in result.host_states}
+    for selection in last.selections:
+        for other in selection.alternates:
             assert capacity.fits(by_name[other["host"]], other["allocation"]["resources"])
 
 
@@ -323,8 +325,8 @@ def test_the_order_of_hosts_matters_only_between_equals(hosts, rng):
     mixed = list(documents)
     rng.shuffle(mixed)
     weights = []
-    for one in (documents, mixed):
-        answer = select_destinations(one, specs, explain=True).requests[0]
+    for entry in (documents, mixed):
+        answer = select_destinations(entry, specs, explain=True).requests[0]
         weights.append(answer.explanation["instances"][0]["weights"].get(answer.hosts[0]) if answer.hosts else None)
     assert weights[0] == weights[1]
 

@@ -31,11 +31,11 @@ def vectors():
 
 @pytest.mark.parametrize("profile", PROFILES)
 def test_decisions_recorded_from_nova_are_repeated(vectors, profile):
-    mine = [one for one in vectors if one["profile"] == profile]
-    assert any(answers for one in mine for answers in one["answers"])
-    for one in mine:
-        assert answer.answer(one["scenario"]) == one["answers"]
+    mine = [vector for vector in vectors if vector["profile"] == profile]
+    assert any(answers for entry in mine for answers in entry["answers"])
+    for entry in mine:
+        assert answer.answer(entry["scenario"]) == entry["answers"]
 
 
 def test_every_recorded_profile_is_repeated(vectors):
-    assert {one["profile"] for one in vectors} == set(PROFILES)
+    assert {vector["profile"] for vector in vectors} == set(PROFILES)

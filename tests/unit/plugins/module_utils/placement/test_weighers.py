@@ -44,7 +44,7 @@ MOVE = {"cell": "c1", "allow_cross_cell_move": True}
 
 def weigher(name, **options):
     options = read_options(options)
-    return next(one for one in registry.find_weighers(["all_weighers"]) if one.__name__ == name)(options)
+    return next(weigher for weigher in registry.find_weighers(["all_weighers"]) if weigher.__name__ == name)(options)
 
 
 TABLE = [
@@ -84,7 +84,7 @@ def test_a_weigher_gives_its_raw_weight(name, request_more, options, raw):
 
 
 def test_every_weigher_of_nova_has_a_row():
-    assert {one.__name__ for one in registry.find_weighers(["all_weighers"])} == {row[0] for row in TABLE}
+    assert {weigher.__name__ for weigher in registry.find_weighers(["all_weighers"])} == {row[0] for row in TABLE}
 
 
 def test_normalising_goes_from_the_smallest_to_the_largest_and_equal_weights_count_nothing():

@@ -21,7 +21,7 @@ def request(memory_mb=1024, **more):
 
 
 def texts(hosts, spec=None, **more):
-    return [one.text for one in smallest_changes(hosts, [spec or request()], **more)]
+    return [change.text for change in smallest_changes(hosts, [spec or request()], **more)]
 
 
 def running(name, memory_mb=800, **more):
@@ -50,7 +50,7 @@ def test_one_instance_moved_away_is_offered_with_its_target():
 )
 def test_an_instance_that_cannot_simply_move_is_not_offered(more):
     hosts = [host("k1", 2900, instances=[running("db", **more)]), host("k2", 2600)]
-    assert not [one for one in texts(hosts) if one.startswith("move")]
+    assert not [text for text in texts(hosts) if text.startswith("move")]
 
 
 def test_an_instance_larger_than_every_host_needs_a_larger_host():
@@ -114,7 +114,7 @@ def test_all_requests_placed_together_must_fit_with_the_change():
 @given(st.lists(st.integers(2600, 4096), min_size=1, max_size=5), st.integers(1100, 3000))
 def test_a_change_of_a_limit_is_exactly_enough(used, asked):
     """One MiB less of what the advice says would not do."""
-    hosts = [host("k%d" % at, one) for at, one in enumerate(used)]
+    hosts = [host("k%d" % at, entry) for at, entry in enumerate(used)]
     change = smallest_changes(hosts, [request(asked)])[0]
     short = asked - (4096 - 512 - min(used))
     assert change.host == "k%d" % used.index(min(used))

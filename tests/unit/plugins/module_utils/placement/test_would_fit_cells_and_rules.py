@@ -63,7 +63,7 @@ def pinned(vcpus, **specs):
 
 
 def texts(hosts, spec, kind=None):
-    return [one.text for one in smallest_changes(hosts, [spec], OPTIONS) if kind in (None, one.kind)]
+    return [change.text for change in smallest_changes(hosts, [spec], OPTIONS) if kind in (None, change.kind)]
 
 
 @pytest.mark.parametrize(
@@ -203,15 +203,15 @@ def test_an_affine_group_on_a_full_host_may_be_softly_affine():
 @given(st.lists(st.sets(st.integers(0, 3)), min_size=1, max_size=4), st.integers(1, 4))
 def test_advice_on_pinning_is_exactly_enough(taken, vcpus):
     """With one CPU less to be freed than the advice says, no host would do."""
-    hosts = [host("k%d" % at, cell(0, sorted(one))) for at, one in enumerate(taken)]
-    free = max(4 - len(one) for one in taken)
+    hosts = [host("k%d" % at, cell(0, sorted(entry))) for at, entry in enumerate(taken)]
+    free = max(4 - len(entry) for entry in taken)
     told = texts(hosts, pinned(vcpus), "limit")
     if free >= vcpus:
         assert told == [] and not select_destinations(hosts, [pinned(vcpus)], OPTIONS).errors
     else:
         assert told == [
             "on k%d: %d more free CPUs to pin in NUMA cell 0 (%d free, %d needed)"
-            % ([4 - len(one) for one in taken].index(free), vcpus - free, free, vcpus)
+            % ([4 - len(entry) for entry in taken].index(free), vcpus - free, free, vcpus)
         ]
 
 
@@ -224,7 +224,7 @@ SPECS = [
 ]
 
 
-@pytest.mark.parametrize("specs", SPECS, ids=lambda one: " ".join(one.values()))
+@pytest.mark.parametrize("specs", SPECS, ids=lambda entry: " ".join(entry.values()))
 def test_an_instance_that_leaves_gives_back_exactly_what_it_took(specs):
     devices = [{**GPU, "address": "0000:01:00.0", "numa_node": 0, "used_by": None, "available": True}]
     document = host("k1", cell(0), cell(1), pci_devices=devices, pci_pools=[{**GPU, "numa_node": 0, "count": 1}])
@@ -232,7 +232,7 @@ def test_an_instance_that_leaves_gives_back_exactly_what_it_took(specs):
     placed = select_destinations([document], [request(2, specs=specs)], OPTIONS)
     after, allocation = placed.host_states[0], placed.requests[0].selections[0].allocation
     parts = ("vcpus", "pcpus", "memory_mb", "disk_gb", "numa_topology")
-    after.pci_devices = [{**one, "used_by": "u"} if allocation["pci_devices"] else one for one in devices]
+    after.pci_devices = [{**device, "used_by": "u"} if allocation["pci_devices"] else device for device in devices]
     leave(after, {"uuid": "u", **{part: allocation[part] for part in parts}})
     assert after.numa_topology.to_document() == before.numa_topology.to_document()
     assert {name: used for name, used in after.used.items() if used} == {}

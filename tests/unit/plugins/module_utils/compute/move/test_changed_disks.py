@@ -153,30 +153,30 @@ def effects(monkeypatch):
     monkeypatch.setattr(hosts.gate, "permit", lambda *_all: None)
     monkeypatch.setattr(hosts.increment, "tidy", lambda *_all: None)
     monkeypatch.setattr(hosts.disks, "manifest", lambda *_all, **_more: [])
-    one = hosts.Effects.__new__(hosts.Effects)
+    nullcontext = hosts.Effects.__new__(hosts.Effects)
     compute = memory.contextlib.nullcontext()
     compute.require_prepared = lambda: None
     compute.pool_path = lambda _name: paths.POOL_PATH
     compute.for_guests = lambda _pool: None
-    one.host = memory.contextlib.nullcontext()
-    one.host.compute, one.host.identity, one.connection = compute, {"name": "kvm1"}, None
-    return one, done, found
+    nullcontext.host = memory.contextlib.nullcontext()
+    nullcontext.host.compute, nullcontext.host.identity, nullcontext.connection = compute, {"name": "kvm1"}, None
+    return nullcontext, done, found
 
 
 def test_a_definition_that_names_a_snapshots_layer_is_never_made_anew(effects):
-    one, done, found = effects
+    host_effects, done, found = effects
     record = memory.World().host(S).store.read(memory.UUID)
     with pytest.raises(DiskChainChanged):
-        one.define(record)
+        host_effects.define(record)
     with pytest.raises(DiskChainChanged):
-        one.start(record)
+        host_effects.start(record)
     assert done == []
-    one.start(record.replace(phase="restoring"))
-    one.start(record.replace(phase="resizing"))
+    host_effects.start(record.replace(phase="restoring"))
+    host_effects.start(record.replace(phase="resizing"))
     assert done == ["start", "start"], "a move that was given up leaves the guest as it was"
     done.pop()
     found.clear()
-    one.start(record.replace(phase="restoring"))
+    host_effects.start(record.replace(phase="restoring"))
     assert done == ["start", "define", "start"]
 
 

@@ -90,7 +90,9 @@ def fleet(tmp_path, monkeypatch):
     def collect(_connection, _settings, records, state_dir, **_options):
         here = next(side for side in sides.values() if side.store.state_dir == state_dir)
         instances = [facts._own(record, {}) for record in records] + here.foreign
-        used = {part: sum(one.get(part, 0) for one in instances) for part in ("vcpus", "memory_mb", "disk_gb")}
+        used = {
+            part: sum(instance.get(part, 0) for instance in instances) for part in ("vcpus", "memory_mb", "disk_gb")
+        }
         return {
             "host": here.identity["name"], "vcpus": 4, "vcpus_used": used["vcpus"], "cpu_allocation_ratio": 1.0,
             "memory_mb": 2048, "memory_mb_used": used["memory_mb"], "reserved_host_memory_mb": 0, "local_gb": 20,
@@ -114,11 +116,11 @@ def pair(**rules):
     return {"name": "pair", "uuid": "pair-uuid", "policy": "anti-affinity", "rules": rules, "members": []}
 
 
-def owns(side, one, **changes):
-    allocation = {"vcpus": one["flavor"]["vcpus"], "pcpus": 0, "memory_mb": 256, "disk_gb": 1, "resources": {}}
+def owns(side, wanted, **changes):
+    allocation = {"vcpus": wanted["flavor"]["vcpus"], "pcpus": 0, "memory_mb": 256, "disk_gb": 1, "resources": {}}
     record = Record(
-        uuid=one["uuid"], name=one["name"], project_id="default", role=OWN, generation=[3, 1], token="t", phase="active",
-        vm_state="active", spec=one, resources=allocation, **changes,
+        uuid=wanted["uuid"], name=wanted["name"], project_id="default", role=OWN, generation=[3, 1], token="t", phase="active",
+        vm_state="active", spec=wanted, resources=allocation, **changes,
     )  # fmt: skip
     with side.store.instance_lock(record.uuid):
         plant(side.store, record)
@@ -211,13 +213,15 @@ CHECKS = [
 def test_a_move_claims_by_the_checks_of_a_creation(case, fleet):
     code, move = case(fleet)
     owns(fleet["s1"], dict(move["wanted"], flavor=spec("a")["flavor"]))
-    one = Move(fleet, "s1", op="op1", **move)
+    begun = Move(fleet, "s1", op="op1", **move)
     if move.get("destination") == "s1":
-        error = refused(BerthError, one.begin)
+        error = refused(BerthError, begun.begin)
     else:
-        error = refused(BerthError, one.begin().claim)
-        assert fleet["d"].store.read(one.uuid) is None
-        created = claims.claim_all(fleet["d"].compute, [{"spec": one.decided["spec"], "limits": one.decided["limits"]}])
+        error = refused(BerthError, begun.begin().claim)
+        assert fleet["d"].store.read(begun.uuid) is None
+        created = claims.claim_all(
+            fleet["d"].compute, [{"spec": begun.decided["spec"], "limits": begun.decided["limits"]}]
+        )
         assert created[0]["error"]["code"] == code, "a creation says the same"
     assert (error.code, error.retryable) == (code, code not in ("InstanceExists", "AddressTaken"))
 
@@ -276,14 +280,14 @@ def test_an_honest_source_says_what_was_decided_also_after_its_reply_was_checked
     said = reply.check("migration", {"move": held, "token": {}, "took": {}}, "s1", {"uuid": held["uuid"]})["move"]
     new = {"flavor": requested("a", vcpus=2, extra_specs={"aggregate_instance_extra_specs:ssd": True})["flavor"]}
     wanted = moving.request(said, new, kind, ["s1"])
-    one = Move(fleet, "s1", wanted, "op1", kind).begin()
-    one.peer = reply.check(
+    begun = Move(fleet, "s1", wanted, "op1", kind).begin()
+    begun.peer = reply.check(
         "migration",
-        {"move": dict(one.peer), "token": {"op": "op1"}, "took": {}},
+        {"move": dict(begun.peer), "token": {"op": "op1"}, "took": {}},
         "s1",
-        {"uuid": one.uuid, "token": one.token},
+        {"uuid": begun.uuid, "token": begun.token},
     )["move"]
-    assert one.claim().spec == wanted
+    assert begun.claim().spec == wanted
 
 
 def lie(peer, part, value):

@@ -139,17 +139,17 @@ class LibvirtError(Exception):
 
 @pytest.fixture
 def guest(monkeypatch):
-    one = Guest()
+    fake = Guest()
     library = SimpleNamespace(
         libvirtError=LibvirtError, VIR_DOMAIN_METADATA_ELEMENT=2, VIR_DOMAIN_AFFECT_LIVE=1,
         VIR_DOMAIN_EVENT_ID_METADATA_CHANGE=23,
     )  # fmt: skip
     monkeypatch.setattr(handover, "require_libvirt", lambda: library)
-    monkeypatch.setattr(handover.guests, "find", lambda connection, uuid: one)
+    monkeypatch.setattr(handover.guests, "find", lambda connection, uuid: fake)
     monkeypatch.setattr(handover, "POLL_SECONDS", 0.05)
     monkeypatch.setattr(handover, "PICKED_UP_SECONDS", 0.2)
     monkeypatch.setattr(handover, "ANSWER_SECONDS", 1.0)
-    return one
+    return fake
 
 
 def lines(guest, op="op0", other_op="op0"):

@@ -89,11 +89,11 @@ def test_a_disk_never_shrinks(key):
 
 
 @pytest.mark.parametrize(
-    "one, other, allowed", [("raw", "raw", 1), ("raw", "full", 0), (None, "raw", 0), (None, "full", 1)]
+    "first, other, allowed", [("raw", "raw", 1), ("raw", "full", 0), (None, "raw", 0), (None, "full", 1)]
 )
-def test_the_root_disk_keeps_its_format(one, other, allowed):
+def test_the_root_disk_keeps_its_format(first, other, allowed):
     """R13: a resize would otherwise leave the guest with a disk of another name, and empty."""
-    flavors = [{"name": "x", "extra_specs": {"berth:root_disk": kind} if kind else {}} for kind in (one, other)]
+    flavors = [{"name": "x", "extra_specs": {"berth:root_disk": kind} if kind else {}} for kind in (first, other)]
     with contextlib.nullcontext() if allowed else pytest.raises(errors.CannotResizeDisk, match="qcow2"):
         guards.check_grow_only(*flavors)
 
@@ -111,17 +111,17 @@ REFUSED = {
 def test_a_move_begins_from_active_or_stopped_only(case):
     """R11, R16: the attribute and the state are named."""
     kind, changes, attribute = REFUSED[case]
-    one = record(**changes)
+    held = record(**changes)
     with pytest.raises(errors.InstanceInvalidState) as raised:
-        guards.check_begin(one, kind, one.spec, "running")
+        guards.check_begin(held, kind, held.spec, "running")
     assert raised.value.details["attr"] == attribute
 
 
 @pytest.mark.parametrize("power", ["shutdown", "paused", "crashed", "suspended", "absent"])
 def test_a_live_migration_needs_a_running_guest_and_says_what_it_is_instead(power):
-    one = record()
+    held = record()
     with pytest.raises(errors.InstanceInvalidState, match="power_state %s" % power):
-        guards.check_begin(one, "live-migration", one.spec, power)
+        guards.check_begin(held, "live-migration", held.spec, power)
 
 
 @pytest.mark.follows("let_go_on")
@@ -129,14 +129,14 @@ def test_a_live_migration_needs_a_running_guest_and_says_what_it_is_instead(powe
 @pytest.mark.parametrize("power", ["paused", "suspended"])
 def test_a_paused_guest_is_neither_running_nor_off_and_begins_no_move(kind, power):
     """It would not hear that it shall shut down, and be ended with what it has not written."""
-    one = record()
+    held = record()
     with pytest.raises(errors.InstanceInvalidState, match="berth.kvm.start lets vm go on"):
-        guards.check_begin(one, kind, one.spec, power)
+        guards.check_begin(held, kind, held.spec, power)
 
 
 def test_a_guest_that_is_off_is_moved_cold():
-    one = record()
-    guards.check_begin(one, "migration", one.spec, "shutdown")
+    held = record()
+    guards.check_begin(held, "migration", held.spec, "shutdown")
 
 
 def test_pinned_cpus_are_not_resized_in_place():

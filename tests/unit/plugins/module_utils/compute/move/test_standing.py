@@ -89,11 +89,11 @@ class Guest:
 
 @pytest.fixture(autouse=True)
 def library(monkeypatch):
-    one = SimpleNamespace(libvirtError=LibvirtError, **LIBRARY)
-    monkeypatch.setattr(connection, "libvirt", one)
+    fake = SimpleNamespace(libvirtError=LibvirtError, **LIBRARY)
+    monkeypatch.setattr(connection, "libvirt", fake)
     monkeypatch.setattr(jobs, "CANCEL_SECONDS", 0.3)
     monkeypatch.setattr(domain, "ANSWER", 0.2)
-    return one
+    return fake
 
 
 @pytest.fixture

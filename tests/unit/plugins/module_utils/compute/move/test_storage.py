@@ -56,8 +56,8 @@ def files(pool):
     subprocess.run(["qemu-img", "create", "-q", "-f", "qcow2", "--", base, "64M"], check=True)
     directory = Path(pool) / "instances" / UUID
     image = {"format": "qcow2", "path": str(base), "virtual_size": 64 * MIB}
-    for one in disk.plan({"flavor": OLD}):
-        disk.make(one, str(directory / one.file), image)
+    for planned in disk.plan({"flavor": OLD}):
+        disk.make(planned, str(directory / planned.file), image)
     (directory / seed.FILE).write_bytes(b"seed" * 512)
     (directory / nvram.FILE).write_bytes(b"vars" * 512)
     return directory
@@ -127,11 +127,11 @@ def purge(pool, monkeypatch):
     """purge(record, host uuid) without libvirt."""
     for name in ("definition.remove", "gate.revoke", "transfer.close", "paths.remove_console_logs"):
         monkeypatch.setattr(disks.__name__.replace("disks", "moving_host.") + name, lambda *args: None)
-    return lambda one, host_uuid: Effects(Host(pool, host_uuid)).purge(one)
+    return lambda held, host_uuid: Effects(Host(pool, host_uuid)).purge(held)
 
 
 @pytest.mark.parametrize(
-    "one, host, owner_is",
+    "held, host, owner_is",
     [
         (record("OUT"), SOURCE, DESTINATION),
         (record("OUT"), SOURCE, None),
@@ -141,14 +141,14 @@ def purge(pool, monkeypatch):
     ],
     ids=["confirm", "no owner said", "record wrong", "abort", "abort, record wrong"],
 )
-def test_a_purge_leaves_the_disks_of_one_storage_to_their_owner(pool, purge, one, host, owner_is):
+def test_a_purge_leaves_the_disks_of_one_storage_to_their_owner(pool, purge, held, host, owner_is):
     """I3: the record alone, and the owner's file alone, are enough to stop it."""
     root = Path(pool, "instances", UUID, "root.qcow2")
     root.write_text("all there is")
     Path(str(root) + ".incoming-1").write_text("of the move that ended")
     if owner_is:
         owner.write(pool, UUID, owner_is)
-    purge(one, host)
+    purge(held, host)
     assert root.read_text() == "all there is"
     assert not Path(str(root) + ".incoming-1").exists()
 
@@ -232,9 +232,9 @@ def test_a_backing_image_that_the_destination_lacks_is_found_before_the_guest_is
 
 @needs_qemu_img
 def test_swap_that_grows_is_made_anew_and_what_stays_as_it_is_keeps_its_bytes(files):
-    one = disk.plan({"flavor": OLD})[1]
+    swap = disk.plan({"flavor": OLD})[1]
     (files / "swap").write_bytes(b"x" * MIB)
-    disks.fit(one, str(files / "swap"), MIB)
+    disks.fit(swap, str(files / "swap"), MIB)
     assert (files / "swap").read_bytes() == b"x" * MIB
-    disks.fit(one, str(files / "swap"), 2 * MIB)
+    disks.fit(swap, str(files / "swap"), 2 * MIB)
     assert (files / "swap").read_bytes()[4086:4096] == b"SWAPSPACE2"

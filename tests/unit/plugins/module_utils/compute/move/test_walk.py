@@ -53,7 +53,7 @@ def step_by_step(world, wish):
 def test_a_resize_shows_novas_names_at_every_step():
     """R18: RESIZE_PREP, RESIZE_MIGRATING, RESIZE_MIGRATED, then VERIFY_RESIZE; pre-migrating to finished."""
     seen = step_by_step(memory.World(), "resize")
-    source = [one[0][1:] for one in seen if one[0]]
+    source = [entry[0][1:] for entry in seen if entry[0]]
     assert list(dict.fromkeys(source)) == [
         ("active", "resize_prep", "pre-migrating"),
         ("active", "resize_migrating", "migrating"),
