@@ -15,7 +15,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 import explorer  # noqa: E402
 import memory  # noqa: E402
 
-from ansible_collections.berth.kvm.plugins.module_utils.compute.move.steps import common, resize  # noqa: E402
+from ansible_collections.berth.kvm.plugins.module_utils.compute.move.steps import common, fencing, resize  # noqa: E402
 from ansible_collections.berth.kvm.plugins.module_utils.compute.move.steps.table import STEPS  # noqa: E402
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import BerthError  # noqa: E402
 
@@ -77,14 +77,14 @@ def test_every_interleaving_keeps_the_invariants(name):
 
 
 def without_fencing(monkeypatch):
-    def mine(host, uuid, token, roles):
+    def fenced(host, uuid, token, roles):
         record = common.existing(host, uuid)
         if record.migration is None:
             raise BerthError("it is in no move")
         return record
 
     for step in STEPS.values():
-        monkeypatch.setitem(step.__globals__, "mine", mine)
+        monkeypatch.setitem(step.__globals__, "fenced", fenced)
 
 
 def without_sending(monkeypatch):
@@ -95,7 +95,7 @@ def without_sending(monkeypatch):
 
 def without_freeze(monkeypatch):
     def freeze(host, uuid, token, peer=None, **dummy):
-        record = common.mine(host, uuid, token, ("OWN",))
+        record = fencing.fenced(host, uuid, token, ("OWN",))
         common.put(host, record, common.moved(record, frozen=token["attempt"]).replace(phase="frozen"))
 
     monkeypatch.setitem(STEPS, "freeze", freeze)
@@ -104,7 +104,7 @@ def without_freeze(monkeypatch):
 
 def with_an_early_owner(monkeypatch):
     def receive(host, uuid, token, peer=None, **dummy):
-        record = common.mine(host, uuid, token, ("IN",))
+        record = fencing.fenced(host, uuid, token, ("IN",))
         common.put(host, record, record.replace(role="OWN", phase="resized"))
 
     monkeypatch.setitem(STEPS, "receive", receive)

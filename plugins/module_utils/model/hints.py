@@ -83,6 +83,14 @@ def restore_backup_of_record() -> str:
     return "Restore the state directory of this host from a backup, then run again"
 
 
+def restore_damaged_record(uuid: str) -> str:
+    """The record of an instance cannot be read: its host counts as silent, since it may own anything."""
+    return (
+        "Restore record.json below instances/%s in the state directory of this host from a backup. Where there is none, move that "
+        "file out of the state directory, keep it, and run berth.kvm.recover_record for the instance" % uuid
+    )
+
+
 def restore_whereabouts() -> str:
     """The file in which a host remembers other hosts' instances is damaged."""
     return (

@@ -8,9 +8,10 @@ from __future__ import annotations
 import dataclasses
 from typing import Any, Dict, List, Optional, Tuple
 
-from . import hints
+from . import hints, record_parts
 from .errors import BerthError, InstanceIsLocked
 from .lifecycle import ROLES, State
+from .record_parts import is_count
 
 SCHEMA = 1
 HISTORY_LIMIT = 100
@@ -18,11 +19,6 @@ HISTORY_LIMIT = 100
 
 class RecordInvalid(BerthError):
     """A record that is not of the documented shape, or was written by a newer version of the collection."""
-
-
-def _is_count(value: Any) -> bool:
-    """A whole number from 0; True is none."""
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -119,20 +115,8 @@ class Record:
         return record
 
     def _check_types(self) -> None:
-        for name in ("uuid", "name", "project_id", "token", "phase"):
-            if not isinstance(getattr(self, name), str):
-                raise RecordInvalid("the record's %s is not text" % name)
         numbers = self.generation
-        if not (isinstance(numbers, list) and len(numbers) == 2 and all(_is_count(n) for n in numbers)):
+        if not (isinstance(numbers, list) and len(numbers) == 2 and all(is_count(n) for n in numbers)):
             raise RecordInvalid("the record's generation is not [epoch, n]: %r" % (numbers,))
-        for name, kind in (
-            ("spec", dict),
-            ("resources", dict),
-            ("faults", list),
-            ("history", list),
-            ("lost_moves", list),
-        ):
-            if not isinstance(getattr(self, name), kind):
-                raise RecordInvalid("the record's %s is not of type %s" % (name, kind.__name__))
-        if self.lock is not None and not isinstance(self.lock, dict):
-            raise RecordInvalid("the record's lock is not of type dict")
+        for part, kind in record_parts.faults(vars(self)):
+            raise RecordInvalid("the record's %s is not %s" % (part, kind))

@@ -15,10 +15,12 @@ import json
 import os
 from typing import List, Optional
 
+from ...model import hints
 from ...model.errors import InvalidInput
 from ...model.identity import is_uuid
 from ...model.lifecycle import IN, KEEP, OUT, OWN, check_change
 from ...model.record import Record, RecordInvalid
+from ...model.safe_text import clean
 from .. import durable, lock
 from ..errors import HostBusy, InstanceBusy, StaleRecord
 from . import state_directory, state_file, whereabouts
@@ -43,12 +45,16 @@ def _decode(data, uuid):
     try:
         record = Record.from_dict(json.loads(data.decode("utf-8")))
     except (ValueError, RecursionError) as error:
-        raise RecordInvalid("the record of %s is damaged: %s" % (uuid, error), uuid=uuid)
+        raise _damaged(uuid, "the record of %s is damaged: %s" % (uuid, error))
     except RecordInvalid as error:
-        raise RecordInvalid("%s: %s" % (uuid, error.message), hint=error.hint, uuid=uuid)
+        raise _damaged(uuid, "%s: %s" % (uuid, error.message), error.hint)
     if record.uuid != uuid:
-        raise RecordInvalid("the record below %s is that of %s" % (uuid, record.uuid), uuid=uuid)
+        raise _damaged(uuid, "the record below %s is that of %s" % (uuid, record.uuid))
     return record
+
+
+def _damaged(uuid, message, hint=None):
+    return RecordInvalid(clean(message, 400), hint=hint or hints.restore_damaged_record(uuid), uuid=uuid)
 
 
 def _encode(record):

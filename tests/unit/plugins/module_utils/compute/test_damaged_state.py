@@ -14,7 +14,7 @@ from instance_case import Case
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import set_aside
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record import (
     counters,
-    failures,
+    failed_instances,
     state_directory,
     whereabouts,
 )
@@ -38,9 +38,9 @@ USES = {
         lambda web: web.host.store.bury("a" * 32),
     ],
     "failures.json": [
-        lambda web: failures.read(web.host.store.state_dir),
-        lambda web: failures.note(web.host.store, [FAILED]),
-        lambda web: failures.forget(web.host.store, [OTHER]),
+        lambda web: failed_instances.read(web.host.store.state_dir),
+        lambda web: failed_instances.note(web.host.store, [FAILED]),
+        lambda web: failed_instances.forget(web.host.store, [OTHER]),
     ],
     "generation.json": [lambda web: counters.generation("x", True, web.host.store.state_dir)],
     "failed_builds.json": [

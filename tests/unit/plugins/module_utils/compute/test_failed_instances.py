@@ -61,7 +61,7 @@ def test_an_instance_with_a_record_here_gets_no_note(store):
         generation=[0, 1],
         token="t",
         phase="claimed",
-        spec={},
+        spec={"flavor": {"name": "tiny"}},
         resources={},
     )
     store.compare_and_swap(None, record)

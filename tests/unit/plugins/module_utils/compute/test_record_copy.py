@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import shutil
 
 import fake_libvirt
@@ -17,6 +18,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import owne
 from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import DisksOfAnotherHost
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record import state_directory, whereabouts
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record.record_copy import RecordUnrecoverable, take_back
+from ansible_collections.berth.kvm.plugins.module_utils.model.record import RecordInvalid
 
 
 @pytest.fixture
@@ -69,6 +71,25 @@ def test_without_a_guest_or_a_copy_nothing_is_made_up(web, tmp_path):
     shutil.rmtree(web.host.store.state_dir)
     shutil.copytree(backup, web.host.store.state_dir)
     assert take_back(web.instance(), web.record.generation) is False
+
+
+@pytest.mark.follows("restore_damaged_record")
+def test_a_damaged_record_is_restored_or_moved_away_and_taken_back(web, tmp_path):
+    path = os.path.join(web.host.store.state_dir, "instances", web.uuid, "record.json")
+    backup = shutil.copy(path, tmp_path / "backup")
+    for nonsense in ("", "{", '{"schema": 1}'):
+        with open(path, "w", encoding="ascii") as stream:
+            stream.write(nonsense)
+        with pytest.raises(RecordInvalid) as refused:
+            web.host.store.records()
+        assert web.uuid in refused.value.message and "instances/%s " % web.uuid in refused.value.hint
+        with pytest.raises(RecordInvalid):
+            take_back(web.instance(), [0, 0])
+    shutil.copy(backup, path)
+    before, starts = web.record, web.domain.starts
+    os.rename(path, tmp_path / "away")
+    assert take_back(web.instance(), before.generation) and web.domain.starts == starts
+    assert web.record.spec == before.spec and web.record.generation > before.generation
 
 
 def test_disks_of_another_host_are_not_taken_back(web):

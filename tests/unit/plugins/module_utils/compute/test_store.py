@@ -42,7 +42,7 @@ def record(uuid=UUID, **changes):
         generation=[0, 1],
         token="t1",
         phase="claimed",
-        spec={"name": "web-1"},
+        spec={"name": "web-1", "flavor": {"name": "tiny"}},
         resources={"vcpus": 1},
     )
     return Record(**{**parts, **changes})

@@ -50,7 +50,7 @@ def plan(host_uuid, run):
 def record(role="OWN", generation=(1, 7), **more):
     return Record(
         uuid=WEB, name="web1", project_id="default", role=role, generation=list(generation), token="t", phase="active",
-        spec={}, resources={}, **more,
+        spec={"flavor": {"name": "tiny"}}, resources={}, **more,
     )  # fmt: skip
 
 
@@ -104,10 +104,16 @@ def test_what_was_told_before_is_no_news(store):
     assert not tell(store, known={H1: {WEB: [1, 7]}})
 
 
+MOVE = {
+    "type": "migration", "attempt": 1, "vm_state_before": "active",
+    "destination": {"uuid": H2, "name": "kvm2"}, "source": {"uuid": H1, "name": "kvm1"},
+}  # fmt: skip
+
+
 def test_the_host_itself_remembers_what_it_deleted_and_who_took_over(store):
     for role, migration, note in (
         ("OWN", None, {"known": None, "planned": [], "gone": [1, 7]}),
-        ("OUT", {"destination": {"uuid": H2, "name": "kvm2"}, "source": {"uuid": H1, "name": "kvm1"}}, None),
+        ("OUT", MOVE, None),
     ):
         first = record(role, migration=migration).replace(phase="keep" if migration else "deleting")
         store.compare_and_swap(plant(store, first), None)
@@ -139,7 +145,7 @@ def test_a_new_owner_begins_after_all_earlier_ones(store):
 )
 def test_a_claim_is_in_the_latest_epoch_that_the_controller_or_the_host_has_heard_of(store, told, after, epoch):
     tell(store, **told)
-    spec = {"uuid": WEB, "name": "web1", "project_id": "default"}
+    spec = {"uuid": WEB, "name": "web1", "project_id": "default", "flavor": {"name": "tiny"}}
     claim._write(store, spec, "t", {}, after)
     assert store.read(WEB).generation == [epoch, 1]
 

@@ -1,0 +1,83 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The types of the parts of a record that its host works with, as far as a person could have edited them to something else.
+
+What is checked here was always written so; whether the values make sense is for who made them.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Dict, Iterable, Iterator, Tuple
+
+COUNT, TEXT, MAYBE_TEXT, OBJECT, MAYBE_OBJECT, OBJECTS, TEXTS = (
+    "a whole number from 0", "text", "text or null", "an object", "an object or null", "a list of objects", "a list of texts",
+)  # fmt: skip
+# The path of a part -> its type. A part that is not there is as good as one that is null, but for those in REQUIRED.
+TYPES: Dict[Tuple[str, ...], str] = {
+    **{(name,): TEXT for name in ("uuid", "name", "project_id", "token", "phase", "power_state")},
+    **{(name,): MAYBE_TEXT for name in ("op", "vm_state", "task_state")},
+    ("faults",): OBJECTS,
+    ("history",): OBJECTS,
+    ("lost_moves",): TEXTS,
+    ("spec",): OBJECT,
+    ("spec", "flavor"): OBJECT,
+    **{("spec", "flavor", name): COUNT for name in ("vcpus", "memory_mb", "root_gb", "ephemeral_gb", "swap")},
+    ("spec", "flavor", "extra_specs"): OBJECT,
+    ("spec", "image"): OBJECT,
+    ("spec", "image", "properties"): OBJECT,
+    ("spec", "group"): OBJECT,
+    ("spec", "networks"): OBJECTS,
+    ("spec", "pool"): TEXT,
+    ("resources",): OBJECT,
+    **{("resources", name): COUNT for name in ("vcpus", "pcpus", "memory_mb", "disk_gb")},
+    ("resources", "numa_topology"): OBJECT,
+    ("resources", "pci_devices"): OBJECTS,
+    ("lock",): MAYBE_OBJECT,
+    ("migration",): MAYBE_OBJECT,
+    **{("migration", name): TEXT for name in ("id", "type", "vm_state_before")},
+    ("migration", "attempt"): COUNT,
+    ("migration", "confirm_window"): COUNT,
+    **{("migration", side): OBJECT for side in ("source", "destination")},
+    **{("migration", side, name): TEXT for side in ("source", "destination") for name in ("uuid", "name")},
+    **{("migration", spec): OBJECT for spec in ("old_spec", "new_spec", "old_resources")},
+}
+REQUIRED: Tuple[Tuple[str, ...], ...] = (
+    ("spec", "flavor"),
+    *(("migration", name) for name in ("type", "attempt", "source", "destination", "vm_state_before")),
+)
+
+
+def faults(record: Any) -> Iterator[Tuple[str, str]]:
+    """(the part, what it has to be) of each part of another type; ``record`` is an object."""
+    for path, kind in TYPES.items():
+        holder, value = _find(record, path)
+        absent = value is None and (path not in REQUIRED or not isinstance(holder, dict))
+        if not absent and not _is(value, kind) or value is None and len(path) == 1 and not kind.endswith("or null"):
+            yield ".".join(path), kind
+
+
+def _find(record: Any, path: Iterable[str]) -> Tuple[Any, Any]:
+    """(what holds the part, the part); None for what is not there."""
+    holder, value = None, record
+    for name in path:
+        holder, value = value, value.get(name) if isinstance(value, dict) else None
+    return holder, value
+
+
+def _is(value: Any, kind: str) -> bool:
+    checks = {
+        COUNT: is_count,
+        TEXT: lambda part: isinstance(part, str),
+        MAYBE_TEXT: lambda part: isinstance(part, (str, type(None))),
+        OBJECT: lambda part: isinstance(part, dict),
+        MAYBE_OBJECT: lambda part: isinstance(part, (dict, type(None))),
+        OBJECTS: lambda part: isinstance(part, list) and all(isinstance(item, dict) for item in part),
+        TEXTS: lambda part: isinstance(part, list) and all(isinstance(item, str) for item in part),
+    }
+    return checks[kind](value)
+
+
+def is_count(value: Any) -> bool:
+    """A whole number from 0; True is none."""
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0

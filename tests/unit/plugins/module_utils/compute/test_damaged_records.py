@@ -1,0 +1,73 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A record that somebody edited to nonsense is an error that names it, or does no harm: never a traceback."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import json
+import os
+
+import pytest
+from instance_case import Case
+
+from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import summary
+from ansible_collections.berth.kvm.plugins.module_utils.compute.host import facts
+from ansible_collections.berth.kvm.plugins.module_utils.model.errors import BerthError
+
+NONSENSE = [None, "x", -1, 1.5, True, [], [None], {}, {"a": 1}]
+
+
+def places(value, path=()):
+    """Every path into a record."""
+    if path:
+        yield path
+    if isinstance(value, dict):
+        for key in value:
+            yield from places(value[key], (*path, key))
+    elif isinstance(value, list):
+        for at in range(min(1, len(value))):
+            yield from places(value[at], (*path, at))
+
+
+def edited(record, path, value):
+    record = copy.deepcopy(record)
+    here = record
+    for key in path[:-1]:
+        here = here[key]
+    here[path[-1]] = value
+    return record
+
+
+USES = [
+    lambda web: summary.describe(web.record, "running"),
+    lambda web: facts._own(web.record, {}),
+    lambda web: web.instance().would_start("t"),
+    lambda web: web.instance().would_stop(),
+    lambda web: web.instance().would_remove(),
+]
+
+
+@pytest.fixture
+def web(prepared, wanted):
+    case = Case(prepared, wanted())
+    case.make()
+    return case
+
+
+def test_nonsense_in_any_part_is_a_typed_error_or_does_no_harm(web):
+    path = os.path.join(web.host.store.state_dir, "instances", web.uuid, "record.json")
+    good, untyped = web.record.to_dict(), []
+    for place, value in itertools.product(places(good), NONSENSE):
+        with open(path, "w", encoding="utf-8") as stream:
+            json.dump(edited(good, place, value), stream)
+        for use in USES:
+            try:
+                use(web)
+            except BerthError:
+                continue
+            except Exception as error:  # pylint: disable=broad-exception-caught
+                untyped.append((place, value, repr(error)))
+    assert not untyped
