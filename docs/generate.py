@@ -114,9 +114,13 @@ Their sizes count as the flavor's do, beside a flavor's `resources:DISK_GB`: in 
 In the guest a disk has its name as serial number: `/dev/disk/by-id/virtio-logs`, `/dev/disk/by-id/scsi-0QEMU_QEMU_HARDDISK_db`. Use that,
 in cloud-init's `fs_setup` and `mounts` too: `/dev/vdb` is another disk after a resize to a flavor with swap.
 
-A resize and every migration take them along as they are; none makes them larger. Those that an instance has are its own: what is added
-to `berth_disks` later, taken away or given another size changes nothing, and `create` says so in its table
-(`has no data disk logs. Data disks are made with the instance and stay as they are`).
+A resize and every migration take them along as they are. `create` changes none of an instance that is there, and says in its table where
+the inventory names others (`has no data disk logs`). `berth.kvm.update_disks --limit web1` adds those that the instance lacks and makes
+larger those that shall be larger, while the guest runs or is off. Room for them is claimed first; `--check` says whether it would change
+anything. Nothing makes a disk smaller (`CannotResizeDisk`) or takes one away: what `berth_disks` names no more stays as it is, with its
+data. A running guest takes no SATA disk, no SCSI disk where it has no SCSI controller, and only as many disks as it has free slots for
+(`DiskNotAttached`): it gets them while it is off. The file system on a disk is the guest's to grow. While a resize waits for its
+confirmation no disk changes (`InstanceInvalidState`).
 A disk whose file is not there, or over which a snapshot's layer lies, stops a start and every move (`DiskChainChanged`): none is ever made
 anew for a guest that had one.
 """ % (

@@ -22,6 +22,7 @@ from ..module_utils.conductor.locate import (
 )
 from ..module_utils.conductor.recovery import to_recover
 from ..module_utils.model import hints
+from ..module_utils.model.catalog_schema import INSTANCE
 from ..module_utils.model.errors import BerthError, InvalidInput
 from ..module_utils.model.identity import check_name, instance_uuid
 from ..module_utils.model.lifecycle import OWN
@@ -32,12 +33,13 @@ from ..plugin_utils.selection import in_inventory, known_hosts, not_found, selec
 
 METHODS = (
     "delete", "keep_one", "lock", "reboot", "recover", "recover_record", "remove_set_aside", "start", "stop", "unlock",
+    "update_disks",
 )  # fmt: skip
 FIND = {"delete": locate_to_delete, "recover_record": locate_to_take_back, "unlock": locate_to_unlock}
 RUN = ("berth_keep_on", "berth_keep_on_confirmed", "berth_lost_hosts", "berth_set_aside_on")
 CHECKED = {"berth_reboot": OneOf("soft", "hard"), "berth_lock_reason": Text(longest=200, empty=True)}
 # What there is none of can be deleted and stopped, and recovers by itself; anything else needs one.
-NEEDED = ("keep_one", "lock", "reboot", "recover_record", "start", "unlock")
+NEEDED = ("keep_one", "lock", "reboot", "recover_record", "start", "unlock", "update_disks")
 # A lock keeps people from changing an instance. One that lost its power ran, and is to run.
 LOCKED_TOO = ("lock", "recover", "unlock")
 
@@ -72,6 +74,8 @@ class ActionModule(ControllerAction):
                     check_unlocked(name, who_locked(given))
                     check_unlocked_there(name, fleet.places.get(uuid, ()))
                 found[name] = {"uuid": uuid, **self._task_of(method, fleet, name, uuid, run)}
+                if method == "update_disks":
+                    found[name]["disks"] = _disks(task_vars, name)
                 if not found[name]["hosts"] and not fleet.places.get(uuid):
                     if method in NEEDED or not in_inventory(task_vars, name):
                         raise not_found(task_vars, fleet, name)
@@ -118,6 +122,13 @@ class ActionModule(ControllerAction):
             verb = "would be" if self._task.check_mode else "is"
             say("%s: the copy on %s stays, that on %s %s stopped and set aside" % (name, stays, host, verb))
         return {"hosts": choice.others, **dataclasses.asdict(choice)}
+
+
+def _disks(task_vars, name):
+    """The data disks that the inventory gives the instance, checked."""
+    given = variables(task_vars, name, ["berth_disks"]).get("berth_disks") or []
+    disks = INSTANCE["berth_disks"].check(given, "berth_disks")
+    return [{part: value for part, value in disk.items() if value is not None} for disk in disks]
 
 
 def _answering(fleet, field, host):

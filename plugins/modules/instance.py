@@ -25,8 +25,10 @@ options:
         was.
       - V(recorded) has a record of the guest again, from the copy in its definition, where the record was lost; one that is
         older than O(after) is taken for the newest there is. That no other host has the instance is for the caller to know.
+      - V(disks_updated) gives the instance the data disks of O(disks) beside those that it has, and makes larger what shall be larger,
+        while its guest runs or is off.
     type: str
-    choices: [present, started, stopped, rebooted, absent, recovered, recorded, locked, unlocked]
+    choices: [present, started, stopped, rebooted, absent, recovered, recorded, locked, unlocked, disks_updated]
     default: started
   uuid:
     description: The UUID of the instance.
@@ -68,6 +70,24 @@ options:
       cloud_config:
         description: What cloud-init gets as vendor data, as the text of a JSON object.
         type: str
+  disks:
+    description: The data disks of V(disks_updated). One that the instance has and that is not named stays.
+    type: list
+    elements: dict
+    default: []
+    suboptions:
+      name:
+        description: The name of the disk.
+        type: str
+        required: true
+      size_gb:
+        description: Its size in GiB.
+        type: int
+        required: true
+      bus:
+        description: Its bus, where it is a new one; by default that of the other disks.
+        type: str
+        choices: [virtio, scsi, sata]
   timeout:
     description: How long to wait for another run on the same instance, in seconds.
     type: int
@@ -160,6 +180,7 @@ from ansible.module_utils.basic import AnsibleModule
 from ..module_utils.compute.guest import locking, power
 from ..module_utils.compute.guest.instance import Instance
 from ..module_utils.compute.guest.recovery import recover, would_recover
+from ..module_utils.compute.guest.update_disks import update_disks, would_update_disks
 from ..module_utils.compute.host.host import Host
 from ..module_utils.compute.record import journal
 from ..module_utils.compute.record.record_copy import take_back
@@ -175,6 +196,11 @@ SEED = {
     "metadata": {"type": "dict"},
     "cloud_config": {"type": "str", "no_log": True},
 }
+DISK = {
+    "name": {"type": "str", "required": True},
+    "size_gb": {"type": "int", "required": True},
+    "bus": {"type": "str", "choices": list(data_disks.BUSES)},
+}
 ARGUMENTS = {
     "state": {
         "type": "str",
@@ -188,6 +214,7 @@ ARGUMENTS = {
             "recorded",
             "locked",
             "unlocked",
+            "disks_updated",
         ],
         "default": "started",
     },
@@ -199,6 +226,7 @@ ARGUMENTS = {
     "timeout": {"type": "int", "default": 600},
     "shutdown_timeout": {"type": "int", "default": 60},
     "changed_disks": {"type": "bool", "default": False},
+    "disks": {"type": "list", "elements": "dict", "default": [], "options": DISK},
     "power_state": {"type": "str", "choices": ["running", "shutdown"]},
     "reboot": {"type": "str", "choices": ["soft", "hard"], "default": "soft"},
     "reason": {"type": "str", "default": ""},
@@ -206,7 +234,7 @@ ARGUMENTS = {
 }
 SHOWN = ("state", "power_state", "flavor", "vcpus", "memory_mb", "root_gb", "disks", "image", "networks")
 AFTER = {"present": "running", "started": "running", "stopped": "shutdown", "absent": "absent", "recovered": "running"}
-LOCKABLE = ("started", "stopped", "rebooted", "absent")
+LOCKABLE = ("disks_updated", "started", "stopped", "rebooted", "absent")
 
 
 def act(instance, params, dry):
@@ -231,6 +259,8 @@ def bring(instance, params, dry):
         return locking.would_lock(instance) if dry else locking.lock(instance, journal.who(), params["reason"])
     if params["state"] == "unlocked":
         return locking.would_unlock(instance) if dry else locking.unlock(instance)
+    if params["state"] == "disks_updated":
+        return (would_update_disks if dry else update_disks)(instance, params["disks"])
     if params["state"] == "started":
         return instance.would_start(params["token"]) if dry else instance.started(params["token"], params["seed"])
     if params["state"] == "stopped":

@@ -106,16 +106,22 @@ def test_confirm_of_what_was_not_resized_is_refused(mover):
 
 
 def test_a_data_disk_goes_with_its_guest_to_the_other_host(lab, image, tmp_path):
-    """C24: written inside, read inside after the move, and gone with the instance."""
+    """C24: written inside, made larger with another beside it while the guest runs, read inside after the move, and gone with
+    the instance."""
     case = cases.Case(lab, image, tmp_path, disks={"data": {"size_gb": 1}})
     case.play("create")
     source = case.owner()
     inside = facts(case, source, lambda said: said["extra"] == "new")
     assert list(inside["disks"].values()).count(1 << 30) == 2  # root and data
+    disks = {"berth_disks": {"data": {"size_gb": 3}, "more": {"size_gb": 4}}}
+    assert case.play("update_disks", disks).changed[cases.NAME] > 0
+    assert case.play("update_disks", disks).changed.get(cases.NAME, 0) == 0
+    facts(case, source, lambda said: {3 << 30, 4 << 30} <= set(said["disks"].values()) and said["boots"] == 1)
     case.play("resize", BIG)
     destination = homes(lab)[cases.NAME]
     assert destination != source
-    assert facts(case, destination, lambda said: said["boots"] == 2)["extra"] == inside["nonce"]
+    there = facts(case, destination, lambda said: said["boots"] == 2)
+    assert there["extra"] == inside["nonce"] and {3 << 30, 4 << 30} <= set(there["disks"].values())
     case.play("confirm_resize", BIG)
     case.play("delete")
     assert case.look(destination)["files"] == [] == case.look(source)["files"]

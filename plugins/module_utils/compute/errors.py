@@ -110,6 +110,10 @@ class StateUnknown(BerthError):
     """libvirt did not answer in time: what it did is not known, so no other host is tried."""
 
 
+class DiskNotAttached(BerthError):
+    """The running guest takes no disk of this kind, or none more: it gets it while it is off."""
+
+
 class DeletionFinished(BerthError):
     """What was to be started was half deleted; it is gone now."""
 

@@ -28,6 +28,7 @@ WORDS = {
     "remove_set_aside": Words("copy removed", "copy would be removed", "nothing was set aside there"),
     "start": Words("started", "would be started", "runs already"),
     "stop": Words("stopped", "would be stopped", "is off already"),
+    "update_disks": Words("disks updated", "disks would be updated", "has these data disks"),
     "unlock": Words("unlocked", "would be unlocked", "is not locked"),
 }
 

@@ -9,10 +9,11 @@ They are made with the instance, empty, and removed with it. In the guest each i
 from __future__ import annotations
 
 import re
-from typing import Any, Dict, List, Mapping, Optional
+from typing import Any, Dict, List, Mapping, Optional, Sequence
 
 from .errors import InvalidInput
 from .messages import Document
+from .move_errors import CannotResizeDisk
 
 # A serial number of virtio has at most 20 characters, and the name is part of a file's.
 NAME = r"[a-z0-9]([a-z0-9-]{0,18}[a-z0-9])?"
@@ -54,6 +55,31 @@ def shown(spec: Mapping[str, Any]) -> Dict[str, int]:
     return {disk["name"]: disk["size_gb"] for disk in of(spec)}
 
 
+def with_buses(disks: Sequence[Mapping[str, Any]], bus: str) -> List[Document]:
+    """The disks with the bus that each has for good: its own, the guest's ``bus``, or SATA where that is IDE, which takes four."""
+    own = bus if bus in BUSES else "sata"
+    return [{"name": disk["name"], "size_gb": disk["size_gb"], "bus": disk.get("bus") or own} for disk in disks]
+
+
+def merged(has: Sequence[Mapping[str, Any]], wanted: Sequence[Mapping[str, Any]]) -> List[Document]:
+    """The disks ``has``, as large as ``wanted`` says, and after them those that are wanted besides. None goes, none shrinks."""
+    sizes = {disk["name"]: disk["size_gb"] for disk in wanted}
+    names = [disk["name"] for disk in has]
+    for disk in has:
+        if sizes.get(disk["name"], disk["size_gb"]) < disk["size_gb"]:
+            raise CannotResizeDisk(
+                "Unable to resize disk down: data disk %s has %d GiB" % (disk["name"], disk["size_gb"]),
+                field="berth_disks.%s.size_gb" % disk["name"],
+                value=sizes[disk["name"]],
+                rule="at least %d GiB" % disk["size_gb"],
+            )
+    grown = [dict(disk, size_gb=sizes.get(disk["name"], disk["size_gb"])) for disk in has]
+    together = grown + [dict(disk) for disk in wanted if disk["name"] not in names]
+    if len(together) > MOST:
+        raise InvalidInput("berth_disks", len(together), "at most %d data disks with those that are there" % MOST)
+    return together
+
+
 def difference(has: Mapping[str, int], wanted: Mapping[str, int]) -> Optional[str]:
     """What the inventory says otherwise of the data disks of an instance, which keeps those that it has."""
     parts = ["no data disk %s" % disk for disk in sorted(set(wanted) - set(has))]
@@ -65,4 +91,4 @@ def difference(has: Mapping[str, int], wanted: Mapping[str, int]) -> Optional[st
     ]
     if not parts:
         return None
-    return "has %s. Data disks are made with the instance and stay as they are" % ", ".join(parts)
+    return "has %s. berth.kvm.update_disks makes them larger or adds to them, nothing takes one away" % ", ".join(parts)

@@ -226,6 +226,11 @@ def resize_to_follow(name: str) -> str:
 # --- create, start, stop, delete
 
 
+def stop_and_update_disks(name: str) -> str:
+    """A running guest could not be given a data disk."""
+    return "Run berth.kvm.stop --limit %s, then berth.kvm.update_disks and berth.kvm.start with the same limit" % name
+
+
 def start() -> str:
     """Create found an instance that does not run, and left it so."""
     return "run berth.kvm.start"

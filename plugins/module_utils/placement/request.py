@@ -61,7 +61,10 @@ def build_request(hostvars, catalog):
         "flavor": _flavor_snapshot(flavor),
         "image": _image_snapshot(image),
         "networks": nics,
-        "disks": _disks(given.get("berth_disks", []), flavor, image),
+        "disks": data_disks.with_buses(
+            given.get("berth_disks", []),
+            Wishes(flavor["extra_specs"], image["properties"]).get("disk_bus", "virtio"),
+        ),
         "group": _group(given.get("berth_server_group"), project, catalog),
         "scheduler_hints": _hints(given.get("berth_hints", {}), project),
         "pool": given.get("berth_pool", DEFAULT_POOL),
@@ -207,10 +210,3 @@ def _instance(name, project):
         return str(uuid.UUID(name))
     except ValueError:
         return instance_uuid(project, check_name(name, "berth_hints"))
-
-
-def _disks(disks, flavor, image):
-    """The data disks with the bus that each has for good: the image's, or SATA where that is IDE, which takes four in all."""
-    bus = Wishes(flavor["extra_specs"], image["properties"]).get("disk_bus", "virtio")
-    own = bus if bus in data_disks.BUSES else "sata"
-    return [{"name": disk["name"], "size_gb": disk["size_gb"], "bus": disk["bus"] or own} for disk in disks]

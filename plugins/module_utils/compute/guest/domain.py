@@ -134,6 +134,35 @@ def define(connection, uuid, xml):
     return domain
 
 
+def attach(domain, xml, flags):
+    """Give the guest a device, in the running one and in its definition as ``flags`` say."""
+    _call("attaching a device", domain.attachDeviceFlags, xml, flags)
+
+
+def resize_disk(domain, path, size):
+    """Tell the running guest of a disk that has become larger, to ``size`` bytes."""
+    _call("resizing %s" % path, domain.blockResize, path, size, require_libvirt().VIR_DOMAIN_BLOCK_RESIZE_BYTES)
+
+
+def mark(text):
+    """What the mark of berth in a definition says: {part: text}; {} without one."""
+    found = ElementTree.fromstring(text).find("metadata/{%s}instance" % NAMESPACE)
+    return {} if found is None else {part.tag.rpartition("}")[2]: part.text for part in found}
+
+
+def note(domain, instance):
+    """Put the mark of berth (an element) into the definition, and into that of the guest where it runs."""
+    library = require_libvirt()
+    plain = ElementTree.Element("instance")  # libvirt itself puts all of it into the namespace
+    for part in instance:
+        ElementTree.SubElement(plain, part.tag.rpartition("}")[2]).text = part.text
+    flags = library.VIR_DOMAIN_AFFECT_CONFIG
+    if _call("reading the state", domain.isActive):
+        flags |= library.VIR_DOMAIN_AFFECT_LIVE
+    text, kind = ElementTree.tostring(plain, encoding="unicode"), library.VIR_DOMAIN_METADATA_ELEMENT
+    _call("noting the record", domain.setMetadata, kind, text, "berth", NAMESPACE, flags)
+
+
 def missing(wanted, found, path=""):
     """What of ``wanted`` is not in ``found``: libvirt silently drops what it does not know."""
     lost = []

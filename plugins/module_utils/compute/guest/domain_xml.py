@@ -224,9 +224,7 @@ def _devices(devices, record, host, wishes):
         if disk.name == "root":
             _child(element, "boot", order=1)
     for index, disk in enumerate(data):
-        name = TARGET_PREFIX[disk.bus] + LETTERS[FIRST_DATA + index]
-        element = _disk(devices, paths.instance(pool, uuid, disk.file), disk.format, name, disk.bus, "disk")
-        _child(element, "serial", disk.serial)
+        _data_disk(devices, paths.instance(pool, uuid, disk.file), disk, index)
     element = _disk(
         devices, paths.instance(pool, uuid, seed.FILE), "raw", names[-1], buses[-1], "cdrom" if cdrom_bus else "disk"
     )
@@ -247,6 +245,22 @@ def _devices(devices, record, host, wishes):
         _tpm(devices, wishes)
     for device in (record.resources or {}).get("pci_devices") or []:
         _hostdev(devices, device["address"])
+
+
+def _data_disk(devices, path, disk, index):
+    name = TARGET_PREFIX[disk.bus] + LETTERS[FIRST_DATA + index]
+    element = _disk(devices, path, disk.format, name, disk.bus, "disk")
+    _child(element, "serial", disk.serial)
+    return element
+
+
+def data_disk(record, host, path):
+    """The XML text of the data disk at ``path``, as it is in the definition."""
+    data = [disk for disk in disks.plan(record.spec) if disk.kind == disks.DATA]
+    files = [paths.instance(host.pool_path, record.uuid, disk.file) for disk in data]
+    index = files.index(path)
+    element = _data_disk(ElementTree.Element("devices"), path, data[index], index)
+    return ElementTree.tostring(element, encoding="unicode")
 
 
 def _targets(buses):

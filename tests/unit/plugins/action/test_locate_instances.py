@@ -220,3 +220,19 @@ def test_an_unlock_says_who_had_locked_it_and_that_the_inventory_still_does(loca
     locked = [held(locked="ann: why")]
     assert locate("unlock", {}, h1=locked)["notes"]["web1"] == "was locked by ann: why"
     assert "berth_locked" in locate("unlock", {}, {"berth_locked": True}, h1=locked)["notes"]["web1"]
+
+
+def test_an_update_of_disks_has_those_of_the_inventory_and_bad_ones_are_told_before_anything(locate):
+    wanted = {"logs": {"size_gb": 2}, "db": {"size_gb": 1, "bus": "scsi"}}
+    located = locate("update_disks", {}, {"berth_disks": wanted}, h1=[held()])
+    assert located["instances"]["web1"]["disks"] == [
+        {"name": "logs", "size_gb": 2},
+        {"name": "db", "size_gb": 1, "bus": "scsi"},
+    ]
+    refused = locate("update_disks", {}, {"berth_disks": {"logs": {"size_gb": 0}, "db": {"sise_gb": 1}}}, h1=[held()])
+    said = refused["errors"]["web1"]
+    assert "berth_disks.logs.size_gb" in said and "berth_disks.db.sise_gb" in said
+
+
+def test_an_update_of_disks_of_what_is_on_no_host_fails(locate):
+    assert "web1 is on no host" in locate("update_disks", {}, h1=[])["errors"]["web1"]

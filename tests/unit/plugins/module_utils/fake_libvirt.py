@@ -57,6 +57,10 @@ CONSTANTS = {
     "VIR_DOMAIN_SHUTOFF_DESTROYED": DESTROYED,
     "VIR_DOMAIN_SHUTOFF_CRASHED": CRASH,
     "VIR_DOMAIN_SHUTOFF_FAILED": FAILED,
+    "VIR_DOMAIN_AFFECT_LIVE": 1,
+    "VIR_DOMAIN_AFFECT_CONFIG": 2,
+    "VIR_DOMAIN_BLOCK_RESIZE_BYTES": 1,
+    "VIR_DOMAIN_METADATA_ELEMENT": 2,
 }
 
 
@@ -75,6 +79,7 @@ class FakeDomain:
         self.answers = True
         self.starts = 0
         self.undefined_with = None
+        self.takes_no_more, self.resized = False, {}
 
     def name(self):
         return ElementTree.fromstring(self.xml).findtext("name")
@@ -114,6 +119,28 @@ class FakeDomain:
         if not self.isActive():
             raise libvirtError(55, "domain is not running")
         self.end(DESTROYED)
+
+    def attachDeviceFlags(self, xml, _flags):  # noqa: N802
+        if self.takes_no_more:
+            raise libvirtError(1, "No more available PCI slots")
+        root = ElementTree.fromstring(self.xml)
+        root.find("devices").append(ElementTree.fromstring(xml))
+        self.xml = ElementTree.tostring(root, encoding="unicode")
+
+    def blockResize(self, path, size, _flags):  # noqa: N802
+        self.resized[path] = size
+
+    def setMetadata(self, _kind, text, _key, uri, _flags):  # noqa: N802
+        root = ElementTree.fromstring(self.xml)
+        mark = root.find("metadata")
+        mark.remove(mark.find("{%s}instance" % uri))
+        given = ElementTree.fromstring(text)
+        if "}" in given.tag:
+            raise libvirtError(1, "internal error: failed to create a new XML namespace")
+        for element in given.iter():
+            element.tag = "{%s}%s" % (uri, element.tag)
+        mark.append(given)
+        self.xml = ElementTree.tostring(root, encoding="unicode")
 
     def undefineFlags(self, flags=0):  # noqa: N802
         self.undefined_with = flags

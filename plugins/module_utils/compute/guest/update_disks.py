@@ -1,0 +1,210 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""New and larger data disks for an instance that is there, while its guest runs or is off.
+
+First the room is claimed and the record says what there shall be; then files and guest follow the record. So a run that ended at
+any point is ended by the next one, and no disk is ever made in the place of one that the record has.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from xml.etree import ElementTree
+
+from ...model import data_disks, hints
+from ...model.guest_wishes import Wishes
+from ...model.request_spec import RequestSpec
+from ...placement import capacity
+from .. import paths
+from ..connection import require_libvirt
+from ..disk import disk as disks
+from ..disk import disk_chain, virtual_size
+from ..errors import BuildFailed, DiskNotAttached, GuestNotSupported
+from ..record import journal
+from ..record.ledger import Ledger
+from ..run import run
+from . import domain, domain_xml
+
+HOT_PLUGGED = ("virtio", "scsi")
+
+
+def update_disks(instance, wanted):
+    """Give the instance the data disks ``wanted`` [{name, size_gb, bus}] beside those that it has; whether anything changed."""
+    with instance.store.instance_lock(instance.uuid, timeout=instance.timeout):
+        record = _at_rest(instance)
+        merged = _merged(record, wanted)
+        made = _publish_made(instance, record)
+        _check_disks(instance, record)
+        if merged != data_disks.of(record.spec):
+            _check_pluggable(instance, merged)
+            record = _claim(instance, record, merged)
+            _publish_made(instance, record)
+            made = True
+        grown = [_grow(instance, record, disk) for disk in _planned(record)]
+        attached = _attach(instance, record)
+        return _note(instance, record) or attached or made or any(grown)
+
+
+def would_update_disks(instance, wanted):
+    record = _at_rest(instance)
+    return _merged(record, wanted) != data_disks.of(record.spec) or bool(_not_attached(instance, record))
+
+
+def _at_rest(instance):
+    return instance.at_rest("update the disks of")
+
+
+def _merged(record, wanted):
+    wishes = Wishes(
+        record.spec["flavor"].get("extra_specs") or {}, (record.spec.get("image") or {}).get("properties") or {}
+    )
+    given = data_disks.with_buses(wanted, wishes.get("disk_bus", "virtio"))
+    return data_disks.merged(data_disks.of(record.spec), given)
+
+
+def _planned(record):
+    return [disk for disk in disks.plan(record.spec) if disk.kind == disks.DATA]
+
+
+def _path(instance, record, disk):
+    return paths.instance(instance.host.pool_path(record.spec.get("pool")), record.uuid, disk.file)
+
+
+def _check_disks(instance, record):
+    connection = instance.host.connection
+    pool_path = instance.host.pool_path(record.spec.get("pool"))
+    disk_chain.check(connection, record, pool_path, connection.getHostname())
+
+
+def _claim(instance, record, merged):
+    """The room, the files beside their names, and the record that names them, under one hold of the host's lock."""
+    instance.host.require_prepared()
+    new = record.replace(spec=dict(record.spec, disks=merged))
+    with instance.store.host_lock():
+        more = _allocate(instance.host, record, data_disks.total_gb(new.spec) - data_disks.total_gb(record.spec))
+        had = {disk.name for disk in _planned(record)}
+        for disk in _planned(new):
+            if disk.name not in had:
+                made = _path(instance, new, disk) + ".tmp"
+                paths.remove(made)
+                disks.make(disk, made, None)
+                os.chmod(made, 0o600)
+                paths.sync(made)
+                paths.sync_directory(os.path.dirname(made))
+        instance.observe("disks record")
+        event = journal.noted(new, "update_disks", disks=data_disks.shown(new.spec))
+        return instance.store.compare_and_swap(record, event.next(resources=_with(record.resources, more)))
+
+
+def _allocate(host, record, more_gb):
+    """What ``more_gb`` takes here: a request of nothing else."""
+    nothing = {"name": record.spec["flavor"]["name"], "vcpus": 0, "memory_mb": 0}
+    data = [{"name": "more", "size_gb": more_gb, "bus": "virtio"}]
+    request = RequestSpec({"uuid": record.uuid, "flavor": nothing, "pool": record.spec.get("pool"), "disks": data})
+    return capacity.allocate(Ledger(host).state, request)
+
+
+def _with(resources, more):
+    amounts = dict(resources.get("resources") or {})
+    for name, amount in more["resources"].items():
+        amounts[name] = amounts.get(name, 0) + amount
+    return dict(resources, disk_gb=resources.get("disk_gb", 0) + more["disk_gb"], resources=amounts)
+
+
+def _publish_made(instance, record):
+    """Give files that were made for the record their names: one that has its name is never replaced."""
+    published = False
+    for disk in _planned(record):
+        path = _path(instance, record, disk)
+        if not os.path.lexists(path) and os.path.lexists(path + ".tmp"):
+            instance.observe("disks publish")
+            paths.publish(path + ".tmp", path)
+            published = True
+    return published
+
+
+def _grow(instance, record, disk):
+    path = _path(instance, record, disk)
+    if virtual_size.read(path, disk.format)[0] >= disk.size:
+        return False
+    instance.observe("disks grow")
+    found = domain.find(instance.host.connection, record.uuid)
+    if found is not None and found.isActive():
+        domain.resize_disk(found, path, disk.size)
+    else:
+        run(["qemu-img", "resize", "-q", "-f", disk.format, "--", path, str(disk.size)], error=BuildFailed)
+    return True
+
+
+def _attach(instance, record):
+    """Have the guest and its definition name every data disk; whether one was missing."""
+    missing = _not_attached(instance, record)
+    if not missing:
+        return False
+    instance.observe("disks attach")
+    connection, host = instance.host.connection, instance.host.for_guests(record.spec.get("pool"))
+    found = domain.find(connection, record.uuid)
+    if found is None or not found.isActive():
+        domain.define(connection, record.uuid, domain_xml.render(record, host))
+        return True
+    for path, flags in missing.items():
+        try:
+            domain.attach(found, domain_xml.data_disk(record, host, path), flags)
+        except (BuildFailed, GuestNotSupported) as error:
+            raise _refused(record, error)
+    return True
+
+
+def _note(instance, record):
+    """Have the copy of the record in the definition, from which a lost one is taken back, name the disks; whether it did not."""
+    found = domain.find(instance.host.connection, record.uuid)
+    marks = [domain.mark(text) for text in domain.definitions(found) if text] if found is not None else []
+    disks_noted = [data_disks.of(json.loads(mark.get("record") or "{}").get("spec") or {}) for mark in marks]
+    if all(noted == data_disks.of(record.spec) for noted in disks_noted):
+        return False
+    instance.observe("disks note")
+    domain.note(found, domain_xml.metadata(record)[0])
+    return True
+
+
+def _refused(record, why):
+    return DiskNotAttached(
+        "the running guest of %s takes no disk more: %s" % (record.name, why),
+        hint=hints.stop_and_update_disks(record.name),
+    )
+
+
+def _check_pluggable(instance, merged):
+    """Before anything is made: what a running guest cannot be given."""
+    record = instance.store.read(instance.uuid)
+    found = domain.find(instance.host.connection, record.uuid)
+    if found is None or not found.isActive():
+        return
+    had = data_disks.shown(record.spec)
+    buses = {disk["bus"] for disk in merged if disk["name"] not in had}
+    live = ElementTree.fromstring(domain.definitions(found)[0])
+    if "scsi" in buses and live.find("devices/controller[@type='scsi']") is None:
+        raise _refused(record, "it has no SCSI controller")
+    if buses - set(HOT_PLUGGED):
+        raise _refused(record, "disks of bus %s come with its start only" % ", ".join(sorted(buses - set(HOT_PLUGGED))))
+
+
+def _not_attached(instance, record):
+    """{path: libvirt's flags of where it is missing} of the data disks; all of them where libvirt has no definition."""
+    library = require_libvirt()
+    found = domain.find(instance.host.connection, record.uuid)
+    wanted = [_path(instance, record, disk) for disk in _planned(record)]
+    if found is None:
+        return {}  # the next start defines it, from the record
+    missing = {}
+    for text, flag in zip(
+        domain.definitions(found), (library.VIR_DOMAIN_AFFECT_LIVE, library.VIR_DOMAIN_AFFECT_CONFIG)
+    ):
+        root = ElementTree.fromstring(text) if text else None
+        named = set() if root is None else {source.get("file") for source in root.iterfind("devices/disk/source")}
+        for path in wanted if root is not None else ():
+            if path not in named:
+                missing[path] = missing.get(path, 0) | flag
+    return missing
