@@ -114,8 +114,9 @@ Their sizes count as the flavor's do, beside a flavor's `resources:DISK_GB`: in 
 In the guest a disk has its name as serial number: `/dev/disk/by-id/virtio-logs`, `/dev/disk/by-id/scsi-0QEMU_QEMU_HARDDISK_db`. Use that,
 in cloud-init's `fs_setup` and `mounts` too: `/dev/vdb` is another disk after a resize to a flavor with swap.
 
-A resize and every migration take them along as they are. `create` changes none of an instance that is there, and says in its table where
-the inventory names others (`has no data disk logs`). `berth.kvm.update_disks --limit web1` adds those that the instance lacks and makes
+A resize and every migration take them along as they are. `create` changes none of an instance that is there, and its table says where the
+inventory names others (`has no data disk logs. Run berth.kvm.update_disks --limit web1`).
+That adds those that the instance lacks and makes
 larger those that shall be larger, while the guest runs or is off. Room for them is claimed first; `--check` says whether it would change
 anything. Nothing makes a disk smaller (`CannotResizeDisk`) or takes one away: what `berth_disks` names no more stays as it is, with its
 data. A running guest takes no SATA disk, no SCSI disk where it has no SCSI controller, and only as many disks as it has free slots for

@@ -283,7 +283,7 @@ def differences(instance, spec):
         for part in ("flavor", "image")
         if (record.spec.get(part) or {}).get("name") != (spec.get(part) or {}).get("name")
     ]
-    disks = data_disks.difference(data_disks.shown(record.spec), data_disks.shown(spec))
+    disks = data_disks.difference(record.name, data_disks.shown(record.spec), data_disks.shown(spec))
     said = ["instance %s %s" % (record.name, disks)] if disks else []
     return said + [
         "instance %s has %s %s, the inventory says %s. Nothing was changed about it. %s"

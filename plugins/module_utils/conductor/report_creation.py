@@ -75,11 +75,11 @@ def power_of(instance: Dict[str, Any]) -> str:
 
 def differs(instance: Dict[str, Any]) -> Optional[str]:
     """That the inventory names another flavor than the instance has, and what gives it that flavor; or other data disks."""
-    found = instance.get("result") or {}
+    found, name = instance.get("result") or {}, instance.get("name", "")
     has, named = found.get("flavor"), (instance["spec"].get("flavor") or {}).get("name")
     if has and named and has != named:
-        return "inventory says %s. %s" % (named, hints.resize_to_follow(instance["name"]))
-    return data_disks.difference(found.get("disks") or {}, data_disks.shown(instance["spec"]))
+        return "inventory says %s. %s" % (named, hints.resize_to_follow(name))
+    return data_disks.difference(name, found.get("disks") or {}, data_disks.shown(instance["spec"]))
 
 
 def left_as_found(instance: Dict[str, Any]) -> Optional[str]:

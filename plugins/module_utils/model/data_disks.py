@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from typing import Any, Dict, List, Mapping, Optional, Sequence
 
+from . import hints
 from .errors import InvalidInput
 from .messages import Document
 from .move_errors import CannotResizeDisk
@@ -80,15 +81,23 @@ def merged(has: Sequence[Mapping[str, Any]], wanted: Sequence[Mapping[str, Any]]
     return together
 
 
-def difference(has: Mapping[str, int], wanted: Mapping[str, int]) -> Optional[str]:
-    """What the inventory says otherwise of the data disks of an instance, which keeps those that it has."""
-    parts = ["no data disk %s" % disk for disk in sorted(set(wanted) - set(has))]
-    parts += ["data disk %s, which the inventory does not name" % disk for disk in sorted(set(has) - set(wanted))]
-    parts += [
-        "data disk %s of %d GiB, not %d" % (disk, has[disk], wanted[disk])
-        for disk in sorted(set(has) & set(wanted))
-        if has[disk] != wanted[disk]
+def difference(name: str, has: Mapping[str, int], wanted: Mapping[str, int]) -> Optional[str]:
+    """What the inventory says otherwise of the data disks of the instance ``name``, and what follows it as far as that goes."""
+    lacks = ["no data disk %s" % disk for disk in sorted(set(wanted) - set(has))]
+    both = sorted(set(has) & set(wanted))
+    lacks += [
+        "data disk %s of %d GiB, not %d" % (disk, has[disk], wanted[disk]) for disk in both if has[disk] < wanted[disk]
     ]
-    if not parts:
+    stays = [
+        "data disk %s, which stays though the inventory does not name it" % disk
+        for disk in sorted(set(has) - set(wanted))
+    ]
+    stays += [
+        "data disk %s of %d GiB, which does not shrink to %d" % (disk, has[disk], wanted[disk])
+        for disk in both
+        if has[disk] > wanted[disk]
+    ]
+    if not lacks + stays:
         return None
-    return "has %s. berth.kvm.update_disks makes them larger or adds to them, nothing takes one away" % ", ".join(parts)
+    said = "has %s" % ", ".join(lacks + stays)
+    return "%s. %s" % (said, hints.update_disks_to_follow(name)) if lacks else said

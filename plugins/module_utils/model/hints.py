@@ -223,6 +223,11 @@ def resize_to_follow(name: str) -> str:
     return "Run berth.kvm.resize --limit %s" % name
 
 
+def update_disks_to_follow(name: str) -> str:
+    """The inventory gives an instance data disks that it lacks, or larger ones."""
+    return "Run berth.kvm.update_disks --limit %s" % name
+
+
 # --- create, start, stop, delete
 
 

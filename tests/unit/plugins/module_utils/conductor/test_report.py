@@ -178,6 +178,16 @@ def test_an_instance_of_another_flavor_than_the_inventory_says_is_told_how_to_ge
     assert said.why == "inventory says large. Run berth.kvm.resize --limit web1"
 
 
+def test_an_instance_of_other_data_disks_than_the_inventory_says_is_told_how_to_get_them():
+    instance = {
+        "name": "web1", "state": "active", "host": "kvm1", "attempts": [], "error": None, "existing": True, "why": "is there",
+        "spec": {"flavor": {"name": "small"}, "disks": [{"name": "logs", "size_gb": 2}]},
+        "result": {"flavor": "small", "state": "running", "disks": {}},
+    }  # fmt: skip
+    (said,) = report_creation.outcomes({"instances": {"web1": instance}})
+    assert said.why == "has no data disk logs. Run berth.kvm.update_disks --limit web1"
+
+
 def test_an_error_has_the_name_of_the_instance_and_not_its_uuid():
     uuid = "0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a"
     text = "InstanceNotResized: Instance %s has not been resized (%s)" % (uuid, uuid)

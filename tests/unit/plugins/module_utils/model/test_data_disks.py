@@ -86,15 +86,24 @@ def test_a_request_of_before_there_were_data_disks_has_none():
     assert data_disks.check({}) == [] and data_disks.total_gb({}) == 0 and data_disks.shown({}) == {}
 
 
+FOLLOW = ". Run berth.kvm.update_disks --limit web1"
+
+
+@pytest.mark.follows("update_disks_to_follow")
 @pytest.mark.parametrize(
     "has, wanted, said",
     [
         ({"a": 1}, {"a": 1}, None),
-        ({}, {"a": 1}, "has no data disk a."),
-        ({"a": 1}, {}, "has data disk a, which the inventory does not name."),
-        ({"a": 1}, {"a": 2}, "has data disk a of 1 GiB, not 2."),
+        ({}, {"a": 1}, "has no data disk a" + FOLLOW),
+        ({"a": 1}, {"a": 2}, "has data disk a of 1 GiB, not 2" + FOLLOW),
+        ({"a": 1}, {}, "has data disk a, which stays though the inventory does not name it"),
+        ({"a": 2}, {"a": 1}, "has data disk a of 2 GiB, which does not shrink to 1"),
     ],
+    ids=str,
 )
-def test_what_the_inventory_says_otherwise_is_told(has, wanted, said):
-    told = data_disks.difference(has, wanted)
-    assert told is None if said is None else told.startswith(said)
+def test_what_the_inventory_says_otherwise_is_told_and_what_follows_it_brings_just_that(has, wanted, said):
+    assert data_disks.difference("web1", has, wanted) == said
+    if said and said.endswith(FOLLOW):
+        disks = [[{"name": name, "size_gb": size} for name, size in sizes.items()] for sizes in (has, wanted)]
+        merged = data_disks.merged(*disks)
+        assert data_disks.difference("web1", data_disks.shown({"disks": merged}), wanted) is None
