@@ -153,14 +153,14 @@ def effects(monkeypatch):
     monkeypatch.setattr(hosts.gate, "permit", lambda *_all: None)
     monkeypatch.setattr(hosts.increment, "tidy", lambda *_all: None)
     monkeypatch.setattr(hosts.disks, "manifest", lambda *_all, **_more: [])
-    nullcontext = hosts.Effects.__new__(hosts.Effects)
+    host_effects = hosts.Effects.__new__(hosts.Effects)
     compute = memory.contextlib.nullcontext()
     compute.require_prepared = lambda: None
     compute.pool_path = lambda _name: paths.POOL_PATH
     compute.for_guests = lambda _pool: None
-    nullcontext.host = memory.contextlib.nullcontext()
-    nullcontext.host.compute, nullcontext.host.identity, nullcontext.connection = compute, {"name": "kvm1"}, None
-    return nullcontext, done, found
+    host_effects.host = memory.contextlib.nullcontext()
+    host_effects.host.compute, host_effects.host.identity, host_effects.connection = compute, {"name": "kvm1"}, None
+    return host_effects, done, found
 
 
 def test_a_definition_that_names_a_snapshots_layer_is_never_made_anew(effects):
