@@ -56,7 +56,7 @@ EXAMPLES = r"""
   become: true
   register: asked
 
-- name: Show who did not answer
+- name: Show the hosts that did not answer
   ansible.builtin.debug:
     msg: "{{ asked.answers | dict2items | selectattr('value.reason', 'defined') | map(attribute='key') }}"
 """

@@ -16,7 +16,7 @@ LIMIT = 16 * 1024 * 1024
 
 
 class TooLarge(StateUnsafe):
-    """A file of the state is larger than any that was ever written there."""
+    """A state file is larger than any that berth writes."""
 
 
 def open_directory(path, create=False, dir_fd=None, mode=DIRECTORY_MODE):

@@ -66,7 +66,7 @@ class ImageInvalid(BerthError):
 
 
 class ImageUnavailable(BerthError):
-    """The image could not be had from this host."""
+    """This host could not get the image."""
 
     retryable = True
 
@@ -97,7 +97,7 @@ class PacketFilterForeign(BerthError):
 
 
 class GuestNotSupported(BuildFailed):
-    """This host's libvirt or QEMU takes no guest that is defined so (machine type, device, firmware); another's may."""
+    """This host's libvirt or QEMU refuses the guest's machine type, device or firmware; another host may accept it."""
 
     host_fault = False
 
@@ -121,7 +121,7 @@ class DeletionFinished(BerthError):
 
 
 class CleanupFailed(BerthError):
-    """Something of the instance could not be removed: run the same again before trying another host (Cx)."""
+    """A part of the instance could not be removed: run the same again before trying another host."""
 
 
 class HostNotPrepared(BerthError):

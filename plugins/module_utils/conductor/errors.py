@@ -98,7 +98,7 @@ class UnknownVariable(BerthError):
 
 
 class SharedVariableDiffers(BerthError):
-    """A variable that all instances share is not the same for two of them, so it would depend on the selection who decides."""
+    """A variable that all instances share differs between two of them, so the result would depend on which ones are selected."""
 
     @classmethod
     def of(cls, variable: str, first: str, second: str) -> SharedVariableDiffers:
@@ -110,7 +110,7 @@ class SharedVariableDiffers(BerthError):
 
 
 class SelectionNotExplicit(BerthError):
-    """Something destructive was asked for without saying for which instances."""
+    """A destructive playbook was run without naming its instances."""
 
 
 class CertificateForeign(BerthError):
@@ -122,4 +122,4 @@ class AuthorityUnsafe(BerthError):
 
 
 class MoveContradicted(BerthError):
-    """What a host says of a move is not what the instance's owner says, or is of hosts that it is none of."""
+    """A host contradicts the instance's owner about a move, or tells of a move between other hosts."""

@@ -44,13 +44,13 @@ def not_lost(host: str) -> str:
 
 def mend_lost_host(host: str) -> str:
     """A host named as lost is reached, but its libvirt or its records are not."""
-    return "Mend what is said of %s, or switch it off for good" % host
+    return "Repair what the message names on %s, or switch that host off for good" % host
 
 
 def superseded_copy(host: str, teller: str) -> str:
     """A host that was given up as lost is back with a copy of an instance that went on without it, as another host says."""
     return (
-        "%(teller)s alone says so. Nobody starts the copy on %(host)s and nothing is removed. First log in to the guest on "
+        "Only %(teller)s says so. Nobody starts the copy on %(host)s and nothing is removed. First log in to the guest on "
         "%(teller)s and see that it is the one in use and whole. Only then, when the copy on %(host)s may go with what was "
         "written there last: -e berth_lost_hosts=%(host)s" % {"host": host, "teller": teller}
     )
@@ -109,7 +109,7 @@ def restore_or_move_away(path: str) -> str:
 
 def split_the_fleet() -> str:
     """A host has been told of more instances than it can remember."""
-    return "Nothing was changed. So many instances are too many for one inventory: divide the hosts among several"
+    return "Nothing was changed. One inventory can hold no more instances: divide the hosts among several inventories"
 
 
 # --- moves
@@ -145,7 +145,7 @@ def delete_again(name: str) -> str:
 
 def another_run() -> str:
     """Another run holds the instance, or took it over."""
-    return "Another run is at work on it: run again when that has ended"
+    return "Another run is working on it: run again when that run has ended"
 
 
 def run_again() -> str:
@@ -157,7 +157,7 @@ def revert_with_lost_destination(source: str, destination: str) -> str:
     """The destination of a resize is lost after the hand-over; the source still has its disks from before."""
     return (
         "%s has the disks from before the move: berth.kvm.revert_resize -e berth_lost_hosts=%s goes back to them and "
-        "gives up what the guest wrote since" % (source, destination)
+        "discards what the guest has written since" % (source, destination)
     )
 
 
@@ -188,8 +188,8 @@ def bring_source_back(source: str, destination: str) -> str:
 def source_differs(source: str, name: str) -> str:
     """The source of a move told the destination another request than placement decided on."""
     return (
-        "%s stays where it is. Run the same again; where that says the same, look at %s before anything else: what it says "
-        "of its instances changes" % (name, source)
+        "%s stays where it is. Run the same again. If it fails in the same way, examine %s before anything else: "
+        "its answers about its instances change" % (name, source)
     )
 
 
@@ -215,7 +215,7 @@ def restart_hung_libvirt() -> str:
 
 def no_whole_copy() -> str:
     """A confirm or a delete had begun to remove the kept copy, so the other host had a whole one, and it is said to be lost."""
-    return "Bring the other host back, its copy is whole. Where that cannot be, restore a backup"
+    return "Bring the other host back: its copy is complete. If that is impossible, restore a backup"
 
 
 def resize_to_follow(name: str) -> str:
@@ -258,13 +258,13 @@ def create_or_delete(name: str) -> str:
 
 def again_when_well() -> str:
     """A failed build could not be cleaned up whole."""
-    return "Run the same again when the host is well: it removes the rest first"
+    return "Run the same again when the host works: it first removes what is left"
 
 
 def find_the_right_copy() -> str:
     """Two hosts say that they own the instance."""
     return (
-        "Look which copy is right, then run berth.kvm.keep_one for the instance with -e berth_keep_on=HOST, the host whose "
+        "Find out which copy is right, then run berth.kvm.keep_one for the instance with -e berth_keep_on=HOST, the host whose "
         "copy stays: the other is stopped and set aside with its disks"
     )
 
@@ -272,7 +272,7 @@ def find_the_right_copy() -> str:
 def keep_one_confirmed(name: str, host: str, others: Sequence[str]) -> str:
     """Both copies of an instance run, and one was named as the copy that stays."""
     return (
-        "Look into both guests. Then run berth.kvm.keep_one --limit %s -e berth_keep_on=%s -e "
+        "Log in to both guests and compare them. Then run berth.kvm.keep_one --limit %s -e berth_keep_on=%s -e "
         "berth_keep_on_confirmed=true: the guest on %s is stopped, and its disks are set aside"
         % (name, host, ", ".join(others))
     )
@@ -392,7 +392,7 @@ def start_libvirt() -> str:
 
 def install_package() -> str:
     """A program is missing on the host."""
-    return "Install the package that has it, or run berth.kvm.prepare_hosts -e kvm_host_packages=true"
+    return "Install the package that provides it, or run berth.kvm.prepare_hosts -e kvm_host_packages=true"
 
 
 def confine_guests() -> str:

@@ -68,7 +68,7 @@ KNOWN = frozenset(KNOWN_PROPERTIES) | frozenset(_BESIDES)
 
 
 class InvalidImageProperty(BerthError):
-    """An image property that does not exist, or that holds what it cannot (Nova: InvalidRequest)."""
+    """An image property does not exist, or its value is not allowed (Nova: InvalidRequest)."""
 
 
 class ImageProperties:

@@ -33,7 +33,7 @@ Names = Tuple[Optional[str], Optional[str], str]
 
 
 class IllegalChange(BerthError):
-    """A record was to be changed in a way that the life of an instance does not have. Nothing was written."""
+    """The life of an instance does not have this change of its record. Nothing was written."""
 
 
 @dataclasses.dataclass(frozen=True)

@@ -28,7 +28,7 @@ class InstanceInvalidState(BerthError):
 
 
 class InstanceNotResized(BerthError):
-    """Confirm or revert of an instance that is not waiting for either."""
+    """The instance waits neither for a confirm nor for a revert."""
 
     def __init__(self, uuid: str, **details: Any) -> None:
         super().__init__("Instance %s has not been resized." % uuid, **details)
@@ -85,8 +85,8 @@ class TransferFailed(BerthError):
 
 
 class RunEnded(BerthError):
-    """The run that asked for a copy has ended in the middle of it: nobody is there to go on, so the copy was ended and the guest
-    goes on on the source. Run the same again."""
+    """The run that asked for a copy ended before the copy did. The copy was stopped, and the guest goes on on the source. Run the
+    same again."""
 
 
 class MigrationError(BerthError):

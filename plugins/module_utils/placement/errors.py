@@ -28,7 +28,7 @@ class NoValidHost(BerthError):
 
 
 class ClaimFailed(BerthError):
-    """The host cannot take this instance now; another may. ``shortfalls`` says what lacks, with its numbers."""
+    """The host cannot take this instance now; another may. ``shortfalls`` lists what is missing, with numbers."""
 
     retryable = True
 
@@ -42,11 +42,11 @@ class ClaimFailed(BerthError):
 
 
 class SchedulerHostFilterNotFound(InvalidInput):
-    """Names in enabled_filters that no filter has; all of them at once (Nova's error of this name)."""
+    """enabled_filters names filters that do not exist; the error lists all of them (Nova's error of this name)."""
 
 
 class SchedulerWeigherNotFound(InvalidInput):
-    """Names in weight_classes that no weigher has; all of them at once."""
+    """weight_classes names weighers that do not exist; the error lists all of them."""
 
 
 class UnsupportedPolicy(BerthError):
@@ -62,7 +62,7 @@ class PluginFailed(InvalidInput):
 
 
 class UnknownOption(InvalidInput):
-    """Options that placement does not have; all of them at once."""
+    """Placement does not have these options; the error lists all of them."""
 
 
 class MaxRetriesExceeded(BerthError):

@@ -30,7 +30,7 @@ _NOT_KEPT_OF_IMAGE = ("url", "checksum")
 
 
 class ReceiptMismatch(BerthError):
-    """A replay that is not the same: other host documents (``snapshot``), or another decision (``decision``)."""
+    """The replay differs from its receipt: in the host documents (``snapshot``) or in the decision (``decision``)."""
 
 
 def make(host_documents, requests, options, result, aggregates=(), left_out=None, seconds=None):
