@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import time
+
 from ..module_utils.conductor.errors import NoHostAnswered
 from ..module_utils.model.errors import BerthError
 from ..module_utils.model.identity import check_name, instance_uuid
@@ -20,18 +22,22 @@ class ActionModule(ControllerAction):
         "most": {"type": "int"},
         "moves": {"type": "bool", "default": False},
         "addresses": {"type": "bool", "default": False},
+        "checkup": {"type": "bool", "default": False},
+        "fix": {"type": "bool", "default": False},
         "must_answer": {"type": "bool", "default": True},
     }
 
     def act(self, args, task_vars):
         check_variables(self, task_vars)
         hosts = kvm_hosts(task_vars, args["hosts"])
-        asked = {"about": self._uuids(args, task_vars), "moves": args["moves"], "addresses": args["addresses"]}
-        results = ask(self, task_vars, hosts, "host_facts", asked)
+        more = {name: args[name] for name in ("moves", "addresses", "checkup", "fix")}
+        began = time.time()
+        results = ask(self, task_vars, hosts, "host_facts", {"about": self._uuids(args, task_vars), **more})
         found = answers(results)
         if args["must_answer"]:
             check_answers(found)
-        return {**warnings(results), "answers": found, "_ansible_verbose_override": True}
+        times = {"asked": [began, time.time()], "changed": any(reply.get("changed") for reply in found.values())}
+        return {**warnings(results), **times, "answers": found, "_ansible_verbose_override": True}
 
     @staticmethod
     def _uuids(args, task_vars):

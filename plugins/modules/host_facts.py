@@ -36,6 +36,19 @@ options:
     type: bool
     default: false
     version_added: 0.2.0
+  checkup:
+    description:
+      - Whether RV(checkup) is returned too, for the playbook C(berth.kvm.doctor).
+    type: bool
+    default: false
+    version_added: 0.2.0
+  fix:
+    description:
+      - Whether what O(checkup) finds is mended where that is safe. A storage pool is started with the host, a permit without a record
+        is taken back; nothing that a guest is made of is touched.
+    type: bool
+    default: false
+    version_added: 0.2.0
 author:
   - The berth.kvm authors (@berth)
 extends_documentation_fragment:
@@ -78,6 +91,13 @@ addresses:
   returned: with O(addresses)
   type: dict
   sample: {0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a: {address: 192.0.2.11, source: static}}
+checkup:
+  description:
+    - What this host finds wrong with itself as C(findings), each with C(code), C(severity), what it C(said), the C(uuid) of the
+      instance that it is about and whether it was C(fixed); its C(clock), in seconds since 1970; and its C(notes) on all instances.
+  returned: with O(checkup)
+  type: dict
+  sample: {clock: 1800000000.0, findings: [], notes: {}}
 notes:
   description:
     - What the host remembers of the instances in O(about), where it remembers something. The last owner that said so of
@@ -378,11 +398,14 @@ ansible_facts:
           sample: []
 """
 
+import time
+
 from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils.compute import connection
 from ..module_utils.compute.guest.addresses import of_instances
-from ..module_utils.compute.host import facts
+from ..module_utils.compute.host import checkup, facts
+from ..module_utils.compute.host.host import Host
 from ..module_utils.compute.move.moving_host import MovingHost
 from ..module_utils.compute.move.steps.common import view_of
 from ..module_utils.compute.record import store, whereabouts
@@ -401,12 +424,20 @@ def addresses():
     return of_instances(host.connection, host.store.records())
 
 
+def examine(fix):
+    """What only this host can see of its health, the time that it has, and all that it remembers of other hosts."""
+    host = Host.here("doctor")
+    return {"findings": checkup.look(host, fix), "clock": time.time(), "notes": whereabouts.recall_all(host.store)}
+
+
 def main():
     spec = {
         "timeout": {"type": "int", "default": 30},
         "about": {"type": "list", "elements": "str", "default": []},
         "moves": {"type": "bool", "default": False},
         "addresses": {"type": "bool", "default": False},
+        "checkup": {"type": "bool", "default": False},
+        "fix": {"type": "bool", "default": False},
     }
     module = AnsibleModule(argument_spec=spec, supports_check_mode=True)
     timeout, result = module.params["timeout"], {}
@@ -416,6 +447,10 @@ def main():
             result["moves"] = connection.Deadline(timeout).call(views, what="reading the records")
         if module.params["addresses"]:
             result["addresses"] = connection.Deadline(timeout).call(addresses, what="reading the addresses")
+        if module.params["checkup"]:
+            fix = module.params["fix"] and not module.check_mode
+            result["checkup"] = connection.Deadline(timeout).call(examine, fix, what="the checks")
+            result["changed"] = any(found["fixed"] for found in result["checkup"]["findings"])
         if module.params["about"]:
             result["notes"] = whereabouts.recall(store.Store(), module.params["about"])
     except BerthError as error:

@@ -26,6 +26,14 @@ options:
     description: Also read at which addresses the guests are reached.
     type: bool
     default: false
+  checkup:
+    description: Also have each host look for what is wrong with itself.
+    type: bool
+    default: false
+  fix:
+    description: Have it mend what is safe to mend.
+    type: bool
+    default: false
   must_answer:
     description: Fail where no host answers.
     type: bool
@@ -52,4 +60,10 @@ answers:
   description: What each host answered, see M(berth.kvm.ask_hosts).
   returned: success
   type: dict
+asked:
+  description: When the hosts were asked and had answered, in seconds since 1970.
+  returned: success
+  type: list
+  elements: float
+  sample: [1800000000.0, 1800000002.5]
 """

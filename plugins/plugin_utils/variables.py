@@ -26,6 +26,7 @@ RUN = (
     "berth_count",
     "berth_delete_all",
     "berth_delete_changed_disks",
+    "berth_fix",
     "berth_instances",
     "berth_keep_on",
     "berth_keep_on_confirmed",

@@ -407,6 +407,21 @@ def read_facts_first() -> str:
     return "run berth.kvm.host_facts on it first"
 
 
+def doctor_fixes() -> str:
+    """Something small on a host is not as it was made, and is made so again without touching a guest."""
+    return "berth.kvm.doctor -e berth_fix=true mends it"
+
+
+def mount_storage(host: str) -> str:
+    """A host has the record of an instance, and its disks are in no pool there."""
+    return "Mount the storage of %s again, then run berth.kvm.doctor again. Nothing was removed" % host
+
+
+def set_clock(host: str) -> str:
+    """The clock of a host is not the controller's."""
+    return "Have %s and the controller get their time from the same source, such as chrony" % host
+
+
 def newer_version() -> str:
     """A record was written by a newer version of the collection."""
     return "Use the version of berth.kvm that wrote it, or a newer one"

@@ -332,16 +332,26 @@ _CERTIFICATES = object_of(
     }
 )
 _SYSTEM = object_of({"os_family": word("[A-Za-z]+", 32), "service_manager": word("[a-z]+", 32)})
+_FINDING = object_of(
+    {
+        "code": word("[A-Za-z][A-Za-z0-9]*", 64),
+        "severity": choice("error", "warning"),
+        "said": cleaned(500),
+        "uuid": or_null(uuid),
+        "fixed": flag,
+    }
+)
 _FACTS = object_of(
     {
         "ansible_facts": object_of({"berth_host": host_document.shape}),
         "moves": list_of(view, MOST_RECORDS),
         "notes": _NOTES,
+        "checkup": object_of({"clock": _SECONDS, "findings": list_of(_FINDING, 10000), "notes": _NOTES}),
         "addresses": map_of(
             uuid, object_of({"address": address, "source": choice("static", "lease", "arp", "agent")}), MOST_RECORDS
         ),
     },
-    optional=("moves", "notes", "addresses"),
+    optional=("moves", "notes", "addresses", "checkup"),
 )
 _NO_KEYS = object_of({})
 

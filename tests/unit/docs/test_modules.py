@@ -19,6 +19,7 @@ INTERNAL = {
     "ask_hosts",
     "build_instance",
     "check_variables",
+    "doctor",
     "claim",
     "claim_room",
     "commit_move",

@@ -117,13 +117,16 @@ def document(host):
 # ---- module -> (arguments, reply) ------------------------------------------------------------------------------------
 
 
+FOUND = {"code": "PoolMissing", "severity": "error", "said": "storage pool berth", "uuid": None, "fixed": False}
+
+
 def host_facts(host):
     views = [view(record, host) for record in held_by(host)]
     about = instance_uuid("default", "at-rest-h3")
     where = {about: {"address": "192.0.2.11", "source": "lease"}}
-    return {"moves": True, "about": [about], "addresses": True}, {
+    return {"moves": True, "about": [about], "addresses": True, "checkup": True}, {
         "changed": False, "ansible_facts": {"berth_host": document(host)}, "moves": views, "notes": notes(about),
-        "addresses": where,
+        "addresses": where, "checkup": {"clock": 1800000000.5, "findings": [FOUND], "notes": notes(about)},
     }  # fmt: skip
 
 

@@ -130,6 +130,12 @@ def recall(store, uuids: Iterable[str]) -> Dict[str, Dict[str, Any]]:
     return found
 
 
+def recall_all(store) -> Dict[str, Dict[str, Any]]:
+    """The same of every instance that is known or planned elsewhere."""
+    notes = _read(store)
+    return recall(store, sorted({*notes.known, *notes.planned}))
+
+
 def _named(notes, host_uuid):
     return {"host": notes.names.get(host_uuid, host_uuid), "host_uuid": host_uuid}
 

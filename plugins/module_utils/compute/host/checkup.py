@@ -1,0 +1,165 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What only the host itself can see of its health: gate, confinement, pools, certificates, port, permits, disks, domains.
+
+Looks and tells; two things are mended where that is asked for, and nothing that a guest is made of.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from typing import Any, Callable, Dict, Iterator, List, Sequence
+
+from ...model.errors import BerthError
+from ...model.identity import is_uuid
+from ...model.lifecycle import ACTIVE, OWN
+from ...model.record import Record
+from .. import paths
+from ..connection import require_libvirt
+from ..disk import owner
+from ..guest import domains, gate
+from ..run import run
+from . import certificates
+from .host import Host, check_confinement
+
+TLS_PORT = 16514
+SOON = 30 * 24 * 3600  # s
+ERROR, WARNING = "error", "warning"
+Finding = Dict[str, Any]
+
+
+def finding(code: str, severity: str, said: str, uuid: str = "", fixed: bool = False) -> Finding:
+    return {"code": code, "severity": severity, "said": said, "uuid": uuid or None, "fixed": fixed}
+
+
+def _code_of(error: Exception) -> str:
+    return error.code if isinstance(error, BerthError) else "CheckFailed"
+
+
+def look(host: Host, fix: bool = False, pki: str = certificates.PKI, port: int = TLS_PORT) -> List[Finding]:
+    """All findings. A check that cannot be made is one itself, and the others are made."""
+    records = host.store.records()
+    checks: Sequence[Callable[[], Iterator[Finding]]] = (
+        lambda: _gate(host),
+        lambda: _confinement(host),
+        lambda: _pool(host, fix),
+        lambda: _certificates(pki),
+        lambda: _port(pki, port),
+        lambda: _permits(host, records, fix),
+        lambda: _disks(host, records),
+        lambda: _domains(host, records),
+    )
+    found: List[Finding] = []
+    for check in checks:
+        try:
+            found.extend(check())
+        except (BerthError, OSError, require_libvirt().libvirtError) as error:
+            found.append(finding(_code_of(error), ERROR, str(error)))
+    return found
+
+
+def _gate(host: Host) -> Iterator[Finding]:
+    try:
+        gate.check("this host", host.hook, host.run_dir)
+    except BerthError as error:
+        yield finding("BootGateMissing", ERROR, error.message.partition(":")[0])
+
+
+def _confinement(host: Host) -> Iterator[Finding]:
+    try:
+        check_confinement(host.capabilities.security_models, host.settings.security_driver_none_ok)
+    except BerthError as error:
+        yield finding("GuestsNotConfined", ERROR, error.message)
+
+
+def _pool(host: Host, fix: bool) -> Iterator[Finding]:
+    try:
+        host.pool_path()
+    except BerthError as error:
+        yield finding("PoolMissing", ERROR, error.message)
+        return
+    pool = host.connection.storagePoolLookupByName(host.settings.pool)
+    if not pool.autostart():
+        if fix:
+            pool.setAutostart(1)
+        said = "the storage pool %s does not start with the host" % host.settings.pool
+        yield finding("PoolNotAutostarted", WARNING, said, fixed=fix)
+
+
+def _certificates(pki: str) -> Iterator[Finding]:
+    lacking = certificates.missing(pki)
+    if lacking:
+        yield finding("CertificatesMissing", WARNING, "not there: %s" % ", ".join(lacking))
+        return
+    for place in certificates.PLACES.values():
+        path = os.path.join(pki, place.certificates[0])
+        if not _is_good(path, 0):
+            yield finding("CertificateEnded", ERROR, "%s has ended or cannot be read" % path)
+        elif not _is_good(path, SOON):
+            yield finding("CertificateEndsSoon", WARNING, "%s ends within 30 days" % path)
+
+
+def _is_good(path: str, seconds: int) -> bool:
+    try:
+        run(["openssl", "x509", "-noout", "-checkend", str(seconds), "-in", path], error=BerthError)
+    except BerthError:
+        return False
+    return True
+
+
+def _port(pki: str, port: int) -> Iterator[Finding]:
+    if certificates.missing(pki):
+        return
+    try:
+        socket.create_connection(("localhost", port), timeout=2).close()
+    except OSError as error:
+        yield finding("PortClosed", WARNING, "libvirt does not listen on port %d for moves: %s" % (port, error))
+
+
+def _permits(host: Host, records: Sequence[Record], fix: bool) -> Iterator[Finding]:
+    known = {record.uuid for record in records}
+    for uuid in sorted(filter(is_uuid, _listed(os.path.join(host.run_dir, gate.PERMITS)))):
+        if uuid not in known:
+            if fix:
+                gate.revoke(uuid, host.run_dir)
+            yield finding("PermitWithoutRecord", WARNING, "may start here, and has no record here", uuid, fixed=fix)
+
+
+def _disks(host: Host, records: Sequence[Record]) -> Iterator[Finding]:
+    known = {record.uuid: record for record in records}
+    here = set()
+    for path in host.pool_paths():
+        for uuid in filter(is_uuid, _listed(os.path.join(path, "instances"))):
+            here.add(uuid)
+            if uuid not in known and not owner.is_another(path, uuid, host.settings.uuid):
+                yield finding("DisksWithoutRecord", ERROR, "disks in %s" % paths.instance(path, uuid), uuid)
+    for record in records:
+        if _is_at_rest(record) and record.uuid not in here:
+            yield finding("DisksMissing", ERROR, "%s has no disks in a pool of this host" % record.name, record.uuid)
+
+
+def _domains(host: Host, records: Sequence[Record]) -> Iterator[Finding]:
+    states = domains.states(host.connection)
+    for record in records:
+        power_state = states[record.uuid][1] if record.uuid in states else None
+        if _is_at_rest(record) and power_state is None:
+            yield finding("DomainMissing", ERROR, "%s is not defined in libvirt" % record.name, record.uuid)
+        elif _is_at_rest(record) and power_state == "paused":
+            yield finding("GuestPaused", WARNING, "%s is paused, so it does not run" % record.name, record.uuid)
+        elif record.role != OWN and power_state == "running" and record.task_state is None:
+            yield finding(
+                "RunsWithoutOwner", ERROR, "%s runs here, and this host does not own it" % record.name, record.uuid
+            )
+
+
+def _is_at_rest(record: Record) -> bool:
+    return (record.role, record.phase) == (OWN, ACTIVE)
+
+
+def _listed(path: str) -> List[str]:
+    try:
+        return os.listdir(path)
+    except FileNotFoundError:
+        return []

@@ -1,0 +1,188 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What is wrong in the fleet: what the hosts found of themselves, and what only shows when their answers are compared.
+
+Each finding has a stable code and says what to do. Nothing else decides by them, and no rule by a clock.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import textwrap
+from typing import Callable, Dict, Iterator, List, Mapping, Sequence, Tuple
+
+from ..model import hints
+from ..model.lifecycle import OWN
+from ..model.messages import Document
+from ..placement.text import table
+from . import silence
+from .fleet import Fleet
+
+ERROR, WARNING, NOTE = "error", "warning", "note"
+SEVERITIES = (ERROR, WARNING, NOTE)
+MOST_OFF = 60  # s that a host's clock may differ from the controller's
+WIDTH = 80
+
+
+@dataclasses.dataclass(frozen=True)
+class Finding:
+    """``where`` is a host, ``instance`` a name, or a uuid that nobody has a name for; both may be empty."""
+
+    code: str
+    severity: str
+    where: str
+    said: str
+    todo: str
+    instance: str = ""
+    fixed: bool = False
+
+    def to_dict(self) -> Document:
+        return dataclasses.asdict(self)
+
+
+@dataclasses.dataclass(frozen=True)
+class Case:
+    """What is examined. ``checkups``: host -> what it found of itself; ``wished``: uuid -> name, of the inventory's instances;
+    ``inventory``: the names of the KVM hosts; ``asked``: when the hosts were asked and had answered, by the controller."""
+
+    fleet: Fleet
+    checkups: Mapping[str, Document]
+    wished: Mapping[str, str]
+    inventory: Sequence[str]
+    asked: Tuple[float, float]
+
+    def name(self, uuid: str) -> str:
+        places = self.fleet.places.get(uuid, ())
+        return self.wished.get(uuid) or (places[0]["name"] if places else uuid)
+
+
+# What to do about what a host found of itself: by the host's name, the instance's and what the host said.
+TODO: Dict[str, Callable[[str, str, str], str]] = {
+    "BootGateMissing": lambda host, name, said: hints.prepare_host(host),
+    "GuestsNotConfined": lambda host, name, said: hints.confine_guests(),
+    "PoolMissing": lambda host, name, said: hints.prepare_host(host),
+    "PoolNotAutostarted": lambda host, name, said: hints.doctor_fixes(),
+    "CertificatesMissing": lambda host, name, said: hints.prepare_host(host),
+    "CertificateEnded": lambda host, name, said: hints.prepare_host(host),
+    "CertificateEndsSoon": lambda host, name, said: hints.prepare_host(host),
+    "PortClosed": lambda host, name, said: hints.prepare_host(host),
+    "PermitWithoutRecord": lambda host, name, said: hints.doctor_fixes(),
+    "DisksWithoutRecord": lambda host, name, said: hints.disks_without_record(said.rpartition(" ")[2]),
+    "DisksMissing": lambda host, name, said: hints.mount_storage(host),
+    "DomainMissing": lambda host, name, said: hints.start_it(name),
+    "GuestPaused": lambda host, name, said: hints.let_go_on(name),
+    "RunsWithoutOwner": lambda host, name, said: hints.find_the_right_copy(),
+}
+
+
+def examine(case: Case) -> List[Finding]:
+    """All findings, the worst first."""
+    found = [
+        *_silent(case),
+        *_of_hosts(case),
+        *_clocks(case),
+        *_left(case),
+        *_strays(case),
+        *_instances(case),
+        *_missing(case),
+    ]
+    return sorted(found, key=lambda one: (SEVERITIES.index(one.severity), one.where, one.code, one.instance))
+
+
+def lines(findings: Sequence[Finding]) -> List[str]:
+    """For people: a table of 80 columns, below each line what was found and what to do."""
+    if not findings:
+        return ["Nothing was found."]
+    rows = [[one.severity, one.where or "-", one.instance or "-", one.code] for one in findings]
+    head, *rest = table(("SEVERITY", "HOST", "INSTANCE", "CODE"), rows, indent="")
+    shown = [head]
+    for line, found in zip(rest, findings):
+        text = found.said + ("" if not found.fixed else " (mended)")
+        shown += [line, *_wrapped(text), *([] if found.fixed else _wrapped("-> " + found.todo))]
+    return shown
+
+
+def _wrapped(text: str) -> List[str]:
+    return textwrap.wrap(
+        text, WIDTH, initial_indent="    ", subsequent_indent="    ", break_long_words=False, break_on_hyphens=False
+    )
+
+
+def _silent(case: Case) -> Iterator[Finding]:
+    for host, reason in case.fleet.verdicts.items():
+        yield Finding("HostLeftOut", ERROR, host, reason, silence.hint([host], case.fleet.verdicts))
+    for host in case.fleet.unprepared():
+        yield Finding("HostNotPrepared", ERROR, host, "not prepared: it gets no instances", hints.prepare_host(host))
+
+
+def _of_hosts(case: Case) -> Iterator[Finding]:
+    for host, checkup in case.checkups.items():
+        for one in checkup["findings"]:
+            name = case.name(one["uuid"]) if one["uuid"] else ""
+            todo = TODO.get(one["code"], lambda host, name, said: hints.run_again())(host, name, one["said"])
+            yield Finding(one["code"], one["severity"], host, one["said"], todo, name, one["fixed"])
+
+
+def _clocks(case: Case) -> Iterator[Finding]:
+    began, ended = case.asked
+    for host, checkup in case.checkups.items():
+        off = max(began - checkup["clock"], checkup["clock"] - ended, 0)
+        if off > MOST_OFF:
+            said = "its clock is %d s off the controller's" % off
+            yield Finding("ClockDiffers", WARNING, host, said, hints.set_clock(host))
+
+
+def _left(case: Case) -> Iterator[Finding]:
+    """Hosts that the inventory does not have any more, and that hold instances as the others remember."""
+    known = set(case.fleet.uuids().values()) | set(case.fleet.faults)
+    held: Dict[str, List[str]] = {}
+    for uuid in sorted({uuid for notes in case.fleet.notes.values() for uuid in notes}):
+        noted = case.fleet.notes_on(uuid)
+        if noted.known and noted.known.host_uuid not in known and noted.known.host not in case.inventory:
+            if not any(place["role"] == OWN for place in case.fleet.places.get(uuid, ())):
+                held.setdefault(noted.known.host, []).append(case.name(uuid))
+    for host, names in held.items():
+        said = "it left the inventory and holds %s" % ", ".join(sorted(names))
+        yield Finding("HostLeftInventory", ERROR, host, said, hints.bring_back_or_lost([host]))
+
+
+def _strays(case: Case) -> Iterator[Finding]:
+    for strays in case.fleet.strays.values():
+        for stray in strays:
+            if stray["managed"]:
+                name, host = stray["name"], stray["host"]
+                said = "libvirt has a guest of berth's without a record"
+                yield Finding("DomainWithoutRecord", ERROR, host, said, hints.restore_record(name, host), name)
+
+
+def _instances(case: Case) -> Iterator[Finding]:
+    for uuid, places in case.fleet.places.items():
+        name = case.name(uuid)
+        owners = sorted(place["host"] for place in places if place["role"] == OWN)
+        if len(owners) > 1:
+            said = "%s each own it" % " and ".join(owners)
+            yield Finding("DuplicateInstance", ERROR, "", said, hints.find_the_right_copy(), name)
+        elif any(place["task_state"] for place in places):
+            place = next(place for place in places if place["task_state"])
+            said = "it is in task_state %s" % place["task_state"]
+            yield Finding("ChangeNotEnded", WARNING, place["host"], said, hints.finish_move(name), name)
+        elif any(place["vm_state"] == "resized" for place in places):
+            said = "it waits for confirm_resize or revert_resize"
+            yield Finding("NotConfirmed", NOTE, "".join(owners), said, hints.confirm_or_revert(name), name)
+    for host, document in case.fleet.documents.items():
+        for uuid in document.get("failed_instances", ()):
+            name = case.name(uuid)
+            yield Finding("BuildFailed", WARNING, host, "it could not be made", hints.create_or_delete(name), name)
+
+
+def _missing(case: Case) -> Iterator[Finding]:
+    """Instances of the inventory on no host, where all hosts have answered."""
+    if case.fleet.verdicts:
+        return
+    for uuid, name in case.wished.items():
+        noted = case.fleet.notes_on(uuid)
+        if uuid not in case.fleet.places and uuid not in case.fleet.strays and not noted.known:
+            yield Finding(
+                "InstanceMissing", NOTE, "", "it is in the inventory and on no host", hints.create_it(name), name
+            )

@@ -1,0 +1,48 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# The work is done by the action plugin of the same name.
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: doctor
+version_added: 0.2.0
+short_description: "Internal: tell what is wrong in the fleet"
+description:
+  - Part of the playbook C(berth.kvm.doctor). Compares what the hosts told of themselves, of each other and of their instances with the
+    inventory.
+options:
+  asked:
+    description: When the hosts were asked and had answered, in seconds since 1970.
+    type: list
+    elements: float
+    required: true
+extends_documentation_fragment:
+  - berth.kvm.controller
+  - berth.kvm.controller.hosts
+author:
+  - The berth.kvm authors (!UNKNOWN)
+"""
+
+EXAMPLES = r"""
+- name: Tell what is wrong
+  berth.kvm.doctor:
+    asked: "{{ __berth_facts.asked }}"
+"""
+
+RETURN = r"""
+findings:
+  description:
+    - What was found, the worst first. C(where) is a host, C(instance) the name of an instance; C(todo) says what to do about it.
+  returned: always
+  type: list
+  elements: dict
+  sample:
+    - {code: GuestPaused, severity: warning, where: kvm1, instance: web1, said: "web1 is paused", todo: "...", fixed: false}
+counts:
+  description: How many of each severity, without those that were mended.
+  returned: always
+  type: dict
+  sample: {error: 0, warning: 1, note: 0}
+"""

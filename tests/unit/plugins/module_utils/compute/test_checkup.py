@@ -1,0 +1,159 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a host finds wrong with itself, and the little that it mends."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import shutil
+import socket
+from types import SimpleNamespace
+
+import fake_libvirt
+import pytest
+from instance_case import Case
+
+from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import owner
+from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import gate
+from ansible_collections.berth.kvm.plugins.module_utils.compute.host import certificates, checkup
+from ansible_collections.berth.kvm.plugins.module_utils.model import hints
+
+STRANGER = "0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a"
+
+
+class Pool:
+    """The pool of the host, which starts with it or not."""
+
+    def __init__(self, pool):
+        self.pool, self.starts = pool, False
+
+    def __getattr__(self, name):
+        return getattr(self.pool, name)
+
+    def autostart(self):
+        return self.starts
+
+    def setAutostart(self, starts):  # noqa: N802
+        self.starts = bool(starts)
+
+
+@pytest.fixture
+def well(prepared, wanted, monkeypatch, tmp_path):
+    """(host, uuid, look): a host with one guest that runs, on which nothing is wrong."""
+    case = Case(prepared, wanted())
+    case.make()
+    uuid = case.uuid
+    pool = Pool(prepared.connection.storagePoolLookupByName("berth"))
+    pool.starts = True
+    monkeypatch.setattr(prepared.connection, "storagePoolLookupByName", lambda name: pool)
+    names = {fake_libvirt.RUNNING: "running", fake_libvirt.PAUSED: "paused", fake_libvirt.SHUTOFF: "shutdown"}
+    monkeypatch.setattr(
+        checkup.domains,
+        "states",
+        lambda libvirt: {uuid: (guest, names[guest.now]) for uuid, guest in libvirt.domains.items()},
+    )
+    monkeypatch.setattr(certificates, "missing", lambda pki: [])
+    monkeypatch.setattr(checkup, "run", lambda *args, **more: "")
+    server = socket.create_server(("localhost", 0))
+    yield prepared, uuid, lambda fix=False: checkup.look(prepared, fix, str(tmp_path), server.getsockname()[1])
+    server.close()
+
+
+def codes(found):
+    return [(one["code"], one["severity"], one["uuid"], one["fixed"]) for one in found]
+
+
+def test_nothing_is_found_where_nothing_is_wrong(well):
+    assert well[2]() == []
+
+
+def test_a_hook_that_is_not_as_it_was_installed_is_found(well):
+    host, _uuid, look = well
+    os.chmod(host.hook, 0o644)
+    assert codes(look()) == [("BootGateMissing", "error", None, False)]
+
+
+def test_guests_that_nothing_confines_are_found_unless_the_settings_mean_it(well, monkeypatch):
+    host, _uuid, look = well
+    monkeypatch.setattr(type(host), "capabilities", property(lambda self: SimpleNamespace(security_models=("dac",))))
+    assert codes(look()) == [("GuestsNotConfined", "error", None, False)]
+    host.settings = dataclasses.replace(host.settings, security_driver_none_ok=True)
+    assert look() == []
+
+
+@pytest.mark.follows("doctor_fixes")
+def test_a_pool_that_does_not_start_with_the_host_is_mended_where_that_is_asked_for(well):
+    host, _uuid, look = well
+    host.connection.storagePoolLookupByName("berth").starts = False
+    assert codes(look()) == [("PoolNotAutostarted", "warning", None, False)]
+    assert codes(look(fix=True)) == [("PoolNotAutostarted", "warning", None, True)]
+    assert look() == []
+
+
+@pytest.mark.follows("doctor_fixes")
+def test_a_permit_without_a_record_is_taken_back_where_that_is_asked_for_and_no_other_is(well):
+    host, uuid, look = well
+    gate.permit(STRANGER, host.run_dir)
+    assert codes(look()) == [("PermitWithoutRecord", "warning", STRANGER, False)]
+    assert gate.is_permitted(STRANGER, host.run_dir)
+    assert codes(look(fix=True)) == [("PermitWithoutRecord", "warning", STRANGER, True)]
+    assert not gate.is_permitted(STRANGER, host.run_dir) and gate.is_permitted(uuid, host.run_dir)
+
+
+def test_disks_without_a_record_are_found_and_stay_those_of_another_host_are_its_own(well):
+    host, _uuid, look = well
+    path = host.pool / "instances" / STRANGER
+    path.mkdir(mode=0o711)
+    assert codes(look(fix=True)) == [("DisksWithoutRecord", "error", STRANGER, False)]
+    assert path.is_dir()
+    owner.write(str(host.pool), STRANGER, "22222222-3c6e-5d59-9d0b-3a1c9d7f1e2a")
+    assert look() == []
+
+
+@pytest.mark.follows("mount_storage")
+def test_an_instance_without_its_disks_is_found_until_they_are_there_again(well):
+    host, uuid, look = well
+    shutil.move(host.pool / "instances" / uuid, host.pool / "away")
+    assert codes(look()) == [("DisksMissing", "error", uuid, False)]
+    assert "Mount the storage of kvm1 again" in hints.mount_storage("kvm1")
+    shutil.move(host.pool / "away", host.pool / "instances" / uuid)
+    assert look() == []
+
+
+@pytest.mark.parametrize(
+    "now, code", [(fake_libvirt.PAUSED, "GuestPaused"), (fake_libvirt.SHUTOFF, None), (None, "DomainMissing")]
+)
+def test_a_guest_that_is_paused_or_not_defined_is_found(well, now, code):
+    host, uuid, look = well
+    host.connection.domains[uuid].now = now
+    if now is None:
+        del host.connection.domains[uuid]
+    assert [one["code"] for one in look()] == ([code] if code else [])
+
+
+def test_certificates_are_found_that_are_missing_have_ended_or_end_soon(well, monkeypatch):
+    _host, _uuid, look = well
+    good = {"0": True, str(checkup.SOON): False}
+    monkeypatch.setattr(checkup, "_is_good", lambda path, seconds: good[str(seconds)])
+    assert {one["code"] for one in look()} == {"CertificateEndsSoon"}
+    good["0"] = False
+    assert {one["code"] for one in look()} == {"CertificateEnded"}
+    monkeypatch.setattr(certificates, "missing", lambda pki: ["/etc/pki/x"])
+    assert {one["code"] for one in look()} == {"CertificatesMissing"}
+
+
+def test_a_port_that_is_closed_is_found(well, monkeypatch):
+    def refuse(address, timeout):
+        raise ConnectionRefusedError("refused")
+
+    monkeypatch.setattr(checkup.socket, "create_connection", refuse)
+    assert codes(well[2]()) == [("PortClosed", "warning", None, False)]
+
+
+def test_a_check_that_cannot_be_made_is_told_and_the_others_are_made(well, monkeypatch):
+    host, _uuid, look = well
+    os.chmod(host.hook, 0o644)
+    monkeypatch.setattr(checkup, "_permits", lambda *args: (_ for _ in ()).throw(PermissionError("no")))
+    assert [one["code"] for one in look()] == ["BootGateMissing", "CheckFailed"]

@@ -1,0 +1,137 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What shows when the answers of the hosts are compared with each other and with the inventory."""
+
+from __future__ import annotations
+
+import inspect
+import re
+
+import pytest
+
+from ansible_collections.berth.kvm.plugins.module_utils.compute.host import checkup
+from ansible_collections.berth.kvm.plugins.module_utils.conductor import doctor
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.fleet import Fleet
+from ansible_collections.berth.kvm.plugins.module_utils.model import hints
+from ansible_collections.berth.kvm.plugins.module_utils.model.identity import instance_uuid
+
+WEB, DB = (instance_uuid("default", name) for name in ("web1", "db"))
+WISHED = {WEB: "web1"}
+
+
+def place(uuid=WEB, name="web1", **change):
+    return {
+        "uuid": uuid, "name": name, "foreign": False, "role": "OWN", "generation": [1, 2], "task_state": None,
+        "vm_state": "active", "power_state": "running", **change,
+    }  # fmt: skip
+
+
+def fleet(places=None, verdicts=None, notes=None, **documents):
+    """kvm1 and kvm2; ``places``: host -> instances."""
+    found = {
+        host: {
+            "uuid": "uuid-of-" + host,
+            "prepared": True,
+            "instances": (places or {}).get(host, []),
+            **documents.get(host, {}),
+        }
+        for host in ("kvm1", "kvm2")
+        if host not in (verdicts or {})
+    }
+    return Fleet(found, verdicts or {}, notes or {})
+
+
+def examine(case, checkups=None, wished=WISHED, asked=(100.0, 105.0)):
+    return doctor.examine(doctor.Case(case, checkups or {}, wished, ["kvm1", "kvm2"], asked))
+
+
+def shown(found):
+    return [(one.code, one.severity, one.where, one.instance) for one in found]
+
+
+WELL = {"kvm1": [place()]}
+
+
+def test_nothing_is_found_where_nothing_is_wrong():
+    clocks = {"kvm1": {"clock": 102.0, "findings": []}, "kvm2": {"clock": 50.0, "findings": []}}
+    assert examine(fleet(WELL), clocks) == []
+    assert doctor.lines([]) == ["Nothing was found."]
+
+
+@pytest.mark.parametrize(
+    "case, expected",
+    [
+        (fleet(WELL, {"kvm2": "UNREACHABLE: no answer"}), ("HostLeftOut", "error", "kvm2", "")),
+        (fleet(WELL, kvm2={"prepared": False}), ("HostNotPrepared", "error", "kvm2", "")),
+        (fleet({"kvm1": [place()], "kvm2": [place()]}), ("DuplicateInstance", "error", "", "web1")),
+        (fleet({"kvm1": [place(task_state="resize_prep")]}), ("ChangeNotEnded", "warning", "kvm1", "web1")),
+        (fleet({"kvm1": [place(vm_state="resized")]}), ("NotConfirmed", "note", "kvm1", "web1")),
+        (fleet(WELL, kvm2={"failed_instances": [DB]}), ("BuildFailed", "warning", "kvm2", DB)),
+        (fleet(), ("InstanceMissing", "note", "", "web1")),
+    ],
+)
+def test_what_shows_in_the_answers_is_found(case, expected):
+    assert shown(examine(case)) == [expected]
+
+
+def test_a_guest_without_a_record_is_found_and_a_foreign_one_is_left_alone():
+    case = fleet(WELL)
+    stray = {"host": "kvm2", "name": "db", "power_state": "running"}
+    case.strays = {DB: [{**stray, "managed": True}], "x": [{**stray, "managed": False}]}
+    assert shown(examine(case)) == [("DomainWithoutRecord", "error", "kvm2", "db")]
+
+
+def known(host, uuid):
+    return {"known": {"host": host, "host_uuid": "uuid-of-" + host, "generation": [1, 4]}, "planned": [], "gone": None}
+
+
+def test_a_host_that_left_the_inventory_is_named_with_what_it_holds_as_the_others_remember():
+    case = fleet(WELL, notes={"uuid-of-kvm1": {DB: known("kvm9", DB)}, "uuid-of-kvm2": {DB: known("kvm9", DB)}})
+    found = examine(case, wished={**WISHED, DB: "db"})
+    assert shown(found) == [("HostLeftInventory", "error", "kvm9", "")]
+    assert found[0].said == "it left the inventory and holds db"
+
+
+@pytest.mark.parametrize("where", ["kvm1", "kvm2"])
+def test_what_a_host_of_the_inventory_holds_has_not_left(where):
+    notes = {"uuid-of-kvm1": {WEB: known(where, WEB)}}
+    assert examine(fleet(WELL, notes=notes)) == []
+
+
+def test_an_instance_that_went_on_elsewhere_is_held_by_no_host_that_left():
+    assert examine(fleet(WELL, notes={"uuid-of-kvm2": {WEB: known("kvm9", WEB)}})) == []
+
+
+def test_while_a_host_is_silent_no_instance_is_missing():
+    assert [one.code for one in examine(fleet(verdicts={"kvm2": "UNREACHABLE: x"}))] == ["HostLeftOut"]
+
+
+@pytest.mark.follows("set_clock")
+@pytest.mark.parametrize("clock, off", [(20.0, 80), (200.0, 95), (41.0, None), (164.0, None), (102.0, None)])
+def test_a_clock_that_differs_is_told_with_the_time_that_the_answer_took_taken_off(clock, off):
+    found = examine(fleet(WELL), {"kvm1": {"clock": clock, "findings": []}})
+    assert [one.said for one in found] == (["its clock is %d s off the controller's" % off] if off else [])
+    assert all(one.todo == hints.set_clock("kvm1") and one.severity == "warning" for one in found)
+
+
+def test_each_code_that_a_host_may_send_has_something_to_do():
+    sent = set(re.findall(r'finding\(\s*"(\w+)"', inspect.getsource(checkup)))
+    assert sent and sent == set(doctor.TODO)
+
+
+def test_the_table_has_80_columns_the_worst_first_and_each_says_what_to_do():
+    told = [{"code": code, "severity": severity, "said": "x " * 90, "uuid": WEB, "fixed": fixed}
+            for code, severity, fixed in (("GuestPaused", "warning", False), ("PoolMissing", "error", True))]  # fmt: skip
+    found = examine(fleet(WELL), {"kvm1": {"clock": 102.0, "findings": told}})
+    lines = doctor.lines(found)
+    assert [one.severity for one in found] == ["error", "warning"]
+    assert max(map(len, lines)) <= 80
+    assert "(mended)" in " ".join(lines) and "-> berth.kvm.start lets web1 go on" in " ".join(lines)
+
+
+def test_what_a_newer_host_says_is_shown_too():
+    told = {"code": "Unheard", "severity": "error", "said": "x", "uuid": None, "fixed": False}
+    assert shown(examine(fleet(WELL), {"kvm1": {"clock": 102.0, "findings": [told]}})) == [
+        ("Unheard", "error", "kvm1", "")
+    ]
