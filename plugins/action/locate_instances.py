@@ -32,16 +32,16 @@ from ..plugin_utils.screen import say
 from ..plugin_utils.selection import in_inventory, known_hosts, not_found, selected, warn_of_lost
 
 METHODS = (
-    "delete", "keep_one", "lock", "reboot", "recover", "recover_record", "remove_set_aside", "start", "stop", "unlock",
+    "console", "delete", "keep_one", "lock", "reboot", "recover", "recover_record", "remove_set_aside", "start", "stop", "unlock",
     "update_disks",
 )  # fmt: skip
 FIND = {"delete": locate_to_delete, "recover_record": locate_to_take_back, "unlock": locate_to_unlock}
 RUN = ("berth_keep_on", "berth_keep_on_confirmed", "berth_lost_hosts", "berth_set_aside_on")
 CHECKED = {"berth_reboot": OneOf("soft", "hard"), "berth_lock_reason": Text(longest=200, empty=True)}
 # What there is none of can be deleted and stopped, and recovers by itself; anything else needs one.
-NEEDED = ("keep_one", "lock", "reboot", "recover_record", "start", "unlock", "update_disks")
+NEEDED = ("console", "keep_one", "lock", "reboot", "recover_record", "start", "unlock", "update_disks")
 # A lock keeps people from changing an instance. One that lost its power ran, and is to run.
-LOCKED_TOO = ("lock", "recover", "unlock")
+LOCKED_TOO = ("console", "lock", "recover", "unlock")
 
 
 class ActionModule(ControllerAction):

@@ -17,6 +17,11 @@ options:
     type: list
     elements: str
     default: []
+  console_lines:
+    description:
+      - With how many of its last lines on the console each instance is told, at most 500. With 0 nothing is asked of the guest.
+    type: int
+    default: 0
 extends_documentation_fragment:
   - berth.kvm.host
 author:
@@ -38,6 +43,9 @@ instances:
     - C(migration) is there during a move and until it is confirmed or reverted. Its C(confirm_by) is the time, in seconds
       since 1970 by the clock of this host, from which the playbook C(confirm_due) confirms it, or null.
       Its C(progress) is how far the copy from this host is, in bytes and bytes per second, or null where none runs.
+    - C(console) is there with O(console_lines), the last C(lines) without what a terminal would take for commands, how to C(attach) to
+      the serial console on the host, its device C(serial), the address of the screen C(vnc) or null, and the C(addresses) that
+      the guest's agent or libvirt's leases tell.
   returned: success
   type: list
   elements: dict
@@ -57,15 +65,16 @@ foreign:
 from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils.compute import paths
-from ..module_utils.compute.guest import domains
+from ..module_utils.compute.guest import console, domains
 from ..module_utils.compute.guest.summary import describe
 from ..module_utils.compute.host.host import Host
 from ..module_utils.compute.move import transfer
 from ..module_utils.compute.record import failed_instances
 from ..module_utils.model.errors import BerthError
+from ..module_utils.model.schema import Whole
 
 
-def read(host, uuids):
+def read(host, uuids, console_lines=0):
     """(instances, foreign) of the host, by one call of libvirt for all states."""
     found = domains.states(host.connection)
     records = host.store.records()
@@ -74,6 +83,8 @@ def read(host, uuids):
         if not uuids or record.uuid in uuids:
             state = found[record.uuid][1] if record.uuid in found else None
             shown = dict(describe(record, state), token=record.token, console_log=paths.console_log(record.uuid))
+            if console_lines:
+                shown["console"] = console.look(host.connection, record.uuid, console_lines)
             if shown["migration"]:
                 shown["migration"]["progress"] = transfer.read_progress(record.uuid)
             instances.append(shown)
@@ -91,10 +102,15 @@ def read(host, uuids):
 
 def main():
     module = AnsibleModule(
-        argument_spec={"uuids": {"type": "list", "elements": "str", "default": []}}, supports_check_mode=True
+        argument_spec={
+            "uuids": {"type": "list", "elements": "str", "default": []},
+            "console_lines": {"type": "int", "default": 0},
+        },
+        supports_check_mode=True,
     )
     try:
-        instances, foreign = read(Host.here("instance_info"), module.params["uuids"])
+        lines = Whole(0, console.MOST_LINES).check(module.params["console_lines"], "console_lines")
+        instances, foreign = read(Host.here("instance_info"), module.params["uuids"], lines)
     except BerthError as error:
         module.fail_json(**error.to_result())
     module.exit_json(changed=False, instances=instances, foreign=foreign)

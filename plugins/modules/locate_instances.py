@@ -26,7 +26,8 @@ options:
         C(berth_set_aside_on).
     type: str
     required: true
-    choices: [delete, keep_one, lock, reboot, recover, recover_record, remove_set_aside, start, stop, unlock, update_disks]
+    choices:
+      [console, delete, keep_one, lock, reboot, recover, recover_record, remove_set_aside, start, stop, unlock, update_disks]
 extends_documentation_fragment:
   - berth.kvm.controller
   - berth.kvm.controller.instances

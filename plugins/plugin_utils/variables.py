@@ -23,6 +23,7 @@ OWN = "berth_own_variables"
 RUN = (
     "berth_allow_resize_to_same_host",
     "berth_confirm_crashed",
+    "berth_console_lines",
     "berth_count",
     "berth_delete_all",
     "berth_delete_changed_disks",

@@ -91,6 +91,14 @@ def test_guest_got_its_seed(four, name, key, value):
     assert value in facts[key]
 
 
+def test_the_console_and_the_address_of_a_guest_are_shown(four):
+    lab, path, _done = four
+    lab.guest_facts("web1", timeout=120)
+    shown = lab.ansible_playbook("berth.kvm.console", "--limit", "web1", inventory=[path])
+    assert "berth-guest ready" in shown.stdout and "virsh console" in shown.stdout
+    assert set(shown.changed.values()) == {0}
+
+
 def test_again_is_no_change(four):
     """I4."""
     lab, path, _done = four

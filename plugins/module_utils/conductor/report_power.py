@@ -19,6 +19,7 @@ class Words(NamedTuple):
 
 
 WORDS = {
+    "console": Words("shown", "would be shown", "is shown above"),
     "delete": Words("deleted", "would be deleted", "is on no host"),
     "keep_one": Words("one copy kept", "one copy would be kept", "has one copy"),
     "lock": Words("locked", "would be locked", "is locked already"),

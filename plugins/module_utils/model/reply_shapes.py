@@ -142,7 +142,17 @@ _MOVE_SHOWN = object_of(
     },
     optional=("progress",),
 )
+_CONSOLE = object_of(
+    {
+        "lines": list_of(cleaned(), 500),
+        "attach": text(),
+        "serial": or_null(text()),
+        "vnc": or_null(text()),
+        "addresses": list_of(object_of({"mac": text(), "address": text(), "source": choice("agent", "lease")}), 64),
+    }
+)
 _OF_INSTANCE = {
+    "console": _CONSOLE,
     "uuid": uuid,
     "state": word("[a-z]+", 32),
     "name": text(),

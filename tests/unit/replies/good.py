@@ -198,6 +198,11 @@ def instance_info(host):
     progress = {"state": "copying", "bytes": 10, "total": 20, "percent": 50.0, "rate": 1.5}
     held = dict(shown(moved_record("h2")), token="c" * 32, console_log="/var/log/libvirt/qemu/x-console.log")
     held["migration"]["progress"] = progress
+    address = {"mac": "02:00:00:00:00:01", "address": "192.0.2.9/24", "source": "agent"}
+    held["console"] = {
+        "lines": ["[    0.1] Linux version 6", ""], "attach": "virsh console " + held["uuid"], "serial": "/dev/pts/3",
+        "vnc": None, "addresses": [address],
+    }  # fmt: skip
     foreign = [{"uuid": "8c7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2b", "name": "legacy", "state": "running"}]
     return {"uuids": []}, {"changed": False, "instances": [held], "foreign": foreign}
 
