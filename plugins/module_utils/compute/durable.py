@@ -74,7 +74,7 @@ def read(directory_fd, name):
             raise StateUnsafe("%s is not a plain file" % name)
         _check_ours(status, name, allowed=FILE_MODE)
         if status.st_size > LIMIT:
-            raise TooLarge("%s has %d bytes, more than was ever written there" % (name, status.st_size))
+            raise TooLarge("%s has %d bytes, more than berth writes there" % (name, status.st_size))
         parts = []
         part = os.read(fd, 1 << 20)
         while part:

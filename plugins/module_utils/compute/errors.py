@@ -18,7 +18,7 @@ class HostBusy(BerthError):
 
 
 class InstanceBusy(BerthError):
-    """Another run is working on this instance; who, is in the message."""
+    """Another run is working on this instance; the message says which."""
 
 
 class StaleRecord(BerthError):
@@ -115,7 +115,7 @@ class DiskNotAttached(BerthError):
 
 
 class DeletionFinished(BerthError):
-    """What was to be started was half deleted; it is gone now."""
+    """A delete had been interrupted. The start finished it, so the instance is gone."""
 
     retryable = True
 

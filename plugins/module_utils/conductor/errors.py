@@ -50,7 +50,7 @@ class DuplicateInstance(BerthError):
 
 
 class DuplicateRuns(BerthError):
-    """More than one copy of the instance runs: none is stopped before somebody has said so twice."""
+    """More than one copy of the instance runs: none is stopped until a person has confirmed it."""
 
 
 class GroupPolicyViolation(BerthError):
@@ -94,7 +94,7 @@ class KvmHostNotFound(BerthError):
 
 
 class UnknownVariable(BerthError):
-    """A variable whose name begins with berth_ is none of the collection: probably one with a mistake in its name."""
+    """The collection has no variable of this name with the prefix berth_: it is probably misspelled."""
 
 
 class SharedVariableDiffers(BerthError):

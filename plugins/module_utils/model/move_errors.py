@@ -15,7 +15,7 @@ class InstanceNotFound(BerthError):
 
 
 class InstanceInvalidState(BerthError):
-    """The instance is not in a state in which this can be done: names the attribute and the state."""
+    """The state of the instance does not allow this; the message names the attribute and the state."""
 
     def __init__(self, uuid: str, attr: str, state: Optional[str], method: str, **details: Any) -> None:
         super().__init__(
