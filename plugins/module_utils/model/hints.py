@@ -304,6 +304,14 @@ def take_disks_back(host: str, commands: Sequence[str]) -> str:
     return "As root on %s: %s; then run the same again" % (host, "; ".join(commands))
 
 
+def bring_disks_back(host: str, name: str) -> str:
+    """A disk's file is not there: its storage is not mounted, or somebody removed it."""
+    return (
+        "Mount on %s the storage that they are on, or restore the files from a backup, and run the same again; "
+        "berth.kvm.delete --limit %s gives the instance up" % (host, name)
+    )
+
+
 def delete_changed_disks(goes: Sequence[str], stays: Sequence[str]) -> str:
     """The same at a delete: which of the files that are not the instance's go with it, and which stay."""
     said = "-e berth_delete_changed_disks=true deletes it as it is"

@@ -81,6 +81,8 @@ def _refuse(record, host, found, more=None):
         return
     commands = list(dict.fromkeys(difference.command for difference in found if difference.command))
     said = [hints.take_disks_back(host, commands)] if commands else []
+    if any(difference.kind == MISSING for difference in found):
+        said.append(hints.bring_disks_back(host, record.name))
     raise DiskChainChanged(
         "the disks of %s (%s) on %s are not those that its record names: %s"
         % (record.name, record.uuid, host, "; ".join(dict.fromkeys(difference.text for difference in found))),

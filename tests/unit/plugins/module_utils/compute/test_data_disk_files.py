@@ -18,6 +18,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import disk
 from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import DiskChainChanged
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import domain, domain_xml, seed
 from ansible_collections.berth.kvm.plugins.module_utils.compute.move import disks
+from ansible_collections.berth.kvm.plugins.module_utils.model import hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.record import Record
 
 UUID = "0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a"
@@ -212,10 +213,23 @@ def test_a_data_disk_whose_file_is_gone_stops_a_move_and_a_start_and_no_delete(f
     if not defined:
         monkeypatch.setattr(domain, "find", lambda connection, uuid: None)
     at_rest = record(moved=False)
+    assert [one.kind for one in disk_chain.differences(None, at_rest, pool(files))] == ["missing"]
     for check in (disk_chain.check, disk_chain.check_start):
-        with pytest.raises(DiskChainChanged, match="data-logs.qcow2 is not there"):
+        with pytest.raises(DiskChainChanged, match="data-logs.qcow2 is not there") as caught:
             check(None, at_rest, pool(files), "kvm1")
+        assert hints.bring_disks_back("kvm1", "vm") in caught.value.hint
     disk_chain.check_delete(None, at_rest, pool(files), "kvm1")
+
+
+@needs_qemu_img
+@pytest.mark.follows("bring_disks_back")
+def test_a_storage_that_was_not_mounted_holds_the_disks_again_when_it_is(files, guest):
+    away = files.with_name("away")
+    files.rename(away)
+    with pytest.raises(DiskChainChanged, match="is not there"):
+        disk_chain.check(None, record(moved=False), pool(files), "kvm1")
+    away.rename(files)
+    disk_chain.check(None, record(moved=False), pool(files), "kvm1")
 
 
 @needs_qemu_img
