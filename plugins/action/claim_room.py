@@ -8,6 +8,7 @@ from __future__ import annotations
 from ..module_utils.conductor.commit import commit
 from ..module_utils.conductor.plan import prepare_round
 from ..module_utils.conductor.quotas import after_the_claims
+from ..module_utils.conductor.telling import Telling
 from ..module_utils.model.catalog import Catalog
 from ..plugin_utils.asking import answers, ask
 from ..plugin_utils.controller import (
@@ -16,6 +17,7 @@ from ..plugin_utils.controller import (
     lost_hosts,
     new_token,
     plan_result,
+    replies,
     variables,
 )
 from ..plugin_utils.plain import plain
@@ -40,5 +42,8 @@ class ActionModule(ControllerAction):
         hosts = [host for host in plan["hosts"] if host in plan["claims"] or host in plan["withdraw"]]
         own = {"claims": plan["claims"], "withdraw": plan["withdraw"]}
         claims = answers(ask(self, task_vars, hosts, "claim", {}, own))
-        scans = answers(ask(self, task_vars, plan["reachable"], "rescan", plan["rescan"]))
+        told, known = Telling(plan["rescan"]["told"]), replies(task_vars, "__berth_facts")
+        own = {"told": {host: told.to(known.get(host, {}).get("digests")) for host in plan["reachable"]}}
+        about = {"about": plan["rescan"]["about"]}
+        scans = answers(ask(self, task_vars, plan["reachable"], "rescan", about, own))
         commit(plan, plain(claims), plain(scans), lost, over_quota)

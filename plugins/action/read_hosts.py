@@ -20,6 +20,7 @@ class ActionModule(ControllerAction):
         "instances": {"type": "list", "elements": "str", "required": True},
         "hosts": {"type": "list", "elements": "str"},
         "most": {"type": "int"},
+        "digests": {"type": "bool", "default": False},
         "moves": {"type": "bool", "default": False},
         "addresses": {"type": "bool", "default": False},
         "checkup": {"type": "bool", "default": False},
@@ -30,7 +31,7 @@ class ActionModule(ControllerAction):
     def act(self, args, task_vars):
         check_variables(self, task_vars)
         hosts = kvm_hosts(task_vars, args["hosts"])
-        more = {name: args[name] for name in ("moves", "addresses", "checkup", "fix")}
+        more = {name: args[name] for name in ("digests", "moves", "addresses", "checkup", "fix")}
         began = time.time()
         results = ask(self, task_vars, hosts, "host_facts", {"about": self._uuids(args, task_vars), **more})
         found = answers(results)

@@ -25,6 +25,10 @@ options:
     type: list
     elements: str
     default: []
+  digests:
+    description: Whether RV(digests) is returned too.
+    type: bool
+    default: false
   moves:
     description:
       - Whether RV(moves) is returned too, so that a resize or a migration reads a host in one run.
@@ -98,6 +102,14 @@ checkup:
   returned: with O(checkup)
   type: dict
   sample: {clock: 1800000000.0, findings: [], notes: {}}
+digests:
+  description:
+    - Digests of what the host remembers of who owns which instance, by the first two digits of the instances' UUIDs. A host whose
+      digest is that of the run need not be told of these instances.
+    - With V(plans) it also remembers plans.
+  returned: with O(digests)
+  type: dict
+  sample: {"0b": 1c6ee4b0a2a4f3c0e5d59d0b3a1c9d7f}
 notes:
   description:
     - What the host remembers of the instances in O(about), where it remembers something. The last owner that said so of
@@ -408,7 +420,7 @@ from ..module_utils.compute.host import checkup, facts
 from ..module_utils.compute.host.host import Host
 from ..module_utils.compute.move.moving_host import MovingHost
 from ..module_utils.compute.move.steps.common import view_of
-from ..module_utils.compute.record import store, whereabouts
+from ..module_utils.compute.record import failed_instances, store, whereabouts
 from ..module_utils.model.errors import BerthError
 
 
@@ -434,6 +446,7 @@ def main():
     spec = {
         "timeout": {"type": "int", "default": 30},
         "about": {"type": "list", "elements": "str", "default": []},
+        "digests": {"type": "bool", "default": False},
         "moves": {"type": "bool", "default": False},
         "addresses": {"type": "bool", "default": False},
         "checkup": {"type": "bool", "default": False},
@@ -453,6 +466,9 @@ def main():
             result["changed"] = any(found["fixed"] for found in result["checkup"]["findings"])
         if module.params["about"]:
             result["notes"] = whereabouts.recall(store.Store(), module.params["about"])
+        if module.params["digests"]:
+            # what failed here and is elsewhere has to be told, since it is forgotten as failed then
+            result["digests"] = whereabouts.digests(store.Store(), failed_instances.read(store.STATE_DIR))
     except BerthError as error:
         module.fail_json(**error.to_result())
     module.exit_json(**result)

@@ -18,6 +18,10 @@ options:
       - Do not ask what the hosts remember where there are more instances than this, because each host would answer about
         each of them. Only for a playbook that asks again before it builds anything, as C(create) does.
     type: int
+  digests:
+    description: Also read the digests of what each host remembers of all instances, so that it is told only what it does not.
+    type: bool
+    default: false
   moves:
     description: Also read what each host holds of instances in a move.
     type: bool

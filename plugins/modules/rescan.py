@@ -128,7 +128,9 @@ def main():
             whereabouts.remember(store, told)
             failed_instances.forget(store, placed(told))
         # what a host remembers of others is not a change of the host
-        module.exit_json(changed=False, host_uuid=load().uuid, instances=instances, notes=notes)
+        # and what it was told need not come back, as the arguments of a module otherwise do
+        reply = {"host_uuid": load().uuid, "instances": instances, "notes": notes}
+        module.exit_json(changed=False, invocation={"module_args": {}}, **reply)
     except BerthError as error:
         module.fail_json(**error.to_result())
 

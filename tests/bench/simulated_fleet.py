@@ -14,7 +14,7 @@ import subprocess
 import uuid
 from pathlib import Path
 
-from ansible_collections.berth.kvm.plugins.module_utils.model import reply
+from ansible_collections.berth.kvm.plugins.module_utils.model import reply, whereabouts_digest
 from ansible_collections.berth.kvm.plugins.module_utils.model.identity import instance_uuid
 
 HERE = Path(__file__).resolve().parent
@@ -49,8 +49,10 @@ def make(room, hosts, instances, wanted):
     shutil.copy(HERE / "simulated_host.py", room)
     subprocess.run(["gcc", "-O2", "-o", room / "python", HERE / "simulated_host.c"], check=True)
     names = ["kvm%05d" % number for number in range(hosts)]
+    held = {name: [name.replace("kvm", "web") + "-%02d" % at for at in range(instances)] for name in names}
+    digests = remembered(held)
     for name in names:
-        make_host(room / "hosts" / name, name, [name.replace("kvm", "web") + "-%02d" % at for at in range(instances)])
+        make_host(room / "hosts" / name, name, held[name], digests)
     kvm_hosts = {name: {"ansible_python_interpreter": str(room / "hosts" / name / "python")} for name in names}
     reach = {"ansible_connection": "local", "ansible_pipelining": True, "ansible_become": False}
     old = ["web%05d-%02d" % divmod(at, instances) for at in range(wanted)]
@@ -64,14 +66,29 @@ def make(room, hosts, instances, wanted):
     return inventory
 
 
-def make_host(folder, name, instances):
+def host_uuid(name):
+    return str(uuid.uuid5(uuid.NAMESPACE_DNS, name))
+
+
+def remembered(held):
+    """The digests of a host that the last run has told everything."""
+    known = {
+        instance_uuid("default", each): (host_uuid(host), 1, 4)
+        for host, instances in held.items()
+        for each in instances
+    }
+    return whereabouts_digest.digests(known, {host_uuid(host): host for host in held})
+
+
+def make_host(folder, name, instances, digests):
     folder.mkdir(parents=True)
-    own = str(uuid.uuid5(uuid.NAMESPACE_DNS, name))
+    own = host_uuid(name)
     document = document_of(name, own, [instance_of(each) for each in instances])
     facts = {"changed": False, "ansible_facts": {"berth_host": document}}
     scan = {"changed": False, "host_uuid": own, "instances": [record_of(each) for each in instances], "notes": {}}
     replies = {
         "host_facts": facts,
+        "host_facts-digests": {**facts, "digests": digests},
         "host_facts-moves": {**facts, "moves": []},
         "no-claims": scan,
         "ping": {"ping": "pong"},

@@ -106,7 +106,8 @@ int main(int argc, char **argv) {
     *strrchr(folder, '/') = 0;
     read_all();
     module_name(name, sizeof name);
-    snprintf(path, sizeof path, "%s/%s%s.json", folder, name, memmem(sent, length, "\"moves\": true", 13) ? "-moves" : "");
+    int moves = !!memmem(sent, length, "\"moves\": true", 13), digests = !!memmem(sent, length, "\"digests\": true", 15);
+    snprintf(path, sizeof path, "%s/%s%s.json", folder, name, moves ? "-moves" : digests ? "-digests" : "");
     if (!recorded(path)) {
         snprintf(path, sizeof path, "%s/../../simulated_host.py", folder);
         run_script(path, folder, name);

@@ -356,12 +356,13 @@ _FACTS = object_of(
         "ansible_facts": object_of({"berth_host": host_document.shape}),
         "moves": list_of(view, MOST_RECORDS),
         "notes": _NOTES,
+        "digests": map_of(word("[0-9a-f]{2}|plans", 5), word("[0-9a-f]{32}|some", 32), 257),
         "checkup": object_of({"clock": _SECONDS, "findings": list_of(_FINDING, 10000), "notes": _NOTES}),
         "addresses": map_of(
             uuid, object_of({"address": address, "source": choice("static", "lease", "arp", "agent")}), MOST_RECORDS
         ),
     },
-    optional=("moves", "notes", "addresses", "checkup"),
+    optional=("moves", "notes", "addresses", "checkup", "digests"),
 )
 _NO_KEYS = object_of({})
 

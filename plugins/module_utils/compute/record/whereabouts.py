@@ -18,7 +18,7 @@ from __future__ import annotations
 import json
 from typing import Any, Dict, Iterable
 
-from ...model import hints
+from ...model import hints, whereabouts_digest
 from ...model.errors import BerthError
 from .. import durable
 from .state_file import NONSENSE, text, whole
@@ -68,6 +68,29 @@ class Notes:
         for uuid, plans in list(self.planned.items()):
             for plan in [plan for plan in plans if plan[0] == host_uuid]:
                 self.drop_plan(uuid, *plan)
+
+    def take_in(self, told: Dict[str, Any]) -> None:
+        """What a run tells, see ``remember``."""
+        self.names.update(told.get("hosts") or {})
+        for host_uuid in told.get("lost") or ():
+            self.drop_host(host_uuid)
+        for host_uuid, owned in (told.get("known") or {}).items():
+            for uuid, generation in owned.items():
+                self.learn(uuid, host_uuid, generation)
+        for host_uuid, removed in (told.get("gone") or {}).items():
+            for uuid, generation in removed.items():
+                self.forget(uuid, host_uuid, generation)
+        for plan in told.get("planned") or ():
+            self.planned.setdefault(plan["uuid"], set()).add((plan["host_uuid"], plan["run"]))
+        for plan in told.get("ended") or ():
+            self.drop_plan(plan["uuid"], plan["host_uuid"], plan["run"])
+
+    def digests(self, but: Iterable[str] = ()) -> Dict[str, str]:
+        """Of who owns what, without the instances ``but``, and whether there are plans, which have no digest."""
+        left_out = set(but)
+        known = {uuid: owner for uuid, owner in self.known.items() if uuid not in left_out}
+        plans = {whereabouts_digest.PLANS: "some"} if self.planned else {}
+        return {**whereabouts_digest.digests(known, self.names), **plans}
 
     def to_dict(self) -> Dict[str, Any]:
         """Hosts by number, since each is named many times."""
@@ -136,6 +159,11 @@ def recall_all(store) -> Dict[str, Dict[str, Any]]:
     return recall(store, sorted({*notes.known, *notes.planned}))
 
 
+def digests(store, but: Iterable[str] = ()) -> Dict[str, str]:
+    """What is remembered of all instances but these, see model/whereabouts_digest.py."""
+    return _read(store).digests(but)
+
+
 def _named(notes, host_uuid):
     return {"host": notes.names.get(host_uuid, host_uuid), "host_uuid": host_uuid}
 
@@ -146,23 +174,7 @@ def remember(store, told: Dict[str, Any]) -> bool:
     ``hosts`` {host uuid: inventory name}; ``known`` {host uuid: {uuid: [epoch, n]}}, what each host owns; ``gone`` the same,
     what each host says it has removed; ``planned`` and ``ended`` [{uuid, host_uuid, run}]; ``lost`` [host uuids].
     """
-
-    def take_in(notes):
-        notes.names.update(told.get("hosts") or {})
-        for host_uuid in told.get("lost") or ():
-            notes.drop_host(host_uuid)
-        for host_uuid, owned in (told.get("known") or {}).items():
-            for uuid, generation in owned.items():
-                notes.learn(uuid, host_uuid, generation)
-        for host_uuid, removed in (told.get("gone") or {}).items():
-            for uuid, generation in removed.items():
-                notes.forget(uuid, host_uuid, generation)
-        for plan in told.get("planned") or ():
-            notes.planned.setdefault(plan["uuid"], set()).add((plan["host_uuid"], plan["run"]))
-        for plan in told.get("ended") or ():
-            notes.drop_plan(plan["uuid"], plan["host_uuid"], plan["run"])
-
-    return _change(store, take_in)
+    return _change(store, lambda notes: notes.take_in(told))
 
 
 def removed(store, uuid, generation) -> bool:

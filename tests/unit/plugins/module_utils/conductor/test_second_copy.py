@@ -28,6 +28,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.conductor import (
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import plan as rounds
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.commit import commit
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.fleet import read_fleet
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.telling import Telling
 from ansible_collections.berth.kvm.plugins.module_utils.model import hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.identity import instance_uuid
 from ansible_collections.berth.kvm.plugins.module_utils.model.record import Record
@@ -62,7 +63,8 @@ class Host:
         elif self.domain:
             instances = [{"foreign": True, "uuid": WEB, "name": WEB, "managed": True, "power_state": "running"}]
         document = {"uuid": self.uuid, "instances": instances, "state": state_directory.look(self.store)}
-        return {"document": document, "notes": whereabouts.recall(self.store, [WEB])}
+        notes = whereabouts.recall(self.store, [WEB])
+        return {"document": document, "notes": notes, "digests": whereabouts.digests(self.store)}
 
     def claim(self, claims, withdraw=()):
         state_directory.check(self.store)
@@ -167,13 +169,14 @@ class Fleet:
             )
         hosts = {name: {"uuid": uuid} for name, uuid in fleet.uuids().items()}
         hosts.update({name: {"reason": reason} for name, reason in fleet.verdicts.items()})
+        digests = {name: report.get("digests") for name, report in reports.items()}
         plan = rounds.new_plan(run, instances, hosts, 3, what_to_create.told(fleet, lost))
         tokens = ("%s-%04d" % (run, number) for number in itertools.count())
-        yield from self.carry_out(plan, tokens, lost)
+        yield from self.carry_out(plan, tokens, digests, lost)
         error = plan["instances"]["web1"]["error"] or {}
         self.error, self.hint = error.get("code"), error.get("hint")
 
-    def carry_out(self, plan, tokens, lost):
+    def carry_out(self, plan, tokens, digests, lost):
         rounds.prepare_round(plan, lambda: next(tokens))
         for _round in range(rounds.MAX_ROUNDS):
             if plan["claims"]:
@@ -182,8 +185,10 @@ class Fleet:
                     args = plan["claims"].get(name, ()), plan["withdraw"].get(name, ())
                     claims[name] = call(self.inventory[name], "claim", *args)
                     yield
+                told = Telling(plan["rescan"]["told"])
                 for name in plan["reachable"]:
-                    scans[name] = call(self.inventory[name], "rescan", plan["rescan"]["about"], plan["rescan"]["told"])
+                    own = told.to(digests[name])
+                    scans[name] = call(self.inventory[name], "rescan", plan["rescan"]["about"], own)
                     yield
                 commit(plan, claims, scans, lost)
             built = {}

@@ -1,0 +1,53 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What each host is told of the whereabouts of instances: of all that the run has read, what the host does not remember.
+
+It remembers the same afterwards as if it had been told everything: where its digest of a part of the instances is that of the
+run, each entry of the part is one that it has.
+"""
+
+from __future__ import annotations
+
+from typing import Dict, List, Mapping, Optional
+
+from ..model.messages import Document
+from ..model.whereabouts_digest import digests, part_of
+
+MOST_PARTS = 64  # that a host is told by themselves; where more of them differ, it is told everything
+
+
+class Telling:
+    """``told``: what all hosts together are to know, see compute/record/whereabouts.remember."""
+
+    def __init__(self, told: Document) -> None:
+        self._told = told
+        names, known = told.get("hosts") or {}, told.get("known") or {}
+        owners = {
+            uuid: (host_uuid, epoch, n) for host_uuid, owned in known.items() for uuid, (epoch, n) in owned.items()
+        }
+        self._digests = digests(owners, names)
+        self._parts: Dict[str, List[str]] = {}
+        for uuid in owners:
+            self._parts.setdefault(part_of(uuid), []).append(uuid)
+        self._owners = owners
+
+    def to(self, remembered: Optional[Mapping[str, str]]) -> Document:
+        """``remembered``: the host's own digests, None where it said none."""
+        if remembered is None or "known" not in self._told:
+            return self._told
+        differ = {part for part in {*self._digests, *remembered} if self._digests.get(part) != remembered.get(part)}
+        if len(differ) > MOST_PARTS:
+            return self._told
+        known: Dict[str, Dict[str, List[int]]] = {}
+        for part in sorted(differ):
+            for uuid in self._parts.get(part, ()):
+                host_uuid, epoch, n = self._owners[uuid]
+                known.setdefault(host_uuid, {})[uuid] = [epoch, n]
+        # A host may have another name by now wherever something differs, and in the plans, of which there is no digest.
+        names = self._told["hosts"] if differ else self._names_of_plans()
+        return {**self._told, "known": known, "hosts": names}
+
+    def _names_of_plans(self) -> Dict[str, str]:
+        planned = {plan["host_uuid"] for plan in self._told.get("planned") or ()}
+        return {host_uuid: name for host_uuid, name in self._told["hosts"].items() if host_uuid in planned}
