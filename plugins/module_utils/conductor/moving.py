@@ -253,7 +253,7 @@ def _from_rest(move: PlannedMove, wish: str, kind: str, view: View, wanted: Opti
             move["why"] = "has flavor %s already" % wanted["flavor"]["name"]
             return move
         check_grow_only(view["spec"]["flavor"], wanted["flavor"])
-    check_tpm(view["name"], view["spec"], kind)
+    check_tpm(move["name"], view["spec"], kind)
     move["place"] = True
     return move
 

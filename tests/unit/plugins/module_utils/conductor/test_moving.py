@@ -441,7 +441,7 @@ def test_no_operation_is_not_the_same_as_another_without_one():
 def test_who_names_a_copy_that_may_go_is_told_whose_word_it_is_and_to_look_first():
     with pytest.raises(InstanceSuperseded) as raised:
         returned("OWN", "resized", [2, 7])
-    assert "kvm1 alone says" in raised.value.hint and "log in" in raised.value.hint
+    assert "Only kvm1 says so" in raised.value.hint and "log in" in raised.value.hint
 
 
 @pytest.mark.follows("no_copy_to_revert_to")
