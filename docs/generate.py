@@ -54,7 +54,9 @@ GENERAL = {
 CATALOG = {
     "berth_flavors": ("Sizes of instances, by name. `projects`: only these may use it.", schema.FLAVOR),
     "berth_images": (
-        "Images, by name. `properties` have Nova's names. One with `projects` is private to them.",
+        "Images, by name, each with either `url` or `upload`. `properties` have Nova's names. One with `projects` is private to them. "
+        "A file that is uploaded goes to a host when the first instance there needs it, once, through Ansible's directory for temporary "
+        "files on the host (`remote_tmp`), which needs room for it; moves need it on no other host.",
         schema.Image.fields,
     ),
     "berth_networks_defined": ("Networks that NICs can be on, by name.", schema.Network.fields),

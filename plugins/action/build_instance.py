@@ -9,6 +9,7 @@ from ..module_utils.model.catalog import Catalog
 from ..module_utils.model.errors import BerthError
 from ..module_utils.placement.request import build_request
 from ..module_utils.placement.request_nics import network_config
+from ..plugin_utils import uploads
 from ..plugin_utils.controller import CATALOG, INSTANCE, power_state, variables
 from ..plugin_utils.host_reply import HostAction, answer_of, ask_module
 
@@ -36,6 +37,10 @@ class ActionModule(HostAction):
         except BerthError as error:
             return {"changed": False, "error": error.to_dict()}
         seed["network_config"] = network_config(args["spec"]["networks"])  # with the addresses of pools
+        if args["spec"]["image"].get("upload"):
+            trouble = uploads.bring(self, args["spec"], task_vars)
+            if trouble:
+                return {"changed": False, **trouble}
         arguments = {
             "state": "present",
             "uuid": args["spec"]["uuid"],

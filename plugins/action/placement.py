@@ -143,11 +143,6 @@ class ActionModule(ControllerAction):
             except BerthError as error:
                 faults.append((name, error))
                 continue
-            if not spec["image"]["url"]:
-                image = spec["image"]
-                rule = "url: images are read by the KVM hosts, none is copied from the controller yet"
-                faults.append((name, InvalidInput("berth_images.%s.src" % image["name"], image["src"], rule)))
-                continue
             error = nics.clash(spec, held)
             if error:
                 faults.append((name, error))

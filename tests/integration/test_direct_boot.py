@@ -5,19 +5,24 @@
 
 from __future__ import annotations
 
+import hashlib
+
 from playbooks import catalog, homes, vm
 
 DIRECTORY = "/srv/shared/images/direct"
-# The kernel and initrd of the lab's image, out of its FAT partition at 1 MiB; a disk that nothing boots from.
+# The kernel and initrd of the lab's image, out of its FAT partition at 1 MiB.
 EXTRACT = """
 set -e; mkdir -p {0}; cd {0}
 qemu-img convert -O raw /srv/shared/images/guest.qcow2 whole
 mcopy -n -i whole@@1048576 ::vmlinuz ::initrd.gz .
-rm whole; truncate -s 1M empty; sha256sum empty vmlinuz initrd.gz
+rm whole; sha256sum vmlinuz initrd.gz
 """.format(DIRECTORY)
 
 
-def test_a_guest_boots_from_the_kernel_of_its_image_also_after_a_move(lab, inventory):
+def test_a_guest_boots_from_the_kernel_of_its_image_also_after_a_move(lab, inventory, tmp_path):
+    """Its disk comes from the controller."""
+    empty = tmp_path / "empty disk.img"
+    empty.write_bytes(bytes(1 << 20))
     host = lab.hosts[0]
     sums = {
         name: "sha256:" + digest
@@ -25,7 +30,8 @@ def test_a_guest_boots_from_the_kernel_of_its_image_also_after_a_move(lab, inven
     }
     source = {name: {"url": "%s/%s" % (DIRECTORY, name), "checksum": digest} for name, digest in sums.items()}
     image = {
-        **source["empty"], "disk_format": "raw", "kernel": source["vmlinuz"], "initrd": source["initrd.gz"],
+        "upload": str(empty), "checksum": "sha256:" + hashlib.sha256(empty.read_bytes()).hexdigest(),
+        "disk_format": "raw", "kernel": source["vmlinuz"], "initrd": source["initrd.gz"],
         "properties": {"os_command_line": "console=ttyS0 panic=-1 quiet no_timer_check mitigations=off"},
     }  # fmt: skip
     path = inventory({"web": vm()}, catalog(image))

@@ -123,3 +123,13 @@ class AuthorityUnsafe(BerthError):
 
 class MoveContradicted(BerthError):
     """A host contradicts the instance's owner about a move, or tells of a move between other hosts."""
+
+
+class UploadUnusable(BerthError):
+    """The file that an image is uploaded from is not there, is no plain file, or has another checksum."""
+
+
+class UploadFailed(BerthError):
+    """An image could not be copied from the controller to the host, such as where its disk is full."""
+
+    retryable = True

@@ -56,9 +56,30 @@ class Url:
 
     def check(self, value: Any, field: str) -> str:
         url = self.text.check(value, field)
-        if url.startswith("/") and posixpath.normpath(url) != url:
-            raise InvalidInput(field, url, "a path without .., . and //")
+        if url.startswith("/"):
+            _check_plain(url, field)
         return url
+
+
+class Upload:
+    """A file on the controller, which is sent to the hosts that need it."""
+
+    text = Text(
+        r"/[^\n]*[^\n/]\Z",
+        "an absolute path on the controller, such as {{ inventory_dir }}/debian.qcow2",
+        longest=2048,
+    )
+    rule = text.rule
+
+    def check(self, value: Any, field: str) -> str:
+        path = self.text.check(value, field)
+        _check_plain(path, field)
+        return path
+
+
+def _check_plain(path: str, field: str) -> None:
+    if posixpath.normpath(path) != path:
+        raise InvalidInput(field, path, "a path without .., . and //")
 
 
 _SOURCE: Dict[str, Check] = {
@@ -73,6 +94,7 @@ class Image:
     fields = Fields(
         {
             **_SOURCE,
+            "upload": Upload(),
             "disk_format": OneOf("raw", "qcow2"),
             "min_disk": Whole(0, MOST_DISK_GB, "GiB"),
             "min_ram": Whole(0, MOST_MEMORY_MB, "MiB"),
@@ -83,6 +105,8 @@ class Image:
             "projects": ListOf(PROJECT),
         },
         defaults={
+            "url": None,
+            "upload": None,
             "min_disk": 0,
             "min_ram": 0,
             "properties": {},
@@ -95,6 +119,10 @@ class Image:
 
     def check(self, value: Any, field: str) -> Document:
         image = self.fields.check(value, field)
+        if bool(image["url"]) == bool(image["upload"]):
+            given = "both" if image["url"] else None
+            hint = None if given else input_hints.add_field(field + ".url")
+            raise InvalidInput(field + ".url", given, "either url or upload", hint=hint)
         if image["visibility"] is None:
             image["visibility"] = "private" if image["projects"] else "public"
         return image

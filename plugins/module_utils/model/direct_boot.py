@@ -29,6 +29,8 @@ def with_boot_files(image: Document, find: Callable[[Any, str], Document]) -> Do
         named = find(other, field)
         if named["disk_format"] != "raw":
             raise InvalidInput(field, other, "an image of disk_format raw, not %s" % named["disk_format"])
+        if not named["url"]:
+            raise InvalidInput(field, other, "an image with a url, not one that is uploaded")
         found[part] = {"url": named["url"], "checksum": named["checksum"]}
     return found
 

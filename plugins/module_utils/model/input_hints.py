@@ -94,6 +94,11 @@ def add_field(path: str) -> str:
 # --- images
 
 
+def right_upload(path: str) -> str:
+    """The file that an image is uploaded from is not the one that the catalog means."""
+    return "Put the right file at %s, or correct upload and checksum (sha256sum FILE)" % path
+
+
 def image_directory() -> str:
     """An image's path is not where the host lets images be."""
     return (

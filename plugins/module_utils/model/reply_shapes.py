@@ -151,7 +151,7 @@ _CONSOLE = object_of(
         "addresses": list_of(object_of({"mac": text(), "address": text(), "source": choice("agent", "lease")}), 64),
     }
 )
-_OF_INSTANCE = {
+_OF_INSTANCE: Dict[str, Check] = {
     "console": _CONSOLE,
     "uuid": uuid,
     "state": word("[a-z]+", 32),
@@ -367,6 +367,7 @@ _FACTS = object_of(
 _NO_KEYS = object_of({})
 
 REPLIES = {
+    "cached_image": object_of({"present": flag}),
     "claim": _CLAIM,
     "host_certificates": _CERTIFICATES,
     "host_facts": _FACTS,

@@ -71,6 +71,7 @@ _IMAGE = {
     "name": text(),
     "id": text(),
     "url": or_null(_LONG),
+    "upload": or_null(_LONG),
     "checksum": _LINE,
     "disk_format": _LINE,
     "min_disk": or_null(_COUNT),

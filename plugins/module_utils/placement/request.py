@@ -174,9 +174,14 @@ def _flavor_snapshot(flavor):
 def _image_snapshot(image):
     parts = ("name", "url", "checksum", "disk_format", "min_disk", "min_ram")
     boot_files = {part: dict(image[part]) for part in PROPERTIES if image[part]}
-    return dict(
-        {part: image[part] for part in parts}, id=image["name"], properties=dict(image["properties"]), **boot_files
-    )
+    upload = {"upload": image["upload"]} if image["upload"] else {}
+    return {
+        **{part: image[part] for part in parts},
+        **boot_files,
+        **upload,
+        "id": image["name"],
+        "properties": dict(image["properties"]),
+    }
 
 
 def _zone(text):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import collections
 import contextlib
+import dataclasses
 import hashlib
 import os
 
@@ -38,6 +39,21 @@ def ensure(pool_path, image, root_gb, settings):
             _fetch(image, path, root_gb, settings)
         found = _inspect(path, image, root_gb)
     return {"path": path, "format": found["format"], "virtual_size": found["virtual_size"], "fetched": fetched}
+
+
+def is_cached(pool_path, image):
+    return os.path.exists(paths.image(pool_path, image["checksum"]))
+
+
+def take_in(pool_path, image, path, root_gb, settings):
+    """Have a file of this host, that came from the controller, as the image of the cache: proven as a download is."""
+    path = os.path.realpath(path)
+    ensure(
+        pool_path,
+        dict(image, url=path),
+        root_gb,
+        dataclasses.replace(settings, image_directories=(os.path.dirname(path),)),
+    )
 
 
 def used_checksums(records):
@@ -90,6 +106,8 @@ def _one_download(directory, name):
 
 
 def _fetch(image, path, root_gb, settings):
+    if not image.get("url"):
+        raise ImageUnavailable("image %s is not on this host: it is one that create uploads" % image.get("name"))
     temporary = path + ".tmp"
     paths.remove(temporary)
     limits = [_by_flavor(image, root_gb), _by_pool(image, os.path.dirname(path), settings)]

@@ -343,3 +343,23 @@ def test_only_images_that_no_record_needs_are_removed_and_none_of_a_pool_with_ot
     copy.rmdir()
     assert image.remove_unused(pool, [record], HOSTS[1]) == [specs[2]["image"]["checksum"].split(":")[1]]
     assert len(left_in(pool)) == 2
+
+
+def test_a_file_from_the_controller_is_proven_and_becomes_the_hosts_image(pool, source):
+    wanted = described(None)
+    assert not image.is_cached(pool, wanted)
+    image.take_in(pool, wanted, source, 1, HostSettings())
+    assert image.is_cached(pool, wanted) and os.path.exists(source)
+    assert not image.ensure(pool, wanted, 1, HostSettings())["fetched"]
+
+
+def test_a_file_from_the_controller_that_is_another_is_refused(pool, source):
+    wanted = described(None, b"another")
+    with pytest.raises(ImageInvalid):
+        image.take_in(pool, wanted, source, 1, HostSettings())
+    assert not image.is_cached(pool, wanted)
+
+
+def test_an_image_that_was_not_sent_is_missed_by_name(pool):
+    with pytest.raises(ImageUnavailable, match="guest is not on this host"):
+        image.ensure(pool, described(None), 1, HostSettings())

@@ -14,6 +14,7 @@ import yaml
 from sample_catalog import variables
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import seed as seeds
+from ansible_collections.berth.kvm.plugins.module_utils.model import request_shape
 from ansible_collections.berth.kvm.plugins.module_utils.model.catalog import Catalog
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import BerthError
 from ansible_collections.berth.kvm.plugins.module_utils.placement.request import build_request, resize_request
@@ -261,3 +262,33 @@ def test_values_that_are_not_text_become_it():
 )  # fmt: skip
 def test_metadata_that_is_not_names_and_texts_is_refused(given):
     assert refusal(berth_metadata=given).field.startswith("berth_metadata")
+
+
+# ---- images
+
+
+@pytest.mark.parametrize(
+    "source, field",
+    [
+        ({"upload": "/srv/a.img"}, "url"),
+        ({"url": None}, "url"),
+        ({"url": None, "upload": "a.img"}, "upload"),
+        ({"url": None, "upload": "/srv/../a.img"}, "upload"),
+        ({"url": None, "upload": "/srv/"}, "upload"),
+        ({"url": None, "upload": 7}, "upload"),
+    ],
+    ids=str,
+)
+def test_an_image_has_a_url_or_is_uploaded(source, field):
+    images = copy.deepcopy(variables()["berth_images"])
+    images["debian-12"].update(source)
+    assert refusal(catalog={"berth_images": images}).field == "berth_images.debian-12." + field
+
+
+def test_an_image_that_is_uploaded_says_so_in_its_request():
+    images = copy.deepcopy(variables()["berth_images"])
+    images["debian-12"].update(url=None, upload="/srv/my images/a.img")
+    spec, _seed = build({"berth_images": images})
+    assert (spec["image"]["url"], spec["image"]["upload"]) == (None, "/srv/my images/a.img")
+    assert request_shape.request(spec) == spec
+    assert "upload" not in build()[0]["image"]

@@ -1,0 +1,114 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""An image on the controller: proven before it is sent, sent to a host once, and to none that has it."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import threading
+import time
+
+import pytest
+from ansible.errors import AnsibleConnectionFailure, AnsibleError
+
+from ansible_collections.berth.kvm.plugins.module_utils.model import input_hints
+from ansible_collections.berth.kvm.plugins.plugin_utils import uploads
+
+CONTENT = b"image" * 1000
+
+
+class Host:
+    """An action whose host has a cache: what it is asked, and what is sent."""
+
+    def __init__(self, monkeypatch):
+        self.cache, self.sent, self.removed, self.fails = set(), [], [], None
+        monkeypatch.setattr(uploads, "ask_module", self.ask)
+        monkeypatch.setattr(uploads, "host_of", lambda _action, _vars: "kvm1")
+
+    def ask(self, _action, name, arguments, _task_vars):
+        assert name == "cached_image"
+        if arguments.get("path"):
+            self.cache.add(arguments["image"]["checksum"])
+        return {"changed": False, "present": arguments["image"]["checksum"] in self.cache}
+
+    def _make_tmp_path(self):
+        return "/tmp/of-ansible"
+
+    def _transfer_file(self, local, remote):
+        if self.fails:
+            raise self.fails
+        time.sleep(0.05)
+        self.sent.append((local, remote))
+
+    def _remove_tmp_path(self, path, force=False):
+        assert force
+        self.removed.append(path)
+
+
+@pytest.fixture
+def host(monkeypatch, tmp_path):
+    monkeypatch.setattr(uploads.constants, "DEFAULT_LOCAL_TMP", str(tmp_path))
+    return Host(monkeypatch)
+
+
+@pytest.fixture
+def spec(tmp_path):
+    path = tmp_path / "guest.img"
+    path.write_bytes(CONTENT)
+    checksum = "sha256:" + hashlib.sha256(CONTENT).hexdigest()
+    image = {"name": "guest", "checksum": checksum, "disk_format": "raw", "url": None, "upload": str(path)}
+    return {"image": image, "pool": "berth", "flavor": {"root_gb": 1}}
+
+
+def test_an_image_is_sent_once_to_a_host_and_nothing_stays_behind(host, spec):
+    assert uploads.bring(host, spec, {}) == uploads.bring(host, spec, {}) == {}
+    assert host.sent == [(spec["image"]["upload"], "/tmp/of-ansible/image")]
+    assert host.removed == ["/tmp/of-ansible"]
+
+
+def test_of_several_instances_on_one_host_one_sends(host, spec):
+    builds = [threading.Thread(target=uploads.bring, args=(host, spec, {})) for _build in range(8)]
+    for build in builds:
+        build.start()
+    for build in builds:
+        build.join()
+    assert len(host.sent) == 1
+
+
+def test_a_host_that_has_the_image_needs_no_file(host, spec):
+    host.cache.add(spec["image"]["checksum"])
+    os.unlink(spec["image"]["upload"])
+    assert uploads.bring(host, spec, {}) == {}
+
+
+@pytest.mark.follows("right_upload")
+@pytest.mark.parametrize("spoil", ["gone", "a directory", "another content"])
+def test_a_file_that_is_not_the_image_is_never_sent(host, spec, spoil):
+    path = spec["image"]["upload"]
+    os.unlink(path)
+    if spoil == "a directory":
+        os.mkdir(path)
+    elif spoil == "another content":
+        with open(path, "wb") as file:
+            file.write(b"x")
+    error = uploads.bring(host, spec, {})["error"]
+    assert (error["code"], error["retryable"], host.sent) == ("UploadUnusable", False, [])
+    assert error["hint"] == input_hints.right_upload(path)
+    if spoil == "a directory":
+        os.rmdir(path)
+    with open(path, "wb") as file:
+        file.write(CONTENT)
+    assert uploads.bring(host, spec, {}) == {}
+
+
+@pytest.mark.parametrize(
+    "failure, expected", [(AnsibleConnectionFailure("gone"), "reason"), (AnsibleError("no space left"), "error")]
+)
+def test_a_copy_that_fails_is_told_and_cleaned_up(host, spec, failure, expected):
+    host.fails = failure
+    answer = uploads.bring(host, spec, {})
+    assert expected in answer and host.removed == ["/tmp/of-ansible"]
+    if expected == "error":
+        assert (answer["error"]["code"], answer["error"]["retryable"]) == ("UploadFailed", True)
