@@ -17,6 +17,9 @@ from ..plugin_utils.selection import known_hosts
 class ActionModule(ControllerAction):
     argument_spec = {"hosts": {"type": "list", "elements": "str"}, "asked": {"type": "list", "elements": "float"}}
 
+    def reported(self, result):
+        return {name: result[name] for name in ("findings", "counts")}
+
     def act(self, args, task_vars):
         hosts = kvm_hosts(task_vars, args["hosts"])
         fleet = read_reports(task_vars, hosts)

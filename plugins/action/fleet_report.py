@@ -18,6 +18,9 @@ from ..plugin_utils.screen import say
 class ActionModule(ControllerAction):
     argument_spec = {"hosts": {"type": "list", "elements": "str"}, "dest": {"type": "path"}}
 
+    def reported(self, result):
+        return {"report": result["report"], "hosts_left_out": result["verdicts"]}
+
     def act(self, args, task_vars):
         fleet = read_reports(task_vars, args["hosts"])
         text = fleet_text(list(fleet.documents.values()), fleet.verdicts)

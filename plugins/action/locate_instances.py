@@ -52,6 +52,10 @@ class ActionModule(ControllerAction):
         "method": {"type": "str", "required": True, "choices": list(METHODS)},
     }
 
+    def reported(self, result):
+        located = result["ansible_facts"]["berth_located"]
+        return None if located["names"] else {"outcomes": [], "hosts_left_out": located["left_out"]}
+
     def act(self, args, task_vars):
         hosts, method = kvm_hosts(task_vars, args["hosts"]), args["method"]
         names = selected(task_vars, args["instances"], hosts)

@@ -79,6 +79,15 @@ class ActionModule(ControllerAction):
         "plan": {"type": "bool", "default": False},
     }
 
+    def reported(self, result):
+        """A plan goes on, unless there is nothing in it."""
+        parts = {name: result[name] for name in ("selections", "existing", "failures")}
+        return (
+            None
+            if self._task.args.get("plan") and any(parts.values())
+            else {**parts, "hosts_left_out": result["verdicts"]}
+        )
+
     def act(self, args, task_vars):
         given = self.own_variables(task_vars, RUN)
         check_run(given)

@@ -58,6 +58,10 @@ class ActionModule(ControllerAction):
         "again": {"type": "bool", "default": False},
     }
 
+    def reported(self, result):
+        moves = result["ansible_facts"]["berth_moves"]
+        return None if moves["moves"] or moves["errors"] else {"outcomes": [], "hosts_left_out": moves["left_out"]}
+
     def act(self, args, task_vars):
         args["target"] = args["target"] or None  # a survey sends an answer that was left out as empty text
         hosts = kvm_hosts(task_vars, args["hosts"])

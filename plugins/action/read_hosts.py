@@ -10,6 +10,7 @@ import time
 from ..module_utils.conductor.errors import NoHostAnswered
 from ..module_utils.model.errors import BerthError
 from ..module_utils.model.identity import check_name, instance_uuid
+from ..plugin_utils import run_report
 from ..plugin_utils.asking import answers, ask, warnings
 from ..plugin_utils.controller import ControllerAction, instances_among, kvm_hosts, reason_of, variables
 from ..plugin_utils.variables import check_variables
@@ -30,6 +31,7 @@ class ActionModule(ControllerAction):
 
     def act(self, args, task_vars):
         check_variables(self, task_vars)
+        run_report.begin(self, task_vars)
         hosts = kvm_hosts(task_vars, args["hosts"])
         more = {name: args[name] for name in ("digests", "moves", "addresses", "checkup", "fix")}
         began = time.time()

@@ -14,6 +14,7 @@ from ..plugin_utils.controller import (
     answer,
     current_plan,
     new_token,
+    outcomes_reported,
     plan_result,
     raw_vars,
     results_fact,
@@ -23,6 +24,9 @@ from ..plugin_utils.screen import say
 
 
 class ActionModule(ControllerAction):
+    def reported(self, result):
+        return outcomes_reported(result)
+
     def act(self, args, task_vars):
         plan = current_plan(task_vars)
         built = {name: raw_vars(task_vars, name).get("__create_built") for name in plan["build"]}

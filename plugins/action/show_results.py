@@ -7,7 +7,14 @@ from __future__ import annotations
 
 from ..module_utils.conductor import report, report_moves, report_power
 from ..module_utils.model.identity import instance_uuid
-from ..plugin_utils.controller import ControllerAction, controller_facts, raw_vars, results_fact, variables
+from ..plugin_utils.controller import (
+    ControllerAction,
+    controller_facts,
+    outcomes_reported,
+    raw_vars,
+    results_fact,
+    variables,
+)
 from ..plugin_utils.plain import plain
 from ..plugin_utils.screen import say
 
@@ -16,6 +23,9 @@ DONE = ("__berth_done", "__delete_done", "__berth_failure", "move_walk")
 
 class ActionModule(ControllerAction):
     argument_spec = {"operation": {"type": "str", "required": True}}
+
+    def reported(self, result):
+        return outcomes_reported(result)
 
     def act(self, args, task_vars):
         facts, operation = plain(controller_facts(task_vars)), args["operation"]

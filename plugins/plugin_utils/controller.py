@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import secrets
 
 from ansible.module_utils.parsing.convert_bool import BOOLEANS_FALSE
@@ -15,7 +16,7 @@ from ..module_utils.conductor.silence import is_there
 from ..module_utils.model import catalog_schema, hints, host_document
 from ..module_utils.model.errors import BerthError
 from ..module_utils.model.safe_text import visible_all
-from . import known_ansible
+from . import known_ansible, run_report
 from .plain import plain
 
 CATALOG = (
@@ -47,9 +48,23 @@ class ControllerAction(ActionBase):
         _result, args = self.validate_argument_spec(argument_spec=self.argument_spec)
         try:
             known_ansible.check()
-            return {"changed": False, **self.act(args, task_vars)}
+            result = {"changed": False, **self.act(args, task_vars)}
+            told = self.reported(result)
+            if told is not None:
+                run_report.end(self, task_vars, told)
+            return result
         except BerthError as error:
-            return {"failed": True, **visible_all(error.to_result())}
+            return self._failed(error, task_vars)
+
+    def _failed(self, error, task_vars):
+        if task_vars and self._task.run_once:
+            with contextlib.suppress(BerthError):  # a file that cannot be written hides no other error
+                run_report.end(self, task_vars, {"error": error.to_dict()})
+        return {"failed": True, **visible_all(error.to_result())}
+
+    def reported(self, result):
+        """What of the result the file of berth_report has where the run ends with this task, None where it does not."""
+        return None
 
     def act(self, args, task_vars):
         raise NotImplementedError
@@ -114,6 +129,13 @@ def current_plan(task_vars):
 
 def current_results(task_vars):
     return plain(controller_facts(task_vars)["berth_results"])
+
+
+def outcomes_reported(result):
+    """The end of a run for the file of berth_report."""
+    if "outcomes" not in result:
+        return None
+    return {"outcomes": result["outcomes"], "hosts_left_out": result["ansible_facts"]["berth_results"]["left_out"]}
 
 
 def results_fact(outcomes, left_out):

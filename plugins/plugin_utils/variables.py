@@ -40,6 +40,7 @@ RUN = (
     OWN,
     "berth_reboot",
     "berth_receipt_dir",
+    "berth_report",
     "berth_set_aside_on",
     "berth_strict_uniqueness",
 )

@@ -1,0 +1,38 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""-e berth_report=FILE: the end of a run as JSON, for programs.
+
+The file says that the run has not finished until it has, so what is there after a run that was killed is never taken for its end.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Dict
+
+from ..module_utils.model.errors import InvalidInput
+from ..module_utils.model.safe_text import visible_all
+from .documents import write_document
+from .plain import plain
+
+VARIABLE = "berth_report"
+SCHEMA = 1
+
+
+def begin(action: Any, task_vars: Dict[str, Any]) -> None:
+    """Before a host is asked. Raises InvalidInput where the file cannot be written."""
+    _write(action, task_vars, {"finished": False})
+
+
+def end(action: Any, task_vars: Dict[str, Any], parts: Dict[str, Any]) -> None:
+    _write(action, task_vars, {"finished": True, "check": bool(action._task.check_mode), **visible_all(plain(parts))})
+
+
+def _write(action: Any, task_vars: Dict[str, Any], document: Dict[str, Any]) -> None:
+    path = action.own_variables(task_vars, [VARIABLE]).get(VARIABLE)
+    if not path:
+        return
+    try:
+        write_document(str(path), {"schema": SCHEMA, **document})
+    except OSError as error:
+        raise InvalidInput(VARIABLE, path, "a file in a directory that one may write to: %s" % error.strerror) from None

@@ -1,0 +1,82 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""-e berth_report=FILE has the end of the run, and nothing else that could be taken for it."""
+
+from __future__ import annotations
+
+import json
+import stat
+
+import pytest
+from test_placement import VM, controller
+
+from ansible_collections.berth.kvm.plugins.plugin_utils import delegates, screen
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch):
+    """run(action, args, instances) -> (result, what is in the file or None)."""
+    path = tmp_path / "out.json"
+    monkeypatch.setattr(
+        delegates, "run_on", lambda hosts, *_args: {host: {"unreachable": True, "msg": "x"} for host in hosts}
+    )
+
+    def act(action, args, instances=None, file=path):
+        it = controller({"a": VM} if instances is None else instances, {"berth_report": str(file)})
+        values = {**it.task_vars(), "ansible_play_hosts_all": ["localhost"], "inventory_hostname": "localhost"}
+        result = it.run(action, args, values)
+        return result, json.loads(path.read_text()) if path.exists() else None
+
+    act.path = path
+    return act
+
+
+def test_a_run_that_has_begun_has_not_finished_whatever_an_earlier_one_wrote(run):
+    run.path.write_text('{"finished": true}')
+    _result, told = run("read_hosts", {"instances": ["a"], "must_answer": False})
+    assert told == {"schema": 1, "finished": False}
+    assert stat.S_IMODE(run.path.stat().st_mode) == 0o600
+
+
+def test_where_a_place_was_looked_for_it_has_the_places(run):
+    result, told = run("placement", {"instances": ["a"]})
+    assert told["finished"] and not told["check"] and set(told["selections"]) == {"a"}
+    assert told["selections"]["a"]["host"] == result["selections"]["a"]["host"]
+
+
+def test_a_plan_is_no_end_unless_there_is_nothing_to_do(run):
+    assert run("placement", {"instances": ["a"], "plan": True})[1] is None
+    assert run("placement", {"instances": [], "plan": True}, {})[1]["finished"]
+
+
+@pytest.mark.parametrize(
+    "action, args", [("plan_moves", {"wish": "cold_migrate"}), ("locate_instances", {"method": "stop"})]
+)
+def test_a_run_about_no_instance_has_finished(run, action, args):
+    told = run(action, {"instances": [], **args})[1]
+    assert (told["finished"], told["outcomes"]) == (True, [])
+    assert run(action, {"instances": ["a"], **args}, {"a": VM})[1] == told  # not the end: the file is as it was
+
+
+def test_the_doctor_tells_its_findings(run):
+    _result, told = run("doctor", {"asked": [1.0, 2.0]})
+    assert {one["code"] for one in told["findings"]} == {"InstanceMissing"} and told["counts"]["note"] == 1
+
+
+def test_a_file_that_cannot_be_written_is_refused_before_a_host_is_asked(run, tmp_path, monkeypatch):
+    monkeypatch.setattr(delegates, "run_on", lambda *args: pytest.fail("a host was asked"))
+    result, _told = run("read_hosts", {"instances": ["a"]}, file=tmp_path / "no" / "out.json")
+    assert result["error_code"] == "InvalidInput" and "berth_report" in result["msg"]
+
+
+@pytest.mark.parametrize(
+    "callback, to_stderr",
+    [("default", False), ("ansible.posix.json", True), ("json", True), ("ansible.posix.jsonl", True), ("awx_display", False),
+     ("community.general.yaml", False)],
+)  # fmt: skip
+def test_with_a_callback_that_writes_json_stdout_is_left_to_it(callback, to_stderr, monkeypatch, capsys):
+    monkeypatch.setattr(screen.C, "DEFAULT_STDOUT_CALLBACK", callback)
+    screen.say("a table")
+    out, err = capsys.readouterr()
+    assert ("a table" in out, "a table" in err) == (not to_stderr, to_stderr)
