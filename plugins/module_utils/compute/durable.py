@@ -5,9 +5,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import stat
 
+from ..model import state_hints
+from ..model.errors import BerthError
 from .errors import StateUnsafe
 
 FILE_MODE = 0o600
@@ -19,14 +22,32 @@ class TooLarge(StateUnsafe):
     """A state file is larger than any that berth writes."""
 
 
+class StateNotWritten(BerthError):
+    """A file of the state cannot be written, such as on a full or read-only file system. It is as it was before."""
+
+    retryable = True
+    host_fault = True
+
+
+@contextlib.contextmanager
+def writing(name):
+    """StateNotWritten for what the system says while ``name`` is written, but for a directory that is not there."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise StateNotWritten(
+            "%s cannot be written: %s" % (name, error.strerror or error), hint=state_hints.make_room()
+        )
+
+
 def open_directory(path, create=False, dir_fd=None, mode=DIRECTORY_MODE):
     """Open a directory that is ours; with ``create`` make it and make its name durable. Gives a file descriptor."""
     if create:
-        try:
+        with writing(path), contextlib.suppress(FileExistsError):
             os.mkdir(path, mode, dir_fd=dir_fd)
             _sync_parent(path, dir_fd)
-        except FileExistsError:
-            pass
     try:
         fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=dir_fd)
     except FileNotFoundError:
@@ -91,7 +112,11 @@ def write(directory_fd, name, data, mode=FILE_MODE, group=None, temporary=None):
     After a crash or an error at any point the file is wholly the old or wholly the new one. The caller holds the lock
     that makes the fixed temporary name his own. ``mode`` and ``group`` are for files that others have to read.
     """
-    temporary = temporary or _temporary(name)
+    with writing(name):
+        _write(directory_fd, name, data, mode, group, temporary or _temporary(name))
+
+
+def _write(directory_fd, name, data, mode, group, temporary):
     _unlink(directory_fd, temporary)
     fd = os.open(
         temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, FILE_MODE, dir_fd=directory_fd
@@ -147,13 +172,15 @@ def _temporary(name):
 
 def discard_temporary(directory_fd, name):
     """Remove what a crash in ``write`` may have left behind."""
-    _unlink(directory_fd, _temporary(name))
+    with writing(name):
+        _unlink(directory_fd, _temporary(name))
 
 
 def remove(directory_fd, name):
     """Remove a file for good, where there is one."""
-    if _unlink(directory_fd, name):
-        os.fsync(directory_fd)
+    with writing(name):
+        if _unlink(directory_fd, name):
+            os.fsync(directory_fd)
 
 
 def _unlink(directory_fd, name):

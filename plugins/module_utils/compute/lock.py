@@ -11,12 +11,15 @@ import json
 import os
 import time
 
+from . import durable
+
 POLL = 0.05
 
 
 def _open(directory_fd, name):
     flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-    return os.open(name, flags, 0o600, dir_fd=directory_fd)
+    with durable.writing(name):
+        return os.open(name, flags, 0o600, dir_fd=directory_fd)
 
 
 def _is_current(fd, directory_fd, name):
@@ -30,8 +33,9 @@ def _is_current(fd, directory_fd, name):
 
 
 def _note_holder(fd, action):
-    os.ftruncate(fd, 0)
-    os.pwrite(fd, json.dumps({"pid": os.getpid(), "action": action}).encode(), 0)
+    with contextlib.suppress(OSError):  # on a full disk nobody is told who holds it, and that is all
+        os.ftruncate(fd, 0)
+        os.pwrite(fd, json.dumps({"pid": os.getpid(), "action": action}).encode(), 0)
 
 
 def holder(fd):

@@ -12,7 +12,7 @@ import dataclasses
 import textwrap
 from typing import Callable, Dict, Iterator, List, Mapping, Sequence, Tuple
 
-from ..model import hints
+from ..model import hints, state_hints
 from ..model.lifecycle import OWN
 from ..model.messages import Document
 from ..placement.text import table
@@ -153,7 +153,7 @@ def _strays(case: Case) -> Iterator[Finding]:
             if stray["managed"]:
                 name, host = stray["name"], stray["host"]
                 said = "libvirt has a guest of berth's without a record"
-                yield Finding("DomainWithoutRecord", ERROR, host, said, hints.restore_record(name, host), name)
+                yield Finding("DomainWithoutRecord", ERROR, host, said, state_hints.restore_record(name, host), name)
 
 
 def _instances(case: Case) -> Iterator[Finding]:

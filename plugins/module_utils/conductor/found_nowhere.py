@@ -8,7 +8,7 @@ It may be there where that host was its last known owner, and where a run once m
 
 from __future__ import annotations
 
-from ..model import hints
+from ..model import state_hints
 from .errors import InstanceUnknown, RecordMissing
 from .notes import Answers, Notes
 
@@ -24,7 +24,7 @@ def check_absent(name: str, notes: Notes, answers: Answers, run: str = "") -> No
             host = answers.names[known.host_uuid]
             raise RecordMissing(
                 "%s held %s and has no record of it any more, nor of its removal" % (host, name),
-                hint=hints.restore_record(name, host),
+                hint=state_hints.restore_record(name, host),
             )
         raise InstanceUnknown(
             "%s was last seen on %s; it may still run there" % (name, answers.describe(known)),

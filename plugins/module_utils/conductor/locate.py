@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any, Collection, Iterable, List, Optional, Tuple
 
-from ..model import hints
+from ..model import hints, state_hints
 from ..model.errors import InstanceIsLocked
 from ..model.lifecycle import CLAIM, MOVING, OWN
 from . import notes, silence
@@ -113,7 +113,7 @@ def check_no_stray(fleet: Fleet, name: str, uuid: str) -> None:
         raise DomainWithoutRecord(
             "%s has the domain %s (%s) with the uuid of %s and no record of it"
             % (first["host"], first["name"], first["power_state"], name),
-            hint=hints.restore_record(name, first["host"]) if first["managed"] else hints.another_name(),
+            hint=state_hints.restore_record(name, first["host"]) if first["managed"] else hints.another_name(),
             host=first["host"],
             domain=first["name"],
         )

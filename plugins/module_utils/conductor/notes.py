@@ -17,7 +17,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Collection, Dict, List, Mapping, Optional, Sequence, Set, Tuple
 
-from ..model import hints, messages
+from ..model import messages, state_hints
 from . import silence
 from .errors import RecordOutdated
 
@@ -64,7 +64,7 @@ class Answers:
 
     def hint(self, note: Note) -> str:
         if note.host_uuid in self.faults:
-            return hints.mount_state_directory("the state directory of %s" % note.host)
+            return state_hints.mount_state_directory("the state directory of %s" % note.host)
         return silence.hint([note.host], self.silent)
 
     def describe(self, note: Note) -> str:
@@ -108,6 +108,6 @@ def check_owner(name: str, host: str, generation: Generation, notes: Notes, answ
     raise RecordOutdated(
         "%s has a record of %s of generation %d.%d, but %d.%d was seen on %s"
         % (host, name, *generation, *known.generation, owner or answers.describe(known)),
-        hint=hints.restore_record(name, owner) if owner else answers.hint(known),
+        hint=state_hints.restore_record(name, owner) if owner else answers.hint(known),
         host=host,
     )

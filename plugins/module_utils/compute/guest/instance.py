@@ -277,10 +277,10 @@ class Instance:
 
     def _clean_up(self, error):
         """Cx. A host's own trouble counts against it; what remains is said, and stays in phase deleting."""
-        if error.host_fault:
-            counters.build_failed(self.store.state_dir)
         try:
             self._delete(self.store.read(self.uuid))
+            if error.host_fault:
+                counters.build_failed(self.store.state_dir)
         except (BerthError, OSError) as trouble:
             raise CleanupFailed(
                 "the build failed (%s) and could not be removed: %s" % (error, trouble),

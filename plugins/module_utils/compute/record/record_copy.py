@@ -13,7 +13,7 @@ import json
 import secrets
 from xml.etree import ElementTree
 
-from ...model import hints
+from ...model import state_hints
 from ...model.errors import BerthError
 from ...model.lifecycle import OWN
 from ...model.move_errors import InstanceInvalidState
@@ -69,7 +69,7 @@ def _from_copy(instance):
         parts = {name: copy[name] for name in COPIED}
     except (AttributeError, TypeError, ValueError, KeyError):
         raise RecordUnrecoverable(
-            "there is no copy of the record of %s here" % instance.uuid, hint=hints.restore_backup_of_record()
+            "there is no copy of the record of %s here" % instance.uuid, hint=state_hints.restore_backup_of_record()
         )
     host = instance.host
     owner.check(host.pool_path(parts["spec"].get("pool")), instance.uuid, host.identify())
@@ -85,6 +85,6 @@ def _from_copy(instance):
     )
     if record.uuid != instance.uuid:
         raise RecordUnrecoverable(
-            "the definition here is that of %s" % record.uuid, hint=hints.restore_backup_of_record()
+            "the definition here is that of %s" % record.uuid, hint=state_hints.restore_backup_of_record()
         )
     return Record.from_dict(record.to_dict())

@@ -16,7 +16,7 @@ import os
 import secrets
 from typing import Any, Dict, Optional
 
-from ...model import hints
+from ...model import state_hints
 from ...model.errors import BerthError
 from ...model.safe_text import clean
 from .. import durable, lock
@@ -50,7 +50,7 @@ def check(store) -> None:
     """StateDirectoryChanged where nothing may be claimed, built or started by what the records say."""
     fault = look(store)["fault"]
     if fault:
-        raise StateDirectoryChanged(fault, hint=hints.mount_state_directory(store.state_dir))
+        raise StateDirectoryChanged(fault, hint=state_hints.mount_state_directory(store.state_dir))
 
 
 def advance(store) -> None:
@@ -74,7 +74,7 @@ def establish(store, accept=False, dry=False) -> bool:
     """
     state = look(store)
     if state["fault"] and not accept:
-        raise StateDirectoryChanged(state["fault"], hint=hints.mount_state_directory(store.state_dir))
+        raise StateDirectoryChanged(state["fault"], hint=state_hints.mount_state_directory(store.state_dir))
     complete = state["id"] and os.path.exists(store.identity_copy)
     if complete and not state["fault"]:
         return False

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 
-from ...model import hints
+from ...model import state_hints
 from ...model.errors import BerthError
 from ...model.safe_text import clean
 from .. import durable
@@ -33,7 +33,7 @@ def decode(data, where, parse, absent):
         return parse(json.loads(data.decode("utf-8")))
     except (*NONSENSE, BerthError) as error:
         raise StateDamaged(
-            "%s is damaged: %s" % (where, clean(str(error), 200)), hint=hints.restore_or_move_away(where)
+            "%s is damaged: %s" % (where, clean(str(error), 200)), hint=state_hints.restore_or_move_away(where)
         )
 
 

@@ -15,7 +15,7 @@ import json
 import os
 from typing import List, Optional
 
-from ...model import hints
+from ...model import state_hints
 from ...model.errors import InvalidInput
 from ...model.identity import is_uuid
 from ...model.lifecycle import IN, KEEP, OUT, OWN, check_change
@@ -54,7 +54,7 @@ def _decode(data, uuid):
 
 
 def _damaged(uuid, message, hint=None):
-    return RecordInvalid(clean(message, 400), hint=hint or hints.restore_damaged_record(uuid), uuid=uuid)
+    return RecordInvalid(clean(message, 400), hint=hint or state_hints.restore_damaged_record(uuid), uuid=uuid)
 
 
 def _encode(record):

@@ -18,7 +18,7 @@ from __future__ import annotations
 import json
 from typing import Any, Dict, Iterable
 
-from ...model import hints, whereabouts_digest
+from ...model import hints, state_hints, whereabouts_digest
 from ...model.errors import BerthError
 from .. import durable
 from .state_file import NONSENSE, text, whole
@@ -229,9 +229,9 @@ def _read(store) -> Notes:
         data = durable.read_in(store.state_dir, FILE)
         return Notes() if data is None else Notes.from_dict(json.loads(data))
     except NONSENSE as error:
-        raise WhereaboutsDamaged("%s is damaged: %s" % (_path(store), error), hint=hints.restore_whereabouts())
+        raise WhereaboutsDamaged("%s is damaged: %s" % (_path(store), error), hint=state_hints.restore_whereabouts())
     except durable.TooLarge as error:
-        raise WhereaboutsDamaged("%s: %s" % (_path(store), error), rule=RULE, hint=hints.restore_whereabouts())
+        raise WhereaboutsDamaged("%s: %s" % (_path(store), error), rule=RULE, hint=state_hints.restore_whereabouts())
 
 
 def _path(store) -> str:

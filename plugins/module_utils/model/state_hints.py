@@ -1,0 +1,57 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What to do about the files of a host's state directory: hints as in hints.py."""
+
+from __future__ import annotations
+
+
+def restore_damaged_record(uuid: str) -> str:
+    """The record of an instance cannot be read: its host counts as silent, since it may own anything."""
+    return (
+        "Restore record.json below instances/%s in the state directory of this host from a backup. Where there is none, move that "
+        "file out of the state directory, keep it, and run berth.kvm.recover_record for the instance" % uuid
+    )
+
+
+def restore_or_move_away(path: str) -> str:
+    """A small file of the state directory is damaged."""
+    return (
+        "Restore %s from a backup of this host. Where there is none, wait until no run is under way on it, move the file elsewhere "
+        "and run again" % path
+    )
+
+
+def make_room() -> str:
+    """A file of the state directory cannot be written."""
+    return "Make room on the file system of the state directory of this host, or have it writable again; then run again"
+
+
+def restore_whereabouts() -> str:
+    """The file in which a host remembers other hosts' instances is damaged."""
+    return (
+        "Restore it from a backup of this host. Where there is none, bring all other hosts up first, move the file away, and run "
+        "berth.kvm.create, which writes it anew"
+    )
+
+
+def mount_state_directory(directory: str) -> str:
+    """The host's state directory is not mounted, another one, or older than it was."""
+    return (
+        "Mount %s, or restore its newest copy, and run again. If what is there now is the newest there is: "
+        "berth.kvm.prepare_hosts -e kvm_host_accept_state_directory=true --limit with that host alone. Instances that others know to "
+        "be elsewhere stay refused" % directory
+    )
+
+
+def restore_record(name: str, host: str) -> str:
+    """A host has no record of the instance, or an older one than others have seen there."""
+    return (
+        "Mount or restore the state directory of %s, then run again. If there is no newer copy: berth.kvm.recover_record "
+        "--limit %s takes up what %s has, where no other host may have the instance" % (host, name, host)
+    )
+
+
+def restore_backup_of_record() -> str:
+    """A record was lost, and the host has no guest of the instance whose definition has a copy of it."""
+    return "Restore the state directory of this host from a backup, then run again"

@@ -1,0 +1,106 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The file system of the state directory is full, or can only be read: from any write on. Each operation ends with an error that says
+so, no guest runs that the record does not know of, and when there is room again the same run brings what was asked for."""
+
+from __future__ import annotations
+
+import errno
+import os
+
+import pytest
+from instance_case import Case
+
+from ansible_collections.berth.kvm.plugins.module_utils.compute import durable
+from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import set_aside
+from ansible_collections.berth.kvm.plugins.module_utils.compute.record import state_directory
+from ansible_collections.berth.kvm.plugins.module_utils.model.errors import BerthError
+
+WRITING = os.O_WRONLY | os.O_CREAT
+ERRORS = (errno.ENOSPC, errno.EROFS)
+
+
+class FullDisk:
+    """os, of which each call that writes fails from number ``at`` on, with the one error or the other; 0 is never."""
+
+    def __init__(self):
+        self.at = self.count = 0
+
+    def _strike(self):
+        self.count += 1
+        if self.at and self.count >= self.at:
+            number = ERRORS[self.at % 2]
+            raise OSError(number, os.strerror(number))
+
+    def open(self, path, flags, *rest, **more):
+        if flags & WRITING:
+            self._strike()
+        return os.open(path, flags, *rest, **more)
+
+    def fsync(self, _fd):
+        self._strike()
+
+    def __getattr__(self, name):
+        real = getattr(os, name)
+        if name not in ("write", "mkdir", "unlink", "rename"):
+            return real
+
+        def call(*arguments, **more):
+            self._strike()
+            return real(*arguments, **more)
+
+        return call
+
+
+def create(web):
+    if web.record is None:
+        web.claim()
+    web.instance().started("t1", web.seed)
+
+
+def stop(web):
+    web.instance().stopped(0)
+
+
+def delete(web):
+    web.instance().absent()
+
+
+def put_aside(web):
+    if web.record is not None:
+        set_aside.set_aside(web.instance(), 0)
+
+
+# what is done -> (what comes before it, the guest runs afterwards)
+OPERATIONS = {create: ((), True), stop: ((create,), False), delete: ((create,), False), put_aside: ((create,), False)}
+
+
+@pytest.mark.follows("make_room")
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_a_full_disk_is_a_typed_error_and_the_same_run_goes_on_when_there_is_room(
+    make_host, wanted, monkeypatch, operation
+):
+    before, runs = OPERATIONS[operation]
+    disk, at, done = FullDisk(), 0, False
+    monkeypatch.setattr(durable, "os", disk)
+    while not done:
+        at += 1
+        web = Case(make_host("kvm%d" % at), wanted())
+        state_directory.establish(web.host.store)
+        for earlier in before:
+            earlier(web)
+        disk.count, disk.at = 0, at
+        try:
+            operation(web)
+            done = disk.count < at
+            assert done, "the write failed and nobody said so"
+        except BerthError as error:
+            said = error.to_dict()
+            assert os.strerror(ERRORS[at % 2]) in str(said) and said.get("hint"), said
+        disk.at = 0
+        guest_runs = web.domain is not None and bool(web.domain.isActive())
+        assert not guest_runs or web.record.role == "OWN"
+        operation(web)
+        assert (web.domain is not None and bool(web.domain.isActive())) is runs
+    assert at > 5
