@@ -350,6 +350,16 @@ ansible_facts:
           type: list
           elements: str
           sample: [clean-traffic]
+        ovs_bridges:
+          description: The bridges of Open vSwitch.
+          type: list
+          elements: str
+          sample: [ovsbr0]
+        vlan_bridges:
+          description: The bridges that give NICs a VLAN of their own.
+          type: list
+          elements: str
+          sample: [br0]
         packet_filters:
           description: What the packets of guests can be filtered by, C(addresses) and, for security groups, C(ports).
           type: list

@@ -266,6 +266,8 @@ _DOCUMENT = object_of(
         "bridges": list_of(text(15), DEVICES_LIMIT),
         "networks": list_of(text(), DEVICES_LIMIT),
         "network_filters": list_of(text(), DEVICES_LIMIT),
+        "ovs_bridges": list_of(text(15), DEVICES_LIMIT),
+        "vlan_bridges": list_of(text(15), DEVICES_LIMIT),
         "packet_filters": words("addresses|ports", 2),
         "pool": text(64),
         "pools": map_of(
@@ -294,6 +296,8 @@ _DOCUMENT = object_of(
         "networks",
         "network_filters",
         "packet_filters",
+        "ovs_bridges",
+        "vlan_bridges",
         "pool",
         "state",
     ),

@@ -5,15 +5,18 @@
 
 from __future__ import annotations
 
+import functools
 import ipaddress
-from typing import Any, Callable
+from typing import Any, Callable, Mapping
 
 from . import address_pool
 from .address_pool import POOL
-from .errors import InvalidInput
+from .errors import InvalidInput, together
 from .messages import Document
 from .schema import Fields, Flag, ListOf, OneOf, Text, Whole
 from .security_group import MAC, AllowedAddress
+
+UNFILTERED = "only on Linux bridges and libvirt networks: libvirt sees no packets of Open vSwitch and of type direct"
 
 
 class Address:
@@ -33,12 +36,15 @@ class Address:
 
 
 class Network:
-    """A network that NICs can be on: a bridge or libvirt network of the same name on every host that may be chosen."""
+    """A network that NICs can be on: a bridge or libvirt network of the same name on every host that may be chosen, or the
+    functions of network cards that an alias of PCI devices names."""
 
     fields = Fields(
         {
-            "type": OneOf("bridge", "network"),
+            "type": OneOf("bridge", "network", "direct"),
             "source": Text(r"[A-Za-z0-9][A-Za-z0-9._-]*\Z", "the name of a bridge or libvirt network", longest=63),
+            "virtualport": OneOf("openvswitch"),
+            "pci_alias": Text(),
             "model": OneOf("virtio", "e1000", "e1000e", "igb", "ne2k_pci", "pcnet", "rtl8139", "vmxnet3"),
             "mtu": Whole(68, 65535),
             "vlan": Whole(1, 4094),
@@ -50,6 +56,9 @@ class Network:
             "port_security": Flag(),
         },
         defaults={
+            "source": None,
+            "virtualport": None,
+            "pci_alias": None,
             "model": None,
             "mtu": None,
             "vlan": None,
@@ -58,19 +67,47 @@ class Network:
             "gateway": None,
             "nameservers": [],
             "pool": None,
-            "port_security": True,
+            "port_security": None,
         },
     )
 
     def check(self, value: Any, field: str) -> Document:
         network = self.fields.check(value, field)
-        if network["type"] == "bridge" and len(network["source"]) > 15:
-            raise InvalidInput(field + ".source", network["source"], "a bridge name of at most 15 characters")
+        together(functools.partial(check, network, field) for check in (_check_source, _check_filter))
+        if network["port_security"] is None:
+            network["port_security"] = is_filtered(network)
         if network["gateway"]:
             _check_gateway(network, field)
         if network["pool"] is not None:
             address_pool.check_pool(network, field)
         return network
+
+
+def is_filtered(network: Mapping[str, Any]) -> bool:
+    """Whether libvirt filters what its NICs send: it does so on tap devices of Linux bridges alone."""
+    return network["type"] != "direct" and not network.get("virtualport")
+
+
+def _check_source(network: Document, field: str) -> None:
+    kind = network["type"]
+    needed = "pci_alias" if kind == "direct" else "source"
+    for part, wanted in (("source", needed == "source"), ("pci_alias", needed == "pci_alias")):
+        if bool(network[part]) != wanted:
+            rule = "needed" if wanted else "none"
+            raise InvalidInput("%s.%s" % (field, part), network[part], "%s for a network of type %s" % (rule, kind))
+    if kind == "bridge" and len(network["source"]) > 15:
+        raise InvalidInput(field + ".source", network["source"], "a bridge name of at most 15 characters")
+    if network["virtualport"] and kind != "bridge":
+        raise InvalidInput(field + ".virtualport", network["virtualport"], "only for a network of type bridge")
+    for part in ("model", "mtu") if kind == "direct" else ():
+        if network[part]:
+            raise InvalidInput("%s.%s" % (field, part), network[part], "none where the guest has the card itself")
+
+
+def _check_filter(network: Document, field: str) -> None:
+    for part in ("nwfilter", "port_security"):
+        if network[part] and not is_filtered(network):
+            raise InvalidInput("%s.%s" % (field, part), network[part], UNFILTERED)
 
 
 def _check_gateway(network: Document, field: str) -> None:

@@ -16,6 +16,10 @@ Instance = Mapping[str, Any]  # {uuid, name, nics: what taken() gives}
 Index = Dict[str, Dict[str, str]]
 
 
+# What a plain bridge lacks that cannot keep VLANs apart.
+VLANS = "VLANs on bridge %s (vlan_filtering, and libvirt 11.0 or newer)"
+
+
 class AddressTaken(BerthError):
     """Another instance, or a domain that berth does not manage, has the MAC address or the fixed address already."""
 
@@ -49,6 +53,15 @@ def _plain(text: str) -> str:
         return str(ipaddress.ip_address(text))
     except ValueError:
         return text.lower()
+
+
+def nic_request(at: int) -> str:
+    """The id of the PCI request of a NIC that is a function of a network card; no alias of a flavor has a colon."""
+    return "nic:%d" % at
+
+
+def is_of_nic(request: Mapping[str, Any]) -> bool:
+    return str(request.get("request_id")).startswith("nic:")
 
 
 def mac(address: str) -> str:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from ..model import security_group
+from ..model import nics, security_group
 from ..model.disk_class import DISK, disk_class
 from ..model.request_spec import RequestSpec
 
@@ -53,8 +53,14 @@ class NetworksAndPool:
 
 def _of_nic(nic: dict[str, Any]) -> Iterator[tuple[str, Any, str]]:
     """(key of the document, name, text) of what a NIC is on."""
-    if nic.get("type") == "bridge":
+    if nic.get("virtualport"):
+        yield "ovs_bridges", nic.get("source"), "Open vSwitch bridge %s" % nic.get("source")
+    elif nic.get("type") == "direct":
+        pass  # one of the host's PCI devices, which the claim counts
+    elif nic.get("type") == "bridge":
         yield "bridges", nic.get("source"), "bridge %s" % nic.get("source")
+        if nic.get("vlan"):
+            yield "vlan_bridges", nic.get("source"), nics.VLANS % nic.get("source")
     else:
         yield "networks", nic.get("source"), "active libvirt network %s" % nic.get("source")
     if nic.get("nwfilter"):

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from ..model.errors import InvalidInput
 from ..model.image import is_true
+from ..model.nics import nic_request
 from ..model.suggest import did_you_mean
 from .numa import PCI_POLICIES, pci_numa_policy
 
@@ -66,6 +67,30 @@ def requests_from(flavor, props, aliases):
                 "spec": [dict(properties) for properties in spec],
                 "numa_policy": policy or numa_policy,
                 "request_id": "%s-%d" % (name, len(requests)),
+            }
+        )
+    return requests
+
+
+def of_nics(nics, aliases):
+    """One request for each NIC that is a function of a network card, under its alias."""
+    requests = []
+    for at, nic in enumerate(nics):
+        if nic.get("type") != "direct":
+            continue
+        field, name = "berth_networks[%d].network" % at, nic["source"]
+        if name not in aliases:
+            raise InvalidInput(field, name, "a defined PCI alias", hint=did_you_mean(name, aliases))
+        policy, spec = aliases[name]
+        if any(properties.get("dev_type") != "type-VF" for properties in spec):
+            raise InvalidInput(field, name, "a PCI alias of device_type type-VF")
+        requests.append(
+            {
+                "alias_name": name,
+                "count": 1,
+                "spec": [dict(properties) for properties in spec],
+                "numa_policy": policy,
+                "request_id": nic_request(at),
             }
         )
     return requests

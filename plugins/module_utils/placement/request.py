@@ -21,6 +21,7 @@ from ..model.guest_check import check_guest
 from ..model.guest_config import cloud_config
 from ..model.guest_wishes import Wishes
 from ..model.identity import NAMESPACE, check_name, instance_uuid, short_name
+from ..model.nics import is_of_nic
 from ..model.request_spec import SCHEMA, RequestSpec
 from ..model.user_data import decode_user_data
 from . import features, numa, pci, request_nics
@@ -160,9 +161,11 @@ def _derive(spec, catalog):
     features.check(read.flavor, read.image_props)
     topology = numa.constraints(read.flavor, read.image_props)
     spec["numa_topology"] = topology.to_document() if topology else None
-    spec["pci_requests"] = (
-        pci.requests_from(read.flavor, read.image_props, pci.read_aliases(catalog.pci_aliases)) or None
-    )
+    aliases = pci.read_aliases(catalog.pci_aliases)
+    asked = pci.requests_from(read.flavor, read.image_props, aliases)
+    # What is there keeps the requests of its NICs, whatever has become of their aliases.
+    kept = [request for request in spec.get("pci_requests") or () if is_of_nic(request)]
+    spec["pci_requests"] = asked + (kept or pci.of_nics(spec.get("networks") or (), aliases)) or None
 
 
 def _flavor_snapshot(flavor):

@@ -12,6 +12,7 @@ import uuid
 from ..model import address_pool, security_group
 from ..model.catalog import NetworkNotFound, SecurityGroupNotFound
 from ..model.errors import InvalidInput, together
+from ..model.network_schema import UNFILTERED, is_filtered
 
 
 def nic(own_uuid, at, given, catalog, card, groups=()):
@@ -29,10 +30,12 @@ def nic(own_uuid, at, given, catalog, card, groups=()):
         "address": _address(given["address"], network, field + ".address"),
         "mac": (given["mac"] or _mac(own_uuid, at)).lower(),
         "model": network["model"] or card,
-        **{part: network[part] for part in ("type", "source", "mtu", "vlan", "nwfilter", "gateway")},
+        **{part: network[part] for part in ("type", "source", "virtualport", "mtu", "vlan", "nwfilter", "gateway")},
         "nameservers": list(network["nameservers"]),
         "security": _security(given, network, catalog, field, groups),
     }
+    if network["type"] == "direct":
+        found.update(source=network["pci_alias"], model=None)
     if network["pool"] is not None and given["address"] is None:
         found.update(prefixlen=ipaddress.ip_network(network["cidr"]).prefixlen, pool=address_pool.ranges(network))
     return found
@@ -41,6 +44,8 @@ def nic(own_uuid, at, given, catalog, card, groups=()):
 def _security(given, network, catalog, field, groups):
     """What its packet filter is made of, or None: a NIC without port security may send and get anything."""
     filtered = network["port_security"] if given["port_security"] is None else given["port_security"]
+    if not is_filtered(network):
+        _check_unfiltered(given, field, groups)
     for part in ("security_groups", "allowed_addresses"):
         if given[part] and not filtered:
             raise InvalidInput("%s.%s" % (field, part), given[part], "only on a NIC with port_security")
@@ -50,6 +55,15 @@ def _security(given, network, catalog, field, groups):
     together(functools.partial(_known, path, name, known) for name in names)
     found = [known[name] for name in dict.fromkeys(names)]
     return security_group.security(found, given["allowed_addresses"] or (), filtered)
+
+
+def _check_unfiltered(given, field, groups):
+    """Nobody is to believe that a group protects a NIC whose packets libvirt does not see."""
+    if given["port_security"]:
+        raise InvalidInput(field + ".port_security", True, UNFILTERED)
+    if groups and given["security_groups"] is None and given["port_security"] is None:
+        rule = "%s. Give this NIC security_groups: [] where it needs none" % UNFILTERED
+        raise InvalidInput(field + ".security_groups", groups, rule)
 
 
 def _known(path, name, known):

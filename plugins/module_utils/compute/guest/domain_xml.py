@@ -14,6 +14,7 @@ import collections
 import json
 from xml.etree import ElementTree
 
+from ...model import nics
 from ...model.guest_wishes import TARGET_PREFIX, Wishes
 from ...model.image import is_true
 from .. import paths
@@ -232,7 +233,10 @@ def _devices(devices, record, host, wishes):
     if "scsi" in [*buses, *(disk.bus for disk in data)]:
         _child(devices, "controller", type="scsi", index=0, model="virtio-scsi")
     for at, nic in enumerate(spec.get("networks") or []):
-        _interface(devices, nic, spec["flavor"], wishes, packet_filter.filter_of(record, at))
+        if nic["type"] == "direct":
+            _card(devices, nic, _device_of(record, at))
+        else:
+            _interface(devices, nic, spec["flavor"], wishes, packet_filter.filter_of(record, at))
     _consoles(devices, paths.console_log(uuid))
     rng = _child(devices, "rng", model="virtio")
     _child(rng, "backend", "/dev/urandom", model="random")
@@ -244,7 +248,8 @@ def _devices(devices, record, host, wishes):
     if wishes.tpm_version():
         _tpm(devices, wishes)
     for device in (record.resources or {}).get("pci_devices") or []:
-        _hostdev(devices, device["address"])
+        if not nics.is_of_nic(device):
+            _hostdev(devices, device["address"])
 
 
 def _data_disk(devices, path, disk, index):
@@ -281,6 +286,25 @@ def _disk(devices, path, form, target, bus, device):
     return element
 
 
+def _device_of(record, at):
+    """The address of the device that the claim gave to a NIC."""
+    given = (record.resources or {}).get("pci_devices") or []
+    return next(device["address"] for device in given if device.get("request_id") == nics.nic_request(at))
+
+
+def _card(devices, nic, address):
+    """A function of a network card, bound to VFIO and back by libvirt, which gives it MAC address and VLAN."""
+    element = _child(devices, "interface", type="hostdev", managed="yes")
+    _pci_source(element, address)
+    _child(element, "mac", address=nic["mac"])
+    _vlan(element, nic)
+
+
+def _vlan(element, nic):
+    if nic.get("vlan"):
+        _child(_child(element, "vlan"), "tag", id=nic["vlan"])
+
+
 def _interface(devices, nic, flavor, wishes, packet_filter):
     element = _child(devices, "interface", type=nic["type"])
     _child(element, "source", **{nic["type"]: nic["source"]})
@@ -291,8 +315,9 @@ def _interface(devices, nic, flavor, wishes, packet_filter):
         _child(element, "driver", name="vhost", queues=min(flavor["vcpus"], MAX_QUEUES))
     if nic.get("mtu"):
         _child(element, "mtu", size=nic["mtu"])
-    if nic.get("vlan"):
-        _child(_child(element, "vlan"), "tag", id=nic["vlan"])
+    _vlan(element, nic)
+    if nic.get("virtualport"):
+        _child(element, "virtualport", type=nic["virtualport"])
     if packet_filter:
         _child(element, "filterref", filter=packet_filter)
 
@@ -323,8 +348,12 @@ def _tpm(devices, wishes):
 
 def _hostdev(devices, address):
     """A PCI device "0000:81:00.0", bound to VFIO and back by libvirt."""
+    _pci_source(_child(devices, "hostdev", mode="subsystem", type="pci", managed="yes"), address, None)
+
+
+def _pci_source(element, address, kind="pci"):
     domain, bus, rest = address.split(":")
     slot, function = rest.split(".")
-    element = _child(devices, "hostdev", mode="subsystem", type="pci", managed="yes")
     parts = {"domain": domain, "bus": bus, "slot": slot, "function": function}
-    _child(_child(element, "source"), "address", **{name: "0x" + part for name, part in parts.items()})
+    place = {name: "0x" + part for name, part in parts.items()}
+    _child(_child(element, "source"), "address", type=kind, **place)

@@ -6,14 +6,19 @@
 from __future__ import annotations
 
 import os
+import shutil
 
 from ...model import security_group
 from ...model.catalog import NetworkNotFound
+from ...model.nics import VLANS
 from ...model.safe_text import is_safe
 from ..connection import require_libvirt
+from ..run import PATH, run
 from . import packet_filter
 
 SYS_NET = "/sys/class/net"
+OVS = "ovs-vsctl"
+VLAN_ON_BRIDGES = 11000000
 
 
 def available(connection, warnings, sys_net=SYS_NET):
@@ -25,6 +30,8 @@ def available(connection, warnings, sys_net=SYS_NET):
     library = require_libvirt()
     asked = {
         "bridges": lambda: _bridges(sys_net),
+        "ovs_bridges": _ovs_bridges,
+        "vlan_bridges": lambda: [name for name in _bridges(sys_net) if _keeps_vlans_apart(connection, name, sys_net)],
         "networks": lambda: _names(connection.listAllNetworks, library.VIR_CONNECT_LIST_NETWORKS_ACTIVE),
         "network_filters": lambda: [
             name for name in _names(connection.listAllNWFilters, 0) if not packet_filter.NAME.match(name)
@@ -35,7 +42,7 @@ def available(connection, warnings, sys_net=SYS_NET):
     for key, ask in asked.items():
         try:
             found[key] = sorted(name for name in ask() if is_safe(name, 255))
-        except (library.libvirtError, OSError) as error:
+        except (library.libvirtError, OSError, NetworkNotFound) as error:
             warnings.append("%s cannot be listed: %s" % (key.replace("_", " "), error))
     return found
 
@@ -59,15 +66,35 @@ def _is_bridge(name, sys_net):
     return os.path.isdir(os.path.join(sys_net, name, "bridge"))
 
 
+def _keeps_vlans_apart(connection, name, sys_net):
+    """libvirt gives ports of plain bridges their VLAN since 11.0, where the bridge looks at tags."""
+    if connection.getLibVersion() < VLAN_ON_BRIDGES:
+        return False
+    with open(os.path.join(sys_net, name, "bridge", "vlan_filtering"), encoding="ascii") as file:
+        return file.read(8).strip() == "1"
+
+
+def _ovs_bridges():
+    """The bridges of Open vSwitch; none where it is not installed."""
+    if shutil.which(OVS, path=PATH) is None:
+        return []
+    return run([OVS, "--timeout=10", "list-br"], timeout=15, error=NetworkNotFound).split()
+
+
 def check(connection, nics, sys_net=SYS_NET):
     """NetworkNotFound, naming all that is missing: bridges, libvirt networks that are not active, network filters."""
     library = require_libvirt()
     lacking = []
     for nic in nics or []:
-        if nic["type"] == "bridge":
+        if nic.get("virtualport"):
+            if nic["source"] not in _ovs_bridges():
+                lacking.append("Open vSwitch bridge %s" % nic["source"])
+        elif nic["type"] == "bridge":
             if not _is_bridge(nic["source"], sys_net):
                 lacking.append("bridge %s" % nic["source"])
-        else:
+            elif nic.get("vlan") and not _keeps_vlans_apart(connection, nic["source"], sys_net):
+                lacking.append(VLANS % nic["source"])
+        elif nic["type"] != "direct":
             try:
                 if not connection.networkLookupByName(nic["source"]).isActive():
                     lacking.append("libvirt network %s (not active)" % nic["source"])

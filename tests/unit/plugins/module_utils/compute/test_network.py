@@ -25,6 +25,9 @@ class Libvirt:
         self.filters = ["clean-traffic"]
         self.fails = None
 
+    def getLibVersion(self):  # noqa: N802
+        return 9000000
+
     def networkLookupByName(self, name):  # noqa: N802 -- libvirt's own name
         if name not in self.networks:
             raise fake_libvirt.libvirtError(43, "no network")
@@ -101,6 +104,8 @@ def test_a_host_tells_what_nics_can_be_on(libvirt, sys_net):
         "networks": ["lan"],
         "network_filters": ["clean-traffic"],
         "packet_filters": ["addresses", "ports"],
+        "ovs_bridges": [],
+        "vlan_bridges": [],
     }
     assert warnings == []
 
@@ -114,7 +119,8 @@ def test_a_libvirt_without_filters_has_none(libvirt, sys_net):
 
 def test_what_cannot_be_asked_is_left_out_with_a_warning_and_is_not_called_absent(libvirt, sys_net):
     libvirt.fails, warnings = BROKEN, []
-    assert sorted(network.available(libvirt, warnings, sys_net)) == ["bridges", "networks"]
+    found = network.available(libvirt, warnings, sys_net)
+    assert sorted(found) == ["bridges", "networks", "ovs_bridges", "vlan_bridges"]
     assert warnings == ["network filters cannot be listed: not now", "packet filters cannot be listed: not now"]
 
 

@@ -135,6 +135,8 @@ GOOD = {
     "networks": ["default"],
     "network_filters": ["clean-traffic"],
     "packet_filters": ["addresses", "ports"],
+    "ovs_bridges": ["ovsbr0"],
+    "vlan_bridges": ["br0"],
     "pool": "berth",
     "pools": {
         "berth": {
@@ -186,7 +188,16 @@ def test_what_passes_is_a_copy():
     assert GOOD["instances"][0]["flavor"]["name"] == "m1.tiny"
 
 
-OPTIONAL = {"mdev_types", "bridges", "networks", "network_filters", "packet_filters", "pool"}
+OPTIONAL = {
+    "mdev_types",
+    "bridges",
+    "networks",
+    "network_filters",
+    "packet_filters",
+    "ovs_bridges",
+    "vlan_bridges",
+    "pool",
+}
 
 
 @pytest.mark.parametrize("field", sorted(set(GOOD) - OPTIONAL))

@@ -122,6 +122,12 @@ SOURCES = {
     "good": (Found(), {}, {}, None),
     "what the destination says": (Found(), {}, {"problems": ["no room"]}, "no room"),
     "PCI device of the record": (Found(), {"pci_devices": ["0000:01:00.0"]}, {}, "devices of the host"),
+    "card of the host": (
+        Found("<interface type='hostdev'/>"),
+        {"pci_devices": [{"request_id": "nic:0"}]},
+        {},
+        "devices of the host",
+    ),
     "device put in by hand": (Found(DISK + "<hostdev/>"), {}, {}, "devices of the host"),
     "NUMA cells": (Found(), {"numa_topology": {"cells": []}}, {}, "NUMA"),
     "snapshots": (Found(snapshots=2), {}, {}, "snapshots"),
