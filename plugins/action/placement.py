@@ -114,9 +114,7 @@ class ActionModule(ControllerAction):
         quotas.before_placement(instances, fleet, catalog.quotas)
         self._give_addresses(instances, fleet, catalogs, task_vars)
         if given.get("berth_count"):
-            reduced = quotas.hold_to_count(instances, int(given.get("berth_min_count") or given["berth_count"]))
-            if reduced:
-                say("The number of instances is %s" % reduced)
+            _hold_to_count(instances, int(given.get("berth_min_count") or given["berth_count"]))
         directory = args["receipt_dir"] or given.get("berth_receipt_dir")
         decision = placing.place(
             instances,
@@ -227,3 +225,9 @@ class ActionModule(ControllerAction):
             "verdicts": fleet.verdicts,
             "_ansible_verbose_override": True,
         }
+
+
+def _hold_to_count(instances, least):
+    reduced = quotas.hold_to_count(instances, least)
+    if reduced:
+        say("The number of instances is %s" % reduced)

@@ -13,7 +13,7 @@ from ansible.plugins.action import ActionBase
 
 from ..module_utils.conductor.fleet import read_fleet
 from ..module_utils.conductor.silence import is_there
-from ..module_utils.model import catalog_schema, hints, host_document
+from ..module_utils.model import catalog_schema, host_document, host_hints
 from ..module_utils.model.errors import BerthError
 from ..module_utils.model.safe_text import visible_all
 from . import known_ansible, run_report
@@ -197,4 +197,4 @@ def reason_of(reply):
     if "error" in reply:
         text = "%s: %s" % (reply["error"].get("code"), reply["error"].get("message"))
         return "%s. %s" % (text, reply["error"]["hint"]) if reply["error"].get("hint") else text
-    return str(reply.get("reason") or "has no facts: %s" % hints.read_facts_first())
+    return str(reply.get("reason") or "has no facts: %s" % host_hints.read_facts_first())

@@ -13,7 +13,7 @@ from types import ModuleType
 from ansible.release import __version__ as VERSION
 
 from ..module_utils.conductor.errors import AnsibleUnknown
-from ..module_utils.model import hints
+from ..module_utils.model import host_hints
 
 TRIED = ("2.19", "2.20", "2.21", "2.22")  # by tests/matrix.sh; meta/runtime.yml and requirements.txt say the same
 REQUIREMENT = "ansible-core>=2.19,<2.23"
@@ -25,7 +25,7 @@ def check() -> None:
         raise AnsibleUnknown(
             "this is ansible-core %s, and berth.kvm was tried with %s only. No host was asked and nothing was changed"
             % (VERSION, ", ".join(TRIED)),
-            hint=hints.install_known_ansible(REQUIREMENT),
+            hint=host_hints.install_known_ansible(REQUIREMENT),
         )
 
 

@@ -271,3 +271,29 @@ def test_every_role_variable_is_specified_and_explained(role):
     readme = (folder / "README.md").read_text("utf-8")
     assert not {name for name in options if name not in readme}, "not in README.md"
     assert (folder / "meta" / "main.yml").exists()
+
+
+DOCUMENTATION = {"DOCUMENTATION", "EXAMPLES", "RETURN"}  # what ansible-doc shows is as long as it has to be
+LONGEST_FILE, LONGEST_FUNCTION = 400, 50
+MAY_BE_LONG = {"module_utils/placement/numa.py"}  # Nova's rules for NUMA, as one piece
+
+
+def lines(node):
+    return node.end_lineno - node.lineno + 1
+
+
+def test_files_and_functions_are_short():
+    wrong = []
+    for name, tree in SOURCES.items():
+        shown = sum(
+            lines(node)
+            for node in tree.body
+            if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", None) in DOCUMENTATION
+        )
+        length = len((PLUGINS / name).read_text("utf-8").splitlines()) - shown
+        if length > LONGEST_FILE and name not in MAY_BE_LONG:
+            wrong.append("%s has %d lines" % (name, length))
+        for node in ast.walk(tree):
+            if isinstance(node, ast.FunctionDef) and lines(node) > LONGEST_FUNCTION:
+                wrong.append("%s: %s has %d lines" % (name, node.name, lines(node)))
+    assert not wrong, "\n".join(wrong)

@@ -3,8 +3,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Every hint is an instruction: made in one place, and followed word for word by a test.
 
-A test that follows a hint is marked ``@pytest.mark.follows("name of the function in model/hints.py")``: it brings about
-the state in which the hint is printed, checks that it is printed, does what it says and looks at the result.
+A test that follows a hint is marked ``@pytest.mark.follows("name of the function")``, of model/hints.py, host_hints.py or
+input_hints.py: it brings about the state in which the hint is printed, checks that it is printed, does what it says and looks
+at the result.
 """
 
 from __future__ import annotations
@@ -16,16 +17,19 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.berth.kvm.plugins.module_utils.model import hints, input_hints, state_hints
+from ansible_collections.berth.kvm.plugins.module_utils.model import hints, host_hints, input_hints, state_hints
 
 ROOT = Path(__file__).resolve().parents[2]
 ALL = {
     name: hint
-    for home in (hints, input_hints, state_hints)
+    for home in (hints, host_hints, input_hints, state_hints)
     for name, hint in inspect.getmembers(home, inspect.isfunction)
     if hint.__module__ == home.__name__
 }
-HOMES = [ROOT / "plugins/module_utils/model" / name for name in ("hints.py", "input_hints.py", "state_hints.py")]
+HOMES = [
+    ROOT / "plugins/module_utils/model" / name
+    for name in ("hints.py", "host_hints.py", "input_hints.py", "state_hints.py")
+]
 # A sentence, not a format such as "%s: %s".
 SENTENCE = re.compile(r"[A-Za-z]{2,} [A-Za-z]{2,}")
 INSTRUCTION = re.compile(
@@ -94,7 +98,7 @@ def test_every_hint_is_printed_somewhere():
         for node in ast.walk(tree)
         if isinstance(node, ast.Attribute)
         and isinstance(node.value, ast.Name)
-        and node.value.id in ("hints", "input_hints", "state_hints")
+        and node.value.id in ("hints", "host_hints", "input_hints", "state_hints")
     }
     assert set(names()) <= called, "no code gives these: remove them"
 

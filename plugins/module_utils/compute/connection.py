@@ -9,7 +9,7 @@ import functools
 import threading
 import time
 
-from ..model import hints
+from ..model import hints, host_hints
 from ..model.errors import BerthError
 
 try:
@@ -109,7 +109,7 @@ def require_libvirt():
     if libvirt is None:
         raise LibvirtUnavailable(
             "the Python binding of libvirt is not installed for this interpreter",
-            hint=hints.install_binding(),
+            hint=host_hints.install_binding(),
         )
     return libvirt
 
@@ -123,7 +123,7 @@ def connect(timeout=10, uri=URI):
     try:
         connection = Deadline(timeout).call(library.open, uri, what="opening %s" % uri)
     except library.libvirtError as error:
-        raise LibvirtUnavailable("libvirt at %s: %s" % (uri, error), hint=hints.start_libvirt(), uri=uri)
+        raise LibvirtUnavailable("libvirt at %s: %s" % (uri, error), hint=host_hints.start_libvirt(), uri=uri)
     try:
         connection.setKeepAlive(KEEPALIVE_INTERVAL, KEEPALIVE_COUNT)
     except library.libvirtError:

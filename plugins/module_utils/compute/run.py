@@ -11,7 +11,7 @@ import shutil
 import signal
 import subprocess
 
-from ..model import hints
+from ..model import host_hints
 from .errors import BuildFailed
 
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -41,7 +41,7 @@ def run(arguments, timeout=TIMEOUT, error=BuildFailed, over=None):
         )
     except FileNotFoundError as missing:
         raise error(
-            "%s is not installed on the host" % os.path.basename(missing.filename), hint=hints.install_package()
+            "%s is not installed on the host" % os.path.basename(missing.filename), hint=host_hints.install_package()
         )
     except subprocess.TimeoutExpired:
         raise error("%s did not end within %d s" % (name, timeout))

@@ -12,7 +12,7 @@ import dataclasses
 import textwrap
 from typing import Callable, Dict, Iterator, List, Mapping, Sequence, Tuple
 
-from ..model import hints, state_hints
+from ..model import hints, host_hints, state_hints
 from ..model.lifecycle import OWN
 from ..model.messages import Document
 from ..placement.text import table
@@ -59,17 +59,17 @@ class Case:
 
 # What to do about what a host found of itself: by the host's name, the instance's and what the host said.
 TODO: Dict[str, Callable[[str, str, str], str]] = {
-    "BootGateMissing": lambda host, name, said: hints.prepare_host(host),
-    "GuestsNotConfined": lambda host, name, said: hints.confine_guests(),
-    "PoolMissing": lambda host, name, said: hints.prepare_host(host),
-    "PoolNotAutostarted": lambda host, name, said: hints.doctor_fixes(),
-    "CertificatesMissing": lambda host, name, said: hints.prepare_host(host),
-    "CertificateEnded": lambda host, name, said: hints.prepare_host(host),
-    "CertificateEndsSoon": lambda host, name, said: hints.prepare_host(host),
-    "PortClosed": lambda host, name, said: hints.prepare_host(host),
-    "PermitWithoutRecord": lambda host, name, said: hints.doctor_fixes(),
+    "BootGateMissing": lambda host, name, said: host_hints.prepare_host(host),
+    "GuestsNotConfined": lambda host, name, said: host_hints.confine_guests(),
+    "PoolMissing": lambda host, name, said: host_hints.prepare_host(host),
+    "PoolNotAutostarted": lambda host, name, said: host_hints.doctor_fixes(),
+    "CertificatesMissing": lambda host, name, said: host_hints.prepare_host(host),
+    "CertificateEnded": lambda host, name, said: host_hints.prepare_host(host),
+    "CertificateEndsSoon": lambda host, name, said: host_hints.prepare_host(host),
+    "PortClosed": lambda host, name, said: host_hints.prepare_host(host),
+    "PermitWithoutRecord": lambda host, name, said: host_hints.doctor_fixes(),
     "DisksWithoutRecord": lambda host, name, said: hints.disks_without_record(said.rpartition(" ")[2]),
-    "DisksMissing": lambda host, name, said: hints.mount_storage(host),
+    "DisksMissing": lambda host, name, said: host_hints.mount_storage(host),
     "DomainMissing": lambda host, name, said: hints.start_it(name),
     "GuestPaused": lambda host, name, said: hints.let_go_on(name),
     "RunsWithoutOwner": lambda host, name, said: hints.find_the_right_copy(),
@@ -113,7 +113,9 @@ def _silent(case: Case) -> Iterator[Finding]:
     for host, reason in case.fleet.verdicts.items():
         yield Finding("HostLeftOut", ERROR, host, reason, silence.hint([host], case.fleet.verdicts))
     for host in case.fleet.unprepared():
-        yield Finding("HostNotPrepared", ERROR, host, "not prepared: it gets no instances", hints.prepare_host(host))
+        yield Finding(
+            "HostNotPrepared", ERROR, host, "not prepared: it gets no instances", host_hints.prepare_host(host)
+        )
 
 
 def _of_hosts(case: Case) -> Iterator[Finding]:
@@ -130,7 +132,7 @@ def _clocks(case: Case) -> Iterator[Finding]:
         off = max(began - checkup["clock"], checkup["clock"] - ended, 0)
         if off > MOST_OFF:
             said = "its clock is %d s off the controller's" % off
-            yield Finding("ClockDiffers", WARNING, host, said, hints.set_clock(host))
+            yield Finding("ClockDiffers", WARNING, host, said, host_hints.set_clock(host))
 
 
 def _left(case: Case) -> Iterator[Finding]:

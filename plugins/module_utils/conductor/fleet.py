@@ -12,7 +12,7 @@ import dataclasses
 import functools
 from typing import Any, Callable, Collection, Dict, Iterator, List, Optional, Tuple, TypedDict, cast
 
-from ..model import hints
+from ..model import host_hints
 from ..model.errors import BerthError
 from ..model.messages import Document, Note
 from . import silence
@@ -173,7 +173,7 @@ def read_fleet(reports: Dict[str, Report], check: Callable[[Any], Document]) -> 
 
 def not_prepared(host: str) -> str:
     """Why a host that answers gets no new instances. What it holds counts as before."""
-    return "not prepared. %s" % hints.prepare_host(host)
+    return "not prepared. %s" % host_hints.prepare_host(host)
 
 
 def _strays(host: str, document: Document) -> Iterator[Tuple[str, Stray]]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any, Dict, List, Optional, Tuple
 
-from . import hints, record_parts
+from . import hints, host_hints, record_parts
 from .errors import BerthError, InstanceIsLocked
 from .lifecycle import ROLES, State
 from .record_parts import is_count
@@ -103,7 +103,7 @@ class Record:
         if data["schema"] > SCHEMA:
             raise RecordInvalid(
                 "the record has schema %d, this version knows %d" % (data["schema"], SCHEMA),
-                hint=hints.newer_version(),
+                hint=host_hints.newer_version(),
             )
         try:
             record = cls(**data)

@@ -16,7 +16,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import Ho
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import gate
 from ansible_collections.berth.kvm.plugins.module_utils.compute.host import host, preparation, settings
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record.store import Store
-from ansible_collections.berth.kvm.plugins.module_utils.model import hints
+from ansible_collections.berth.kvm.plugins.module_utils.model import host_hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import BerthError
 
 OLD, NEW = "0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a", "1c7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2b"
@@ -52,9 +52,9 @@ def restarted():
 
 @pytest.mark.follows("prepare_host")
 def test_a_host_is_prepared_by_what_prepare_hosts_installs(place, monkeypatch):
-    assert refusal(HostNotPrepared, here(place).require_prepared).hint == hints.prepare_host("kvm1")
+    assert refusal(HostNotPrepared, here(place).require_prepared).hint == host_hints.prepare_host("kvm1")
     gate.install(gate.HOOK, str(place / "run"))
-    assert refusal(HostNotPrepared, here(place, prepared=True).require_prepared).hint == hints.prepare_host("kvm1")
+    assert refusal(HostNotPrepared, here(place, prepared=True).require_prepared).hint == host_hints.prepare_host("kvm1")
     monkeypatch.setattr(gate, "daemons", restarted)  # the playbook restarts libvirt
     here(place, prepared=True).require_prepared()
 
@@ -64,7 +64,7 @@ def test_without_the_old_settings_a_replaced_machine_is_prepared_under_its_own_u
     path = place / "host.json"
     path.write_text(json.dumps({"schema": settings.SCHEMA, "uuid": OLD}))
     refused = refusal(HostIdentityChanged, preparation._pin, settings.load(path), {}, NEW)
-    assert refused.hint == hints.uuid_changed(settings.PATH) and path.exists()
+    assert refused.hint == host_hints.uuid_changed(settings.PATH) and path.exists()
     path.unlink()
     assert preparation._pin(settings.load(path), {}, NEW) == NEW
 
@@ -72,14 +72,14 @@ def test_without_the_old_settings_a_replaced_machine_is_prepared_under_its_own_u
 @pytest.mark.follows("confine_guests")
 @pytest.mark.parametrize("done", [{"models": ["apparmor"]}, {"none_ok": True}])
 def test_a_host_with_confinement_or_the_setting_that_waives_it_may_build(done):
-    assert refusal(HostNotPrepared, host.check_confinement, ["dac"], False).hint == hints.confine_guests()
+    assert refusal(HostNotPrepared, host.check_confinement, ["dac"], False).hint == host_hints.confine_guests()
     host.check_confinement(done.get("models", ["dac"]), done.get("none_ok", False))
 
 
 @pytest.mark.follows("install_package")
 def test_a_program_that_was_installed_is_run(tmp_path, monkeypatch):
     monkeypatch.setattr(run, "PATH", str(tmp_path))
-    assert refusal(BerthError, run.run, ["qemu-img", "--version"]).hint == hints.install_package()
+    assert refusal(BerthError, run.run, ["qemu-img", "--version"]).hint == host_hints.install_package()
     (tmp_path / "qemu-img").write_text("#!/bin/sh\necho 9.0\n")
     (tmp_path / "qemu-img").chmod(0o755)
     assert run.run([str(tmp_path / "qemu-img"), "--version"]) == "9.0\n"
@@ -88,7 +88,7 @@ def test_a_program_that_was_installed_is_run(tmp_path, monkeypatch):
 @pytest.mark.follows("install_binding")
 def test_with_the_binding_installed_libvirt_is_reached(monkeypatch):
     monkeypatch.setattr(connection, "libvirt", None)
-    assert refusal(connection.LibvirtUnavailable, connection.connect).hint == hints.install_binding()
+    assert refusal(connection.LibvirtUnavailable, connection.connect).hint == host_hints.install_binding()
     monkeypatch.setattr(connection, "libvirt", Binding(up=True))
     monkeypatch.setattr(connection, "_event_loop_runs", True)
     assert connection.connect().alive
@@ -98,7 +98,7 @@ def test_with_the_binding_installed_libvirt_is_reached(monkeypatch):
 def test_a_libvirt_that_was_started_is_reached(monkeypatch):
     monkeypatch.setattr(connection, "libvirt", Binding(up=False))
     monkeypatch.setattr(connection, "_event_loop_runs", True)
-    assert refusal(connection.LibvirtUnavailable, connection.connect).hint == hints.start_libvirt()
+    assert refusal(connection.LibvirtUnavailable, connection.connect).hint == host_hints.start_libvirt()
     monkeypatch.setattr(connection, "libvirt", Binding(up=True))
     assert connection.connect().alive
 

@@ -13,7 +13,7 @@ import os
 import stat
 import time
 
-from ...model import hints
+from ...model import host_hints
 from .. import durable
 from ..errors import BootGateMissing, StateUnsafe
 from ..host import boot_time
@@ -113,7 +113,7 @@ def check(host_name, path=HOOK, run_dir=RUN_DIR):
     else:
         return
     raise BootGateMissing(
-        "the boot gate of %s %s: nothing was started" % (host_name, what), hint=hints.prepare_host(host_name)
+        "the boot gate of %s %s: nothing was started" % (host_name, what), hint=host_hints.prepare_host(host_name)
     )
 
 

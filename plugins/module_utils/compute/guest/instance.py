@@ -192,8 +192,6 @@ class Instance:
         connection = self.host.connection
         check(connection, record, self.host.pool_path(record.spec.get("pool")), connection.getHostname())
 
-    # C3 to C7
-
     def _build(self, record, given_seed, left_off):
         try:
             self.host.require_prepared()

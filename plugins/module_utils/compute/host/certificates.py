@@ -15,7 +15,7 @@ import tempfile
 from typing import Tuple
 from xml.etree import ElementTree
 
-from ...model import hints
+from ...model import host_hints
 from .. import durable
 from ..errors import HostNotPrepared
 from ..guest import gate
@@ -70,7 +70,7 @@ def faults(pki=PKI):
     """What is wrong with the files of this host, as sentences; empty where live migration with TLS can work."""
     lacking = missing(pki)
     if lacking:
-        return ["no certificates (%s). %s" % (", ".join(lacking), hints.prepare_host(os.uname().nodename))]
+        return ["no certificates (%s). %s" % (", ".join(lacking), host_hints.prepare_host(os.uname().nodename))]
     ended = []
     for place in PLACES.values():
         path = os.path.join(pki, place.certificates[0])
@@ -78,7 +78,8 @@ def faults(pki=PKI):
             run(["openssl", "x509", "-noout", "-checkend", "0", "-in", path], error=HostNotPrepared)
         except HostNotPrepared:
             ended.append(
-                "the certificate %s has ended or cannot be read. %s" % (path, hints.prepare_host(os.uname().nodename))
+                "the certificate %s has ended or cannot be read. %s"
+                % (path, host_hints.prepare_host(os.uname().nodename))
             )
     return ended
 
@@ -110,7 +111,7 @@ class Certificates:
             place = PLACES[use]
             if not self._read(place.keys[0]):
                 raise HostNotPrepared(
-                    "there is no key for %s on this host" % use, hint=hints.prepare_host(os.uname().nodename)
+                    "there is no key for %s on this host" % use, hint=host_hints.prepare_host(os.uname().nodename)
                 )
             for name in place.certificates:
                 self._put(place, name, parts["certificate"], secret=False)

@@ -11,7 +11,7 @@ import os
 from typing import Any
 from xml.etree import ElementTree
 
-from ...model import hints
+from ...model import host_hints
 from ..connection import connect, require_libvirt
 from ..disk.storage_pools import DIRECTORIES
 from ..errors import BuildFailed, GuestNotSupported, HostNotPrepared
@@ -55,7 +55,7 @@ class Host:
         """HostNotPrepared where no guest is built or started: no settings, no gate, no confinement of QEMU."""
         name = self.connection.getHostname()
         if not self.settings.prepared:
-            raise HostNotPrepared("the host %s is not prepared" % name, hint=hints.prepare_host(name))
+            raise HostNotPrepared("the host %s is not prepared" % name, hint=host_hints.prepare_host(name))
         state_directory.check(self.store)
         gate.check(name, self.hook, self.run_dir)
         self.identify()
@@ -121,5 +121,5 @@ def check_confinement(models, none_ok):
             field="security_driver_none_ok",
             value=False,
             rule="SELinux or AppArmor for QEMU, or security_driver_none_ok",
-            hint=hints.confine_guests(),
+            hint=host_hints.confine_guests(),
         )

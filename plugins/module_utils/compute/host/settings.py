@@ -10,7 +10,7 @@ import json
 import os
 from typing import Any, Dict, Optional, Tuple
 
-from ...model import hints
+from ...model import host_hints
 from ...model.cpu_list import MAX_CPU, parse_cpu_spec
 from ...model.errors import BerthError, InvalidInput
 from ...model.identity import UUID
@@ -82,7 +82,7 @@ class HostSettings:
                 "this host was prepared as %s and is now %s" % (self.uuid, found),
                 field="uuid",
                 rule="libvirt's host uuid stays as it was at preparation",
-                hint=hints.uuid_changed(PATH),
+                hint=host_hints.uuid_changed(PATH),
             )
 
     def dedicated_cpus(self):

@@ -14,7 +14,7 @@ from ansible.template import trust_as_template
 from placement_case import CATALOG, VM, controller, facts
 
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.fleet import read_fleet
-from ansible_collections.berth.kvm.plugins.module_utils.model import hints, host_document
+from ansible_collections.berth.kvm.plugins.module_utils.model import host_document, host_hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.identity import instance_uuid
 from ansible_collections.berth.kvm.plugins.module_utils.placement import receipt
 
@@ -45,7 +45,7 @@ def test_anti_affine_pair_is_spread():
 def test_host_without_facts_is_a_verdict_and_the_rest_goes_on():
     """S11."""
     result = place({"a": VM}, silent=["h9"])
-    assert list(result["verdicts"]) == ["h9"] and hints.read_facts_first() in result["verdicts"]["h9"]
+    assert list(result["verdicts"]) == ["h9"] and host_hints.read_facts_first() in result["verdicts"]["h9"]
     assert result["selections"]["a"]["host"] in ("h1", "h2")
     assert not place({"a": VM}, hosts=("h1", "h2", "h9"))["verdicts"]
 

@@ -20,7 +20,7 @@ from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.errors import AnsibleUnknown
-from ansible_collections.berth.kvm.plugins.module_utils.model import hints
+from ansible_collections.berth.kvm.plugins.module_utils.model import host_hints
 from ansible_collections.berth.kvm.plugins.plugin_utils import known_ansible
 
 REPOSITORY = Path(__file__).resolve().parents[4]
@@ -43,7 +43,7 @@ def test_an_unknown_version_is_named_with_those_that_were_tried_and_what_to_inst
             use()
         said = str(refused.value)
         assert all(part in said for part in (version, *known_ansible.TRIED))
-    assert refused.value.hint == hints.install_known_ansible(known_ansible.REQUIREMENT)
+    assert refused.value.hint == host_hints.install_known_ansible(known_ansible.REQUIREMENT)
     asked = Requirement(re.search("pip install '(.+)'", refused.value.hint)[1])
     assert asked.name == "ansible-core" and not asked.specifier.contains(version, prereleases=True)
     for tried in known_ansible.TRIED:

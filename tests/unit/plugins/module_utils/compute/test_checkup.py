@@ -18,7 +18,7 @@ from instance_case import Case
 from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import owner
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import gate
 from ansible_collections.berth.kvm.plugins.module_utils.compute.host import certificates, checkup
-from ansible_collections.berth.kvm.plugins.module_utils.model import hints
+from ansible_collections.berth.kvm.plugins.module_utils.model import host_hints
 
 STRANGER = "0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a"
 
@@ -117,7 +117,7 @@ def test_an_instance_without_its_disks_is_found_until_they_are_there_again(well)
     host, uuid, look = well
     shutil.move(host.pool / "instances" / uuid, host.pool / "away")
     assert codes(look()) == [("DisksMissing", "error", uuid, False)]
-    assert "Mount the storage of kvm1 again" in hints.mount_storage("kvm1")
+    assert "Mount the storage of kvm1 again" in host_hints.mount_storage("kvm1")
     shutil.move(host.pool / "away", host.pool / "instances" / uuid)
     assert look() == []
 

@@ -22,7 +22,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import (
 )
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record import store as store_module
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record.store import Store
-from ansible_collections.berth.kvm.plugins.module_utils.model import hints
+from ansible_collections.berth.kvm.plugins.module_utils.model import host_hints
 from ansible_collections.berth.kvm.plugins.module_utils.model import record as record_module
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import InvalidInput
 from ansible_collections.berth.kvm.plugins.module_utils.model.lifecycle import IllegalChange
@@ -151,7 +151,7 @@ def test_a_record_of_a_newer_version_is_kept_as_it_is_for_the_version_that_wrote
     _plant(state, UUID, written)
     with pytest.raises(RecordInvalid) as refused:
         store.read(UUID)
-    assert refused.value.hint == hints.newer_version()
+    assert refused.value.hint == host_hints.newer_version()
     with open(os.path.join(state, "instances", UUID, "record.json"), encoding="utf-8") as stream:
         assert stream.read() == written
     monkeypatch.setattr(record_module, "SCHEMA", 2)

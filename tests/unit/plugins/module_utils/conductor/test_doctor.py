@@ -13,7 +13,7 @@ import pytest
 from ansible_collections.berth.kvm.plugins.module_utils.compute.host import checkup
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import doctor
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.fleet import Fleet
-from ansible_collections.berth.kvm.plugins.module_utils.model import hints
+from ansible_collections.berth.kvm.plugins.module_utils.model import host_hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.identity import instance_uuid
 
 WEB, DB = (instance_uuid("default", name) for name in ("web1", "db"))
@@ -112,7 +112,7 @@ def test_while_a_host_is_silent_no_instance_is_missing():
 def test_a_clock_that_differs_is_told_with_the_time_that_the_answer_took_taken_off(clock, off):
     found = examine(fleet(WELL), {"kvm1": {"clock": clock, "findings": []}})
     assert [one.said for one in found] == (["its clock is %d s off the controller's" % off] if off else [])
-    assert all(one.todo == hints.set_clock("kvm1") and one.severity == "warning" for one in found)
+    assert all(one.todo == host_hints.set_clock("kvm1") and one.severity == "warning" for one in found)
 
 
 def test_each_code_that_a_host_may_send_has_something_to_do():

@@ -1,0 +1,77 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What errors about the set-up of a host, or of the controller, tell people to do; hints.py has the others and says the rules."""
+
+from __future__ import annotations
+
+
+def prepare_host(host: str) -> str:
+    """The host has no settings or certificates, or libvirt does not ask the boot gate. The host says its own name."""
+    return (
+        "Run berth.kvm.prepare_hosts --limit %s (the name that the host has in the inventory): it restarts libvirt where "
+        "that is needed, guests keep running. Then run this again" % host
+    )
+
+
+def uuid_changed(path: str) -> str:
+    """libvirt's host uuid is not the one of the preparation: a cloned host, or other hardware."""
+    return (
+        "If the host was cloned, set host_uuid in its libvirtd.conf. If the machine was replaced on purpose and holds no "
+        "instance, remove %s and run berth.kvm.prepare_hosts" % path
+    )
+
+
+def install_binding() -> str:
+    """The Python that Ansible uses on the host cannot import libvirt."""
+    return "Install python3-libvirt, or set ansible_python_interpreter to the Python that has it"
+
+
+def start_libvirt() -> str:
+    """libvirt's socket does not answer."""
+    return "Start libvirtd (or virtqemud) on the host, then run again"
+
+
+def install_package() -> str:
+    """A program is missing on the host."""
+    return "Install the package that provides it, or run berth.kvm.prepare_hosts -e kvm_host_packages=true"
+
+
+def confine_guests() -> str:
+    """Neither SELinux nor AppArmor confines QEMU."""
+    return (
+        "Switch one of them on for libvirt, or set berth_host_security_driver_none_ok and run berth.kvm.prepare_hosts"
+    )
+
+
+def read_facts_first() -> str:
+    """A decision was asked for without the host's facts."""
+    return "run berth.kvm.host_facts on it first"
+
+
+def doctor_fixes() -> str:
+    """Something small on a host is not as it was made, and is made so again without touching a guest."""
+    return "berth.kvm.doctor -e berth_fix=true mends it"
+
+
+def mount_storage(host: str) -> str:
+    """A host has the record of an instance, and its disks are in no pool there."""
+    return "Mount the storage of %s again, then run berth.kvm.doctor again. Nothing was removed" % host
+
+
+def set_clock(host: str) -> str:
+    """The clock of a host is not the controller's."""
+    return "Have %s and the controller get their time from the same source, such as chrony" % host
+
+
+def newer_version() -> str:
+    """A record was written by a newer version of the collection."""
+    return "Use the version of berth.kvm that wrote it, or a newer one"
+
+
+# --- the controller
+
+
+def install_known_ansible(requirement: str) -> str:
+    """The controller has an ansible-core that the collection was not tried with."""
+    return "Run pip install '%s' where Ansible is installed, then the same again" % requirement
