@@ -12,6 +12,7 @@ from ..module_utils.conductor.plan import FAILED
 from ..module_utils.model import hints, migration
 from ..module_utils.model.errors import BerthError
 from ..module_utils.model.identity import check_name, instance_uuid
+from ..module_utils.model.schema import OneOf
 from ..module_utils.placement.request import resize_request
 from ..plugin_utils import acting
 from ..plugin_utils.controller import (
@@ -31,7 +32,8 @@ from ..plugin_utils.screen import say, verbosity
 from ..plugin_utils.selection import InstanceNotFound, known_hosts, not_found, selected, warn_of_lost
 from ..plugin_utils.whose_variables import Catalogs
 
-KINDS = {"resize": migration.RESIZE, "cold_migrate": migration.COLD, "live_migrate": migration.LIVE}
+KINDS = {"resize": migration.RESIZE, "cold_migrate": migration.COLD, "live_migrate": migration.LIVE, "migrate": None}
+MIGRATION = OneOf("auto", "cold", "live")
 
 
 class ActionModule(ControllerAction):
@@ -45,6 +47,7 @@ class ActionModule(ControllerAction):
                 "resize",
                 "cold_migrate",
                 "live_migrate",
+                "migrate",
                 "confirm",
                 "revert",
                 "abort",
@@ -70,6 +73,8 @@ class ActionModule(ControllerAction):
         fleet = read_reports(task_vars, hosts)
         views = self._views(task_vars, hosts, fleet)
         wish, kind = args["wish"], KINDS.get(args["wish"], migration.RESIZE)
+        given = self.own_variables(task_vars, ["berth_migration"])
+        self._migration = MIGRATION.check(given.get("berth_migration", "auto"), "berth_migration")
         names = selected(task_vars, args["instances"], hosts)
         if names and not args["selected"]:
             raise SelectionNotExplicit(
@@ -122,6 +127,7 @@ class ActionModule(ControllerAction):
         if wish == "resize":
             spec = found[1].get("spec") or found[3]["spec"]
             request = resize_request(spec, values, catalogs.of(name), allow_disabled=found[2] is not None)
+        kind = kind or moving.kind_to_migrate(self._migration, found)
         plain_wish = "move" if wish in KINDS else "confirm" if wish == "confirm_due" else wish
         move = moving.plan(plain_wish, kind, uuid, name, found, request, who_locked(values), target)
         move["request"] = request

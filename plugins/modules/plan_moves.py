@@ -21,7 +21,7 @@ options:
     description: What is to be reached.
     type: str
     required: true
-    choices: [resize, cold_migrate, live_migrate, confirm, revert, abort, delete, confirm_due]
+    choices: [resize, cold_migrate, live_migrate, migrate, confirm, revert, abort, delete, confirm_due]
   allow_same_host:
     description: Whether a resize may stay on its host (Nova's C(allow_resize_to_same_host)).
     type: bool

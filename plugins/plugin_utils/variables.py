@@ -35,6 +35,7 @@ RUN = (
     "berth_lock_reason",
     "berth_locked",
     "berth_lost_hosts",
+    "berth_migration",
     "berth_min_count",
     "berth_name",
     OWN,

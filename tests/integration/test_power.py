@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import re
+
 from playbooks import catalog, homes, vm
 
 
@@ -31,3 +33,10 @@ def test_power_follows_the_inventory_and_a_lock_is_kept_to_by_every_controller(l
     before = lab.sh(where["web1"], pids).stdout
     assert play("reboot", "--limit", "web1", berth_reboot="hard").changed["web1"] == 1
     assert lab.sh(where["web1"], pids).stdout != before
+    said = play("show", "--limit", "web1", "-v").stdout
+    events = [line.split() for line in said.splitlines() if re.search(r" r-[0-9a-f]{8}  ", line)]
+    assert [words[1] for words in events] == [
+        "claim", "build", "start", "stop", "start", "lock", "unlock", "reboot", "start",
+    ]  # fmt: skip
+    runs = [words[4] for words in events]
+    assert runs[0] == runs[1] == runs[2] and runs[7] == runs[8] and len(set(runs)) == 6

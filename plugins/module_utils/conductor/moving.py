@@ -156,6 +156,18 @@ def _sweep(wish: str, uuid: str, name: str, sides: Sides) -> PlannedMove:
     }
 
 
+def kind_to_migrate(wanted: str, sides: Sides) -> str:
+    """``wanted`` is live, cold, or auto: that of a migration that was begun, else live where the guest runs."""
+    if wanted != "auto":
+        return {"live": names.LIVE, "cold": names.COLD}[wanted]
+    _source, here, _destination, there = sides
+    begun = here.get("migration") or there.get("migration")
+    if begun and begun["type"] != names.RESIZE:
+        return begun["type"]
+    owner = there if there["role"] == "OWN" else here
+    return names.LIVE if owner.get("running") else names.COLD
+
+
 def is_due(move: PlannedMove) -> bool:
     """Whether ``confirm_due`` confirms it: its host says that the window is over, or a confirm was begun."""
     phase = _owner(move).get("phase")

@@ -18,6 +18,7 @@ DONE = {
     "confirm_due": "confirmed",
     "delete": "deleted",
     "live_migrate": "migrated",
+    "migrate": "migrated",
     "resize": "resized",
     "revert": "reverted",
 }

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from controller import Controller
 
+from ansible_collections.berth.kvm.plugins.module_utils.conductor import moving
 from ansible_collections.berth.kvm.plugins.module_utils.model.identity import instance_uuid
 from ansible_collections.berth.kvm.plugins.plugin_utils.controller import who_locked
 
@@ -253,3 +254,27 @@ def test_a_move_keeps_a_receipt_where_receipts_are_kept(tmp_path):
     kept = json.loads(path.read_text("utf-8"))
     assert [request["name"] for request in kept["requests"]] == ["a"]
     assert kept["left_out"] == {}
+
+
+@pytest.mark.parametrize(
+    "given, running, kind",
+    [
+        (None, True, "live-migration"), (None, False, "migration"), ("auto", True, "live-migration"),
+        ("cold", True, "migration"), ("live", True, "live-migration"),
+    ],
+)  # fmt: skip
+def test_what_runs_is_migrated_live_and_what_is_off_cold_unless_somebody_says_otherwise(given, running, kind):
+    sides = "h1", view("a", running=running), None, {"role": None}
+    assert moving.kind_to_migrate(given or "auto", sides) == kind
+    facts = plan("migrate", variables={"berth_migration": given} if given else {})
+    assert facts["moves"]["a"]["kind"] == ("live-migration" if given != "cold" else "migration")
+
+
+def test_a_migration_that_was_begun_goes_on_as_what_it_was():
+    begun = view("a", running=False, migration={"type": "live-migration"})
+    assert moving.kind_to_migrate("auto", ("h1", begun, "h2", {"role": "IN"})) == "live-migration"
+
+
+def test_a_kind_of_migration_that_there_is_none_of_is_refused_by_name():
+    with pytest.raises(KeyError, match="ansible_facts"):  # there is no plan
+        plan("migrate", variables={"berth_migration": "Live"})

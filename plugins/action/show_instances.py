@@ -1,0 +1,97 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Action show_instances: see plugins/modules/show_instances.py for its documentation."""
+
+from __future__ import annotations
+
+from ..module_utils.conductor import report, report_instance
+from ..module_utils.conductor.errors import InstanceMoving
+from ..module_utils.conductor.locate import locate
+from ..module_utils.model.errors import BerthError
+from ..module_utils.model.identity import check_name, instance_uuid
+from ..plugin_utils.asking import answers, ask
+from ..plugin_utils.controller import (
+    ControllerAction,
+    instances_among,
+    kvm_hosts,
+    lost_hosts,
+    read_reports,
+    results_fact,
+    variables,
+)
+from ..plugin_utils.screen import say, verbosity
+from ..plugin_utils.selection import in_inventory, not_found
+
+EVENTS = 15  # all of them with -v
+
+
+class ActionModule(ControllerAction):
+    argument_spec = {
+        "instances": {"type": "list", "elements": "str", "required": True},
+        "hosts": {"type": "list", "elements": "str"},
+    }
+
+    def act(self, args, task_vars):
+        hosts, names = kvm_hosts(task_vars, args["hosts"]), instances_among(task_vars, args["instances"])
+        fleet = read_reports(task_vars, hosts)
+        lost = lost_hosts(self.own_variables(task_vars, ["berth_lost_hosts"]))
+        uuids, outcomes, shown = {}, [], {}
+        for name in names:
+            try:
+                project = variables(task_vars, name, ["berth_project"]).get("berth_project") or "default"
+                uuids[name] = instance_uuid(project, check_name(name))
+            except BerthError as error:
+                outcomes.append(_failed(name, error))
+        told = self._ask(task_vars, fleet, uuids)
+        for name, uuid in uuids.items():
+            held = told.get(uuid) or []
+            problem = _problem(fleet, name, uuid, lost)
+            if held:
+                shown[name] = [dict(found, host=host) for host, found in held]
+                outcomes.append(report_instance.outcome(name, held))
+                say("", *report_instance.lines(name, held, problem and str(problem), 1000 if verbosity() else EVENTS))
+            elif problem:
+                outcomes.append(_failed(name, problem))
+            elif in_inventory(task_vars, name) or _removed_by(fleet, uuid):
+                by = ", ".join(_removed_by(fleet, uuid))
+                outcomes.append(report.Outcome(name, "absent", why="deleted from %s" % by if by else "is on no host"))
+            else:
+                outcomes.append(_failed(name, not_found(task_vars, fleet, name)))
+        say("", *report.closing(outcomes, fleet.verdicts), "")
+        return {**results_fact(outcomes, fleet.verdicts), "instances": shown}
+
+    def _ask(self, task_vars, fleet, uuids):
+        """Instance uuid -> [(host, what it says of it)], of the hosts that hold a part of it or failed to make it."""
+        wanted = {}
+        for uuid in uuids.values():
+            for host in [place["host"] for place in fleet.places.get(uuid, ())] + fleet.failed_on(uuid):
+                wanted.setdefault(host, []).append(uuid)
+        replies = answers(ask(self, task_vars, wanted, "instance_info", {}, {"uuids": wanted})) if wanted else {}
+        found = {}
+        for host, reply in replies.items():
+            for instance in reply.get("instances") or ():
+                found.setdefault(instance["uuid"], []).append((host, instance))
+        return found
+
+
+def _problem(fleet, name, uuid, lost):
+    """Why no playbook would act on the instance as it is found; to be in a move is no fault."""
+    try:
+        locate(fleet, name, uuid, lost)
+    except InstanceMoving:
+        return None
+    except BerthError as error:
+        return error
+    return None
+
+
+def _removed_by(fleet, uuid):
+    """The hosts that say that they removed the instance."""
+    names = {host_uuid: name for name, host_uuid in fleet.uuids().items()}
+    told = fleet.told_of(uuid)
+    return sorted(names[holder] for holder, note in told.items() if note.get("gone") and holder in names)
+
+
+def _failed(name, error):
+    return report.Outcome(name, report.FAILED, why=error.code, error=error.to_result()["msg"])

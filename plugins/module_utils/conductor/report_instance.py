@@ -1,0 +1,102 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What is known of one instance, for people: its state, where it is, what it has, and who did what to it."""
+
+from __future__ import annotations
+
+import datetime
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
+
+from ..model.lifecycle import OWN
+from ..model.messages import Document
+from ..placement.text import table
+from .moving import unconfirmed
+from .report import Outcome
+
+Held = Sequence[Tuple[str, Document]]  # (host, what its module instance_info says of the instance)
+HEADS = ("AT", "EVENT", "HOST", "BY", "RUN", "RESULT")
+# Of an event, what has a column of its own or is the state that was reached.
+TOLD = ("event", "at", "who", "run", "vm_state", "task_state", "migration_status")
+
+
+def outcome(name: str, held: Held) -> Outcome:
+    """The line of an instance that a host holds, or remembers as failed."""
+    host, found = owner(held)
+    state = str(found.get("vm_state") or found.get("phase") or "unknown")
+    why = [found["task_state"]] if found.get("task_state") else []
+    why += ["locked"] if found.get("locked") else []
+    why += [unconfirmed(None)] if (found.get("vm_state"), found.get("task_state")) == ("resized", None) else []
+    addresses = [nic["address"] for nic in found.get("networks") or () if nic.get("address")]
+    address = str(addresses[0]).partition("/")[0] if addresses else ""
+    return Outcome(name, state, host, found.get("flavor") or "", address, "; ".join(map(str, why)))
+
+
+def lines(name: str, held: Held, problem: Optional[str], most: int) -> List[str]:
+    """All of it, with the last ``most`` events. ``problem``: why no playbook would act on it."""
+    host, found = owner(held)
+    parts = {
+        "state": "%s, guest %s" % (found.get("vm_state") or found.get("phase"), found.get("state")),
+        "task": found.get("task_state"),
+        "hosts": ", ".join("%s (%s)" % (place, part.get("role") or "failed there") for place, part in held),
+        "flavor": _flavor(found),
+        "image": found.get("image"),
+        "networks": ", ".join(_nic(nic) for nic in found.get("networks") or ()),
+        "disks": ", ".join("%s %s GiB" % entry for entry in sorted((found.get("disks") or {}).items())),
+        "zone": found.get("availability_zone"),
+        "group": found.get("group"),
+        "console": found.get("console_log"),
+        "locked": found.get("locked") and "by %s" % found["locked"],
+        "move": _move(found.get("migration")),
+        "problem": problem,
+    }
+    told = [(key, value) for key, value in parts.items() if value]
+    rows = history(held)[-most:]
+    shown = ["%s (%s)" % (name, found["uuid"]), *table(told[0], told[1:])]
+    return shown + (table(HEADS, rows) if rows else [])
+
+
+def owner(held: Held) -> Tuple[str, Document]:
+    """Who owns the instance, as far as the hosts that answered say; else the first that has a part of it."""
+    return next((entry for entry in held if entry[1].get("role") == OWN), held[0])
+
+
+def history(held: Held) -> List[Tuple[str, ...]]:
+    """The events and failures of all hosts. Their times are of different clocks: the order is for people."""
+    rows = []
+    for host, found in held:
+        for event in found.get("history") or ():
+            rows.append(_row(event, host, str(event.get("event")), _result(event)))
+        for fault in found.get("faults") or ():
+            rows.append(_row(fault, host, "failed", "%s: %s" % (fault.get("code"), fault.get("message"))))
+    return sorted(rows, key=lambda row: row[0])
+
+
+def _row(entry: Mapping[str, Any], host: str, event: str, result: str) -> Tuple[str, ...]:
+    who, run = str(entry.get("who") or "-"), str(entry.get("run") or "-")
+    return str(entry.get("at") or "-"), event, host, who, run, result
+
+
+def _result(event: Mapping[str, Any]) -> str:
+    details = ["%s: %s" % (key, value) for key, value in sorted(event.items()) if key not in TOLD and value]
+    reached = [str(event[key]) for key in ("vm_state", "task_state", "migration_status") if event.get(key)]
+    return ", ".join(reached + details) or "done"
+
+
+def _flavor(found: Document) -> str:
+    sizes = "%s vCPU, %s MiB, %s GiB" % tuple(found.get(key) for key in ("vcpus", "memory_mb", "root_gb"))
+    return "%s: %s" % (found["flavor"], sizes) if found.get("flavor") else ""
+
+
+def _nic(nic: Document) -> str:
+    return " ".join(str(nic[key]) for key in ("network", "address", "mac") if nic.get(key))
+
+
+def _move(move: Optional[Dict[str, Any]]) -> Optional[str]:
+    if not move:
+        return None
+    line = "%s from %s to %s, %s" % (move["type"], move["source"], move["destination"], move.get("status"))
+    if not move.get("confirm_by"):
+        return line
+    due = datetime.datetime.fromtimestamp(move["confirm_by"], datetime.timezone.utc)
+    return "%s; confirm_due confirms it from %s on" % (line, due.strftime("%Y-%m-%dT%H:%M:%SZ"))

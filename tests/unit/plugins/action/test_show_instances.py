@@ -1,0 +1,123 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What people are told of an instance, wherever it is or is not."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from pathlib import Path
+
+import pytest
+from controller import Controller
+
+from ansible_collections.berth.kvm.plugins.module_utils.model.identity import instance_uuid
+from ansible_collections.berth.kvm.plugins.plugin_utils import delegates
+
+HOST = json.loads((Path(__file__).parent / "host.json").read_text())
+WEB = instance_uuid("default", "web1")
+KNOWN = {
+    "uuid": WEB, "name": "web1", "role": "OWN", "phase": "active", "state": "running", "vm_state": "active",
+    "task_state": None, "flavor": "small", "vcpus": 1, "memory_mb": 128, "root_gb": 1, "image": "guest",
+    "networks": [{"network": "lan", "address": "192.0.2.11/24", "mac": "52:54:00:00:00:01"}],
+    "locked": "ann@ctl since 2026-01-02T00:00:00Z: its disk", "migration": None,
+    "history": [
+        {"event": "build", "at": "2026-01-01T00:00:00Z", "who": "ann@ctl", "run": "r-1"},
+        {"event": "stop", "at": "2026-01-01T00:00:02Z", "who": "bob@ctl", "run": "r-2", "forced": True},
+    ],
+    "faults": [{"code": "BuildFailed", "message": "no room", "at": "2026-01-01T00:00:01Z"}],
+}  # fmt: skip
+
+
+def held(**changes):
+    return {
+        "uuid": WEB, "name": "web1", "project_id": "default", "flavor": None, "group": None, "role": "OWN",
+        "phase": "active", "vm_state": "active", "task_state": None, "power_state": "running", "foreign": False,
+        "vcpus": 1, "pcpus": 0, "memory_mb": 128, "disk_gb": 1, "pool": "berth", "image_props": {},
+        "generation": [1, 5], **changes,
+    }  # fmt: skip
+
+
+@pytest.fixture
+def show(monkeypatch, capsys):
+    """show(h1=[...], ...): (the action's result, what it said); a host of None is silent."""
+
+    def act(answers=None, described=True, notes=None, **hosts):
+        identity = {name: str(uuid.uuid5(uuid.NAMESPACE_DNS, name)) for name in hosts}
+        facts = {}
+        for name, instances in hosts.items():
+            if instances is not None:
+                document = {**HOST, "uuid": identity[name], "instances": instances, "num_instances": len(instances)}
+                facts[name] = {"ansible_facts": {"berth_host": document}, "notes": (notes or {}).get(name) or {}}
+            else:
+                facts[name] = {"reason": "UNREACHABLE: no route"}
+        given = {"web1": {"berth_flavor": "small"}} if described else {"all": {"berth_name": "web1"}}
+        it = Controller({"kvm_hosts": list(hosts), "vms": ["web1"]}, given)
+        it.register("localhost", __berth_facts={"answers": facts})
+        monkeypatch.setattr(
+            delegates,
+            "run_on",
+            lambda names, *_rest: {host: {"instances": [dict(answers[host])], "foreign": []} for host in names},
+        )
+        values = {**it.task_vars(), "ansible_forks": 5, "ansible_play_hosts_all": ["localhost"]}
+        return it.run("show_instances", {"instances": ["web1"]}, values), capsys.readouterr().out
+
+    return act
+
+
+def rows(said):
+    return [" ".join(line.split()) for line in said.splitlines()]
+
+
+def test_an_instance_is_shown_with_who_did_what_in_which_run_and_what_came_of_it(show):
+    result, said = show({"h1": KNOWN}, h1=[held()], h2=[])
+    shown = rows(said)
+    for line in (
+        "state active, guest running", "hosts h1 (OWN)", "flavor small: 1 vCPU, 128 MiB, 1 GiB",
+        "networks lan 192.0.2.11/24 52:54:00:00:00:01", "locked by ann@ctl since 2026-01-02T00:00:00Z: its disk",
+        "2026-01-01T00:00:00Z build h1 ann@ctl r-1 done",
+        "2026-01-01T00:00:01Z failed h1 - - BuildFailed: no room",
+        "2026-01-01T00:00:02Z stop h1 bob@ctl r-2 forced: True",
+        "web1 active h1 small 192.0.2.11 locked",
+    ):  # fmt: skip
+        assert line in shown, said
+    assert result["ansible_facts"]["berth_results"]["failed"] == {} and not result["changed"]
+    assert result["instances"]["web1"][0]["host"] == "h1"
+
+
+def test_both_sides_of_a_move_are_shown_and_when_it_is_confirmed(show):
+    move = {"type": "resize", "status": "finished", "source": "h1", "destination": "h2", "confirm_by": 1767312000}
+    there = {**KNOWN, "vm_state": "resized", "migration": move, "locked": None}
+    result, said = show(
+        {"h1": {**there, "role": "OUT", "phase": "keep"}, "h2": there},
+        h1=[held(role="OUT", phase="keep", vm_state="resized")],
+        h2=[held(phase="resized", vm_state="resized", generation=[2, 0])],
+    )
+    assert "hosts h1 (OUT), h2 (OWN)" in rows(said)
+    assert "move resize from h1 to h2, finished; confirm_due confirms it from 2026-01-02T00:00:00Z on" in rows(said)
+    assert result["outcomes"][0]["host"] == "h2" and "waits for confirm_resize" in result["outcomes"][0]["why"]
+
+
+def test_what_may_be_on_a_silent_host_is_unknown(show):
+    result, said = show({}, h1=None, h2=[])
+    assert "InstanceUnknown" in result["ansible_facts"]["berth_results"]["failed"]["web1"]
+    assert result["outcomes"][0]["error_code"] == "InstanceUnknown" and "h1" in said
+
+
+def test_what_was_deleted_says_from_where(show):
+    result, _said = show({}, notes={"h1": {WEB: {"known": None, "planned": [], "gone": [3, 0]}}}, h1=[], h2=[])
+    assert (result["outcomes"][0]["state"], result["outcomes"][0]["why"]) == ("absent", "deleted from h1")
+    assert result["ansible_facts"]["berth_results"]["failed"] == {}
+
+
+def test_what_is_on_no_host_is_absent_where_the_inventory_has_it_and_else_an_error(show):
+    assert show({}, h1=[])[0]["outcomes"][0]["why"] == "is on no host"
+    unknown = show({}, described=False, h1=[])[0]
+    assert "in no inventory and on no host" in unknown["ansible_facts"]["berth_results"]["failed"]["web1"]
+
+
+def test_of_two_owners_both_are_shown_with_what_is_in_the_way(show):
+    result, said = show({"h1": KNOWN, "h2": KNOWN}, h1=[held()], h2=[held(generation=[2, 7])])
+    assert "hosts h1 (OWN), h2 (OWN)" in rows(said) and "problem" in said and "keep_one" in said
+    assert result["ansible_facts"]["berth_results"]["failed"] == {}
