@@ -5,19 +5,27 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 from playbooks import catalog, homes, vm
 
 
-def test_power_follows_the_inventory_and_a_lock_is_kept_to_by_every_controller(lab, image, inventory):
+def test_power_follows_the_inventory_and_a_lock_is_kept_to_by_every_controller(lab, image, inventory, tmp_path):
     path = inventory({"web1": vm(state="active"), "web2": vm(state="stopped")}, catalog(image))
     other = inventory({"web1": vm()}, catalog(image), name="other.yml")
 
     def play(name, *words, check=True, **variables):
         return lab.ansible_playbook("berth.kvm." + name, *words, inventory=[path], extra_vars=variables, check=check)
 
-    made = play("create")
+    events = tmp_path / "events"
+    notify = {"ANSIBLE_CALLBACKS_ENABLED": "berth.kvm.notify", "BERTH_NOTIFY_FILE": str(events)}
+    made = lab.ansible_playbook("berth.kvm.create", inventory=[path], env=notify)
+    told = sorted((event["event"], event["instance"], event["state"]) for event in map(json.loads, events.open()))
+    assert told == [
+        ("instance.end", "web1", "active"), ("instance.end", "web2", "stopped"),
+        ("instance.update", "web1", "running"), ("instance.update", "web2", "shutdown"),
+    ]  # fmt: skip
     assert [made.changed[name] for name in ("web1", "web2")] == [1, 1] and "web2      stopped" in made.stdout
     where = homes(lab)
     assert lab.domains(where["web1"]) and lab.domains(where["web2"], every=True)

@@ -1,0 +1,102 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Tells programs what becomes of instances, while a run goes on (Nova's notifications)."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+name: notify
+type: notification
+version_added: 0.2.0
+short_description: Write an event for each transition of an instance
+description:
+  - Appends a line of JSON to a file for each transition of an instance that a run brings about, and for what became of it in
+    the end. Events are those that this controller heard of; the history in the record of the instance has all.
+  - In check mode nothing changes, and nothing is written. A file that cannot be written is a warning and ends no run.
+requirements:
+  - C(berth.kvm.notify) in C(callbacks_enabled) of the configuration
+options:
+  path:
+    description: The file. It is made for its owner only.
+    type: path
+    required: true
+    env:
+      - name: BERTH_NOTIFY_FILE
+    ini:
+      - section: callback_berth_notify
+        key: path
+author:
+  - The berth.kvm authors (!UNKNOWN)
+"""
+
+import datetime
+import json
+import os
+
+from ansible.plugins.callback import CallbackBase
+
+from ..plugin_utils import acting
+from ..plugin_utils.plain import plain
+
+COLLECTION = "berth.kvm."
+# Actions whose result says of an instance what it is now: action -> the part of the result.
+UPDATES = {"instance": "instance", "build_instance": "instance", "migration": "move"}
+# Actions whose result says what became of all instances of the run.
+ENDS = ("record_builds", "show_results")
+STATES = ("role", "phase", "vm_state", "task_state", "power_state", "state")
+OUTCOME = ("state", "host", "flavor", "why", "error_code", "error")
+
+
+class CallbackModule(CallbackBase):
+    CALLBACK_VERSION = 2.0
+    CALLBACK_TYPE = "notification"
+    CALLBACK_NAME = "berth.kvm.notify"
+    CALLBACK_NEEDS_ENABLED = True
+
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        self._last = {}  # (instance, host) -> the states that were told
+
+    def v2_runner_on_ok(self, result):
+        action = result.task.action.removeprefix(COLLECTION)
+        if result.task.check_mode or not result.task.action.startswith(COLLECTION):
+            return
+        if action in ENDS:
+            self._end(plain(result.result.get("outcomes") or []))
+        elif action in UPDATES:
+            items = result.result.get("results")
+            for item in items if isinstance(items, list) else [result.result]:
+                found = item.get(UPDATES[action])
+                if item.get("changed") and isinstance(found, dict):
+                    self._update(result.host.get_name(), plain(dict(found)))
+
+    # of a loop or a rescued task the other hosts may have done something all the same
+    v2_runner_on_failed = v2_runner_on_ok
+
+    def _update(self, name, found):
+        """One event for each transition: what is as it was told last is none."""
+        host = (found.get("host") or {}).get("name")
+        states = {key: found[key] for key in STATES if key in found}
+        if self._last.get((name, host)) == states:
+            return
+        self._last[name, host] = states
+        self._write({"event": "instance.update", "instance": name, "uuid": found.get("uuid"), "host": host, **states})
+
+    def _end(self, outcomes):
+        for outcome in outcomes:
+            if outcome["state"] != "unchanged":
+                told = {key: outcome[key] for key in OUTCOME if outcome.get(key)}
+                self._write({"event": "instance.end", "instance": outcome["instance"], **told})
+
+    def _write(self, event):
+        at = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+        line = json.dumps({"at": at, **acting.by(), **event}, sort_keys=True) + "\n"
+        try:
+            fd = os.open(self.get_option("path"), os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            try:
+                os.write(fd, line.encode("utf-8"))
+            finally:
+                os.close(fd)
+        except OSError as error:
+            self._display.warning("berth.kvm.notify: %s: %s" % (error.filename or "the file", error.strerror))

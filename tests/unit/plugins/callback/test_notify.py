@@ -1,0 +1,87 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""One event for each transition, for those who ask for it."""
+
+from __future__ import annotations
+
+import json
+from types import SimpleNamespace
+
+import pytest
+
+from ansible_collections.berth.kvm.plugins.callback.notify import CallbackModule
+from ansible_collections.berth.kvm.plugins.plugin_utils import acting
+
+ACTIVE = {"uuid": "u-1", "role": "OWN", "phase": "active", "vm_state": "active", "task_state": None, "state": "running"}
+
+
+@pytest.fixture
+def notify(tmp_path):
+    """notify(action, result, ...): the events in the file after it."""
+    callback, path = CallbackModule(), tmp_path / "events"
+    callback._plugin_options = {"path": str(path)}
+
+    def act(action, result, check_mode=False, name="web1"):
+        task = SimpleNamespace(action=action, check_mode=check_mode)
+        host = SimpleNamespace(get_name=lambda: name)
+        callback.v2_runner_on_ok(SimpleNamespace(task=task, host=host, result=result))
+        return [json.loads(line) for line in path.read_text("utf-8").splitlines()] if path.exists() else []
+
+    act.callback, act.path = callback, path
+    return act
+
+
+def test_each_transition_is_one_event_with_who_and_run(notify):
+    notify("berth.kvm.build_instance", {"changed": True, "instance": ACTIVE})
+    notify("berth.kvm.instance", {"changed": True, "instance": dict(ACTIVE, vm_state="stopped", state="shutdown")})
+    again = notify(
+        "berth.kvm.instance", {"changed": True, "instance": dict(ACTIVE, vm_state="stopped", state="shutdown")}
+    )
+    assert [event["vm_state"] for event in again] == ["active", "stopped"]
+    assert {(event["event"], event["instance"], event["who"], event["run"]) for event in again} == {
+        ("instance.update", "web1", acting.WHO, acting.RUN)
+    }
+    assert notify.path.stat().st_mode & 0o777 == 0o600
+
+
+def test_the_legs_of_a_move_are_told_of_the_host_that_they_ran_on(notify):
+    for phase, host in (("resizing", "kvm1"), ("incoming", "kvm2"), ("frozen", "kvm1")):
+        found = notify("berth.kvm.migration", {"changed": True, "move": {"phase": phase, "host": {"name": host}}})
+    assert [(event["phase"], event["host"]) for event in found] == [
+        ("resizing", "kvm1"), ("incoming", "kvm2"), ("frozen", "kvm1"),
+    ]  # fmt: skip
+
+
+def test_what_became_of_an_instance_in_the_end_is_told_with_its_error(notify):
+    failed = {"instance": "web1", "state": "failed", "error_code": "NoValidHost", "error": "NoValidHost: no"}
+    found = notify("berth.kvm.show_results", {"outcomes": [failed, {"instance": "db", "state": "unchanged"}]})
+    assert [(event["event"], event["instance"], event["error_code"]) for event in found] == [
+        ("instance.end", "web1", "NoValidHost")
+    ]
+
+
+@pytest.mark.parametrize(
+    "action, result, check_mode",
+    [
+        ("berth.kvm.instance", {"changed": False, "instance": ACTIVE}, False),
+        ("berth.kvm.instance", {"changed": True, "instance": ACTIVE}, True),
+        ("other.kvm.instance", {"changed": True, "instance": ACTIVE}, False),
+        ("berth.kvm.instance", {"changed": False, "error": {"code": "X"}}, False),
+    ],
+)
+def test_what_changes_nothing_is_no_event(notify, action, result, check_mode):
+    assert notify(action, result, check_mode) == []
+
+
+def test_of_a_loop_over_hosts_each_is_told(notify):
+    items = [{"changed": True, "instance": dict(ACTIVE, state=state)} for state in ("running", "absent")]
+    assert len(notify("berth.kvm.instance", {"changed": True, "results": items})) == 2
+
+
+def test_a_file_that_cannot_be_written_ends_no_run(notify, monkeypatch):
+    warned = []
+    monkeypatch.setattr(notify.callback._display, "warning", warned.append)
+    notify.callback._plugin_options = {"path": "/nowhere/events"}
+    notify("berth.kvm.instance", {"changed": True, "instance": ACTIVE})
+    assert len(warned) == 1 and "/nowhere/events" in warned[0]
