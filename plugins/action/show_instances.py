@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from ..module_utils.conductor import report, report_instance
-from ..module_utils.conductor.errors import InstanceMoving
+from ..module_utils.conductor.errors import HostUnknown, InstanceMoving
 from ..module_utils.conductor.locate import locate
 from ..module_utils.model.errors import BerthError
 from ..module_utils.model.identity import check_name, instance_uuid
@@ -17,6 +17,7 @@ from ..plugin_utils.controller import (
     kvm_hosts,
     lost_hosts,
     read_reports,
+    reason_of,
     results_fact,
     variables,
 )
@@ -43,10 +44,11 @@ class ActionModule(ControllerAction):
                 uuids[name] = instance_uuid(project, check_name(name))
             except BerthError as error:
                 outcomes.append(_failed(name, error))
-        told = self._ask(task_vars, fleet, uuids)
+        told, silent = self._ask(task_vars, fleet, uuids)
         for name, uuid in uuids.items():
             held = told.get(uuid) or []
-            problem = _problem(fleet, name, uuid, lost)
+            holders = _holders(fleet, uuid)
+            problem = _problem(fleet, name, uuid, lost) or _not_told(name, holders, silent)
             if held:
                 shown[name] = [dict(found, host=host) for host, found in held]
                 outcomes.append(report_instance.outcome(name, held))
@@ -62,17 +64,30 @@ class ActionModule(ControllerAction):
         return {**results_fact(outcomes, fleet.verdicts), "instances": shown}
 
     def _ask(self, task_vars, fleet, uuids):
-        """Instance uuid -> [(host, what it says of it)], of the hosts that hold a part of it or failed to make it."""
+        """(instance uuid -> [(host, what it says of it)], host -> why it says nothing)."""
         wanted = {}
         for uuid in uuids.values():
-            for host in [place["host"] for place in fleet.places.get(uuid, ())] + fleet.failed_on(uuid):
+            for host in _holders(fleet, uuid):
                 wanted.setdefault(host, []).append(uuid)
         replies = answers(ask(self, task_vars, wanted, "instance_info", {}, {"uuids": wanted})) if wanted else {}
-        found = {}
+        found, silent = {}, {}
         for host, reply in replies.items():
+            if "instances" not in reply:
+                silent[host] = reason_of(reply)
             for instance in reply.get("instances") or ():
                 found.setdefault(instance["uuid"], []).append((host, instance))
-        return found
+        return found, silent
+
+
+def _holders(fleet, uuid):
+    """The hosts that hold a part of the instance, or failed to make it."""
+    return [place["host"] for place in fleet.places.get(uuid, ())] + fleet.failed_on(uuid)
+
+
+def _not_told(name, holders, silent):
+    """HostUnknown where a host that holds a part of the instance says nothing more of it."""
+    reasons = ["%s (%s)" % (host, silent[host]) for host in holders if host in silent]
+    return HostUnknown("%s is on %s, which says no more of it" % (name, ", ".join(reasons))) if reasons else None
 
 
 def _problem(fleet, name, uuid, lost):

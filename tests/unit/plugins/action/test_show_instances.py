@@ -39,6 +39,11 @@ def held(**changes):
     }  # fmt: skip
 
 
+def reply(told):
+    """What the module of a host that holds it brings: nothing where the host fell silent."""
+    return {"instances": [dict(told)], "foreign": []} if told else {"unreachable": True, "msg": "no route"}
+
+
 @pytest.fixture
 def show(monkeypatch, capsys):
     """show(h1=[...], ...): (the action's result, what it said); a host of None is silent."""
@@ -58,7 +63,7 @@ def show(monkeypatch, capsys):
         monkeypatch.setattr(
             delegates,
             "run_on",
-            lambda names, *_rest: {host: {"instances": [dict(answers[host])], "foreign": []} for host in names},
+            lambda names, *_rest: {host: reply(answers[host]) for host in names},
         )
         values = {**it.task_vars(), "ansible_forks": 5, "ansible_play_hosts_all": ["localhost"]}
         return it.run("show_instances", {"instances": ["web1"]}, values), capsys.readouterr().out
@@ -121,3 +126,9 @@ def test_of_two_owners_both_are_shown_with_what_is_in_the_way(show):
     result, said = show({"h1": KNOWN, "h2": KNOWN}, h1=[held()], h2=[held(generation=[2, 7])])
     assert "hosts h1 (OWN), h2 (OWN)" in rows(said) and "problem" in said and "keep_one" in said
     assert result["ansible_facts"]["berth_results"]["failed"] == {}
+
+
+def test_what_a_host_holds_that_says_no_more_of_it_is_not_taken_for_absent(show):
+    result, _said = show({"h1": None}, h1=[held()], h2=[])
+    failed = result["ansible_facts"]["berth_results"]["failed"]
+    assert "HostUnknown: web1 is on h1 (UNREACHABLE: no route), which says no more of it" in failed["web1"]
