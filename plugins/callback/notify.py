@@ -30,6 +30,14 @@ author:
   - The berth.kvm authors (!UNKNOWN)
 """
 
+EXAMPLES = r"""
+# ansible.cfg
+# [defaults]
+# callbacks_enabled = berth.kvm.notify
+# [callback_berth_notify]
+# path = /var/log/berth-events.json
+"""
+
 import datetime
 import json
 import os
@@ -38,6 +46,7 @@ from ansible.plugins.callback import CallbackBase
 
 from ..plugin_utils import acting
 from ..plugin_utils.plain import plain
+from ..plugin_utils.screen import warn
 
 COLLECTION = "berth.kvm."
 # Actions whose result says of an instance what it is now: action -> the part of the result.
@@ -71,8 +80,9 @@ class CallbackModule(CallbackBase):
                 if item.get("changed") and isinstance(found, dict):
                     self._update(result.host.get_name(), plain(dict(found)))
 
-    # of a loop or a rescued task the other hosts may have done something all the same
-    v2_runner_on_failed = v2_runner_on_ok
+    def v2_runner_on_failed(self, result, ignore_errors=False):
+        """Of a loop the other hosts have done something all the same."""
+        self.v2_runner_on_ok(result)
 
     def _update(self, name, found):
         """One event for each transition: what is as it was told last is none."""
@@ -99,4 +109,4 @@ class CallbackModule(CallbackBase):
             finally:
                 os.close(fd)
         except OSError as error:
-            self._display.warning("berth.kvm.notify: %s: %s" % (error.filename or "the file", error.strerror))
+            warn("berth.kvm.notify: %s: %s" % (error.filename or "the file", error.strerror))

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from ansible_collections.berth.kvm.plugins.callback import notify as notify_module
 from ansible_collections.berth.kvm.plugins.callback.notify import CallbackModule
 from ansible_collections.berth.kvm.plugins.plugin_utils import acting
 
@@ -77,11 +78,15 @@ def test_what_changes_nothing_is_no_event(notify, action, result, check_mode):
 def test_of_a_loop_over_hosts_each_is_told(notify):
     items = [{"changed": True, "instance": dict(ACTIVE, state=state)} for state in ("running", "absent")]
     assert len(notify("berth.kvm.instance", {"changed": True, "results": items})) == 2
+    task, host = SimpleNamespace(action="berth.kvm.instance", check_mode=False), SimpleNamespace(get_name=lambda: "db")
+    result = {"failed": True, "results": [items[0], {"failed": True, "msg": "X: why"}]}
+    notify.callback.v2_runner_on_failed(SimpleNamespace(task=task, host=host, result=result), ignore_errors=False)
+    assert len(notify("berth.kvm.ask_hosts", {})) == 3
 
 
 def test_a_file_that_cannot_be_written_ends_no_run(notify, monkeypatch):
     warned = []
-    monkeypatch.setattr(notify.callback._display, "warning", warned.append)
+    monkeypatch.setattr(notify_module, "warn", warned.append)
     notify.callback._plugin_options = {"path": "/nowhere/events"}
     notify("berth.kvm.instance", {"changed": True, "instance": ACTIVE})
     assert len(warned) == 1 and "/nowhere/events" in warned[0]
