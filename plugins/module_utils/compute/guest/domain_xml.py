@@ -36,6 +36,7 @@ MIB = 1024  # KiB
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 # Data disks begin at vde: a flavor has at most root, ephemeral and swap, and with the seed these are vda to vdd.
 FIRST_DATA = 4
+DISKS_ON_SCSI = 7  # libvirt gives each controller so many, by their letters, and one that it adds itself another model
 MAX_QUEUES = 16
 
 # What the host gives to every definition: the domain type that works, its architecture, and the pool's directory.
@@ -231,7 +232,9 @@ def _devices(devices, record, host, wishes):
     )
     _child(element, "readonly")
     if "scsi" in [*buses, *(disk.bus for disk in data)]:
-        _child(devices, "controller", type="scsi", index=0, model="virtio-scsi")
+        last = max([0] + [FIRST_DATA + index for index, disk in enumerate(data) if disk.bus == "scsi"])
+        for index in range(1 + last // DISKS_ON_SCSI):
+            _child(devices, "controller", type="scsi", index=index, model="virtio-scsi")
     for at, nic in enumerate(spec.get("networks") or []):
         if nic["type"] == "direct":
             _card(devices, nic, _device_of(record, at))

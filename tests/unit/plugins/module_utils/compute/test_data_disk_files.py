@@ -129,6 +129,13 @@ def test_sixteen_data_disks_beside_all_of_a_flavor_have_targets_of_their_own():
     assert len({target for target, _serial in found.values()}) == 20
 
 
+@pytest.mark.parametrize("count, controllers", [(1, 1), (3, 1), (4, 2), (16, 3)])
+def test_all_scsi_disks_are_on_controllers_of_one_model(count, controllers):
+    _found, root = drives(SMALL, [dict(DB, name="d%d" % at) for at in range(count)])
+    given = [(one.get("index"), one.get("model")) for one in root.findall("devices/controller[@type='scsi']")]
+    assert given == [(str(index), "virtio-scsi") for index in range(controllers)]
+
+
 def test_a_guest_without_data_disks_is_defined_as_ever():
     found, _root = drives(LARGE, [])
     assert [target for target, _serial in found.values()] == ["vda", "vdb", "vdc", "vdd"]
