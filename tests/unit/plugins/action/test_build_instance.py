@@ -25,6 +25,6 @@ def test_the_seed_has_the_address_that_the_plan_chose_with_the_gateway(monkeypat
         "gateway": "192.0.2.1",
         "nameservers": [],
     }
-    it.run("build_instance", {"spec": {"uuid": "u", "networks": [nic]}, "token": "t"}, task_vars)
+    it.run("build_instance", {"spec": {"uuid": "u", "image": {}, "networks": [nic]}, "token": "t"}, task_vars)
     ethernet = asked["seed"]["network_config"]["ethernets"]["nic0"]
     assert ethernet["addresses"] == ["192.0.2.7/24"] and ethernet["routes"][0]["via"] == "192.0.2.1"
