@@ -165,8 +165,10 @@ def _instances(case: Case) -> Iterator[Finding]:
         if len(owners) > 1:
             said = "%s each own it" % " and ".join(owners)
             yield Finding("DuplicateInstance", ERROR, "", said, hints.find_the_right_copy(), name)
-        elif any(place["task_state"] for place in places):
-            place = next(place for place in places if place["task_state"])
+            continue
+        changing = [place for place in places if place["task_state"]]
+        if changing:
+            place = changing[0]
             said = "it is in task_state %s" % place["task_state"]
             yield Finding("ChangeNotEnded", WARNING, place["host"], said, hints.finish_move(name), name)
         elif any(place["vm_state"] == "resized" for place in places):

@@ -44,7 +44,7 @@ def check(spec: Mapping[str, Any]) -> List[Document]:
             raise InvalidInput("disks[%d].name" % at, name, NAME_RULE)
         if name in names[:at]:
             raise InvalidInput("disks[%d].name" % at, name, "each name once")
-        if type(size) is not int or not 1 <= size <= MOST_GB:
+        if not isinstance(size, int) or isinstance(size, bool) or not 1 <= size <= MOST_GB:
             raise InvalidInput("disks[%d].size_gb" % at, size, "a whole number from 1 to %d" % MOST_GB)
         if disk.get("bus") not in BUSES:
             raise InvalidInput("disks[%d].bus" % at, disk.get("bus"), "one of " + ", ".join(BUSES))

@@ -23,7 +23,7 @@ class Host:
     """An action whose host has a cache: what it is asked, and what is sent."""
 
     def __init__(self, monkeypatch):
-        self.cache, self.sent, self.removed, self.fails = set(), [], [], None
+        self.cache, self.sent, self.removed, self.fails = set(), [], [], []
         monkeypatch.setattr(uploads, "ask_module", self.ask)
         monkeypatch.setattr(uploads, "host_of", lambda _action, _vars: "kvm1")
 
@@ -37,8 +37,8 @@ class Host:
         return "/tmp/of-ansible"
 
     def _transfer_file(self, local, remote):
-        if self.fails:
-            raise self.fails
+        for failure in self.fails:
+            raise failure
         time.sleep(0.05)
         self.sent.append((local, remote))
 
@@ -107,7 +107,7 @@ def test_a_file_that_is_not_the_image_is_never_sent(host, spec, spoil):
     "failure, expected", [(AnsibleConnectionFailure("gone"), "reason"), (AnsibleError("no space left"), "error")]
 )
 def test_a_copy_that_fails_is_told_and_cleaned_up(host, spec, failure, expected):
-    host.fails = failure
+    host.fails = [failure]
     answer = uploads.bring(host, spec, {})
     assert expected in answer and host.removed == ["/tmp/of-ansible"]
     if expected == "error":

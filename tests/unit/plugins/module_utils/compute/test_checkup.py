@@ -155,5 +155,9 @@ def test_a_port_that_is_closed_is_found(well, monkeypatch):
 def test_a_check_that_cannot_be_made_is_told_and_the_others_are_made(well, monkeypatch):
     host, _uuid, look = well
     os.chmod(host.hook, 0o644)
-    monkeypatch.setattr(checkup, "_permits", lambda *args: (_ for _ in ()).throw(PermissionError("no")))
+
+    def unreadable(*_args):
+        raise PermissionError("no")
+
+    monkeypatch.setattr(checkup, "_permits", unreadable)
     assert [one["code"] for one in look()] == ["BootGateMissing", "CheckFailed"]

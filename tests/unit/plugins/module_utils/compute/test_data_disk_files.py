@@ -31,8 +31,12 @@ LOGS, DB = {"name": "logs", "size_gb": 3, "bus": "virtio"}, {"name": "send", "si
 needs_qemu_img = pytest.mark.skipif(not shutil.which("qemu-img"), reason="qemu-img is not installed")
 
 
-def spec(flavor=SMALL, data=(LOGS, DB)):
-    return {"flavor": flavor, "disks": list(data), "image": {"name": "guest", "checksum": CHECKSUM, "properties": {}}}
+def spec(flavor=None, data=(LOGS, DB)):
+    return {
+        "flavor": flavor or SMALL,
+        "disks": list(data),
+        "image": {"name": "guest", "checksum": CHECKSUM, "properties": {}},
+    }
 
 
 def record(role="OWN", moved=True, **changes):
@@ -45,7 +49,7 @@ def record(role="OWN", moved=True, **changes):
     return Record(**{**parts, **changes})
 
 
-def drives(flavor=SMALL, data=(LOGS, DB)):
+def drives(flavor=None, data=(LOGS, DB)):
     root = ElementTree.fromstring(
         domain_xml.render(record(spec=spec(flavor, data)), domain_xml.Host("kvm", "x86_64", "/pool"))
     )

@@ -30,9 +30,9 @@ def secured(*rules, allowed=()):
     return {"groups": ["web"], "rules": list(rules), "allowed": list(allowed)}
 
 
-def nic(security=OPEN, **more):
+def nic(*security, **more):
     parts = {"network": "lan", "type": "bridge", "source": "br0", "mac": MAC, "address": None}
-    return {**parts, "security": security, **more}
+    return {**parts, "security": security[0] if security else OPEN, **more}
 
 
 def record(*nics):

@@ -17,12 +17,12 @@ from ansible_collections.berth.kvm.plugins.module_utils.conductor import plan as
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.commit import commit
 from ansible_collections.berth.kvm.plugins.module_utils.model import hints, nics
 
-TEN = ["192.0.2.10-192.0.2.19"]
+TEN = ("192.0.2.10-192.0.2.19",)
 
 
 def nic(pool=TEN, **more):
     parts = {"network": "lan", "type": "bridge", "source": "br0", "vlan": None, "mac": None, "address": None}
-    return {**parts, "pool": pool, "prefixlen": 24, **more}
+    return {**parts, "pool": pool and list(pool), "prefixlen": 24, **more}
 
 
 def instance(name, *networks, **more):

@@ -42,8 +42,8 @@ def fleet(places=None, verdicts=None, notes=None, **documents):
     return Fleet(found, verdicts or {}, notes or {})
 
 
-def examine(case, checkups=None, wished=WISHED, asked=(100.0, 105.0)):
-    return doctor.examine(doctor.Case(case, checkups or {}, wished, ["kvm1", "kvm2"], asked))
+def examine(case, checkups=None, wished=None, asked=(100.0, 105.0)):
+    return doctor.examine(doctor.Case(case, checkups or {}, wished or WISHED, ["kvm1", "kvm2"], asked))
 
 
 def shown(found):

@@ -30,9 +30,9 @@ NETWORKS = {
 GROUPS = {"web": {"rules": [{"protocol": "tcp", "ports": 80}]}}
 
 
-def catalog(networks=NETWORKS, **aliases):
+def catalog(networks=None, **aliases):
     given = {
-        "berth_networks_defined": networks,
+        "berth_networks_defined": networks or NETWORKS,
         "berth_pci_aliases": aliases or {"vf": VF, "gpu": {**VF, "device_type": "type-PCI"}},
     }
     return Catalog.from_variables({**variables(), **given, "berth_security_groups_defined": GROUPS})
