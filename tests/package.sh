@@ -27,7 +27,7 @@ base=$installed/ansible_collections/berth/kvm
 fail() { echo "package: $*" >&2; exit 1; }
 
 listed=$(tar -tzf "$tarball")
-for unwanted in lab/ .cache/ .venv/ .git/ demo.sh test.sh; do
+for unwanted in lab/ .cache/ .venv/ .git/ .github/ .pre-commit-config.yaml Makefile demo.sh extensions/ test.sh tests/; do
     ! grep -q "^$unwanted" <<<"$listed" || fail "$unwanted was packed"
 done
 for wanted in MANIFEST.json README.md meta/runtime.yml LICENSES/GPL-3.0-or-later.txt playbooks/ roles/ plugins/modules/; do
