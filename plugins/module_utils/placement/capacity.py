@@ -15,6 +15,7 @@ from ..model.resources import InstanceTopology
 from . import networks_and_pools, numa, pci
 from .errors import ClaimFailed
 from .requested import requested
+from .text import number
 
 # Nova's names of limits, with the resource they limit and the host's number that counts against it.
 LIMITS = {
@@ -62,8 +63,8 @@ def shortfall(name, amount, inventory, used):
     }
     if rule == "limit":
         numbers["short"] = used + amount - limit
-        told = (name, amount, limit - used, total, reserved, ratio, used)
-        numbers["reason"] = "%s: needs %d, %g free of (%d - %d reserved) x %g, %d used" % told
+        told = (name, amount, number(limit - used), total, reserved, number(ratio), used)
+        numbers["reason"] = "%s: needs %d, %s free of (%d - %d reserved) x %s, %d used" % told
     elif rule == "unit":
         smallest, largest = inventory["min_unit"], inventory["max_unit"]
         numbers.update(min_unit=smallest, max_unit=largest)
@@ -148,7 +149,7 @@ def _limit_shortfalls(host_state, ask, limits):
     for name, (resource, used_name) in LIMITS.items():
         limit, amount, used = limits.get(name), ask.amounts.get(resource, 0), counted[used_name]
         if limit is not None and used + amount > limit:
-            reason = "%s: needs %d, %g used, limit %g of the decision" % (resource, amount, used, limit)
+            reason = "%s: needs %d, %s used, limit %s of the decision" % (resource, amount, number(used), number(limit))
             found.append({"resource": resource, "asked": amount, "used": used, "limit": limit, "reason": reason})
     return found
 

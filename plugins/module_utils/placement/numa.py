@@ -403,7 +403,7 @@ def _fit_cell(host_cell, cell, limits, reserved, why):
             return None
         usage, limit = host_cell.memory_usage + cell.memory_mb, host_cell.memory_mb * limits["ram_allocation_ratio"]
         if usage > limit:
-            why.append("cell %s: %d MiB would be used, limit %g" % (host_cell.id, usage, limit))
+            why.append("cell %s: %d MiB would be used, limit %d" % (host_cell.id, usage, limit))
             return None
     cell.id = host_cell.id
     return cell

@@ -181,6 +181,6 @@ def _shared(host_cell, cell, limits):
                 setattr(changed_cell, attribute, getattr(changed_cell, attribute) - short)
 
             numbers = (short, what, host_cell.id, limit - used, asked, ratio, limits[ratio])
-            text = "%d fewer %s in use in NUMA cell %d (%g free, %d needed at %s %g)" % numbers
+            text = "%d fewer %s in use in NUMA cell %d (%d free, %d needed at %s %g)" % numbers
             found.append((text, short / max(limit, 1), _step(host_cell.id, change)))
     return found

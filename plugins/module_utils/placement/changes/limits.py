@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from ..text import number
 from .cells import fix_cells
 from .devices import fix_devices
 from .trial import COST_OF_SERVICE, HOSTS_TRIED, Change, free_up, refusals, share
@@ -86,15 +87,15 @@ def _fix_capacity(state, spec, numbers):
 
 def _more_free(shortfall):
     name, short, size = shortfall["resource"], shortfall["short"], shortfall["total"] - shortfall["reserved"]
-    text = "%g more %s (%g free, %g needed" % (
-        short,
+    text = "%s more %s (%s free, %s needed" % (
+        number(short),
         _unit(name),
-        shortfall["limit"] - shortfall["used"],
-        shortfall["asked"],
+        number(shortfall["limit"] - shortfall["used"]),
+        number(shortfall["asked"]),
     )
     if name in _RATIOS and size > 0:
         needed = -(-100 * (shortfall["used"] + shortfall["asked"]) // size) / 100
-        text += "; or %s %.2f instead of %g" % (_RATIOS[name], needed, shortfall["ratio"])
+        text += "; or %s %.2f instead of %s" % (_RATIOS[name], needed, number(shortfall["ratio"]))
     return text + ")", share(shortfall), lambda state: free_up(state, {name: short})
 
 
@@ -116,7 +117,7 @@ def _more_in_all(state, shortfall):
         elif name in ("VCPU", "PCPU"):
             state.vcpus_total += more
 
-    text = "%g %s in all instead of %g" % (total, _unit(name), inventory["total"])
+    text = "%d %s in all instead of %s" % (total, _unit(name), number(inventory["total"]))
     return text, COST_OF_SERVICE + more / max(inventory["total"], 1), grow
 
 
@@ -125,7 +126,7 @@ def _fix_filter_of(resource, unit):
         if not {"asked", "limit", "used", "total"} <= set(numbers) or numbers["asked"] > numbers["total"]:
             return None
         short = numbers["asked"] - (numbers["limit"] - numbers["used"])
-        text = "%g more %s" % (short / unit, _UNITS[resource])
+        text = "%s more %s" % (number(short / unit), _UNITS[resource])
         return [(text, short / max(numbers["limit"], 1), lambda state: free_up(state, {resource: short / unit}))]
 
     return fix

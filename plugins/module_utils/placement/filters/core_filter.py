@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from ..base import PASS, Filter, fail
+from ..text import number
 
 
 class CoreFilter(Filter):
@@ -34,6 +35,7 @@ class CoreFilter(Filter):
         if asked > total:
             return fail("needs %d vCPUs, has %d in all" % (asked, total), **numbers)
         if limit - used < asked:
-            return fail("needs %d vCPUs, %g free of %d x %g" % (asked, limit - used, total, ratio), **numbers)
+            told = (asked, number(limit - used), total, number(ratio))
+            return fail("needs %d vCPUs, %s free of %d x %s" % told, **numbers)
         host_state.limits["vcpu"] = limit
         return PASS

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from ..base import PASS, Filter, fail
 from ..networks_and_pools import counts_elsewhere
+from ..text import number
 
 
 class DiskFilter(Filter):
@@ -36,6 +37,7 @@ class DiskFilter(Filter):
         if asked > total:
             return fail("needs %d MiB of disk, has %d in all" % (asked, total), **numbers)
         if limit - used < asked:
-            return fail("needs %d MiB of disk, %g free of %d x %g" % (asked, limit - used, total, ratio), **numbers)
+            told = (asked, number(limit - used), total, number(ratio))
+            return fail("needs %d MiB of disk, %s free of %d x %s" % told, **numbers)
         host_state.limits["disk_gb"] = limit / 1024
         return PASS

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from ..base import PASS, Filter, fail
+from ..text import number
 
 
 class ExactCoreFilter(Filter):
@@ -22,6 +23,6 @@ class ExactCoreFilter(Filter):
         asked = spec.vcpus
         free = host_state.vcpus_total - host_state.vcpus_used
         if asked != free:
-            return fail("needs exactly %d vCPUs, %g free" % (asked, free), asked=asked, free=free)
+            return fail("needs exactly %d vCPUs, %s free" % (asked, number(free)), asked=asked, free=free)
         host_state.limits["vcpu"] = host_state.vcpus_total
         return PASS

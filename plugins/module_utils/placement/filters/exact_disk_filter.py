@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from ..base import PASS, Filter, fail
 from ..networks_and_pools import counts_elsewhere
+from ..text import number
 
 
 class ExactDiskFilter(Filter):
@@ -26,6 +27,6 @@ class ExactDiskFilter(Filter):
         asked = spec.local_gb * 1024 + spec.swap
         free = host_state.free_disk_mb
         if asked != free:
-            return fail("needs exactly %d MiB of disk, %g free" % (asked, free), asked=asked, free=free)
+            return fail("needs exactly %d MiB of disk, %s free" % (asked, number(free)), asked=asked, free=free)
         host_state.limits["disk_gb"] = host_state.total_usable_disk_gb
         return PASS

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from ..base import PASS, Filter, fail
+from ..text import number
 
 
 class ExactRamFilter(Filter):
@@ -22,6 +23,6 @@ class ExactRamFilter(Filter):
         asked = spec.memory_mb
         free = host_state.free_ram_mb
         if asked != free:
-            return fail("needs exactly %d MiB of memory, %g free" % (asked, free), asked=asked, free=free)
+            return fail("needs exactly %d MiB of memory, %s free" % (asked, number(free)), asked=asked, free=free)
         host_state.limits["memory_mb"] = host_state.total_usable_ram_mb
         return PASS

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from ..base import PASS, Filter, fail
+from ..text import number
 
 
 class RamFilter(Filter):
@@ -32,6 +33,7 @@ class RamFilter(Filter):
         if asked > total:
             return fail("needs %d MiB of memory, has %d in all" % (asked, total), **numbers)
         if limit - used < asked:
-            return fail("needs %d MiB of memory, %g free of %d x %g" % (asked, limit - used, total, ratio), **numbers)
+            told = (asked, number(limit - used), total, number(ratio))
+            return fail("needs %d MiB of memory, %s free of %d x %s" % told, **numbers)
         host_state.limits["memory_mb"] = limit
         return PASS

@@ -53,6 +53,15 @@ def test_the_authorities_are_for_their_owner_only_and_made_once(directory):
     assert os.stat(directory + "/libvirt-ca.key").st_mode & 0o777 == 0o600
 
 
+def test_a_host_whose_name_is_longer_than_a_common_name_may_be_is_signed_for_its_whole_name(libvirt):
+    """RFC 5280 lets a common name have 64 characters; a DNS name may have 253."""
+    name = "kvm-1." + "rack-of-the-second-row." * 10 + "example.org"
+    signed = held(libvirt, names=(name,))
+    subject = x509.load_pem_x509_certificate(signed["certificate"].encode()).subject
+    assert libvirt.reasons(signed, [name]) == []
+    assert subject.get_attributes_for_oid(x509.NameOID.COMMON_NAME)[0].value == name[:64]
+
+
 @pytest.mark.parametrize("path, mode", [(".", 0o750), ("libvirt-ca.key", 0o640)])
 def test_an_authority_that_others_may_read_is_refused(directory, libvirt, path, mode):
     os.chmod(os.path.join(directory, path), mode)

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 
@@ -268,6 +269,14 @@ def test_every_filter_has_a_row_that_passes_and_all_but_the_passing_ones_a_row_t
         "ExactRamFilter",
         "ExactDiskFilter",
     }
+
+
+@pytest.mark.parametrize("name", ["RamFilter", "ExactRamFilter", "DiskFilter", "ExactDiskFilter"])
+def test_a_reason_writes_large_amounts_out(name):
+    large = {"memory_mb": 2097152, "memory_mb_used": 1000000, "local_gb": 5000, "local_gb_used": 3000}
+    flavor = {"name": "huge", "vcpus": 1, "memory_mb": 2000000, "root_gb": 2500}
+    got = verdict(name, host={**large, "ram_allocation_ratio": 1.0}, request={"flavor": flavor})
+    assert not got.passed and re.search(r"\b\d{7}\b free", got.reason), got.reason
 
 
 def test_a_filter_that_raises_gives_a_verdict_that_names_it_and_the_host():

@@ -57,6 +57,15 @@ def test_an_instance_larger_than_every_host_needs_a_larger_host():
     assert texts([host("k1")], request(9000)) == ["on k1: 12584 MiB of memory in all instead of 4096"]
 
 
+def test_large_amounts_are_written_out():
+    large = {"memory_mb": 1048576, "local_gb": 5_000_000}
+    assert texts([{**host("k1", 8), **large}], request(1049000)) == [
+        "on k1: 1049520 MiB of memory in all instead of 1048576"
+    ]
+    (said,) = texts([{**host("k1", 8), **large}], request(1048576))
+    assert said.startswith("on k1: 520 more MiB of memory (1048056 free, 1048576 needed")
+
+
 def test_a_disabled_host_is_offered_with_its_reason():
     disabled = {"disabled": True, "disabled_reason": "new disk"}
     enabled_filters = {"enabled_filters": ["ComputeFilter"]}
