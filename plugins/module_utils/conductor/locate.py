@@ -133,12 +133,13 @@ def check_unlocked_there(name: str, places: Iterable[Place]) -> None:
 
 
 def lock_of(places: Iterable[Place]) -> Optional[str]:
-    return next((place["locked"] for place in places if place["locked"]), None)
+    """Who locked it, by the word of its owner alone: a host with a claim of it, or that lies, has no say."""
+    return next((place["locked"] for place in places if place["role"] == OWN and place["locked"]), None)
 
 
 def locate_to_unlock(fleet: Fleet, name: str, uuid: str, lost_hosts: Collection[str] = ()) -> List[str]:
     """The hosts on which it is locked: of two that own it both, as a lock is in the way of keep_one. Else as ``locate``."""
-    locked = [place["host"] for place in fleet.places.get(uuid, ()) if place["locked"]]
+    locked = [place["host"] for place in fleet.places.get(uuid, ()) if lock_of([place])]
     return locked or locate(fleet, name, uuid, lost_hosts)
 
 

@@ -7,12 +7,18 @@ from __future__ import annotations
 
 from typing import Optional
 
-from . import hints
+from . import data_disks, hints
 from .guest_wishes import Wishes
 from .lifecycle import ACTIVE
 from .messages import Document
 from .migration import KINDS, LIVE, RESIZE
-from .move_errors import CannotResizeDisk, InstanceInvalidState, MigrationPreCheckError, OperationNotSupportedForVTPM
+from .move_errors import (
+    CannotResizeDisk,
+    InstanceInvalidState,
+    MigrationConflict,
+    MigrationPreCheckError,
+    OperationNotSupportedForVTPM,
+)
 from .record import Record
 
 STANDING = ("paused", "suspended")
@@ -38,6 +44,14 @@ def check_begin(record: Record, kind: str, spec: Document, power: Optional[str])
     check_tpm(record.name, record.spec, kind)
     if kind == RESIZE:
         check_grow_only(record.spec["flavor"], spec["flavor"])
+
+
+def check_same_disks(record: Record, planned: Document) -> None:
+    """Refuse a move that was planned before the instance got a data disk: the move would leave it behind."""
+    if data_disks.of(record.spec) != data_disks.of(planned):
+        raise MigrationConflict(
+            "the data disks of %s were changed after this move was planned" % record.name, hint=hints.run_again()
+        )
 
 
 def check_tpm(name: str, spec: Document, kind: str) -> None:

@@ -42,8 +42,8 @@ def update_disks(instance, wanted):
             record = _claim(instance, record, merged)
             _publish_made(instance, record)
             made = True
+        attached = _attach(instance, record)  # first: a running guest is told of the growth of what it has
         grown = [_grow(instance, record, disk) for disk in _planned(record)]
-        attached = _attach(instance, record)
         return _note(instance, record) or attached or made or any(grown)
 
 

@@ -12,9 +12,11 @@ from __future__ import annotations
 import os
 from xml.etree import ElementTree
 
+from ...model import hints
 from ...model.errors import BerthError
 from .. import paths
 from ..connection import connect, require_libvirt
+from ..disk import disk as disks
 from ..guest import network
 from ..host import certificates
 from . import transfer
@@ -143,6 +145,7 @@ def judge(found, record, seen, tls, pool_path):
     """All problems as sentences. ``seen`` is what ``look`` gave on the destination."""
     problems = list(seen["problems"])
     problems += _guest_problems(found, record, paths.instance(pool_path, record.uuid))
+    problems += _left_behind(found, record, pool_path)
     if seen["shared"] and seen["pool_path"] != pool_path:
         problems.append("the storage is shared, but is %s here and %s there" % (pool_path, seen["pool_path"]))
     faults = (certificates.faults(), "the source"), (seen["certificates"], "the destination")
@@ -167,6 +170,19 @@ def _guest_problems(found, record, directory):
         path = source.get("file") or source.get("dev") or "no file"
         if os.path.dirname(path) != directory:
             yield "the guest has a disk that is not the instance's own: %s" % path
+
+
+def _left_behind(found, record, pool_path):
+    """libvirt copies what the running guest has. A disk that was taken from it by hand would arrive empty."""
+    root = ElementTree.fromstring(found.XMLDesc(0))
+    used = {source.get("file") for source in root.iterfind("devices/disk/source")}
+    for disk in disks.plan(record.spec):
+        path = paths.instance(pool_path, record.uuid, disk.file)
+        if path not in used:
+            yield "the running guest does not have its disk %s, which would arrive empty. %s" % (
+                path,
+                hints.take_all_disks(record.name),
+            )
 
 
 def _reach(address, tls):

@@ -128,6 +128,8 @@ class FakeDomain:
         self.xml = ElementTree.tostring(root, encoding="unicode")
 
     def blockResize(self, path, size, _flags):  # noqa: N802
+        if path not in self.xml:
+            raise libvirtError(8, "invalid argument: disk '%s' not found in domain" % path)
         self.resized[path] = size
 
     def setMetadata(self, _kind, text, _key, uri, _flags):  # noqa: N802

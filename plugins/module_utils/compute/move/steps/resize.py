@@ -47,14 +47,14 @@ def begin(
         return False
     if record.role != OWN:
         raise MigrationConflict("%s is not owned by %s" % (uuid, host.identity["name"]), role=record.role)
-    if kind != names.RESIZE:
-        spec = record.spec
+    planned, spec = spec, spec if kind == names.RESIZE else record.spec
     host.effects.check_movable(record)
     host.effects.check_disks(record)
     if record.op is None:
         if host.store.is_buried(op):
             raise MigrationEnded("the move %s of %s has ended" % (op, uuid))
         guards.check_begin(record, kind, spec, host.effects.power_state(uuid))
+        guards.check_same_disks(record, planned or spec)
         here = dict(host.identity, name=(source or host.identity)["name"])
         migration = names.new_migration(op, kind, here, destination, record, spec, host.now(), confirm_window)
         new = record.replace(op=op, phase=RESIZING, migration=migration)

@@ -131,6 +131,13 @@ def test_a_growth_killed_after_the_record_is_finished_by_the_next_run(web):
     assert web.update(dict(LOGS, size_gb=5)) is True and web.size() == 5
 
 
+def test_a_disk_that_was_never_attached_is_attached_and_then_grown(web):
+    with pytest.raises(Killed):
+        web.update(LOGS, killed_at="disks attach")
+    assert web.update(dict(LOGS, size_gb=5)) is True
+    assert (web.attached(), web.domain.resized) == (["logs"], {str(web.file()): 5 << 30})
+
+
 def test_a_file_that_is_there_is_never_made_anew(web):
     """A record from a backup: what the guest wrote is in the file."""
     older = web.record

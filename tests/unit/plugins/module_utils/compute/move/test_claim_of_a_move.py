@@ -226,6 +226,15 @@ def test_a_move_claims_by_the_checks_of_a_creation(case, fleet):
     assert (error.code, error.retryable) == (code, code not in ("InstanceExists", "AddressTaken"))
 
 
+@pytest.mark.parametrize("kind", ["migration", "resize", "live-migration"])
+def test_a_move_planned_before_the_instance_got_a_disk_does_not_begin(fleet, kind, monkeypatch):
+    """With the request of the plan the instance would lose it, and the end of the move would remove it."""
+    monkeypatch.setattr(Effects, "power_state", lambda self, uuid: "running")
+    owns(fleet["s1"], spec("a", disks=[{"name": "logs", "size_gb": 2, "bus": "virtio"}]))
+    error = refused(MigrationConflict, Move(fleet, "s1", spec("a", vcpus=2), "op1", kind).begin)
+    assert "data disks of a" in str(error) and fleet["s1"].store.read(spec("a")["uuid"]).op is None
+
+
 def test_what_fits_is_claimed_as_it_was_decided(fleet):
     owns(fleet["s1"], spec("a"))
     wanted = spec("a", vcpus=2, force_hosts=[])

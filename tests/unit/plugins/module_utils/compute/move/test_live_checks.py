@@ -83,6 +83,11 @@ def host(monkeypatch):
     monkeypatch.setattr(live_checks, "connect", lambda timeout, uri: types.SimpleNamespace(close=lambda: None))
 
 
+def instance(resources=None, **spec):
+    flavor = {"root_gb": 1, "ephemeral_gb": 0, "swap": 0}
+    return types.SimpleNamespace(uuid=UUID, name="web1", resources=resources or {}, spec={"flavor": flavor, **spec})
+
+
 DESTINATIONS = {
     "good": ({}, {}, None),
     "CPU": ({"compared": Error("missing features: avx2", 8)}, {}, "avx2"),
@@ -123,7 +128,7 @@ SOURCES = {
     "what the destination says": (Found(), {}, {"problems": ["no room"]}, "no room"),
     "PCI device of the record": (Found(), {"pci_devices": ["0000:01:00.0"]}, {}, "devices of the host"),
     "card of the host": (
-        Found("<interface type='hostdev'/>"),
+        Found(DISK + "<interface type='hostdev'/>"),
         {"pci_devices": [{"request_id": "nic:0"}]},
         {},
         "devices of the host",
@@ -141,13 +146,23 @@ SOURCES = {
 @pytest.mark.parametrize("case", SOURCES)
 def test_what_the_source_says(case):
     found, resources, seen, expected = SOURCES[case]
-    record = types.SimpleNamespace(uuid=UUID, resources=resources)
+    record = instance(resources)
     problems = live_checks.judge(found, record, {**SEEN, **seen}, True, POOL)
     assert [expected in problem for problem in problems] == ([True] if expected else []), problems
 
 
+@pytest.mark.follows("take_all_disks")
+def test_a_disk_that_the_running_guest_lacks_would_arrive_empty():
+    """virsh detach-disk leaves the file, which libvirt does not copy: the end of the move would remove it. A cold one copies it."""
+    record = instance(disks=[{"name": "logs", "size_gb": 1, "bus": "virtio"}])
+    problems = live_checks.judge(Found(), record, SEEN, True, POOL)
+    assert len(problems) == 1 and "data-logs.qcow2" in problems[0] and "cold_migrate" in problems[0]
+    whole = DISK + DISK.replace("root", "data-logs")
+    assert not live_checks.judge(Found(whole), record, SEEN, True, POOL)
+
+
 def test_certificates_do_not_matter_without_tls():
-    record = types.SimpleNamespace(uuid=UUID, resources={})
+    record = instance()
     assert not live_checks.judge(Found(), record, {**SEEN, "certificates": ["ended"]}, False, POOL)
 
 
@@ -157,14 +172,14 @@ def test_a_libvirt_that_is_not_reached_is_a_problem(monkeypatch):
         raise LibvirtUnavailable("connection refused")
 
     monkeypatch.setattr(live_checks, "connect", connect)
-    record = types.SimpleNamespace(uuid=UUID, resources={})
+    record = instance()
     problems = live_checks.judge(Found(), record, {**SEEN, "address": "2001:db8::12"}, True, POOL)
     assert len(problems) == 1 and "connection refused" in problems[0]
 
 
 def test_everything_is_said_at_once(monkeypatch):
     monkeypatch.setattr(certificates, "faults", lambda: ["none here"])
-    record = types.SimpleNamespace(uuid=UUID, resources={"numa_topology": {}, "pci_devices": ["0000:01:00.0"]})
+    record = instance({"numa_topology": {}, "pci_devices": ["0000:01:00.0"]})
     seen = {**SEEN, "problems": ["no room", "no bridge"], "certificates": ["none there"]}
     assert len(live_checks.judge(Found(snapshots=1), record, seen, True, POOL)) == 6
 
