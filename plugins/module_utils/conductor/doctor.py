@@ -57,7 +57,8 @@ class Case:
         return self.wished.get(uuid) or (places[0]["name"] if places else uuid)
 
 
-# What to do about what a host found of itself: by the host's name, the instance's and what the host said.
+# What to do about what a host found of itself: by the host's name, the instance's and what the host said. Any other code is
+# a check that could not be made.
 TODO: Dict[str, Callable[[str, str, str], str]] = {
     "BootGateMissing": lambda host, name, said: host_hints.prepare_host(host),
     "GuestsNotConfined": lambda host, name, said: host_hints.confine_guests(),
@@ -73,6 +74,7 @@ TODO: Dict[str, Callable[[str, str, str], str]] = {
     "DomainMissing": lambda host, name, said: hints.start_it(name),
     "GuestPaused": lambda host, name, said: hints.let_go_on(name),
     "RunsWithoutOwner": lambda host, name, said: hints.find_the_right_copy(),
+    "StateUnsafe": lambda host, name, said: state_hints.close_to_others(host),
 }
 
 
@@ -122,7 +124,7 @@ def _of_hosts(case: Case) -> Iterator[Finding]:
     for host, checkup in case.checkups.items():
         for one in checkup["findings"]:
             name = case.name(one["uuid"]) if one["uuid"] else ""
-            todo = TODO.get(one["code"], lambda host, name, said: hints.run_again())(host, name, one["said"])
+            todo = TODO.get(one["code"], lambda host, name, said: host_hints.check_again(host))(host, name, one["said"])
             yield Finding(one["code"], one["severity"], host, one["said"], todo, name, one["fixed"])
 
 

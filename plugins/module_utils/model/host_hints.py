@@ -54,6 +54,14 @@ def doctor_fixes() -> str:
     return "berth.kvm.doctor -e berth_fix=true mends it"
 
 
+def check_again(host: str) -> str:
+    """The doctor could not look at something on a host, such as a file that cannot be read or libvirt that does not answer."""
+    return (
+        "Until then nothing is known of what this check looks at. Put right on %s what stands in its way, then run "
+        "berth.kvm.doctor again" % host
+    )
+
+
 def mount_storage(host: str) -> str:
     """A host has the record of an instance, and its disks are in no pool there."""
     return "Mount the storage of %s again, then run berth.kvm.doctor again. Nothing was removed" % host

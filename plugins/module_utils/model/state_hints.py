@@ -22,6 +22,14 @@ def restore_or_move_away(path: str) -> str:
     )
 
 
+def close_to_others(host: str) -> str:
+    """A file or directory of a host's state is a link, or others than its owner may write or read it."""
+    return (
+        "Find out who changed it. With chown and chmod on %s give it the owner and the mode that it is to have. Where it is a link or "
+        "no plain file, move that elsewhere and put back what was there. Then run berth.kvm.doctor again" % host
+    )
+
+
 def make_room() -> str:
     """A file of the state directory cannot be written."""
     return "Make room on the file system of the state directory of this host, or have it writable again; then run again"

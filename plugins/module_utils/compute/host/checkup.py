@@ -19,6 +19,7 @@ from ...model.record import Record
 from .. import paths
 from ..connection import require_libvirt
 from ..disk import owner
+from ..errors import BootGateMissing
 from ..guest import domains, gate
 from ..run import run
 from . import certificates
@@ -63,7 +64,7 @@ def look(host: Host, fix: bool = False, pki: str = certificates.PKI, port: int =
 def _gate(host: Host) -> Iterator[Finding]:
     try:
         gate.check("this host", host.hook, host.run_dir)
-    except BerthError as error:
+    except BootGateMissing as error:
         yield finding("BootGateMissing", ERROR, error.message.partition(":")[0])
 
 

@@ -15,10 +15,13 @@ import fake_libvirt
 import pytest
 from instance_case import Case
 
+from ansible_collections.berth.kvm.plugins.module_utils.compute import paths
 from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import owner
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import gate
 from ansible_collections.berth.kvm.plugins.module_utils.compute.host import certificates, checkup
-from ansible_collections.berth.kvm.plugins.module_utils.model import host_hints
+from ansible_collections.berth.kvm.plugins.module_utils.conductor import doctor
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.fleet import Fleet
+from ansible_collections.berth.kvm.plugins.module_utils.model import host_hints, state_hints
 
 STRANGER = "0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a"
 
@@ -161,3 +164,51 @@ def test_a_check_that_cannot_be_made_is_told_and_the_others_are_made(well, monke
 
     monkeypatch.setattr(checkup, "_permits", unreadable)
     assert [one["code"] for one in look()] == ["BootGateMissing", "CheckFailed"]
+
+
+def told(finding):
+    """The finding as the doctor shows it, of host kvm1."""
+    case = doctor.Case(Fleet({}, {}, {}), {"kvm1": {"clock": 0.0, "findings": [finding]}}, {}, ["kvm1"], (0.0, 0.0))
+    return doctor.examine(case)[0]
+
+
+@pytest.mark.follows("check_again")
+def test_what_stood_in_the_way_of_a_check_is_named_and_the_check_is_made_when_it_is_put_right(well):
+    host, _uuid, look = well
+    permits = os.path.join(host.run_dir, gate.PERMITS)
+    os.rename(permits, permits + ".away")
+    open(permits, "w").close()
+    (found,) = look()
+    assert found["code"] == "CheckFailed" and permits in found["said"]
+    assert told(found).todo == host_hints.check_again("kvm1")
+    os.remove(permits)
+    os.rename(permits + ".away", permits)
+    assert look() == []
+
+
+@pytest.mark.follows("close_to_others")
+@pytest.mark.parametrize("what", ["directory", "owner of disks"])
+def test_what_is_open_to_others_is_named_and_accepted_with_the_mode_that_is_told(well, what):
+    host, uuid, look = well
+    disks = paths.instance(host.pool_path(), STRANGER)
+    os.mkdir(disks, paths.PASS_MODE)
+    owner.write(host.pool_path(), STRANGER, uuid)
+    path = host.run_dir if what == "directory" else os.path.join(disks, owner.FILE)
+    os.chmod(path, 0o777)
+    (found,) = look()
+    assert found["code"] == "StateUnsafe" and os.path.basename(path) in found["said"]
+    assert told(found).todo == state_hints.close_to_others("kvm1")
+    os.chmod(path, int(found["said"].rpartition("mode at most ")[2].rstrip(")"), 8))
+    assert look() == []
+
+
+@pytest.mark.follows("close_to_others")
+def test_a_link_in_place_of_a_directory_is_named_and_accepted_when_the_directory_is_back(well):
+    host, _uuid, look = well
+    os.rename(host.run_dir, host.run_dir + ".real")
+    os.symlink(host.run_dir + ".real", host.run_dir)
+    (found,) = look()
+    assert (found["code"], told(found).todo) == ("StateUnsafe", state_hints.close_to_others("kvm1"))
+    os.rename(host.run_dir, host.run_dir + ".link")
+    os.rename(host.run_dir + ".real", host.run_dir)
+    assert look() == []
