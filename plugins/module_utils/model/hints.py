@@ -272,6 +272,14 @@ def bring_disks_back(host: str, name: str) -> str:
     )
 
 
+def name_data_disks(name: str, disks: Sequence[str]) -> str:
+    """The guest has data disks that its record, such as one from a backup, does not name. A move would leave them behind."""
+    return (
+        "Name %s in berth_disks of %s, with the size_gb that it has or more, and run berth.kvm.update_disks --limit %s: the file "
+        "stays as it is" % (" and ".join(disks), name, name)
+    )
+
+
 def delete_changed_disks(goes: Sequence[str], stays: Sequence[str]) -> str:
     """The same at a delete: which of the files that are not the instance's go with it, and which stay."""
     said = "-e berth_delete_changed_disks=true deletes it as it is"

@@ -15,6 +15,7 @@ from __future__ import annotations
 import collections
 import contextlib
 import os
+import re
 
 from ...model import data_disks, hints
 from ...model.errors import InvalidInput
@@ -56,6 +57,12 @@ def plan(spec):
     if flavor.get("swap"):
         disks.append(Disk("swap", "swap", "raw", flavor["swap"] * MIB, "swap"))
     return disks + [_data(disk) for disk in data_disks.check(spec)]
+
+
+def data_disk_of(path):
+    """The name of the data disk that has this file, None where it is none's."""
+    found = re.match(r"data-(%s)\.qcow2\Z" % data_disks.NAME, os.path.basename(path), re.ASCII)
+    return found and found.group(1)
 
 
 def _data(disk):

@@ -26,11 +26,11 @@ from . import disk as disks
 from . import qcow2_header
 
 DEEPEST = 200  # layers
-OVERLAY, REPLACED, BASE, SNAPSHOT, FORMAT, FIRMWARE, EXTRA, MISSING = (
-    "overlay", "replaced", "base", "snapshot", "format", "firmware", "extra", "missing",
+OVERLAY, REPLACED, BASE, SNAPSHOT, FORMAT, FIRMWARE, EXTRA, MISSING, UNNAMED = (
+    "overlay", "replaced", "base", "snapshot", "format", "firmware", "extra", "missing", "unnamed",
 )  # fmt: skip
 # The guest starts well with these; a move would lose them.
-ONLY_MOVES = (SNAPSHOT, EXTRA)
+ONLY_MOVES = (SNAPSHOT, EXTRA, UNNAMED)
 FORGET = "virsh undefine %s --keep-nvram --snapshots-metadata --checkpoints-metadata"
 
 
@@ -83,6 +83,11 @@ def _refuse(record, host, found, more=None):
     said = [hints.take_disks_back(host, commands)] if commands else []
     if any(difference.kind == MISSING for difference in found):
         said.append(hints.bring_disks_back(host, record.name))
+    unnamed = {
+        disks.data_disk_of(path) for difference in found if difference.kind == UNNAMED for path in difference.files
+    }
+    if unnamed:
+        said.append(hints.name_data_disks(record.name, sorted(unnamed)))
     raise DiskChainChanged(
         "the disks of %s (%s) on %s are not those that its record names: %s"
         % (record.name, record.uuid, host, "; ".join(dict.fromkeys(difference.text for difference in found))),
@@ -213,9 +218,18 @@ def _foreign(uuid, disk, planned, missing, runs):
             ", ".join(sorted(path for path in missing if planned[path] not in disks.NO_DISKS)),
         )
         return Difference(REPLACED, text, None, (disk.path,))
+    if _is_data_disk(disk, planned):
+        text = "%s is the data disk %s, which its record does not name" % (disk.target, disk.path)
+        return Difference(UNNAMED, text, None, (disk.path,))
     text = "%s is %s, which the instance does not have" % (disk.target, disk.path)
     where = "--live --config" if disk.live else "--config"
     return Difference(EXTRA, text, "virsh detach-disk %s %s %s" % (uuid, disk.target, where), (disk.path,))
+
+
+def _is_data_disk(disk, planned):
+    """Whether it is one of the instance's own that the record, such as one from a backup, does not know."""
+    directory, file = os.path.split(disk.path)
+    return directory in map(os.path.dirname, planned) and disk.format == "qcow2" and bool(disks.data_disk_of(file))
 
 
 def _commit_running(uuid, target, base):

@@ -15,6 +15,7 @@ from xml.etree import ElementTree
 
 from ...model import data_disks, hints
 from ...model.guest_wishes import Wishes
+from ...model.move_errors import CannotResizeDisk
 from ...model.request_spec import RequestSpec
 from ...placement import capacity
 from .. import paths
@@ -36,7 +37,7 @@ def update_disks(instance, wanted):
         record = _at_rest(instance)
         merged = _merged(record, wanted)
         made = _publish_made(instance, record)
-        _check_disks(instance, record)
+        _check_disks(instance, _with_found(instance, record, merged))
         if merged != data_disks.of(record.spec):
             _check_pluggable(instance, merged)
             record = _claim(instance, record, merged)
@@ -49,7 +50,12 @@ def update_disks(instance, wanted):
 
 def would_update_disks(instance, wanted):
     record = _at_rest(instance)
-    return _merged(record, wanted) != data_disks.of(record.spec) or bool(_not_attached(instance, record))
+    merged = _merged(record, wanted)
+    _with_found(instance, record, merged)
+    if merged != data_disks.of(record.spec):
+        _check_pluggable(instance, merged)
+        return True
+    return bool(_not_attached(instance, record)) or any(_is_small(instance, record, disk) for disk in _planned(record))
 
 
 def _at_rest(instance):
@@ -72,6 +78,38 @@ def _path(instance, record, disk):
     return paths.instance(instance.host.pool_path(record.spec.get("pool")), record.uuid, disk.file)
 
 
+def _with_found(instance, record, merged):
+    """The record with those of ``merged`` whose files are there though it does not name them: it may be one from a backup."""
+    found = record.replace(spec=dict(record.spec, disks=merged))
+    had = data_disks.shown(record.spec)
+    there = [
+        disk for disk in _planned(found) if disk.serial not in had and os.path.lexists(_path(instance, found, disk))
+    ]
+    for disk in there:
+        size = _size(instance, found, disk)
+        if size > disk.size:
+            raise CannotResizeDisk(
+                "data disk %s of %s is there and has %d bytes" % (disk.serial, record.name, size),
+                field="berth_disks.%s.size_gb" % disk.serial,
+                value=disk.size // disks.GIB,
+                rule="at least %d GiB" % -(-size // disks.GIB),
+            )
+    names = {*had, *(disk.serial for disk in there)}
+    return record.replace(spec=dict(record.spec, disks=[disk for disk in merged if disk["name"] in names]))
+
+
+def _size(instance, record, disk):
+    path = _path(instance, record, disk)
+    try:
+        return virtual_size.read(path, disk.format)[0]
+    except (OSError, ValueError) as error:
+        raise BuildFailed("%s cannot be read as a disk: %s" % (path, error))
+
+
+def _is_small(instance, record, disk):
+    return os.path.lexists(_path(instance, record, disk)) and _size(instance, record, disk) < disk.size
+
+
 def _check_disks(instance, record):
     connection = instance.host.connection
     pool_path = instance.host.pool_path(record.spec.get("pool"))
@@ -86,7 +124,7 @@ def _claim(instance, record, merged):
         more = _allocate(instance.host, record, data_disks.total_gb(new.spec) - data_disks.total_gb(record.spec))
         had = {disk.name for disk in _planned(record)}
         for disk in _planned(new):
-            if disk.name not in had:
+            if disk.name not in had and not os.path.lexists(_path(instance, new, disk)):
                 made = _path(instance, new, disk) + ".tmp"
                 paths.remove(made)
                 disks.make(disk, made, None)
@@ -127,7 +165,7 @@ def _publish_made(instance, record):
 
 def _grow(instance, record, disk):
     path = _path(instance, record, disk)
-    if virtual_size.read(path, disk.format)[0] >= disk.size:
+    if _size(instance, record, disk) >= disk.size:
         return False
     instance.observe("disks grow")
     found = domain.find(instance.host.connection, record.uuid)

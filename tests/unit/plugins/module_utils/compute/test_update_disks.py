@@ -14,7 +14,7 @@ import pytest
 from instance_case import Case, Killed
 from records import plant
 
-from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import disk
+from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import disk, disk_chain
 from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import DiskChainChanged, DiskNotAttached
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import domain
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest.update_disks import (
@@ -128,6 +128,7 @@ def test_a_growth_killed_after_the_record_is_finished_by_the_next_run(web):
     web.update(LOGS)
     with pytest.raises(Killed):
         web.update(dict(LOGS, size_gb=5), killed_at="disks grow")
+    assert would_update_disks(web.instance(), [dict(LOGS, size_gb=5)])
     assert web.update(dict(LOGS, size_gb=5)) is True and web.size() == 5
 
 
@@ -138,15 +139,25 @@ def test_a_disk_that_was_never_attached_is_attached_and_then_grown(web):
     assert (web.attached(), web.domain.resized) == (["logs"], {str(web.file()): 5 << 30})
 
 
+@pytest.mark.follows("name_data_disks")
 def test_a_file_that_is_there_is_never_made_anew(web):
-    """A record from a backup: what the guest wrote is in the file."""
+    """A record from a backup: what the guest wrote is in the file, and a detached one would not go with the next move."""
     older = web.record
     web.update(LOGS)
     before = web.file().read_bytes()
     plant(web.host.store, older)
+    with pytest.raises(DiskChainChanged, match="data-logs") as caught:
+        disk_chain.check(web.host.connection, web.record, str(web.host.pool), "kvm1")
+    assert "berth.kvm.update_disks --limit web1" in caught.value.hint and "detach" not in caught.value.hint
     with pytest.raises(DiskChainChanged, match="data-logs"):
-        web.update(LOGS)
-    assert web.file().read_bytes() == before
+        web.update({"name": "db", "size_gb": 1})
+    for act in (web.update, lambda *wanted: would_update_disks(web.instance(), list(wanted))):
+        with pytest.raises(CannotResizeDisk, match="2147483648 bytes"):
+            act(dict(LOGS, size_gb=1))
+    assert web.update(LOGS) is True and web.update(LOGS) is False
+    disk_chain.check(web.host.connection, web.record, str(web.host.pool), "kvm1")
+    assert (web.file().read_bytes(), web.attached(), web.record.resources["disk_gb"]) == (before, ["logs"], 3)
+    assert not web.file().with_name(web.file().name + ".tmp").exists()
 
 
 def test_a_disk_whose_file_is_gone_is_never_made_anew(web):
@@ -161,6 +172,8 @@ def test_a_disk_whose_file_is_gone_is_never_made_anew(web):
 @pytest.mark.follows("stop_and_update_disks")
 def test_what_a_running_guest_cannot_be_given_it_gets_while_it_is_off(web, bus):
     before = web.record
+    with pytest.raises(DiskNotAttached):
+        would_update_disks(web.instance(), [dict(LOGS, bus=bus)])
     with pytest.raises(DiskNotAttached) as caught:
         web.update(dict(LOGS, bus=bus))
     assert "berth.kvm.stop" in caught.value.hint and "berth.kvm.update_disks" in caught.value.hint
