@@ -14,7 +14,7 @@ import os
 from .. import lock, paths
 from ..connection import Deadline, LibvirtTimeout
 from ..errors import FlavorTooSmall, ImageInvalid, ImageUnavailable, InstanceBusy
-from . import image_format, image_source, owner
+from . import image_check, image_source, owner
 
 CHUNK = 1 << 20
 GIB = 1 << 30
@@ -209,7 +209,7 @@ def _read(source, url):
 def _inspect(path, image, root_gb):
     fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
-        found = image_format.inspect(fd, image["disk_format"])
+        found = image_check.inspect(fd, image["disk_format"])
     finally:
         os.close(fd)
     if root_gb and found["virtual_size"] > root_gb * GIB:

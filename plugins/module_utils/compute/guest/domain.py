@@ -12,6 +12,7 @@ from ...model import hints
 from ...model.errors import InstanceExists
 from ..connection import Deadline, LibvirtTimeout, LibvirtUnavailable, require_libvirt
 from ..errors import BuildFailed, GuestHung, GuestNotSupported
+from . import dropped_parts
 from .domain_xml import NAMESPACE
 from .domains import POWER_STATES, hung
 
@@ -128,9 +129,7 @@ def define(connection, uuid, xml):
         raise InstanceExists("a domain that berth does not manage has the uuid %s" % uuid)
     domain = _call("defining the domain", connection.defineXMLFlags, xml, library.VIR_DOMAIN_DEFINE_VALIDATE)
     text = _call("reading the definition", domain.XMLDesc, library.VIR_DOMAIN_XML_INACTIVE)
-    differences = missing(ElementTree.fromstring(xml), ElementTree.fromstring(text))
-    if differences:
-        raise BuildFailed("libvirt dropped parts of the definition: %s" % ", ".join(differences[:5]))
+    dropped_parts.check(xml, text)
     return domain
 
 
@@ -161,35 +160,6 @@ def note(domain, instance):
         flags |= library.VIR_DOMAIN_AFFECT_LIVE
     text, kind = ElementTree.tostring(plain, encoding="unicode"), library.VIR_DOMAIN_METADATA_ELEMENT
     _call("noting the record", domain.setMetadata, kind, text, "berth", NAMESPACE, flags)
-
-
-def missing(wanted, found, path=""):
-    """What of ``wanted`` is not in ``found``: libvirt silently drops what it does not know."""
-    lost = []
-    for child in wanted:
-        here = "%s/%s" % (path, child.tag)
-        candidates = found.findall(child.tag)
-        if not candidates:
-            lost.append(here)
-        elif not any(not missing(child, candidate, here) and _same(child, candidate) for candidate in candidates):
-            lost.extend(min((missing(child, candidate, here) for candidate in candidates), key=len) or [here])
-    return lost
-
-
-def _same(wanted, found):
-    """The same text and attributes, as far as they were asked for; libvirt spells out a machine type."""
-    if wanted.tag == "type":
-        return True
-    if (wanted.text or "").strip() and wanted.text.strip() != (found.text or "").strip():
-        return False
-    return all(_plain(found.get(name)) == _plain(value) for name, value in wanted.attrib.items())
-
-
-def _plain(value):
-    """0x00 and 0x0000 are one number to libvirt."""
-    if value is not None and value.startswith("0x"):
-        return int(value, 16)
-    return value
 
 
 def start(connection, uuid):

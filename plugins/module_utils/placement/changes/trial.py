@@ -16,8 +16,6 @@ from ..scheduler import host_states, select_destinations
 COST_OF_REQUEST, COST_OF_SERVICE, COST_OF_MOVE = 0.5, 1.0, 0.25
 HOSTS_TRIED = 8
 NEIGHBOURS = 6
-# Of each kind of change this many, the cheapest, are tried with a whole run of placement.
-FULL_RUNS = 2
 
 
 class Change:
@@ -59,12 +57,6 @@ class Trial:
             return not self.run(list(states.values()), requests).errors
         except UnsupportedPolicy:
             return False
-
-    def cheapest_that_holds(self, changes):
-        """[the first of the few cheapest that holds], or []: a change is told only after placement was run again with it."""
-        # sorted() is stable: among equals the order of the hosts decides.
-        offered = sorted(changes, key=lambda change: change.cost)
-        return next(([change] for change in offered[:FULL_RUNS] if self.holds(change)), [])
 
     def alone(self, state, answer):
         """The answer to the failed request with only this host to choose, and those that hold its group."""

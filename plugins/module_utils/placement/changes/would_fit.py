@@ -18,6 +18,9 @@ from .moves import move_changes
 from .request import request_changes
 from .trial import Trial, refusals
 
+# Of each kind of change this many, the cheapest, are tried with a whole run of placement.
+FULL_RUNS = 2
+
 
 def smallest_changes(host_documents, requests, options=None, aggregates=(), seed=0, failed=None):
     """[Change]: of each kind the smallest found with which all ``requests`` get a host, smallest first; may be empty.
@@ -34,5 +37,12 @@ def smallest_changes(host_documents, requests, options=None, aggregates=(), seed
     refused = refusals(answer.explanation)
     held = []
     for offers in (request_changes, limit_changes, move_changes):
-        held += trial.cheapest_that_holds(offers(trial, refused, answer))
+        held += _cheapest_that_holds(trial, offers(trial, refused, answer))
     return sorted(held, key=lambda change: change.cost)
+
+
+def _cheapest_that_holds(trial, changes):
+    """[the first of the few cheapest that holds], or []: a change is told only after placement was run again with it."""
+    # sorted() is stable: among equals the order of the hosts decides.
+    offered = sorted(changes, key=lambda change: change.cost)
+    return next(([change] for change in offered[:FULL_RUNS] if trial.holds(change)), [])

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import image_format
+from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import image_check
 from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import ImageInvalid
 
 GIB = 1 << 30
@@ -54,7 +54,7 @@ def judge(tmp_path, content, declared):
     path.write_bytes(content)
     fd = os.open(str(path), os.O_RDONLY)
     try:
-        return image_format.inspect(fd, declared)
+        return image_check.inspect(fd, declared)
     finally:
         os.close(fd)
 
