@@ -21,9 +21,10 @@ from ..module_utils.conductor.locate import (
     lock_of,
 )
 from ..module_utils.conductor.recovery import to_recover
-from ..module_utils.model import hints
+from ..module_utils.model import hints, nics
 from ..module_utils.model.catalog_schema import INSTANCE
 from ..module_utils.model.errors import BerthError, InvalidInput
+from ..module_utils.model.guest_address import guest_address
 from ..module_utils.model.identity import check_name, instance_uuid
 from ..module_utils.model.lifecycle import OWN
 from ..module_utils.model.schema import OneOf, Text
@@ -157,9 +158,13 @@ def note(method, berth_state, locked, places):
 
 
 def _shown(fleet, uuid):
-    """The owner of the instance and its flavor, for the closing table."""
+    """The owner of the instance, its flavor and addresses, for the closing table."""
     places = sorted(fleet.places.get(uuid, ()), key=lambda place: place["role"] == OWN)
-    return {"host": places[-1]["host"], "flavor": places[-1]["flavor"]} if places else {}
+    if not places:
+        return {}
+    place = places[-1]
+    networks = [{"address": address} for address in nics.fixed(place["nics"] or ()) if guest_address(address)]
+    return {"host": place["host"], "flavor": place["flavor"], "networks": networks}
 
 
 def _told(error, method):

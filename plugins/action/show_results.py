@@ -47,7 +47,7 @@ class ActionModule(ControllerAction):
             outcome = report_moves.outcome(operation, name, moves, done, self._task.check_mode)
         else:
             outcome = report_power.outcome(operation, name, located, done, self._task.check_mode)
-            outcome.address = report.address_of(given.get("berth_networks"))
+            outcome.address = outcome.address or report.address_of(given.get("berth_networks"))
         uuid = instance_uuid(given.get("berth_project") or "default", name)
         outcome.error = report.named(outcome.error, uuid, name)
         if outcome.error:

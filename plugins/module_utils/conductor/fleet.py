@@ -30,6 +30,7 @@ PLACE = (
     "project_id",
     "name",
     "locked",
+    "nics",
 )
 
 
@@ -47,6 +48,7 @@ class Place(TypedDict):
     project_id: Optional[str]
     name: str
     locked: Optional[str]  # by whom, and why
+    nics: Optional[List[str]]  # the addresses that it has, in words of model/nics.py
     flavor: Optional[str]
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Dict, NamedTuple
 
-from .report import FAILED, Outcome, failure, first_word
+from .report import FAILED, Outcome, address_of, failure, first_word
 
 
 class Words(NamedTuple):
@@ -37,7 +37,8 @@ WORDS = {
 def outcome(operation: str, name: str, located: Dict[str, Any], done: Dict[str, Any], check_mode: bool) -> Outcome:
     """``located`` is the fact berth_located; ``done`` what the play registered for the instance."""
     words, shown = WORDS[operation], located["shown"].get(name) or {}
-    line = Outcome(name, "unchanged", shown.get("host") or "", shown.get("flavor") or "")
+    address = address_of(shown.get("networks"))
+    line = Outcome(name, "unchanged", shown.get("host") or "", shown.get("flavor") or "", address)
     result = done.get("__delete_done" if operation == "delete" else "__berth_done") or {}
     line.error = located["errors"].get(name) or failure(done, result)
     if line.error:

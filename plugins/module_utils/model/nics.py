@@ -41,6 +41,11 @@ def address(nic: Nic, text: Any) -> str:
     return "address %s on %s %s%s" % (_plain(str(text).partition("/")[0]), nic.get("type"), nic.get("source"), vlan)
 
 
+def fixed(words: Iterable[str]) -> List[str]:
+    """The fixed addresses in words of taken(), of all networks."""
+    return [word.split(" ")[1] for word in words if word.startswith("address ")]
+
+
 def address_of(word: str, nic: Nic) -> Optional[str]:
     """The address in words of taken(), where it is one on the network that the NIC is on."""
     begin, end = address(nic, "\0").split("\0")

@@ -74,6 +74,13 @@ def test_two_copies_that_run_need_to_be_confirmed_a_second_time(locate):
     assert (confirmed["instances"]["web1"]["hosts"], confirmed["errors"]) == (["h2"], {})
 
 
+def test_the_addresses_are_those_of_the_record_and_nothing_else_that_a_host_says(locate):
+    told = ["MAC address 02:00:00:00:00:0a", "address 192.0.2.7 on bridge br0", "address no-such on bridge br0"]
+    shown = locate("start", {}, h1=[held(nics=told)])["shown"]["web1"]
+    assert shown == {"host": "h1", "flavor": None, "networks": [{"address": "192.0.2.7"}]}
+    assert locate("start", {}, h1=[held()])["shown"]["web1"]["networks"] == []
+
+
 @pytest.mark.parametrize("named", [None, "h3", "no such host"])
 def test_the_host_whose_copy_stays_is_one_that_owns_it(locate, named):
     run = {"berth_keep_on": named} if named else {}

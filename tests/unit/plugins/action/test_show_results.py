@@ -72,6 +72,12 @@ def test_a_run_that_resized_before_does_not_change_what_is_said_of_a_stop(show):
     assert states(show("stop", registered, berth_located=located(), berth_moves=old))["web1"] == "stopped"
 
 
+def test_the_address_is_the_one_that_the_host_tells_such_as_one_of_a_pool(show):
+    told = {"host": "kvm1", "flavor": "small", "networks": [{"address": "192.0.2.7"}, {"address": "2001:db8::7"}]}
+    result = show("start", {}, berth_located=located(shown={"web1": told}))
+    assert {line["instance"]: line["address"] for line in result["outcomes"]} == {"web1": "192.0.2.7 +1", "web2": ""}
+
+
 @pytest.mark.parametrize(
     "name, counted", [("web1", {"failed": True, "msg": "X: no"}), ("kvm1", {"unreachable": True, "msg": "UNREACHABLE"})]
 )
