@@ -27,7 +27,8 @@ class ActionModule(ControllerAction):
         _blank, *lines, _end = say("", *text.splitlines(), "")
         if args["dest"]:
             known = _instances(fleet, replies(task_vars, "__berth_facts"), self._zones(task_vars))
-            write_document(args["dest"], {"hosts": known, "verdicts": fleet.verdicts})
+            addresses = {host: document["host_ip"] for host, document in fleet.documents.items() if document["host_ip"]}
+            write_document(args["dest"], {"hosts": known, "verdicts": fleet.verdicts, "addresses": addresses})
         if args["hosts"] is not None and not fleet.documents:
             raise NoHostAnswered("no host answered; why is in the table above")
         return {"report": lines, "verdicts": fleet.verdicts}

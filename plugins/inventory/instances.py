@@ -23,7 +23,8 @@ description:
   - C(ansible_host) is the address of C(berth_present_address), of the source C(berth_present_address_source). That is the fixed one
     of the instance's record (C(static)), else a lease of libvirt's (C(lease)), a neighbour of the host (C(arp)) or what the guest's
     agent says (C(agent)). It is not set where the inventory has one for the instance, and where another host of the
-    inventory or another instance has the same address.
+    inventory, a KVM host by its own word, or another instance has the same address. C(arp) and C(agent) are the guest's word, and
+    it may name a machine that the inventory does not know. Keep C(host_key_checking) on, or set C(ansible_host) yourself.
   - An instance that the inventory describes is known as such where this source comes after the others, so name it last, or so
     that its file name sorts last in a directory.
   - The name of the file ends in C(berth.yml) or C(berth.yaml).
@@ -179,9 +180,9 @@ class Names:
         return values
 
     def addresses(self):
-        """Where the machines of the inventory are reached."""
+        """Where the machines of the inventory are reached, whichever of its files says so."""
         return {
-            str(host.vars.get("ansible_host", host.name))
+            str(self._variables(inventory, host).get("ansible_host", host.name))
             for inventory in self._inventories
             for host in inventory.hosts.values()
         }
@@ -230,7 +231,8 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
     def _add(self, report, names):
         for host, reason in sorted(report["verdicts"].items()):
             warn("Host %s is left out: %s" % (host, reason))
-        found, left_out = listed(report["hosts"], names.known, names.addresses())
+        taken = {*names.addresses(), *(report.get("addresses") or {}).values()}
+        found, left_out = listed(report["hosts"], names.known, taken)
         for error in left_out[:MOST_WARNINGS]:
             warn(str(error))
         if len(left_out) > MOST_WARNINGS:

@@ -71,6 +71,8 @@ def _send(action, image, arguments, task_vars):
     """Copy the file to a directory of Ansible's own on the host, from which the module takes it."""
     try:
         check(image)
+        if action._task.check_mode:
+            return {}
         directory = action._make_tmp_path()
         try:
             remote = posixpath.join(directory, "image")

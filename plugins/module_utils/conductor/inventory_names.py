@@ -121,7 +121,8 @@ def _variables(host: str, instance: Mapping[str, Any], described: Described) -> 
 def _give_addresses(found: Mapping[str, Dict[str, Any]], known: Known, taken: Collection[str]) -> None:
     """ansible_host, where the inventory has none and the address is nobody else's: a guest may say that it has any."""
     times = Counter(variables["berth_present_address"] for variables in found.values())
+    others = {*taken, *(str(guest_address(address)) for address in taken)}  # however the inventory writes it
     for name, variables in found.items():
         address = variables["berth_present_address"]
-        if address and times[address] == 1 and address not in taken and "ansible_host" not in (known(name) or {}):
+        if address and times[address] == 1 and address not in others and "ansible_host" not in (known(name) or {}):
             variables["ansible_host"] = address

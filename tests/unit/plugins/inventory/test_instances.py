@@ -187,8 +187,8 @@ def inventory(tmp_path, monkeypatch):
     monkeypatch.setattr(Display, "warning", lambda _self, text, *_args, **_more: shown.append(text))
     monkeypatch.setattr(Display, "_warning", lambda _self, text, *_args, **_more: shown.append(str(text)))
 
-    def read(hosts, verdicts=None, files=("a.yml", "z.berth.yml")):
-        report = {"hosts": hosts, "verdicts": verdicts or {}}
+    def read(hosts, verdicts=None, files=("a.yml", "z.berth.yml"), addresses=None):
+        report = {"hosts": hosts, "verdicts": verdicts or {}, "addresses": addresses or {}}
         monkeypatch.setattr(plugin, "read_hosts", lambda *given: report)
         it = InventoryManager(loader=DataLoader())
         shown.clear()  # it has no source yet, which Ansible thinks worth a warning
@@ -256,6 +256,15 @@ def test_a_hosts_words_set_no_variable_of_ansible(inventory):
     it, _shown = inventory({"kvm1": [one("db", ansible_host="h", ansible_connection="local", berth_locked=True)]})
     values = {name for name in it.get_host("db").get_vars() if not name.startswith(("inventory_", "group_names"))}
     assert values == {"berth_project", *PUBLISHED}
+
+
+def test_no_guest_sends_ansible_to_a_machine_of_the_inventory_by_its_word(inventory, tmp_path):
+    """Wherever its address is written, and however; the KVM hosts say their own."""
+    (tmp_path / "host_vars").mkdir()
+    (tmp_path / "host_vars" / "laptop.yml").write_text("ansible_host: 2001:DB8::0:7\n")
+    told = [one("db", **address("2001:db8::7", "agent")), one("mail", **address("192.0.2.1", "arp"))]
+    it, _shown = inventory({"kvm1": [*told, one("www", **address("192.0.2.3"))]}, addresses={"kvm1": "192.0.2.1"})
+    assert [name for name in ("db", "mail", "www") if "ansible_host" in it.get_host(name).get_vars()] == ["www"]
 
 
 def test_a_host_shows_only_so_many_warnings(inventory):

@@ -9,6 +9,7 @@ import hashlib
 import os
 import threading
 import time
+import types
 
 import pytest
 from ansible.errors import AnsibleConnectionFailure, AnsibleError
@@ -24,6 +25,7 @@ class Host:
 
     def __init__(self, monkeypatch):
         self.cache, self.sent, self.removed, self.fails = set(), [], [], []
+        self._task = types.SimpleNamespace(check_mode=False)
         monkeypatch.setattr(uploads, "ask_module", self.ask)
         monkeypatch.setattr(uploads, "host_of", lambda _action, _vars: "kvm1")
 
@@ -66,6 +68,13 @@ def test_an_image_is_sent_once_to_a_host_and_nothing_stays_behind(host, spec):
     assert uploads.bring(host, spec, {}) == uploads.bring(host, spec, {}) == {}
     assert host.sent == [(spec["image"]["upload"], "/tmp/of-ansible/image")]
     assert host.removed == ["/tmp/of-ansible"]
+
+
+def test_check_mode_looks_at_the_file_and_sends_nothing(host, spec):
+    host._task.check_mode = True
+    assert uploads.bring(host, spec, {}) == {} and not host.sent
+    os.unlink(spec["image"]["upload"])
+    assert uploads.bring(host, spec, {})["error"]["code"] == "UploadUnusable"
 
 
 def test_of_several_instances_on_one_host_one_sends(host, spec):
