@@ -6,6 +6,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: instances
+version_added: 0.1.0
 short_description: The instances that exist, read from the KVM hosts
 description:
   - Gives every instance that O(kvm_inventory)'s hosts hold as an inventory host, so that C(--limit) and AWX know

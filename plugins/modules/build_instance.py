@@ -9,6 +9,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: build_instance
+version_added: 0.1.0
 short_description: "Internal: build an instance on the host that claimed room for it"
 description:
   - Runs module M(berth.kvm.instance) on the host that the task is delegated to, with the seed made from the variables of the

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: cached_image
+version_added: 0.2.0
 short_description: Look for an image in the cache of a KVM host, or put one there
 description:
   - Says whether the host has an image, by its checksum. With O(path) the file is proven by checksum and header as a download is, and

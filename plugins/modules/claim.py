@@ -7,6 +7,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: claim
+version_added: 0.1.0
 short_description: "Internal: claim room on a KVM host for instances, or withdraw claims"
 description:
   - A placement is advice, the host has the last word. Under the host's lock, and with the arithmetic of the scheduler,
@@ -78,6 +79,7 @@ options:
         description: Why, with C(code) and C(message).
         type: dict
         required: true
+    version_added: 0.2.0
 extends_documentation_fragment:
   - berth.kvm.host
   - berth.kvm.host.by

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: claim_room
+version_added: 0.2.0
 short_description: "Internal: claim room on the chosen hosts and decide which claims stand"
 description:
   - Part of playbook C(berth.kvm.create). Claims room on the hosts that placement chose, then reads all hosts again. A claim

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: commit_move
+version_added: 0.2.0
 short_description: "Internal: decide whether the claim of a move stands"
 description:
   - Part of role C(move), after it has claimed room. Counts the quota of the project again where the instance is resized,

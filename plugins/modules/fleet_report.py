@@ -9,6 +9,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: fleet_report
+version_added: 0.1.0
 short_description: Show the KVM hosts as a table
 description:
   - Gives one line per host with what is used of what there is, and why a host is left out.
@@ -19,6 +20,7 @@ options:
       - A file of the controller to write, for programs. It has C(hosts), the instances of each host as it reported them, with
         zone and address, and C(verdicts). It is for its owner only.
     type: path
+    version_added: 0.2.0
 extends_documentation_fragment:
   - berth.kvm.controller
   - berth.kvm.controller.hosts

@@ -25,15 +25,18 @@ options:
     type: list
     elements: str
     default: []
+    version_added: 0.2.0
   digests:
     description: Whether RV(digests) is returned too.
     type: bool
     default: false
+    version_added: 0.2.0
   moves:
     description:
       - Whether RV(moves) is returned too, so that a resize or a migration reads a host in one run.
     type: bool
     default: false
+    version_added: 0.2.0
   addresses:
     description:
       - Whether RV(addresses) is returned too. Guests with an agent and without any other known address are asked, for 10 s at most.

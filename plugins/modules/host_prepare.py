@@ -7,6 +7,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: host_prepare
+version_added: 0.1.0
 short_description: Make a plain KVM host ready to hold instances
 description:
   - Writes the settings of the host to C(/etc/berth/host.json), pins the UUID that libvirt gives the host, makes the
@@ -31,6 +32,7 @@ options:
         or an older copy of it. Without it such a host is refused, unless no guest and no disk of an instance is on it.
     type: bool
     default: false
+    version_added: 0.2.0
   remove_unused_images:
     description: Remove the cached images that no instance on the host needs.
     type: bool

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: host_system
+version_added: 0.2.0
 short_description: Which kind of system a KVM host runs
 description:
   - Tells the family of the operating system and what manages its services, which is all that role

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: instance
+version_added: 0.1.0
 short_description: Bring one instance on a KVM host to a state
 description:
   - With O(state=present) builds the instance from its claim (image, disks, seed, definition, start). It can be run again
@@ -88,6 +89,7 @@ options:
         description: Its bus, where it is a new one; by default that of the other disks.
         type: str
         choices: [virtio, scsi, sata]
+    version_added: 0.2.0
   timeout:
     description: How long to wait for another run on the same instance, in seconds.
     type: int
@@ -104,27 +106,32 @@ options:
         from this host up to that one, with O(state=recorded) the record gets a later one.
     type: list
     elements: int
+    version_added: 0.2.0
   changed_disks:
     description:
       - Only with O(state=absent), remove the instance also where its guest's disks are not those of its record, such as after a
         snapshot. Files of others in its directory are removed with it; those elsewhere stay.
     type: bool
     default: false
+    version_added: 0.2.0
   power_state:
     description:
       - With O(state=present), whether the guest is to run. One that is built for V(shutdown) is not started. Without it an
         instance that was made is left as it is found, and so is one that is locked.
     type: str
     choices: [running, shutdown]
+    version_added: 0.2.0
   reboot:
     description: With O(state=rebooted), V(hard) ends the guest at once; what it had not written is lost.
     type: str
     choices: [soft, hard]
     default: soft
+    version_added: 0.2.0
   reason:
     description: With O(state=locked), why.
     type: str
     default: ''
+    version_added: 0.2.0
 extends_documentation_fragment:
   - berth.kvm.host
   - berth.kvm.host.by

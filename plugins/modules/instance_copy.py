@@ -7,6 +7,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: instance_copy
+version_added: 0.2.0
 short_description: Keep one of two copies of an instance, and set the other aside
 description:
   - Two hosts may own one instance where one of them was given up as lost and is back. A person says which copy stays.

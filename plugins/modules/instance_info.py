@@ -7,6 +7,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: instance_info
+version_added: 0.1.0
 short_description: Read the instances of a KVM host
 description:
   - Returns every instance that has a record on the host, in whatever role, with the state of its guest, and the domains
@@ -22,6 +23,7 @@ options:
       - With how many of its last lines on the console each instance is told, at most 500. With 0 nothing is asked of the guest.
     type: int
     default: 0
+    version_added: 0.2.0
 extends_documentation_fragment:
   - berth.kvm.host
 author:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: locate_instances
+version_added: 0.1.0
 short_description: "Internal: find the hosts that hold the instances"
 description:
   - Part of the playbooks that act on existing instances. Reads what the hosts reported. An instance that was not found
@@ -28,6 +29,7 @@ options:
     required: true
     choices:
       [console, delete, keep_one, lock, reboot, recover, recover_record, remove_set_aside, start, stop, unlock, update_disks]
+    version_added: 0.2.0
 extends_documentation_fragment:
   - berth.kvm.controller
   - berth.kvm.controller.instances

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: migration
+version_added: 0.1.0
 short_description: "Internal: run the steps of a resize or migration on a host"
 description:
   - Runs steps of a move on the KVM host that the task runs on. The roles C(resize), C(confirm_resize),
@@ -46,6 +47,7 @@ options:
         description: The number of the attempt.
         type: int
         default: 0
+    version_added: 0.2.0
   peer:
     description: What the last step on the other host returned as RV(move).
     type: dict
@@ -64,25 +66,31 @@ options:
     description: The limits of the decision, tested again where room is claimed.
     type: dict
     default: {}
+    version_added: 0.2.0
   source:
     description: The host it leaves, its C(uuid) and C(name) in the inventory. Needed where room is claimed.
     type: dict
+    version_added: 0.2.0
   lost:
     description: The other host of the move is lost for good, or was given up as lost before. Go on without it.
     type: bool
     default: false
+    version_added: 0.2.0
   changed_disks:
     description: Remove the instance also where its guest's disks are not those of its record, such as after a snapshot.
     type: bool
     default: false
+    version_added: 0.2.0
   when_due:
     description: Confirm only where the confirm window is over by the time since this host's boot.
     type: bool
     default: false
+    version_added: 0.2.0
   crashed:
     description: Confirm also where the guest is known to have crashed. Does not count with O(when_due).
     type: bool
     default: false
+    version_added: 0.2.0
   destination:
     description: The host it goes to, its C(uuid) and C(name) in the inventory.
     type: dict
@@ -118,6 +126,7 @@ options:
     type: str
     choices: [abort, force_complete]
     default: abort
+    version_added: 0.2.0
   tls:
     description: Whether a live migration is encrypted. Off sends the guest's memory readably over the network.
     type: bool

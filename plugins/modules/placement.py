@@ -9,6 +9,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: placement
+version_added: 0.1.0
 short_description: Choose a KVM host for each instance
 description:
   - Reads what the hosts reported, checks it, and selects hosts as OpenStack Nova's scheduler does, with an explanation of

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: plan_moves
+version_added: 0.1.0
 short_description: "Internal: decide what is next for instances that are resized or migrated"
 description:
   - Part of the playbooks that move instances. Reads what the hosts reported, finds the two sides of each move, goes on
@@ -34,6 +35,7 @@ options:
       made now is added to that one.
     type: bool
     default: false
+    version_added: 0.2.0
 extends_documentation_fragment:
   - berth.kvm.controller
   - berth.kvm.controller.instances

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: record_builds
+version_added: 0.2.0
 short_description: "Internal: record what the hosts built and choose what to try next"
 description:
   - Part of playbook C(berth.kvm.create). A build that failed in a way that another host may cure goes on to its next

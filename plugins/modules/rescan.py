@@ -7,6 +7,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: rescan
+version_added: 0.1.0
 short_description: "Internal: read which instances a KVM host holds after claims were made"
 description:
   - Returns every record of the host, claims too. The C(create) playbook reads all hosts this way between claim and

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: walk_move
+version_added: 0.2.0
 short_description: "Internal: find the next leg of a move"
 description:
   - Part of role C(move). Takes the answer of the leg that was run last and says which one is next, on which host and
