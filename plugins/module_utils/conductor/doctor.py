@@ -10,14 +10,15 @@ from __future__ import annotations
 
 import dataclasses
 import textwrap
-from typing import Callable, Dict, Iterator, List, Mapping, Sequence, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Mapping, Sequence, Tuple
 
 from ..model import hints, host_hints, state_hints
-from ..model.lifecycle import OWN
+from ..model.lifecycle import ACTIVE, DELETING, OWN, SETTING_ASIDE
 from ..model.messages import Document
 from ..placement.text import table
 from . import silence
 from .fleet import Fleet
+from .locate import is_moving
 
 ERROR, WARNING, NOTE = "error", "warning", "note"
 SEVERITIES = (ERROR, WARNING, NOTE)
@@ -172,7 +173,7 @@ def _instances(case: Case) -> Iterator[Finding]:
         if changing:
             place = changing[0]
             said = "it is in task_state %s" % place["task_state"]
-            yield Finding("ChangeNotEnded", WARNING, place["host"], said, hints.finish_move(name), name)
+            yield Finding("ChangeNotEnded", WARNING, place["host"], said, _to_end(place, name), name)
         elif any(place["vm_state"] == "resized" for place in places):
             said = "it waits for confirm_resize or revert_resize"
             yield Finding("NotConfirmed", NOTE, "".join(owners), said, hints.confirm_or_revert(name), name)
@@ -180,6 +181,17 @@ def _instances(case: Case) -> Iterator[Finding]:
         for uuid in document.get("failed_instances", ()):
             name = case.name(uuid)
             yield Finding("BuildFailed", WARNING, host, "it could not be made", hints.create_or_delete(name), name)
+
+
+def _to_end(place: Mapping[str, Any], name: str) -> str:
+    """What ends the change that a run has begun."""
+    if is_moving(place):
+        return hints.finish_move(name)
+    if place["phase"] == SETTING_ASIDE:
+        return hints.keep_one_again(name)
+    if place["phase"] != ACTIVE or place["task_state"] == "spawning":
+        return hints.end_it(name, "delete" if place["phase"] == DELETING else "create")
+    return hints.end_it(name, "stop" if place["task_state"] == "powering-off" else "start")
 
 
 def _missing(case: Case) -> Iterator[Finding]:

@@ -88,6 +88,11 @@ def finish_move(name: str) -> str:
     return "Run the playbook that moves %s again, or give the move up with berth.kvm.revert_resize" % name
 
 
+def end_it(name: str, playbook: str) -> str:
+    """A run that made, started, stopped or removed the instance has not ended, or was interrupted."""
+    return "Where no run is at it any more, run berth.kvm.%s --limit %s: it ends what was begun" % (playbook, name)
+
+
 def move_again(name: str, playbook: str) -> str:
     """A confirm came before the move had ended; ``playbook`` is the one that does such a move."""
     return "The move of %s has not ended: run %s again" % (name, playbook)

@@ -122,10 +122,20 @@ def _port(pki: str, port: int) -> Iterator[Finding]:
 def _permits(host: Host, records: Sequence[Record], fix: bool) -> Iterator[Finding]:
     known = {record.uuid for record in records}
     for uuid in sorted(filter(is_uuid, _listed(os.path.join(host.run_dir, gate.PERMITS)))):
-        if uuid not in known:
-            if fix:
-                gate.revoke(uuid, host.run_dir)
+        # One that was made while the others were looked at has its record before its permit and its disks.
+        if uuid not in known and host.store.read(uuid) is None:
+            if fix and not _revoked(host, uuid):
+                continue
             yield finding("PermitWithoutRecord", WARNING, "may start here, and has no record here", uuid, fixed=fix)
+
+
+def _revoked(host: Host, uuid: str) -> bool:
+    """Whether its permit was taken back: of an instance of which there is a record by now it stays."""
+    with host.store.instance_lock(uuid):
+        if host.store.read(uuid) is not None:
+            return False
+        gate.revoke(uuid, host.run_dir)
+        return True
 
 
 def _disks(host: Host, records: Sequence[Record]) -> Iterator[Finding]:
@@ -134,7 +144,11 @@ def _disks(host: Host, records: Sequence[Record]) -> Iterator[Finding]:
     for path in host.pool_paths():
         for uuid in filter(is_uuid, _listed(os.path.join(path, "instances"))):
             here.add(uuid)
-            if uuid not in known and not owner.is_another(path, uuid, host.settings.uuid):
+            if (
+                uuid not in known
+                and host.store.read(uuid) is None
+                and not owner.is_another(path, uuid, host.settings.uuid)
+            ):
                 yield finding("DisksWithoutRecord", ERROR, "disks in %s" % paths.instance(path, uuid), uuid)
     for record in records:
         if _is_at_rest(record) and record.uuid not in here:

@@ -105,6 +105,12 @@ def test_a_permit_without_a_record_is_taken_back_where_that_is_asked_for_and_no_
     assert not gate.is_permitted(STRANGER, host.run_dir) and gate.is_permitted(uuid, host.run_dir)
 
 
+def test_an_instance_that_is_made_while_the_host_is_looked_at_is_well_and_keeps_its_permit(well, monkeypatch):
+    host, uuid, look = well
+    monkeypatch.setattr(host.store, "records", lambda: [])
+    assert look(fix=True) == [] and gate.is_permitted(uuid, host.run_dir)
+
+
 def test_disks_without_a_record_are_found_and_stay_those_of_another_host_are_its_own(well):
     host, _uuid, look = well
     path = host.pool / "instances" / STRANGER

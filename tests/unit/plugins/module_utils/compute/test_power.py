@@ -153,6 +153,17 @@ def test_a_guest_whose_reboot_was_interrupted_is_known_to_run_and_is_started(web
     assert web.state() == ON
 
 
+@pytest.mark.follows("end_it")
+@pytest.mark.parametrize("step, end", [("stop", "stopped"), ("rebooted off", "started")])
+def test_what_ended_half_way_is_ended_by_the_playbook_that_the_doctor_names(web, step, end):
+    web.make()
+    with pytest.raises(Killed):
+        power.reboot(web.instance(step), False, 1) if end == "started" else web.instance(step).stopped(1)
+    assert web.record.task_state == {"stopped": "powering-off", "started": "rebooting"}[end]
+    act(web, end)
+    assert web.state() == {"stopped": OFF, "started": ON}[end] and web.record.task_state is None
+
+
 @pytest.mark.follows("start_it")
 def test_what_was_stopped_is_not_rebooted_but_started(web):
     web.make()

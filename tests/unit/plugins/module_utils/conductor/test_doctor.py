@@ -22,7 +22,7 @@ WISHED = {WEB: "web1"}
 
 def place(uuid=WEB, name="web1", **change):
     return {
-        "uuid": uuid, "name": name, "foreign": False, "role": "OWN", "generation": [1, 2], "task_state": None,
+        "uuid": uuid, "name": name, "foreign": False, "role": "OWN", "phase": "active", "generation": [1, 2], "task_state": None,
         "vm_state": "active", "power_state": "running", **change,
     }  # fmt: skip
 
@@ -65,7 +65,10 @@ def test_nothing_is_found_where_nothing_is_wrong():
         (fleet(WELL, {"kvm2": "UNREACHABLE: no answer"}), ("HostLeftOut", "error", "kvm2", "")),
         (fleet(WELL, kvm2={"prepared": False}), ("HostNotPrepared", "error", "kvm2", "")),
         (fleet({"kvm1": [place()], "kvm2": [place()]}), ("DuplicateInstance", "error", "", "web1")),
-        (fleet({"kvm1": [place(task_state="resize_prep")]}), ("ChangeNotEnded", "warning", "kvm1", "web1")),
+        (
+            fleet({"kvm1": [place(phase="resizing", task_state="resize_prep")]}),
+            ("ChangeNotEnded", "warning", "kvm1", "web1"),
+        ),
         (fleet({"kvm1": [place(vm_state="resized")]}), ("NotConfirmed", "note", "kvm1", "web1")),
         (fleet(WELL, kvm2={"failed_instances": [DB]}), ("BuildFailed", "warning", "kvm2", DB)),
         (fleet(), ("InstanceMissing", "note", "", "web1")),
@@ -73,6 +76,24 @@ def test_nothing_is_found_where_nothing_is_wrong():
 )
 def test_what_shows_in_the_answers_is_found(case, expected):
     assert shown(examine(case)) == [expected]
+
+
+@pytest.mark.parametrize(
+    "phase, task_state, todo",
+    [
+        ("frozen", "resize_migrating", "revert_resize"),
+        ("active", "rebooting", "berth.kvm.start --limit web1"),
+        ("active", "powering-on", "berth.kvm.start --limit web1"),
+        ("active", "powering-off", "berth.kvm.stop --limit web1"),
+        ("active", "spawning", "berth.kvm.create --limit web1"),
+        ("building", "block_device_mapping", "berth.kvm.create --limit web1"),
+        ("deleting", "deleting", "berth.kvm.delete --limit web1"),
+        ("setting_aside", "powering-off", "berth.kvm.keep_one"),
+    ],
+)
+def test_what_to_do_about_a_change_that_has_not_ended_ends_that_change(phase, task_state, todo):
+    found = examine(fleet({"kvm1": [place(phase=phase, task_state=task_state)]}))
+    assert [one.code for one in found] == ["ChangeNotEnded"] and todo in found[0].todo
 
 
 def test_a_guest_without_a_record_is_found_and_a_foreign_one_is_left_alone():
