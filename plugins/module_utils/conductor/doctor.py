@@ -10,14 +10,14 @@ from __future__ import annotations
 
 import dataclasses
 import textwrap
-from typing import Any, Callable, Dict, Iterator, List, Mapping, Sequence, Tuple
+from typing import Callable, Dict, Iterator, List, Mapping, Sequence, Tuple
 
 from ..model import hints, host_hints, state_hints
 from ..model.lifecycle import ACTIVE, DELETING, OWN, SETTING_ASIDE
 from ..model.messages import Document
 from ..placement.text import table
 from . import silence
-from .fleet import Fleet
+from .fleet import Fleet, Place
 from .locate import is_moving
 
 ERROR, WARNING, NOTE = "error", "warning", "note"
@@ -183,7 +183,7 @@ def _instances(case: Case) -> Iterator[Finding]:
             yield Finding("BuildFailed", WARNING, host, "it could not be made", hints.create_or_delete(name), name)
 
 
-def _to_end(place: Mapping[str, Any], name: str) -> str:
+def _to_end(place: Place, name: str) -> str:
     """What ends the change that a run has begun."""
     if is_moving(place):
         return hints.finish_move(name)

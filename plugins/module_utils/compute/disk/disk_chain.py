@@ -111,7 +111,7 @@ def differences(connection, record, pool_path) -> List[Difference]:
     }
     below = allowed_below(record, pool_path)
     found = domain.find(connection, record.uuid)
-    missing = _missing(record, pool_path)
+    missing = _missing(record, pool_path) + _left_out(record, pool_path, planned)
     if found is None:
         return missing + _unknown_overlays(record, pool_path, planned)
     live, at_rest = (text and ElementTree.fromstring(text) for text in domain.definitions(found))
@@ -219,8 +219,7 @@ def _foreign(uuid, disk, planned, missing, runs):
         )
         return Difference(REPLACED, text, None, (disk.path,))
     if _is_data_disk(disk, planned):
-        text = "%s is the data disk %s, which its record does not name" % (disk.target, disk.path)
-        return Difference(UNNAMED, text, None, (disk.path,))
+        return _unnamed(disk.path)
     text = "%s is %s, which the instance does not have" % (disk.target, disk.path)
     where = "--live --config" if disk.live else "--config"
     return Difference(EXTRA, text, "virsh detach-disk %s %s %s" % (uuid, disk.target, where), (disk.path,))
@@ -255,6 +254,19 @@ def _missing(record, pool_path):
         for path in files
         if not os.path.lexists(path)
     ]
+
+
+def _left_out(record, pool_path, planned):
+    """Files of data disks that the record, such as one from a backup, does not name: the end of a move would remove them."""
+    if record.role != OWN or record.op:
+        return []
+    directory = paths.instance(pool_path, record.uuid)
+    files = sorted(filter(disks.data_disk_of, os.listdir(directory))) if os.path.isdir(directory) else []
+    return [_unnamed(path) for path in (os.path.join(directory, file) for file in files) if path not in planned]
+
+
+def _unnamed(path):
+    return Difference(UNNAMED, "its record does not name the data disk %s" % path, None, (path,))
 
 
 def chain(path, form):

@@ -160,6 +160,22 @@ def test_a_file_that_is_there_is_never_made_anew(web):
     assert not web.file().with_name(web.file().name + ".tmp").exists()
 
 
+@pytest.mark.parametrize("on", [True, False])
+def test_a_data_disk_that_was_detached_from_a_guest_whose_record_lost_it_stays_behind_in_no_move(web, on):
+    older = web.record
+    xml = web.domain.xml
+    web.update(LOGS)
+    web.domain.xml = xml
+    if not on:
+        web.instance().stopped(1)
+    plant(web.host.store, older.replace(**{part: getattr(web.record, part) for part in ("vm_state", "power_state")}))
+    with pytest.raises(DiskChainChanged, match="does not name the data disk .*data-logs"):
+        disk_chain.check(web.host.connection, web.record, str(web.host.pool), "kvm1")
+    disk_chain.check_start(web.host.connection, web.record, str(web.host.pool), "kvm1")
+    assert web.update(LOGS) is True and web.attached() == ["logs"]
+    disk_chain.check(web.host.connection, web.record, str(web.host.pool), "kvm1")
+
+
 def test_a_disk_whose_file_is_gone_is_never_made_anew(web):
     web.update(LOGS)
     web.file().unlink()
