@@ -10,7 +10,7 @@ import re
 from ansible.module_utils.parsing.convert_bool import boolean
 
 from ..module_utils.conductor import addressing, placing, quotas, what_to_create
-from ..module_utils.conductor.plan import CLAIMING, FAILED, MAX_ROUNDS, PLANNED, addresses, new_plan, prepare_round
+from ..module_utils.conductor.plan import CLAIMING, FAILED, MAX_ROUNDS, PLANNED, new_plan, prepare_round
 from ..module_utils.model import catalog_schema, nics
 from ..module_utils.model.errors import BerthError, InvalidInput
 from ..module_utils.placement.request import build_request
@@ -176,7 +176,8 @@ class ActionModule(ControllerAction):
         """Addresses of pools: none that a host tells of, nor one that the inventory says is an instance's."""
         if not any(nic.get("pool") for instance in instances.values() for nic in instance["spec"]["networks"]):
             return
-        held = addresses({host: document["instances"] for host, document in fleet.documents.items()})
+        told = {host: document["instances"] for host, document in fleet.documents.items()}
+        held = addressing.held_by(instances, told)
         for name in catalogs.instances:
             given = variables(task_vars, name, ["berth_networks"]).get("berth_networks")
             try:

@@ -16,7 +16,7 @@ from ..model import address_pool, nics
 from ..model.errors import BerthError
 from . import silence
 from .errors import AddressesUnknown, AddressPoolExhausted
-from .plan import CLAIMING, Instance, fail
+from .plan import CLAIMING, Instance, addresses, fail
 
 MOST_CHOICES = 10  # of one address, while other runs take what was chosen
 Index = nics.Index
@@ -38,6 +38,18 @@ def give(instances: Mapping[str, Instance], held: Index, silent: Mapping[str, st
                 fail(instance, error)
             else:
                 _hold(instance, held)
+
+
+def held_by(instances: Mapping[str, Instance], told: Mapping[str, Iterable[Mapping[str, Any]]]) -> Index:
+    """Who has which address. ``told``: host -> the instances that it tells of. Of one of these instances only the host that
+    has it says what it has."""
+    homes = {instance["uuid"]: instance.get("host") for instance in instances.values()}
+    return addresses(
+        {
+            host: [record for record in records if homes.get(record["uuid"]) in (None, host)]
+            for host, records in told.items()
+        }
+    )
 
 
 def check_seen(instance: Instance, silent: Mapping[str, str]) -> None:

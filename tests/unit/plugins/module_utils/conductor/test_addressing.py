@@ -92,6 +92,18 @@ def test_an_instance_that_is_there_keeps_its_address_though_the_pool_has_changed
     assert (address(vm), vm["state"]) == ("192.0.2.99", rounds.EXISTING)
 
 
+@pytest.mark.parametrize("existing", [True, False])
+def test_only_the_host_that_has_an_instance_says_which_address_it_has(existing):
+    """Another one that says it has a claim of it would choose what its seed says."""
+    vm = instance("a", state=rounds.EXISTING if existing else rounds.CLAIMING, existing=existing, host="h1")
+    told = {
+        host: [{"uuid": "u-a", "name": "a", "nics": list(held(said, "u-a"))}]
+        for host, said in (("h0", "192.0.2.12"), ("h1", "192.0.2.13"), ("h2", "192.0.2.11"))
+    }
+    addressing.give({"a": vm}, addressing.held_by({"a": vm}, told), {})
+    assert address(vm) == "192.0.2.13"
+
+
 def test_no_address_is_given_while_a_host_is_silent_whose_instances_may_have_it():
     found = {**wanted("a"), "b": instance("b", nic(pool=None))}
     addressing.give(found, {}, {"h9": "UNREACHABLE: no route"})
