@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Dict, List, Optional
 
-from ..model import data_disks, hints
+from ..model import data_disks, hints, security_group
 from .plan import ACTIVE, EXISTING, FAILED, PLANNED, UNCONFIRMED
 from .report import Outcome, address_of, closing, named, tried
 
@@ -74,12 +74,16 @@ def power_of(instance: Dict[str, Any]) -> str:
 
 
 def differs(instance: Dict[str, Any]) -> Optional[str]:
-    """That the inventory names another flavor than the instance has, and what gives it that flavor; or other data disks."""
+    """What the inventory says otherwise of the instance: flavor, security groups, data disks; and what follows it."""
     found, name = instance.get("result") or {}, instance.get("name", "")
     has, named = found.get("flavor"), (instance["spec"].get("flavor") or {}).get("name")
-    if has and named and has != named:
-        return "inventory says %s. %s" % (named, hints.resize_to_follow(name))
-    return data_disks.difference(name, found.get("disks") or {}, data_disks.shown(instance["spec"]))
+    other = has and named and has != named
+    parts = (
+        "inventory says %s. %s" % (named, hints.resize_to_follow(name)) if other else None,
+        security_group.difference(name, found.get("networks") or (), instance["spec"].get("networks") or ()),
+        data_disks.difference(name, found.get("disks") or {}, data_disks.shown(instance["spec"])),
+    )
+    return "; ".join(part for part in parts if part) or None
 
 
 def left_as_found(instance: Dict[str, Any]) -> Optional[str]:

@@ -193,6 +193,14 @@ def take_all_disks(name: str) -> str:
     return "Run berth.kvm.cold_migrate --limit %s, which takes it along" % name
 
 
+def make_anew_to_filter(name: str) -> str:
+    """The inventory puts an instance into security groups that was made without packet filters."""
+    return (
+        "Only the guest itself can filter until it is made anew. For that, save what is on its disks, run berth.kvm.delete --limit %s, "
+        "which removes them, then berth.kvm.create --limit %s" % (name, name)
+    )
+
+
 # --- create, start, stop, delete
 
 

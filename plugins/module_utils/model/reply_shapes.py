@@ -173,7 +173,15 @@ _OF_INSTANCE: Dict[str, Check] = {
     "disks": map_of(text(), _COUNT, data_disks.MOST),
     "image": or_null(text()),
     "networks": list_of(
-        object_of({"network": or_null(text()), "mac": or_null(text()), "address": or_null(text())}), 1000
+        object_of(
+            {
+                "network": or_null(text()),
+                "mac": or_null(text()),
+                "address": or_null(text()),
+                "security_groups": or_null(list_of(text(), 64)),
+            }
+        ),
+        1000,
     ),
     "group": or_null(text()),
     "availability_zone": or_null(text()),

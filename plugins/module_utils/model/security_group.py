@@ -9,6 +9,7 @@ import ipaddress
 import re
 from typing import Any, Iterable, List, Mapping, Optional
 
+from . import hints
 from .errors import InvalidInput
 from .messages import Document
 from .schema import Fields, ListOf, OneOf, Text
@@ -82,6 +83,16 @@ def needed(nic: Mapping[str, Any]) -> List[str]:
     """What a host has to be able to filter for a NIC, in the words of its facts."""
     found = nic.get("security")
     return [] if not found else ["addresses"] if found.get("rules") is None else ["addresses", "ports"]
+
+
+def difference(name: str, has: Iterable[Mapping[str, Any]], wanted: Iterable[Mapping[str, Any]]) -> Optional[str]:
+    """That the instance ``name`` has NICs without a packet filter which the inventory puts into groups, and what puts them there.
+    ``has``: its NICs as its host shows them; ``wanted``: those of the request."""
+    unfiltered = (new for nic, new in zip(has, wanted) if nic["security_groups"] is None)
+    lacks = dict.fromkeys(group for nic in unfiltered for group in (nic.get("security") or {}).get("groups", ()))
+    if not lacks:
+        return None
+    return "has no packet filter, so it is not in %s. %s" % (", ".join(lacks), hints.make_anew_to_filter(name))
 
 
 def describe(what: str) -> str:

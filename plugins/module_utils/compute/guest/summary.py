@@ -35,14 +35,21 @@ def describe(record, power):
         "root_gb": flavor.get("root_gb"),
         "disks": data_disks.shown(record.spec),
         "image": (record.spec.get("image") or {}).get("name"),
-        "networks": [
-            {key: nic.get(key) for key in ("network", "mac", "address")} for nic in record.spec.get("networks") or []
-        ],
+        "networks": [_nic(nic) for nic in record.spec.get("networks") or []],
         "group": (record.spec.get("group") or {}).get("name"),
         "availability_zone": record.spec.get("availability_zone"),
         "migration": _migration(record.migration),
         "faults": list(record.faults),
         "history": list(record.history),
+    }
+
+
+def _nic(nic):
+    """A NIC without a packet filter is in no security groups, not even in none."""
+    security = nic.get("security")
+    return {
+        **{key: nic.get(key) for key in ("network", "mac", "address")},
+        "security_groups": security["groups"] if security else None,
     }
 
 

@@ -14,6 +14,7 @@ from instance_case import Case
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import BuildFailed, PacketFilterForeign
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import network, packet_filter
+from ansible_collections.berth.kvm.plugins.module_utils.conductor import report_creation
 from ansible_collections.berth.kvm.plugins.module_utils.model import hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.catalog import NetworkNotFound
 
@@ -188,6 +189,36 @@ def test_a_guest_that_was_made_without_a_filter_is_left_as_it_is(web):
     web.make()
     assert web.instance().filtered({**web.spec, "networks": new}) is False
     assert web.host.connection.filters == {} and "filterref" not in web.domain.xml
+
+
+def why(web):
+    """What create's table says of the instance that is there."""
+    instance = {
+        "name": "web1", "state": "active", "host": "kvm1", "attempts": [], "error": None, "existing": True, "why": "is there",
+        "spec": web.spec, "result": web.instance().summary(),
+    }  # fmt: skip
+    return report_creation.outcomes({"instances": {"web1": instance}})[0].why
+
+
+@pytest.mark.follows("make_anew_to_filter")
+def test_one_from_before_that_is_to_be_in_groups_is_told_that_it_is_not_and_is_when_it_was_made_anew(web):
+    new = web.spec["networks"]
+    web.spec["networks"] = [{key: value for key, value in new[0].items() if key != "security"}]
+    web.make()
+    assert why(web) == "is there", "it asks for no group"
+    web.spec["networks"] = new
+    assert why(web) == "has no packet filter, so it is not in web. " + hints.make_anew_to_filter("web1")
+    web.instance().absent()
+    web.make()
+    assert why(web) == "is there" and list(web.host.connection.filters) == [label(web)]
+
+
+def test_one_from_before_is_not_told_of_port_security_which_is_nobodys_wish(web):
+    made = web.spec["networks"]
+    web.spec["networks"] = [{key: value for key, value in made[0].items() if key != "security"}]
+    web.make()
+    web.spec["networks"] = [nic(OPEN, address="192.0.2.7/24")]
+    assert why(web) == "is there"
 
 
 @pytest.mark.parametrize("how", ["removed", "edited"])
