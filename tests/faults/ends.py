@@ -101,6 +101,8 @@ def _check_left(name, view, working, uuid, owns, keeps):
         raise Violation("I5 %s has the domains %s and the permits %s" % (name, view.domains, view.permits))
     if not owns and not keeps and (view.records or uuid in view.defined):
         raise Violation("I5 %s holds %s and defines %s" % (name, view.records, view.defined))
+    if not owns and not keeps and view.filters:
+        raise Violation("I5 %s has the packet filters %s" % (name, view.filters))
 
 
 def check_secrets(outputs):

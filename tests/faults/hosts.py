@@ -25,6 +25,7 @@ class View:
     files: list = field(default_factory=list)
     permits: list = field(default_factory=list)
     defined: list = field(default_factory=list)
+    filters: list = field(default_factory=list)  # of packets, the guests' own
 
     def running(self):
         return [uuid for uuid, (state, _memory) in self.domains.items() if state == "running"]
@@ -49,6 +50,7 @@ class HostFiles:
         upper = root or self.directory / "upper"
         found = View(up=root is not None, records=records(upper / "var/lib/berth/instances"))
         found.defined = names(upper / "etc/libvirt/qemu", "*.xml")
+        found.filters = names(upper / "etc/libvirt/nwfilter", "berth-*.xml")
         if root:
             found.domains = domains(root)
             found.files = below(root / "var/lib/libvirt/berth/instances")
