@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from ..module_utils.conductor.doctor import SEVERITIES, Case, examine, lines
 from ..module_utils.model.errors import BerthError
-from ..module_utils.model.identity import check_name, instance_uuid
+from ..module_utils.model.identity import uuid_of
 from ..plugin_utils.controller import ControllerAction, kvm_hosts, read_reports, replies, variables, with_variable
 from ..plugin_utils.plain import plain
 from ..plugin_utils.screen import say
@@ -41,9 +41,8 @@ def _wished(task_vars):
     for name in with_variable(task_vars, task_vars["groups"]["all"], "berth_flavor"):
         if name in hosts or name == "localhost":
             continue
-        project = variables(task_vars, name, ["berth_project"]).get("berth_project") or "default"
         try:
-            found[instance_uuid(project, check_name(name))] = name
+            found[uuid_of(name, variables(task_vars, name, ["berth_project"]))] = name
         except BerthError:
             continue  # create says what is wrong with its name
     return found

@@ -25,7 +25,7 @@ from ..module_utils.model import hints, nics
 from ..module_utils.model.catalog_schema import INSTANCE
 from ..module_utils.model.errors import BerthError, InvalidInput
 from ..module_utils.model.guest_address import guest_address
-from ..module_utils.model.identity import check_name, instance_uuid
+from ..module_utils.model.identity import uuid_of
 from ..module_utils.model.lifecycle import OWN
 from ..module_utils.model.schema import OneOf, Text
 from ..plugin_utils.controller import ControllerAction, kvm_hosts, lost_hosts, read_reports, variables, who_locked
@@ -74,7 +74,7 @@ class ActionModule(ControllerAction):
         for name in names:
             try:
                 given = variables(task_vars, name, ["berth_project", "berth_locked", "berth_state"])
-                uuid = instance_uuid(given.get("berth_project") or "default", check_name(name))
+                uuid = uuid_of(name, given)
                 if method not in LOCKED_TOO:
                     check_unlocked(name, who_locked(given))
                     check_unlocked_there(name, fleet.places.get(uuid, ()))

@@ -11,7 +11,7 @@ from ..module_utils.conductor.locate import check_unlocked_there
 from ..module_utils.conductor.plan import FAILED
 from ..module_utils.model import hints, migration
 from ..module_utils.model.errors import BerthError
-from ..module_utils.model.identity import check_name, instance_uuid
+from ..module_utils.model.identity import uuid_of
 from ..module_utils.model.schema import OneOf
 from ..module_utils.placement.request import resize_request
 from ..plugin_utils import acting
@@ -116,7 +116,7 @@ class ActionModule(ControllerAction):
 
     def _plan(self, name, wish, kind, task_vars, catalogs, fleet, views, target, lost):
         values = variables(task_vars, name, ("berth_flavor", "berth_locked", "berth_project"))
-        uuid = instance_uuid(values.get("berth_project") or "default", check_name(name))
+        uuid = uuid_of(name, values)
         check_unlocked_there(name, fleet.places.get(uuid, ()))
         host_names = {document_uuid: host for host, document_uuid in fleet.uuids().items() if host in views}
         silent = {**dict.fromkeys(set(fleet.documents) - set(views), "did not tell its records"), **fleet.verdicts}

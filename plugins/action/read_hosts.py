@@ -9,7 +9,7 @@ import time
 
 from ..module_utils.conductor.errors import NoHostAnswered
 from ..module_utils.model.errors import BerthError
-from ..module_utils.model.identity import check_name, instance_uuid
+from ..module_utils.model.identity import uuid_of
 from ..plugin_utils import run_report
 from ..plugin_utils.asking import answers, ask, warnings
 from ..plugin_utils.controller import ControllerAction, instances_among, kvm_hosts, reason_of, variables
@@ -50,9 +50,8 @@ class ActionModule(ControllerAction):
             return []
         found = []
         for name in names:
-            project = variables(task_vars, name, ["berth_project"]).get("berth_project") or "default"
             try:
-                found.append(instance_uuid(project, check_name(name)))
+                found.append(uuid_of(name, variables(task_vars, name, ["berth_project"])))
             except BerthError:
                 continue  # whoever works on the instance says what is wrong with its name
         return found

@@ -9,7 +9,7 @@ from ..module_utils.conductor import report, report_instance
 from ..module_utils.conductor.errors import HostUnknown, InstanceMoving
 from ..module_utils.conductor.locate import locate
 from ..module_utils.model.errors import BerthError
-from ..module_utils.model.identity import check_name, instance_uuid
+from ..module_utils.model.identity import uuid_of
 from ..plugin_utils.asking import answers, ask
 from ..plugin_utils.controller import (
     ControllerAction,
@@ -40,8 +40,7 @@ class ActionModule(ControllerAction):
         uuids, outcomes, shown = {}, [], {}
         for name in names:
             try:
-                project = variables(task_vars, name, ["berth_project"]).get("berth_project") or "default"
-                uuids[name] = instance_uuid(project, check_name(name))
+                uuids[name] = uuid_of(name, variables(task_vars, name, ["berth_project"]))
             except BerthError as error:
                 outcomes.append(_failed(name, error))
         told, silent = self._ask(task_vars, fleet, uuids)

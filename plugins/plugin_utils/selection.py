@@ -39,7 +39,7 @@ def _meant(task_vars: Dict[str, Any], hosts: List[str]) -> List[str]:
 def _check_no_kvm_host(name: str, hosts: List[str]) -> None:
     if name in hosts:
         raise InvalidInput(
-            "inventory_hostname", name, "a name that no KVM host has", hint=input_hints.another_name(name)
+            "inventory_hostname", name, "a name that no KVM host has", hint=input_hints.name_of_no_host(name)
         )
 
 

@@ -20,12 +20,13 @@ import pytest
 from ansible_collections.berth.kvm.plugins.module_utils.model import hints, host_hints, input_hints, state_hints
 
 ROOT = Path(__file__).resolve().parents[2]
-ALL = {
-    name: hint
+EACH = [
+    (name, hint)
     for home in (hints, host_hints, input_hints, state_hints)
     for name, hint in inspect.getmembers(home, inspect.isfunction)
     if hint.__module__ == home.__name__
-}
+]
+ALL = dict(EACH)
 HOMES = [
     ROOT / "plugins/module_utils/model" / name
     for name in ("hints.py", "host_hints.py", "input_hints.py", "state_hints.py")
@@ -85,6 +86,11 @@ def test_every_hint_is_made_in_one_place():
         for sentence in own_sentences(name, tree)
     }
     assert not found, "write these in plugins/module_utils/model/hints.py"
+
+
+def test_no_two_hints_have_one_name():
+    """A test that follows one of them would stand for both."""
+    assert len(ALL) == len(EACH)
 
 
 def names():

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import re
 import uuid
-from typing import Any
+from typing import Any, Mapping
 
 from . import input_hints
 from .errors import InvalidInput
 
+DEFAULT_PROJECT = "default"
 NAMESPACE = uuid.UUID("7d1d3a6e-4c86-5d0e-9e4f-6a4b1c2f9b10")
 UUID = r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
 _LABEL = "[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?"
@@ -40,6 +41,11 @@ def short_name(name: str) -> str:
 def is_uuid(value: Any) -> bool:
     """Whether it is a uuid in its plain form."""
     return isinstance(value, str) and re.fullmatch(UUID, value, re.ASCII) is not None
+
+
+def uuid_of(name: str, variables: Mapping[str, Any]) -> str:
+    """The uuid of an instance of the inventory, by its name and its variables. InvalidInput where no instance can have the name."""
+    return instance_uuid(variables.get("berth_project") or DEFAULT_PROJECT, check_name(name))
 
 
 def instance_uuid(project: str, name: str) -> str:

@@ -51,7 +51,7 @@ def plain_name() -> str:
     return "Use a host name of small letters, digits and -, such as web-1 or web-1.example.org"
 
 
-def another_name(name: str) -> str:
+def name_of_no_host(name: str) -> str:
     """An instance has the name of a KVM host, or a KVM host the variable that makes an instance."""
     return "Give the instance another name; if %s is none, take berth_flavor from it" % name
 

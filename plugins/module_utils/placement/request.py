@@ -20,13 +20,12 @@ from ..model.errors import InvalidInput, together
 from ..model.guest_check import check_guest
 from ..model.guest_config import cloud_config
 from ..model.guest_wishes import Wishes
-from ..model.identity import NAMESPACE, check_name, instance_uuid, short_name
+from ..model.identity import DEFAULT_PROJECT, NAMESPACE, check_name, instance_uuid, short_name
 from ..model.nics import is_of_nic
 from ..model.request_spec import SCHEMA, RequestSpec
 from ..model.user_data import decode_user_data
 from . import features, numa, pci, request_nics
 
-DEFAULT_PROJECT = "default"
 DEFAULT_POOL = "berth"
 
 

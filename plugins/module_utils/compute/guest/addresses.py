@@ -16,7 +16,7 @@ from ...model.guest_address import guest_address
 from ...model.lifecycle import OWN
 from ...model.record import Record
 from ..connection import Deadline, LibvirtTimeout, require_libvirt
-from .domain_xml import GUEST_AGENT
+from .health import agent_is_connected
 
 NEIGHBOURS = "/proc/net/arp"
 COMPLETE = 0x2  # of the flags there
@@ -106,9 +106,6 @@ def _of_agents(connection: Any, uuids: Iterable[str]) -> Dict[str, Dict[str, str
 def _ask_agent(connection: Any, uuid: str) -> Dict[str, Any]:
     library = require_libvirt()
     domain = connection.lookupByUUIDString(uuid)
-    if not domain.isActive():
-        return {}
-    target = ElementTree.fromstring(domain.XMLDesc(0)).find("devices/channel/target[@name='%s']" % GUEST_AGENT)
-    if target is None or target.get("state") != "connected":
+    if not domain.isActive() or not agent_is_connected(domain):
         return {}
     return domain.interfaceAddresses(library.VIR_DOMAIN_INTERFACE_ADDRESSES_SRC_AGENT) or {}

@@ -49,13 +49,17 @@ def _said(state: str, seen: str) -> Dict[str, str]:
     return {"state": state, "seen": clean(seen, 255)}
 
 
+def agent_is_connected(found: Any) -> bool:
+    """Whether libvirt says that an agent of the guest has opened its channel."""
+    target = ElementTree.fromstring(found.XMLDesc(0)).find("devices/channel/target[@name='%s']" % GUEST_AGENT)
+    return target is not None and target.get("state") == "connected"
+
+
 def agent_answers(found: Any) -> bool:
     """Whether the guest's agent answers; one that is not connected is not asked."""
     library = require_libvirt()
     try:
-        root = ElementTree.fromstring(found.XMLDesc(0))
-        target = root.find("devices/channel/target[@name='%s']" % GUEST_AGENT)
-        if target is None or target.get("state") != "connected":
+        if not agent_is_connected(found):
             return False
         Deadline(AGENT).call(found.getTime, what="asking the agent")
     except (library.libvirtError, LibvirtTimeout):

@@ -170,17 +170,16 @@ def _ends(rule, block):
 
 
 def missing(connection, record):
-    """The names of the record's filters that libvirt lacks, or has in another form."""
-    return [each for each, xml in render(record).items() if not _is_there(connection, each, xml)]
+    """{name: XML text} of the record's filters that libvirt lacks, or has in another form."""
+    return {each: xml for each, xml in render(record).items() if not _is_there(connection, each, xml)}
 
 
 def define(connection, record):
     """Have libvirt know the record's filters as they are rendered; whether anything was changed."""
-    changed = missing(connection, record)
-    wanted = render(record)
-    for each in changed:
-        _call("defining the packet filter", connection.nwfilterDefineXML, wanted[each])
-    return bool(changed)
+    lacking = missing(connection, record)
+    for xml in lacking.values():
+        _call("defining the packet filter", connection.nwfilterDefineXML, xml)
+    return bool(lacking)
 
 
 def remove(connection, uuid):

@@ -28,18 +28,19 @@ from ..record.ledger import Ledger
 from ..run import run
 from . import domain, domain_xml
 
+METHOD = "update the disks of"  # in the words of an error
 HOT_PLUGGED = ("virtio", "scsi")
 
 
 def update_disks(instance, wanted):
     """Give the instance the data disks ``wanted`` [{name, size_gb, bus}] beside those that it has; whether anything changed."""
     with instance.store.instance_lock(instance.uuid, timeout=instance.timeout):
-        record = _at_rest(instance)
+        record = instance.at_rest(METHOD)
         merged = _merged(record, wanted)
         made = _publish_made(instance, record)
         _check_disks(instance, _with_found(instance, record, merged))
         if merged != data_disks.of(record.spec):
-            _check_pluggable(instance, merged)
+            _check_pluggable(instance, record, merged)
             record = _claim(instance, record, merged)
             _publish_made(instance, record)
             made = True
@@ -49,24 +50,17 @@ def update_disks(instance, wanted):
 
 
 def would_update_disks(instance, wanted):
-    record = _at_rest(instance)
+    record = instance.at_rest(METHOD)
     merged = _merged(record, wanted)
     _with_found(instance, record, merged)
     if merged != data_disks.of(record.spec):
-        _check_pluggable(instance, merged)
+        _check_pluggable(instance, record, merged)
         return True
     return bool(_not_attached(instance, record)) or any(_is_small(instance, record, disk) for disk in _planned(record))
 
 
-def _at_rest(instance):
-    return instance.at_rest("update the disks of")
-
-
 def _merged(record, wanted):
-    wishes = Wishes(
-        record.spec["flavor"].get("extra_specs") or {}, (record.spec.get("image") or {}).get("properties") or {}
-    )
-    given = data_disks.with_buses(wanted, wishes.get("disk_bus", "virtio"))
+    given = data_disks.with_buses(wanted, Wishes.of(record.spec).get("disk_bus", "virtio"))
     return data_disks.merged(data_disks.of(record.spec), given)
 
 
@@ -214,9 +208,8 @@ def _refused(record, why):
     )
 
 
-def _check_pluggable(instance, merged):
+def _check_pluggable(instance, record, merged):
     """Before anything is made: what a running guest cannot be given."""
-    record = instance.store.read(instance.uuid)
     found = domain.find(instance.host.connection, record.uuid)
     if found is None or not found.isActive():
         return

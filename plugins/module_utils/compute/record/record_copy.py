@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import json
 import secrets
-from xml.etree import ElementTree
 
 from ...model import state_hints
 from ...model.errors import BerthError
@@ -21,7 +20,7 @@ from ...model.record import Record
 from ..connection import require_libvirt
 from ..disk import owner
 from ..guest import domain
-from ..guest.domain_xml import COPIED, NAMESPACE
+from ..guest.domain_xml import COPIED
 from ..guest.instance import ACTIVE
 from . import journal, state_directory, whereabouts
 
@@ -62,10 +61,7 @@ def _from_copy(instance):
     """The record of a guest at rest, as its definition and its disks tell it."""
     found, inactive = domain.find(instance.host.connection, instance.uuid), require_libvirt().VIR_DOMAIN_XML_INACTIVE
     try:
-        text = ElementTree.fromstring(found.XMLDesc(inactive)).findtext(
-            "metadata/{%s}instance/{%s}record" % (NAMESPACE, NAMESPACE)
-        )
-        copy = json.loads(text)
+        copy = json.loads(domain.mark(found.XMLDesc(inactive))["record"])
         parts = {name: copy[name] for name in COPIED}
     except (AttributeError, TypeError, ValueError, KeyError):
         raise RecordUnrecoverable(

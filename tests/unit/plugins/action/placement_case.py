@@ -36,3 +36,7 @@ def controller(instances, variables=None, hosts=("h1", "h2"), more_facts=None, s
     known = {name: facts(name) for name in hosts}
     known.update(more_facts or {})
     return Controller(groups, {"all": {**CATALOG, **(variables or {})}, **instances}, known)
+
+
+def place(instances, variables=None, args=None, **more):
+    return controller(instances, variables, **more).run("placement", {"instances": list(instances), **(args or {})})

@@ -11,23 +11,13 @@ from pathlib import Path
 
 import pytest
 from controller import Controller
+from held_case import WEB, held
 
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import report_power
 from ansible_collections.berth.kvm.plugins.module_utils.model import hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.identity import instance_uuid
 
 HOST = json.loads((Path(__file__).parent / "host.json").read_text())
-WEB = instance_uuid("default", "web1")
-
-
-def held(**changes):
-    """web1 as the facts of its host have it."""
-    return {
-        "uuid": WEB, "name": "web1", "project_id": "default", "flavor": None, "group": None, "role": "OWN",
-        "phase": "active", "vm_state": "active", "task_state": None, "power_state": "running", "foreign": False,
-        "vcpus": 1, "pcpus": 0, "memory_mb": 128, "disk_gb": 1, "pool": "berth", "image_props": {},
-        "generation": [1, 5], **changes,
-    }  # fmt: skip
 
 
 @pytest.fixture

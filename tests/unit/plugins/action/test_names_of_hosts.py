@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 from ansible.utils.display import Display
-from test_placement import VM, controller, place
+from placement_case import VM, controller, place
 
 from ansible_collections.berth.kvm.plugins.module_utils.model import input_hints
 
@@ -26,16 +26,16 @@ def run(action, args, instances=None, names=("a",), variables=None, **more):
     [("placement", {}), ("plan_moves", MOVE), ("locate_instances", START)],
     ids=["place", "move", "start"],
 )
-@pytest.mark.follows("another_name")
+@pytest.mark.follows("name_of_no_host")
 def test_an_instance_with_the_name_of_a_kvm_host_is_refused(action, args):
     given = {**VM, "berth_name": "h1"}
     refused = run(action, args, names=["h1"], variables=given)
     assert refused["error_code"] == "InvalidInput" and "'h1' is not valid" in refused["msg"]
-    assert refused["error"]["hint"] == input_hints.another_name("h1")
+    assert refused["error"]["hint"] == input_hints.name_of_no_host("h1")
     assert "a name that no KVM host has" not in run(action, args, variables=given).get("msg", "")
 
 
-@pytest.mark.follows("another_name")
+@pytest.mark.follows("name_of_no_host")
 def test_a_kvm_host_that_is_described_as_an_instance_is_refused_until_it_is_no_more():
     it = controller({"a": VM})
     it.inventory.hosts["h1"].set_variable("berth_flavor", "tiny")

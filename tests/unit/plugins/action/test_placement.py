@@ -11,16 +11,12 @@ from pathlib import Path
 
 import pytest
 from ansible.template import trust_as_template
-from placement_case import CATALOG, VM, controller, facts
+from placement_case import CATALOG, VM, controller, facts, place
 
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.fleet import read_fleet
 from ansible_collections.berth.kvm.plugins.module_utils.model import host_document, host_hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.identity import instance_uuid
 from ansible_collections.berth.kvm.plugins.module_utils.placement import receipt
-
-
-def place(instances, variables=None, args=None, **more):
-    return controller(instances, variables, **more).run("placement", {"instances": list(instances), **(args or {})})
 
 
 def test_instance_gets_a_host():

@@ -9,7 +9,7 @@ import json
 import stat
 
 import pytest
-from test_placement import VM, controller
+from placement_case import VM, controller
 
 from ansible_collections.berth.kvm.plugins.plugin_utils import delegates, screen
 

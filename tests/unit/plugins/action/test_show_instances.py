@@ -11,12 +11,11 @@ from pathlib import Path
 
 import pytest
 from controller import Controller
+from held_case import WEB, held
 
-from ansible_collections.berth.kvm.plugins.module_utils.model.identity import instance_uuid
 from ansible_collections.berth.kvm.plugins.plugin_utils import delegates
 
 HOST = json.loads((Path(__file__).parent / "host.json").read_text())
-WEB = instance_uuid("default", "web1")
 KNOWN = {
     "uuid": WEB, "name": "web1", "role": "OWN", "phase": "active", "state": "running", "vm_state": "active",
     "task_state": None, "flavor": "small", "vcpus": 1, "memory_mb": 128, "root_gb": 1, "image": "guest",
@@ -28,15 +27,6 @@ KNOWN = {
     ],
     "faults": [{"code": "BuildFailed", "message": "no room", "at": "2026-01-01T00:00:01Z"}],
 }  # fmt: skip
-
-
-def held(**changes):
-    return {
-        "uuid": WEB, "name": "web1", "project_id": "default", "flavor": None, "group": None, "role": "OWN",
-        "phase": "active", "vm_state": "active", "task_state": None, "power_state": "running", "foreign": False,
-        "vcpus": 1, "pcpus": 0, "memory_mb": 128, "disk_gb": 1, "pool": "berth", "image_props": {},
-        "generation": [1, 5], **changes,
-    }  # fmt: skip
 
 
 def reply(told):

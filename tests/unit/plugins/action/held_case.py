@@ -1,0 +1,20 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""An instance that a host has, for the tests of actions that find one."""
+
+from __future__ import annotations
+
+from ansible_collections.berth.kvm.plugins.module_utils.model.identity import instance_uuid
+
+WEB = instance_uuid("default", "web1")
+
+
+def held(**changes):
+    """web1 as the facts of its host have it."""
+    return {
+        "uuid": WEB, "name": "web1", "project_id": "default", "flavor": None, "group": None, "role": "OWN",
+        "phase": "active", "vm_state": "active", "task_state": None, "power_state": "running", "foreign": False,
+        "vcpus": 1, "pcpus": 0, "memory_mb": 128, "disk_gb": 1, "pool": "berth", "image_props": {},
+        "generation": [1, 5], **changes,
+    }  # fmt: skip
