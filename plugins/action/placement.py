@@ -11,7 +11,7 @@ from ansible.module_utils.parsing.convert_bool import boolean
 
 from ..module_utils.conductor import addressing, placing, quotas, what_to_create
 from ..module_utils.conductor.plan import CLAIMING, FAILED, MAX_ROUNDS, PLANNED, new_plan, prepare_round
-from ..module_utils.model import catalog_schema, nics
+from ..module_utils.model import address_clash, catalog_schema, nics
 from ..module_utils.model.errors import BerthError, InvalidInput
 from ..module_utils.placement.request import build_request
 from ..plugin_utils import acting
@@ -150,7 +150,7 @@ class ActionModule(ControllerAction):
             except BerthError as error:
                 faults.append((name, error))
                 continue
-            error = nics.clash(spec, held)
+            error = address_clash.clash(spec, held)
             if error:
                 faults.append((name, error))
                 continue

@@ -12,14 +12,14 @@ from __future__ import annotations
 
 from typing import Any, Iterable, Iterator, List, Mapping, Set
 
-from ..model import address_pool, nics
+from ..model import address_clash, address_pool, nics
 from ..model.errors import BerthError
 from . import silence
 from .errors import AddressesUnknown, AddressPoolExhausted
 from .plan import CLAIMING, Instance, addresses, fail
 
 MOST_CHOICES = 10  # of one address, while other runs take what was chosen
-Index = nics.Index
+Index = address_clash.Index
 
 
 def give(instances: Mapping[str, Instance], held: Index, silent: Mapping[str, str]) -> None:
@@ -76,7 +76,7 @@ def choose_again(instance: Instance, held: Index) -> bool:
         _choose(instance, held)
     except AddressPoolExhausted:
         return False
-    return nics.clash(instance["spec"], held) is None
+    return address_clash.clash(instance["spec"], held) is None
 
 
 def fixed(given: Iterable[Mapping[str, Any]], networks: Mapping[str, Any], name: str) -> Index:

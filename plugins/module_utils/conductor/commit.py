@@ -11,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Callable, Collection, Dict, List, Mapping, Optional, Tuple, TypedDict
 
-from ..model import hints, nics
+from ..model import address_clash, hints
 from ..model.errors import BerthError, InstanceExists
 from ..model.lifecycle import CLAIM, OWN
 from ..model.messages import ClaimResult, Note, ScannedRecord
@@ -61,7 +61,7 @@ class Look:
     records: Dict[str, Dict[str, ScannedRecord]]
     lost: Collection[str]
 
-    def addresses(self) -> nics.Index:
+    def addresses(self) -> address_clash.Index:
         return addresses({host: found.values() for host, found in self.records.items()})
 
     def all_records(self) -> List[ScannedRecord]:
@@ -121,7 +121,7 @@ def _commit_claim(plan: Plan, instance: Instance, reply: Claimed, look: Look) ->
     elif not result.get("claimed"):
         error = result.get("error") or {}
         code, message = error.get("code", "ClaimFailed"), error.get("message", "the claim was refused")
-        if code == nics.AddressTaken.__name__ and addressing.choose_again(instance, look.addresses()):
+        if code == address_clash.AddressTaken.__name__ and addressing.choose_again(instance, look.addresses()):
             instance["token"] = None
             return
         attempt_failed(plan, instance, code, message, error.get("retryable", True))
@@ -181,7 +181,7 @@ def _check_addresses(plan: Plan, look: Look) -> None:
             withdraw_claim(plan, instance)
             fail(instance, error)
             continue
-        clash = nics.clash(instance["spec"], held)
+        clash = address_clash.clash(instance["spec"], held)
         if clash:
             withdraw_claim(plan, instance)
             if addressing.choose_again(instance, held):

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any, Callable, Iterable, List, Mapping, Optional, TypedDict
 
-from ..model import hints, lifecycle, nics
+from ..model import address_clash, hints, lifecycle
 from ..model import migration as names
 from ..model.errors import BerthError
 from ..model.messages import Document, FencingToken, Migration, Side, View
@@ -331,7 +331,7 @@ def check_claim(move: PlannedMove, host: str, scans: Mapping[str, Scan], quotas:
     if host not in held:
         raise HostUnknown("%s did not answer after the claim of %s" % (host, move["name"]), hint=hints.run_again())
     spec = claimed_spec(move)
-    error: Optional[BerthError] = nics.clash(spec, addresses(held)) or groups.violation(
+    error: Optional[BerthError] = address_clash.clash(spec, addresses(held)) or groups.violation(
         spec, groups.elsewhere(spec, host, held)
     )
     if not error and move["kind"] == names.RESIZE and quotas:

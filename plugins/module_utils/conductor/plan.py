@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional, TypedDict
 
-from ..model import nics
+from ..model import address_clash
 from ..model.errors import BerthError
 from ..model.messages import Claim, Document, ErrorReply, Note
 
@@ -247,10 +247,10 @@ def withdraw_claim(plan: Plan, instance: Instance) -> None:
     withdraw(plan, host_of(instance), instance["uuid"], instance["token"] or "")
 
 
-def addresses(held: Mapping[str, Iterable[Mapping[str, Any]]]) -> nics.Index:
+def addresses(held: Mapping[str, Iterable[Mapping[str, Any]]]) -> address_clash.Index:
     """Who has which address on any host. ``held``: host -> its records."""
-    found: nics.Index = {}
+    found: address_clash.Index = {}
     for host, records in held.items():
-        for nic, names in nics.index(records, " on %s" % host).items():
+        for nic, names in address_clash.index(records, " on %s" % host).items():
             found.setdefault(nic, {}).update(names)
     return found

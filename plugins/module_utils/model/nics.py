@@ -1,27 +1,17 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What two instances must not have both: a MAC address, and a fixed address on one network."""
+"""The NICs of a request: what they take, in words that compare, and which PCI request is one of theirs."""
 
 from __future__ import annotations
 
 import ipaddress
-from typing import Any, Dict, Iterable, List, Mapping, Optional
-
-from . import hints
-from .errors import BerthError
+from typing import Any, Iterable, List, Mapping, Optional
 
 Nic = Mapping[str, Any]
-Instance = Mapping[str, Any]  # {uuid, name, nics: what taken() gives}
-Index = Dict[str, Dict[str, str]]
-
 
 # What a plain bridge lacks that cannot keep VLANs apart.
 VLANS = "VLANs on bridge %s (vlan_filtering, and libvirt 11.0 or newer)"
-
-
-class AddressTaken(BerthError):
-    """Another instance, or a domain that berth does not manage, has the MAC address or the fixed address already."""
 
 
 def taken(networks: Optional[Iterable[Nic]]) -> List[str]:
@@ -71,34 +61,3 @@ def is_of_nic(request: Mapping[str, Any]) -> bool:
 
 def mac(address: str) -> str:
     return "MAC address %s" % str(address).lower()
-
-
-def index(instances: Iterable[Instance], where: str = "") -> Index:
-    """Who has what: words of taken() -> {uuid: name and ``where``}."""
-    found: Index = {}
-    for instance in instances:
-        for nic in instance.get("nics") or ():
-            found.setdefault(nic, {})[instance["uuid"]] = "%s%s" % (instance["name"], where)
-    return found
-
-
-def clash(spec: Mapping[str, Any], held: Index) -> Optional[AddressTaken]:
-    """The error for an address of the request that another instance has, or that the request has twice; or None."""
-    mine = taken(spec.get("networks"))
-    for at, nic in enumerate(mine):
-        if nic in mine[:at]:
-            return _error(spec, nic, "would have twice:")
-        others = sorted(name for uuid, name in held.get(nic, {}).items() if uuid != spec["uuid"])
-        if others:
-            return _error(spec, nic, "would have what %s has:" % " and ".join(others))
-    return None
-
-
-def _error(spec: Mapping[str, Any], what: str, why: str) -> AddressTaken:
-    return AddressTaken(
-        "%s %s %s" % (spec["name"], why, what),
-        field="berth_networks",
-        value=what,
-        rule="one instance for each MAC address, and for each address of a network",
-        hint=hints.another_address(spec["name"]),
-    )

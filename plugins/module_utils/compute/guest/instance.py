@@ -29,7 +29,7 @@ from ..errors import (
     DeletionFinished,
     StateUnknown,
 )
-from ..record import build_slots, counters, failed_instances, journal, whereabouts
+from ..record import build_slots, failed_builds, failed_instances, journal, whereabouts
 from . import definition, domain, domain_xml, gate, instance_pools, network, packet_filter, seed, summary
 
 CLAIMED, BUILDING, ACTIVE, DELETING = "claimed", "building", "active", "deleting"
@@ -218,7 +218,7 @@ class Instance:
             if not domain.is_active(self.host.connection, self.uuid):
                 self._clean_up(failure)
             raise failure
-        counters.build_succeeded(self.store.state_dir)
+        failed_builds.forget(self.store.state_dir)
 
     def _own(self, record):
         """C3: the claim becomes ownership. A record in phase building is an ended run's: its guest never ran."""
@@ -278,7 +278,7 @@ class Instance:
         try:
             self._delete(self.store.read(self.uuid))
             if error.host_fault:
-                counters.build_failed(self.store.state_dir)
+                failed_builds.add(self.store.state_dir)
         except (BerthError, OSError) as trouble:
             raise CleanupFailed(
                 "the build failed (%s) and could not be removed: %s" % (error, trouble),

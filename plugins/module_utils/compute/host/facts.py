@@ -21,7 +21,7 @@ from ...model.safe_text import clean, clean_all
 from ..connection import URI, Deadline, LibvirtUnavailable, connect, require_libvirt
 from ..disk import storage_pools
 from ..guest import domains, network
-from ..record import counters, failed_instances, state_directory
+from ..record import failed_builds, failed_instances, state_directory, state_generation
 from ..record.store import STATE_DIR, Store
 from . import boot_time, capabilities, metrics, numa, pci, traits
 from .settings import PATH, load
@@ -101,7 +101,7 @@ def _collect(connection, settings, records, state_dir, deadline, save_generation
             list(guest) for guest in host.guests if guest[1] in {works.domain_type for works in guest_types}
         ],
         "metrics": metrics.read(len(cpus["online"]), cpus["frequency"]),
-        "failed_builds": counters.failed_builds(state_dir),
+        "failed_builds": failed_builds.count(state_dir),
         "num_io_ops": sum(record.state() in BUSY or record.task_state in BUSY_TASKS for record in records),
         "pool": settings.pool,
         "pools": {clean(name): pool["shown"] for name, pool in pools.items()},
@@ -117,7 +117,7 @@ def _collect(connection, settings, records, state_dir, deadline, save_generation
     document["failed_instances"] = sorted(failed_instances.read(state_dir))
     document.update(_usage(connection, settings, document["instances"], pools.get(settings.pool), cpus))
     document["numa_topology"] = numa.to_document(_with_usage(topology, records, foreign, warnings), distances)
-    document["generation"] = counters.generation(_fingerprint(document, settings, records), save_generation, state_dir)
+    document["generation"] = state_generation.of(_fingerprint(document, settings, records), save_generation, state_dir)
     document["warnings"] = [clean(warning, WARNING_LENGTH) for warning in warnings[:WARNINGS_LIMIT]]
     return document
 

@@ -6,7 +6,7 @@ a resize on it."""
 
 from __future__ import annotations
 
-from ...model import hints, nics
+from ...model import address_clash, hints, nics
 from ...model.errors import InstanceExists
 from ...model.host_state import HostState
 from ...placement import capacity
@@ -28,7 +28,7 @@ class Ledger:
     def allocate(self, request, limits):
         """What the request takes here; the caller holds the host's lock until that is written down."""
         check_names(request.document, self.present)
-        error = nics.clash(request.document, nics.index(self.present, " on this host"))
+        error = address_clash.clash(request.document, address_clash.index(self.present, " on this host"))
         if error:
             raise error
         allocation = capacity.allocate(self.state, request, limits)

@@ -13,7 +13,10 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute.host import boot_time
-from ansible_collections.berth.kvm.plugins.module_utils.compute.record import counters
+from ansible_collections.berth.kvm.plugins.module_utils.compute.record import (
+    failed_builds,
+    state_generation,
+)
 
 
 @pytest.fixture
@@ -31,26 +34,26 @@ def uptime(monkeypatch):
 
 def test_the_generation_grows_when_the_state_is_another(state):
     """S16"""
-    assert [counters.generation(text, state_dir=state) for text in ("a", "a", "b", "a")] == [1, 1, 2, 3]
+    assert [state_generation.of(text, state_dir=state) for text in ("a", "a", "b", "a")] == [1, 1, 2, 3]
 
 
 def test_without_saving_nothing_is_written(state):
-    assert counters.generation("a", save=False, state_dir=state) == 1
+    assert state_generation.of("a", save=False, state_dir=state) == 1
     assert os.listdir(state) == []
 
 
 def test_a_host_without_a_state_directory_has_generation_0(tmp_path):
-    assert counters.generation("a", state_dir=str(tmp_path / "none")) == 0
-    assert counters.failed_builds(str(tmp_path / "none")) == 0
+    assert state_generation.of("a", state_dir=str(tmp_path / "none")) == 0
+    assert failed_builds.count(str(tmp_path / "none")) == 0
     assert not (tmp_path / "none").exists()
 
 
 def test_runs_at_the_same_time_never_give_one_number_to_two_states(state):
     code = (
         "import sys; sys.path.insert(0, %r)\n"
-        "from ansible_collections.berth.kvm.plugins.module_utils.compute.record import counters\n"
-        "print(*[counters.generation('%%s-%%d' %% (sys.argv[1], n), state_dir=%r) for n in range(20)])"
-    ) % (str(Path(counters.__file__).parents[7]), state)
+        "from ansible_collections.berth.kvm.plugins.module_utils.compute.record import state_generation\n"
+        "print(*[state_generation.of('%%s-%%d' %% (sys.argv[1], n), state_dir=%r) for n in range(20)])"
+    ) % (str(Path(state_generation.__file__).parents[7]), state)
     runs = [subprocess.Popen([sys.executable, "-c", code, name], stdout=subprocess.PIPE) for name in "ab"]
     numbers = [int(word) for run in runs for word in run.communicate()[0].split()]
     assert sorted(numbers) == list(range(1, 41))
@@ -59,34 +62,34 @@ def test_runs_at_the_same_time_never_give_one_number_to_two_states(state):
 def test_failed_builds_halve_with_each_hour(state, uptime):
     """S42"""
     for _each in range(4):
-        counters.build_failed(state)
+        failed_builds.add(state)
     seen = []
     for _hour in range(4):
-        seen.append(counters.failed_builds(state))
-        uptime[0] += counters.HALF_LIFE
+        seen.append(failed_builds.count(state))
+        uptime[0] += failed_builds.HALF_LIFE
     assert seen == [4, 2, 1, 0]
 
 
 def test_one_failed_build_counts_for_most_of_an_hour(state, uptime):
-    counters.build_failed(state)
+    failed_builds.add(state)
     seen = []
     for part in (0.0, 0.001, 0.9, 1.1):
         before = uptime[0]
-        uptime[0] += part * counters.HALF_LIFE
-        seen.append(counters.failed_builds(state))
+        uptime[0] += part * failed_builds.HALF_LIFE
+        seen.append(failed_builds.count(state))
         uptime[0] = before
     assert seen == [1, 1, 1, 0]
 
 
 def test_a_build_that_worked_forgets_the_failed_ones(state, uptime):
-    counters.build_failed(state)
-    counters.build_succeeded(state)
-    assert counters.failed_builds(state) == 0
+    failed_builds.add(state)
+    failed_builds.forget(state)
+    assert failed_builds.count(state) == 0
 
 
 def test_after_a_reboot_only_the_new_uptime_counts(state, uptime, monkeypatch):
-    counters.build_failed(state)
-    counters.build_failed(state)
+    failed_builds.add(state)
+    failed_builds.add(state)
     monkeypatch.setattr(boot_time, "boot_id", lambda: "another")
-    uptime[0] = float(counters.HALF_LIFE)
-    assert counters.failed_builds(state) == 1
+    uptime[0] = float(failed_builds.HALF_LIFE)
+    assert failed_builds.count(state) == 1

@@ -13,9 +13,10 @@ from instance_case import Case
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import set_aside
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record import (
-    counters,
+    failed_builds,
     failed_instances,
     state_directory,
+    state_generation,
     whereabouts,
 )
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import BerthError
@@ -42,10 +43,10 @@ USES = {
         lambda web: failed_instances.note(web.host.store, [FAILED]),
         lambda web: failed_instances.forget(web.host.store, [OTHER]),
     ],
-    "generation.json": [lambda web: counters.generation("x", True, web.host.store.state_dir)],
+    "generation.json": [lambda web: state_generation.of("x", True, web.host.store.state_dir)],
     "failed_builds.json": [
-        lambda web: counters.failed_builds(web.host.store.state_dir),
-        lambda web: counters.build_failed(web.host.store.state_dir),
+        lambda web: failed_builds.count(web.host.store.state_dir),
+        lambda web: failed_builds.add(web.host.store.state_dir),
     ],
     "set-aside.json": [
         lambda web: set_aside.listed(web.host.store),

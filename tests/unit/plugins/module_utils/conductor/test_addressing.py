@@ -15,7 +15,7 @@ from runs_of_create import HOSTS
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import addressing
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import plan as rounds
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.commit import commit
-from ansible_collections.berth.kvm.plugins.module_utils.model import hints, nics
+from ansible_collections.berth.kvm.plugins.module_utils.model import address_clash, hints, nics
 
 TEN = ("192.0.2.10-192.0.2.19",)
 
@@ -131,7 +131,7 @@ class Host(runs_of_create.Host):
         super().claim((), withdraw)
         results = []
         for entry in claims:
-            clash = nics.clash(entry["spec"], nics.index(self.records.values()))
+            clash = address_clash.clash(entry["spec"], address_clash.index(self.records.values()))
             if clash:
                 results.append({"uuid": entry["spec"]["uuid"], "claimed": False, "error": clash.to_dict()})
                 continue

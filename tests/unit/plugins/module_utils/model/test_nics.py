@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from ansible_collections.berth.kvm.plugins.module_utils.model import hints, nics
+from ansible_collections.berth.kvm.plugins.module_utils.model import address_clash, hints, nics
 
 NIC = {"type": "bridge", "source": "br0", "mac": "02:00:00:00:00:0a", "address": "192.0.2.1/24", "vlan": None}
 FREE = {"type": "bridge", "source": "br0", "mac": "02:00:00:00:00:0b", "address": "192.0.2.2/24", "vlan": None}
@@ -40,26 +40,26 @@ APART = {
 @pytest.mark.parametrize("case", CLASHES)
 def test_one_address_is_one_instances(case):
     mine = dict(NIC, address="2001:db8::a/64") if "IPv6" in case else NIC
-    error = nics.clash(spec(mine), nics.index([other(CLASHES[case])], " on kvm2"))
+    error = address_clash.clash(spec(mine), address_clash.index([other(CLASHES[case])], " on kvm2"))
     assert "web-1" in error.message and "web-2 on kvm2" in error.message and error.field == "berth_networks"
 
 
 @pytest.mark.parametrize("case", APART)
 def test_what_is_not_the_same_on_one_network_is_no_clash(case):
-    assert nics.clash(spec(NIC), nics.index([other(APART[case])])) is None
+    assert address_clash.clash(spec(NIC), address_clash.index([other(APART[case])])) is None
 
 
 def test_an_instance_does_not_clash_with_itself_on_another_host():
     """In a move both hosts have it."""
-    assert nics.clash(spec(NIC), nics.index([other(NIC, uuid="mine")])) is None
+    assert address_clash.clash(spec(NIC), address_clash.index([other(NIC, uuid="mine")])) is None
 
 
 def test_an_instance_has_no_address_twice():
-    assert "twice" in nics.clash(spec(NIC, dict(FREE, mac=NIC["mac"])), {}).message
+    assert "twice" in address_clash.clash(spec(NIC, dict(FREE, mac=NIC["mac"])), {}).message
 
 
 @pytest.mark.follows("another_address")
 def test_with_another_address_it_is_accepted():
-    held = nics.index([other(NIC)])
-    assert nics.clash(spec(NIC), held).hint == hints.another_address("web-1")
-    assert nics.clash(spec(FREE), held) is None
+    held = address_clash.index([other(NIC)])
+    assert address_clash.clash(spec(NIC), held).hint == hints.another_address("web-1")
+    assert address_clash.clash(spec(FREE), held) is None

@@ -1,0 +1,53 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A failed build counts against its host, and fades: the count halves with each hour of the host's uptime.
+
+No wall clock is read. BuildFailureWeigher weighs the count (Nova: stats.failed_builds).
+"""
+
+from __future__ import annotations
+
+from .. import durable
+from ..host import boot_time
+from . import state_file
+from .counter_file import CounterFile, locked
+from .store import STATE_DIR
+
+HALF_LIFE = 3600  # s
+
+
+def _parse(data):
+    count, uptime = state_file.count(data["count"]), state_file.count(data["uptime"])
+    return {"count": count, "uptime": uptime, "boot_id": state_file.text(data["boot_id"])}
+
+
+FILE = CounterFile("failed_builds.json", _parse)
+
+
+def count(state_dir=STATE_DIR):
+    """How many builds failed here of late."""
+    state = FILE.peek(state_dir)
+    return round(_faded(state)) if state else 0  # rounded down, the first one would be forgotten at once
+
+
+def add(state_dir=STATE_DIR):
+    """Count a failed build. Not for a broken group policy, a lost claim or bad input: they say nothing of the host."""
+    with locked(state_dir) as directory:
+        FILE.write(directory, {"count": _faded(FILE.read(directory)) + 1, **boot_time.now()})
+
+
+def forget(state_dir=STATE_DIR):
+    """Forget the failed builds, as Nova does after a build that worked."""
+    if count(state_dir):
+        with locked(state_dir) as directory:
+            durable.remove(directory, FILE.name)
+
+
+def _faded(state):
+    if not state:
+        return 0.0
+    # after a reboot the time it took is unknown: only the new uptime counts
+    now = boot_time.now()
+    since = state["uptime"] if state["boot_id"] == now["boot_id"] else 0.0
+    return state["count"] * 0.5 ** (max(0.0, now["uptime"] - since) / HALF_LIFE)

@@ -1,0 +1,50 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Two instances never have one MAC address, nor one fixed address on one network: who has what, and what clashes."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, Iterable, Mapping, Optional
+
+from . import hints
+from .errors import BerthError
+from .nics import taken
+
+Instance = Mapping[str, Any]  # {uuid, name, nics: what taken() gives}
+Index = Dict[str, Dict[str, str]]
+
+
+class AddressTaken(BerthError):
+    """Another instance, or a domain that berth does not manage, has the MAC address or the fixed address already."""
+
+
+def index(instances: Iterable[Instance], where: str = "") -> Index:
+    """Who has what: words of taken() -> {uuid: name and ``where``}."""
+    found: Index = {}
+    for instance in instances:
+        for nic in instance.get("nics") or ():
+            found.setdefault(nic, {})[instance["uuid"]] = "%s%s" % (instance["name"], where)
+    return found
+
+
+def clash(spec: Mapping[str, Any], held: Index) -> Optional[AddressTaken]:
+    """The error for an address of the request that another instance has, or that the request has twice; or None."""
+    mine = taken(spec.get("networks"))
+    for at, nic in enumerate(mine):
+        if nic in mine[:at]:
+            return _error(spec, nic, "would have twice:")
+        others = sorted(name for uuid, name in held.get(nic, {}).items() if uuid != spec["uuid"])
+        if others:
+            return _error(spec, nic, "would have what %s has:" % " and ".join(others))
+    return None
+
+
+def _error(spec: Mapping[str, Any], what: str, why: str) -> AddressTaken:
+    return AddressTaken(
+        "%s %s %s" % (spec["name"], why, what),
+        field="berth_networks",
+        value=what,
+        rule="one instance for each MAC address, and for each address of a network",
+        hint=hints.another_address(spec["name"]),
+    )
