@@ -60,6 +60,7 @@ faults:  ## kill and crash sweeps
 docs:  ## the pages made from the code
 	python docs/make_errors.py
 	python docs/generate.py
+	python docs/make_playbooks.py
 	python docs/make_roles.py
 
 package:  ## build the tarball, install it elsewhere, check what it holds

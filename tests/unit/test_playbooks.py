@@ -1,0 +1,123 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The header of each playbook says what it does, its variables and an example; docs/playbooks.md is made of them.
+
+docs/playbook_headers.py says how a header is written.
+"""
+
+from __future__ import annotations
+
+import importlib
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+from ansible.cli.playbook import PlaybookCLI
+
+from ansible_collections.berth.kvm.plugins.plugin_utils.controller import CATALOG, INSTANCE
+from ansible_collections.berth.kvm.plugins.plugin_utils.variables import HOST, KNOWN, RUN
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "docs"))
+headers = importlib.import_module("playbook_headers")
+reference = importlib.import_module("make_playbooks")
+PUBLIC = headers.public()
+# What the catalog's page and the role kvm_host explain, and the group of read_requested.yml.
+EXPLAINED_ELSEWHERE = {*CATALOG, *INSTANCE, *HOST, "berth_requested"}
+# Not a fact in brackets, nor NAME=VALUE in a text that says what to run.
+READ = re.compile(r"(?<![\w.'\[])berth_[a-z0-9_]+(?![\w=])")
+
+each_playbook = pytest.mark.parametrize("header", PUBLIC, ids=[header.path.stem for header in PUBLIC])
+
+
+def explained(header):
+    """The variables that the headers of a playbook and of what it imports name."""
+    return {name for path in headers.imported(header.path) for name in headers.read_header(path).variables}
+
+
+def role_variables(role):
+    specs = yaml.safe_load((ROOT / "roles" / role / "meta/argument_specs.yml").read_text("utf-8"))
+    return set(specs["argument_specs"]["main"]["options"] or {})
+
+
+def example_arguments(header):
+    return [shlex.split(line)[1:] for line in header.examples]
+
+
+def test_the_page_is_what_the_headers_say():
+    """`make docs` writes it again."""
+    assert (ROOT / "docs/playbooks.md").read_text("utf-8") == reference.page()
+
+
+@each_playbook
+def test_a_header_says_what_the_playbook_does_and_how_to_run_it(header):
+    assert header.text.endswith("."), "the comment at the head of the file says what it does"
+    own = "berth.kvm." + header.path.stem
+    assert header.examples, "under 'Example:' a line runs %s" % own
+    assert all(line.startswith("ansible-playbook -i fleet.yml %s" % own) for line in header.examples)
+
+
+@each_playbook
+def test_each_variable_that_a_playbook_reads_is_in_its_headers(header):
+    read = set(READ.findall(headers.code_of(header.path)))
+    assert read - EXPLAINED_ELSEWHERE - explained(header) == set()
+
+
+@each_playbook
+def test_each_variable_that_its_imports_read_is_in_some_header(header):
+    """tasks/read.yml reads berth_fix for all, which only the doctor sets."""
+    read = {name for path in headers.imported(header.path) for name in READ.findall(headers.code_of(path))}
+    assert read - EXPLAINED_ELSEWHERE - set().union(*(explained(other) for other in PUBLIC)) == set()
+
+
+@each_playbook
+def test_no_header_explains_a_variable_that_there_is_not(header):
+    assert set(header.variables) - KNOWN == set()
+
+
+def test_each_variable_of_a_run_is_in_some_header():
+    known = set().union(*(explained(header) for header in PUBLIC))
+    assert set(RUN) - known == set()
+
+
+def test_each_variable_is_explained_once():
+    every = [*PUBLIC, *reference.shared().values()]
+    texts = [name for header in every for name, text in header.variables.items() if text]
+    assert sorted(texts) == sorted(set(texts))
+    assert {name for header in every for name in header.variables} == set(texts)
+
+
+@each_playbook
+def test_an_example_names_only_variables_that_there_are(header):
+    known = KNOWN.union(*(role_variables(role) for role in headers.roles(header.path)))
+    for arguments in example_arguments(header):
+        given = {name for text in arguments for name in re.findall(r"^(\w+)=", text)}
+        assert given - known == set()
+
+
+@each_playbook
+def test_ansible_takes_the_arguments_of_an_example(header):
+    for arguments in example_arguments(header):
+        cli = PlaybookCLI(["ansible-playbook", *arguments])
+        cli.init_parser()
+        assert cli.parser.parse_args(arguments).args == ["berth.kvm." + header.path.stem]
+
+
+@pytest.mark.parametrize("named", [[], ["-e", "berth_name=web1"]], ids=["of the inventory", "with a name"])
+def test_every_playbook_parses(named):
+    command = ["ansible-playbook", "-i", "web1,", "--syntax-check", *named]
+    command += ["berth.kvm." + header.path.stem for header in PUBLIC]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_a_header_that_cannot_be_read_is_named(tmp_path):
+    path = tmp_path / "wrong.yml"
+    path.write_text("---\n#\n#\n#\n# Does something.\n# Variables:\n# berth_x: not indented\n- hosts: all\n")
+    with pytest.raises(SystemExit, match=r"wrong\.yml: not a variable with its meaning: berth_x"):
+        headers.read_header(path)
