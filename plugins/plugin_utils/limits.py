@@ -1,7 +1,9 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What one host may cost the controller that asks it: seconds, memory, and the size and depth of its reply."""
+"""What one host may cost the controller that asks it: seconds (berth_host_timeout), memory, and the size
+and depth of its reply. A host that takes longer has not answered; one that takes more has failed.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which two hosts an instance moves between, and what they hold; what of it counts where a host is lost, or back.
+"""Which two hosts an instance moves between, and what they hold; what of it counts where a host is lost, or back;
+and the contradictions in which no move goes on.
 
 A host that does not answer is unknown, and then nothing is done. That it is lost for good only a person can say.
 """

@@ -1,7 +1,9 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The record of an instance on a host: what is true about it there, and the only database there is."""
+"""The record of an instance on a host: what is true about it there, and the only database there is. One of a
+newer schema is refused, one of an older schema means what it meant then.
+"""
 
 from __future__ import annotations
 

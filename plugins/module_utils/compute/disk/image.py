@@ -1,7 +1,9 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The images of a host: each downloaded once, proven by checksum and header, then only read."""
+"""The images of a host: each downloaded once, proven by checksum and header, then only read. An image
+larger than the root disk of the flavor is refused.
+"""
 
 from __future__ import annotations
 

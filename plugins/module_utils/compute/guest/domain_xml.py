@@ -1,7 +1,8 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The definition of a guest in libvirt's XML, rendered from its record and what the host can do; nothing else gets in.
+"""The definition of a guest in libvirt's XML, rendered from its record and what the host can do; nothing else gets in:
+its disks and their buses, the seed's too, NICs, CPUs, firmware, devices.
 
 model/guest_features.py lists the image properties and extra specs that have a part here, by Nova's names (the flavor's
 hw:x goes before hw_x). CPU pinning, NUMA cells, page sizes and PCI devices come from the claim's allocation. The screen is
