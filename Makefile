@@ -62,6 +62,7 @@ docs:  ## the pages made from the code
 	python docs/generate.py
 	python docs/make_playbooks.py
 	python docs/make_roles.py
+	python docs/make_map.py
 
 package:  ## build the tarball, install it elsewhere, check what it holds
 	tests/package.sh

@@ -40,7 +40,7 @@ class ActionModule(ControllerAction):
     argument_spec = {
         "instances": {"type": "list", "elements": "str", "required": True},
         "hosts": {"type": "list", "elements": "str"},
-        "wish": {
+        "action": {
             "type": "str",
             "required": True,
             "choices": [
@@ -72,7 +72,7 @@ class ActionModule(ControllerAction):
             raise KvmHostNotFound.of("berth_target_host", args["target"], hosts)
         fleet = read_reports(task_vars, hosts)
         views = self._views(task_vars, hosts, fleet)
-        wish, kind = args["wish"], KINDS.get(args["wish"], migration.RESIZE)
+        action, kind = args["action"], KINDS.get(args["action"], migration.RESIZE)
         given = self.own_variables(task_vars, ["berth_migration"])
         self._migration = MIGRATION.check(given.get("berth_migration", "auto"), "berth_migration")
         names = selected(task_vars, args["instances"], hosts)
@@ -89,12 +89,12 @@ class ActionModule(ControllerAction):
         moves, errors = {}, {}
         for name in names:
             try:
-                moves[name] = self._plan(name, wish, kind, task_vars, catalogs, fleet, views, args["target"], lost)
+                moves[name] = self._plan(name, action, kind, task_vars, catalogs, fleet, views, args["target"], lost)
             except InstanceNotFound as error:
                 errors[name] = (error if fleet.verdicts else not_found(task_vars, fleet, name)).to_dict()
             except BerthError as error:
                 errors[name] = error.to_dict()
-        if wish == "confirm_due":
+        if action == "confirm_due":
             moves, errors = self._due(moves), {}
         self._place(moves, errors, args, catalog, fleet, task_vars)
         if args["again"]:
@@ -102,7 +102,7 @@ class ActionModule(ControllerAction):
                 errors[name] = moving.busy(moves.pop(name)).to_dict()
         for move in moves.values():
             move["look"] = sorted(fleet.documents) if moving.needs_a_look(move, catalog.quotas) else []
-        facts = self._facts(moves, errors, fleet, wish)
+        facts = self._facts(moves, errors, fleet, action)
         if args["again"]:
             facts = _both(plain(raw_vars(task_vars, "localhost")["ansible_facts"]["berth_moves"]), facts)
         return {"ansible_facts": {"berth_moves": facts}, "_ansible_verbose_override": True}
@@ -114,22 +114,22 @@ class ActionModule(ControllerAction):
                 found[host] = {view["uuid"]: view for view in plain(reply["moves"])}
         return found
 
-    def _plan(self, name, wish, kind, task_vars, catalogs, fleet, views, target, lost):
+    def _plan(self, name, action, kind, task_vars, catalogs, fleet, views, target, lost):
         values = variables(task_vars, name, ("berth_flavor", "berth_locked", "berth_project"))
         uuid = uuid_of(name, values)
         check_unlocked_there(name, fleet.places.get(uuid, ()))
         host_names = {document_uuid: host for host, document_uuid in fleet.uuids().items() if host in views}
         silent = {**dict.fromkeys(set(fleet.documents) - set(views), "did not tell its records"), **fleet.verdicts}
         found = sides.find(uuid, name, views, host_names, silent, lost)
-        if wish != "delete":
+        if action != "delete":
             sides.check(fleet, uuid, name, found, lost)
         request = None
-        if wish == "resize":
+        if action == "resize":
             spec = found[1].get("spec") or found[3]["spec"]
             request = resize_request(spec, values, catalogs.of(name), allow_disabled=found[2] is not None)
         kind = kind or moving.kind_to_migrate(self._migration, found)
-        plain_wish = "move" if wish in KINDS else "confirm" if wish == "confirm_due" else wish
-        move = moving.plan(plain_wish, kind, uuid, name, found, request, who_locked(values), target)
+        plain_action = "move" if action in KINDS else "confirm" if action == "confirm_due" else action
+        move = moving.plan(plain_action, kind, uuid, name, found, request, who_locked(values), target)
         move["request"] = request
         if move["place"] and kind != migration.RESIZE and target == move["source"]:
             move.update(place=False, why="is on %s already" % target)
@@ -202,13 +202,13 @@ class ActionModule(ControllerAction):
         if directory and decision.result and not self._task.check_mode:
             write_receipt(directory, acting.RUN + ("-again" if again else ""), decision.receipt())
 
-    def _facts(self, moves, errors, fleet, wish):
+    def _facts(self, moves, errors, fleet, action):
         """The plan that the playbook follows, and a line for each instance on the screen."""
         for name, move in sorted(moves.items()):
             move.pop("request", None)
             move["id"] = new_token()
             if move["sequence"]:
-                say(report_moves.plan_line(name, wish, move))
+                say(report_moves.plan_line(name, action, move))
         return {
             "left_out": fleet.verdicts,
             "moves": moves,

@@ -18,7 +18,7 @@ description:
     C(berth_lost_hosts) names it as gone for good.
 
 options:
-  wish:
+  action:
     description: What is to be reached.
     type: str
     required: true
@@ -49,7 +49,7 @@ EXAMPLES = r"""
 - name: Plan a resize
   berth.kvm.plan_moves:
     instances: [web-1]
-    wish: resize
+    action: resize
 """
 
 RETURN = r"""

@@ -68,8 +68,8 @@ class State:
         self.world.check()
 
 
-def run_once(world, wish, op):
-    controller = Controller(wish, op)
+def run_once(world, action, op):
+    controller = Controller(action, op)
     for _turn in range(60):
         if controller.state != "run":
             break
@@ -77,25 +77,25 @@ def run_once(world, wish, op):
     return controller
 
 
-def operator_wish(world, wish):
-    """What a person runs again: the delete once it began, else the wish."""
+def operator_action(world, action):
+    """What a person runs again: the delete once it began, else the action."""
     records = [r for r in world.records.values() if r]
-    return "delete" if world.deleted or any(r["phase"] in ("deleting", "erasing") for r in records) else wish
+    return "delete" if world.deleted or any(r["phase"] in ("deleting", "erasing") for r in records) else action
 
 
-def converge(world, wish):
-    """Run again once: it ends all that was left and comes to what is wished for. The run after that must be quiet."""
+def converge(world, action):
+    """Run again once: it ends all that was left and comes to what is asked for. The run after that must be quiet."""
     world.lose_finish = False
-    again = run_once(world, operator_wish(world, wish), "again")
-    quiet = run_once(world, operator_wish(world, wish), "quiet")
+    again = run_once(world, operator_action(world, action), "again")
+    quiet = run_once(world, operator_action(world, action), "quiet")
     error = getattr(quiet, "error", None)
     off = world.kind == "live-migration" and "power_state shutdown" in (error or "")
     if quiet.changed or not (quiet.state == "done" or off):
         raise Violation("I4 does not converge: %s, %s" % (getattr(again, "error", None), error))
-    check_end(world, wish)
+    check_end(world, action)
 
 
-def check_end(world, wish):
+def check_end(world, action):
     world.check()
     records = {n: world.records[n] for n in (S, D)}
     owners = [n for n in (S, D) if records[n] and records[n]["role"] == OWN]
@@ -127,8 +127,8 @@ def check_end(world, wish):
         raise Violation("I5 a port is left open")
 
 
-def beginning(make, wishes, kills, crashes, writes, after):
-    controllers = [Controller(wish, "op%d" % number) for number, wish in enumerate(wishes)]
+def beginning(make, actions, kills, crashes, writes, after):
+    controllers = [Controller(action, "op%d" % number) for number, action in enumerate(actions)]
     first = State(make(), controllers, kills, crashes, writes, after or {})
     first.world.crashed = bool(crashes)
     return first
@@ -138,11 +138,11 @@ def beginning(make, wishes, kills, crashes, writes, after):
 LONGEST = 200
 
 
-def sample(make, wishes, walks, seed, kills=1, crashes=0, writes=0, after=None):
+def sample(make, actions, walks, seed, kills=1, crashes=0, writes=0, after=None):
     """Some walks to the end, the same for the same seed. -> (states, violation or None, the path that led to it)."""
     dice, states = random.Random(seed), 0
     for _walk in range(walks):
-        state, path = beginning(make, wishes, kills, crashes, writes, after), ()
+        state, path = beginning(make, actions, kills, crashes, writes, after), ()
         try:
             for _step in range(LONGEST):
                 choices = list(state.choices())
@@ -160,9 +160,9 @@ def sample(make, wishes, walks, seed, kills=1, crashes=0, writes=0, after=None):
     return states, None, ()
 
 
-def explore(make, wishes, kills=1, crashes=0, writes=0, after=None, limit=400000):
+def explore(make, actions, kills=1, crashes=0, writes=0, after=None, limit=400000):
     """Walk every state. -> (states, violation or None, the path that led to it)."""
-    first = beginning(make, wishes, kills, crashes, writes, after)
+    first = beginning(make, actions, kills, crashes, writes, after)
     stack, seen = [(first, ())], {first.key()}
     while stack:
         state, path = stack.pop()

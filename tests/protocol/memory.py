@@ -440,7 +440,7 @@ class Effects:
 
 
 class Channel:
-    """In a sequence nobody waits and no answer comes: the wish "take over" stands for what both sides do then."""
+    """In a sequence nobody waits and no answer comes: the action "take over" stands for what both sides do then."""
 
     def __init__(self, world):
         self.world = world
@@ -467,7 +467,7 @@ def give_up_writes(world):
     world.latest = (world.kept[S] or world.disks[S])["version"]
 
 
-WISHES = {"resize": sequences.MOVE, "confirm": sequences.CONFIRM, "revert": sequences.REVERT,
+ACTIONS = {"resize": sequences.MOVE, "confirm": sequences.CONFIRM, "revert": sequences.REVERT,
           "abort": sequences.REVERT, "delete": sequences.DELETE}  # fmt: skip
 
 
@@ -475,8 +475,8 @@ class Controller:
     """One playbook run: look at both hosts, choose the sequence, walk it with the walker that ships. Each call of advance()
     is one step on one host. ``error`` is what failed first, also while that is being given up."""
 
-    def __init__(self, wish, op):
-        self.wish, self.op = wish, op
+    def __init__(self, action, op):
+        self.action, self.op = action, op
         self.views = {}
         self.walk = None
         self.steps = ()  # of the leg that is under way
@@ -497,7 +497,7 @@ class Controller:
         transfers = [(view.get("targets"), view.get("transfer")) for view in (*views.values(), self.said)]
         walked = self.walk and (self.walk.sequence, self.walk.at, self.walk.candidate, self.walk.gives_up)
         said = walked, self.steps, repr(self.token), repr(self.pending), repr(brief), repr(transfers)
-        return (self.wish, self.state, self.looks, self.reaches, *said)
+        return (self.action, self.state, self.looks, self.reaches, *said)
 
     def __deepcopy__(self, memo):
         """Views are never changed, only replaced: a state is copied for each step that is tried."""
@@ -566,17 +566,17 @@ class Controller:
         elif self.reaches or self.looks:
             self.state = "done"
         else:
-            # It brought nothing that was wished for: look again.
+            # It brought nothing that was asked for: look again.
             self.looks, self.views, self.walk = 1, {}, None
 
     def _plan(self, world):
-        if self.wish == "take over":
+        if self.action == "take over":
             self._plan_take_over(world)
             return
-        if self.wish == "delete" and not any(view.get("migration") for view in self.views.values()):
+        if self.action == "delete" and not any(view.get("migration") for view in self.views.values()):
             self._plan_delete()
             return
-        name, self.reaches = sequences.next_sequence(WISHES[self.wish], self.views[S], self.views[D])
+        name, self.reaches = sequences.next_sequence(ACTIONS[self.action], self.views[S], self.views[D])
         if name is None:
             self.state = "done"
             return

@@ -20,8 +20,8 @@ class Run(memory.Controller):
     """A playbook run that finds the sides as the real one does. ``gone`` do not answer, for ``reason``, ``lost`` are given
     up; ``flavor`` is what the inventory asks for."""
 
-    def __init__(self, wish, gone=(), lost=(), flavor="new", reason=silence.NO_ANSWER):
-        super().__init__(wish, "again")
+    def __init__(self, action, gone=(), lost=(), flavor="new", reason=silence.NO_ANSWER):
+        super().__init__(action, "again")
         self.gone, self.lost, self.reason = gone, lost, reason
         self.wanted = {"flavor": dict(memory.NEW["flavor"], name=flavor)}
 
@@ -29,16 +29,16 @@ class Run(memory.Controller):
         seen = {name: view for name, view in self.views.items() if name not in self.gone}
         held = {name: {memory.UUID: view} if view["role"] else {} for name, view in seen.items()}
         uuids = {world.host(name).identity["uuid"]: name for name in seen}
-        if self.wish == "delete" and all(view["role"] is None for view in seen.values()):
+        if self.action == "delete" and all(view["role"] is None for view in seen.values()):
             self.state = "done"
             return
         found = sides.find(memory.UUID, "vm", held, uuids, dict.fromkeys(self.gone, self.reason), self.lost)
         source, here, destination, there = found
-        if destination is None and self.wish == "delete":
+        if destination is None and self.action == "delete":
             self.views.update({source: here, OTHER[source]: there})
             self._plan_delete()
             return
-        move = moving.plan(self.wish, world.kind, memory.UUID, "vm", found, self.wanted)
+        move = moving.plan(self.action, world.kind, memory.UUID, "vm", found, self.wanted)
         self.reaches = not move["settles"]
         if move["sequence"] is None:
             self.state = "done"
@@ -56,8 +56,8 @@ def walk(world, controller):
 def worlds(kind, shared, then, host):
     """The world at each moment of a move and what follows it, with ``host`` switched off: [(moment, world)]."""
     world, seen = memory.World(kind=kind, shared=shared), set()
-    for wish in ("resize", then):
-        controller = memory.Controller(wish, "op0")
+    for action in ("resize", then):
+        controller = memory.Controller(action, "op0")
         while controller.state == "run":
             controller.advance(world)
             here = copy.deepcopy(world)

@@ -20,43 +20,43 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.move.steps.table
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import BerthError  # noqa: E402
 
 CASES = {
-    "resize, guest writes, host crash": dict(wishes=["resize"], kills=1, crashes=1, writes=2),
-    "resize of a stopped instance": dict(wishes=["resize"], kills=1, crashes=1, vm_state="stopped"),
-    "two resizes": dict(wishes=["resize", "resize"], kills=1),
-    "resize against abort, guest writes": dict(wishes=["resize", "abort"], kills=1, writes=1),
-    "resize against abort, host crash": dict(wishes=["resize", "abort"], kills=0, crashes=1),
-    "revert against confirm": dict(wishes=["resize", "confirm", "revert"], kills=1, after={1: 0, 2: 0}),
-    "revert against confirm, host crash": dict(wishes=["resize", "confirm", "revert"], kills=0, crashes=1, after={1: 0, 2: 0}),  # noqa: E501
-    "revert, guest writes": dict(wishes=["resize", "revert"], kills=1, crashes=1, writes=2, after={1: 0}),
-    "two reverts": dict(wishes=["resize", "revert", "revert"], kills=1, after={1: 0, 2: 0}),
-    "delete during resize": dict(wishes=["resize", "delete"], kills=1, crashes=1),
-    "delete against revert": dict(wishes=["resize", "revert", "delete"], kills=1, after={1: 0, 2: 0}),
-    "delete against confirm": dict(wishes=["resize", "confirm", "delete"], kills=1, after={1: 0, 2: 0}),
-    "here": dict(wishes=["resize"], kind="here", kills=1, crashes=1, writes=1),
-    "here, revert against confirm": dict(wishes=["resize", "confirm", "revert"], kind="here", kills=1, crashes=1, after={1: 0, 2: 0}),  # noqa: E501
-    "here, two resizes against abort": dict(wishes=["resize", "abort"], kind="here", kills=1),
-    "shared, guest writes, host crash": dict(wishes=["resize"], shared=True, kills=1, crashes=1, writes=2),
-    "shared, resize against abort": dict(wishes=["resize", "abort"], shared=True, kills=1, writes=1),
-    "shared, revert against confirm": dict(wishes=["resize", "confirm", "revert"], shared=True, kills=1, after={1: 0, 2: 0}),  # noqa: E501
-    "shared, revert, guest writes": dict(wishes=["resize", "revert"], shared=True, kills=1, crashes=1, writes=2, after={1: 0}),  # noqa: E501
-    "shared, live": dict(wishes=["resize"], kind="live-migration", shared=True, kills=1, crashes=1, writes=2),
-    "shared, live against abort": dict(wishes=["resize", "abort"], kind="live-migration", shared=True, kills=1),
-    "live, lost reply": dict(wishes=["resize"], kind="live-migration", kills=1, crashes=1, writes=1, lose=True),
-    "live, source's libvirtd dies at Finish": dict(wishes=["resize"], kind="live-migration", kills=1, crashes=1, writes=1, lose="halted"),  # noqa: E501
-    "live, source's libvirtd dies at Finish, against abort": dict(wishes=["resize", "abort"], kind="live-migration", kills=1, lose="halted"),  # noqa: E501
-    "live, source's libvirtd dies at Finish, shared": dict(wishes=["resize"], kind="live-migration", shared=True, kills=1, writes=1, lose="halted"),  # noqa: E501
-    "live": dict(wishes=["resize"], kind="live-migration", kills=1, crashes=1, writes=2),
-    "live twice": dict(wishes=["resize", "resize"], kind="live-migration", kills=1),
-    "live beside who takes over": dict(wishes=["resize", "take over"], kind="live-migration", kills=1),
-    "live, against abort, beside who takes over": dict(wishes=["resize", "abort", "take over"], kind="live-migration", kills=0),  # noqa: E501
-    "live, against delete, beside who takes over": dict(wishes=["resize", "delete", "take over"], kind="live-migration", kills=0),  # noqa: E501
-    "live, host crash, beside who takes over": dict(wishes=["resize", "take over"], kind="live-migration", kills=0, crashes=1),  # noqa: E501
-    "live against abort": dict(wishes=["resize", "abort"], kind="live-migration", kills=1),
-    "live against delete": dict(wishes=["resize", "delete"], kind="live-migration", kills=1),
+    "resize, guest writes, host crash": dict(actions=["resize"], kills=1, crashes=1, writes=2),
+    "resize of a stopped instance": dict(actions=["resize"], kills=1, crashes=1, vm_state="stopped"),
+    "two resizes": dict(actions=["resize", "resize"], kills=1),
+    "resize against abort, guest writes": dict(actions=["resize", "abort"], kills=1, writes=1),
+    "resize against abort, host crash": dict(actions=["resize", "abort"], kills=0, crashes=1),
+    "revert against confirm": dict(actions=["resize", "confirm", "revert"], kills=1, after={1: 0, 2: 0}),
+    "revert against confirm, host crash": dict(actions=["resize", "confirm", "revert"], kills=0, crashes=1, after={1: 0, 2: 0}),  # noqa: E501
+    "revert, guest writes": dict(actions=["resize", "revert"], kills=1, crashes=1, writes=2, after={1: 0}),
+    "two reverts": dict(actions=["resize", "revert", "revert"], kills=1, after={1: 0, 2: 0}),
+    "delete during resize": dict(actions=["resize", "delete"], kills=1, crashes=1),
+    "delete against revert": dict(actions=["resize", "revert", "delete"], kills=1, after={1: 0, 2: 0}),
+    "delete against confirm": dict(actions=["resize", "confirm", "delete"], kills=1, after={1: 0, 2: 0}),
+    "here": dict(actions=["resize"], kind="here", kills=1, crashes=1, writes=1),
+    "here, revert against confirm": dict(actions=["resize", "confirm", "revert"], kind="here", kills=1, crashes=1, after={1: 0, 2: 0}),  # noqa: E501
+    "here, two resizes against abort": dict(actions=["resize", "abort"], kind="here", kills=1),
+    "shared, guest writes, host crash": dict(actions=["resize"], shared=True, kills=1, crashes=1, writes=2),
+    "shared, resize against abort": dict(actions=["resize", "abort"], shared=True, kills=1, writes=1),
+    "shared, revert against confirm": dict(actions=["resize", "confirm", "revert"], shared=True, kills=1, after={1: 0, 2: 0}),  # noqa: E501
+    "shared, revert, guest writes": dict(actions=["resize", "revert"], shared=True, kills=1, crashes=1, writes=2, after={1: 0}),  # noqa: E501
+    "shared, live": dict(actions=["resize"], kind="live-migration", shared=True, kills=1, crashes=1, writes=2),
+    "shared, live against abort": dict(actions=["resize", "abort"], kind="live-migration", shared=True, kills=1),
+    "live, lost reply": dict(actions=["resize"], kind="live-migration", kills=1, crashes=1, writes=1, lose=True),
+    "live, source's libvirtd dies at Finish": dict(actions=["resize"], kind="live-migration", kills=1, crashes=1, writes=1, lose="halted"),  # noqa: E501
+    "live, source's libvirtd dies at Finish, against abort": dict(actions=["resize", "abort"], kind="live-migration", kills=1, lose="halted"),  # noqa: E501
+    "live, source's libvirtd dies at Finish, shared": dict(actions=["resize"], kind="live-migration", shared=True, kills=1, writes=1, lose="halted"),  # noqa: E501
+    "live": dict(actions=["resize"], kind="live-migration", kills=1, crashes=1, writes=2),
+    "live twice": dict(actions=["resize", "resize"], kind="live-migration", kills=1),
+    "live beside who takes over": dict(actions=["resize", "take over"], kind="live-migration", kills=1),
+    "live, against abort, beside who takes over": dict(actions=["resize", "abort", "take over"], kind="live-migration", kills=0),  # noqa: E501
+    "live, against delete, beside who takes over": dict(actions=["resize", "delete", "take over"], kind="live-migration", kills=0),  # noqa: E501
+    "live, host crash, beside who takes over": dict(actions=["resize", "take over"], kind="live-migration", kills=0, crashes=1),  # noqa: E501
+    "live against abort": dict(actions=["resize", "abort"], kind="live-migration", kills=1),
+    "live against delete": dict(actions=["resize", "delete"], kind="live-migration", kills=1),
 }  # fmt: skip
 
 
-def explore(wishes, vm_state="active", kind="resize", shared=False, lose=False, unpaused=False, walks=None, **options):
+def explore(actions, vm_state="active", kind="resize", shared=False, lose=False, unpaused=False, walks=None, **options):
     """All interleavings, or only some ``walks``."""
 
     def make():
@@ -66,7 +66,7 @@ def explore(wishes, vm_state="active", kind="resize", shared=False, lose=False, 
             world.unpaused = True
         return world
 
-    return explorer.sample(make, wishes, walks, 1, **options) if walks else explorer.explore(make, wishes, **options)
+    return explorer.sample(make, actions, walks, 1, **options) if walks else explorer.explore(make, actions, **options)
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -133,14 +133,14 @@ def with_a_purge_of_shared_disks(monkeypatch):
 
 
 MUTANTS = {
-    "an older attempt is not fenced": (without_fencing, dict(wishes=["resize", "abort"], kills=0)),
-    "the source lets go of what it has not sent": (without_sending, dict(wishes=["resize"], kills=1)),
-    "the guest is not stopped": (without_freeze, dict(wishes=["resize"], kills=0, writes=2)),
-    "the destination acquires first": (with_an_early_owner, dict(wishes=["resize"], kills=0)),
-    "no tombstones": (without_tombstones, dict(wishes=["resize", "abort"], kills=1)),
-    "anybody starts": (with_a_start_of_any_record, dict(wishes=["resize", "abort"], kills=1)),
-    "a purge removes shared disks": (with_a_purge_of_shared_disks, dict(wishes=["resize", "confirm"], shared=True, kills=0, after={1: 0})),  # noqa: E501
-    "finished before the other side is purged": (with_an_early_finish, dict(wishes=["resize", "confirm"], kills=0, after={1: 0})),  # noqa: E501
+    "an older attempt is not fenced": (without_fencing, dict(actions=["resize", "abort"], kills=0)),
+    "the source lets go of what it has not sent": (without_sending, dict(actions=["resize"], kills=1)),
+    "the guest is not stopped": (without_freeze, dict(actions=["resize"], kills=0, writes=2)),
+    "the destination acquires first": (with_an_early_owner, dict(actions=["resize"], kills=0)),
+    "no tombstones": (without_tombstones, dict(actions=["resize", "abort"], kills=1)),
+    "anybody starts": (with_a_start_of_any_record, dict(actions=["resize", "abort"], kills=1)),
+    "a purge removes shared disks": (with_a_purge_of_shared_disks, dict(actions=["resize", "confirm"], shared=True, kills=0, after={1: 0})),  # noqa: E501
+    "finished before the other side is purged": (with_an_early_finish, dict(actions=["resize", "confirm"], kills=0, after={1: 0})),  # noqa: E501
 }  # fmt: skip
 
 

@@ -72,7 +72,7 @@ class PlannedMove(TypedDict, total=False):
 
 
 def plan(
-    wish: str,
+    action: str,
     kind: str,
     uuid: str,
     name: str,
@@ -83,13 +83,13 @@ def plan(
 ) -> PlannedMove:
     """The move of one instance, without a destination where one has still to be placed (``place`` is true).
 
-    ``wish`` is move, confirm, revert, abort or delete; ``wanted`` is the request of the inventory (None where nothing is to be
+    ``action`` is move, confirm, revert, abort or delete; ``wanted`` is the request of the inventory (None where nothing is to be
     moved), ``target`` the inventory name of the one host to go to.
     """
     source, here, destination, there = sides
     check_unlocked(name, locked)
     if there.get("left"):
-        return _sweep(wish, uuid, name, sides)
+        return _sweep(action, uuid, name, sides)
     owner = here if here["role"] == "OWN" else there if there["role"] == "OWN" or not here["role"] else here
     migration = owner.get("migration")
     move: PlannedMove = {
@@ -106,12 +106,12 @@ def plan(
         "place": False,
     }
     if destination is None:
-        return _from_rest(move, wish, kind, here, wanted)
-    if wish == sequences.MOVE and not (migration and is_wanted(migration, kind, wanted, destination, target)):
-        wish = sequences.OTHER
-    move["sequence"], reaches = sequences.next_sequence(_WISHES[wish], here, there)
+        return _from_rest(move, action, kind, here, wanted)
+    if action == sequences.MOVE and not (migration and is_wanted(migration, kind, wanted, destination, target)):
+        action = sequences.OTHER
+    move["sequence"], reaches = sequences.next_sequence(_ACTIONS[action], here, there)
     if move["sequence"] is None:
-        raise _refusal(wish, kind, move, owner)
+        raise _refusal(action, kind, move, owner)
     if move["sequence"] == "revert" and not here["role"]:
         begun = owner.get("phase") == lifecycle.REVERTING
         raise InstanceNotResized(uuid, hint=hints.confirm_without(source) if begun else hints.no_copy_to_revert_to())
@@ -132,11 +132,11 @@ def _why(move: PlannedMove, reaches: bool, lost: Optional[str]) -> str:
     return why
 
 
-def _sweep(wish: str, uuid: str, name: str, sides: Sides) -> PlannedMove:
+def _sweep(action: str, uuid: str, name: str, sides: Sides) -> PlannedMove:
     """Remove what a host that was lost holds of a move that ended without it, then look again."""
     source, here, destination, there = sides
     move = there.get("migration")
-    if wish == sequences.DELETE:
+    if action == sequences.DELETE:
         raise InstanceInvalidState(
             uuid, "role", there["role"], "delete", hint=hints.confirm_or_revert_left(name, destination or "")
         )
@@ -193,11 +193,11 @@ def known_of_guest(name: str, health: Mapping[str, str]) -> str:
     return "%s: its guest: %s (%s)" % (name, health["state"], health["seen"])
 
 
-# To abandon a move and to take one back is one wish: which it is follows from how far the move has come.
-_WISHES = {
+# To abandon a move and to take one back is one action: which it is follows from how far the move has come.
+_ACTIONS = {
     name: name for name in (sequences.MOVE, sequences.OTHER, sequences.CONFIRM, sequences.REVERT, sequences.DELETE)
 }
-_WISHES["abort"] = sequences.REVERT
+_ACTIONS["abort"] = sequences.REVERT
 
 
 def is_wanted(
@@ -211,16 +211,16 @@ def is_wanted(
     )
 
 
-def _refusal(wish: str, kind: str, move: PlannedMove, owner: View) -> BerthError:
-    """Why nothing can be done for this wish as things are."""
+def _refusal(action: str, kind: str, move: PlannedMove, owner: View) -> BerthError:
+    """Why nothing can be done for this action as things are."""
     uuid, name, phase = move["uuid"], move["name"], owner.get("phase")
     here, there = move["views"]["source"], move["views"]["destination"]
     if here.get("lost") or there.get("lost") or not (here["role"] and there["role"]) and owner["role"] != "OWN":
         hint = _what_is_left(move, here, there, owner)
-        return InstanceInvalidState(uuid, "role", owner["role"], wish, hint=hint)
+        return InstanceInvalidState(uuid, "role", owner["role"], action, hint=hint)
     if phase == lifecycle.ERASING:
         return InstanceInvalidState(uuid, "task_state", owner.get("task_state"), kind, hint=hints.delete_again(name))
-    if wish == sequences.CONFIRM:
+    if action == sequences.CONFIRM:
         return InstanceNotResized(uuid, hint=hints.move_again(name, PLAYBOOKS[move["kind"]]))
     if phase == lifecycle.RESIZED:
         return InstanceInvalidState(uuid, "vm_state", owner.get("vm_state"), kind, hint=hints.confirm_or_revert(name))
@@ -228,7 +228,7 @@ def _refusal(wish: str, kind: str, move: PlannedMove, owner: View) -> BerthError
 
 
 def _what_is_left(move: PlannedMove, here: View, there: View, owner: View) -> str:
-    """What a person can do whose wish needs the host that is lost."""
+    """What a person can do whose action needs the host that is lost."""
     source, destination = move["source"], move["destination"] or ""
     if owner.get("phase") == lifecycle.ERASING:
         return hints.delete_again(move["name"])
@@ -246,15 +246,15 @@ def busy(move: PlannedMove) -> BerthError:
     return InstanceInvalidState(move["uuid"], "task_state", move["sequence"], move["kind"], hint=hints.another_run())
 
 
-def _from_rest(move: PlannedMove, wish: str, kind: str, view: View, wanted: Optional[Document]) -> PlannedMove:
+def _from_rest(move: PlannedMove, action: str, kind: str, view: View, wanted: Optional[Document]) -> PlannedMove:
     """Nothing is under way: begin, or there is nothing to do."""
-    if wish == sequences.DELETE:
+    if action == sequences.DELETE:
         raise MigrationEnded("the move of %s has just ended" % move["name"], hint=hints.run_again())
-    if wish == "abort":
+    if action == "abort":
         move["why"] = "nothing is under way"
         return move
-    if wish in ("confirm", "revert"):
-        if view.get("last_move") not in {"confirm": ("confirmed",), "revert": ("reverted", "given up")}[wish]:
+    if action in ("confirm", "revert"):
+        if view.get("last_move") not in {"confirm": ("confirmed",), "revert": ("reverted", "given up")}[action]:
             raise InstanceNotResized(move["uuid"])
         move["why"] = "was %s already" % view["last_move"]
         return move

@@ -4,7 +4,7 @@
 """In which order the steps of a move run on which host, and which sequence a run begins with.
 
 No sequence decides anything: each step looks at the record of its host first. What a run begins with follows from the
-two views and the wish alone (``next_sequence``). walk.py walks these sequences, in the roles and in the tests alike.
+two views and the action alone (``next_sequence``). walk.py walks these sequences, in the roles and in the tests alike.
 """
 
 from __future__ import annotations
@@ -230,7 +230,7 @@ SEQUENCES: Dict[str, Sequence] = {
 }
 
 
-# What the two hosts hold, and what may be wished for: the move that was found or would begin, another one (another
+# What the two hosts hold, and what may be asked for: the move that was found or would begin, another one (another
 # kind, flavor or target), its confirmation, its end with the instance where it was, or the end of the instance.
 REST, BEGUN, UNCLAIMED, LOST, RELEASED, RESIZED, CONFIRMING, REVERTING, RESTORING, ERASING, KEPT, LEFT = (
     "rest", "begun", "unclaimed", "lost", "released", "resized", "confirming", "reverting", "restoring", "erasing", "kept",
@@ -240,8 +240,8 @@ MOVE, OTHER, CONFIRM, REVERT, DELETE = "move", "other", "confirm", "revert", "de
 
 Row = Dict[str, Optional[Tuple[str, bool]]]
 Table = Dict[str, Row]
-# state -> wish -> (the sequence that comes first, whether it brings what is wished for). Where it does not, the run
-# looks again after it and goes on. None: nothing can be done for this wish. What cannot be undone is ended first.
+# state -> action -> (the sequence that comes first, whether it brings what is asked for). Where it does not, the run
+# looks again after it and goes on. None: nothing can be done for this action. What cannot be undone is ended first.
 NEXT: Table = {
     REST: {MOVE: ("resize", True), OTHER: ("resize", True), CONFIRM: None, REVERT: None},
     BEGUN: {MOVE: ("resize", True), OTHER: ("abort", False), CONFIRM: None, REVERT: ("abort", True)},
@@ -279,7 +279,7 @@ NEXT: Table = {
 # A live migration is confirmed as it ends: nobody is asked.
 NEXT_LIVE: Table = {
     **NEXT,
-    RESIZED: {wish: ("hand_over", wish == MOVE) for wish in (MOVE, OTHER, CONFIRM, REVERT)},
+    RESIZED: {action: ("hand_over", action == MOVE) for action in (MOVE, OTHER, CONFIRM, REVERT)},
     CONFIRMING: {**NEXT[CONFIRMING], MOVE: ("confirm", True)},
 }
 # One host is lost for good. Before the source let go, and from the hand-over on, the other has all that it takes; KEPT is
@@ -291,14 +291,14 @@ NEXT_ALONE: Table = {
     RESTORING: GIVE_UP,
     KEPT: {REVERT: ("reclaim_alone", True)},
     RESIZED: {MOVE: ("hand_over", True), CONFIRM: ("confirm_alone", True)},
-    CONFIRMING: {wish: ("confirm_alone", wish == CONFIRM) for wish in (MOVE, OTHER, CONFIRM, REVERT)},
+    CONFIRMING: {action: ("confirm_alone", action == CONFIRM) for action in (MOVE, OTHER, CONFIRM, REVERT)},
     REVERTING: {CONFIRM: ("confirm_alone", True)},
     LEFT: NEXT[LEFT],
 }
 NEXT_LIVE_ALONE: Table = {
     **NEXT_ALONE,
     **{
-        found: {wish: ("confirm_alone", wish == MOVE) for wish in (MOVE, OTHER, CONFIRM, REVERT)}
+        found: {action: ("confirm_alone", action == MOVE) for action in (MOVE, OTHER, CONFIRM, REVERT)}
         for found in (RESIZED, CONFIRMING)
     },
 }
@@ -350,16 +350,16 @@ def state(source: View, destination: View) -> Optional[str]:
     return UNCLAIMED if found == BEGUN and not there else found
 
 
-def next_sequence(wish: str, source: View, destination: View) -> Tuple[Optional[str], bool]:
-    """What comes first: (name of the sequence or None, whether it brings what is wished for)."""
+def next_sequence(action: str, source: View, destination: View) -> Tuple[Optional[str], bool]:
+    """What comes first: (name of the sequence or None, whether it brings what is asked for)."""
     move = source.get("migration") or destination.get("migration")
     live = bool(move and move["type"] == names.LIVE)
     lost = source.get("lost") or destination.get("lost")
-    if wish == DELETE:
+    if action == DELETE:
         return deletion(source, destination), True
     table = (NEXT_LIVE_ALONE if live else NEXT_ALONE) if lost else (NEXT_LIVE if live else NEXT)
     found = state(source, destination)
-    first = table.get(found, {}).get(wish) if found else None
+    first = table.get(found, {}).get(action) if found else None
     if first is None:
         return None, False
     name, reaches = first

@@ -59,12 +59,12 @@ def done(world, run):
 
 
 @pytest.mark.follows("confirm_or_revert")
-@pytest.mark.parametrize("wish", ["confirm", "revert"])
-def test_after_a_confirm_or_a_revert_another_resize_may_begin(wish):
+@pytest.mark.parametrize("action", ["confirm", "revert"])
+def test_after_a_confirm_or_a_revert_another_resize_may_begin(action):
     world = resized()
     refused(world, Run("move", flavor="huge"), hints.confirm_or_revert(NAME))
-    done(world, Run(wish))
-    owner = {"confirm": D, "revert": S}[wish]
+    done(world, Run(action))
+    owner = {"confirm": D, "revert": S}[action]
     check_whole(world, owner)
     again = walk(world, Run("move", flavor="huge"))
     assert again.state == "done" and world.records[owner]["op"] is None, "it is at rest: the next one is placed"
@@ -99,13 +99,13 @@ def test_the_crashed_guest_of_a_resize_is_reverted_or_confirmed_when_that_is_sai
 
 
 @pytest.mark.follows("delete_again")
-@pytest.mark.parametrize("wish", ["move", "confirm", "revert"])
-def test_a_delete_that_was_begun_is_ended_by_a_delete(wish):
+@pytest.mark.parametrize("action", ["move", "confirm", "revert"])
+def test_a_delete_that_was_begun_is_ended_by_a_delete(action):
     world = resized()
     world.fuse = 1
     walk(world, Run("delete"))
     world.fuse = None
-    refused(world, Run(wish), hints.delete_again(NAME))
+    refused(world, Run(action), hints.delete_again(NAME))
     done(world, Run("delete"))
     walk(world, Run("delete"))
     assert not any(world.records.values()) and not any(world.disks.values()) and not any(world.kept.values())
@@ -132,14 +132,14 @@ def said_to_others(world):
 
 @pytest.mark.follows("finish_move", "confirm_or_revert")
 @pytest.mark.parametrize("kind", ["resize", "live-migration"])
-@pytest.mark.parametrize("wish", ["move", "revert"])
-def test_in_every_moment_of_a_move_a_start_is_told_how_to_end_it_and_that_ends_it(kind, wish):
+@pytest.mark.parametrize("action", ["move", "revert"])
+def test_in_every_moment_of_a_move_a_start_is_told_how_to_end_it_and_that_ends_it(kind, action):
     seen = set()
     for moment, world in worlds(kind, False, "revert", D):
         hint = said_to_others(world)
         seen.add(hint)
         if hint == hints.finish_move(NAME):
-            ended = walk(world, Run(wish))
+            ended = walk(world, Run(action))
             # What had no way back was ended first, and then there is nothing left to revert.
             assert ended.state == "done" or "InstanceNotResized" in ended.error and not world.records[D]["op"], moment
         else:
@@ -182,26 +182,26 @@ def test_who_gave_it_another_flavor_in_the_inventory_is_told_to_resize_and_then_
 
 # --- a host is lost
 
-WISHES = {"move", "confirm", "revert"}
+ACTIONS = {"move", "confirm", "revert"}
 
 
-def follow(world, lost, wish, hint):
+def follow(world, lost, action, hint):
     """Do what the hint says, and see what became of the instance."""
     survivor = S if lost == D else D
     if hint == hints.bring_source_back(S, D):
         before = world.key()
-        ended = walk(world, Run(wish))
+        ended = walk(world, Run(action))
         assert ended.state == "done" or world.key() == before or not world.records[S]["op"], ended.error
         done(world, Run("move"))
         return
-    wish = {
+    action = {
         hints.revert_with_lost_destination(S, D): "revert",
         hints.revert_gives_up(S, D): "revert",
         hints.confirm_with_lost_source(S, D): "confirm",
         hints.delete_again(NAME): "delete",
     }[hint]
-    done(world, Run(wish, gone=(lost,), lost=(lost,)))
-    if wish == "delete":
+    done(world, Run(action, gone=(lost,), lost=(lost,)))
+    if action == "delete":
         assert world.records[survivor] is None
     else:
         check_one_alone(world, survivor)
@@ -215,15 +215,15 @@ def follow(world, lost, wish, hint):
 def test_whoever_asks_of_one_host_what_needs_both_is_told_what_the_one_can_do(lost, then):
     seen = set()
     for _moment, world in worlds("resize", False, then, lost):
-        for wish in sorted(WISHES):
-            run = Run(wish, gone=(lost,), lost=(lost,))
+        for action in sorted(ACTIONS):
+            run = Run(action, gone=(lost,), lost=(lost,))
             before = world.key()
             tried = copy.deepcopy(world)
             if walk(tried, run).state == "failed" and "InstanceInvalidState" in run.error:
                 assert tried.key() == before
                 hint = run.error.split(". ", 1)[1]
                 seen.add(hint)
-                follow(copy.deepcopy(world), lost, wish, hint)
+                follow(copy.deepcopy(world), lost, action, hint)
     expected = {
         S: {hints.confirm_with_lost_source(S, D), hints.bring_source_back(S, D)},
         D: {hints.revert_with_lost_destination(S, D), hints.revert_gives_up(S, D)},
@@ -274,22 +274,22 @@ def test_the_copy_of_a_lost_host_that_is_back_goes_only_when_a_person_has_looked
     world.crash_host(D)
     done(world, Run("revert", gone=(D,), lost=(D,)))
     assert said_to_others(world) == hints.confirm_or_revert_left(NAME, D)
-    for wish in sorted(WISHES):
-        refused(world, Run(wish), hints.superseded_copy(D, S))
+    for action in sorted(ACTIONS):
+        refused(world, Run(action), hints.superseded_copy(D, S))
     assert world.guest == {S: memory.ON, D: memory.OFF}, "who looks finds the guest on the host that the hint names"
     done(world, Run("revert", lost=(D,)))
     check_whole(world, S)
 
 
 @pytest.mark.follows("confirm_or_revert_left")
-@pytest.mark.parametrize("wish", ["confirm", "revert"])
-def test_what_is_left_of_a_move_on_a_host_that_was_lost_is_removed_by_a_confirm_or_a_revert(wish):
+@pytest.mark.parametrize("action", ["confirm", "revert"])
+def test_what_is_left_of_a_move_on_a_host_that_was_lost_is_removed_by_a_confirm_or_a_revert(action):
     world = stopped_at("OWN", "frozen")
     world.crash_host(D)
     done(world, Run("revert", gone=(D,), lost=(D,)))
     assert said_to_others(world) == hints.confirm_or_revert_left(NAME, D)
     refused(world, Run("delete"), hints.confirm_or_revert_left(NAME, D))
-    walk(world, Run(wish))
+    walk(world, Run(action))
     check_whole(world, S)
 
 

@@ -11,7 +11,7 @@ from placement_case import VM, controller, place
 
 from ansible_collections.berth.kvm.plugins.module_utils.model import input_hints
 
-MOVE = {"wish": "cold_migrate"}
+MOVE = {"action": "cold_migrate"}
 START = {"method": "start"}
 
 

@@ -75,7 +75,7 @@ def vm(flavor="big", **more):
     return {"berth_flavor": flavor, "berth_image": "guest", **{"berth_" + key: value for key, value in more.items()}}
 
 
-def plan(wish="resize", instances=None, variables=None, args=None, silent=(), groups=None):
+def plan(action="resize", instances=None, variables=None, args=None, silent=(), groups=None):
     """plan_moves over instances that are all at rest on h1 -> its facts."""
     instances = instances or {"a": vm()}
     groups = groups or {}
@@ -97,7 +97,7 @@ def plan(wish="resize", instances=None, variables=None, args=None, silent=(), gr
             {"reason": "UNREACHABLE: no route"} if host in silent else {"ansible_facts": known[host], "moves": moves}
         )
     it.register("localhost", __berth_facts={"answers": answers})
-    given = {"instances": list(instances), "wish": wish, **(args or {})}
+    given = {"instances": list(instances), "action": action, **(args or {})}
     return it.run("plan_moves", given)["ansible_facts"]["berth_moves"]
 
 
@@ -189,18 +189,18 @@ def test_a_quota_says_what_is_used_allowed_and_asked_for():
     assert plan(variables={"berth_quotas": {"default": enough}})["act"] == ["a"], "it is one instance all the time"
 
 
-@pytest.mark.parametrize("wish", ["cold_migrate", "live_migrate"])
-def test_a_quota_does_not_hold_a_migration(wish):
+@pytest.mark.parametrize("action", ["cold_migrate", "live_migrate"])
+def test_a_quota_does_not_hold_a_migration(action):
     """R17: only what a flavor adds counts, and a host can be drained whatever its guests' projects have used up."""
-    assert plan(wish, variables={"berth_quotas": {"default": {"cores": 1, "instances": 1}}})["act"] == ["a"]
+    assert plan(action, variables={"berth_quotas": {"default": {"cores": 1, "instances": 1}}})["act"] == ["a"]
 
 
-@pytest.mark.parametrize("wish", ["cold_migrate", "live_migrate"])
-def test_a_disabled_flavor_does_not_hold_a_migration(wish):
+@pytest.mark.parametrize("action", ["cold_migrate", "live_migrate"])
+def test_a_disabled_flavor_does_not_hold_a_migration(action):
     """A07, R09: the instance keeps the flavor that it has."""
-    move = plan(wish, {"a": vm("gone")})["moves"]["a"]
+    move = plan(action, {"a": vm("gone")})["moves"]["a"]
     assert move["spec"]["flavor"]["name"] == "small"
-    assert move["sequence"] == {"cold_migrate": "resize", "live_migrate": "live_migrate"}[wish]
+    assert move["sequence"] == {"cold_migrate": "resize", "live_migrate": "live_migrate"}[action]
 
 
 def test_numa_cells_follow_from_the_new_flavor():

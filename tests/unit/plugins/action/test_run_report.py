@@ -51,7 +51,7 @@ def test_a_plan_is_no_end_unless_there_is_nothing_to_do(run):
 
 
 @pytest.mark.parametrize(
-    "action, args", [("plan_moves", {"wish": "cold_migrate"}), ("locate_instances", {"method": "stop"})]
+    "action, args", [("plan_moves", {"action": "cold_migrate"}), ("locate_instances", {"method": "stop"})]
 )
 def test_a_run_about_no_instance_has_finished(run, action, args):
     told = run(action, {"instances": [], **args})[1]

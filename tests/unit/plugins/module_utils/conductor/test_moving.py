@@ -49,8 +49,8 @@ MOVE = {
 NAMES = {"u1": "kvm1", "u2": "kvm2"}
 
 
-def plan(wish, sides, flavor=BIG, locked=None, kind="resize", target=None):  # pylint: disable=dangerous-default-value
-    return moving.plan(wish, kind, UUID, "vm", sides, {"flavor": flavor}, locked, target)
+def plan(action, sides, flavor=BIG, locked=None, kind="resize", target=None):  # pylint: disable=dangerous-default-value
+    return moving.plan(action, kind, UUID, "vm", sides, {"flavor": flavor}, locked, target)
 
 
 def find(views, names=None, silent=(), lost=()):
@@ -90,11 +90,11 @@ def test_a_locked_instance_is_left_alone():
     assert raised.value.details["locked_by"] == "the owner"
 
 
-@pytest.mark.parametrize("wish", ["confirm", "revert"])
-def test_what_was_not_resized_is_neither_confirmed_nor_reverted(wish):
+@pytest.mark.parametrize("action", ["confirm", "revert"])
+def test_what_was_not_resized_is_neither_confirmed_nor_reverted(action):
     """R14."""
     with pytest.raises(InstanceNotResized, match="has not been resized"):
-        plan(wish, at_rest())
+        plan(action, at_rest())
 
 
 def test_a_confirm_again_is_no_change():
@@ -143,9 +143,9 @@ def test_a_revert_of_what_was_given_up_is_no_change():
     assert plan("revert", at_rest(last_move="given up"))["sequence"] is None
 
 
-@pytest.mark.parametrize("wish, sequence", [("confirm", "confirm"), ("revert", "revert"), ("move", "hand_over")])
-def test_a_resized_instance_goes_where_it_is_wished(wish, sequence):
-    assert plan(wish, resized())["sequence"] == sequence
+@pytest.mark.parametrize("action, sequence", [("confirm", "confirm"), ("revert", "revert"), ("move", "hand_over")])
+def test_a_resized_instance_goes_where_it_is_wished(action, sequence):
+    assert plan(action, resized())["sequence"] == sequence
 
 
 def test_a_confirm_of_a_resize_that_has_not_ended_is_refused():
@@ -174,10 +174,10 @@ def test_a_silent_side_that_is_lost_for_good_is_given_up():
     assert "-e berth_lost_hosts=y" in raised.value.hint
 
 
-@pytest.mark.parametrize("wish", ["move", "confirm"])
-def test_what_a_lost_host_makes_impossible_is_refused_with_what_helps(wish):
+@pytest.mark.parametrize("action", ["move", "confirm"])
+def test_what_a_lost_host_makes_impossible_is_refused_with_what_helps(action):
     with pytest.raises(InstanceInvalidState) as raised:
-        plan(wish, without_kvm2())
+        plan(action, without_kvm2())
     assert "revert_resize -e berth_lost_hosts=y" in raised.value.hint
 
 
@@ -454,11 +454,11 @@ def test_a_revert_with_nothing_on_the_source_is_refused_and_a_confirm_ends_the_m
 
 
 @pytest.mark.follows("confirm_without")
-@pytest.mark.parametrize("wish", ["revert", "confirm", "move"])
-def test_a_revert_that_was_begun_and_has_no_copy_left_says_how_the_guest_goes_on(wish):
+@pytest.mark.parametrize("action", ["revert", "confirm", "move"])
+def test_a_revert_that_was_begun_and_has_no_copy_left_says_how_the_guest_goes_on(action):
     held = {"kvm1": {}, "kvm2": {UUID: view("OWN", "reverting", MOVE)}}
     with pytest.raises(InstanceNotResized) as refused:
-        plan(wish, find(held))
+        plan(action, find(held))
     assert refused.value.hint == hints.confirm_without("kvm1")
     assert plan("confirm", find(held, lost=["kvm1"]))["sequence"] == "confirm_alone"
 

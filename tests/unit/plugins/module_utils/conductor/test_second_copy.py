@@ -543,8 +543,8 @@ def test_a_record_from_an_old_backup_that_is_the_newest_there_is_goes_on_by_a_pe
     assert (fleet.run(), fleet.owners()) == (None, ["h1"])
 
 
-@pytest.mark.parametrize("wish", ["start", "delete", "recover_record", "move"])
-def test_every_operation_looks_at_what_the_others_remember(fleet, wish):
+@pytest.mark.parametrize("action", ["start", "delete", "recover_record", "move"])
+def test_every_operation_looks_at_what_the_others_remember(fleet, action):
     """The record that answers is old: another host owns the instance, and is silent."""
     assert fleet.run() is None
     newer = {"hosts": {"id-h2": "h2"}, "known": {"id-h2": {WEB: [2, 0]}}}
@@ -558,18 +558,18 @@ def test_every_operation_looks_at_what_the_others_remember(fleet, wish):
         "recover_record": lambda: locate.locate_to_take_back(seen, "web1", WEB, ["h9"]),
         "move": lambda: sides.check(seen, WEB, "web1", ("h1", here, None, sides.NOTHING)),
     }
-    expected = errors.InstanceUnknown if wish == "recover_record" else errors.RecordOutdated
+    expected = errors.InstanceUnknown if action == "recover_record" else errors.RecordOutdated
     with pytest.raises(expected, match="h2"):
-        operations[wish]()
+        operations[action]()
 
 
-@pytest.mark.parametrize("wish", ["start", "move"])
-def test_with_a_domain_without_a_record_anywhere_it_is_neither_started_nor_moved(fleet, wish):
+@pytest.mark.parametrize("action", ["start", "move"])
+def test_with_a_domain_without_a_record_anywhere_it_is_neither_started_nor_moved(fleet, action):
     assert fleet.run() is None
     fleet.hosts["h3"].domain = True
     seen, here = fleet.read(), {"role": "OWN", "generation": [1, 0]}
     with pytest.raises(errors.DomainWithoutRecord, match="h3 has the domain %s" % WEB):
-        if wish == "start":
+        if action == "start":
             locate.locate(seen, "web1", WEB)
         else:
             sides.check(seen, WEB, "web1", ("h1", here, None, sides.NOTHING))

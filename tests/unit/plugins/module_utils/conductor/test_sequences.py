@@ -44,7 +44,7 @@ def views(state, kind="resize"):
     )
 
 
-# A + says that the run looks again after it, - that nothing can be done for the wish.
+# A + says that the run looks again after it, - that nothing can be done for the action.
 PAIRS = """
 state       move        other       confirm     revert      delete
 rest        resize      resize      -           -           -
@@ -61,13 +61,13 @@ erasing     -           -           -           -           delete
 
 def pairs():
     head, *rows = [line.split() for line in PAIRS.strip().splitlines()]
-    return [(row[0], wish, said) for row in rows for wish, said in zip(head[1:], row[1:])]
+    return [(row[0], action, said) for row in rows for action, said in zip(head[1:], row[1:])]
 
 
-@pytest.mark.parametrize("state, wish, expected", pairs())
-def test_what_comes_first_for_each_state_found_and_each_wish(state, wish, expected):
-    """I4: one run ends what it finds and goes on to what is wished for."""
-    name, reaches = sequences.next_sequence(wish, *views(state))
+@pytest.mark.parametrize("state, action, expected", pairs())
+def test_what_comes_first_for_each_state_found_and_each_action(state, action, expected):
+    """I4: one run ends what it finds and goes on to what is asked for."""
+    name, reaches = sequences.next_sequence(action, *views(state))
     assert (name or "-") + ("+" if name and not reaches else "") == expected
 
 
@@ -87,24 +87,24 @@ source       reverting   -               -               -               -      
 
 def alone():
     head, *rows = [line.split() for line in ALONE.strip().splitlines()]
-    return [(row[0], row[1], wish, said) for row in rows for wish, said in zip(head[2:], row[2:])]
+    return [(row[0], row[1], action, said) for row in rows for action, said in zip(head[2:], row[2:])]
 
 
-@pytest.mark.parametrize("lost, state, wish, expected", alone())
-def test_what_comes_first_where_one_host_is_lost_for_good(lost, state, wish, expected):
+@pytest.mark.parametrize("lost, state, action, expected", alone())
+def test_what_comes_first_where_one_host_is_lost_for_good(lost, state, action, expected):
     """Without the destination only a revert gets the disks of before; without the source what has been handed over stays."""
     source, destination = views(state)
     gone = {"role": None, "lost": True}
     name, reaches = sequences.next_sequence(
-        wish, gone if lost == "source" else source, gone if lost == "destination" else destination
+        action, gone if lost == "source" else source, gone if lost == "destination" else destination
     )
     assert (name or "-") + ("+" if name and not reaches else "") == expected
 
 
-@pytest.mark.parametrize("wish", ["move", "other", "confirm", "revert"])
-def test_what_a_host_that_was_lost_brings_back_is_removed_first_whatever_the_wish(wish):
+@pytest.mark.parametrize("action", ["move", "other", "confirm", "revert"])
+def test_what_a_host_that_was_lost_brings_back_is_removed_first_whatever_the_action(action):
     left = {**view("OWN", "resized"), "left": True}
-    assert sequences.next_sequence(wish, view("OWN", "active"), left) == ("sweep", False)
+    assert sequences.next_sequence(action, view("OWN", "active"), left) == ("sweep", False)
 
 
 @pytest.mark.parametrize(
@@ -120,12 +120,12 @@ def test_the_rest_of_a_move_whose_other_host_was_deleted_alone_is_deleted_too(so
     assert sequences.deletion(view(*source), view(*destination)) == expected
 
 
-@pytest.mark.parametrize("wish", ["move", "other", "confirm", "revert"])
+@pytest.mark.parametrize("action", ["move", "other", "confirm", "revert"])
 @pytest.mark.parametrize("state", [sequences.RESIZED, sequences.CONFIRMING])
-def test_a_live_migration_on_its_way_to_the_end_is_ended_whatever_the_wish(state, wish):
-    name, reaches = sequences.next_sequence(wish, *views(state, "live-migration"))
+def test_a_live_migration_on_its_way_to_the_end_is_ended_whatever_the_action(state, action):
+    name, reaches = sequences.next_sequence(action, *views(state, "live-migration"))
     assert name == {sequences.RESIZED: "live_hand_over", sequences.CONFIRMING: "confirm"}[state]
-    assert reaches == (wish == "move" or (wish, state) == ("confirm", sequences.CONFIRMING))
+    assert reaches == (action == "move" or (action, state) == ("confirm", sequences.CONFIRMING))
 
 
 LIVE = {
@@ -170,4 +170,4 @@ def test_on_one_host_the_sequences_are_those_of_one_host(state):
     """R04."""
     phase, expected = HERE[state]
     here = view("OWN", phase, here=True)
-    assert {wish: sequences.next_sequence(wish, here, view(None))[0] for wish in expected} == expected
+    assert {action: sequences.next_sequence(action, here, view(None))[0] for action in expected} == expected

@@ -25,23 +25,23 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.move.steps impor
 S, D = memory.S, memory.D
 
 
-def walk(world, wish):
-    controller = memory.Controller(wish, "op-" + wish)
+def walk(world, action):
+    controller = memory.Controller(action, "op-" + action)
     while controller.state == "run":
         controller.advance(world)
     return controller
 
 
-def come_to(world, wish, step):
+def come_to(world, action, step):
     """The run that does ``step`` next."""
-    controller = memory.Controller(wish, "op-" + wish)
+    controller = memory.Controller(action, "op-" + action)
     while not controller.is_before(step):
         controller.advance(world)
         assert controller.state == "run", (step, controller.state)
     return controller
 
 
-# kind of move, what went before, the wish, the step, the host on which the snapshot is
+# kind of move, what went before, the action, the step, the host on which the snapshot is
 REFUSING = [
     ("resize", [], "resize", "begin", S),
     ("resize", [], "resize", "presend", S),
@@ -68,16 +68,16 @@ REFUSING = [
 ]
 
 
-def come_past(kind, before, wish, step):
+def come_past(kind, before, action, step):
     world = memory.World(kind=kind)
     for each in before:
         assert walk(world, each).state == "done"
-    return world, come_to(world, wish, step)
+    return world, come_to(world, action, step)
 
 
-@pytest.mark.parametrize("kind, before, wish, step, host", REFUSING)
-def test_a_step_that_would_lose_a_snapshots_layer_is_refused_with_nothing_changed(kind, before, wish, step, host):
-    world, controller = come_past(kind, before, wish, step)
+@pytest.mark.parametrize("kind, before, action, step, host", REFUSING)
+def test_a_step_that_would_lose_a_snapshots_layer_is_refused_with_nothing_changed(kind, before, action, step, host):
+    world, controller = come_past(kind, before, action, step)
     seen = copy.deepcopy((world.records, world.disks, world.kept, world.guest))
     world.changed = host
     controller.advance(world)
@@ -85,14 +85,14 @@ def test_a_step_that_would_lose_a_snapshots_layer_is_refused_with_nothing_change
     assert (world.records, world.disks, world.kept, world.guest) == seen
 
 
-@pytest.mark.parametrize("kind, before, wish, step, host", REFUSING)
-def test_when_the_layer_is_taken_back_the_same_run_again_ends_it(kind, before, wish, step, host):
+@pytest.mark.parametrize("kind, before, action, step, host", REFUSING)
+def test_when_the_layer_is_taken_back_the_same_run_again_ends_it(kind, before, action, step, host):
     """I4."""
-    world, controller = come_past(kind, before, wish, step)
+    world, controller = come_past(kind, before, action, step)
     world.changed = host
     controller.advance(world)
     world.changed = None
-    again = walk(world, wish)
+    again = walk(world, action)
     assert again.state == "done", getattr(again, "error", again.state)
 
 
@@ -135,7 +135,7 @@ def test_every_step_is_known_to_look_or_not_to_need_it():
         "claim", "receive", "thaw", "send", "acquire", "start", "finish", "abort", "forget", "receive_seed",
         "send_seed", "prepare_live", "inspect_live", "check_live", "verify_live", "tell", "take_over",
     }  # fmt: skip
-    assert {step for _kind, _before, _wish, step, _host in REFUSING} | {"reclaim"} | unneeded == set(table.STEPS)
+    assert {step for _kind, _before, _action, step, _host in REFUSING} | {"reclaim"} | unneeded == set(table.STEPS)
 
 
 # ---- the definition --------------------------------------------------------------------------------------------------

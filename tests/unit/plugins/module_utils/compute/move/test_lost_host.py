@@ -28,34 +28,34 @@ KILLS = 9  # durable actions of the longest sequence of one host
 
 @pytest.mark.parametrize("move", MOVES)
 @pytest.mark.parametrize("host", [S, D])
-@pytest.mark.parametrize("wish", ["revert", "confirm", "delete"])
-def test_with_one_host_lost_a_wish_is_reached_by_the_other_alone_or_refused_with_nothing_changed(wish, host, move):
+@pytest.mark.parametrize("action", ["revert", "confirm", "delete"])
+def test_with_one_host_lost_a_wish_is_reached_by_the_other_alone_or_refused_with_nothing_changed(action, host, move):
     """And when that host is back, it owns and starts nothing, and the same command removes what it holds."""
     survivor, reached = OTHER[host], 0
     for moment, world in worlds(*MOVES[move], host):
         before = world.key()
-        done = walk(world, Run(wish, gone=(host,), lost=(host,)))
+        done = walk(world, Run(action, gone=(host,), lost=(host,)))
         if done.state == "failed":
             # What had no way back was ended first, and then there is nothing left to revert.
             ended = "InstanceNotResized" in done.error and world.records[survivor]["op"] is None
             assert ended or world.key() == before, (moment, done.error)
             continue
         reached += 1
-        if wish == "delete":
+        if action == "delete":
             assert world.records[survivor] is None
             walk(world, Run("delete"))
             assert not any(world.records.values()) and not any(world.disks.values()), moment
             continue
         check_one_alone(world, survivor)
         before, theirs = world.key(), world.records[host] and world.records[host]["role"]
-        back = walk(world, Run(wish))
+        back = walk(world, Run(action))
         if theirs == "OWN":
             assert "InstanceSuperseded" in back.error and world.key() == before
-        back = walk(world, Run(wish, lost=(host,)))
+        back = walk(world, Run(action, lost=(host,)))
         assert back.state == "done", (moment, back.error)
         check_whole(world, survivor)
-        assert not walk(world, Run(wish)).changed
-    assert reached or (host, wish) in REFUSED_EVERYWHERE
+        assert not walk(world, Run(action)).changed
+    assert reached or (host, action) in REFUSED_EVERYWHERE
 
 
 # Without the source there is nothing to go back to.
@@ -64,7 +64,7 @@ REFUSED_EVERYWHERE = {(S, "revert"), (D, "confirm")}
 
 @pytest.mark.parametrize("back", [False, True])
 @pytest.mark.parametrize(
-    "wish, host, then",
+    "action, host, then",
     [
         ("revert", D, "revert"),
         ("confirm", S, "confirm"),
@@ -73,29 +73,29 @@ REFUSED_EVERYWHERE = {(S, "revert"), (D, "confirm")}
         ("delete", S, "revert"),
     ],
 )
-def test_killed_at_any_write_it_is_ended_by_the_next_run_also_when_the_lost_host_is_back(wish, host, then, back):
+def test_killed_at_any_write_it_is_ended_by_the_next_run_also_when_the_lost_host_is_back(action, host, then, back):
     """I4, I12."""
     for moment, start in worlds("resize", False, then, host):
         for fuse in range(KILLS):
             world = copy.deepcopy(start)
             world.fuse = fuse
-            done = walk(world, Run(wish, gone=(host,), lost=(host,)))
+            done = walk(world, Run(action, gone=(host,), lost=(host,)))
             world.fuse = None
             if done.state == "failed":
                 continue
-            again = walk(world, Run(wish, gone=() if back else (host,), lost=(host,)))
+            again = walk(world, Run(action, gone=() if back else (host,), lost=(host,)))
             if "HostNotLost" in (again.error or ""):
                 # Nothing that counts was written before the kill: the move is an ordinary one again.
-                again = walk(world, Run(wish))
+                again = walk(world, Run(action))
                 assert again.state == "done" or "InstanceNotResized" in again.error, (moment, fuse, again.error)
                 continue
             assert again.state == "done", (moment, fuse, again.error)
-            if wish == "delete":
-                walk(world, Run(wish))
+            if action == "delete":
+                walk(world, Run(action))
                 assert not any(world.records.values()) and not any(world.disks.values()), (moment, fuse)
                 continue
             check_one_alone(world, OTHER[host])
-            walk(world, Run(wish, lost=(host,)))
+            walk(world, Run(action, lost=(host,)))
             check_whole(world, OTHER[host])
 
 

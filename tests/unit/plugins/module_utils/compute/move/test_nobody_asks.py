@@ -63,14 +63,14 @@ def test_the_source_does_not_let_go_where_nobody_goes_on_and_its_guest_runs_agai
     assert world.guest[S] == memory.ON
 
 
-@pytest.mark.parametrize("wish, owner", [("move", D), ("revert", S), ("delete", None)])
-def test_the_next_run_brings_what_it_is_run_for(wish, owner):
+@pytest.mark.parametrize("action, owner", [("move", D), ("revert", S), ("delete", None)])
+def test_the_next_run_brings_what_it_is_run_for(action, owner):
     world, controller = before("release")
     with pytest.raises(RunEnded):
         attempted(world, controller, "release")
     world.hung_up = False
     world.write()
-    again = walk(world, Run(wish))
+    again = walk(world, Run(action))
     assert again.state == "done", again.error
     if owner == D:
         assert world.records[D]["phase"] == "resized" and world.guest == {S: memory.OFF, D: memory.ON}

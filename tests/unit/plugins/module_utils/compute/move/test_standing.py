@@ -149,8 +149,8 @@ def test_a_migration_that_goes_on_all_the_same_is_not_called_given_up(of):
 # ---- the source's libvirt dies as the guest has arrived --------------------------------------------------------------
 
 
-def walk(world, wish):
-    controller = memory.Controller(wish, "op-" + wish)
+def walk(world, action):
+    controller = memory.Controller(action, "op-" + action)
     while controller.state == "run":
         controller.advance(world)
     return controller

@@ -25,8 +25,8 @@ from ansible_collections.berth.kvm.plugins.module_utils.model.record import Reco
 S, D = memory.S, memory.D
 
 
-def walk(world, wish, op="op0"):
-    controller = memory.Controller(wish, op)
+def walk(world, action, op="op0"):
+    controller = memory.Controller(action, op)
     while controller.state == "run":
         controller.advance(world)
     return controller
@@ -37,9 +37,9 @@ def names(world, host):
     return record and (record["role"], record["vm_state"], record["task_state"], record["migration"]["status"])
 
 
-def step_by_step(world, wish):
+def step_by_step(world, action):
     """The names after each step that changed something: [(source's, destination's)]."""
-    seen, controller = [], memory.Controller(wish, "op0")
+    seen, controller = [], memory.Controller(action, "op0")
     while controller.state == "run":
         controller.advance(world)
         now = tuple(
@@ -65,13 +65,13 @@ def test_a_resize_shows_novas_names_at_every_step():
 @pytest.mark.parametrize("shared", [False, True])
 @pytest.mark.parametrize("before, guest", [("active", memory.ON), ("stopped", memory.OFF)])
 @pytest.mark.parametrize(
-    "wish, host, flavor, last", [("confirm", D, "new", "confirmed"), ("revert", S, "old", "reverted")]
+    "action, host, flavor, last", [("confirm", D, "new", "confirmed"), ("revert", S, "old", "reverted")]
 )
-def test_the_end_of_a_resize(shared, before, guest, wish, host, flavor, last):
+def test_the_end_of_a_resize(shared, before, guest, action, host, flavor, last):
     """R02, R16: as it was before, with the flavor of its side; the other side holds nothing."""
     world = memory.World(vm_state=before, shared=shared)
     walk(world, "resize")
-    walk(world, wish)
+    walk(world, action)
     record, other = world.records[host], D if host == S else S
     assert (record["role"], record["vm_state"], record["task_state"], record["migration"]) == (
         "OWN",
@@ -157,13 +157,13 @@ def test_the_room_of_both_flavors_is_taken_until_the_resize_is_confirmed():
     assert [world.records[host]["resources"]["vcpus"] for host in (S, D)] == [1, 2]
 
 
-@pytest.mark.parametrize("wish, held", [("confirm", 2), ("revert", 1)])
-def test_on_the_same_host_too_the_room_of_both_flavors_is_taken_until_the_end(wish, held):
+@pytest.mark.parametrize("action, held", [("confirm", 2), ("revert", 1)])
+def test_on_the_same_host_too_the_room_of_both_flavors_is_taken_until_the_end(action, held):
     """R17, I2: the old disks lie beside the new ones, and a revert has its room."""
     world = memory.World(kind="here")
     walk(world, "resize")
     assert (world.records[S]["vm_state"], world.records[S]["resources"]["vcpus"]) == ("resized", 1 + 2)
-    walk(world, wish)
+    walk(world, action)
     assert (world.records[S]["vm_state"], world.records[S]["resources"]["vcpus"]) == ("active", held)
 
 
