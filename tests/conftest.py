@@ -5,7 +5,11 @@
 
 from __future__ import annotations
 
+import atexit
+import os
+import shutil
 import sys
+import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -25,3 +29,13 @@ else:
     # How fast examples come says something of the machine's load, not of the code.
     settings.register_profile("berth", deadline=None, suppress_health_check=[HealthCheck.too_slow])
     settings.load_profile("berth")
+
+# No test writes into the state directory of who runs it.
+OWN, STATE = os.getpid(), tempfile.mkdtemp(prefix="berth-state-")
+os.environ["XDG_STATE_HOME"] = STATE
+
+
+@atexit.register
+def remove_state():
+    if os.getpid() == OWN:  # and not in a process that a test forked
+        shutil.rmtree(STATE, ignore_errors=True)

@@ -14,7 +14,7 @@ from ..module_utils.conductor.plan import CLAIMING, FAILED, MAX_ROUNDS, PLANNED,
 from ..module_utils.model import address_clash, catalog_schema, nics
 from ..module_utils.model.errors import BerthError, InvalidInput
 from ..module_utils.placement.request import build_request
-from ..plugin_utils import acting
+from ..plugin_utils import acting, receipts
 from ..plugin_utils.controller import (
     INSTANCE,
     ControllerAction,
@@ -26,7 +26,6 @@ from ..plugin_utils.controller import (
     variables,
     who_locked,
 )
-from ..plugin_utils.documents import write_receipt
 from ..plugin_utils.plain import plain
 from ..plugin_utils.screen import say, verbosity, warn
 from ..plugin_utils.selection import check_hosts, in_inventory, known_hosts, selected, warn_of_lost
@@ -37,7 +36,6 @@ RUN = (
     "berth_lost_hosts",
     "berth_min_count",
     "berth_name",
-    "berth_receipt_dir",
     "berth_strict_uniqueness",
 )
 MOST_AT_ONCE = 1000
@@ -56,6 +54,13 @@ def check_run(given):
 def _is_wanted(task_vars, name):
     """Whether somebody describes the instance; what only the inventory plugin knows is there, and nothing is wished of it."""
     return "berth_name" in task_vars or in_inventory(task_vars, name)
+
+
+def _kept(wishes, operation, decision):
+    """What the task's result says of the receipt."""
+    path = receipts.keep(wishes, operation, decision)
+    told = {"receipt": decision.receipt()} if wishes.directory and decision.result else {}
+    return {**told, "receipt_file": path} if path else told
 
 
 def first_failure(failures):
@@ -91,18 +96,18 @@ class ActionModule(ControllerAction):
     def act(self, args, task_vars):
         given = self.own_variables(task_vars, RUN)
         check_run(given)
+        wishes = receipts.settings(self, task_vars, args["receipt_dir"])
         hosts = kvm_hosts(task_vars, args["hosts"])
         names = [name for name in selected(task_vars, args["instances"], hosts) if _is_wanted(task_vars, name)]
         catalogs = Catalogs(task_vars, names, hosts, self._loader)
         given.update(catalogs.run)
         catalog = catalogs.shared
         options = {**catalog.placement, **plain(args["options"])}
-        run = acting.RUN
         fleet = read_reports(task_vars, hosts)
         self._lost = lost_hosts(given)
         warn_of_lost(self._lost, known_hosts(task_vars, hosts), fleet)
         requests = self._requests(
-            names, task_vars, catalogs, known_hosts(task_vars, hosts), run if given.get("berth_count") else None
+            names, task_vars, catalogs, known_hosts(task_vars, hosts), acting.RUN if given.get("berth_count") else None
         )
         instances = what_to_create.sort_out(
             requests, fleet, lost_hosts(given), boolean(given.get("berth_strict_uniqueness") or False)
@@ -115,25 +120,21 @@ class ActionModule(ControllerAction):
         self._give_addresses(instances, fleet, catalogs, task_vars)
         if given.get("berth_count"):
             _hold_to_count(instances, int(given.get("berth_min_count") or given["berth_count"]))
-        directory = args["receipt_dir"] or given.get("berth_receipt_dir")
         decision = placing.place(
             instances,
             fleet,
             options,
             catalog.aggregate_documents(plain(task_vars["groups"])),
             args["seed"],
-            explained=bool(directory or verbosity() or not args["plan"]),
+            explained=bool(wishes.most_bytes or verbosity() or not args["plan"]),
         )
         result = self._result(instances, fleet)
         if result["failures"] or verbosity() or not args["plan"]:
             result["explanation"] = decision.explanation()
         self._say(result, shown=not args["plan"])
-        if directory and decision.result:
-            result["receipt"] = decision.receipt()
-            if not self._task.check_mode:
-                result["receipt_file"] = write_receipt(directory, run, result["receipt"])
+        result.update(_kept(wishes, "create" if args["plan"] else "place", decision))
         if args["plan"]:
-            result.update(self._plan(run, instances, fleet, decision.max_attempts))
+            result.update(self._plan(acting.RUN, instances, fleet, decision.max_attempts))
         elif result["failures"]:
             result.update(first_failure(result["failures"]))
         return result

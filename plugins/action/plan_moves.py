@@ -14,7 +14,7 @@ from ..module_utils.model.errors import BerthError
 from ..module_utils.model.identity import uuid_of
 from ..module_utils.model.schema import OneOf
 from ..module_utils.placement.request import resize_request
-from ..plugin_utils import acting
+from ..plugin_utils import receipts
 from ..plugin_utils.controller import (
     ControllerAction,
     kvm_hosts,
@@ -26,7 +26,6 @@ from ..plugin_utils.controller import (
     variables,
     who_locked,
 )
-from ..plugin_utils.documents import write_receipt
 from ..plugin_utils.plain import plain
 from ..plugin_utils.screen import say, verbosity
 from ..plugin_utils.selection import InstanceNotFound, known_hosts, not_found, selected, warn_of_lost
@@ -167,40 +166,24 @@ class ActionModule(ControllerAction):
         # A migration needs nothing for long: only a resize counts twice, until it is confirmed.
         resized = {name: instance for name, instance in instances.items() if moves[name]["kind"] == migration.RESIZE}
         quotas.before_placement(resized, fleet, catalog.quotas, more=0)
-        directory = self.own_variables(task_vars, ["berth_receipt_dir"]).get("berth_receipt_dir")
+        wishes = receipts.settings(self, task_vars)
         decision = placing.place(
             instances,
             fleet,
             catalog.placement,
             catalog.aggregate_documents(plain(task_vars["groups"])),
             0,
-            explained=bool(directory or verbosity()),
+            explained=bool(wishes.most_bytes or verbosity()),
         )
-        self._explain(decision, instances, directory, args["again"])
+        if verbosity() or any(instance.get("state") == FAILED for instance in instances.values()):
+            say(*decision.explanation(moves=True).splitlines())
+        receipts.keep(wishes, args["wish"], decision, args["again"])
         for name, instance in instances.items():
             if instance.get("state") == FAILED:
                 errors[name] = instance["error"]
                 del moves[name]
                 continue
-            move = moves[name]
-            move.update(
-                spec=instance["spec"], candidates=moving.candidates(instance, new_token), why=instance.get("why")
-            )
-            move["destination"] = instance["host"]
-            move["source_host"] = {"name": move["source"], "uuid": fleet.documents[move["source"]]["uuid"]}
-            begin = {migration.LIVE: "live_migrate"}.get(move["kind"], "resize")
-            move["sequence"] = "resize_here" if move["destination"] == move["source"] else begin
-            if move["sequence"] != "resize_here":
-                move["candidates"] = [
-                    candidate for candidate in move["candidates"] if candidate["host"] != move["source"]
-                ]
-
-    def _explain(self, decision, instances, directory, again):
-        """What became of each host, where an instance has none to go to; the receipt, where receipts are kept."""
-        if verbosity() or any(instance.get("state") == FAILED for instance in instances.values()):
-            say(*decision.explanation(moves=True).splitlines())
-        if directory and decision.result and not self._task.check_mode:
-            write_receipt(directory, acting.RUN + ("-again" if again else ""), decision.receipt())
+            _set_destination(moves[name], instance, fleet)
 
     def _facts(self, moves, errors, fleet, action):
         """The plan that the playbook follows, and a line for each instance on the screen."""
@@ -216,6 +199,17 @@ class ActionModule(ControllerAction):
             "act": [name for name, move in moves.items() if move["sequence"] and not move["settles"]],
             "errors": {name: _told(error) for name, error in errors.items()},
         }
+
+
+def _set_destination(move, instance, fleet):
+    """The host that placement chose, and those to go on to."""
+    move.update(spec=instance["spec"], candidates=moving.candidates(instance, new_token), why=instance.get("why"))
+    move["destination"] = instance["host"]
+    move["source_host"] = {"name": move["source"], "uuid": fleet.documents[move["source"]]["uuid"]}
+    begin = {migration.LIVE: "live_migrate"}.get(move["kind"], "resize")
+    move["sequence"] = "resize_here" if move["destination"] == move["source"] else begin
+    if move["sequence"] != "resize_here":
+        move["candidates"] = [candidate for candidate in move["candidates"] if candidate["host"] != move["source"]]
 
 
 def _told(error):

@@ -33,7 +33,9 @@ options:
     type: int
     default: 0
   receipt_dir:
-    description: A directory on the controller where a file with the whole decision is written, to be replayed later.
+    description:
+      - A directory on the controller where the receipt of the decision is written, instead of the controller's own
+        C(${XDG_STATE_HOME:-~/.local/state}/berth/receipts); C(berth.kvm.replay) decides again from it.
     type: path
   plan:
     description:
@@ -90,8 +92,8 @@ receipt:
   returned: when a directory for receipts is given
   type: dict
 receipt_file:
-  description: Where the receipt was written.
-  returned: when a directory for receipts is given
+  description: Where the receipt was written, by default compressed and with the documents of the hosts.
+  returned: when one was written
   type: str
   sample: /var/lib/awx/receipts/placement-r-8f31c2d0.json
 """

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 from typing import Any
@@ -24,17 +25,14 @@ def write_file(folder: int, name: str, data: bytes, mode: int) -> None:
     fd = os.open(
         name + ".tmp", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, mode, dir_fd=folder
     )
-    with os.fdopen(fd, "wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(fd)
-    os.rename(name + ".tmp", name, src_dir_fd=folder, dst_dir_fd=folder)
+    try:
+        with os.fdopen(fd, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(fd)
+        os.rename(name + ".tmp", name, src_dir_fd=folder, dst_dir_fd=folder)
+    except OSError:  # such as a full disk, which keeps no half of it
+        with contextlib.suppress(OSError):
+            os.unlink(name + ".tmp", dir_fd=folder)
+        raise
     os.fsync(folder)
-
-
-def write_receipt(directory: str, run: str, receipt: Any) -> str:
-    """The receipt of a placement of this run; gives its path."""
-    os.makedirs(directory, mode=0o700, exist_ok=True)
-    path = os.path.join(directory, "placement-%s.json" % run)
-    write_document(path, receipt)
-    return path

@@ -16,6 +16,7 @@ from ..module_utils.model import input_hints
 from ..module_utils.model.errors import joined
 from ..module_utils.model.schema import ListOf, Text
 from ..module_utils.model.suggest import meant, nearest
+from . import receipts
 from .controller import CATALOG, INSTANCE, raw_vars, variables
 
 OWN = "berth_own_variables"
@@ -40,7 +41,7 @@ RUN = (
     "berth_name",
     OWN,
     "berth_reboot",
-    "berth_receipt_dir",
+    *receipts.VARIABLES,
     "berth_report",
     "berth_set_aside_on",
     "berth_strict_uniqueness",

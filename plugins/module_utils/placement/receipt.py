@@ -3,10 +3,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The receipt of a placement: one document that says what was decided from what, and that replays bit for bit.
 
-A receipt holds the options, the seed, the aggregates, the requests (without what placement does not read: metadata,
-networks, where the image lies), a hash of every host's document, the verdict of every rule on every host with its
-numbers, the weights and the selections. It holds no secret and needs none. ``replay`` with the same host documents, on
-any machine, gives the same decision or says where it differs.
+A receipt holds the options, the seed, the aggregates, of the requests what placement reads (no metadata, not where the
+image lies), a hash of every host's document, the verdict of every rule on every host with its numbers, the weights and the
+selections. It holds no secret and needs none. ``replay`` with the same host documents, on any machine, gives the same
+decision or says where it differs.
 """
 
 from __future__ import annotations
@@ -24,9 +24,33 @@ SCHEMA = 1
 MOST_CELLS = 4000000
 # What a host counts in the document of a request that the plain pipeline decided.
 CELLS_OF_ROW = 40
-# What of a request placement does not read.
-_NOT_KEPT = ("metadata", "networks", "user_data", "seed")
-_NOT_KEPT_OF_IMAGE = ("url", "checksum")
+# What of a request placement reads: whatever else it has, or will have, may be secret.
+_KEPT = (
+    "schema",
+    "uuid",
+    "name",
+    "project_id",
+    "flavor",
+    "image",
+    "networks",
+    "disks",
+    "group",
+    "scheduler_hints",
+    "pool",
+    "availability_zone",
+    "ignore_hosts",
+    "force_hosts",
+    "force_nodes",
+    "requested_destination",
+    "num_instances",
+    "instance_uuids",
+    "numa_topology",
+    "pci_requests",
+    "batch_id",
+    "is_bfv",
+    "network_metadata",
+)
+_KEPT_OF_IMAGE = ("id", "name", "properties", "disk_format", "min_disk", "min_ram")
 
 
 class ReceiptMismatch(BerthError):
@@ -95,10 +119,41 @@ def replay(receipt, host_documents):
     again = make(
         host_documents, receipt["requests"], receipt["options"], result, receipt["aggregates"], receipt["left_out"]
     )
-    if again["sha256"] != receipt["sha256"]:
+    if again["decision"] != receipt["decision"]:
         where = first_difference(body, again)
-        raise ReceiptMismatch("the replay differs at %s" % where, part="decision", where=where)
+        raise ReceiptMismatch(
+            "; ".join(differences(receipt, again)) or "the replay differs at %s" % where, part="decision", where=where
+        )
     return result
+
+
+def differences(receipt, again):
+    """Where two decisions on the same requests differ, for people: another host, another error, or other reasons."""
+    found = []
+    told, tells = (_explained(each["matrix"]) for each in (receipt, again))
+    for was, now in zip(receipt["decision"]["requests"], again["decision"]["requests"]):
+        hosts = [_hosts(was), _hosts(now)]
+        if hosts[0] != hosts[1]:
+            found.append("%s: %s then, %s now" % (was["name"], *(", ".join(each) or "no host" for each in hosts)))
+            continue
+        where = first_difference(was, now, "decision") or first_difference(
+            told.get(was["name"]), tells.get(was["name"]), ""
+        )
+        if where:
+            found.append(
+                "%s: %s as before, for other reasons: %s"
+                % (was["name"], ", ".join(hosts[1]) or "no host", where.lstrip("."))
+            )
+    return found
+
+
+def _hosts(request):
+    return [selection["host"] for selection in request["selections"]]
+
+
+def _explained(matrix):
+    """Request name -> why, {} where the receipt is of so large a fleet that it does not say."""
+    return {found["name"]: found for found in explain.documents(matrix)} if matrix else {}
 
 
 def _same_hosts(receipt, host_documents):
@@ -140,9 +195,9 @@ def first_difference(given, other, path="receipt"):
 
 
 def _request(document):
-    kept = {name: part for name, part in document.items() if name not in _NOT_KEPT}
+    kept = {name: document[name] for name in _KEPT if name in document}
     if isinstance(kept.get("image"), dict):
-        kept["image"] = {name: part for name, part in kept["image"].items() if name not in _NOT_KEPT_OF_IMAGE}
+        kept["image"] = {name: kept["image"][name] for name in _KEPT_OF_IMAGE if name in kept["image"]}
     return plain(kept)
 
 

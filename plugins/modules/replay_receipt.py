@@ -1,0 +1,50 @@
+#!/usr/bin/python
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+# The work is done by the action plugin of the same name.
+
+DOCUMENTATION = r"""
+module: replay_receipt
+version_added: 0.2.0
+short_description: Decide again from a receipt
+description:
+  - Takes the receipt of a placement and the documents of the hosts that are in it, decides again, and compares. No host is asked and
+    nothing is changed, so it works on any machine that has this collection.
+  - Fails where the decision differs in a host, a reason or a number, and where the file is no receipt, is damaged, was edited, or was
+    written by a newer version.
+options:
+  path:
+    description: The receipt, C(NAME.receipt.gz). Without it the task fails and says how the playbook is given one.
+    type: path
+extends_documentation_fragment:
+  - berth.kvm.controller
+author:
+  - The berth.kvm authors (!UNKNOWN)
+"""
+
+EXAMPLES = r"""
+- name: Decide again
+  berth.kvm.replay_receipt:
+    path: ~/.local/state/berth/receipts/20261122T111506Z-r-8f31c2d0-create.receipt.gz
+"""
+
+RETURN = r"""
+same:
+  description: True. Another decision is the error C(ReceiptMismatch).
+  returned: success
+  type: bool
+hosts:
+  description: The hosts of each instance.
+  returned: success
+  type: dict
+  sample: {web-1: [kvm2]}
+receipt:
+  description: Who decided what and when, with which version of the collection.
+  returned: success
+  type: dict
+  sample: {operation: create, who: "ada@ctl", run: r-8f31c2d0, at: "2026-11-22T11:15:06Z", collection: 0.2.0}
+"""

@@ -1,0 +1,149 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Receipts of the controller: each decision on a host is kept with all that it was made from, for a while.
+
+They are in the controller's directory, or where berth_receipt_dir says. Variables: berth_receipts_mb, berth_receipts_days.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import stat
+import time
+from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Tuple
+
+from ..module_utils.model.errors import BerthError, InvalidInput
+from ..module_utils.model.schema import Whole
+from ..module_utils.placement import receipt_file
+from ..module_utils.placement.receipt_file import ReceiptInvalid
+from . import acting, state_directory
+from .documents import write_document
+from .screen import warn
+
+VARIABLES = ("berth_receipt_dir", "berth_receipts_days", "berth_receipts_mb")
+FOLDER = "receipts"
+OURS = re.compile(r"[0-9]{8}T[0-9]{6}Z-r-[0-9a-f]{8}-[a-z_]+\.receipt\.gz")
+MB, DAYS = 64, 30
+MOST_BYTES = 1 << 28  # of a file that is read
+FIRST_PART = 1 << 20  # of a file: its first line is in it
+READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY  # whatever the path names, opening it does not wait
+
+
+class Settings(NamedTuple):
+    directory: Optional[str]
+    most_bytes: int  # 0: none are kept
+    days: int
+
+
+def settings(action: Any, task_vars: Dict[str, Any], directory: Optional[str] = None) -> Settings:
+    """From the variables of the task's host, of which -e gives text. Check mode keeps none. Raises InvalidInput."""
+    given = action.own_variables(task_vars, VARIABLES)
+    found = {
+        name: Whole(least, 1 << 20, unit).check(_number(given.get(name, default)), name)
+        for name, least, unit, default in (
+            ("berth_receipts_mb", 0, "MiB", MB),
+            ("berth_receipts_days", 1, "days", DAYS),
+        )
+    }
+    most = 0 if action._task.check_mode else found["berth_receipts_mb"] << 20
+    return Settings(directory or given.get("berth_receipt_dir") or None, most, found["berth_receipts_days"])
+
+
+def _number(value: Any) -> Any:
+    return int(value) if isinstance(value, str) and re.fullmatch("[0-9]{1,9}", value) else value
+
+
+def keep(wishes: Settings, operation: str, decision: Any, again: bool = False) -> Optional[str]:
+    """Write the receipt of a placing.Decision; gives its path. What cannot be written is a warning: no run depends on it.
+    In berth_receipt_dir there is also a file without the hosts' documents, and that is the one that is told."""
+    if not wishes.most_bytes or not decision.result:
+        return None
+    now = time.gmtime()
+    about = {
+        **acting.by(),
+        "at": time.strftime("%Y-%m-%dT%H:%M:%SZ", now),
+        "operation": operation,
+        "instances": {request["name"]: request["uuid"] for request in decision.requests},
+    }
+    which = operation + ("_again" if again else "")
+    name = "%s-%s-%s.receipt.gz" % (time.strftime("%Y%m%dT%H%M%SZ", now), acting.RUN, which)
+    try:
+        receipt = decision.receipt()
+        data = receipt_file.pack(receipt, decision.documents, about)
+        with _folder(wishes, make=True) as folder:
+            state_directory.write_bounded(folder, name, data, OURS, wishes.most_bytes, wishes.days)
+            if wishes.directory:
+                name = "placement-%s%s.json" % (acting.RUN, "-again" if again else "")
+                write_document(os.path.join(wishes.directory, name), receipt)
+    except BerthError as error:
+        warn("No receipt of this decision is kept: %s" % error)
+        return None
+    return os.path.join(place(wishes), name)
+
+
+def read(path: str) -> Tuple[Dict[str, Any], Dict[str, Any], List[Any]]:
+    """(head, receipt, documents) of a file. Raises ReceiptInvalid, which names it."""
+    try:
+        return receipt_file.unpack(_bytes(path, MOST_BYTES))
+    except ReceiptInvalid as error:
+        raise of_file(path, error) from None
+
+
+def of_file(path: str, error: BerthError) -> ReceiptInvalid:
+    return ReceiptInvalid("%s: %s" % (path, error), field="receipt", value=path)
+
+
+def heads(wishes: Settings) -> Iterator[Tuple[str, Dict[str, Any]]]:
+    """(path, who decided what) of each receipt, the newest first. A file that is none is passed over."""
+    with _folder(wishes) as folder:
+        names = sorted(filter(OURS.fullmatch, os.listdir(folder)), reverse=True) if folder is not None else []
+    for name in names:
+        path = os.path.join(place(wishes), name)
+        with contextlib.suppress(ReceiptInvalid):
+            yield path, receipt_file.read_head(_bytes(path, FIRST_PART, whole=False))
+
+
+def headline(path: str, head: Dict[str, Any]) -> str:
+    """Who decided when."""
+    return "%(at)s berth.kvm.%(operation)s by %(who)s, run %(run)s" % head + ", receipt %s" % path
+
+
+def place(wishes: Settings) -> str:
+    """The directory of the receipts."""
+    return wishes.directory or state_directory.path_of(FOLDER)
+
+
+@contextlib.contextmanager
+def _folder(wishes: Settings, make: bool = False) -> Iterator[Optional[int]]:
+    if not wishes.directory:
+        with state_directory.opened(FOLDER, make) as folder:
+            yield folder
+        return
+    try:
+        if make:
+            os.makedirs(wishes.directory, mode=0o700, exist_ok=True)
+        fd = os.open(wishes.directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            yield fd
+        finally:
+            os.close(fd)
+    except OSError as error:
+        rule = "a directory that one may write to: %s" % error.strerror
+        raise InvalidInput("berth_receipt_dir", wishes.directory, rule) from None
+
+
+def _bytes(path: str, most: int, whole: bool = True) -> bytes:
+    try:
+        fd = os.open(path, READ)
+        with os.fdopen(fd, "rb") as file:
+            if not stat.S_ISREG(os.fstat(fd).st_mode):
+                raise ReceiptInvalid("it is not a file")
+            data = file.read(most + 1 if whole else most)
+    except (OSError, ValueError) as error:
+        raise ReceiptInvalid("it cannot be read: %s" % (getattr(error, "strerror", None) or error)) from None
+    if len(data) > most:
+        raise ReceiptInvalid("it has more than %d MiB" % (most >> 20))
+    return data
