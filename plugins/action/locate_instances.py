@@ -31,6 +31,7 @@ from ..module_utils.model.schema import OneOf, Text
 from ..plugin_utils.controller import ControllerAction, kvm_hosts, lost_hosts, read_reports, variables, who_locked
 from ..plugin_utils.screen import say
 from ..plugin_utils.selection import in_inventory, known_hosts, not_found, selected, warn_of_lost
+from ..plugin_utils.wished import Wished
 
 METHODS = (
     "console", "delete", "keep_one", "lock", "reboot", "recover", "recover_record", "remove_set_aside", "start", "stop", "unlock",
@@ -41,6 +42,8 @@ RUN = ("berth_keep_on", "berth_keep_on_confirmed", "berth_lost_hosts", "berth_se
 CHECKED = {"berth_reboot": OneOf("soft", "hard"), "berth_lock_reason": Text(longest=200, empty=True)}
 # What there is none of can be deleted and stopped, and recovers by itself; anything else needs one.
 NEEDED = ("console", "keep_one", "lock", "reboot", "recover_record", "start", "unlock", "update_disks")
+# What these leave as it is; the others change it, or have something else to tell.
+TELLING = ("console", "lock", "reboot", "recover", "start", "stop", "unlock")
 # A lock keeps people from changing an instance. One that lost its power ran, and is to run.
 LOCKED_TOO = ("console", "lock", "recover", "unlock")
 
@@ -71,6 +74,7 @@ class ActionModule(ControllerAction):
         for field in [field for field in CHECKED if field in run]:
             CHECKED[field].check(run[field], field)
         found, moving, errors, notes, self._skipped = {}, [], {}, {}, {}
+        wished = Wished(task_vars, names, hosts, self._loader)
         for name in names:
             try:
                 given = variables(task_vars, name, ["berth_project", "berth_locked", "berth_state"])
@@ -85,6 +89,8 @@ class ActionModule(ControllerAction):
                     if method in NEEDED or not in_inventory(task_vars, name):
                         raise not_found(task_vars, fleet, name)
                 notes[name] = note(method, given.get("berth_state"), who_locked(given), fleet.places.get(uuid, ()))
+                if method in TELLING:
+                    notes[name] = joined(notes[name], *wished.differences(name, fleet.places.get(uuid, ())))
             except BerthError as error:
                 if isinstance(error, InstanceMoving) and method == "delete":
                     moving.append(name)
@@ -155,6 +161,10 @@ def note(method, berth_state, locked, places):
         text = "was locked by %s" % lock_of(places)
         return "%s; berth_locked in the inventory locks it as before" % text if method == "unlock" and locked else text
     return None
+
+
+def joined(*parts):
+    return "; ".join(part for part in parts if part) or None
 
 
 def _shown(fleet, uuid):

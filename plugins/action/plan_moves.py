@@ -30,6 +30,7 @@ from ..plugin_utils.plain import plain
 from ..plugin_utils.screen import say, verbosity
 from ..plugin_utils.selection import InstanceNotFound, known_hosts, not_found, selected, warn_of_lost
 from ..plugin_utils.whose_variables import Catalogs
+from ..plugin_utils.wished import Wished
 
 KINDS = {"resize": migration.RESIZE, "cold_migrate": migration.COLD, "live_migrate": migration.LIVE, "migrate": None}
 MIGRATION = OneOf("auto", "cold", "live")
@@ -102,6 +103,11 @@ class ActionModule(ControllerAction):
         for move in moves.values():
             move["look"] = sorted(fleet.documents) if moving.needs_a_look(move, catalog.quotas) else []
         facts = self._facts(moves, errors, fleet, action)
+        wished = Wished(task_vars, names, hosts, self._loader)
+        facts["differs"] = {
+            name: wished.differences(name, fleet.places.get(move["uuid"], ())) for name, move in moves.items()
+        }
+        facts["wished"] = {name: wished.flavor(name) for name in moves}
         if args["again"]:
             facts = _both(plain(raw_vars(task_vars, "localhost")["ansible_facts"]["berth_moves"]), facts)
         return {"ansible_facts": {"berth_moves": facts}, "_ansible_verbose_override": True}
@@ -224,5 +230,5 @@ def _both(first, second):
         "moves": {**first["moves"], **second["moves"]},
         "settle": [],
         "act": first["act"] + second["act"],
-        "errors": {**first["errors"], **second["errors"]},
+        **{part: {**first[part], **second[part]} for part in ("errors", "differs", "wished")},
     }

@@ -23,6 +23,7 @@ from ..plugin_utils.controller import (
 )
 from ..plugin_utils.screen import say, verbosity
 from ..plugin_utils.selection import in_inventory, not_found
+from ..plugin_utils.wished import Wished
 
 EVENTS = 15  # all of them with -v
 
@@ -44,13 +45,18 @@ class ActionModule(ControllerAction):
             except BerthError as error:
                 outcomes.append(_failed(name, error))
         told, silent = self._ask(task_vars, fleet, uuids)
+        wished = Wished(task_vars, names, hosts, self._loader)
         for name, uuid in uuids.items():
             held = told.get(uuid) or []
             holders = _holders(fleet, uuid)
             problem = _problem(fleet, name, uuid, lost) or _not_told(name, holders, silent)
             if held:
                 shown[name] = [dict(found, host=host) for host, found in held]
-                outcomes.append(report_instance.outcome(name, held))
+                said = report_instance.outcome(name, held)
+                said.why = "; ".join(
+                    part for part in (said.why, *wished.differences(name, fleet.places.get(uuid, ()))) if part
+                )
+                outcomes.append(said)
                 say("", *report_instance.lines(name, held, problem and str(problem), 1000 if verbosity() else EVENTS))
             elif problem:
                 outcomes.append(_failed(name, problem))

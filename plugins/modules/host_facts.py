@@ -411,6 +411,8 @@ ansible_facts:
               disk_gb: 1
               pool: null
               nics: ["MAC address 02:00:00:00:00:01", "address 192.0.2.10 on bridge br0"]
+              disks: {"logs": 10}
+              wishes: {"image": "1f0a2b3c4d5e", "networks": "6a7b8c9d0e1f"}
         failed_instances:
           description: The UUIDs of the instances that are in C(vm_state) error since this host failed to build them.
           type: list

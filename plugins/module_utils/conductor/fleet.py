@@ -31,6 +31,8 @@ PLACE = (
     "name",
     "locked",
     "nics",
+    "disks",
+    "wishes",
 )
 
 
@@ -49,7 +51,10 @@ class Place(TypedDict):
     name: str
     locked: Optional[str]  # by whom, and why
     nics: Optional[List[str]]  # the addresses that it has, in words of model/nics.py
+    disks: Optional[Dict[str, int]]  # its data disks: name -> GiB
+    wishes: Optional[Dict[str, str]]  # what model/wish_digest.py makes of its request
     flavor: Optional[str]
+    content: Document  # of the flavor, as it was when the instance got it
 
 
 class Stray(TypedDict):
@@ -107,8 +112,8 @@ class Fleet:
             for instance in document["instances"]:
                 if not instance.get("foreign"):
                     found = {key: instance.get(key) for key in PLACE}
-                    flavor = (instance.get("flavor") or {}).get("name")
-                    place = cast(Place, {"host": host, **found, "flavor": flavor})
+                    flavor = instance.get("flavor") or {}
+                    place = cast(Place, {"host": host, **found, "flavor": flavor.get("name"), "content": flavor})
                     places.setdefault(instance["uuid"], []).append(place)
         return places
 

@@ -86,6 +86,7 @@ class Instance(TypedDict, total=False):
     stale_claims: List[str]  # hosts with claims of runs that ended
     uncertain: List[PlannedInstance]  # where it may have been made all the same
     result: Document  # what its host says of it after the build
+    differs: List[str]  # what the inventory says otherwise than its record, by the facts
 
 
 class HostAnswer(TypedDict, total=False):

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any, Dict, List, Optional
 
 from ..model import data_disks, hints, security_group
+from . import drift
 from .plan import ACTIVE, EXISTING, FAILED, PLANNED, UNCONFIRMED
 from .report import Outcome, address_of, closing, named, tried
 
@@ -59,9 +60,9 @@ def _state(instance: Dict[str, Any]) -> str:
 
 def _why(instance: Dict[str, Any]) -> str:
     if instance.get("existing") and instance["state"] == ACTIVE:
-        if instance.get("changed") and instance.get("berth_state"):
-            return "inventory says berth_state: %s" % instance["berth_state"]
-        return left_as_found(instance) or differs(instance) or instance.get("why") or ""
+        followed = instance.get("changed") and instance.get("berth_state")
+        power = "inventory says berth_state: %s" % instance["berth_state"] if followed else left_as_found(instance)
+        return "; ".join(part for part in (power, differs(instance)) if part) or instance.get("why") or ""
     if instance["attempts"] and instance["state"] == ACTIVE:
         failed = ", ".join("%s on %s" % (entry["code"], entry["host"]) for entry in instance["attempts"])
         return "attempt %d, after %s" % (len(instance["attempts"]) + 1, failed)
@@ -74,14 +75,14 @@ def power_of(instance: Dict[str, Any]) -> str:
 
 
 def differs(instance: Dict[str, Any]) -> Optional[str]:
-    """What the inventory says otherwise of the instance: flavor, security groups, data disks; and what follows it."""
+    """What the inventory says otherwise of the instance, and what follows it: by what its host said in this run, and for what
+    that does not tell by the facts (``differs``)."""
     found, name = instance.get("result") or {}, instance.get("name", "")
-    has, named = found.get("flavor"), (instance["spec"].get("flavor") or {}).get("name")
-    other = has and named and has != named
     parts = (
-        "inventory says %s. %s" % (named, hints.resize_to_follow(name)) if other else None,
+        drift.of_flavor_name(name, found.get("flavor"), (instance["spec"].get("flavor") or {}).get("name")),
         security_group.difference(name, found.get("networks") or (), instance["spec"].get("networks") or ()),
         data_disks.difference(name, found.get("disks") or {}, data_disks.shown(instance["spec"])),
+        *instance.get("differs", ()),
     )
     return "; ".join(part for part in parts if part) or None
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any, Dict, Optional, Tuple
 
 from ..model import lifecycle
+from . import drift
 from .moving import unconfirmed
 from .report import FAILED, Outcome, address_of, failure, first_word
 
@@ -55,7 +56,7 @@ def outcome(operation: str, name: str, moves: Dict[str, Any], done: Dict[str, An
         line.state, line.why, line.error = FAILED, first_word(error), error
     elif not acted:
         line.host, line.flavor = _now(move)
-        line.why = str(move.get("why") or "")
+        line.why = "; ".join(filter(None, [str(move.get("why") or ""), *moves.get("differs", {}).get(name, ())]))
     else:
         line.state = _state(operation, last, check_mode)
         line.why = _why(operation, line, before, after, last)
@@ -65,7 +66,15 @@ def outcome(operation: str, name: str, moves: Dict[str, Any], done: Dict[str, An
                 len(attempts) + 1,
                 ", ".join("%s on %s" % (entry["code"], entry["host"]) for entry in attempts),
             )
+        line.why = "; ".join(filter(None, [line.why, _other_flavor(operation, line, moves)]))
     return line
+
+
+def _other_flavor(operation: str, line: Outcome, moves: Dict[str, Any]) -> Optional[str]:
+    """That the flavor which a move left the instance with is not that of the inventory."""
+    if operation in ("resize", "delete"):
+        return None
+    return drift.of_flavor_name(line.instance, line.flavor, moves.get("wished", {}).get(line.instance))
 
 
 def plan_line(name: str, operation: str, move: Dict[str, Any]) -> str:

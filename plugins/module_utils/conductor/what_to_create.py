@@ -10,7 +10,8 @@ from typing import Any, Collection, Dict, List, Mapping, Set
 from ..model.errors import BerthError, InstanceIsLocked
 from ..model.lifecycle import CLAIM, DELETING, OWN
 from ..model.messages import Document
-from .fleet import Fleet
+from . import drift
+from .fleet import Fleet, Place
 from .locate import check_no_stray, check_none_silent, generation_of, holders, lock_of, unconfirmed
 from .plan import CLAIMING, EXISTING, UNCONFIRMED, Instance, fail
 
@@ -61,8 +62,17 @@ def _find(instance: Instance, fleet: Fleet, lost_hosts: Collection[str], strict:
     if not hosts:
         return
     _set_found(instance, fleet, hosts[-1], EXISTING if owners else CLAIMING)
+    if owners:
+        instance["differs"] = _differs(instance, places[hosts[-1]])
     instance["stale_claims"] = hosts[:-1]
     instance["why"] = "exists already" if owners else "an earlier run had claimed it there"
+
+
+def _differs(instance: Instance, place: Place) -> List[str]:
+    """What the inventory says otherwise and the host itself does not say in its answer."""
+    name, wanted = instance["name"], instance["spec"]
+    said = (drift.of_flavor_content(name, place, wanted), drift.of_kept(name, place, wanted))
+    return [part for part in said if part]
 
 
 def _set_found(instance: Instance, fleet: Fleet, host: str, state: str) -> None:

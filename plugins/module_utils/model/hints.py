@@ -193,6 +193,19 @@ def take_all_disks(name: str) -> str:
     return "Run berth.kvm.cold_migrate --limit %s, which takes it along" % name
 
 
+def create_to_filter(name: str) -> str:
+    """The inventory gives an instance other security groups than its host filters for it."""
+    return "Run berth.kvm.create --limit %s" % name
+
+
+def make_anew_to_follow(name: str) -> str:
+    """The inventory says otherwise what an instance keeps as it was made: networks, keys, image, metadata, server group."""
+    return (
+        "It keeps these until it is made anew. For that, save what is on its disks, run berth.kvm.delete --limit %s, which "
+        "removes them, then berth.kvm.create --limit %s" % (name, name)
+    )
+
+
 def make_anew_to_filter(name: str) -> str:
     """The inventory puts an instance into security groups that was made without packet filters."""
     return (

@@ -166,8 +166,10 @@ _INSTANCE = object_of(
         "image_props": _MAPPING,
         "nics": list_of(text(), 1000),
         "numa_topology": instance_topology,
+        "disks": map_of(text(), _COUNT, 1000),
+        "wishes": map_of(word("[a-z_]+", 32), word("[0-9a-f]{12}", 12), 20),
     },
-    optional=("numa_topology", "nics", "generation", "managed", "locked"),
+    optional=("numa_topology", "nics", "generation", "managed", "locked", "disks", "wishes"),
 )
 
 _CELL = object_of(

@@ -142,6 +142,7 @@ _KNOWN: Dict[str, Check] = {
     "is_bfv": flag,
     "network_metadata": or_null(mapping(anything)),
     "metadata": or_null(map_of(text(), block(1 << 16), 1000)),
+    "ssh_keys_digest": _LINE,
     "batch_id": _LINE,
 }
 _PARTS = object_of(_KNOWN, set(_KNOWN) - {"name", "project_id", "flavor", "image"})

@@ -13,7 +13,7 @@ import json
 import uuid
 
 from ..model import catalog_schema as schema
-from ..model import data_disks, input_hints
+from ..model import data_disks, input_hints, wish_digest
 from ..model.catalog import AvailabilityZoneNotFound, ServerGroupNotFound, check_image_fits
 from ..model.direct_boot import PROPERTIES, with_boot_files
 from ..model.errors import InvalidInput, together
@@ -74,6 +74,7 @@ def build_request(hostvars, catalog):
         "numa_topology": None,
         "pci_requests": None,
         "metadata": given.get("berth_metadata", {}),
+        "ssh_keys_digest": wish_digest.of(sorted(seed["ssh_keys"])),
         "batch_id": None,
     }
     _derive(spec, catalog)

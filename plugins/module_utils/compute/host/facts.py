@@ -14,7 +14,7 @@ import json
 import socket
 from xml.etree import ElementTree
 
-from ...model import nics
+from ...model import data_disks, nics, wish_digest
 from ...model.collection_version import COLLECTION_VERSION
 from ...model.lifecycle import BUSY
 from ...model.safe_text import clean, clean_all
@@ -279,6 +279,8 @@ def _own(record, found):
         "pool": spec.get("pool"),
         "image_props": clean_all((spec.get("image") or {}).get("properties") or {}),
         "nics": clean_all(nics.taken(spec.get("networks"))),
+        "disks": data_disks.shown(spec),
+        "wishes": wish_digest.digests(spec),
     }
 
 

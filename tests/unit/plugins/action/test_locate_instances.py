@@ -233,3 +233,33 @@ def test_an_update_of_disks_has_those_of_the_inventory_and_bad_ones_are_told_bef
 
 def test_an_update_of_disks_of_what_is_on_no_host_fails(locate):
     assert "web1 is on no host" in locate("update_disks", {}, h1=[])["errors"]["web1"]
+
+
+SMALL = {"name": "small", "vcpus": 1, "memory_mb": 128, "root_gb": 1}
+CATALOG = {
+    "berth_flavors": {"small": {**SMALL, "vcpus": 2}},
+    "berth_images": {"guest": {"url": "/guest.qcow2", "checksum": "sha256:" + "0" * 64, "disk_format": "qcow2"}},
+}
+for flavor in CATALOG["berth_flavors"].values():
+    del flavor["name"]
+
+
+@pytest.mark.parametrize("method", ["start", "stop", "console"])
+def test_what_the_inventory_says_otherwise_is_told_also_where_it_is_not_followed(locate, method):
+    wishes = {"berth_image": "guest", "berth_server_group": None}
+    located = locate(method, CATALOG, wishes, h1=[held(flavor=SMALL)])
+    assert located["notes"]["web1"] == "flavor small now means vcpus 2 (has 1). Run berth.kvm.resize --limit web1"
+    assert locate("delete", CATALOG, wishes, h1=[held(flavor=SMALL)])["notes"]["web1"] is None
+
+
+def test_an_inventory_that_is_not_valid_stops_no_stop_and_tells_nothing(locate):
+    located = locate("stop", {"berth_flavors": "none"}, h1=[held(flavor=SMALL)])
+    assert (located["found"], located["notes"]["web1"]) == (["web1"], None)
+
+
+def test_what_a_host_says_of_its_records_is_told_and_decides_nothing(locate):
+    lies = held(flavor={**SMALL, "vcpus": 2}, wishes={"ssh_keys": "0" * 12}, disks={})
+    told = locate("stop", CATALOG, {"berth_image": "guest"}, h1=[lies])
+    true = locate("stop", CATALOG, {"berth_image": "guest"}, h1=[held(flavor={**SMALL, "vcpus": 2})])
+    assert "SSH keys" in told["notes"]["web1"] and true["notes"]["web1"] is None
+    assert {**told, "notes": None} == {**true, "notes": None}

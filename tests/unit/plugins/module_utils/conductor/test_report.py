@@ -202,3 +202,29 @@ def test_of_a_host_that_was_never_prepared_the_table_and_the_recap_say_so():
     }
     assert report_creation.left_out(plan) == {"kvm1": "not prepared"}
     assert report_creation.creation(plan)[-1] == "host kvm1 left out: not prepared"
+
+
+@pytest.mark.parametrize("operation", ["confirm", "revert"])
+def test_a_move_that_ended_in_another_flavor_than_the_inventory_says_tells_how_to_get_it(operation):
+    wished = {"confirm": "small", "revert": "large"}[operation]
+    facts = {**moves(sequence=operation), "wished": {"web1": wished}}
+    said = report_moves.outcome(operation, "web1", facts, {}, False)
+    assert said.why.endswith("; inventory says %s. Run berth.kvm.resize --limit web1" % wished)
+    same = {**facts, "wished": {"web1": said.flavor}}
+    assert "inventory" not in report_moves.outcome(operation, "web1", same, {}, False).why
+
+
+def test_a_move_that_had_nothing_to_do_tells_what_differs():
+    facts = {**moves(act=False, why="is on kvm1 already"), "differs": {"web1": ["inventory says other SSH keys"]}}
+    said = report_moves.outcome("cold_migrate", "web1", facts, {}, False)
+    assert said.why == "is on kvm1 already; inventory says other SSH keys"
+
+
+def test_an_instance_that_is_off_tells_that_and_what_differs():
+    instance = {
+        "name": "web1", "state": "active", "host": "kvm1", "attempts": [], "error": None, "existing": True, "why": "is there",
+        "spec": {"flavor": {"name": "small"}}, "differs": ["inventory says other SSH keys"],
+        "result": {"flavor": "small", "state": "shutdown", "power_state": "shutdown"},
+    }  # fmt: skip
+    (said,) = report_creation.outcomes({"instances": {"web1": instance}})
+    assert said.why == "stopped; run berth.kvm.start; inventory says other SSH keys"

@@ -1,0 +1,96 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the inventory says otherwise of an instance than the record on its host, in words for people. Nothing is decided by it:
+what a host says of its records is shown, and changes no host.
+"""
+
+from __future__ import annotations
+
+from typing import Any, List, Mapping, Optional, Tuple
+
+from ..model import data_disks, hints, nics
+from ..model.messages import Document
+from ..model.safe_text import clean_all
+from ..model.wish_digest import digests
+from .fleet import Place
+
+SIZES = ("vcpus", "memory_mb", "root_gb", "ephemeral_gb", "swap")
+EXTRA = "extra_specs"
+# What an instance keeps as it was made, by the name of its digest.
+KEPT = {"image": "image", "networks": "networks", "ssh_keys": "SSH keys", "metadata": "metadata"}
+
+
+def told(name: str, place: Place, wanted: Document) -> List[str]:
+    """All that the inventory's request ``wanted`` says otherwise, each with the command that helps."""
+    parts = (
+        of_flavor_name(name, place["flavor"], wanted["flavor"].get("name")),
+        of_flavor_content(name, place, wanted),
+        of_security_groups(name, place, wanted),
+        data_disks.difference(name, place["disks"], data_disks.shown(wanted)) if place["disks"] is not None else None,
+        of_kept(name, place, wanted),
+    )
+    return [part for part in parts if part]
+
+
+def of_flavor_name(name: str, has: Optional[str], wished: Optional[str]) -> Optional[str]:
+    """``has`` and ``wished`` are names of flavors."""
+    other = has and wished and has != wished
+    return "inventory says %s. %s" % (wished, hints.resize_to_follow(name)) if other else None
+
+
+def of_flavor_content(name: str, place: Place, wanted: Document) -> Optional[str]:
+    """A flavor of the same name whose content is another by now."""
+    has, wishes = place["content"], clean_all(wanted["flavor"])
+    if not has or has.get("name") != wishes.get("name"):
+        return None
+    changed = ["%s %s (has %s)" % (part, new, old) for part, new, old in _changed(has, wishes)]
+    if not changed:
+        return None
+    return "flavor %s now means %s. %s" % (has["name"], ", ".join(changed), hints.resize_to_follow(name))
+
+
+def _changed(has: Mapping[str, Any], wishes: Mapping[str, Any]) -> List[Tuple[str, Any, Any]]:
+    """(field, wished, had) of the sizes and the extra specs that differ."""
+    found = [(part, wishes.get(part) or 0, has.get(part) or 0) for part in SIZES]
+    new, old = (given if isinstance(given, dict) else {} for given in (wishes.get(EXTRA), has.get(EXTRA)))
+    found += [(part, new.get(part, "nothing"), old.get(part, "nothing")) for part in sorted({*new, *old})]
+    return [entry for entry in found if str(entry[1]) != str(entry[2])]
+
+
+def of_security_groups(name: str, place: Place, wanted: Document) -> Optional[str]:
+    """Of the NICs that it has: where those are others, they are told themselves."""
+    has, wishes = place["wishes"] or {}, digests(wanted)
+    groups = "security_groups"
+    if groups not in has or has[groups] == wishes.get(groups) or has.get("networks") != wishes.get("networks"):
+        return None
+    return "inventory says other security groups. %s" % hints.create_to_filter(name)
+
+
+def of_kept(name: str, place: Place, wanted: Document) -> Optional[str]:
+    """What only an instance that is made anew gets."""
+    if place["wishes"] is None:
+        return None
+    has, wishes = place["wishes"], digests(wanted)
+    other = {part for part in KEPT if part in has and has[part] != wishes.get(part)}
+    if "networks" in has and _other_addresses(place, wanted):
+        other.add("networks")
+    said = [KEPT[part] for part in KEPT if part in other]
+    if place["group"] != clean_all((wanted.get("group") or {}).get("name")):
+        said.append("server group %s" % ((wanted.get("group") or {}).get("name") or "(none)"))
+    if not said:
+        return None
+    return "inventory says other %s. %s" % (_listed(said), hints.make_anew_to_follow(name))
+
+
+def _other_addresses(place: Place, wanted: Document) -> bool:
+    """Whether a fixed address is missing, or one is there that nobody wishes; what a pool gave is as it should be."""
+    has = [word for word in place["nics"] or () if word.startswith("address ")]
+    wished = wanted.get("networks") or ()
+    fixed = nics.taken([{**nic, "mac": None} for nic in wished if not nic.get("pool")])
+    pooled = [nic for nic in wished if nic.get("pool")]
+    return not set(clean_all(fixed)) <= set(has) or len(has) > len(fixed) + len(pooled)
+
+
+def _listed(parts: List[str]) -> str:
+    return " and ".join(part for part in (", ".join(parts[:-1]), parts[-1]) if part)

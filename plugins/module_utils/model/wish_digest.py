@@ -1,0 +1,42 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Digests of what a request wishes, a part each: a host tells those of its record, the controller compares its own with them.
+
+Only what an instance keeps for its life is in them. Flavor, addresses, data disks and server group are told as they are; user
+data is nowhere, since a digest of a short secret gives it away.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any, Dict, Mapping
+
+LENGTH = 12
+# What a NIC is connected to. Its addresses are compared as hosts tell them; its model may come of the flavor.
+OF_NIC = ("type", "source", "virtualport", "mtu", "vlan", "nwfilter", "mac")
+
+
+def digests(spec: Mapping[str, Any]) -> Dict[str, str]:
+    """Part -> digest. A part that an older version did not write into the request has none."""
+    nics = spec.get("networks")
+    parts: Dict[str, Any] = {
+        "image": (spec.get("image") or {}).get("name"),
+        "networks": nics and [{part: nic.get(part) for part in OF_NIC} for nic in nics],
+        "security_groups": nics and [_security(nic) for nic in nics],
+        "metadata": spec.get("metadata"),
+        "ssh_keys": spec.get("ssh_keys_digest"),
+    }
+    told = {"security_groups": "networks", "ssh_keys": "ssh_keys_digest"}
+    return {part: of(value or None) for part, value in parts.items() if told.get(part, part) in spec}
+
+
+def _security(nic: Mapping[str, Any]) -> Any:
+    """Without a group or an allowed address a filter is as good as none."""
+    security = nic.get("security") or {}
+    return security if security.get("groups") or security.get("allowed") else None
+
+
+def of(value: Any) -> str:
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode("utf-8")).hexdigest()[:LENGTH]

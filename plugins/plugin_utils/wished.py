@@ -1,0 +1,45 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the inventory says otherwise of instances that are there, for playbooks that do not follow it: it is told, and no more."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any, Dict, Iterable, List, Optional, Sequence
+
+from ..module_utils.conductor import drift
+from ..module_utils.conductor.fleet import Place
+from ..module_utils.model.errors import BerthError
+from ..module_utils.model.lifecycle import OWN
+from ..module_utils.placement.request import build_request
+from .controller import INSTANCE, variables
+from .selection import in_inventory
+from .whose_variables import Catalogs
+
+
+class Wished:
+    """The requests of instances by the inventory, looked at when they are needed."""
+
+    def __init__(self, task_vars: Dict[str, Any], names: Sequence[str], hosts: Iterable[str], loader: Any):
+        self._task_vars, self._names, self._hosts, self._loader = task_vars, names, hosts, loader
+
+    @functools.cached_property
+    def _catalogs(self) -> Catalogs:
+        return Catalogs(self._task_vars, self._names, self._hosts, self._loader)
+
+    def differences(self, name: str, places: Iterable[Place]) -> List[str]:
+        """None for what is not one host's, and none where the inventory is not valid: create says why that is."""
+        owners = [place for place in places if place["role"] == OWN]
+        if len(owners) != 1 or not in_inventory(self._task_vars, name):
+            return []
+        try:
+            given = {**variables(self._task_vars, name, INSTANCE), "inventory_hostname": name}
+            wanted, _seed = build_request(given, self._catalogs.of(name))
+        except BerthError:
+            return []
+        return drift.told(name, owners[0], wanted)
+
+    def flavor(self, name: str) -> Optional[str]:
+        """The name of the flavor that the inventory gives the instance."""
+        return variables(self._task_vars, name, ["berth_flavor"]).get("berth_flavor")

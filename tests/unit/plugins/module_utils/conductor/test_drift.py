@@ -1,0 +1,140 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the inventory says otherwise of an instance is told by field, with what helps, and decides nothing."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+
+from ansible_collections.berth.kvm.plugins.module_utils.compute.host import facts
+from ansible_collections.berth.kvm.plugins.module_utils.conductor import drift
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.fleet import read_fleet
+from ansible_collections.berth.kvm.plugins.module_utils.model import hints
+from ansible_collections.berth.kvm.plugins.module_utils.model.catalog import Catalog
+from ansible_collections.berth.kvm.plugins.module_utils.model.record import Record
+from ansible_collections.berth.kvm.plugins.module_utils.placement.request import build_request
+
+KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAI" + "A" * 43
+OTHER_KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAI" + "B" * 43
+LAN = {"type": "bridge", "source": "br0", "cidr": "192.0.2.0/24"}
+CATALOG = {
+    "berth_flavors": {
+        "small": {"vcpus": 1, "memory_mb": 128, "root_gb": 1},
+        "large": {"vcpus": 2, "memory_mb": 256, "root_gb": 1},
+    },
+    "berth_images": {
+        name: {"url": "/images/%s.qcow2" % name, "checksum": "sha256:" + "0" * 64, "disk_format": "qcow2"}
+        for name in ("guest", "other")
+    },
+    "berth_networks_defined": {"lan": LAN, "pool": {**LAN, "pool": {"ranges": ["192.0.2.32-192.0.2.63"]}}},
+    "berth_server_groups": {"pair": {"policy": "anti-affinity"}},
+    "berth_security_groups_defined": {"web": {"rules": [{"protocol": "tcp", "ports": 80}]}},
+}
+WEB = {
+    "inventory_hostname": "web1", "berth_flavor": "small", "berth_image": "guest", "berth_ssh_keys": [KEY],
+    "berth_networks": [{"network": "lan", "address": "192.0.2.10"}],
+}  # fmt: skip
+RESIZE, ANEW = hints.resize_to_follow("web1"), hints.make_anew_to_follow("web1")
+
+
+def request(given=None, **catalog):
+    known = copy.deepcopy({**CATALOG, **catalog})
+    return build_request({**WEB, **(given or {})}, Catalog.from_variables(known))[0]
+
+
+def place(spec):
+    """The instance of that request as the facts of its host tell it."""
+    record = Record(
+        uuid=spec["uuid"], name="web1", project_id="default", role="OWN", generation=[1, 1], token="t", phase="active",
+        spec=spec, resources={"vcpus": 1, "memory_mb": 128, "disk_gb": 1},
+    )  # fmt: skip
+    document = {"uuid": "id-kvm1", "instances": [facts._own(record, {})]}
+    return read_fleet({"kvm1": {"document": document}}, dict).places[spec["uuid"]][0]
+
+
+def small(**changes):
+    return {"berth_flavors": {**CATALOG["berth_flavors"], "small": {**CATALOG["berth_flavors"]["small"], **changes}}}
+
+
+CASES = {
+    "nothing": ({}, {}, []),
+    "another flavor": ({"berth_flavor": "large"}, {}, ["inventory says large. " + RESIZE]),
+    "the flavor's content": (
+        {},
+        small(vcpus=2, memory_mb=512),
+        ["flavor small now means vcpus 2 (has 1), memory_mb 512 (has 128). " + RESIZE],
+    ),
+    "an extra spec": (
+        {},
+        small(extra_specs={"hw:watchdog_action": "reset"}),
+        ["flavor small now means hw:watchdog_action reset (has nothing). " + RESIZE],
+    ),
+    "keys": ({"berth_ssh_keys": [OTHER_KEY]}, {}, ["inventory says other SSH keys. " + ANEW]),
+    "image": ({"berth_image": "other"}, {}, ["inventory says other image. " + ANEW]),
+    "metadata and keys": (
+        {"berth_metadata": {"role": "db"}, "berth_ssh_keys": []},
+        {},
+        ["inventory says other SSH keys and metadata. " + ANEW],
+    ),
+    "group": ({"berth_server_group": "pair"}, {}, ["inventory says other server group pair. " + ANEW]),
+    "no NIC": ({"berth_networks": []}, {}, ["inventory says other networks. " + ANEW]),
+    "another address": (
+        {"berth_networks": [{"network": "lan", "address": "192.0.2.11"}]}, {}, ["inventory says other networks. " + ANEW],
+    ),
+    "no address": ({"berth_networks": [{"network": "lan"}]}, {}, ["inventory says other networks. " + ANEW]),
+    "another bridge": (
+        {},
+        {"berth_networks_defined": {"lan": {**LAN, "source": "br1"}}},
+        ["inventory says other networks. " + ANEW],
+    ),
+    "the network's name": (
+        {"berth_networks": [{"network": "net", "address": "192.0.2.10"}]}, {"berth_networks_defined": {"net": LAN}}, [],
+    ),
+    "a data disk": (
+        {"berth_disks": [{"name": "logs", "size_gb": 2}]},
+        {},
+        ["has no data disk logs. " + hints.update_disks_to_follow("web1")],
+    ),
+    "security groups": (
+        {"berth_security_groups": ["web"]},
+        {},
+        ["inventory says other security groups. " + hints.create_to_filter("web1")],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_what_the_inventory_says_otherwise_is_told_by_its_name_with_what_helps(case):
+    given, catalog, said = CASES[case]
+    assert drift.told("web1", place(request()), request(given, **catalog)) == said
+
+
+def test_an_address_that_a_pool_gave_is_as_it_should_be_also_where_the_inventory_fixes_it_later():
+    pooled = request({"berth_networks": [{"network": "pool"}]})
+    made = copy.deepcopy(pooled)
+    made["networks"][0]["address"] = "192.0.2.40/24"
+    assert drift.told("web1", place(made), pooled) == []
+    fixed = request({"berth_networks": [{"network": "pool", "address": "192.0.2.40"}]})
+    assert drift.told("web1", place(made), fixed) == []
+
+
+def test_an_order_of_keys_is_no_difference():
+    has, wanted = ({"berth_ssh_keys": keys} for keys in ([KEY, OTHER_KEY], [OTHER_KEY, KEY]))
+    assert drift.told("web1", place(request(has)), request(wanted)) == []
+
+
+def test_of_what_an_older_version_did_not_write_nothing_is_told():
+    old = request()
+    del old["ssh_keys_digest"], old["metadata"]
+    wanted = request({"berth_ssh_keys": [OTHER_KEY], "berth_metadata": {"role": "db"}})
+    assert drift.told("web1", place(old), wanted) == []
+    without = {**place(request()), "wishes": None, "disks": None}
+    assert drift.told("web1", without, request({"berth_ssh_keys": [], "berth_networks": []})) == []
+
+
+def test_neither_keys_nor_user_data_nor_metadata_are_in_the_facts():
+    told = place(request({"berth_metadata": {"password": "canary"}, "berth_user_data": "#cloud-config canary"}))
+    assert KEY not in str(told) and "canary" not in str(told)
