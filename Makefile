@@ -57,12 +57,14 @@ fleet:  ## what playbooks cost the controller of many simulated hosts, to .bench
 faults:  ## kill and crash sweeps
 	tests/faults/run.py
 
-docs:  ## the pages made from the code
+docs:  ## the pages made from the code, and the site below .cache/docsite/html (installs the tools where they lack)
+	@python -c 'import myst_parser, antsibull_docs' 2>/dev/null || lab/setup --dev
 	python docs/make_errors.py
 	python docs/generate.py
 	python docs/make_playbooks.py
 	python docs/make_roles.py
 	python docs/make_map.py
+	python docs/docsite/build.py
 
 package:  ## build the tarball, install it elsewhere, check what it holds
 	tests/package.sh
