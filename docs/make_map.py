@@ -17,6 +17,10 @@ from pathlib import Path
 
 import yaml
 
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+from playbook_headers import read_header  # noqa: E402
+
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "code-map.md"
 NOTE = "Made by docs/make_map.py from the files: change it there."
@@ -50,17 +54,14 @@ ROOMS = {
     "On the host: facts and set-up": ["plugins/module_utils/compute/host/*.py"],
     "On the host: moves": ["plugins/module_utils/compute/move/*.py", "plugins/module_utils/compute/move/steps/*.py"],
 }
-HEADER_LINES = 4  # of a YAML file: ---, and three of the licence
 
 
 def about(path: Path) -> str:
     """The first words of a file: its comment or first task, the paragraph it begins with, its short description for ansible-doc."""
     text = path.read_text("utf-8")
     if path.suffix == ".yml":
-        comment = re.match(r"(#.*\n)*", "".join(text.splitlines(keepends=True)[HEADER_LINES:]))
         task = re.search(r"^- name: (.*)$", text, re.MULTILINE)
-        said = " ".join(line.lstrip("# ") for line in comment.group().splitlines())
-        return said or (task.group(1) + "." if task else "")
+        return read_header(path).text or (task.group(1) + "." if task else "")
     tree = ast.parse(text)
     for node in tree.body:
         if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "DOCUMENTATION":
