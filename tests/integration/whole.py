@@ -16,7 +16,7 @@ done
 for filter in $(virsh -q nwfilter-list | grep -o ' berth-.*'); do virsh -q nwfilter-undefine "$filter" >/dev/null; done
 rm -rf /var/lib/berth/instances/* /var/lib/berth/tombstones.json /run/berth/permits/*
 rm -rf /var/lib/libvirt/berth/instances/* /var/log/libvirt/qemu/*-console.log*
-rm -f /var/lib/berth/failures.json /var/lib/berth/failed_builds.json /var/lib/berth/whereabouts.json
+rm -f /var/lib/berth/failures.json /var/lib/berth/failed_builds.json /var/lib/berth/whereabouts.*
 """
 
 

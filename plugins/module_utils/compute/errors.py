@@ -46,6 +46,11 @@ class GuestHung(BerthError):
     """The guest's QEMU does not answer, so it can be neither copied nor handed over. It was left as it is."""
 
 
+class GuestSaved(BerthError):
+    """The guest's memory was saved, as ``virsh managedsave`` does: a move would lose it, or leave it beside disks that it does not
+    fit. Nothing was done."""
+
+
 class GuestCrashed(BerthError):
     """A resize or migration is to be confirmed, and its guest has crashed. A confirmation removes the way back, so nothing was
     done."""

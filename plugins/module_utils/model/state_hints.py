@@ -35,11 +35,11 @@ def make_room() -> str:
     return "Make room on the file system of the state directory of this host, or have it writable again; then run again"
 
 
-def restore_whereabouts() -> str:
-    """The file in which a host remembers other hosts' instances is damaged."""
+def restore_whereabouts(written: str) -> str:
+    """The file in which a host remembers other hosts' instances is damaged or gone; ``written`` lies beside it."""
     return (
-        "Restore it from a backup of this host. Where there is none, bring all other hosts up first, move the file away, and run "
-        "berth.kvm.create, which writes it anew"
+        "Restore it from a backup of this host. Where there is none, bring all other hosts up first, move it and %s beside it "
+        "away, and run berth.kvm.create, which writes both anew" % written
     )
 
 

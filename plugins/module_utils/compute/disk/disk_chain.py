@@ -18,9 +18,9 @@ from xml.etree import ElementTree
 
 from ...model import hints
 from ...model.guest_wishes import Wishes
-from ...model.lifecycle import OWN
+from ...model.lifecycle import ACTIVE, FROZEN, OWN, RESIZING
 from .. import paths
-from ..errors import DiskChainChanged
+from ..errors import DiskChainChanged, GuestSaved
 from ..guest import domain, nvram
 from . import disk as disks
 from . import qcow2_header
@@ -30,6 +30,7 @@ OVERLAY, REPLACED, BASE, SNAPSHOT, FORMAT, FIRMWARE, EXTRA, MISSING, UNNAMED = (
     "overlay", "replaced", "base", "snapshot", "format", "firmware", "extra", "missing", "unnamed",
 )  # fmt: skip
 # The guest starts well with these; a move would lose them.
+FROM_HERE = (ACTIVE, RESIZING, FROZEN)  # what saves its memory then has saved that of the guest which is to go on
 ONLY_MOVES = (SNAPSHOT, EXTRA, UNNAMED)
 FORGET = "virsh undefine %s --keep-nvram --snapshots-metadata --checkpoints-metadata"
 
@@ -58,6 +59,18 @@ class Used:
 def check(connection, record, pool_path, host):
     """DiskChainChanged where the guest's disks are not the record's."""
     _refuse(record, host, differences(connection, record, pool_path))
+
+
+def check_unsaved(connection, record, host):
+    """GuestSaved where the guest would not go on, or not beside the disks that it knows, as its memory is in a file here."""
+    if record.phase in FROM_HERE and domain.is_saved(connection, record.uuid):
+        raise GuestSaved(
+            "the memory of %s (%s) was saved on %s, as virsh managedsave does: it would be lost, or would come back beside disks "
+            "that have changed" % (record.name, record.uuid, host),
+            hint=hints.let_go_on(record.name),
+            instance=record.name,
+            host=host,
+        )
 
 
 def check_start(connection, record, pool_path, host):

@@ -79,6 +79,12 @@ def definition(connection, uuid):
     return _call("reading the definition", domain.XMLDesc, require_libvirt().VIR_DOMAIN_XML_INACTIVE)
 
 
+def is_saved(connection, uuid):
+    """Whether libvirt keeps the guest's memory in a file, with which it goes on at its next start."""
+    domain = find(connection, uuid)
+    return domain is not None and bool(_call("asking for a saved state", domain.hasManagedSaveImage, 0))
+
+
 def has_crashed(connection, uuid):
     """Whether the guest is off because its QEMU died or did not come up; nobody ended it."""
     library = require_libvirt()
@@ -180,7 +186,7 @@ def start(connection, uuid):
 def stop(connection, uuid, grace):
     """Ask the guest to power off, again and again, for ``grace`` seconds; then end it. Whether it had to be ended."""
     domain = find(connection, uuid)
-    if domain is None or not _call("reading the state", domain.isActive):
+    if domain is None or not _is_on(domain):
         return False
     until = time.monotonic() + grace
     ask_again = 0
@@ -189,10 +195,21 @@ def stop(connection, uuid, grace):
             _ask_to_power_off(domain)
             ask_again = time.monotonic() + SHUTDOWN_AGAIN
         time.sleep(POLL)
-        if not _call("reading the state", domain.isActive):
+        if not _is_on(domain):
             return False
     destroy(domain)
     return True
+
+
+def _is_on(domain):
+    """A guest that somebody undefined while it ran is gone from libvirt once it is off."""
+    library = require_libvirt()
+    try:
+        return bool(Deadline(CALL_TIMEOUT).call(domain.isActive, what="reading the state"))
+    except library.libvirtError as error:
+        if error.get_error_code() == library.VIR_ERR_NO_DOMAIN:
+            return False
+        raise LibvirtUnavailable("reading the state: %s" % error)
 
 
 def _ask_to_power_off(domain):
@@ -223,9 +240,10 @@ def remove(connection, uuid):
         return False
     if not is_managed(domain):
         raise InstanceExists("the domain %s is not berth's and is left alone" % uuid)
-    if _call("reading the state", domain.isActive):
+    lasting = _call("reading the domain", domain.isPersistent)
+    if _is_on(domain):
         destroy(domain)
-    if not _call("reading the domain", domain.isPersistent):
+    if not lasting:
         return True
     flags = (
         library.VIR_DOMAIN_UNDEFINE_MANAGED_SAVE

@@ -9,6 +9,7 @@ that the records do not let run here. Guests of others pass, at the cost of one 
 
 from __future__ import annotations
 
+import hashlib
 import os
 import stat
 import time
@@ -27,20 +28,24 @@ RESTART = "restart-libvirtd"
 DAEMONS = ("libvirtd", "virtqemud")
 TICK = os.sysconf("SC_CLK_TCK")  # a second, in /proc
 
-HOOK_TEXT = """#!/bin/sh
+HOOK_TEXT = r"""#!/bin/sh
 # berth.kvm: a managed guest starts only with a permit of this boot. It must not call libvirt, which waits for it.
 [ "$2" = prepare ] || exit 0
-case $1 in
-  ????????-????-????-????-????????????) ;;
+definition=$(cat)
+case $definition in
+  *'%(namespace)s'*) ;;
   *) exit 0 ;;
 esac
-grep -q '%(namespace)s' || exit 0
-if read -r permit < '%(permits)s/'"$1" && read -r boot < %(boot_id)s && [ "$permit" = "$boot" ]; then
+# by its uuid, since anybody can rename a domain
+uuid=$(printf '%%s\n' "$definition" | sed -n 's:^ *<uuid>\([0-9a-f-]*\)</uuid>$:\1:p' | head -n 1)
+if read -r permit < '%(permits)s/'"$uuid" && read -r boot < %(boot_id)s && [ "$permit" = "$boot" ]; then
   exit 0
 fi 2>/dev/null
-echo "berth.kvm: this host has no permit to start instance $1; start it with the playbook berth.kvm.start" >&2
+echo "berth.kvm: this host has no permit to start instance $uuid; start it with the playbook berth.kvm.start" >&2
 exit 1
 """ % {"namespace": NAMESPACE, "permits": os.path.join(RUN_DIR, PERMITS), "boot_id": boot_time.BOOT_ID}
+# The hook of earlier versions, by its SHA-256. It went by names; prepare_hosts replaces it, and until then guests start as ever.
+FORMER = "e39ca6917150f7fb6fae1c97a4e5e6df721e2f1ae84416c1c02ca6f352d8a0db"
 
 
 def _open_permits(run_dir):
@@ -80,14 +85,21 @@ def is_permitted(uuid, run_dir=RUN_DIR):
 
 
 def is_installed(path=HOOK):
+    """Whether the hook is there, of this version or of an earlier one."""
+    text = _text(path)
+    return text == HOOK_TEXT or hashlib.sha256((text or "").encode()).hexdigest() == FORMER
+
+
+def _text(path):
+    """What the hook says; None where nobody may run it, or others may change it."""
     try:
         status = os.lstat(path)
         with open(path, encoding="utf-8") as stream:
             text = stream.read()
     except OSError:
-        return False
+        return None
     ours = stat.S_ISREG(status.st_mode) and status.st_uid == os.geteuid()
-    return ours and stat.S_IMODE(status.st_mode) == 0o755 and text == HOOK_TEXT
+    return text if ours and stat.S_IMODE(status.st_mode) == 0o755 else None
 
 
 def is_read(path=HOOK):
@@ -101,7 +113,8 @@ def is_read(path=HOOK):
 
 
 def is_in_force(path=HOOK):
-    return is_installed(path) and is_read(path)
+    """Whether the hook of this version is there, and libvirt asks it."""
+    return _text(path) == HOOK_TEXT and is_read(path)
 
 
 def check(host_name, path=HOOK, run_dir=RUN_DIR):

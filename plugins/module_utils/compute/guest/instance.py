@@ -30,7 +30,7 @@ from ..errors import (
     StateUnknown,
 )
 from ..record import build_slots, failed_builds, failed_instances, journal, whereabouts
-from . import definition, domain, domain_xml, gate, instance_pools, network, packet_filter, seed, summary
+from . import definition, domain, domain_xml, gate, instance_pools, network, packet_filter, seed, startable, summary
 
 CLAIMED, BUILDING, ACTIVE, DELETING = "claimed", "building", "active", "deleting"
 SPAWNING = "spawning"  # Nova's task state: until the guest was started for the first time it is being made
@@ -184,13 +184,8 @@ class Instance:
         return True
 
     def _check_startable(self, record):
-        """A guest that is off starts from its own disks, or not at all."""
         if not domain.is_active(self.host.connection, self.uuid):
-            self._check_disks(disk_chain.check_start, record)
-
-    def _check_disks(self, check, record):
-        connection = self.host.connection
-        check(connection, record, self.host.pool_path(record.spec.get("pool")), connection.getHostname())
+            startable.check(self.host, record)
 
     def _build(self, record, given_seed, left_off):
         try:
@@ -342,7 +337,8 @@ class Instance:
     def _check_removable(self, record, changed_disks):
         self._refuse_moving(record)
         if record.phase == ACTIVE and not changed_disks:
-            self._check_disks(disk_chain.check_delete, record)
+            connection, pool_path = self.host.connection, self.host.pool_path(record.spec.get("pool"))
+            disk_chain.check_delete(connection, record, pool_path, connection.getHostname())
 
     def would_remove(self, changed_disks=False):
         record = self.store.read(self.uuid)

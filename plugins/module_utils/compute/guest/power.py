@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from ...model import hints
 from ...model.move_errors import InstanceInvalidState
-from ..disk import disk_chain
 from ..record import journal
-from . import domain, gate
+from . import domain, gate, startable
 
 RUNNING, OFF = "running", "shutdown"
+SAVED = "saved"  # its memory is in a file, with which libvirt would have it go on instead of booting
 
 
 def converge(instance, token, seed, power_state, grace):
@@ -67,11 +67,11 @@ def _rebootable(instance, hard):
         hint = hints.start_it(record.name)
         raise InstanceInvalidState(record.name, "vm_state", record.vm_state, "reboot", hint=hint)
     power = domain.state(host.connection, instance.uuid)
-    if power in ("paused", "suspended") and not hard:
+    if domain.is_saved(host.connection, instance.uuid):
+        power = SAVED
+    if power == SAVED or power in ("paused", "suspended") and not hard:
         hint = hints.let_go_on(record.name)
         raise InstanceInvalidState(record.name, "power_state", power, "reboot", hint=hint)
     host.require_prepared()
-    disk_chain.check_start(
-        host.connection, record, host.pool_path(record.spec.get("pool")), host.connection.getHostname()
-    )
+    startable.check(host, record)
     return record

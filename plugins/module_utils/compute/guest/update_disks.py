@@ -107,6 +107,7 @@ def _is_small(instance, record, disk):
 def _check_disks(instance, record):
     connection = instance.host.connection
     pool_path = instance.host.pool_path(record.spec.get("pool"))
+    disk_chain.check_unsaved(connection, record, connection.getHostname())
     disk_chain.check(connection, record, pool_path, connection.getHostname())
 
 

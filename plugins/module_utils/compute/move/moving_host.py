@@ -104,7 +104,7 @@ class Effects:
 
     def define(self, record):
         """A definition that names a snapshot's layer is never made anew: what the guest wrote last would be lost."""
-        self.check_disks(record)
+        self._check_chain(record)
         definition.define(self.connection, record, self.host.compute.for_guests(record.spec.get("pool")))
 
     def define_unless_changed(self, record):
@@ -113,7 +113,11 @@ class Effects:
             self.define(record)
 
     def check_disks(self, record):
-        """DiskChainChanged where the guest's disks are not the record's."""
+        """DiskChainChanged where the guest's disks are not the record's, GuestSaved where its memory would be left behind."""
+        disk_chain.check_unsaved(self.connection, record, self.host.identity["name"])
+        self._check_chain(record)
+
+    def _check_chain(self, record):
         disk_chain.check(self.connection, record, self.pool_path(record), self.host.identity["name"])
 
     def check_deletable(self, record):

@@ -87,7 +87,7 @@ def establish(store, accept=False, dry=False) -> bool:
 
 def _fault(directory, here, copy) -> Optional[str]:
     if copy is None:
-        return None
+        return _fault_without_copy(directory, here)
     if here is None:
         return "the state directory %s is empty or another one, it has no identity: is it mounted?" % directory
     if here["id"] != copy["id"]:
@@ -95,6 +95,14 @@ def _fault(directory, here, copy) -> Optional[str]:
     if here["serial"] < copy["serial"]:
         return "the state directory %s is older than it was: it was restored from a backup" % directory
     return None
+
+
+def _fault_without_copy(directory, here) -> Optional[str]:
+    """A host that was never prepared has no copy. Nor has one to which another host's directory was brought: a directory in
+    which an instance had an owner was some host's."""
+    if here is None or not here["serial"]:
+        return None
+    return "the state directory %s is that of another host, or %s was removed here" % (directory, COPY)
 
 
 def _read(directory, name) -> Optional[Dict[str, Any]]:

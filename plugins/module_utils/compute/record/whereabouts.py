@@ -24,6 +24,7 @@ from .. import durable
 from .state_file import NONSENSE, text, whole
 
 FILE = "whereabouts.json"
+WRITTEN = "whereabouts.written"  # beside it: there was such a file, so its absence does not mean that nothing is known
 SCHEMA = 2
 GONE_LIMIT = 20000  # of the instances that were deleted here the last ones
 RULE = "at most %d MiB" % (durable.LIMIT >> 20)
@@ -217,6 +218,8 @@ def _change(store, take_in) -> bool:
                 "%s would have %d bytes" % (_path(store), len(after)), rule=RULE, hint=hints.split_the_fleet()
             )
         durable.write_in(store.state_dir, FILE, after, create=True)
+        if durable.read_in(store.state_dir, WRITTEN) is None:
+            durable.write_in(store.state_dir, WRITTEN, b"")
         return True
 
 
@@ -227,11 +230,17 @@ def _encode(notes) -> bytes:
 def _read(store) -> Notes:
     try:
         data = durable.read_in(store.state_dir, FILE)
+        if data is None and durable.read_in(store.state_dir, WRITTEN) is not None:
+            raise WhereaboutsDamaged("%s is gone" % _path(store), hint=state_hints.restore_whereabouts(WRITTEN))
         return Notes() if data is None else Notes.from_dict(json.loads(data))
     except NONSENSE as error:
-        raise WhereaboutsDamaged("%s is damaged: %s" % (_path(store), error), hint=state_hints.restore_whereabouts())
+        raise WhereaboutsDamaged(
+            "%s is damaged: %s" % (_path(store), error), hint=state_hints.restore_whereabouts(WRITTEN)
+        )
     except durable.TooLarge as error:
-        raise WhereaboutsDamaged("%s: %s" % (_path(store), error), rule=RULE, hint=state_hints.restore_whereabouts())
+        raise WhereaboutsDamaged(
+            "%s: %s" % (_path(store), error), rule=RULE, hint=state_hints.restore_whereabouts(WRITTEN)
+        )
 
 
 def _path(store) -> str:

@@ -18,7 +18,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.host.host import
 HOST_UUID = "11111111-3c6e-5d59-9d0b-3a1c9d7f1e2a"
 # libvirt's virDomainState and, for a guest that is off, virDomainShutoffReason
 RUNNING, PAUSED, SHUTOFF, CRASHED = 1, 3, 5, 6
-UNKNOWN, SHUT_DOWN, DESTROYED, CRASH, FAILED = 0, 1, 2, 3, 6
+UNKNOWN, SHUT_DOWN, DESTROYED, CRASH, SAVED, FAILED = 0, 1, 2, 3, 5, 6
 
 
 class libvirtError(Exception):  # noqa: N801, N818 -- libvirt's own name
@@ -79,6 +79,7 @@ class FakeDomain:
         self.answers = True
         self.starts = 0
         self.undefined_with = None
+        self.saved, self.persistent = False, True
         self.takes_no_more, self.resized = False, {}
 
     def name(self):
@@ -94,15 +95,29 @@ class FakeDomain:
         return [self.now, self.reason]
 
     def isActive(self):  # noqa: N802
+        self._check_known()
         return self.now not in (SHUTOFF, CRASHED)
 
     def isPersistent(self):  # noqa: N802
-        return True
+        self._check_known()
+        return self.persistent
+
+    def _check_known(self):
+        if self.connection.domains.get(self.uuid) is not self:
+            raise libvirtError(CONSTANTS["VIR_ERR_NO_DOMAIN"], "Domain not found")
+
+    def managedSave(self, _flags=0):  # noqa: N802
+        self.end(SAVED)
+        self.saved = True
+
+    def hasManagedSaveImage(self, _flags=0):  # noqa: N802
+        return int(self.saved)
 
     def createWithFlags(self, _flags=0):  # noqa: N802
         if self.isActive():
             raise libvirtError(55, "domain is already running")
         self.connection.ask_the_gate(self)
+        self.saved = False
         self.now, self.reason, self.starts = RUNNING, UNKNOWN, self.starts + 1
 
     def resume(self):
@@ -146,11 +161,15 @@ class FakeDomain:
 
     def undefineFlags(self, flags=0):  # noqa: N802
         self.undefined_with = flags
-        del self.connection.domains[self.uuid]
+        self.persistent = False
+        if not self.isActive():
+            del self.connection.domains[self.uuid]
 
     def end(self, reason):
         """The guest is off now, for that reason."""
         self.now, self.reason = SHUTOFF, reason
+        if not self.persistent:
+            del self.connection.domains[self.uuid]
 
 
 class FakeFilter:

@@ -49,18 +49,18 @@ def test_a_managed_guest_goes_with_all_that_libvirt_keeps_but_its_uefi_variables
     guest = libvirt.defineXMLFlags(xml())
     guest.now = fake_libvirt.RUNNING if runs else fake_libvirt.SHUTOFF
     assert domain.remove(libvirt, WEB) is True
-    assert (libvirt.domains, guest.isActive()) == ({}, False)
+    assert (libvirt.domains, guest.now) == ({}, fake_libvirt.SHUTOFF)
     assert guest.undefined_with & ERASED and guest.undefined_with & KEPT
     assert domain.remove(libvirt, WEB) is False
 
 
-def test_a_guest_without_a_lasting_definition_is_ended_and_there_is_nothing_to_undefine(libvirt, monkeypatch):
+def test_a_guest_without_a_lasting_definition_is_ended_and_there_is_nothing_to_undefine(libvirt):
     """What a live migration that was given up leaves on its destination."""
     guest = libvirt.defineXMLFlags(xml())
     guest.now = fake_libvirt.PAUSED
-    monkeypatch.setattr(guest, "isPersistent", lambda: False)
+    guest.persistent = False
     assert domain.remove(libvirt, WEB) is True
-    assert (guest.isActive(), guest.undefined_with) == (False, None)
+    assert (guest.now, guest.undefined_with) == (fake_libvirt.SHUTOFF, None)
 
 
 def test_a_guest_that_vanishes_while_it_is_removed_is_removed(libvirt, monkeypatch):

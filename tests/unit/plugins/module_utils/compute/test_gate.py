@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import stat
 import subprocess
@@ -17,7 +18,17 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import gat
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest.domain_xml import NAMESPACE
 
 UUID = "0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a"
-MANAGED = '<domain><metadata><berth:instance xmlns:berth="%s"/></metadata></domain>' % NAMESPACE
+MANAGED = """<domain type='qemu'>
+  <name>%s</name>
+  <uuid>%s</uuid>
+  <metadata>
+    <berth:instance xmlns:berth="%s"/>
+    <other:part xmlns:other="x">
+      <uuid>99999999-3c6e-5d59-9d0b-3a1c9d7f1e2a</uuid>
+    </other:part>
+  </metadata>
+</domain>
+""" % (UUID, UUID, NAMESPACE)
 
 
 @pytest.fixture
@@ -51,6 +62,33 @@ def test_without_a_permit_a_managed_guest_does_not_start(hook):
 def test_with_this_boots_permit_it_starts(hook, run_dir):
     gate.permit(UUID, run_dir)
     assert hook() == (0, "")
+
+
+@pytest.mark.parametrize("name", ["web", "a" * 36, "99999999-3c6e-5d59-9d0b-3a1c9d7f1e2a"])
+def test_a_guest_that_was_renamed_needs_the_permit_of_its_uuid(hook, run_dir, name):
+    """virsh domrename changes the name alone: what has moved away would start here beside its new home."""
+    renamed = MANAGED.replace("<name>%s<" % UUID, "<name>%s<" % name)
+    status, said = hook(name=name, xml=renamed)
+    assert status == 1 and "no permit to start instance " + UUID in said
+    gate.permit(UUID, run_dir)
+    assert hook(name=name, xml=renamed) == (0, "")
+
+
+def test_a_copy_of_a_definition_with_another_uuid_does_not_start(hook, run_dir):
+    gate.permit(UUID, run_dir)
+    copied = MANAGED.replace("<uuid>%s<" % UUID, "<uuid>88888888-3c6e-5d59-9d0b-3a1c9d7f1e2a<")
+    assert hook(xml=copied)[0] == 1
+    assert hook(xml=MANAGED.replace("<uuid>%s</uuid>" % UUID, ""))[0] == 1
+
+
+def test_the_hook_of_an_earlier_version_lets_guests_start_until_it_is_replaced(tmp_path, run_dir, monkeypatch):
+    path = tmp_path / "hooks" / "qemu.d" / "berth"
+    gate.install(str(path), run_dir)
+    path.write_text("the hook of before")
+    monkeypatch.setattr(gate, "FORMER", hashlib.sha256(b"the hook of before").hexdigest())
+    gate.check("kvm2", str(path), run_dir)
+    assert gate.install(str(path), run_dir) is True
+    assert path.read_text() == gate.HOOK_TEXT
 
 
 def test_a_permit_of_another_boot_is_none(hook, run_dir):

@@ -8,10 +8,12 @@ from __future__ import annotations
 import os
 
 import pytest
+from instance_case import Case
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute import paths
 from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import disk, owner
 from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import DisksOfAnotherHost, StateUnsafe
+from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import power, recovery
 from ansible_collections.berth.kvm.plugins.module_utils.model import hints
 
 WEB = "0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a"
@@ -74,6 +76,32 @@ def test_a_pool_with_an_instance_of_another_host_is_told_from_one_without(pool):
     owner.write(pool, WEB, OTHER)
     assert owner.others_in(pool, MINE) is True
     assert owner.others_in(os.path.join(pool, "nothing here"), MINE) is False
+
+
+@pytest.mark.follows("disks_of_another_host")
+@pytest.mark.parametrize("act", ["started", "recovered", "rebooted", "present"])
+def test_a_host_that_returns_starts_nothing_from_disks_that_another_host_has_taken_over(make_host, wanted, boot, act):
+    """Its record says that it owns the instance, and the host that took it over may be silent."""
+    host = make_host()
+    case = Case(host, wanted())
+    case.make()
+    if act != "rebooted":
+        host.connection.lose_power()
+        boot("two")
+    before = case.domain.starts
+    owner.write(str(host.pool), case.uuid, OTHER)
+    acts = {
+        "started": lambda: case.instance().started(),
+        "recovered": lambda: recovery.recover(case.instance()),
+        "rebooted": lambda: power.reboot(case.instance(), True, 0),
+        "present": lambda: power.converge(case.instance(), None, None, power.RUNNING, 0),
+    }
+    with pytest.raises(DisksOfAnotherHost):
+        acts[act]()
+    assert case.domain.starts == before
+    owner.write(str(host.pool), case.uuid, host.uuid)
+    acts[act]()
+    assert case.domain.starts == before + 1
 
 
 def test_an_owner_that_anybody_could_have_written_is_not_believed(pool):

@@ -200,7 +200,7 @@ def test_a_guest_that_could_not_be_started_again_is_not_ended_for_a_reboot(web, 
     def changed(*_args):
         raise DiskChainChanged("a snapshot's layer")
 
-    monkeypatch.setattr(power.disk_chain, "check_start", changed)
+    monkeypatch.setattr(power.startable, "check", changed)
     for dry in (False, True):
         with pytest.raises(DiskChainChanged):
             act(web, "rebooted", dry)

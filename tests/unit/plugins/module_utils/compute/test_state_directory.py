@@ -76,6 +76,29 @@ def test_nothing_is_claimed_built_or_started_in_another_directory(host, web, wan
     assert not Instance(host, web).started()
 
 
+@pytest.mark.follows("mount_state_directory")
+@pytest.mark.parametrize("prepared_before", [True, False])
+def test_a_directory_that_was_brought_from_another_host_owns_nothing_here(host, web, make_host, prepared_before):
+    """rsync of /var/lib/berth to a new host, which was prepared before or not: the guest may still run where it was."""
+    other = make_host("kvm2", "22222222-3c6e-5d59-9d0b-3a1c9d7f1e2a")
+    if prepared_before:
+        state_directory.establish(other.store)
+        shutil.rmtree(other.store.state_dir)
+    shutil.copytree(host.store.state_dir, other.store.state_dir)
+    for refused in (Instance(other, web).started, lambda: state_directory.establish(other.store)):
+        with pytest.raises(StateDirectoryChanged, match="Mount .* and run again"):
+            refused()
+    assert web not in other.connection.domains
+    assert state_directory.establish(other.store, accept=True), "where the old host is gone, a person says so"
+    other.require_prepared()
+
+
+def test_a_host_that_was_interrupted_while_it_was_first_prepared_is_prepared_by_the_next_run(host):
+    os.unlink(host.store.identity_copy)
+    assert state_directory.look(host.store)["fault"] is None
+    assert state_directory.establish(host.store)
+
+
 def test_a_directory_from_an_older_backup_starts_nothing(host, web, wanted):
     """The instance was made, and deleted, after the backup: what the backup says of it may be wrong."""
     shutil.copytree(host.store.state_dir, host.store.state_dir + ".backup")

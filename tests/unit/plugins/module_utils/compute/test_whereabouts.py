@@ -201,10 +201,37 @@ def test_a_damaged_file_is_an_error_of_its_host_and_never_nothing_known(store, d
         with pytest.raises(whereabouts.WhereaboutsDamaged, match="Restore it from a backup"):
             call()
     # what the hint says where there is no backup: the file is moved away, and told anew by the next create
-    path = os.path.join(store.state_dir, whereabouts.FILE)
-    os.rename(path, path + ".away")
+    move_away(store, whereabouts.FILE)
     tell(store, known={H1: {WEB: [1, 7]}})
     assert known(store) == ("kvm1", [1, 7])
+
+
+def move_away(store, name):
+    path = os.path.join(store.state_dir, name)
+    os.rename(path, path + ".away")
+
+
+@pytest.mark.follows("restore_whereabouts")
+def test_a_file_that_was_there_and_is_gone_is_not_nothing_known(store):
+    """A host that was never told anything has none; one whose file was deleted may have known where an instance is."""
+    assert whereabouts.recall(store, [WEB]) == {}
+    tell(store, known={H1: {WEB: [1, 7]}})
+    move_away(store, whereabouts.FILE)
+    for call in (lambda: whereabouts.recall(store, [WEB]), lambda: tell(store, known={H1: {WEB: [1, 7]}})):
+        with pytest.raises(whereabouts.WhereaboutsDamaged, match="is gone") as refused:
+            call()
+    assert whereabouts.WRITTEN in refused.value.hint
+    move_away(store, whereabouts.WRITTEN)  # what the hint says where there is no backup
+    tell(store, known={H1: {WEB: [1, 7]}})
+    assert known(store) == ("kvm1", [1, 7])
+
+
+def test_a_host_that_knew_something_before_it_had_the_mark_gets_it_with_the_next_news(store):
+    tell(store, known={H1: {WEB: [1, 7]}})
+    os.unlink(os.path.join(store.state_dir, whereabouts.WRITTEN))
+    assert known(store) == ("kvm1", [1, 7])
+    tell(store, known={H1: {WEB: [1, 8]}})
+    assert os.path.exists(os.path.join(store.state_dir, whereabouts.WRITTEN))
 
 
 def test_a_file_that_is_too_long_is_an_error_of_its_host(store, monkeypatch):
