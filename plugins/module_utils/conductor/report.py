@@ -58,8 +58,10 @@ def failure(done: Dict[str, Any], result: Mapping[str, Any]) -> str:
 
 
 def named(text: str, uuid: str, name: str) -> str:
-    """The text with the name of the instance where it has the uuid, by which hosts know it."""
-    return text.replace("Instance %s" % uuid, "Instance %s" % name).replace(uuid, name)
+    """The text with the name of the instance where it has the uuid, by which hosts know it. Paths and commands of libvirt keep
+    the uuid, since people copy them."""
+    pattern = r"(virsh [a-z-]+ )?(?<![\w/-])%s(?![\w/-])" % re.escape(uuid)
+    return re.sub(pattern, lambda found: found[0] if found[1] else name, text)
 
 
 def tried(name: str, attempts: Sequence[Mapping[str, Any]]) -> List[str]:

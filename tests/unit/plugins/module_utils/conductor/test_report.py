@@ -194,6 +194,22 @@ def test_an_error_has_the_name_of_the_instance_and_not_its_uuid():
     assert report.named(text, uuid, "web1") == "InstanceNotResized: Instance web1 has not been resized (web1)"
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        "virsh blockcommit %(uuid)s vda --base /pool/instances/%(uuid)s/root.qcow2 --active --pivot",
+        "qemu-img commit -f qcow2 -b /pool/instances/%(uuid)s/root.qcow2 -- /b/snap && rm -- /b/snap && virsh undefine %(uuid)s",
+        "virsh detach-disk %(uuid)s vdb --config",
+        "virsh nwfilter-dumpxml berth-%(uuid)s-0",
+    ],
+)
+def test_a_path_or_a_command_that_people_copy_keeps_the_uuid(command):
+    uuid = "0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a"
+    said = command % {"uuid": uuid}
+    text = "the disks of web1 (%s) on kvm1 differ. As root on kvm1: %s; then run the same again" % (uuid, said)
+    assert report.named(text, uuid, "web1") == text.replace("(%s)" % uuid, "(web1)")
+
+
 def test_of_a_host_that_was_never_prepared_the_table_and_the_recap_say_so():
     plan = {
         "instances": {},
