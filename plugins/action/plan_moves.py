@@ -183,7 +183,7 @@ class ActionModule(ControllerAction):
         )
         if verbosity() or any(instance.get("state") == FAILED for instance in instances.values()):
             say(*decision.explanation(moves=True).splitlines())
-        receipts.keep(wishes, args["wish"], decision, args["again"])
+        receipts.keep(wishes, args["action"], decision, args["again"])
         for name, instance in instances.items():
             if instance.get("state") == FAILED:
                 errors[name] = instance["error"]
