@@ -8,31 +8,40 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
+import secrets
 from typing import Any
+
+# What the name of a file that is not whole yet ends in; a run that was killed leaves it.
+TEMPORARY = re.compile(r"(\.[0-9a-f]{16})?\.tmp\Z")
 
 
 def write_document(path: str, document: Any) -> None:
     """Write it for its owner only, whole or not at all."""
+    write_private(path, json.dumps(document, sort_keys=True).encode("utf-8"))
+
+
+def write_private(path: str, data: bytes) -> None:
+    """A file for its owner only, whole or not at all."""
     folder = os.open(os.path.dirname(os.path.abspath(path)), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        write_file(folder, os.path.basename(path), json.dumps(document, sort_keys=True).encode("utf-8"), 0o600)
+        write_file(folder, os.path.basename(path), data, 0o600)
     finally:
         os.close(folder)
 
 
 def write_file(folder: int, name: str, data: bytes, mode: int) -> None:
-    """Replace the file ``name`` in the open directory ``folder``."""
-    fd = os.open(
-        name + ".tmp", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, mode, dir_fd=folder
-    )
+    """Replace the file ``name`` in the open directory ``folder``. Two runs that write it at once do not mix."""
+    new = "%s.%s.tmp" % (name, secrets.token_hex(8))
+    fd = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, mode, dir_fd=folder)
     try:
         with os.fdopen(fd, "wb") as file:
             file.write(data)
             file.flush()
             os.fsync(fd)
-        os.rename(name + ".tmp", name, src_dir_fd=folder, dst_dir_fd=folder)
-    except OSError:  # such as a full disk, which keeps no half of it
+        os.rename(new, name, src_dir_fd=folder, dst_dir_fd=folder)
+    except BaseException:  # such as a full disk, which keeps no half of it
         with contextlib.suppress(OSError):
-            os.unlink(name + ".tmp", dir_fd=folder)
+            os.unlink(new, dir_fd=folder)
         raise
     os.fsync(folder)

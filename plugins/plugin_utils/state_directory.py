@@ -16,12 +16,11 @@ import time
 from typing import Iterator, List, Optional, Tuple
 
 from ..module_utils.model.errors import BerthError
-from .documents import write_file
+from .documents import TEMPORARY, write_file
 
 NAME = "berth"
 DAY, HOUR = 86400, 3600
 FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-TEMPORARY = ".tmp"
 
 
 class StateUnusable(BerthError):
@@ -100,9 +99,9 @@ def _files(folder: int, ours: "re.Pattern[str]") -> List[Tuple[float, str, int]]
     """(changed, name, size) of each, the oldest first; with those that a killed run left half, not those of a run that writes now."""
     found = []
     for name in os.listdir(folder):
-        if ours.fullmatch(name.removesuffix(TEMPORARY)):
+        if ours.fullmatch(TEMPORARY.sub("", name)):
             with contextlib.suppress(FileNotFoundError):
                 file = os.stat(name, dir_fd=folder, follow_symlinks=False)
-                if not name.endswith(TEMPORARY) or file.st_mtime < time.time() - HOUR:
+                if not TEMPORARY.search(name) or file.st_mtime < time.time() - HOUR:
                     found.append((file.st_mtime, name, file.st_size))
     return sorted(found)

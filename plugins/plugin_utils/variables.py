@@ -43,6 +43,7 @@ RUN = (
     "berth_reboot",
     *receipts.VARIABLES,
     "berth_report",
+    "berth_report_page",
     "berth_set_aside_on",
     "berth_strict_uniqueness",
 )

@@ -18,7 +18,7 @@ from ..model.messages import Document
 from ..placement.text import table
 from . import silence
 from .fleet import Fleet, Place
-from .locate import is_moving
+from .locate import is_moving, unconfirmed
 
 ERROR, WARNING, NOTE = "error", "warning", "note"
 SEVERITIES = (ERROR, WARNING, NOTE)
@@ -170,11 +170,13 @@ def _instances(case: Case) -> Iterator[Finding]:
             yield Finding("DuplicateInstance", ERROR, "", said, hints.find_the_right_copy(), name)
             continue
         changing = [place for place in places if place["task_state"]]
-        if changing:
+        # the other side of a move that waits keeps the task_state in which it let go
+        waits = unconfirmed(places)
+        if changing and not waits:
             place = changing[0]
             said = "it is in task_state %s" % place["task_state"]
             yield Finding("ChangeNotEnded", WARNING, place["host"], said, _to_end(place, name), name)
-        elif any(place["vm_state"] == "resized" for place in places):
+        elif waits:
             said = "it waits for confirm_resize or revert_resize"
             yield Finding("NotConfirmed", NOTE, "".join(owners), said, hints.confirm_or_revert(name), name)
     for host, document in case.fleet.documents.items():

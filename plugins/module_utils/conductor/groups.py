@@ -8,12 +8,14 @@ Anti-affinity is decided by each host under its lock, so only affinity is decide
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any, Iterable, List, Mapping, Optional
 
 from ..model.messages import Document
+from ..model.server_group import ServerGroup
 from .errors import GroupPolicyViolation
 
-AFFINITY = "affinity"
+AFFINITY, ANTI_AFFINITY = "affinity", "anti-affinity"
 
 
 def others(spec: Document, records: Iterable[Mapping[str, Any]]) -> List[Mapping[str, Any]]:
@@ -46,3 +48,13 @@ def violation(spec: Document, hosts: List[str]) -> Optional[GroupPolicyViolation
     if not hosts:
         return None
     return GroupPolicyViolation("server group %s has members on %s too" % (spec["group"]["name"], ", ".join(hosts)))
+
+
+def broken_by(group: Document, members: Iterable[Mapping[str, Any]]) -> str:
+    """Where the members, each with its ``host``, do not keep the group's policy; empty where they do."""
+    held = Counter(member["host"] for member in members)
+    if group["policy"] == AFFINITY and len(held) > 1:
+        return "on %s, not on one host" % ", ".join(sorted(held))
+    most = ServerGroup(group).max_server_per_host
+    full = ["%d on %s" % (number, host) for host, number in sorted(held.items()) if number > most]
+    return "%s, not %d" % (", ".join(full), most) if group["policy"] == ANTI_AFFINITY and full else ""

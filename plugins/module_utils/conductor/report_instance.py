@@ -98,5 +98,9 @@ def _move(move: Optional[Dict[str, Any]]) -> Optional[str]:
     line = "%s from %s to %s, %s" % (move["type"], move["source"], move["destination"], move.get("status"))
     if not move.get("confirm_by"):
         return line
-    due = datetime.datetime.fromtimestamp(move["confirm_by"], datetime.timezone.utc)
-    return "%s; confirm_due confirms it from %s on" % (line, due.strftime("%Y-%m-%dT%H:%M:%SZ"))
+    return "%s; confirm_due confirms it from %s on" % (line, utc(move["confirm_by"]))
+
+
+def utc(seconds: float) -> str:
+    """A time since 1970 for people."""
+    return datetime.datetime.fromtimestamp(seconds, datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -34,6 +34,7 @@ INTERNAL = {
     "rescan",
     "show_results",
     "walk_move",
+    "write_report",
 }
 # Labels of requirements and steps, which only their authors can look up.
 LABEL = re.compile(r"\((?:[ABCIRSFVLD]\d{1,2})(?:(?:, |-)[ABCIRSFVLD]\d{1,2})*\)")

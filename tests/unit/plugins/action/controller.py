@@ -48,9 +48,10 @@ class Controller:
         play = {"ansible_forks": 5, "ansible_play_hosts_all": ["localhost"], "ansible_play_hosts": ["localhost"]}
         return {**play, **values, "hostvars": self.hostvars}
 
-    def run(self, action, args=None, task_vars=None):
+    def run(self, action, args=None, task_vars=None, check_mode=False):
         task_vars = task_vars or self.task_vars()
         task = Task()
+        task.check_mode = check_mode
         task.action, task.args = "berth.kvm." + action, args or {}
         module = importlib.import_module("ansible_collections.berth.kvm.plugins.action." + action)
         plugin = module.ActionModule(

@@ -11,6 +11,7 @@ import stat
 
 import pytest
 
+from ansible_collections.berth.kvm.plugins.plugin_utils import documents
 from ansible_collections.berth.kvm.plugins.plugin_utils.documents import write_document
 
 
@@ -25,9 +26,33 @@ def test_a_document_is_on_the_disk_with_its_name_when_it_is_written(tmp_path, mo
     assert [file.name for file in tmp_path.iterdir()] == ["receipt.json"]
 
 
-def test_a_link_in_the_way_of_the_temporary_file_is_not_followed(tmp_path):
+def test_two_runs_that_write_one_file_at_once_leave_one_of_the_two(tmp_path, monkeypatch):
+    path, fsync = tmp_path / "receipt.json", os.fsync
+
+    def other_run(fd):
+        monkeypatch.setattr(os, "fsync", fsync)
+        write_document(str(path), {"second": "x" * 100})
+        fsync(fd)
+
+    monkeypatch.setattr(os, "fsync", other_run)
+    write_document(str(path), {"first": 1})
+    assert json.loads(path.read_text()) == {"first": 1}
+    assert [file.name for file in tmp_path.iterdir()] == ["receipt.json"]
+
+
+def test_what_others_put_in_the_way_of_the_temporary_file_is_not_written_to(tmp_path, monkeypatch):
+    monkeypatch.setattr(documents.secrets, "token_hex", lambda _size: "known")
     target = tmp_path / "target"
-    (tmp_path / "receipt.json.tmp").symlink_to(target)
-    with pytest.raises(OSError):
+    (tmp_path / "receipt.json.known.tmp").symlink_to(target)
+    with pytest.raises(FileExistsError):
         write_document(str(tmp_path / "receipt.json"), {})
-    assert not target.exists()
+    assert not target.exists() and not (tmp_path / "receipt.json").exists()
+
+
+def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(tmp_path, monkeypatch):
+    path = tmp_path / "receipt.json"
+    path.write_text("old")
+    monkeypatch.setattr(os, "fsync", lambda fd: (_ for _ in ()).throw(OSError(28, "No space left on device")))
+    with pytest.raises(OSError):
+        write_document(str(path), {})
+    assert path.read_text() == "old" and [file.name for file in tmp_path.iterdir()] == ["receipt.json"]

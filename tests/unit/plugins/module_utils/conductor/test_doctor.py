@@ -70,6 +70,15 @@ def test_nothing_is_found_where_nothing_is_wrong():
             ("ChangeNotEnded", "warning", "kvm1", "web1"),
         ),
         (fleet({"kvm1": [place(vm_state="resized")]}), ("NotConfirmed", "note", "kvm1", "web1")),
+        (
+            fleet(
+                {
+                    "kvm1": [place(role="OUT", phase="keep", task_state="resize_migrated")],
+                    "kvm2": [place(vm_state="resized")],
+                }
+            ),
+            ("NotConfirmed", "note", "kvm2", "web1"),
+        ),
         (fleet(WELL, kvm2={"failed_instances": [DB]}), ("BuildFailed", "warning", "kvm2", DB)),
         (fleet(), ("InstanceMissing", "note", "", "web1")),
     ],

@@ -1,0 +1,91 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Action write_report: see plugins/modules/write_report.py for its documentation."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ..module_utils.conductor.doctor import examine
+from ..module_utils.conductor.errors import NoHostAnswered
+from ..module_utils.conductor.overview import Answers, overview
+from ..module_utils.model.collection_version import COLLECTION_VERSION
+from ..module_utils.model.errors import BerthError
+from ..module_utils.model.safe_text import clean_all
+from ..plugin_utils.acting import WHO
+from ..plugin_utils.controller import ControllerAction, kvm_hosts, replies
+from ..plugin_utils.examination import case_of, counted
+from ..plugin_utils.plain import plain
+from ..plugin_utils.report_files import ABOUT, data_path, page_path, write_report
+from ..plugin_utils.report_page import render
+from ..plugin_utils.screen import say
+from ..plugin_utils.whose_variables import Catalogs
+
+SCHEMA = 1
+
+
+class ActionModule(ControllerAction):
+    argument_spec = {
+        "hosts": {"type": "list", "elements": "str"},
+        "asked": {"type": "list", "elements": "float"},
+        "page": {"type": "path"},
+    }
+
+    def reported(self, result):
+        return {name: result[name] for name in ("page", "data", "counts")}
+
+    def act(self, args, task_vars):
+        page = page_path(args["page"])
+        hosts = kvm_hosts(task_vars, args["hosts"])
+        case = case_of(task_vars, hosts, args["asked"])
+        document = clean_all(self._document(case, hosts, task_vars))
+        if not self._task.check_mode:
+            write_report(page, render(document), document)
+        say("", *_told(document, page, self._task.check_mode), "")
+        if not case.fleet.documents:
+            raise NoHostAnswered("no host answered; why is in %s" % page)
+        return {"page": page, "data": data_path(page), "counts": document["counts"], "_ansible_verbose_override": True}
+
+    def _document(self, case, hosts, task_vars):
+        findings = examine(case)
+        zones, groups, said = self._catalog(task_vars, hosts)
+        answers = plain(replies(task_vars, "__berth_facts"))
+        known = {
+            key: {host: answers[host][key] for host in case.fleet.documents if key in answers.get(host, {})}
+            for key in ("moves", "addresses")
+        }
+        return {
+            "about": ABOUT,
+            "schema": SCHEMA,
+            "by": WHO,
+            "version": COLLECTION_VERSION,
+            "said": said,
+            **overview(Answers(case.fleet, case.wished, zones, groups, **known, at=case.asked[1])),
+            "findings": [found.to_dict() for found in findings],
+            "counts": counted(findings),
+        }
+
+    def _catalog(self, task_vars, hosts):
+        """(host -> its zone, the server groups, what is wrong with the inventory)."""
+        try:
+            catalog = Catalogs(task_vars, [], hosts, self._loader).shared
+            aggregates = catalog.aggregate_documents(plain(task_vars["groups"]))
+        except BerthError as error:
+            return {}, {}, ["Zones and server groups are not known. %s" % error.to_result()["msg"]]
+        zones = [(aggregate["hosts"], aggregate["metadata"].get("availability_zone")) for aggregate in aggregates]
+        return {host: zone for hosts, zone in zones if zone for host in hosts}, catalog.server_groups, []
+
+
+def _told(document, page, check_mode):
+    hosts, counts = document["hosts"], document["counts"]
+    silent = sum(host["instances"] is None for host in hosts)
+    numbers = (len(hosts), silent, len(document["instances"]), len(document["confirms"]))
+    findings = (counts["error"], counts["warning"], counts["note"])
+    return [
+        "hosts: %d (%d did not say), instances: %d, to confirm: %d" % numbers,
+        "errors: %d, warnings: %d, notes: %d" % findings,
+        "Check mode wrote no report; they would be" if check_mode else "The report, for a browser, and its data:",
+        "  %s" % Path(page).as_uri(),
+        "  %s" % data_path(page),
+    ]

@@ -1,0 +1,58 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# The work is done by the action plugin of the same name.
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: write_report
+version_added: 0.2.0
+short_description: "Internal: write the fleet as a page and as data"
+description:
+  - Part of the playbook C(berth.kvm.report). Writes what the hosts told of themselves and of their instances, with what the doctor finds,
+    as one page of HTML that needs nothing else, and the same as JSON beside it.
+  - In check mode no file is written.
+options:
+  asked:
+    description: When the hosts were asked and had answered, in seconds since 1970.
+    type: list
+    elements: float
+    required: true
+  page:
+    description:
+      - The page, a name that ends in C(.html). The data get the same name with C(.json). Both are for their owner only.
+      - What is there already is only replaced where it is an earlier report. A link is refused.
+      - The default is C(berth/report/fleet.html) below E(XDG_STATE_HOME), which is C(~/.local/state) where it is not set.
+    type: path
+extends_documentation_fragment:
+  - berth.kvm.controller
+  - berth.kvm.controller.hosts
+author:
+  - The berth.kvm authors (!UNKNOWN)
+"""
+
+EXAMPLES = r"""
+- name: Write the report
+  berth.kvm.write_report:
+    asked: "{{ __berth_facts.asked }}"
+    page: /var/www/html/fleet.html
+"""
+
+RETURN = r"""
+page:
+  description: The page.
+  returned: success
+  type: str
+  sample: /home/ann/.local/state/berth/report/fleet.html
+data:
+  description: The same as JSON.
+  returned: success
+  type: str
+  sample: /home/ann/.local/state/berth/report/fleet.json
+counts:
+  description: How many findings of each severity there are.
+  returned: success
+  type: dict
+  sample: {error: 0, warning: 1, note: 0}
+"""

@@ -1,0 +1,45 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the doctor examines, out of what the hosts answered in this run and of the inventory."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, List, Sequence
+
+from ..module_utils.conductor.doctor import SEVERITIES, Case, Finding
+from ..module_utils.model.errors import BerthError
+from ..module_utils.model.identity import uuid_of
+from .controller import kvm_hosts, read_reports, replies, variables, with_variable
+from .plain import plain
+from .selection import known_hosts
+
+
+def case_of(task_vars: Dict[str, Any], hosts: List[str], asked: Sequence[float]) -> Case:
+    """``asked``: when the hosts were asked and had answered."""
+    fleet = read_reports(task_vars, hosts)
+    answers = plain(replies(task_vars, "__berth_facts"))
+    checkups = {host: answers[host]["checkup"] for host in fleet.documents if "checkup" in answers.get(host, {})}
+    fleet.notes = {fleet.documents[host]["uuid"]: checkup["notes"] for host, checkup in checkups.items()}
+    return Case(fleet, checkups, _wished(task_vars), known_hosts(task_vars, hosts), (asked[0], asked[1]))
+
+
+def counted(findings: Sequence[Finding]) -> Dict[str, int]:
+    """How many there are of each severity, without those that were mended."""
+    return {
+        severity: sum(found.severity == severity and not found.fixed for found in findings) for severity in SEVERITIES
+    }
+
+
+def _wished(task_vars: Dict[str, Any]) -> Dict[str, str]:
+    """uuid -> name of the instances that the inventory describes."""
+    found = {}
+    hosts = set(kvm_hosts(task_vars))
+    for name in with_variable(task_vars, task_vars["groups"]["all"], "berth_flavor"):
+        if name in hosts or name == "localhost":
+            continue
+        try:
+            found[uuid_of(name, variables(task_vars, name, ["berth_project"]))] = name
+        except BerthError:
+            continue  # create says what is wrong with its name
+    return found

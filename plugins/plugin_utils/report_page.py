@@ -1,0 +1,288 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The page of a report, of the document that conductor/overview.py makes.
+
+The page needs nothing else: its own script and styles are allowed by their hashes and everything else is forbidden, so
+what a host says is shown and never done, even if it were not escaped.
+"""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+import hashlib
+from pathlib import Path
+from typing import Any, Dict, Iterable, List, Mapping, Sequence
+
+import jinja2
+
+from ..module_utils.model.catalog import DEFAULT_ZONE
+from ..module_utils.placement.text import number
+from .report_files import ABOUT
+
+HERE = Path(__file__).parent
+LEVELS = 5  # colours of the heat map
+MOST_CELLS = 16  # NUMA cells that are shown of a host; its data have all
+NAMES = {"VCPU": "shared CPUs", "PCPU": "dedicated CPUs", "MEMORY_MB": "MiB", "DISK_GB": "GiB"}
+# What a state means for who looks: it works, somebody has to look, or something is wrong.
+GOOD = frozenset(("up", "active", "running"))
+BAD = frozenset(("no answer", "left out", "error", "not prepared", "unknown", "crashed"))
+
+
+@dataclasses.dataclass(frozen=True)
+class Line:
+    """A line of a cell. ``kind`` is how it looks; ``level`` its colour in the heat map."""
+
+    text: str
+    kind: str = ""
+    level: int = 0
+
+
+@dataclasses.dataclass(frozen=True)
+class Cell:
+    """``key`` is what a column of numbers is sorted by."""
+
+    lines: Sequence[Line]
+    key: Any = None
+
+    @property
+    def sort(self) -> str:
+        return str(self.key) if self.key is not None else " ".join(line.text for line in self.lines)
+
+
+@dataclasses.dataclass(frozen=True)
+class Table:
+    """The first cell of a row says what the row is about. ``empty`` is said where there are no rows."""
+
+    id: str
+    title: str
+    caption: str
+    heads: Sequence[str]
+    rows: List[List[Cell]]
+    empty: str
+
+
+def render(document: Mapping[str, Any]) -> str:
+    """The whole page. Every text of the document is escaped here, whoever it is from."""
+    environment = jinja2.Environment(
+        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    texts = {name: (HERE / ("report_page." + name)).read_text("utf-8") for name in ("html.j2", "css", "js")}
+    style, script = (jinja2.utils.markupsafe.Markup(texts[name]) for name in ("css", "js"))
+    return environment.from_string(texts["html.j2"]).render(
+        about=ABOUT,
+        document=document,
+        facts=_facts(document),
+        tables=[table for table in tables(document) if table.rows or table.empty],
+        style=style,
+        script=script,
+        policy="default-src 'none'; style-src %s; script-src %s; base-uri 'none'; form-action 'none'"
+        % (_hash(style), _hash(script)),
+    )
+
+
+def tables(document: Mapping[str, Any]) -> List[Table]:
+    return [
+        _hosts(document["hosts"]),
+        _instances(document["instances"]),
+        _confirms(document["confirms"]),
+        _findings(document["findings"]),
+        _groups(document["groups"], all(host["instances"] is not None for host in document["hosts"])),
+        _domains(document["domains"]),
+    ]
+
+
+def _hash(text: str) -> str:
+    return "'sha256-%s'" % base64.b64encode(hashlib.sha256(text.encode("utf-8")).digest()).decode("ascii")
+
+
+def _facts(document: Mapping[str, Any]) -> List[Dict[str, Any]]:
+    """The numbers at the top, each with where it leads."""
+    hosts, counts = document["hosts"], document["counts"]
+    silent = sum(host["instances"] is None for host in hosts)
+    return [
+        _fact("Hosts", len(hosts), "%d did not say" % silent if silent else "all answered", "hosts", silent),
+        _fact("Instances", len(document["instances"]), _states(document["instances"]), "instances", 0),
+        _fact("To confirm", len(document["confirms"]), "confirm or revert", "confirms", 0),
+        _fact(
+            "Errors",
+            counts["error"],
+            "warnings: %d, notes: %d" % (counts["warning"], counts["note"]),
+            "findings",
+            counts["error"],
+        ),
+    ]
+
+
+def _fact(title: str, value: int, more: str, leads_to: str, bad: int) -> Dict[str, Any]:
+    return {"title": title, "value": value, "more": more, "to": leads_to, "kind": "bad" if bad else ""}
+
+
+def _states(instances: Iterable[Mapping[str, Any]]) -> str:
+    found: Dict[str, int] = {}
+    for row in instances:
+        found[row["state"]] = found.get(row["state"], 0) + 1
+    return ", ".join("%d %s" % (count, state) for state, count in sorted(found.items())) or "none"
+
+
+def _hosts(hosts: Iterable[Mapping[str, Any]]) -> Table:
+    rows = [
+        [
+            _text(host["name"], "name"),
+            _state(host["state"], host["reason"]),
+            _text(_zone(host)),
+            _heat(host["resources"], ("VCPU", "PCPU")),
+            _heat(host["resources"], ("MEMORY_MB",)),
+            _heat(host["resources"], [name for name in host["resources"] if name.split(":")[0] == "DISK_GB"]),
+            Cell(_cells(host["cells"]), len(host["cells"])),
+            _held(host),
+        ]
+        for host in hosts
+    ]
+    caption = (
+        "What is given to instances, of what they may have in all: the more, the darker. NUMA cells count only guests that are"
+        " bound to them."
+    )
+    heads = ("Host", "State", "Zone", "CPU", "Memory", "Disk", "NUMA cells", "Instances")
+    return Table("hosts", "Hosts", caption, heads, rows, "The inventory has no KVM host.")
+
+
+def _instances(instances: Iterable[Mapping[str, Any]]) -> Table:
+    rows = [
+        [
+            _text(row["name"], "name"),
+            _state(row["state"], ("guest %s" % row["guest"]) if row["guest"] not in ("", "running") else ""),
+            _text(row["host"]),
+            _text(row["flavor"]),
+            _text(row["address"], "code"),
+            _text(_zone(row) if row["host"] else ""),
+            _text(row["why"]),
+        ]
+        for row in instances
+    ]
+    heads = ("Instance", "State", "Host", "Flavor", "Address", "Zone", "Why")
+    caption = "Every instance that a host has, or that the inventory describes."
+    return Table("instances", "Instances", caption, heads, rows, "There is no instance.")
+
+
+def _confirms(confirms: Iterable[Mapping[str, Any]]) -> Table:
+    rows = [
+        [
+            _text(row["name"], "name"),
+            _text(row["type"]),
+            _way(row["source"], row["destination"]),
+            _way(row["was"], row["flavor"]),
+            Cell([Line(row["confirm_at"] or "when somebody says so")], row["confirm_at"] or "z"),
+        ]
+        for row in confirms
+    ]
+    heads = ("Instance", "What", "Host", "Flavor", "Confirmed by confirm_due from")
+    caption = "Resized or migrated, and waiting for berth.kvm.confirm_resize or berth.kvm.revert_resize."
+    return Table("confirms", "Waiting for a confirm", caption, heads, rows, "Nothing waits.")
+
+
+def _findings(findings: Sequence[Mapping[str, Any]]) -> Table:
+    severities = ("error", "warning", "note")
+    rows = [
+        [
+            _text(found["code"], "name"),
+            Cell([Line(found["severity"], _kind(found["severity"]))], severities.index(found["severity"])),
+            _text(found["where"]),
+            _text(found["instance"]),
+            _text(found["said"]),
+            _text(found["todo"]),
+        ]
+        for found in findings
+    ]
+    heads = ("Code", "Severity", "Host", "Instance", "What was found", "What to do")
+    return Table(
+        "findings", "Findings", "What berth.kvm.doctor finds, the worst first.", heads, rows, "Nothing was found."
+    )
+
+
+def _groups(groups: Iterable[Mapping[str, Any]], all_answered: bool) -> Table:
+    kept = _text("kept", "good") if all_answered else _text("kept on the hosts that answered", "warn")
+    rows = [
+        [
+            _text(group["name"], "name"),
+            _text(group["project"]),
+            _text(group["policy"] or "not in the catalog"),
+            Cell([Line("%s on %s" % (member["name"], member["host"])) for member in group["members"]] or [Line("-")]),
+            Cell([Line("broken: " + group["broken"], "bad")]) if group["broken"] else kept,
+        ]
+        for group in groups
+    ]
+    heads = ("Server group", "Project", "Policy", "Members", "Kept")
+    return Table(
+        "groups", "Server groups", "Instances that are to be together or apart.", heads, rows, "There is none."
+    )
+
+
+def _domains(domains: Iterable[Mapping[str, Any]]) -> Table:
+    rows = [
+        [_text(row["name"], "name"), _text(row["host"]), _text(row["power_state"]), _text(row["uuid"], "code")]
+        for row in domains
+    ]
+    caption = "Guests of libvirt that no record is of. They count, and are never touched."
+    return Table("domains", "Other guests", caption, ("Domain", "Host", "State", "UUID"), rows, "")
+
+
+def _text(text: str, kind: str = "") -> Cell:
+    return Cell([Line(text or "-", kind if text else "")], text)
+
+
+def _state(state: str, more: str) -> Cell:
+    return Cell([Line(state, _kind(state)), *([Line(more)] if more else [])], state)
+
+
+def _kind(state: str) -> str:
+    return "good" if state in GOOD else "bad" if state in BAD else "note" if state == "note" else "warn"
+
+
+def _zone(row: Mapping[str, Any]) -> str:
+    return row["zone"] or DEFAULT_ZONE
+
+
+def _way(before: str, after: str) -> Cell:
+    return _text(after if before in ("", after) else "%s to %s" % (before, after))
+
+
+def _held(host: Mapping[str, Any]) -> Cell:
+    if host["instances"] is None:
+        return Cell([Line("not known")], -1)
+    others = [Line("and %d other guests" % host["domains"])] if host["domains"] else []
+    return Cell([Line(str(host["instances"])), *others], host["instances"])
+
+
+def _heat(resources: Mapping[str, Any], names: Iterable[str]) -> Cell:
+    found = [(name, resources[name]) for name in names if name in resources]
+    lines = [Line(*_measured(name, measure)) for name, measure in found]
+    return Cell(lines or [Line("-")], max((measure["percent"] for _name, measure in found), default=-1))
+
+
+def _measured(name: str, measure: Mapping[str, Any]) -> Sequence[Any]:
+    unit, _colon, pool = name.partition(":")
+    what = NAMES.get(unit, unit) + (" in %s" % pool if pool else "")
+    text = "%d %%: %s of %s %s" % (measure["percent"], number(measure["used"]), number(measure["limit"]), what)
+    return text, "heat", level(measure["percent"])
+
+
+def level(percent: int) -> int:
+    """0 where nothing is used, else 1 to LEVELS: the last is more than is there."""
+    return 0 if percent <= 0 else LEVELS if percent > 100 else min(LEVELS - 1, 1 + percent * (LEVELS - 1) // 100)
+
+
+def _cells(cells: Sequence[Mapping[str, Any]]) -> List[Line]:
+    lines = []
+    for cell in cells[:MOST_CELLS]:
+        measures = cell["resources"]
+        said = ", ".join(
+            "%s of %s %s" % (number(measure["used"]), number(measure["limit"]), NAMES[name])
+            for name, measure in measures.items()
+        )
+        most = max((measure["percent"] for measure in measures.values()), default=0)
+        lines.append(Line("%d: %s" % (cell["id"], said), "heat", level(most)))
+    if len(cells) > MOST_CELLS:
+        lines.append(Line("and %d more" % (len(cells) - MOST_CELLS)))
+    return lines or [Line("-")]
