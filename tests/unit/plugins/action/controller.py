@@ -51,7 +51,7 @@ class Controller:
     def run(self, action, args=None, task_vars=None, check_mode=False):
         task_vars = task_vars or self.task_vars()
         task = Task()
-        task.check_mode = check_mode
+        task.check_mode = check_mode or task.check_mode
         task.action, task.args = "berth.kvm." + action, args or {}
         module = importlib.import_module("ansible_collections.berth.kvm.plugins.action." + action)
         plugin = module.ActionModule(

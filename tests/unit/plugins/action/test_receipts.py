@@ -143,8 +143,8 @@ def test_receipts_are_bounded_in_mib(own_state):
     for at, name in enumerate(names):
         (folder / name).write_bytes(b"x" * (MB // 4))
         age(folder / name, 10 - at)
-    (folder / (names[0] + ".tmp")).write_bytes(b"of a run that was killed")
-    age(folder / (names[0] + ".tmp"), 11)
+    (folder / (names[0] + ".0123456789abcdef.tmp")).write_bytes(b"of a run that was killed")
+    age(folder / (names[0] + ".0123456789abcdef.tmp"), 11)
     create(variables={"berth_receipts_mb": "1"})
     left = [path.name for path in files(own_state)]
     assert len(left) == 4 and left[:3] == names[1:]
