@@ -69,7 +69,7 @@ from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils.compute.connection import connect
 from ..module_utils.compute.guest import gate
-from ..module_utils.compute.host import facts, settings
+from ..module_utils.compute.host import address, settings
 from ..module_utils.compute.host.certificates import Certificates, qemu_group
 from ..module_utils.model.errors import BerthError
 
@@ -85,7 +85,7 @@ def act(module):
     return {
         "changed": bool(certificates.changed),
         "held": held,
-        "address": facts.address_of(settings.load().migration_address, connection.getHostname()),
+        "address": address.of_host(settings.load().migration_address, connection.getHostname()),
         "files": certificates.changed,
         "loose": loose,
         "restart_libvirtd": gate.needs_restart(),

@@ -433,7 +433,7 @@ from ..module_utils.compute import connection
 from ..module_utils.compute.guest.addresses import of_instances
 from ..module_utils.compute.host import checkup, facts
 from ..module_utils.compute.host.host import Host
-from ..module_utils.compute.move.moving_host import MovingHost
+from ..module_utils.compute.move.onlooker import Onlooker
 from ..module_utils.compute.move.steps.common import view_of
 from ..module_utils.compute.record import failed_instances, store, whereabouts
 from ..module_utils.model.errors import BerthError
@@ -441,13 +441,13 @@ from ..module_utils.model.errors import BerthError
 
 def views():
     """What a move has to know of each record of this host."""
-    host = MovingHost()
+    host = Onlooker()
     return [view_of(host, record) for record in host.store.records()]
 
 
 def addresses():
     """Where the guests are reached; see compute/guest/addresses.py."""
-    host = MovingHost()
+    host = Onlooker()
     return of_instances(host.connection, host.store.records())
 
 

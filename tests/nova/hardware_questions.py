@@ -19,7 +19,7 @@ from nova.virt import hardware
 from ansible_collections.berth.kvm.plugins.module_utils.model.cpu_list import parse_cpu_spec
 from ansible_collections.berth.kvm.plugins.module_utils.model.image import known_properties
 from ansible_collections.berth.kvm.plugins.module_utils.model.image_properties import ImageProperties
-from ansible_collections.berth.kvm.plugins.module_utils.placement import features, numa, pci
+from ansible_collections.berth.kvm.plugins.module_utils.placement import features, numa, numa_usage, pci
 
 
 def install(ledger: Ledger) -> None:
@@ -186,7 +186,7 @@ def _usage(host: Any, instance: Any, free: bool) -> Callable:
     if host is None or instance is None:
         raise CannotAsk("it has no topology: here nobody counts one that is not there")
     there, wanted = translate.host_topology(host), translate.instance_topology(instance)
-    return lambda: _document((numa.remove_usage if free else numa.add_usage)(there, wanted))
+    return lambda: _document((numa_usage.remove_usage if free else numa_usage.add_usage)(there, wanted))
 
 
 def _network(host: Any, chosen: list, network: Any) -> Callable:

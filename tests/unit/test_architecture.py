@@ -19,7 +19,7 @@ HEADER = "SPDX-License-Identifier" + ": GPL-3.0-or-later"
 
 # What a compute file may take from placement: the arithmetic of a claim, so that host and scheduler count alike.
 CLAIM_ARITHMETIC = {
-    "module_utils/placement/%s.py" % name for name in ("capacity", "errors", "numa", "pci", "requested")
+    "module_utils/placement/%s.py" % name for name in ("capacity", "errors", "numa", "numa_usage", "pci", "requested")
 }
 PURE = {"module_utils/model", "module_utils/placement", "module_utils/conductor"}
 

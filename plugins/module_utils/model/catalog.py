@@ -18,68 +18,12 @@ from .errors import BerthError, InvalidInput, together
 from .messages import Document
 from .schema import Check
 from .suggest import did_you_mean
+from .unknown_names import FlavorNotFound, ImageNotFound, KeypairNotFound
 
 Named = Dict[str, Document]  # things by their names
 
 # What Nova calls the zone of hosts that are in none (default_availability_zone).
 DEFAULT_ZONE = "nova"
-
-
-class _Unknown(BerthError):
-    """A name in an instance's variables that is not in the catalog."""
-
-    kind: str
-
-    @classmethod
-    def named(cls, field: str, name: Any, known: Iterable[str]) -> _Unknown:
-        message = "%s: there is no %s %s" % (field, cls.kind, name)
-        return cls(message, field=field, value=name, hint=did_you_mean(name, known, cls.kind))
-
-
-class FlavorNotFound(_Unknown):
-    """The flavor is not defined, is disabled, or belongs to other projects."""
-
-    kind = "flavor"
-
-
-class ImageNotFound(_Unknown):
-    """The image is not defined, or belongs to other projects."""
-
-    kind = "image"
-
-
-class NetworkNotFound(_Unknown):
-    """The network is not defined, or a host lacks its bridge, libvirt network or filter: another host may have that."""
-
-    kind = "network"
-
-    def __init__(self, message: str, retryable: bool = False, **details: Any) -> None:
-        super().__init__(message, **details)
-        self.retryable = retryable
-
-
-class SecurityGroupNotFound(_Unknown):
-    """The security group is not defined."""
-
-    kind = "security group"
-
-
-class ServerGroupNotFound(_Unknown):
-    """The server group is not defined."""
-
-    kind = "server group"
-
-
-class KeypairNotFound(_Unknown):
-    """The key pair is not defined."""
-
-    kind = "key pair"
-
-
-class AvailabilityZoneNotFound(_Unknown):
-    """No aggregate makes this availability zone."""
-
-    kind = "availability zone"
 
 
 class FlavorDiskSmallerThanMinDisk(BerthError):

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from ..model.disk_class import DISK, disk_class
 from ..model.resources import InstanceTopology
-from . import networks_and_pools, numa, pci
+from . import networks_and_pools, numa, numa_usage, pci
 from .errors import ClaimFailed
 from .requested import requested
 from .text import number
@@ -238,7 +238,7 @@ def allocation_of(amounts, topology=None, pci_devices=()):
 
 
 def consume(host_state, spec, allocation):
-    """Take an allocation out of the host state, in the order of Nova; raises numa.PinningInvalid."""
+    """Take an allocation out of the host state, in the order of Nova; raises numa_usage.PinningInvalid."""
     used = dict(host_state.used)
     for name, amount in allocation["resources"].items():
         used[name] = used.get(name, 0) + amount
@@ -250,7 +250,7 @@ def consume(host_state, spec, allocation):
     host_state.num_instances += 1
     topology = InstanceTopology.from_document(allocation.get("numa_topology"))
     if topology and host_state.numa_topology:
-        host_state.numa_topology = numa.add_usage(host_state.numa_topology, topology)
+        host_state.numa_topology = numa_usage.add_usage(host_state.numa_topology, topology)
     _take_devices(host_state, allocation.get("pci_devices") or ())
     host_state.num_io_ops += 1
 

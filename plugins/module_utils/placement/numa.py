@@ -16,7 +16,7 @@ import re
 from ..model.cpu_list import parse_cpu_spec
 from ..model.errors import InvalidInput
 from ..model.image import is_true
-from ..model.resources import PAGES_ANY, PAGES_LARGE, PAGES_SMALL, HostTopology, InstanceCell, InstanceTopology, Pages
+from ..model.resources import PAGES_ANY, PAGES_LARGE, PAGES_SMALL, InstanceCell, InstanceTopology
 from . import features
 from .features import both
 
@@ -480,75 +480,3 @@ def fit(host, instance, limits=None, pci_requests=(), pools=(), pci_supported=No
             continue
         return InstanceTopology([cell.copy() for cell in chosen], instance.emulator_threads_policy)
     return None
-
-
-class PinningInvalid(ValueError):
-    """CPUs to pin that the cell does not have, or that are pinned already."""
-
-
-def add_usage(host, instance):
-    """The host's topology with a fitted instance on it, as a new HostTopology; raises PinningInvalid."""
-    cells = []
-    for old in host.cells:
-        new = old.copy()
-        for cell in instance.cells:
-            if cell.id == old.id:
-                _add_cell(new, cell)
-        new.memory_usage, new.cpu_usage = max(0, new.memory_usage), max(0, new.cpu_usage)
-        cells.append(new)
-    return HostTopology(cells)
-
-
-def remove_usage(host, instance):
-    """The host's topology without a fitted instance that was on it: the opposite of add_usage()."""
-    cells = []
-    for old in host.cells:
-        new = old.copy()
-        for cell in instance.cells:
-            if cell.id == old.id:
-                _remove_cell(new, cell)
-        cells.append(new)
-    return HostTopology(cells)
-
-
-def _remove_cell(host_cell, cell):
-    host_cell.mempages = _use_pages(host_cell, cell, -1)
-    host_cell.memory_usage = max(0, host_cell.memory_usage - cell.memory_mb)
-    host_cell.cpu_usage = max(0, host_cell.cpu_usage - len(cell.cpuset))
-    host_cell.pinned_cpus -= _pinned_by(host_cell, cell)
-
-
-def _use_pages(host_cell, cell, sign):
-    """The pages of a host cell after an instance cell took them (sign 1), or gave them back (-1)."""
-    size = cell.pagesize or min([pages.size_kb for pages in host_cell.mempages], default=None)
-    return tuple(
-        Pages(
-            pages.size_kb,
-            pages.total,
-            max(0, int(pages.used + sign * (cell.memory_mb * 1024 / size))),
-            pages.reserved,
-        )
-        if pages.size_kb == size
-        else pages
-        for pages in host_cell.mempages
-    )
-
-
-def _pinned_by(host_cell, cell):
-    """The CPUs of the host cell that are gone with an instance cell: whole cores where it isolates them."""
-    if cell.cpu_policy in (None, "shared"):
-        return frozenset()
-    pinned = set(cell.cpu_pinning.values()) | cell.cpuset_reserved
-    if cell.cpu_thread_policy == "isolate":
-        pinned = {cpu for core in host_cell.siblings if core & pinned for cpu in core}
-    return frozenset(pinned)
-
-
-def _add_cell(host_cell, cell):
-    host_cell.mempages = _use_pages(host_cell, cell, 1)
-    host_cell.memory_usage += cell.memory_mb
-    host_cell.cpu_usage += len(cell.cpuset)
-    pinned = _pinned_by(host_cell, cell)
-    if pinned - host_cell.pcpuset or pinned & host_cell.pinned_cpus:
-        raise PinningInvalid("CPUs %s of cell %s cannot be pinned" % (sorted(pinned), host_cell.id))
-    host_cell.pinned_cpus |= pinned

@@ -14,7 +14,7 @@ import uuid
 
 from ..model import catalog_schema as schema
 from ..model import data_disks, input_hints, wish_digest
-from ..model.catalog import AvailabilityZoneNotFound, ServerGroupNotFound, check_image_fits
+from ..model.catalog import check_image_fits
 from ..model.direct_boot import PROPERTIES, with_boot_files
 from ..model.errors import InvalidInput, together
 from ..model.guest_check import check_guest
@@ -23,6 +23,7 @@ from ..model.guest_wishes import Wishes
 from ..model.identity import DEFAULT_PROJECT, NAMESPACE, check_name, instance_uuid, short_name
 from ..model.nics import is_of_nic
 from ..model.request_spec import SCHEMA, RequestSpec
+from ..model.unknown_names import AvailabilityZoneNotFound, ServerGroupNotFound
 from ..model.user_data import decode_user_data
 from . import features, numa, pci, request_nics
 

@@ -10,9 +10,9 @@ import ipaddress
 import uuid
 
 from ..model import address_pool, security_group
-from ..model.catalog import NetworkNotFound, SecurityGroupNotFound
 from ..model.errors import InvalidInput, together
 from ..model.network_schema import UNFILTERED, is_filtered
+from ..model.unknown_names import NetworkNotFound, SecurityGroupNotFound
 
 
 def nic(own_uuid, at, given, catalog, card, groups=()):

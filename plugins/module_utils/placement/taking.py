@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from . import capacity, numa, pci
+from . import capacity, numa_usage, pci
 
 
 def consume(spec, host_state, amounts, packing):
@@ -35,7 +35,7 @@ def consume(spec, host_state, amounts, packing):
         capacity.consume(host_state, spec, allocation)
         if missing:
             host_state.num_io_ops -= 1
-    except numa.PinningInvalid as error:
+    except numa_usage.PinningInvalid as error:
         reason = str(error)
     return allocation, reason
 

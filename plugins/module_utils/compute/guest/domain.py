@@ -13,8 +13,8 @@ from ...model.errors import InstanceExists
 from ..connection import Deadline, LibvirtTimeout, LibvirtUnavailable, require_libvirt
 from ..errors import BuildFailed, GuestHung, GuestNotSupported
 from . import dropped_parts
-from .domain_xml import NAMESPACE
 from .domains import POWER_STATES, hung
+from .terms import NAMESPACE
 
 CALL_TIMEOUT = 60  # s
 SHUTDOWN_AGAIN = 5  # s between two requests to power off: one that comes before the guest is up is lost

@@ -23,8 +23,8 @@ from ..disk import boot_files
 from ..disk import disk as disks
 from ..host import capabilities
 from . import nvram, packet_filter, seed
+from .terms import GUEST_AGENT, NAMESPACE, Host
 
-NAMESPACE = "https://berth.kvm/xmlns/instance/1"
 COPIED = (
     "uuid",
     "name",
@@ -32,16 +32,12 @@ COPIED = (
     "spec",
     "resources",
 )  # of the record, so that it can be taken back when it is lost
-GUEST_AGENT = "org.qemu.guest_agent.0"
 MIB = 1024  # KiB
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 # Data disks begin at vde: a flavor has at most root, ephemeral and swap, and with the seed these are vda to vdd.
 FIRST_DATA = 4
 DISKS_ON_SCSI = 7  # libvirt gives each controller so many, by their letters, and one that it adds itself another model
 MAX_QUEUES = 16
-
-# What the host gives to every definition: the domain type that works, its architecture, and the pool's directory.
-Host = collections.namedtuple("Host", "domain_type arch pool_path")
 
 ElementTree.register_namespace("berth", NAMESPACE)
 
@@ -55,8 +51,8 @@ def _child(parent, tag, text=None, **attributes):
     return element
 
 
-def render(record, host):
-    """The XML text of the record's guest on ``host`` (a Host)."""
+def render(record, host: Host):
+    """The XML text of the record's guest on ``host``."""
     spec, allocation = record.spec, record.resources
     flavor = spec["flavor"]
     wishes = Wishes.of(spec)

@@ -18,7 +18,7 @@ from ...model.errors import InvalidInput
 from ..connection import require_libvirt
 from ..disk import virtual_size
 from ..host.pci import read_address
-from .domain_xml import NAMESPACE
+from .terms import NAMESPACE
 
 MIB_IN_KIB = 1024
 RUN_DIR = "/run/libvirt/qemu"

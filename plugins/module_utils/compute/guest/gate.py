@@ -19,7 +19,7 @@ from .. import durable
 from ..errors import BootGateMissing, StateUnsafe
 from ..host import boot_time
 from ..record.store import check_uuid
-from .domain_xml import NAMESPACE
+from .terms import NAMESPACE
 
 HOOK = "/etc/libvirt/hooks/qemu.d/berth"
 RUN_DIR = "/run/berth"

@@ -18,7 +18,7 @@ from ...model.safe_text import clean
 from .. import paths
 from ..connection import Deadline, LibvirtTimeout, require_libvirt
 from . import domain
-from .domain_xml import GUEST_AGENT
+from .terms import GUEST_AGENT
 
 CRASHED, ANSWERS, NO_PANIC, OFF, NOT_LOOKED_AT = "crashed", "answers", "no panic seen", "off", "not looked at"
 TAIL = 64 << 10  # bytes of the console log: a panic is its end

@@ -9,9 +9,9 @@ import os
 import shutil
 
 from ...model import security_group
-from ...model.catalog import NetworkNotFound
 from ...model.nics import VLANS
 from ...model.safe_text import is_safe
+from ...model.unknown_names import NetworkNotFound
 from ..connection import require_libvirt
 from ..run import PATH, run
 from . import packet_filter

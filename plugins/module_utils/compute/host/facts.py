@@ -9,9 +9,7 @@ No call here waits for a QEMU, and none is made twice. Names are Nova's; *_mb ar
 from __future__ import annotations
 
 import hashlib
-import ipaddress
 import json
-import socket
 from xml.etree import ElementTree
 
 from ...model import data_disks, nics, wish_digest
@@ -23,7 +21,7 @@ from ..disk import storage_pools
 from ..guest import domains, network
 from ..record import failed_builds, failed_instances, state_directory, state_generation
 from ..record.store import STATE_DIR, Store
-from . import boot_time, capabilities, metrics, numa, pci, traits
+from . import address, boot_time, capabilities, metrics, numa, pci, traits
 from .settings import PATH, load
 
 SCHEMA = 1
@@ -148,26 +146,8 @@ def _identity(connection, settings):
         "hypervisor_type": connection.getType(),
         "hypervisor_version": connection.getVersion(),
         "libvirt_version": connection.getLibVersion(),
-        "host_ip": address_of(settings.migration_address, name),
+        "host_ip": address.of_host(settings.migration_address, name),
     }
-
-
-def address_of(configured, name):
-    """The address that others reach this host by: as configured, else of the default route, else of the name."""
-    try:
-        return str(ipaddress.ip_address(configured or ""))
-    except ValueError:
-        pass
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        try:
-            probe.connect(("192.0.2.1", 9))  # sends nothing, only asks the routing table
-            return probe.getsockname()[0]
-        except OSError:
-            pass
-    try:
-        return socket.gethostbyname(configured or name)
-    except OSError:
-        return None
 
 
 def _cpus(connection, settings):

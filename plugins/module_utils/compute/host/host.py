@@ -15,7 +15,7 @@ from ...model import host_hints
 from ..connection import connect, require_libvirt
 from ..disk.storage_pools import DIRECTORIES
 from ..errors import BuildFailed, GuestNotSupported, HostNotPrepared
-from ..guest import domain_xml, gate
+from ..guest import gate, terms
 from ..record import state_directory
 from ..record.store import Store
 from . import capabilities
@@ -110,7 +110,7 @@ class Host:
 
     def for_guests(self, pool):
         """What a definition needs to know of the host."""
-        return domain_xml.Host(self.domain_type, self.capabilities.arch, self.pool_path(pool))
+        return terms.Host(self.domain_type, self.capabilities.arch, self.pool_path(pool))
 
 
 def check_confinement(models, none_ok):

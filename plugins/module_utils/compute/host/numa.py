@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from ...model.cpu_list import parse_cpu_spec
 from ...model.resources import HostCell, HostTopology, InstanceTopology, Pages
-from ...placement.numa import PinningInvalid, add_usage
+from ...placement.numa_usage import PinningInvalid, add_usage
 
 
 def cpu_pools(online, dedicated, shared):

@@ -23,6 +23,7 @@ from ..connection import LibvirtTimeout, connect, require_libvirt
 from ..guest import domain as guests
 from . import disks, jobs, storage, transfer
 from .live_checks import OPEN_TIMEOUT, bracketed, remote_uri
+from .standing import has_left, is_migrating, job_of
 
 POLL = 0.2
 
@@ -34,24 +35,6 @@ def has_arrived(connection, uuid):
     if found is None:
         return False
     return found.state() == [library.VIR_DOMAIN_PAUSED, library.VIR_DOMAIN_PAUSED_USER]
-
-
-def has_left(connection, uuid):
-    """Whether libvirt on the source says that the guest has gone over: only then is the other one the newer."""
-    library = require_libvirt()
-    found = guests.find(connection, uuid)
-    return found is not None and found.state() == [library.VIR_DOMAIN_SHUTOFF, library.VIR_DOMAIN_SHUTOFF_MIGRATED]
-
-
-def is_halted(connection, uuid):
-    """Whether the guest stands still here and nothing is under way that would let it go on or take it away: on the source, a
-    migration that was cut off has left it so."""
-    library = require_libvirt()
-    found = guests.find(connection, uuid)
-    try:
-        return found is not None and found.state()[0] == library.VIR_DOMAIN_PAUSED and not is_migrating(found)
-    except (library.libvirtError, LibvirtTimeout):
-        return False  # not known, so nothing follows from it
 
 
 def abort(connection, uuid):
@@ -134,20 +117,6 @@ def open_remote(targets, options):
         return connect(timeout=OPEN_TIMEOUT, uri=remote_uri(targets["address"], options.get("tls", True)))
     except BerthError as error:
         raise MigrationError("the destination cannot be reached: %s" % error)
-
-
-def job_of(found):
-    """libvirt's name (VIR_DOMAIN_JOB_OPERATION_...) of what is under way with the guest, or None."""
-    library = require_libvirt()
-    stats = found.jobStats(0)
-    if stats.get("type", library.VIR_DOMAIN_JOB_NONE) == library.VIR_DOMAIN_JOB_NONE:
-        return None
-    return stats.get("operation", library.VIR_DOMAIN_JOB_OPERATION_UNKNOWN)
-
-
-def is_migrating(found):
-    """Whether the guest is on its way from here."""
-    return job_of(found) == require_libvirt().VIR_DOMAIN_JOB_OPERATION_MIGRATION_OUT
 
 
 def follow(found, uuid):

@@ -13,33 +13,23 @@ from ...model.migration import LIVE, same_host
 from ...model.move_errors import TransferFailed
 from ...model.request_spec import RequestSpec
 from .. import paths
-from ..connection import Bounded
 from ..disk import disk, disk_chain, owner
 from ..guest import definition, domain, gate, health, network, packet_filter
-from ..host import boot_time, facts
-from ..host.host import Host
+from ..host import address
 from ..record.ledger import Ledger
-from . import disks, following, handover, increment, live, live_checks, storage, transfer
+from . import disks, following, handover, increment, live, live_checks, standing, storage, transfer
+from .onlooker import Guests, Onlooker
 
 
-class MovingHost:
-    """``identity`` is {uuid, name}: the uuid is libvirt's, the name the host's own."""
-
+class MovingHost(Onlooker):
     def __init__(self, host=None):
-        self.compute = host or Host.here("migration")
-        self.store = self.compute.store
-        self.connection = Bounded(self.compute.connection)
+        super().__init__(host)
         self.settings = self.compute.settings
-        self.identity = {"uuid": self.compute.identify(), "name": self.connection.getHostname()}
         self.effects = Effects(self)
 
     def now(self):
         """Seconds since 1970, to be shown to people; no step of a move reads it."""
         return int(time.time())
-
-    def since_boot(self):
-        """{boot_id, uptime}: what the window of a confirm is counted by."""
-        return boot_time.now()
 
     def nonce(self):
         return secrets.token_hex(16)
@@ -50,27 +40,15 @@ def bytes_per_second(options):
     return (options.get("bandwidth") or 0) * disk.MIB or None
 
 
-class Effects:
+class Effects(Guests):
     """What the steps do to the world. Each is safe to do again."""
 
     def __init__(self, host):
+        super().__init__(host.connection)
         self.host = host
-        self.connection = host.connection
         self.remote = None  # the destination's libvirt, on the source of a live migration
 
     # the guest
-
-    def running(self, uuid):
-        return domain.is_active(self.connection, uuid)
-
-    def executing(self, uuid):
-        return domain.state(self.connection, uuid) == "running"
-
-    def has_left(self, uuid):
-        return live.has_left(self.connection, uuid)
-
-    def halted(self, uuid):
-        return live.is_halted(self.connection, uuid)
 
     def check_movable(self, record):
         """A guest that is there answers, and runs."""
@@ -201,7 +179,7 @@ class Effects:
 
     def address(self):
         """Where other hosts reach this one."""
-        return facts.address_of(self.host.settings.migration_address, self.host.identity["name"])
+        return address.of_host(self.host.settings.migration_address, self.host.identity["name"])
 
     def presend(self, record, targets, key, options):
         """Copy while the guest runs; a failure costs nothing but time, since send then copies it all."""
@@ -308,7 +286,7 @@ class Effects:
     def check_live(self, record, seen, options):
         """A guest that is on its way or has gone needs no check any more."""
         found = domain.find(self.connection, record.uuid)
-        if found is None or not found.isActive() or live.is_migrating(found):
+        if found is None or not found.isActive() or standing.is_migrating(found):
             return []
         return live_checks.judge(found, record, seen, options.get("tls", True), self.pool_path(record))
 

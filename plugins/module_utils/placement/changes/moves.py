@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from ...model.request_spec import RequestSpec
 from ...model.resources import InstanceTopology
-from .. import capacity, numa, pci
+from .. import capacity, numa_usage, pci
 from .trial import COST_OF_MOVE, COST_OF_SERVICE, HOSTS_TRIED, Change, free_up, share
 
 LEAVES_TRIED = 64
@@ -96,7 +96,7 @@ def leave(state, instance):
     state.num_instances -= 1
     topology = InstanceTopology.from_document(instance.get("numa_topology"))
     if topology and state.numa_topology:
-        state.numa_topology = numa.remove_usage(state.numa_topology, topology)
+        state.numa_topology = numa_usage.remove_usage(state.numa_topology, topology)
     devices = _devices(state, instance)
     if devices:
         state.pci_stats = pci.give_back(state.pci_stats, devices)

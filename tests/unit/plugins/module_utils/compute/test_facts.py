@@ -16,9 +16,9 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import Ho
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import network
 from ansible_collections.berth.kvm.plugins.module_utils.compute.host import facts, settings
 from ansible_collections.berth.kvm.plugins.module_utils.model import host_document
-from ansible_collections.berth.kvm.plugins.module_utils.model.catalog import NetworkNotFound
 from ansible_collections.berth.kvm.plugins.module_utils.model.host_state import HostState
 from ansible_collections.berth.kvm.plugins.module_utils.model.record import Record
+from ansible_collections.berth.kvm.plugins.module_utils.model.unknown_names import NetworkNotFound
 
 libvirt = pytest.importorskip("libvirt")
 DATA = Path(__file__).parent / "data"

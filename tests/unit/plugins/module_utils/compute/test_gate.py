@@ -15,7 +15,7 @@ import pytest
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import BootGateMissing
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import gate
-from ansible_collections.berth.kvm.plugins.module_utils.compute.guest.domain_xml import NAMESPACE
+from ansible_collections.berth.kvm.plugins.module_utils.compute.guest.terms import NAMESPACE
 
 UUID = "0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a"
 MANAGED = """<domain type='qemu'>

@@ -12,7 +12,7 @@ import pytest
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute import connection
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import network
-from ansible_collections.berth.kvm.plugins.module_utils.model.catalog import NetworkNotFound
+from ansible_collections.berth.kvm.plugins.module_utils.model.unknown_names import NetworkNotFound
 
 NO_SUPPORT, BROKEN = fake_libvirt.CONSTANTS["VIR_ERR_NO_SUPPORT"], 38
 

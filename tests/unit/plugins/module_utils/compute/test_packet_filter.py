@@ -16,7 +16,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import Bu
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import network, packet_filter
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import report_creation
 from ansible_collections.berth.kvm.plugins.module_utils.model import hints
-from ansible_collections.berth.kvm.plugins.module_utils.model.catalog import NetworkNotFound
+from ansible_collections.berth.kvm.plugins.module_utils.model.unknown_names import NetworkNotFound
 
 UUID = "0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a"
 MAC, VIP_MAC = "02:00:00:00:00:01", "00:00:5e:00:01:0a"

@@ -15,9 +15,10 @@ from sample_catalog import variables
 from ansible_collections.berth.kvm.plugins.module_utils.compute import connection
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import domain_xml, domains, network
 from ansible_collections.berth.kvm.plugins.module_utils.model import nics
-from ansible_collections.berth.kvm.plugins.module_utils.model.catalog import Catalog, NetworkNotFound
+from ansible_collections.berth.kvm.plugins.module_utils.model.catalog import Catalog
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import BerthError
 from ansible_collections.berth.kvm.plugins.module_utils.model.record import Record
+from ansible_collections.berth.kvm.plugins.module_utils.model.unknown_names import NetworkNotFound
 from ansible_collections.berth.kvm.plugins.module_utils.placement.request import build_request, resize_request
 from ansible_collections.berth.kvm.plugins.module_utils.placement.scheduler import select_destinations
 

@@ -20,7 +20,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute import connectio
 from ansible_collections.berth.kvm.plugins.module_utils.compute.connection import Bounded, LibvirtTimeout  # noqa: E402
 from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import GuestHung  # noqa: E402
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import domain  # noqa: E402
-from ansible_collections.berth.kvm.plugins.module_utils.compute.move import increment, jobs, live  # noqa: E402
+from ansible_collections.berth.kvm.plugins.module_utils.compute.move import increment, jobs, live, standing  # noqa: E402
 from ansible_collections.berth.kvm.plugins.module_utils.compute.move.steps import table  # noqa: E402
 from ansible_collections.berth.kvm.plugins.module_utils.model import move_errors as errors  # noqa: E402
 
@@ -121,12 +121,12 @@ HALTED = {
 def test_a_guest_is_halted_where_it_stands_and_nothing_is_under_way(of, case):
     now, reason, job, expected = HALTED[case]
     of(Guest(now, reason, job))
-    assert live.is_halted(None, memory.UUID) is expected
+    assert standing.is_halted(None, memory.UUID) is expected
 
 
 def test_of_a_guest_that_does_not_answer_it_is_not_said_that_it_is_halted(of):
     of(Guest(PAUSED, stuck=("jobStats",)))
-    assert live.is_halted(None, memory.UUID) is False
+    assert standing.is_halted(None, memory.UUID) is False
 
 
 @pytest.mark.parametrize("reason", [USER, MIGRATION])

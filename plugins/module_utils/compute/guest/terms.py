@@ -1,0 +1,14 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a guest's definition has in common with those who only read one, so that these need not be sent how one is written."""
+
+from __future__ import annotations
+
+import collections
+
+NAMESPACE = "https://berth.kvm/xmlns/instance/1"
+GUEST_AGENT = "org.qemu.guest_agent.0"
+
+# What the host gives to every definition: the domain type that works, its architecture, and the pool's directory.
+Host = collections.namedtuple("Host", "domain_type arch pool_path")

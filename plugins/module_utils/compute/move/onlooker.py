@@ -1,0 +1,46 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A host as the view of a record needs it (steps/common.view_of): its store, and how its guests stand. Nothing is changed."""
+
+from __future__ import annotations
+
+from ..connection import Bounded
+from ..guest import domain
+from ..host import boot_time
+from ..host.host import Host
+from . import standing
+
+
+class Onlooker:
+    """``identity`` is {uuid, name}: the uuid is libvirt's, the name the host's own."""
+
+    def __init__(self, host=None):
+        self.compute = host or Host.here("migration")
+        self.store = self.compute.store
+        self.connection = Bounded(self.compute.connection)
+        self.identity = {"uuid": self.compute.identify(), "name": self.connection.getHostname()}
+        self.effects = Guests(self.connection)
+
+    def since_boot(self):
+        """{boot_id, uptime}: what the window of a confirm is counted by."""
+        return boot_time.now()
+
+
+class Guests:
+    """What is seen of the guests."""
+
+    def __init__(self, connection):
+        self.connection = connection
+
+    def running(self, uuid):
+        return domain.is_active(self.connection, uuid)
+
+    def executing(self, uuid):
+        return domain.state(self.connection, uuid) == "running"
+
+    def has_left(self, uuid):
+        return standing.has_left(self.connection, uuid)
+
+    def halted(self, uuid):
+        return standing.is_halted(self.connection, uuid)

@@ -1,0 +1,41 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""How a guest stands, as far as a move has to know; nothing here changes it."""
+
+from __future__ import annotations
+
+from ..connection import LibvirtTimeout, require_libvirt
+from ..guest import domain as guests
+
+
+def has_left(connection, uuid):
+    """Whether libvirt on the source says that the guest has gone over: only then is the other one the newer."""
+    library = require_libvirt()
+    found = guests.find(connection, uuid)
+    return found is not None and found.state() == [library.VIR_DOMAIN_SHUTOFF, library.VIR_DOMAIN_SHUTOFF_MIGRATED]
+
+
+def is_halted(connection, uuid):
+    """Whether the guest stands still here and nothing is under way that would let it go on or take it away: on the source, a
+    migration that was cut off has left it so."""
+    library = require_libvirt()
+    found = guests.find(connection, uuid)
+    try:
+        return found is not None and found.state()[0] == library.VIR_DOMAIN_PAUSED and not is_migrating(found)
+    except (library.libvirtError, LibvirtTimeout):
+        return False  # not known, so nothing follows from it
+
+
+def job_of(found):
+    """libvirt's name (VIR_DOMAIN_JOB_OPERATION_...) of what is under way with the guest, or None."""
+    library = require_libvirt()
+    stats = found.jobStats(0)
+    if stats.get("type", library.VIR_DOMAIN_JOB_NONE) == library.VIR_DOMAIN_JOB_NONE:
+        return None
+    return stats.get("operation", library.VIR_DOMAIN_JOB_OPERATION_UNKNOWN)
+
+
+def is_migrating(found):
+    """Whether the guest is on its way from here."""
+    return job_of(found) == require_libvirt().VIR_DOMAIN_JOB_OPERATION_MIGRATION_OUT

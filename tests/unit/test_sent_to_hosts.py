@@ -1,0 +1,95 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What is sent to a host for a module: Ansible packs each file that the module reaches, at every run, and the host's Python
+compiles each. So a module reaches what it needs."""
+
+from __future__ import annotations
+
+import sys
+import zlib
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+from test_architecture import PLUGINS, SOURCES, imports  # noqa: E402
+
+# Our own part of what is sent for a module, in units of 1,000 bytes. Ansible's own part, about 169 of them, comes to it.
+MOST = {
+    "cached_image": 105,
+    "claim": 200,
+    "host_certificates": 90,
+    "host_facts": 185,
+    "host_prepare": 125,
+    "host_system": 3,
+    "instance": 280,
+    "instance_copy": 200,
+    "instance_info": 135,
+    "migration": 345,
+    "rescan": 80,
+}
+CLAIMING = {"claim", "instance", "migration"}
+DEFINING = {"instance", "instance_copy", "migration"}
+# File -> the modules that need it on a host, and why the others do not.
+ONLY_FOR = {
+    "module_utils/model/catalog.py": (set(), "the controller reads the catalog, hosts get the request"),
+    "module_utils/model/catalog_schema.py": (set(), "the controller reads the catalog, hosts get the request"),
+    "module_utils/placement/capacity.py": (CLAIMING, "only a claim takes room"),
+    "module_utils/placement/numa.py": (CLAIMING, "what is used of NUMA cells is in numa_usage.py"),
+    "module_utils/compute/host/facts.py": (CLAIMING | {"host_facts"}, "the others need a part of it at most"),
+    "module_utils/compute/guest/domain_xml.py": (DEFINING, "what its readers need is in terms.py"),
+    "module_utils/compute/guest/iso9660.py": (DEFINING, "only a build writes a seed"),
+    "module_utils/compute/disk/image.py": (
+        DEFINING | {"cached_image", "host_prepare"},
+        "the others never read an image",
+    ),
+    "module_utils/compute/move/moving_host.py": ({"migration"}, "who only looks at a host has onlooker.py"),
+    "module_utils/compute/move/live.py": ({"migration"}, "how a guest stands is in standing.py"),
+}
+
+
+def modules():
+    """The names of those that run on hosts."""
+    return sorted(
+        name.split("/")[1][: -len(".py")]
+        for name in SOURCES
+        if name.startswith("modules/") and any(package == "ansible" for _file, package, _line in imports(name))
+    )
+
+
+def reached(module):
+    """The files of ours that are sent for a module, with the package files of their directories."""
+    todo, seen = ["modules/%s.py" % module], set()
+    while todo:
+        name = todo.pop()
+        if name in SOURCES and name not in seen:
+            seen.add(name)
+            todo += [target for target, _package, _line in imports(name)]
+    return seen
+
+
+def sent(name):
+    """Bytes of a file in the archive that is sent, as text of base64: compressed, with its two entries of 76 bytes and its name."""
+    path = "ansible_collections/berth/kvm/plugins/" + name
+    return (len(zlib.compress((PLUGINS / name).read_bytes())) + 76 + 2 * len(path)) * 4 // 3
+
+
+def test_each_module_that_runs_on_hosts_has_its_bound():
+    assert set(MOST) == set(modules())
+
+
+@pytest.mark.parametrize("module", modules())
+def test_a_module_sends_no_more_than_its_bound(module):
+    """Where a feature needs more, raise the bound; where an import brought more than it needs, cut that."""
+    files = sorted(((sent(name), name) for name in reached(module)), reverse=True)
+    total = sum(size for size, _name in files)
+    assert total <= MOST[module] * 1000, (total, files[:15])
+
+
+@pytest.mark.parametrize("file", ONLY_FOR)
+def test_a_file_is_sent_only_for_the_modules_that_need_it(file):
+    needed_by, why = ONLY_FOR[file]
+    assert file in SOURCES
+    assert {module for module in modules() if file in reached(module)} == needed_by, why
