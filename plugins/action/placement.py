@@ -9,7 +9,7 @@ import re
 
 from ansible.module_utils.parsing.convert_bool import boolean
 
-from ..module_utils.conductor import addressing, placing, quotas, what_to_create
+from ..module_utils.conductor import addressing, approval, placing, quotas, what_to_create
 from ..module_utils.conductor.plan import CLAIMING, FAILED, MAX_ROUNDS, PLANNED, new_plan, prepare_round
 from ..module_utils.model import address_clash, catalog_schema, nics
 from ..module_utils.model.errors import BerthError, InvalidInput
@@ -32,6 +32,7 @@ from ..plugin_utils.selection import check_hosts, in_inventory, known_hosts, sel
 from ..plugin_utils.whose_variables import Catalogs
 
 RUN = (
+    "berth_approved",
     "berth_count",
     "berth_lost_hosts",
     "berth_min_count",
@@ -61,6 +62,15 @@ def _kept(wishes, operation, decision):
     path = receipts.keep(wishes, operation, decision)
     told = {"receipt": decision.receipt()} if wishes.directory and decision.result else {}
     return {**told, "receipt_file": path} if path else told
+
+
+def _to_approve(instances):
+    """Also as set_stats keeps it, for the next job of a workflow."""
+    found = approval.approval(instances)
+    return {
+        "approval": found,
+        "ansible_stats": {"data": {"berth_approved": found}, "per_host": False, "aggregate": True},
+    }
 
 
 def first_failure(failures):
@@ -128,6 +138,8 @@ class ActionModule(ControllerAction):
             args["seed"],
             explained=bool(wishes.most_bytes or verbosity() or not args["plan"]),
         )
+        if given.get("berth_approved") is not None:
+            approval.hold_to(instances, approval.APPROVED.check(plain(given["berth_approved"]), "berth_approved"))
         result = self._result(instances, fleet)
         if result["failures"] or verbosity() or not args["plan"]:
             result["explanation"] = decision.explanation()
@@ -135,7 +147,9 @@ class ActionModule(ControllerAction):
         result.update(_kept(wishes, "create" if args["plan"] else "place", decision))
         if args["plan"]:
             result.update(self._plan(acting.RUN, instances, fleet, decision.max_attempts))
-        elif result["failures"]:
+        else:
+            result.update(_to_approve(instances))
+        if result["failures"] and not args["plan"]:
             result.update(first_failure(result["failures"]))
         return result
 

@@ -73,6 +73,12 @@ failures:
   returned: success
   type: dict
   sample: {web-2: {code: NoValidHost, message: "No valid host was found"}}
+approval:
+  description: For each instance that is to be made its host and a digest of its request, for the variable C(berth_approved).
+  returned: without a plan
+  type: dict
+  version_added: "0.2.0"
+  sample: {web-1: {host: kvm2, request: 9f2c41d07be3}}
 existing:
   description: The host of each instance that is there already.
   returned: success

@@ -23,6 +23,7 @@ OWN = "berth_own_variables"
 # What says which instances and hosts a run is about, and how it is done.
 RUN = (
     "berth_allow_resize_to_same_host",
+    "berth_approved",
     "berth_confirm_crashed",
     "berth_console_lines",
     "berth_count",

@@ -36,6 +36,11 @@ def private_files() -> str:
 # --- variables
 
 
+def approve_again() -> str:
+    """What create would do is not what berth_approved holds."""
+    return "Run the playbook berth.kvm.place again with the same selection, and have what it shows approved"
+
+
 def list_own_variables(variable: str) -> str:
     """A variable of the prefix berth_ is not known; it may be one of the user's own."""
     return "A variable of your own with that prefix goes into the list %s" % variable

@@ -1,0 +1,79 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a person approves between a run of place and one of create: these instances, made of this, on these hosts; nothing else.
+
+The user data is in no digest, since a digest of a short secret gives it away.
+"""
+
+from __future__ import annotations
+
+from typing import Dict, List, Mapping
+
+from ..model import input_hints
+from ..model.errors import BerthError
+from ..model.schema import Fields, MapOf, Text
+from ..model.wish_digest import of
+from .plan import CLAIMING, FAILED, Instance
+
+Approved = Mapping[str, Mapping[str, str]]
+APPROVED = MapOf(Fields({"host": Text(longest=255), "request": Text(longest=64)}))
+
+
+class NotApproved(BerthError):
+    """What create would do is not what was approved in berth_approved. Nothing was claimed or made."""
+
+
+def approval(instances: Mapping[str, Instance]) -> Dict[str, Dict[str, str]]:
+    """What there is to approve: the host of each instance that is to be made, and a digest of what it is made of."""
+    return {name: _approved(instance) for name, instance in instances.items() if instance.get("state") == CLAIMING}
+
+
+def _approved(instance: Instance) -> Dict[str, str]:
+    """What other runs may change meanwhile is not part of it: members of the server group, addresses out of pools."""
+    request = dict(instance["spec"], batch_id=None)
+    request["group"] = {**(request.get("group") or {}), "members": None}
+    request["networks"] = [
+        {**nic, "address": None} if nic.get("pool") else nic for nic in request.get("networks") or ()
+    ]
+    return {"host": instance["host"] or "", "request": of(request)}
+
+
+def hold_to(instances: Mapping[str, Instance], approved: Approved) -> None:
+    """Refuse the run unless it makes what was approved. An approved instance that is there by now is left as it is.
+
+    No other host is tried: that one would not be approved.
+    """
+    faults = [
+        *_differing(approval(instances), approved),
+        *("%s is not wanted" % name for name in sorted(set(approved) - set(instances))),
+        *(
+            "%s cannot be made: %s" % (name, _code(instances[name]))
+            for name in sorted(set(approved) & set(instances))
+            if instances[name].get("state") == FAILED
+        ),
+    ]
+    if faults:
+        raise NotApproved(
+            "this is not what was approved: " + "; ".join(faults), hint=input_hints.approve_again(), faults=faults
+        )
+    for instance in instances.values():
+        if instance.get("state") == CLAIMING:
+            instance["alternates"] = []
+
+
+def _code(instance: Instance) -> str:
+    return str((instance.get("error") or {}).get("code"))
+
+
+def _differing(now: Approved, approved: Approved) -> List[str]:
+    faults = []
+    for name, wanted in sorted(now.items()):
+        given = approved.get(name)
+        if given is None:
+            faults.append("%s was not approved" % name)
+        elif given["request"] != wanted["request"]:
+            faults.append("%s is made of something else now" % name)
+        elif given["host"] != wanted["host"]:
+            faults.append("%s would go to %s, and %s was approved" % (name, wanted["host"], given["host"]))
+    return faults
