@@ -50,6 +50,10 @@ class ActionModule(ControllerAction):
             held = told.get(uuid) or []
             holders = _holders(fleet, uuid)
             problem = _problem(fleet, name, uuid, lost) or _not_told(name, holders, silent)
+            if held and all(found.get("vm_state") == report_instance.DELETED for _host, found in held):
+                shown[name] = [dict(found, host=host) for host, found in held]
+                say("", *report_instance.lines_of_deleted(name, held, 1000 if verbosity() else EVENTS))
+                held = []
             if held:
                 shown[name] = [dict(found, host=host) for host, found in held]
                 said = report_instance.outcome(name, held)
@@ -72,7 +76,7 @@ class ActionModule(ControllerAction):
         """(instance uuid -> [(host, what it says of it)], host -> why it says nothing)."""
         wanted = {}
         for uuid in uuids.values():
-            for host in _holders(fleet, uuid):
+            for host in _holders(fleet, uuid) or _removed_by(fleet, uuid):
                 wanted.setdefault(host, []).append(uuid)
         replies = answers(ask(self, task_vars, wanted, "instance_info", {}, {"uuids": wanted})) if wanted else {}
         found, silent = {}, {}

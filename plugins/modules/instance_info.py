@@ -42,6 +42,8 @@ instances:
     - The instances. C(state) is that of the guest in libvirt, or C(absent).
     - An instance whose creation failed here last is in C(vm_state) error, with C(faults) of C(code), C(message), C(host) and C(at),
       until it is created or deleted. It holds nothing.
+    - An instance that was deleted from this host is in C(vm_state) deleted, with its history, for 30 days. It is told only where its uuid
+      is in O(uuids). It holds nothing.
     - C(migration) is there during a move and until it is confirmed or reverted. Its C(confirm_by) is the time, in seconds
       since 1970 by the clock of this host, from which the playbook C(confirm_due) confirms it, or null.
       Its C(progress) is how far the copy from this host is, in bytes and bytes per second, or null where none runs.
@@ -71,7 +73,8 @@ from ..module_utils.compute.guest import console, domains
 from ..module_utils.compute.guest.summary import describe
 from ..module_utils.compute.host.host import Host
 from ..module_utils.compute.move import transfer
-from ..module_utils.compute.record import failed_instances
+from ..module_utils.compute.record import deleted, failed_instances
+from ..module_utils.compute.record.store import check_uuid
 from ..module_utils.model.errors import BerthError
 from ..module_utils.model.schema import Whole
 
@@ -94,6 +97,9 @@ def read(host, uuids, console_lines=0):
     for uuid, failure in sorted(failed_instances.read(host.store.state_dir).items()):
         if uuid not in mine and (not uuids or uuid in uuids):
             instances.append(failed_instances.describe(uuid, failure))
+    told = {instance["uuid"] for instance in instances}
+    known = [deleted.describe(host.store, check_uuid(uuid)) for uuid in uuids if uuid not in told]
+    instances += [instance for instance in known if instance]
     foreign = [
         {"uuid": uuid, "name": domain.name(), "state": state}
         for uuid, (domain, state) in sorted(found.items())

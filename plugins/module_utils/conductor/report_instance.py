@@ -15,6 +15,7 @@ from .moving import unconfirmed
 from .report import Outcome
 
 Held = Sequence[Tuple[str, Document]]  # (host, what its module instance_info says of the instance)
+DELETED = "deleted"  # the vm_state of what is there no more
 HEADS = ("AT", "EVENT", "HOST", "BY", "RUN", "RESULT")
 # Of an event, what has a column of its own or is the state that was reached.
 TOLD = ("event", "at", "who", "run", "vm_state", "task_state", "migration_status")
@@ -54,6 +55,17 @@ def lines(name: str, held: Held, problem: Optional[str], most: int) -> List[str]
     rows = history(held)[-most:]
     shown = ["%s (%s)" % (name, found["uuid"]), *table(told[0], told[1:])]
     return shown + (table(HEADS, rows) if rows else [])
+
+
+def lines_of_deleted(name: str, held: Held, most: int) -> List[str]:
+    """The history of an instance that was deleted; the hosts that removed it keep that for a while."""
+    rows = history(held)[-most:]
+    if not rows:
+        return []
+    return [
+        "%s (%s), deleted from %s" % (name, held[0][1]["uuid"], ", ".join(host for host, _ in held)),
+        *table(HEADS, rows),
+    ]
 
 
 def owner(held: Held) -> Tuple[str, Document]:

@@ -23,7 +23,7 @@ from ...model.record import Record, RecordInvalid
 from ...model.safe_text import clean
 from .. import durable, lock
 from ..errors import HostBusy, InstanceBusy, StaleRecord
-from . import state_directory, state_file, whereabouts
+from . import deleted, state_directory, state_file, whereabouts
 
 STATE_DIR = "/var/lib/berth"
 RECORD = "record.json"
@@ -212,6 +212,7 @@ class Store:
     def _note_departure(self, record):
         """What a later run must know of an instance that was here, though the host that has it now be silent."""
         if record.role == OWN:
+            deleted.keep(self, record)
             whereabouts.removed(self, record.uuid, record.generation)
         elif record.role in (IN, OUT) and record.migration:
             side = "destination" if (record.role, record.phase) == (OUT, KEEP) else "source"

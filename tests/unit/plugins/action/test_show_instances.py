@@ -28,6 +28,12 @@ KNOWN = {
     "faults": [{"code": "BuildFailed", "message": "no room", "at": "2026-01-01T00:00:01Z"}],
 }  # fmt: skip
 
+DELETED = {
+    **{part: KNOWN[part] for part in ("uuid", "name", "history", "faults")},
+    "vm_state": "deleted", "state": "absent", "role": None, "phase": None, "migration": None,
+}  # fmt: skip
+GONE = {"h1": {WEB: {"known": None, "planned": [], "gone": [3, 0]}}}
+
 
 def reply(told):
     """What the module of a host that holds it brings: nothing where the host fell silent."""
@@ -101,9 +107,23 @@ def test_what_may_be_on_a_silent_host_is_unknown(show):
 
 
 def test_what_was_deleted_says_from_where(show):
-    result, _said = show({}, notes={"h1": {WEB: {"known": None, "planned": [], "gone": [3, 0]}}}, h1=[], h2=[])
-    assert (result["outcomes"][0]["state"], result["outcomes"][0]["why"]) == ("absent", "deleted from h1")
+    for told in (DELETED, {**DELETED, "history": []}, None):
+        result, said = show({"h1": told}, notes=GONE, h1=[], h2=[])
+        assert (result["outcomes"][0]["state"], result["outcomes"][0]["why"]) == ("absent", "deleted from h1")
+        assert result["ansible_facts"]["berth_results"]["failed"] == {}
+
+
+def test_the_history_outlives_the_instance_also_where_no_inventory_has_it(show):
+    result, said = show({"h1": DELETED}, described=False, notes=GONE, h1=[], h2=[])
+    assert "web1 (%s), deleted from h1" % WEB in rows(said)
+    assert "2026-01-01T00:00:02Z stop h1 bob@ctl r-2 forced: True" in rows(said)
     assert result["ansible_facts"]["berth_results"]["failed"] == {}
+    assert result["instances"]["web1"][0]["vm_state"] == "deleted"
+
+
+def test_of_one_that_was_made_again_elsewhere_the_former_life_is_not_told(show):
+    _result, said = show({"h2": KNOWN}, notes=GONE, h1=[], h2=[held()])
+    assert "deleted" not in said and "web1 active h2 small 192.0.2.11 locked" in rows(said)
 
 
 def test_what_is_on_no_host_is_absent_where_the_inventory_has_it_and_else_an_error(show):

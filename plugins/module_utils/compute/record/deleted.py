@@ -1,0 +1,84 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The history of an instance outlives it: a file for each that this host owned last and removed, for 30 days.
+
+It is here and not on a controller, so that every controller can tell who deleted what. It is for people: nothing is decided by it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import time
+
+from .. import durable
+from . import journal, state_file
+
+FOLDER = "deleted"
+DAYS, MOST = 30, 1000
+
+
+def keep(store, record):
+    """Before the record of its owner is removed."""
+    said = {
+        "name": record.name,
+        "project_id": record.project_id,
+        "history": record.history,
+        "faults": record.faults,
+        "at": journal.now(),
+    }
+    folder = durable.open_directory(_path(store), create=True)
+    try:
+        _make_room(folder)
+        durable.write(folder, _file(record.uuid), json.dumps(said).encode())
+    finally:
+        os.close(folder)
+
+
+def describe(store, uuid):
+    """What is known of an instance that this host removed, as module instance_info tells it; None where that is nothing."""
+    try:
+        said = state_file.read(_path(store), _file(uuid), _parse, None)
+    except state_file.StateDamaged as error:
+        said = {"history": [], "faults": [{"code": error.code, "message": str(error), "at": None}]}
+    if said is None:
+        return None
+    return {
+        **said,
+        "uuid": uuid,
+        "role": None,
+        "phase": None,
+        "vm_state": "deleted",
+        "task_state": None,
+        "power_state": None,
+        "state": "absent",
+        "migration": None,
+    }
+
+
+def _path(store):
+    return os.path.join(store.state_dir, FOLDER)
+
+
+def _file(uuid):
+    return uuid + ".json"
+
+
+def _parse(data):
+    lists = {name: state_file.list_of(data[name], dict) for name in ("history", "faults")}
+    return {"name": state_file.text(data["name"]), "project_id": state_file.text(data["project_id"]), **lists}
+
+
+def _make_room(folder):
+    """Remove what is older than it is to be, and the oldest beyond the most; by the clock of this host alone."""
+    files = []
+    for name in os.listdir(folder):
+        with contextlib.suppress(FileNotFoundError):  # another run removed it
+            files.append((os.stat(name, dir_fd=folder, follow_symlinks=False).st_mtime, name))
+    files.sort(reverse=True)
+    oldest = time.time() - DAYS * 86400
+    for at, (changed, name) in enumerate(files):
+        if at >= MOST - 1 or changed < oldest:
+            durable.remove(folder, name)
