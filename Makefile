@@ -63,6 +63,7 @@ docs:  ## the pages made from the code, and the site below .cache/docsite/html (
 	python docs/generate.py
 	python docs/make_playbooks.py
 	python docs/make_roles.py
+	python docs/make_situations.py
 	python docs/make_map.py
 	python docs/docsite/build.py
 

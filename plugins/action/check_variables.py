@@ -6,10 +6,15 @@
 from __future__ import annotations
 
 from ..plugin_utils.controller import ControllerAction
+from ..plugin_utils.selection import check_hosts_selected
 from ..plugin_utils.variables import check_variables
 
 
 class ActionModule(ControllerAction):
+    argument_spec = {"hosts": {"type": "list", "elements": "str"}}
+
     def act(self, args, task_vars):
         check_variables(self, task_vars)
+        if args["hosts"] is not None:
+            check_hosts_selected(task_vars, args["hosts"])
         return {}

@@ -5,14 +5,12 @@
 
 from __future__ import annotations
 
-import re
-
 from ansible.module_utils.parsing.convert_bool import boolean
 
 from ..module_utils.conductor import addressing, approval, placing, quotas, what_to_create
 from ..module_utils.conductor.plan import CLAIMING, FAILED, MAX_ROUNDS, PLANNED, new_plan, prepare_round
 from ..module_utils.model import address_clash, catalog_schema, nics
-from ..module_utils.model.errors import BerthError, InvalidInput
+from ..module_utils.model.errors import BerthError, InvalidInput, of_several
 from ..module_utils.placement.request import build_request
 from ..plugin_utils import acting, receipts
 from ..plugin_utils.controller import (
@@ -28,7 +26,7 @@ from ..plugin_utils.controller import (
 )
 from ..plugin_utils.plain import plain
 from ..plugin_utils.screen import say, verbosity, warn
-from ..plugin_utils.selection import check_hosts, in_inventory, known_hosts, selected, warn_of_lost
+from ..plugin_utils.selection import check_counts, check_hosts, in_inventory, known_hosts, selected, warn_of_lost
 from ..plugin_utils.whose_variables import Catalogs
 
 RUN = (
@@ -39,17 +37,6 @@ RUN = (
     "berth_name",
     "berth_strict_uniqueness",
 )
-MOST_AT_ONCE = 1000
-
-
-def check_run(given):
-    """The variables that say what the run is about."""
-    count = given.get("berth_count", 1)
-    if not re.fullmatch("[0-9]{1,4}", str(count)) or not 1 <= int(count) <= MOST_AT_ONCE:
-        raise InvalidInput("berth_count", count, "a whole number from 1 to %d" % MOST_AT_ONCE)
-    least = given.get("berth_min_count") or count
-    if not re.fullmatch("[0-9]{1,4}", str(least)) or not 1 <= int(least) <= int(count):
-        raise InvalidInput("berth_min_count", least, "a whole number from 1 to berth_count, %s" % count)
 
 
 def _is_wanted(task_vars, name):
@@ -105,7 +92,7 @@ class ActionModule(ControllerAction):
 
     def act(self, args, task_vars):
         given = self.own_variables(task_vars, RUN)
-        check_run(given)
+        check_counts(given)
         wishes = receipts.settings(self, task_vars, args["receipt_dir"])
         hosts = kvm_hosts(task_vars, args["hosts"])
         names = [name for name in selected(task_vars, args["instances"], hosts) if _is_wanted(task_vars, name)]
@@ -173,18 +160,8 @@ class ActionModule(ControllerAction):
             requests[name] = {**spec, "batch_id": batch_id}
             if "berth_state" in given:
                 self._states[name] = given["berth_state"]
-        if len(faults) > 1:
-            first = faults[0][1]
-            first.message = "%d instances are not valid: %s" % (
-                len(faults),
-                "; ".join("%s: %s" % fault for fault in faults),
-            )
-            first.details["faults"] = {name: error.to_dict() for name, error in faults}
-            first.also = []
         if faults:
-            raise faults[0][1]
-        if not requests:
-            warn("No instance is selected: no host of the inventory in question has the variable berth_flavor")
+            raise of_several(faults)
         return requests
 
     def _give_addresses(self, instances, fleet, catalogs, task_vars):

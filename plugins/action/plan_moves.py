@@ -78,7 +78,7 @@ class ActionModule(ControllerAction):
         names = selected(task_vars, args["instances"], hosts)
         if names and not args["selected"]:
             raise SelectionNotExplicit(
-                "this would stop and move all %d instances of the inventory" % len(names),
+                "without a selection %s is about all %d instances of the inventory" % (action, len(names)),
                 hint=hints.select_instances(),
                 instances=names,
             )

@@ -13,6 +13,7 @@ from ..module_utils.model.identity import uuid_of
 from ..plugin_utils import run_report
 from ..plugin_utils.asking import answers, ask, warnings
 from ..plugin_utils.controller import ControllerAction, instances_among, kvm_hosts, reason_of, variables
+from ..plugin_utils.selection import COUNTS, check_counts, no_kvm_hosts
 from ..plugin_utils.variables import check_variables
 
 
@@ -31,9 +32,12 @@ class ActionModule(ControllerAction):
 
     def act(self, args, task_vars):
         check_variables(self, task_vars)
+        check_counts(self.own_variables(task_vars, COUNTS))
         run_report.begin(self, task_vars)
         hosts = kvm_hosts(task_vars, args["hosts"])
         more = {name: args[name] for name in ("digests", "moves", "addresses", "checkup", "fix")}
+        if not hosts:
+            raise no_kvm_hosts(task_vars)
         began = time.time()
         results = ask(self, task_vars, hosts, "host_facts", {"about": self._uuids(args, task_vars), **more})
         found = answers(results)
@@ -59,8 +63,6 @@ class ActionModule(ControllerAction):
 
 def check_answers(found):
     """NoHostAnswered where nothing is known of any host."""
-    if not found:
-        raise NoHostAnswered("the inventory has no KVM host: its group kvm_hosts, or berth_kvm_hosts, has none")
     if not any("berth_host" in (reply.get("ansible_facts") or {}) for reply in found.values()):
         reasons = "; ".join("%s: %s" % (host, reason_of(reply)) for host, reply in found.items())
         raise NoHostAnswered("no host answered: %s" % reasons)

@@ -5,12 +5,14 @@
 
 from __future__ import annotations
 
+import os
+
 from ..module_utils.model import input_hints
 from ..module_utils.model.errors import InvalidInput
 from ..plugin_utils.authority import KINDS, Authority, check_names
 from ..plugin_utils.controller import ControllerAction
 from ..plugin_utils.plain import plain
-from ..plugin_utils.screen import warn
+from ..plugin_utils.screen import say, warn
 
 HELD = ("request", "certificate", "authority")
 
@@ -30,10 +32,11 @@ class ActionModule(ControllerAction):
             raise InvalidInput("days", days, "from 1 to 3650")
         if args["address"] and args["address"] not in names:
             warn(unnamed(task_vars["inventory_hostname"], args["address"]))
-        signed, reasons = {}, {}
+        signed, reasons, made = {}, {}, []
         for kind in KINDS:
             theirs = {part: str((held.get(kind) or {}).get(part) or "") for part in HELD}
             authority = Authority(args["directory"], kind, dry=self._task.check_mode)
+            made += [kind] if authority.made else []
             why = authority.reasons(theirs, names)
             if not why:
                 continue
@@ -41,7 +44,24 @@ class ActionModule(ControllerAction):
             if not self._task.check_mode:
                 certificate = authority.sign(theirs["request"], names, days)
                 signed[kind] = {"certificate": certificate, "authority": authority.text}
+        if made or (self._would_make(args["directory"]) and _is_first(task_vars)):
+            say(*told_of_authority(args["directory"], bool(made)))
         return {"changed": bool(reasons), "reasons": reasons, "signed": signed}
+
+    def _would_make(self, directory):
+        return self._task.check_mode and not os.path.isdir(directory)
+
+
+def _is_first(task_vars):
+    """Check mode makes nothing, so each host finds that there is no authority: that is said once."""
+    return task_vars["inventory_hostname"] == (task_vars.get("ansible_play_hosts") or [None])[0]
+
+
+def told_of_authority(directory, made):
+    """The directory can sign for the whole fleet: who runs the playbook is told that there is one."""
+    verb = "has made" if made else "would make"
+    where = "This run %s a certificate authority for live migration on this machine, in %s." % (verb, directory)
+    return where, input_hints.keep_authority()
 
 
 def unnamed(host, address):

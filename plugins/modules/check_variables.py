@@ -13,9 +13,10 @@ description:
   - Part of the playbooks. Fails where a host of the inventory, C(-e) or the play has a variable whose name begins with
     C(berth_) and that the collection does not know, with what was probably meant.
   - A list C(berth_own_variables) names variables of your own with that prefix.
-options: {}
+  - With O(hosts) it fails, too, where there are none, or C(--limit) selects none of them.
 extends_documentation_fragment:
   - berth.kvm.controller
+  - berth.kvm.controller.hosts
 author:
   - The berth.kvm authors (!UNKNOWN)
 """

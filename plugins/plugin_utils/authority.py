@@ -68,11 +68,12 @@ class Authority:
     """One of the two authorities: its key and certificate, made at first use, in ``directory``."""
 
     def __init__(self, directory, kind, dry=False):
-        """``dry``: make and write nothing; ``certificate`` is None where there is none yet."""
+        """``dry``: make and write nothing; ``certificate`` is None where there is none yet. ``made``: this call made its key."""
         if x509 is None:
             raise AuthorityUnsafe("the Python package cryptography is not installed on the controller")
         self.kind = kind
         self.key = self.certificate = None
+        self.made = False
         if dry and not os.path.isdir(directory):
             return
         with _locked(directory) as folder:
@@ -99,6 +100,7 @@ class Authority:
                 )
             self.key = ec.generate_private_key(ec.SECP256R1())
             write_file(folder, self.kind + "-ca.key", _private_text(self.key), 0o600)
+            self.made = True
         if not self.certificate or _is_due(self.certificate):
             # The same key and name: what it signed before stays good.
             self.certificate = _self_signed(self.key, "berth.kvm %s" % self.kind)

@@ -8,34 +8,80 @@ was probably meant.
 from __future__ import annotations
 
 import functools
+import re
 from typing import Any, Dict, Iterable, List
 
-from ..module_utils.conductor.errors import KvmHostNotFound
+from ..module_utils.conductor.errors import KvmHostNotFound, NoHostAnswered
 from ..module_utils.conductor.fleet import Fleet
 from ..module_utils.conductor.sides import InstanceNotFound
 from ..module_utils.model import hints, input_hints
 from ..module_utils.model.errors import InvalidInput, joined, together
-from ..module_utils.model.suggest import did_you_mean
+from ..module_utils.model.suggest import did_you_mean, nearest
 from .controller import instances_among, kvm_hosts, raw_vars, with_variable
 from .screen import warn
 
+COUNTS = ("berth_count", "berth_min_count")
+MOST_AT_ONCE = 1000
+
+
+def check_counts(given: Dict[str, Any]) -> None:
+    """How many instances berth_name stands for."""
+    count = given.get("berth_count", 1)
+    if not re.fullmatch("[0-9]{1,4}", str(count)) or not 1 <= int(count) <= MOST_AT_ONCE:
+        raise InvalidInput("berth_count", count, "a whole number from 1 to %d" % MOST_AT_ONCE)
+    least = given.get("berth_min_count") or count
+    if not re.fullmatch("[0-9]{1,4}", str(least)) or not 1 <= int(least) <= int(count):
+        raise InvalidInput("berth_min_count", least, "a whole number from 1 to berth_count, %s" % count)
+
 
 def selected(task_vars: Dict[str, Any], names: List[str], hosts: List[str]) -> List[str]:
-    """Those of the names that are instances. Raises InstanceNotFound where the pattern berth_instances matches none, and
+    """Those of the names that are instances. Raises InstanceNotFound where somebody selects some and there is none, and
     InvalidInput where one is a KVM host."""
     found = instances_among(task_vars, names)
     together(functools.partial(_check_no_kvm_host, name, hosts) for name in [*found, *_meant(task_vars, hosts)])
-    if not found and "berth_instances" in task_vars:
-        pattern = str(task_vars["berth_instances"])
-        known = instances_among(task_vars, task_vars["groups"]["all"])
-        raise InstanceNotFound("no instance matches %s" % pattern, hint=did_you_mean(pattern, known, "instance"))
+    if not found:
+        _check_nothing_selected(task_vars)
+        warn("No instance is selected: no host of the inventory in question has the variable berth_flavor")
     return found
+
+
+def _check_nothing_selected(task_vars: Dict[str, Any]) -> None:
+    """Who names instances is told when there is none of them."""
+    given = [name for name in ("ansible_limit", "berth_name", "berth_instances") if task_vars.get(name) is not None]
+    words = ["%s=%s" % (name.replace("ansible_", "--"), task_vars[name]) for name in given]
+    if len(words) > 1 and given[0] == "ansible_limit":
+        raise InstanceNotFound(
+            "no instance is in both %s" % " and ".join(words), hint=input_hints.select_in_one_place()
+        )
+    if words:
+        known = with_variable(task_vars, task_vars["groups"]["all"], "berth_flavor")
+        hint = did_you_mean(task_vars[given[0]], known, "instance")
+        raise InstanceNotFound("%s selects no instance" % words[0], hint=hint)
 
 
 def _meant(task_vars: Dict[str, Any], hosts: List[str]) -> List[str]:
     """The KVM hosts that somebody also describes as instances: where only some of them have a flavor, it is their own."""
     found = with_variable(task_vars, hosts, "berth_flavor")
     return found if len(found) < len(hosts) else []
+
+
+def check_hosts_selected(task_vars: Dict[str, Any], hosts: List[str]) -> None:
+    """For a playbook about KVM hosts: raise where the inventory has none or --limit selects none of them."""
+    if not hosts:
+        raise no_kvm_hosts(task_vars)
+    limit = task_vars.get("ansible_limit")
+    if limit is not None and not set(hosts) & set(task_vars["ansible_play_hosts_all"]):
+        raise KvmHostNotFound("--limit=%s selects no KVM host" % limit, hint=did_you_mean(limit, hosts))
+
+
+def no_kvm_hosts(task_vars: Dict[str, Any]) -> NoHostAnswered:
+    """The error for an inventory in which the group of KVM hosts is missing, empty or called otherwise."""
+    groups = [str(group) for group in task_vars["groups"] if group not in ("all", "ungrouped", "kvm_hosts")]
+    near = nearest("kvm_hosts", groups)
+    return NoHostAnswered(
+        "the inventory has no KVM host: its group kvm_hosts, or berth_kvm_hosts, has none",
+        hint=input_hints.name_group_of_hosts(near),
+    )
 
 
 def _check_no_kvm_host(name: str, hosts: List[str]) -> None:

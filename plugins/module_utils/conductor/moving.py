@@ -260,6 +260,9 @@ def _from_rest(move: PlannedMove, action: str, kind: str, view: View, wanted: Op
         return move
     if view["phase"] != lifecycle.ACTIVE or view["task_state"]:
         raise InstanceInvalidState(move["uuid"], "task_state", view["task_state"] or view["phase"], kind)
+    if kind == names.LIVE and view.get("vm_state") == "stopped":
+        hint = hints.migrate_what_is_off(move["name"])
+        raise InstanceInvalidState(move["uuid"], "vm_state", view["vm_state"], kind, hint=hint)
     if kind == names.RESIZE and wanted:
         if same_flavor(view["spec"]["flavor"], wanted["flavor"]):
             move["why"] = "has flavor %s already" % wanted["flavor"]["name"]

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Iterable, List, Optional
+from typing import Any, Callable, Dict, Iterable, List, Optional, Tuple
 
 from .messages import Document
 
@@ -100,6 +100,37 @@ def joined(errors: Iterable[BerthError]) -> BerthError:
         error.also = []
     flat[0].also = flat[1:]
     return flat[0]
+
+
+MOST_TOLD = 10  # faults, and names of instances that share one
+
+
+def of_several(faults: Iterable[Tuple[str, BerthError]]) -> BerthError:
+    """One error for the faults of several instances, with the code of the first; what many share is told once."""
+    known = list(faults)
+    if len(known) == 1:
+        return known[0][1]
+    names: Dict[str, List[str]] = {}
+    for name, error in known:
+        names.setdefault(str(error), []).append(name)
+    told = ["%s: %s" % (_shortened(shared), text) for text, shared in list(names.items())[:MOST_TOLD]]
+    if len(names) > MOST_TOLD:
+        told.append("and %d more faults" % (len(names) - MOST_TOLD))
+    first = known[0][1]
+    whole = type(first).__new__(type(first))  # the classes differ in what their __init__ wants
+    vars(whole).update(
+        vars(first),
+        message="%d instances are not valid: %s" % (len(known), "; ".join(told)),
+        details={**first.details, "faults": {name: error.to_dict() for name, error in known}},
+        also=[],
+        **dict.fromkeys(("field", "value", "rule", "hint")),
+    )
+    return whole
+
+
+def _shortened(names: List[str]) -> str:
+    more = " and %d more" % (len(names) - MOST_TOLD) if len(names) > MOST_TOLD else ""
+    return ", ".join(names[:MOST_TOLD]) + more
 
 
 def together(checks: Iterable[Callable[[], Any]]) -> List[Any]:

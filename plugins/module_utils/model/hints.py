@@ -93,6 +93,11 @@ def end_it(name: str, playbook: str) -> str:
     return "Where no run is at it any more, run berth.kvm.%s --limit %s: it ends what was begun" % (playbook, name)
 
 
+def migrate_what_is_off(name: str) -> str:
+    """A live migration was asked for an instance that does not run."""
+    return "Run berth.kvm.migrate --limit %s, which moves it as it is, or berth.kvm.start first" % name
+
+
 def move_again(name: str, playbook: str) -> str:
     """A confirm came before the move had ended; ``playbook`` is the one that does such a move."""
     return "The move of %s has not ended: run %s again" % (name, playbook)

@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from typing import Optional
+
 # --- certificates
 
 
@@ -28,6 +30,11 @@ def bring_authority_key_back(file: str) -> str:
     return "Restore %s from a backup" % file
 
 
+def keep_authority() -> str:
+    """A certificate authority was made."""
+    return "Keep that directory, and a copy of it: a host that is added later needs the same authority"
+
+
 def private_files() -> str:
     """The authority's directory is open to others."""
     return "Give it to the user who runs Ansible: mode 0700 for the directory, 0600 for the keys"
@@ -44,6 +51,21 @@ def approve_again() -> str:
 def list_own_variables(variable: str) -> str:
     """A variable of the prefix berth_ is not known; it may be one of the user's own."""
     return "A variable of your own with that prefix goes into the list %s" % variable
+
+
+def name_group_of_hosts(group: Optional[str]) -> str:
+    """The inventory has no KVM hosts; ``group`` has a name that is like that of their group."""
+    if group:
+        return "If those of group %s are the KVM hosts, pass -e berth_kvm_hosts=%s or call the group kvm_hosts" % (
+            group,
+            group,
+        )
+    return "Put the KVM hosts into the group kvm_hosts"
+
+
+def select_in_one_place() -> str:
+    """--limit leaves nothing of the instances that a variable names."""
+    return "Leave --limit out, or name the instances with --limit alone"
 
 
 def public_key() -> str:

@@ -18,7 +18,8 @@ class UnknownName(BerthError):
 
     @classmethod
     def named(cls, field: str, name: Any, known: Iterable[str]) -> UnknownName:
-        message = "%s: there is no %s %s" % (field, cls.kind, name)
+        shown = name if str(name) == str(name).strip() else repr(name)  # a space that nobody sees
+        message = "%s: there is no %s %s" % (field, cls.kind, shown)
         return cls(message, field=field, value=name, hint=did_you_mean(name, known, cls.kind))
 
 

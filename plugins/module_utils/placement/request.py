@@ -38,7 +38,7 @@ def build_request(hostvars, catalog):
     metadata, cloud_config, network_config} holds everything that may be secret and goes to the build only.
     """
     name = check_name(hostvars.get("inventory_hostname"), "inventory_hostname")
-    given = _given(hostvars, schema.INSTANCE, ("berth_flavor", "berth_image"), name)
+    given = _given(hostvars, schema.INSTANCE, ("berth_flavor", "berth_image"), name, catalog)
     project = given.get("berth_project", DEFAULT_PROJECT)
     flavor = catalog.flavor(given["berth_flavor"], project)
     image = with_boot_files(
@@ -100,8 +100,6 @@ def _seed(name, given, user_data, image, catalog):
 def _target(given, catalog):
     """What the request says of its host by name: {availability_zone, ignore_hosts, force_hosts, force_nodes, ...}."""
     zone, forced_host, forced_node = _zone(given.get("berth_availability_zone", ""))
-    if zone and zone not in catalog.zones:
-        raise AvailabilityZoneNotFound.named("berth_availability_zone", zone, catalog.zones)
     target = given.get("berth_target_host")
     return {
         "availability_zone": zone,
@@ -144,14 +142,39 @@ def _check_firmware(spec, resized):
             )
 
 
-def _given(hostvars, fields, required, name):
-    """The checked variables among ``fields``; null and empty text count as not given."""
+def _check_known(catalog, project, field, value):
+    """Raise where a variable names what the catalog does not have."""
+    if field == "berth_flavor":
+        catalog.flavor(value, project)
+    elif field == "berth_image":
+        catalog.image(value, project)
+    elif field == "berth_server_group":
+        _group(value, project, catalog)
+    elif field == "berth_key_names":
+        catalog.public_keys(value)
+    elif field == "berth_networks":
+        together(
+            functools.partial(request_nics.check_network, at, nic, catalog.networks) for at, nic in enumerate(value)
+        )
+    elif field == "berth_availability_zone":
+        zone = _zone(value)[0]
+        if zone and zone not in catalog.zones:
+            raise AvailabilityZoneNotFound.named(field, zone, catalog.zones)
+
+
+def _given(hostvars, fields, required, name, catalog=None):
+    """The checked variables among ``fields``; null and empty text count as not given. Raises all their faults at once, also
+    names that the ``catalog`` does not have."""
+    project = str(hostvars.get("berth_project") or DEFAULT_PROJECT)
     wanted = [field for field in fields if field in required or hostvars.get(field) not in (None, "")]
 
     def checked(field):
         if hostvars.get(field) in (None, ""):
             raise InvalidInput(field, None, "this variable is required", hint=input_hints.set_variable(field, name))
-        return schema.INSTANCE[field].check(hostvars[field], field)
+        value = schema.INSTANCE[field].check(hostvars[field], field)
+        if catalog:
+            _check_known(catalog, project, field, value)
+        return value
 
     return dict(zip(wanted, together(functools.partial(checked, field) for field in wanted)))
 

@@ -22,9 +22,7 @@ def nic(own_uuid, at, given, catalog, card, groups=()):
     Its MAC follows from the instance, so that it never changes.
     """
     field = "berth_networks[%d]" % at
-    if given["network"] not in catalog.networks:
-        raise NetworkNotFound.named(field + ".network", given["network"], catalog.networks)
-    network = catalog.networks[given["network"]]
+    network = check_network(at, given, catalog.networks)
     found = {
         "network": network["name"],
         "address": _address(given["address"], network, field + ".address"),
@@ -39,6 +37,13 @@ def nic(own_uuid, at, given, catalog, card, groups=()):
     if network["pool"] is not None and given["address"] is None:
         found.update(prefixlen=ipaddress.ip_network(network["cidr"]).prefixlen, pool=address_pool.ranges(network))
     return found
+
+
+def check_network(at, given, networks):
+    """The network of a NIC."""
+    if given["network"] not in networks:
+        raise NetworkNotFound.named("berth_networks[%d].network" % at, given["network"], networks)
+    return networks[given["network"]]
 
 
 def _security(given, network, catalog, field, groups):

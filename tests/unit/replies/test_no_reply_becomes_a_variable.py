@@ -9,30 +9,16 @@ What the hosts are asked with, and what the controller signs, is byte for byte w
 from __future__ import annotations
 
 import concurrent.futures
-import functools
 import json
-import os
 import re
-import subprocess
-import sys
-from pathlib import Path
 
 import good
 import pytest
-import yaml
 from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
+from fake_fleet import ROOT, play
 
 from ansible_collections.berth.kvm.plugins.plugin_utils.controller import CATALOG, INSTANCE
 
-ROOT = good.HERE.parents[2]
-# A setting that users make, in the inventory and with -e; a host must not, and these must go on to count.
-SETTINGS = {
-    "kvm_host_certificate_days": 99,
-    "kvm_host_certificate_names": ["kvm.example"],
-    "berth_host_reserved_host_cpus": 1,
-}
 OF_ANSIBLE = (
     "ansible_become", "ansible_connection", "ansible_forks", "ansible_host", "ansible_limit", "ansible_play_hosts",
     "ansible_play_hosts_all", "ansible_play_batch", "ansible_python_interpreter", "ansible_user", "group_names", "groups",
@@ -82,98 +68,6 @@ def hostile():
         "_ansible_facts_cacheable": True,
         "warnings": ["\x1b[2Jowned"],
     }
-
-
-# ---- hosts and inventory -------------------------------------------------------------------------------------------------
-
-
-def moving(host):
-    """What a host says in each step of a resize of at-rest-h1."""
-    begun = good.moved_record(host if host in ("h1", "h2") else "h2")
-    wanted = good.spec("at-rest-h1")
-    changes = {"uuid": wanted["uuid"], "name": "at-rest-h1", "spec": wanted}
-    changes["migration"] = {**begun.migration, "old_spec": wanted, "new_spec": good.spec("at-rest-h1", "big")}
-    said = good.migration_of(host)[1]["move"]
-    extra = {name: said[name] for name in ("disks", "targets", "transfer", "sent")}
-    return {"changed": True, "move": good.view(begun.replace(**changes), host, **extra), "token": {}, "took": {}}
-
-
-def replies(host):
-    made = {module: make(host)[1] for module, make in good.KINDS.values() if make is not good.failure}
-    facts = good.host_facts(host)[1]
-    at_rest = [move for move in facts["moves"] if move["name"].startswith("at-rest")]
-    document = facts["ansible_facts"]["berth_host"]
-    instances = [instance for instance in document["instances"] if instance["name"].startswith("at-rest")]
-    document.update(instances=instances, num_instances=1)
-    scan = {**made["rescan"], "notes": {}}
-    scan["instances"] = [instance for instance in scan["instances"] if instance["name"].startswith("at-rest")]
-    held = {kind: {"request": request(), "certificate": "", "authority": ""} for kind in ("libvirt", "qemu")}
-    return {
-        **made,
-        "host_facts": {**facts, "moves": at_rest, "notes": {}},
-        "rescan": scan,
-        "migration": moving(host),
-        "host_certificates": {**made["host_certificates"], "held": held},
-    }
-
-
-@functools.cache
-def request():
-    """A request of a host, the same in all runs so that what is signed may be compared."""
-    unsigned = x509.CertificateSigningRequestBuilder().subject_name(x509.Name([]))
-    signed = unsigned.sign(ec.generate_private_key(ec.SECP256R1()), hashes.SHA256())
-    return signed.public_bytes(serialization.Encoding.PEM).decode()
-
-
-def build(folder, extra, refuse=None):
-    """The hosts, each with its Python, and the inventory of a run; ``refuse``: host -> steps of a move that fail there."""
-    hosts = {}
-    for host in good.HOSTS:
-        directory = folder / host
-        directory.mkdir(parents=True)
-        (directory / "good.json").write_text(json.dumps(replies(host)))
-        if extra:
-            (directory / "extra.json").write_text(json.dumps(extra))
-        (directory / "refuse.json").write_text(json.dumps((refuse or {}).get(host, [])))
-        python = directory / "python"
-        lines = ["#!" + sys.executable, "import sys", "sys.path.insert(0, %r)" % str(good.HERE), "import fake_host"]
-        python.write_text("\n".join([*lines, "fake_host.main(%r)" % str(directory), ""]))
-        python.chmod(0o755)
-        hosts[host] = {"ansible_python_interpreter": str(python)}
-    instance = {"berth_image": "guest", "berth_server_group": "web", "berth_flavor": "small"}
-    instances = {"new-1": {}, "at-rest-h1": {"berth_flavor": "big"}, "at-rest-h2": {}, "at-rest-h3": {}}
-    of_hosts = {"ansible_connection": "local", "ansible_pipelining": True, "ansible_become": False, **SETTINGS}
-    of_hosts["kvm_host_ca_directory"] = str(folder / "ca")
-    groups = {
-        "kvm_hosts": {"hosts": hosts, "vars": of_hosts},
-        "instances": {"hosts": instances, "vars": instance},
-    }
-    inventory = folder / "inventory.yml"
-    inventory.write_text(yaml.safe_dump({"all": {"vars": good.CATALOG, "children": groups}}))
-    return inventory
-
-
-def play(folder, playbook, extra, refuse=None):
-    """What each host was asked with, and the end of what the run printed."""
-    inventory = build(folder, extra, refuse)
-    environment = {
-        **os.environ, "ANSIBLE_COLLECTIONS_PATH": str(ROOT / ".cache" / "collections"), "ANSIBLE_HOME": str(folder / "home"),
-        "ANSIBLE_LOCALHOST_WARNING": "false", "ANSIBLE_NOCOLOR": "1", "ANSIBLE_LOCAL_TEMP": str(folder / "tmp"),
-        "ANSIBLE_DEPRECATION_WARNINGS": "false",
-    }  # fmt: skip
-    command = [
-        Path(sys.executable).parent / "ansible-playbook",
-        "-i",
-        inventory,
-        "berth.kvm." + playbook[0],
-        *playbook[1:],
-    ]
-    done = subprocess.run(
-        list(map(str, command)), env=environment, capture_output=True, text=True, timeout=120, check=False
-    )
-    asked = {host: folder / host / "asked.jsonl" for host in good.HOSTS}
-    lines = {host: path.read_text().splitlines() if path.exists() else [] for host, path in asked.items()}
-    return {"asked": lines, "rc": done.returncode, "said": done.stdout + done.stderr, "ca": (folder / "ca").exists()}
 
 
 def without_nonces(lines):

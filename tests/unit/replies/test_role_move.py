@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 
-from test_no_reply_becomes_a_variable import play
+from fake_fleet import play
 
 RESIZE = ["resize", "--limit", "at-rest-h1"]
 

@@ -14,6 +14,7 @@ import pytest
 from controller import Controller
 
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import moving
+from ansible_collections.berth.kvm.plugins.module_utils.model import hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.identity import instance_uuid
 from ansible_collections.berth.kvm.plugins.plugin_utils.controller import who_locked
 
@@ -75,8 +76,8 @@ def vm(flavor="big", **more):
     return {"berth_flavor": flavor, "berth_image": "guest", **{"berth_" + key: value for key, value in more.items()}}
 
 
-def plan(action="resize", instances=None, variables=None, args=None, silent=(), groups=None):
-    """plan_moves over instances that are all at rest on h1 -> its facts."""
+def plan(action="resize", instances=None, variables=None, args=None, silent=(), groups=None, views=None):
+    """plan_moves over instances that are all at rest on h1 -> its facts; ``views``: what their records have otherwise."""
     instances = instances or {"a": vm()}
     groups = groups or {}
     at = {"h1": list(instances)}
@@ -92,7 +93,7 @@ def plan(action="resize", instances=None, variables=None, args=None, silent=(), 
     )
     answers = {}
     for host in HOSTS:
-        moves = [view(name, groups.get(name)) for name in at.get(host, ())]
+        moves = [view(name, groups.get(name), **(views or {}).get(name, {})) for name in at.get(host, ())]
         answers[host] = (
             {"reason": "UNREACHABLE: no route"} if host in silent else {"ansible_facts": known[host], "moves": moves}
         )
@@ -278,3 +279,13 @@ def test_a_migration_that_was_begun_goes_on_as_what_it_was():
 def test_a_kind_of_migration_that_there_is_none_of_is_refused_by_name():
     with pytest.raises(KeyError, match="ansible_facts"):  # there is no plan
         plan("migrate", variables={"berth_migration": "Live"})
+
+
+@pytest.mark.follows("migrate_what_is_off")
+def test_what_is_off_is_not_migrated_live_and_berth_kvm_migrate_moves_it_as_it_is():
+    off = {"vm_state": "stopped", "running": False, "power_state": "shutdown"}
+    refused = plan("live_migrate", views={"a": off})
+    assert refused["act"] == [] and hints.migrate_what_is_off("a") in refused["errors"]["a"]
+    moved = plan("migrate", views={"a": off})["moves"]["a"]
+    assert (moved["kind"], moved["sequence"]) == ("migration", "resize")
+    assert plan("live_migrate")["moves"]["a"]["sequence"] == "live_migrate"

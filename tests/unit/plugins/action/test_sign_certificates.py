@@ -26,12 +26,12 @@ def held():
     return {kind: {"request": text, "certificate": "", "authority": ""} for kind in ("libvirt", "qemu")}
 
 
-def sign(directory, names):
-    """The names in the certificates that kvm1 gets, each set of them."""
-    controller = Controller({"kvm_hosts": ["kvm1"]})
-    values = {**controller.task_vars(), "inventory_hostname": "kvm1"}
+def sign(directory, names, host="kvm1", check_mode=False):
+    """The names in the certificates that a host gets, each set of them."""
+    controller = Controller({"kvm_hosts": ["kvm1", "kvm2"]})
+    values = {**controller.task_vars(), "inventory_hostname": host, "ansible_play_hosts": ["kvm1", "kvm2"]}
     arguments = {"held": held(), "names": names, "directory": str(directory), "address": OWN_WORD}
-    signed = controller.run("sign_certificates", arguments, values)["signed"].values()
+    signed = controller.run("sign_certificates", arguments, values, check_mode)["signed"].values()
     certificates = [x509.load_pem_x509_certificate(entry["certificate"].encode()) for entry in signed]
     kind = x509.SubjectAlternativeName
     return [
@@ -48,3 +48,23 @@ def test_the_hosts_own_address_is_signed_only_when_the_inventory_names_it(tmp_pa
     assert warned.pop().endswith(input_hints.name_migration_address("kvm1", OWN_WORD))
     assert sign(tmp_path / "ca", ["kvm1", OWN_WORD]) == [{"kvm1", OWN_WORD}] * 2
     assert warned == []
+
+
+@pytest.mark.follows("keep_authority")
+def test_a_run_that_makes_an_authority_says_where_and_one_that_finds_it_does_not(tmp_path, monkeypatch):
+    said = []
+    monkeypatch.setattr(sign_certificates, "say", lambda *lines: said.extend(lines))
+    sign(tmp_path / "ca", ["kvm1"])
+    assert "has made" in said[0] and str(tmp_path / "ca") in said[0] and said[1:2] == [input_hints.keep_authority()]
+    kept = dict((path.name, path.read_bytes()) for path in (tmp_path / "ca").iterdir())
+    said.clear()
+    (tmp_path / "copy").mkdir(mode=0o700)
+    for name, text in kept.items():
+        (tmp_path / "copy" / name).write_bytes(text)
+        (tmp_path / "copy" / name).chmod(0o600)
+    assert len(sign(tmp_path / "copy", ["kvm2"])) == 2 and said == []
+    for host, lines in (("kvm1", 2), ("kvm2", 0)):  # check mode says it once, and makes nothing
+        sign(tmp_path / "none", ["kvm1"], host, check_mode=True)
+        assert len(said) == lines and all("would make" in line for line in said[:1])
+        said.clear()
+    assert not (tmp_path / "none").exists()

@@ -1,0 +1,108 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Who selects instances or hosts of which there are none is told, and what is wrong with several instances is told at once."""
+
+from __future__ import annotations
+
+import pytest
+from placement_case import CATALOG, VM, controller, place
+
+from ansible_collections.berth.kvm.plugins.module_utils.model import input_hints
+from ansible_collections.berth.kvm.plugins.plugin_utils import selection
+
+ACTIONS = [
+    ("placement", {}), ("plan_moves", {"action": "cold_migrate"}), ("plan_moves", {"action": "confirm"}),
+    ("locate_instances", {"method": "start"}), ("locate_instances", {"method": "delete"}),
+]  # fmt: skip
+
+
+def run(action, args, names=(), instances=None, limited=("h1",), **variables):
+    """The action in a run that is about ``names``; ``variables`` are those of the run, such as ansible_limit."""
+    it = controller(instances or {"a": VM, "web-1": VM})
+    values = {**it.task_vars(), "ansible_play_hosts_all": list(limited), **variables}
+    return it.run(action, {**({} if action == "check_variables" else {"instances": list(names)}), **args}, values)
+
+
+@pytest.mark.parametrize("action, args", ACTIONS)
+@pytest.mark.parametrize(
+    "variables, said",
+    [
+        ({"ansible_limit": "h1"}, "--limit=h1 selects no instance. Known: a, web-1"),
+        ({"berth_instances": "web1"}, "berth_instances=web1 selects no instance. Did you mean web-1?"),
+        ({"berth_name": ""}, "berth_name= selects no instance"),
+    ],
+)
+def test_who_names_instances_and_gets_none_is_told(action, args, variables, said):
+    result = run(action, args, **variables)
+    assert result["failed"] and result["error_code"] == "InstanceNotFound" and said in result["msg"]
+
+
+@pytest.mark.follows("select_in_one_place")
+@pytest.mark.parametrize("action, args", ACTIONS)
+def test_a_limit_that_leaves_nothing_of_the_names_is_told_and_without_it_they_are_found(action, args):
+    result = run(action, args, ansible_limit="a", berth_name="web-1")
+    assert result["error"]["hint"] == input_hints.select_in_one_place()
+    assert "no instance is in both --limit=a and berth_name=web-1" in result["msg"]
+    for alone in ({"berth_name": "web-1"}, {"ansible_limit": "web-1"}):
+        assert "selects no instance" not in run(action, args, names=["web-1"], **alone).get("msg", "")
+
+
+@pytest.mark.parametrize("action, args", ACTIONS)
+def test_an_inventory_without_instances_is_no_fault_where_nobody_names_any(action, args, monkeypatch):
+    warned = []
+    monkeypatch.setattr(selection, "warn", warned.append)
+    assert not run(action, args).get("failed")
+    assert "No instance is selected" in warned[0]
+
+
+@pytest.mark.parametrize("count", ["abc", "0", "-1", "5000", ""])
+def test_every_playbook_refuses_a_count_that_is_none_before_a_host_is_asked(count):
+    result = run("read_hosts", {}, berth_name="app", berth_count=count)
+    assert result["error_code"] == "InvalidInput" and "a whole number from 1 to 1000" in result["msg"]
+
+
+@pytest.mark.parametrize(
+    "limit, play_hosts, said",
+    [("web-1", ["web-1"], "--limit=web-1 selects no KVM host. Known: h1, h2"), ("h1:web-1", ["h1", "web-1"], None)],
+)
+def test_prepare_hosts_about_no_kvm_host_is_refused(limit, play_hosts, said):
+    result = run("check_variables", {"hosts": ["h1", "h2"]}, limited=play_hosts, ansible_limit=limit)
+    assert result.get("failed", False) == bool(said) and (not said or said in result["msg"])
+
+
+@pytest.mark.follows("name_group_of_hosts")
+def test_a_group_of_hosts_with_another_name_is_proposed_and_with_that_name_given_they_are_found():
+    groups = {"all": [], "ungrouped": [], "kvm_host": ["h1"], "web": ["a"]}
+    result = run("check_variables", {"hosts": []}, groups=groups)
+    assert result["error"]["hint"] == input_hints.name_group_of_hosts("kvm_host") and "kvm_host" in result["msg"]
+    assert not run("check_variables", {"hosts": groups["kvm_host"]}, groups=groups).get("failed")
+    nothing = run("check_variables", {"hosts": []}, groups={"all": [], "web": ["a"]})
+    assert nothing["error"]["hint"] == input_hints.name_group_of_hosts(None)
+    assert not run("check_variables", {"hosts": ["h1"]}, groups={"all": [], "kvm_hosts": ["h1"]}).get("failed")
+
+
+def test_all_faults_of_an_instance_are_told_at_once():
+    wrong = {"berth_flavor": "tinny", "berth_image": "gest", "berth_networks": ["lna"], "berth_server_group": "pear",
+             "berth_availability_zone": "nvoa", "berth_locked": 7, "berth_metadata": 5}  # fmt: skip
+    said = place({"a": {**VM, **wrong}})["msg"]
+    for name in ("tiny", "guest", "lan", "pair", "nova"):
+        assert "Did you mean %s?" % name in said
+    assert "berth_metadata: 5 is not valid" in said
+
+
+def test_a_fault_that_instances_share_is_told_once_with_their_names():
+    wrong = {**VM, "berth_flavor": "tinny"}
+    result = place({**{"web-%02d" % at: wrong for at in range(12)}, "b": {**VM, "berth_image": "gest"}})
+    assert result["msg"].count("Did you mean tiny?") == 1 and result["msg"].count("Did you mean guest?") == 1
+    assert result["msg"].startswith("FlavorNotFound: 13 instances are not valid: web-00, web-01")
+    assert "web-09 and 2 more: berth_flavor: there is no flavor tinny" in result["msg"]
+    told = result["error"]["faults"]
+    assert (
+        told["web-03"]["message"] == "berth_flavor: there is no flavor tinny" and told["b"]["code"] == "ImageNotFound"
+    )
+
+
+def test_a_name_with_a_space_that_nobody_sees_is_shown_with_it():
+    assert "there is no flavor 'tiny '. Did you mean tiny?" in place({"a": {**VM, "berth_flavor": "tiny "}})["msg"]
+    assert "tiny" in CATALOG["berth_flavors"]
