@@ -5,14 +5,17 @@
 
 from __future__ import annotations
 
+import contextlib
+
 from ansible.module_utils.parsing.convert_bool import boolean
 
 from ..module_utils.conductor import addressing, approval, placing, quotas, what_to_create
 from ..module_utils.conductor.plan import CLAIMING, FAILED, MAX_ROUNDS, PLANNED, new_plan, prepare_round
 from ..module_utils.model import address_clash, catalog_schema, nics
 from ..module_utils.model.errors import BerthError, InvalidInput, of_several
+from ..module_utils.model.identity import uuid_of
 from ..module_utils.placement.request import build_request
-from ..plugin_utils import acting, receipts
+from ..plugin_utils import acting, failed_requests, receipts
 from ..plugin_utils.controller import (
     INSTANCE,
     ControllerAction,
@@ -42,6 +45,15 @@ RUN = (
 def _is_wanted(task_vars, name):
     """Whether somebody describes the instance; what only the inventory plugin knows is there, and nothing is wished of it."""
     return "berth_name" in task_vars or in_inventory(task_vars, name)
+
+
+def _refused(faults, task_vars):
+    """The requests that are not valid, of those of which it is known which instance is meant."""
+    for name, error in faults:
+        with contextlib.suppress(BerthError):
+            project = variables(task_vars, name, ["berth_project"]).get("berth_project") or "default"
+            uuid_of(name, {"berth_project": project})
+            yield {"name": name, "project": project, "code": error.code, "message": str(error)}
 
 
 def _kept(wishes, operation, decision):
@@ -160,6 +172,8 @@ class ActionModule(ControllerAction):
             requests[name] = {**spec, "batch_id": batch_id}
             if "berth_state" in given:
                 self._states[name] = given["berth_state"]
+        if faults and self._task.args.get("plan"):
+            failed_requests.settle(self, task_vars, "create", _refused(faults, task_vars))
         if faults:
             raise of_several(faults)
         return requests

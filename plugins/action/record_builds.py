@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from ..module_utils.conductor import report_creation
 from ..module_utils.conductor.build_results import settle
-from ..module_utils.conductor.plan import prepare_round
+from ..module_utils.conductor.plan import FAILED, prepare_round
+from ..plugin_utils import failed_requests
 from ..plugin_utils.asking import ask
 from ..plugin_utils.controller import (
     ControllerAction,
@@ -35,10 +36,24 @@ class ActionModule(ControllerAction):
         if plan["claims"]:
             return plan_result(plan)
         self._withdraw_and_tell(plan, task_vars)
+        self._keep(plan, task_vars)
         say("", *report_creation.creation(plan), "")
         results = results_fact(report_creation.outcomes(plan), report_creation.left_out(plan))
         results["ansible_facts"].update(plan_result(plan)["ansible_facts"])
         return results
+
+    def _keep(self, plan, task_vars):
+        """What failed without a host that remembers it."""
+        told = {fault["uuid"] for faults in plan["faults"].values() for fault in faults}
+        instances = plan["instances"].values()
+        failed = [each for each in instances if each["state"] == FAILED and each["uuid"] not in told]
+        errors = [(each, each["error"] or {"code": "Failed", "message": ""}) for each in failed]
+        failures = [
+            {"name": each["name"], "project": each["project"], "code": error["code"], "message": error["message"]}
+            for each, error in errors
+        ]
+        done = [each["uuid"] for each in instances if each["state"] != FAILED or each["uuid"] in told]
+        failed_requests.settle(self, task_vars, "create", failures, done)
 
     def _withdraw_and_tell(self, plan, task_vars):
         """Withdraw unused claims, record build failures, and tell all hosts who owns the instances now."""

@@ -10,6 +10,7 @@ from ..module_utils.conductor.errors import HostUnknown, InstanceMoving
 from ..module_utils.conductor.locate import locate
 from ..module_utils.model.errors import BerthError
 from ..module_utils.model.identity import uuid_of
+from ..plugin_utils import failed_requests
 from ..plugin_utils.asking import answers, ask
 from ..plugin_utils.controller import (
     ControllerAction,
@@ -44,6 +45,7 @@ class ActionModule(ControllerAction):
                 uuids[name] = uuid_of(name, variables(task_vars, name, ["berth_project"]))
             except BerthError as error:
                 outcomes.append(_failed(name, error))
+        failed = failed_requests.known(hosts)
         told, silent = self._ask(task_vars, fleet, uuids)
         wished = Wished(task_vars, names, hosts, self._loader)
         for name, uuid in uuids.items():
@@ -64,11 +66,16 @@ class ActionModule(ControllerAction):
                 say("", *report_instance.lines(name, held, problem and str(problem), 1000 if verbosity() else EVENTS))
             elif problem:
                 outcomes.append(_failed(name, problem))
+            elif uuid in failed:
+                said = failed[uuid]
+                outcomes.append(report.Outcome(name, "error", why="%(code)s: %(message)s" % said))
             elif in_inventory(task_vars, name) or _removed_by(fleet, uuid):
                 by = ", ".join(_removed_by(fleet, uuid))
                 outcomes.append(report.Outcome(name, "absent", why="deleted from %s" % by if by else "is on no host"))
             else:
                 outcomes.append(_failed(name, not_found(task_vars, fleet, name)))
+            if uuid in failed:
+                say("", "%s: %s" % (name, failed_requests.line(failed[uuid])))
         say("", *report.closing(outcomes, fleet.verdicts), "")
         return {**results_fact(outcomes, fleet.verdicts), "instances": shown}
 

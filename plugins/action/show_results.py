@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from ..module_utils.conductor import report, report_moves, report_power
 from ..module_utils.model.identity import instance_uuid
+from ..plugin_utils import failed_requests
 from ..plugin_utils.controller import (
     ControllerAction,
     controller_facts,
@@ -18,6 +19,7 @@ from ..plugin_utils.controller import (
 from ..plugin_utils.plain import plain
 from ..plugin_utils.screen import say
 
+PLACED = ("resize", "cold_migrate", "live_migrate", "migrate")
 DONE = ("__berth_done", "__delete_done", "__berth_failure", "move_walk")
 
 
@@ -35,8 +37,25 @@ class ActionModule(ControllerAction):
         self._tried = []
         outcomes = [self._outcome(operation, name, located, moves, task_vars) for name in names]
         left_out = (located or moves)["left_out"]
+        self._keep(operation, outcomes, task_vars)
         say("", *report.closing(outcomes, left_out, self._tried), "")
         return results_fact(outcomes, left_out)
+
+    def _keep(self, operation, outcomes, task_vars):
+        """That a move was refused, until one is not; a delete ends what is known of a failed request."""
+        if operation not in PLACED and operation != "delete":
+            return
+        failures, done = [], []
+        for outcome in outcomes:
+            name = outcome.instance
+            project = variables(task_vars, name, ["berth_project"]).get("berth_project") or "default"
+            code = report.error_code(outcome.error)
+            if not outcome.error:
+                done.append(instance_uuid(project, name))
+            elif operation in PLACED and code != "InstanceNotFound":
+                message = outcome.error.removeprefix(code + ": ")
+                failures.append({"name": name, "project": project, "code": code, "message": message})
+        failed_requests.settle(self, task_vars, operation, failures, done)
 
     def _outcome(self, operation, name, located, moves, task_vars):
         values = raw_vars(task_vars, name)

@@ -26,6 +26,9 @@ description:
     agent says (C(agent)). It is not set where the inventory has one for the instance, and where another host of the
     inventory, a KVM host by its own word, or another instance has the same address. C(arp) and C(agent) are the guest's word, and
     it may name a machine that the inventory does not know. Keep C(host_key_checking) on, or set C(ansible_host) yourself.
+  - An instance that could not be made is listed, too, in the group C(berth_state_error) with C(berth_error), of C(code), C(message),
+    C(operation) and C(at), where this controller was asked for it; it is on no host. One whose move was refused has C(berth_error) as well.
+    Both until the next success or a delete, for 30 days.
   - An instance that the inventory describes is known as such where this source comes after the others, so name it last, or so
     that its file name sorts last in a directory.
   - The name of the file ends in C(berth.yml) or C(berth.yaml).
@@ -90,7 +93,8 @@ from ansible.plugins.inventory import BaseInventoryPlugin, Cacheable, Constructa
 from ansible.utils.vars import combine_vars
 from ansible.vars.plugins import get_vars_from_inventory_sources
 
-from ..module_utils.conductor.inventory_names import NotListed, listed
+from ..module_utils.conductor.inventory_names import NotListed, failed, listed
+from ..plugin_utils import failed_requests
 from ..plugin_utils.screen import warn
 
 ROOTS = {"all", "ungrouped"}
@@ -249,6 +253,17 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
             known = names.known(name) or {"berth_flavor": variables["berth_present_flavor"]}
             self._construct(name, {**known, **variables})
             self._keep_out(self.inventory.hosts[name], forbidden)
+        self._add_failed(names, found, group)
+
+    def _add_failed(self, names, found, group):
+        """What failed on this controller without a host: its hosts do not know of it."""
+        requests = failed_requests.known(names.kvm_hosts).values()
+        for name, variables in failed(requests, names.known, found).items():
+            self.inventory.add_host(name, group=group)
+            for key, value in variables.items():
+                self.inventory.set_variable(name, key, value)
+            if self.get_option("default_groups") and name not in found:
+                self.inventory.add_host(name, group=self.inventory.add_group("berth_state_error"))
 
     def _add_to_default_groups(self, name, variables):
         for prefix, variable in DEFAULT_GROUPS.items():

@@ -12,6 +12,7 @@ from ansible.module_utils.parsing.convert_bool import BOOLEANS_FALSE
 from ansible.plugins.action import ActionBase
 
 from ..module_utils.conductor.fleet import read_fleet
+from ..module_utils.conductor.inventory_names import ERROR
 from ..module_utils.conductor.silence import is_there
 from ..module_utils.model import catalog_schema, host_document, host_hints
 from ..module_utils.model.errors import BerthError
@@ -31,7 +32,7 @@ CATALOG = (
     "berth_security_groups_defined",
     "berth_server_groups",
 )
-MARKS = frozenset(("berth_flavor", "berth_present_flavor"))
+MARKS = frozenset(("berth_flavor", "berth_present_flavor", ERROR))
 INSTANCE = (*catalog_schema.INSTANCE, "berth_user_data")
 
 

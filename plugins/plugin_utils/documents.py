@@ -16,6 +16,9 @@ from typing import Any
 TEMPORARY = re.compile(r"(\.[0-9a-f]{16})?\.tmp\Z")
 
 
+MOST_BYTES = 1 << 20  # of a file that is read
+
+
 def write_document(path: str, document: Any) -> None:
     """Write it for its owner only, whole or not at all."""
     write_private(path, json.dumps(document, sort_keys=True).encode("utf-8"))
@@ -45,3 +48,13 @@ def write_file(folder: int, name: str, data: bytes, mode: int) -> None:
             os.unlink(new, dir_fd=folder)
         raise
     os.fsync(folder)
+
+
+def read_whole(folder: int, name: str) -> bytes:
+    """The file ``name`` of the open directory ``folder``. Raises OSError for what is no file, or a long one."""
+    fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
+    with os.fdopen(fd, "rb") as file:
+        data = file.read(MOST_BYTES + 1)
+    if len(data) > MOST_BYTES:
+        raise OSError("%s has more than %d bytes" % (name, MOST_BYTES))
+    return data

@@ -11,7 +11,7 @@ from typing import Any, Dict, List, Mapping, Set
 from ansible.utils.vars import load_extra_vars
 
 from ..module_utils.conductor.errors import UnknownVariable
-from ..module_utils.conductor.inventory_names import PUBLISHED
+from ..module_utils.conductor.inventory_names import ERROR, PUBLISHED
 from ..module_utils.model import input_hints
 from ..module_utils.model.errors import joined
 from ..module_utils.model.schema import ListOf, Text
@@ -70,7 +70,7 @@ HOST = (
     "berth_host_security_driver_none_ok",
     "berth_host_traits",
 )
-KNOWN = frozenset((*CATALOG, *INSTANCE, *RUN, *HOST, *PUBLISHED))
+KNOWN = frozenset((*CATALOG, *INSTANCE, *RUN, *HOST, *PUBLISHED, ERROR))
 OURS = re.compile("berth[_-]", re.IGNORECASE)
 MOST_NAMED = 3
 

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any, Callable, Collection, Dict, List, Mapping, Optional, Tuple
+from typing import Any, Callable, Collection, Dict, Iterable, List, Mapping, Optional, Tuple
 
 from ..model.errors import BerthError
 from ..model.guest_address import guest_address
@@ -28,6 +28,7 @@ PUBLISHED = (
     "berth_present_zone",
     "berth_uuid",
 )
+ERROR = "berth_error"  # and what this controller has: why a request failed
 
 
 class NotListed(BerthError):
@@ -67,6 +68,27 @@ def listed(
             found[name] = _variables(*claims[0])
     _give_addresses(found, known, taken)
     return found, left_out
+
+
+def failed(requests: Iterable[Mapping[str, Any]], known: Known, found: Collection[str]) -> Dict[str, Dict[str, Any]]:
+    """Instance -> the variables of one that could not be made or moved: ``requests`` are as the controller kept them."""
+    listed_too: Dict[str, Dict[str, Any]] = {}
+    for said in requests:
+        name, project = said["name"], said["project"]
+        error = {part: said[part] for part in ("code", "message", "operation", "at")}
+        try:
+            if check_name(name) in RESERVED or said["uuid"] != instance_uuid(project, name):
+                continue
+            described = known(name)
+        except BerthError:
+            continue
+        if name in found:
+            listed_too[name] = {ERROR: error}
+        elif said["operation"] == "create" and described is None:
+            listed_too[name] = {ERROR: error, "berth_uuid": said["uuid"], "berth_project": project}
+        elif said["operation"] == "create" and (described or {}).get("berth_project", project) == project:
+            listed_too[name] = {ERROR: error, "berth_uuid": said["uuid"]}
+    return listed_too
 
 
 def _check(host: str, instance: Mapping[str, Any], known: Known) -> Described:

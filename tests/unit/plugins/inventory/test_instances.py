@@ -343,3 +343,20 @@ def test_hosts_are_read_by_the_playbook_with_all_its_checks(tmp_path):
     for part in ("Host good has an instance 'a,b'", "Host silent is left out: UNREACHABLE: no answer within 5 s"):
         assert part in said
     assert "Host endless is left out" in said
+
+
+def test_what_could_not_be_made_is_listed_with_its_error_in_a_group_of_its_own(inventory, monkeypatch):
+    """C02: the hosts do not know of it."""
+    monkeypatch.setitem(OPTIONS, "default_groups", True)
+    said = {"code": "NoValidHost", "message": "none", "operation": "create", "at": "2026-01-01T00:00:00Z"}
+    kept = {
+        name: {**said, "name": name, "project": "default", "uuid": instance_uuid("default", name)}
+        for name in ("new", "db", "kvm1", "laptop")
+    }
+    monkeypatch.setattr(plugin.failed_requests, "known", lambda hosts: kept if hosts == {"kvm1", "kvm2"} else {})
+    it, shown = inventory({"kvm1": [one("db")]})
+    assert {host.name for host in it.groups["berth_state_error"].get_hosts()} == {"new"}
+    assert it.get_host("new").get_vars()["berth_error"] == said
+    assert it.get_host("db").get_vars()["berth_error"]["code"] == "NoValidHost"
+    assert not {"berth_error"} & (set(it.get_host("kvm1").get_vars()) | set(it.get_host("laptop").get_vars()))
+    assert shown == []
