@@ -10,7 +10,7 @@ export PATH := $(BERTH_VENV)/bin:$(PATH)
 LAB ?= 3
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lint unit protocol nova-tests integration realguest mutants matrix molecule runner bench fleet faults docs package lab lab-down clean
+.PHONY: help setup lint unit coverage protocol nova-tests integration realguest mutants matrix molecule runner bench fleet faults docs changelog package lab lab-down clean
 
 help:  ## this list
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 24
@@ -23,6 +23,9 @@ lint:  ## every static check, side by side
 
 unit:  ## unit tests, with a sample of the interleavings of moves
 	pytest tests/unit tests/protocol/test_sample.py
+
+coverage:  ## which lines the unit tests run, to .cache/coverage
+	COVERAGE_FILE=.cache/coverage.data pytest tests/unit -q -n 2 --cov=plugins --cov-report=term:skip-covered --cov-report=html:.cache/coverage
 
 protocol:  ## every interleaving of runs that move one instance, with kills and crashes, in memory (minutes)
 	pytest tests/protocol
@@ -66,6 +69,9 @@ docs:  ## the pages made from the code, and the site below .cache/docsite/html (
 	python docs/make_situations.py
 	python docs/make_map.py
 	python docs/docsite/build.py
+
+changelog:  ## CHANGELOG.md of the version in galaxy.yml, from the fragments; again after new ones
+	antsibull-changelog release --update-existing --reload-plugins --refresh && rm -f changelogs/.plugin-cache.yaml
 
 package:  ## build the tarball, install it elsewhere, check what it holds
 	tests/package.sh

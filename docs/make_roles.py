@@ -120,7 +120,11 @@ def argument_specs(role: str, short: str, description: str, names: list[str]) ->
     lines = ["argument_specs:", "  main:", "    short_description: " + short, "    description:"]
     for text in (description, PLAN):
         lines += ["      - >-", folded(text, 8)]
-    lines += ["    author: The berth.kvm authors", "    options:" if names else "    options: {}"]
+    lines += [
+        "    version_added: 0.1.0",
+        "    author: The berth.kvm authors",
+        "    options:" if names else "    options: {}",
+    ]
     for name, full in of(role, names):
         option = OPTIONS[name]
         lines += ["      %s:" % full, "        description: >-", folded(option.meaning, 10)]

@@ -30,6 +30,7 @@ listed=$(tar -tzf "$tarball")
 for unwanted in lab/ .cache/ .venv/ .git/ .github/ .pre-commit-config.yaml Makefile demo.sh extensions/ test.sh tests/; do
     ! grep -q "^$unwanted" <<<"$listed" || fail "$unwanted was packed"
 done
+! grep -q '^docs/.*\.py$' <<<"$listed" || fail "what makes the pages was packed"
 for wanted in MANIFEST.json README.md meta/runtime.yml LICENSES/GPL-3.0-or-later.txt playbooks/ roles/ plugins/modules/; do
     grep -q "^$wanted" <<<"$listed" || fail "$wanted is missing"
 done

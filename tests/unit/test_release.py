@@ -1,0 +1,105 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What is released: versions agree, everything says since when it is there, the notes name what is new, nothing of the lab is packed."""
+
+from __future__ import annotations
+
+import ast
+import fnmatch
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+import yaml
+
+from ansible_collections.berth.kvm.plugins.module_utils.model.collection_version import COLLECTION_VERSION
+
+ROOT = Path(__file__).resolve().parents[2]
+GALAXY = yaml.safe_load((ROOT / "galaxy.yml").read_text("utf-8"))
+PLUGINS = [
+    path for kind in ("modules", "filter", "inventory", "callback") for path in (ROOT / "plugins" / kind).glob("*.py")
+]
+ROLES = sorted((ROOT / "roles").glob("*/meta/argument_specs.yml"))
+# The playbooks of 0.1.0; the notes of later versions name each new one.
+FIRST = {
+    "cold_migrate", "confirm_due", "confirm_resize", "create", "delete", "host_facts", "live_migrate", "place",
+    "prep_resize", "prepare_hosts", "resize", "revert_resize", "start", "stop",
+}  # fmt: skip
+# What cannot run from the tarball: the lab, what uses it, what makes pages, tools.
+NOT_PACKED = re.compile(
+    r"(lab|tests|extensions|\.[^/]*)/|docs/.*\.py$|(Makefile|.*\.sh|pyproject\.toml|requirements-dev\.txt|\.[^/]*)$"
+)
+
+
+def documentation(path):
+    for node in ast.parse(path.read_text("utf-8")).body:
+        if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", None) == "DOCUMENTATION":
+            return yaml.safe_load(node.value.value)
+    return {}
+
+
+def public_playbooks():
+    names = set()
+    for path in (ROOT / "playbooks").glob("*.yml"):
+        if not path.read_text("utf-8").splitlines()[4].startswith("# Internal:"):
+            names.add(path.stem)
+    return names
+
+
+def notes():
+    """The entries of all fragments for new playbooks."""
+    found = []
+    for path in (ROOT / "changelogs/fragments").glob("*.yml"):
+        found += yaml.safe_load(path.read_text("utf-8")).get("add object.playbook", [])
+    return {entry["name"] for entry in found}
+
+
+def packed():
+    """The files that ansible-galaxy packs: each of the repository that build_ignore does not name, nor one of its directories."""
+    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
+    ignored = GALAXY["build_ignore"]
+
+    def is_ignored(name):
+        parents = [name, *map(str, Path(name).parents)]
+        return any(fnmatch.fnmatch(part, pattern) for part in parents for pattern in ignored)
+
+    return [name for name in listed if not is_ignored(name)]
+
+
+def test_the_version_is_the_same_everywhere():
+    assert GALAXY["version"] == COLLECTION_VERSION
+    assert "berth-kvm-%s.tar.gz" % COLLECTION_VERSION in (ROOT / "README.md").read_text("utf-8")
+
+
+@pytest.mark.parametrize("path", PLUGINS, ids=[path.stem for path in PLUGINS])
+def test_a_plugin_says_since_which_version_it_is_there(path):
+    assert documentation(path).get("version_added") in ("0.1.0", "0.2.0")
+
+
+@pytest.mark.parametrize("path", ROLES, ids=[path.parts[-3] for path in ROLES])
+def test_a_role_says_since_which_version_it_is_there(path):
+    specs = yaml.safe_load(path.read_text("utf-8"))["argument_specs"]["main"]
+    assert specs.get("version_added") in ("0.1.0", "0.2.0")
+
+
+def test_the_notes_name_each_new_playbook():
+    """Under 'add object.playbook' in changelogs/fragments/0.2.0.yml. New modules are found by their version_added."""
+    assert public_playbooks() - FIRST - notes() == set()
+    assert notes() - public_playbooks() == set()
+
+
+def test_nothing_that_needs_the_repository_is_packed():
+    assert [name for name in packed() if NOT_PACKED.match(name)] == []
+
+
+def test_what_a_user_needs_is_packed():
+    assert {"README.md", "SECURITY.md", "meta/runtime.yml", "requirements.txt", "bindep.txt", "docs/README.md"} <= set(
+        packed()
+    )
+
+
+@pytest.mark.parametrize("link", ["repository", "documentation", "homepage", "issues"])
+def test_galaxy_has_its_links(link):
+    assert GALAXY[link].startswith("https://")
