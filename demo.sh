@@ -30,7 +30,7 @@ case ${1:-up} in
 esac
 
 title() {
-  printf '\n==> [%ss] %s\n' $(($(date +%s) - began)) "$*"
+  printf '==> [%ss] %s\n' $(($(date +%s) - began)) "$*"
 }
 
 playbook() {
@@ -40,39 +40,49 @@ playbook() {
 
 title "Set-up: packages, ansible-core, the guest image (what is there is not made again)"
 lab/setup
+echo
 . lab/env
-export ANSIBLE_LOCALHOST_WARNING=False ANSIBLE_DISPLAY_SKIPPED_HOSTS=False ANSIBLE_HOME="$PWD/.cache/ansible"
+# what changes and what is told is shown, not each task that finds nothing to do
+export ANSIBLE_LOCALHOST_WARNING=False ANSIBLE_DISPLAY_SKIPPED_HOSTS=False ANSIBLE_DISPLAY_OK_HOSTS=False
+export ANSIBLE_HOME="$PWD/.cache/ansible"
 [ ! -t 1 ] || export ANSIBLE_FORCE_COLOR=True
 
 title "Three hosts of different sizes, each with its own libvirtd, sshd and disk"
 $lab up 3 --size 1:cpus=8,mem=16384,cells=2,disk=20G --size 2:cpus=4,mem=8192,disk=10G --size 3:cpus=2,mem=4096,disk=6G
 $lab status
+echo
 
-title "berth.kvm.prepare_hosts: settings, storage pool, boot gate"
-playbook berth.kvm.prepare_hosts
+log=.cache/lab/demo/prepare.log
+title "berth.kvm.prepare_hosts: settings, storage pool, boot gate, certificates (what it does: $log)"
+playbook berth.kvm.prepare_hosts >$log 2>&1 || { cat $log >&2; exit 1; }
+sed -n '/PLAY RECAP/,$p' $log
 
 title "berth.kvm.host_facts: what each host has"
 playbook berth.kvm.host_facts
 
-title "berth.kvm.place: where would the four instances go, and why not elsewhere"
-playbook berth.kvm.place
+title "berth.kvm.place: where would two of the instances go, and why not elsewhere (all of them without --limit)"
+playbook berth.kvm.place --limit web1,web2
 
 title "berth.kvm.create: four instances, web1 and web2 never on one host"
 playbook berth.kvm.create
 
 title "From the guests' own consoles"
 .venv/bin/python lab/show_guests demo examples/demo
+echo
+
+title "berth.kvm.report: the fleet as a page for a browser, and as JSON"
+playbook berth.kvm.report -e berth_report_page="$PWD/.cache/lab/demo/fleet.html"
 
 cat <<END
-
 ==> Done in $(($(date +%s) - began)) s. What to try next:
 
-  . lab/env
-  inv="$inventories"
+  . lab/env; inv="$inventories"
   ansible-playbook \$inv berth.kvm.create                          # again: nothing changes
   ansible-playbook \$inv berth.kvm.create -e berth_name=extra -e berth_flavor=tiny -e berth_image=guest
   ansible-playbook \$inv berth.kvm.delete --limit web2
   lab/lab --name demo exec 1 virsh list --title                   # look at a host
   lab/lab --name demo crash 2                                     # power cut; 'start 2' brings it back
   ./demo.sh down                                                  # end everything
+
+The report: file://$PWD/.cache/lab/demo/fleet.html
 END

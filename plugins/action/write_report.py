@@ -10,6 +10,7 @@ from pathlib import Path
 from ..module_utils.conductor.doctor import examine
 from ..module_utils.conductor.errors import NoHostAnswered
 from ..module_utils.conductor.overview import Answers, overview
+from ..module_utils.conductor.report import Outcome, closing
 from ..module_utils.model.collection_version import COLLECTION_VERSION
 from ..module_utils.model.errors import BerthError
 from ..module_utils.model.safe_text import clean_all
@@ -23,6 +24,7 @@ from ..plugin_utils.screen import say
 from ..plugin_utils.whose_variables import Catalogs
 
 SCHEMA = 1
+MOST_SHOWN = 40  # instances on the screen; the files have all
 
 
 class ActionModule(ControllerAction):
@@ -78,14 +80,23 @@ class ActionModule(ControllerAction):
 
 
 def _told(document, page, check_mode):
-    hosts, counts = document["hosts"], document["counts"]
-    silent = sum(host["instances"] is None for host in hosts)
-    numbers = (len(hosts), silent, len(document["instances"]), len(document["confirms"]))
+    hosts, counts, rows = document["hosts"], document["counts"], document["instances"]
+    silent = {host["name"]: host["reason"] for host in hosts if host["instances"] is None}
+    numbers = (len(hosts), len(silent), len(rows), len(document["confirms"]))
     findings = (counts["error"], counts["warning"], counts["note"])
+    shown = closing(map(_outcome, rows[:MOST_SHOWN]), silent) if rows else ["There is no instance."]
+    more = ["The table has %d of %d instances." % (MOST_SHOWN, len(rows))] if len(rows) > MOST_SHOWN else []
     return [
+        *shown,
+        "",
+        *more,
         "hosts: %d (%d did not say), instances: %d, to confirm: %d" % numbers,
         "errors: %d, warnings: %d, notes: %d" % findings,
         "Check mode wrote no report; they would be" if check_mode else "The report, for a browser, and its data:",
         "  %s" % Path(page).as_uri(),
         "  %s" % data_path(page),
     ]
+
+
+def _outcome(row):
+    return Outcome(row["name"], *(row[part] for part in ("state", "host", "flavor", "address", "why")))

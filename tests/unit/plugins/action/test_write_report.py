@@ -190,6 +190,27 @@ def test_where_the_report_is_comes_last_as_an_address_for_a_browser(case, capsys
     assert capsys.readouterr().out.split()[-2:] == [case.page.as_uri(), str(case.page.with_suffix(".json"))]
 
 
+def test_the_run_ends_in_the_table_of_the_instances(case, capsys):
+    case.silence("h3")
+    case.write()
+    said = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
+    assert "resized h2 big -" in said
+    assert any("waits for confirm_resize or revert_resize; also on h1 (OUT)" in line for line in said)
+    assert "host h3 left out: UNREACHABLE: no route" in said
+
+
+def test_of_many_instances_the_screen_shows_some_and_says_so_and_the_page_has_all(case, capsys):
+    first = case.document("h3")["instances"][0]
+    uuids = ["4c4c4544-0042-3510-8052-b4c04f4b%04d" % at for at in range(300)]
+    held = [{**first, "uuid": uuid, "name": "vm%d" % at} for at, uuid in enumerate(uuids)]
+    case.document("h3").update(instances=held, num_instances=len(held))
+    case.write()
+    page, data = case.written()
+    said = capsys.readouterr().out
+    assert "The table has 40 of %d instances." % len(data["instances"]) in said and len(said.splitlines()) < 60
+    assert page.row("vm299") and len(data["instances"]) > 300
+
+
 # ---- what a host says is shown and never done
 
 HOSTILE = [
