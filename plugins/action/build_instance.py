@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from ansible.module_utils.parsing.convert_bool import boolean
+
 from ..module_utils.model.catalog import Catalog
 from ..module_utils.model.errors import BerthError
 from ..module_utils.placement.request import build_request
@@ -31,7 +33,7 @@ class ActionModule(HostAction):
         if self._task.check_mode and args.get("token"):
             return {"changed": True}  # nothing was claimed, so the host knows nothing of it yet
         name = task_vars["inventory_hostname"]
-        given = variables(task_vars, name, (*CATALOG, *INSTANCE, "berth_locked"))
+        given = variables(task_vars, name, (*CATALOG, *INSTANCE, "berth_locked", "berth_mend"))
         try:
             _spec, seed = build_request({**given, "inventory_hostname": name}, Catalog.from_variables(given))
         except BerthError as error:
@@ -48,6 +50,8 @@ class ActionModule(HostAction):
             "seed": seed,
             "timeout": args["timeout"],
         }
+        if boolean(given.get("berth_mend") or False):
+            arguments["mend"] = True
         if power_state(given):
             arguments["power_state"] = power_state(given)
         if args.get("token"):

@@ -31,7 +31,7 @@ from ..module_utils.model.schema import OneOf, Text
 from ..plugin_utils.controller import ControllerAction, kvm_hosts, lost_hosts, read_reports, variables, who_locked
 from ..plugin_utils.screen import say
 from ..plugin_utils.selection import in_inventory, known_hosts, not_found, selected, warn_of_lost
-from ..plugin_utils.wished import Wished
+from ..plugin_utils.wished import Wished, by_hand
 
 METHODS = (
     "console", "delete", "keep_one", "lock", "reboot", "recover", "recover_record", "remove_set_aside", "start", "stop", "unlock",
@@ -102,6 +102,9 @@ class ActionModule(ControllerAction):
             "skipped": self._skipped,
             "shown": {name: _shown(fleet, found[name]["uuid"]) for name in found},
             "notes": notes,
+            "by_hand": {
+                name: by_hand(name, fleet.places.get(found[name]["uuid"], ())) for name in found if method in TELLING
+            },
             "instances": found,
             "found": [name for name in found if found[name]["hosts"]],
             "moving": moving,

@@ -30,7 +30,7 @@ from ..plugin_utils.plain import plain
 from ..plugin_utils.screen import say, verbosity
 from ..plugin_utils.selection import InstanceNotFound, known_hosts, not_found, selected, warn_of_lost
 from ..plugin_utils.whose_variables import Catalogs
-from ..plugin_utils.wished import Wished
+from ..plugin_utils.wished import Wished, by_hand
 
 KINDS = {"resize": migration.RESIZE, "cold_migrate": migration.COLD, "live_migrate": migration.LIVE, "migrate": None}
 MIGRATION = OneOf("auto", "cold", "live")
@@ -104,9 +104,10 @@ class ActionModule(ControllerAction):
             move["look"] = sorted(fleet.documents) if moving.needs_a_look(move, catalog.quotas) else []
         facts = self._facts(moves, errors, fleet, action)
         wished = Wished(task_vars, names, hosts, self._loader)
-        facts["differs"] = {
-            name: wished.differences(name, fleet.places.get(move["uuid"], ())) for name, move in moves.items()
-        }
+        facts["differs"] = {}
+        for name, move in moves.items():
+            places = fleet.places.get(move["uuid"], ())
+            facts["differs"][name] = [*wished.differences(name, places), *by_hand(name, places)]
         facts["wished"] = {name: wished.flavor(name) for name in moves}
         if args["again"]:
             facts = _both(plain(raw_vars(task_vars, "localhost")["ansible_facts"]["berth_moves"]), facts)

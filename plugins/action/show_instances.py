@@ -24,7 +24,7 @@ from ..plugin_utils.controller import (
 )
 from ..plugin_utils.screen import say, verbosity
 from ..plugin_utils.selection import in_inventory, not_found
-from ..plugin_utils.wished import Wished
+from ..plugin_utils.wished import Wished, by_hand
 
 EVENTS = 15  # all of them with -v
 
@@ -58,10 +58,9 @@ class ActionModule(ControllerAction):
                 held = []
             if held:
                 shown[name] = [dict(found, host=host) for host, found in held]
-                said = report_instance.outcome(name, held)
-                said.why = "; ".join(
-                    part for part in (said.why, *wished.differences(name, fleet.places.get(uuid, ()))) if part
-                )
+                said, places = report_instance.outcome(name, held), fleet.places.get(uuid, ())
+                differs = [*wished.differences(name, places), *by_hand(name, places)]
+                said.why = "; ".join(part for part in (said.why, *differs) if part)
                 outcomes.append(said)
                 say("", *report_instance.lines(name, held, problem and str(problem), 1000 if verbosity() else EVENTS))
             elif problem:

@@ -121,6 +121,13 @@ options:
     type: str
     choices: [running, shutdown]
     version_added: 0.2.0
+  mend:
+    description:
+      - With O(state=present), bring the definition of the guest back to the record where somebody changed it in libvirt. A guest that
+        runs goes on as it is until its next start. Disks are not mended, nor is an instance that is locked or in a move.
+    type: bool
+    default: false
+    version_added: 0.2.0
   reboot:
     description: With O(state=rebooted), V(hard) ends the guest at once; what it had not written is lost.
     type: str
@@ -184,7 +191,7 @@ import json
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ..module_utils.compute.guest import locking, power
+from ..module_utils.compute.guest import locking, mend, power
 from ..module_utils.compute.guest.instance import Instance
 from ..module_utils.compute.guest.recovery import recover, would_recover
 from ..module_utils.compute.guest.update_disks import update_disks, would_update_disks
@@ -193,6 +200,7 @@ from ..module_utils.compute.record import journal
 from ..module_utils.compute.record.record_copy import take_back
 from ..module_utils.model import data_disks, hints
 from ..module_utils.model.errors import BerthError
+from ..module_utils.model.safe_text import clean
 
 SEED = {
     "hostname": {"type": "str", "required": True},
@@ -235,6 +243,7 @@ ARGUMENTS = {
     "changed_disks": {"type": "bool", "default": False},
     "disks": {"type": "list", "elements": "dict", "default": [], "options": DISK},
     "power_state": {"type": "str", "choices": ["running", "shutdown"]},
+    "mend": {"type": "bool", "default": False},
     "reboot": {"type": "str", "choices": ["soft", "hard"], "default": "soft"},
     "reason": {"type": "str", "default": ""},
     "by": {"type": "dict"},
@@ -313,11 +322,24 @@ def warn_of_force(module, instance):
         module.warn("%s did not shut down within %d s and was ended" % (record.name, module.params["shutdown_timeout"]))
 
 
-def shown(summary, remains=()):
-    """``remains``: what is here without a record."""
+def of_domain(instance, mended, dry):
+    """What an existing instance's answer says beside: what was mended, and how the guest differs from its record now."""
+    record = instance.store.read(instance.uuid)
+    differs = mend.differing(instance, record) if record else {}
+    if not mended:
+        return {"domain_differs": differs}
+    parts = ", ".join("%s %s -> %s" % (part, has or "none", wished or "none") for part, wished, has in mended)
+    said = "%s: %s" % ("would be mended" if dry else "mended", clean(parts, 900))
+    return {"mended": said, "domain_differs": {when: differs[when] for when in differs if when == "now"}}
+
+
+def shown(summary, remains=(), definition=None):
+    """``remains``: what is here without a record; ``definition``: of what is mended, {part: value}."""
     parts = {name: summary[name] for name in SHOWN if name in summary}
     if remains:
         parts["without_record"] = list(remains)
+    if definition:
+        parts["definition"] = definition
     return json.dumps(parts, indent=1, sort_keys=True) + "\n"
 
 
@@ -328,19 +350,27 @@ def main():
     try:
         instance = Instance(Host.here(params["state"]), params["uuid"], timeout=params["timeout"])
         before, remains = instance.summary(), instance.remains() if params["state"] == "absent" else ()
-        changed = act(instance, params, module.check_mode)
+        mended = mend.mend(instance, module.check_mode) if params["mend"] and params["state"] == "present" else []
+        acted = act(instance, params, module.check_mode)
+        changed = acted or bool(mended)
         after = (
             dict(before, state=AFTER.get(params["state"], before["state"]))
-            if module.check_mode and changed
+            if module.check_mode and acted
             else instance.summary()
         )
+        if params["state"] == "present":
+            after.update(of_domain(instance, mended, module.check_mode))
         if params["state"] == "rebooted" and changed and not module.check_mode:
             warn_of_force(module, instance)
         for warning in differences(instance, params["spec"]):
             module.warn(warning)
     except BerthError as error:
         module.fail_json(**error.to_result())
-    module.exit_json(changed=changed, instance=after, diff={"before": shown(before, remains), "after": shown(after)})
+    diff = {
+        "before": shown(before, remains, {part: has for part, _wished, has in mended}),
+        "after": shown(after, definition={part: wished for part, wished, _has in mended}),
+    }
+    module.exit_json(changed=changed, instance=after, diff=diff)
 
 
 if __name__ == "__main__":

@@ -37,6 +37,7 @@ RUN = (
     "berth_lock_reason",
     "berth_locked",
     "berth_lost_hosts",
+    "berth_mend",
     "berth_migration",
     "berth_min_count",
     "berth_name",

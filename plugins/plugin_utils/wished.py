@@ -18,6 +18,19 @@ from .selection import in_inventory
 from .whose_variables import Catalogs
 
 
+def owner(places: Iterable[Place]) -> Optional[Place]:
+    """The place of an instance that one host has; None where none or two say so."""
+    owners = [place for place in places if place["role"] == OWN]
+    return owners[0] if len(owners) == 1 else None
+
+
+def by_hand(name: str, places: Iterable[Place]) -> List[str]:
+    """What somebody changed of the guest in libvirt."""
+    place = owner(places)
+    said = drift.of_domain(name, place["domain_differs"]) if place else None
+    return [said] if said else []
+
+
 class Wished:
     """The requests of instances by the inventory, looked at when they are needed."""
 
@@ -30,15 +43,15 @@ class Wished:
 
     def differences(self, name: str, places: Iterable[Place]) -> List[str]:
         """None for what is not one host's, and none where the inventory is not valid: create says why that is."""
-        owners = [place for place in places if place["role"] == OWN]
-        if len(owners) != 1 or not in_inventory(self._task_vars, name):
+        place = owner(places)
+        if place is None or not in_inventory(self._task_vars, name):
             return []
         try:
             given = {**variables(self._task_vars, name, INSTANCE), "inventory_hostname": name}
             wanted, _seed = build_request(given, self._catalogs.of(name))
         except BerthError:
             return []
-        return drift.told(name, owners[0], wanted)
+        return drift.told(name, place, wanted)
 
     def flavor(self, name: str) -> Optional[str]:
         """The name of the flavor that the inventory gives the instance."""

@@ -1,8 +1,8 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the inventory says otherwise of an instance than the record on its host, in words for people. Nothing is decided by it:
-what a host says of its records is shown, and changes no host.
+"""What the inventory says otherwise of an instance than the record on its host, and the record than the guest in libvirt, in words
+for people. Nothing is decided by it: what a host says of its records is shown, and changes no host.
 """
 
 from __future__ import annotations
@@ -31,6 +31,24 @@ def told(name: str, place: Place, wanted: Document) -> List[str]:
         of_kept(name, place, wanted),
     )
     return [part for part in parts if part]
+
+
+def of_domain(name: str, differs: Optional[Mapping[str, Any]]) -> Optional[str]:
+    """What somebody changed of the guest in libvirt, and when it is as the record says again. Disks never are by themselves."""
+    now, later = ((differs or {}).get(when) or [] for when in ("now", "next_start"))
+    every = list(dict.fromkeys(map(tuple, [*later, *now])))
+    if not every:
+        return None
+    said = "live domain differs: %s" % ", ".join(_by_hand(*difference) for difference in every)
+    if any(str(difference[0]).startswith("disk ") for difference in every):
+        return "%s; %s" % (said, hints.disks_stay(name))
+    return "%s; mended at the next start%s" % (said, " or with %s" % hints.mend(name) if later else "")
+
+
+def _by_hand(part: str, wished: str, has: str) -> str:
+    if not has:
+        return "%s missing" % part
+    return "%s %s (record: %s)" % (part, has, wished or "none")
 
 
 def of_flavor_name(name: str, has: Optional[str], wished: Optional[str]) -> Optional[str]:

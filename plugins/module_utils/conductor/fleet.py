@@ -33,6 +33,7 @@ PLACE = (
     "nics",
     "disks",
     "wishes",
+    "domain_differs",
 )
 
 
@@ -53,6 +54,7 @@ class Place(TypedDict):
     nics: Optional[List[str]]  # the addresses that it has, in words of model/nics.py
     disks: Optional[Dict[str, int]]  # its data disks: name -> GiB
     wishes: Optional[Dict[str, str]]  # what model/wish_digest.py makes of its request
+    domain_differs: Optional[Document]  # what somebody changed in libvirt, see compute/guest/live_differences.py
     flavor: Optional[str]
     content: Document  # of the flavor, as it was when the instance got it
 

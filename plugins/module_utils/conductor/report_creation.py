@@ -83,6 +83,8 @@ def differs(instance: Dict[str, Any]) -> Optional[str]:
         security_group.difference(name, found.get("networks") or (), instance["spec"].get("networks") or ()),
         data_disks.difference(name, found.get("disks") or {}, data_disks.shown(instance["spec"])),
         *instance.get("differs", ()),
+        found.get("mended"),
+        drift.of_domain(name, found.get("domain_differs")),
     )
     return "; ".join(part for part in parts if part) or None
 

@@ -48,6 +48,7 @@ def outcome(operation: str, name: str, located: Dict[str, Any], done: Dict[str, 
     else:
         line.why = located.get("skipped", {}).get(name) or (words.unchanged if line.host else "is on no host")
     note = located.get("notes", {}).get(name)
-    if note and not line.error:
-        line.why = "%s; %s" % (line.why, note) if line.why else note
+    by_hand = [] if result.get("changed") else located.get("by_hand", {}).get(name, ())  # a start has mended it
+    if not line.error:
+        line.why = "; ".join(part for part in (line.why, note, *by_hand) if part)
     return line

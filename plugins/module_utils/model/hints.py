@@ -211,6 +211,16 @@ def make_anew_to_follow(name: str) -> str:
     )
 
 
+def mend(name: str) -> str:
+    """Somebody changed the definition of an instance's guest in libvirt: a command within a sentence."""
+    return "berth.kvm.create --limit %s -e berth_mend=true" % name
+
+
+def disks_stay(name: str) -> str:
+    """The disks of an instance's guest are not those of its record: mending could lose what the guest wrote last."""
+    return "disks are never mended: %s --check says how to take them back" % mend(name)
+
+
 def make_anew_to_filter(name: str) -> str:
     """The inventory puts an instance into security groups that was made without packet filters."""
     return (

@@ -142,6 +142,20 @@ instance_topology = object_of(
     }
 )
 
+
+def _difference(value: Any) -> List[str]:
+    """[part, what the record says, what the guest in libvirt has]"""
+    parts = _THREE_TEXTS(value)
+    if len(parts) != 3:
+        raise Fault(value, "part, record and guest")
+    return parts
+
+
+_THREE_TEXTS = list_of(text(120), 3)
+domain_differs = object_of(
+    dict.fromkeys(("now", "next_start"), list_of(_difference, 20)), optional=("now", "next_start")
+)
+
 _INSTANCE = object_of(
     {
         "uuid": uuid,
@@ -168,8 +182,9 @@ _INSTANCE = object_of(
         "numa_topology": instance_topology,
         "disks": map_of(text(), _COUNT, 1000),
         "wishes": map_of(word("[a-z_]+", 32), word("[0-9a-f]{12}", 12), 20),
+        "domain_differs": domain_differs,
     },
-    optional=("numa_topology", "nics", "generation", "managed", "locked", "disks", "wishes"),
+    optional=("numa_topology", "nics", "generation", "managed", "locked", "disks", "wishes", "domain_differs"),
 )
 
 _CELL = object_of(

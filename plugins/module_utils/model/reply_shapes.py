@@ -187,6 +187,8 @@ _OF_INSTANCE: Dict[str, Check] = {
     "availability_zone": or_null(text()),
     "migration": or_null(_MOVE_SHOWN),
     "console_log": text(),
+    "mended": or_null(cleaned(1000)),
+    "domain_differs": host_document.domain_differs,
     "faults": _PEOPLE,
     "history": _PEOPLE,
 }

@@ -118,6 +118,18 @@ _PCI_REQUEST = {
     "spec": list_of(_SCALARS, 100),
     "numa_policy": or_null(word("[a-z]+", 32)),
 }
+# What a guest was first defined with, see compute/guest/hardware.py: it goes into the definition on the host that it moves to.
+_HARDWARE = object_of(
+    {
+        "wished": _LINE,
+        "machine": word(r"[A-Za-z0-9][A-Za-z0-9._+-]*", 64),
+        "devices": map_of(
+            word(r"controller/[a-z-]+/[0-9]{1,4}/[a-z0-9-]*|[a-z]+/[A-Za-z0-9:.-]+", 96),
+            word(r"[a-z]+=[A-Za-z0-9.-]+(,[a-z]+=[A-Za-z0-9.-]+)*", 256),
+            1000,
+        ),
+    }
+)
 _KNOWN: Dict[str, Check] = {
     "schema": whole(1, 1),
     "uuid": uuid,
@@ -143,6 +155,7 @@ _KNOWN: Dict[str, Check] = {
     "network_metadata": or_null(mapping(anything)),
     "metadata": or_null(map_of(text(), block(1 << 16), 1000)),
     "ssh_keys_digest": _LINE,
+    "hardware": or_null(_HARDWARE),
     "batch_id": _LINE,
 }
 _PARTS = object_of(_KNOWN, set(_KNOWN) - {"name", "project_id", "flavor", "image"})

@@ -107,6 +107,7 @@ def document(host):
             "task_state": record.task_state, "power_state": "running", "foreign": False, "pool": "berth",
             **{part: record.resources[part] for part in ("vcpus", "pcpus", "memory_mb", "disk_gb")},
             "nics": nics.taken(record.spec["networks"]), "disks": {"logs": 2}, "wishes": wish_digest.digests(record.spec),
+            "domain_differs": {"next_start": [["vcpus", "1", "2"]]},
         }
         for record in held_by(host)
     ]  # fmt: skip
@@ -192,7 +193,9 @@ def shown(record):
 def instance(host):
     held = record("new-1" if host == "h1" else "new-2")
     diff = {"before": "{}\n", "after": '{\n "state": "running"\n}\n'}
-    return {"uuid": held.uuid, "state": "started"}, {"changed": True, "instance": shown(held), "diff": diff}
+    differs = {"now": [["vcpus", "1", "2"]], "next_start": [["memory_mb", "128", ""]]}
+    said = dict(shown(held), mended="mended: memory_mb none -> 128", domain_differs=differs)
+    return {"uuid": held.uuid, "state": "started"}, {"changed": True, "instance": said, "diff": diff}
 
 
 def instance_info(host):

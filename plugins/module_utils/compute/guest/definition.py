@@ -5,14 +5,15 @@
 
 from __future__ import annotations
 
-from . import domain, domain_xml, packet_filter
+from . import domain, domain_xml, hardware, packet_filter
 
 
 def define(connection, record, host):
-    """The guest as its record says, on ``host`` (domain_xml.Host). The filters come second, so that a domain which is not
-    berth's is found before anything is changed."""
-    domain.define(connection, record.uuid, domain_xml.render(record, host))
+    """The guest as its record says, on ``host`` (domain_xml.Host): the record with the hardware that libvirt chose for it. The
+    filters come second, so that a domain which is not berth's is found before anything is changed."""
+    text = domain.define(connection, record.uuid, domain_xml.render(record, host))
     packet_filter.define(connection, record)
+    return record.replace(spec=hardware.keep(record.spec, text))
 
 
 def remove(connection, uuid):

@@ -128,7 +128,8 @@ def is_managed(domain):
 
 
 def define(connection, uuid, xml):
-    """Define the guest and read it back. A domain of this uuid that is not berth's is left alone: InstanceExists."""
+    """Define the guest and read it back: the text that libvirt made of it. A domain of this uuid that is not berth's is left
+    alone: InstanceExists."""
     library = require_libvirt()
     there = find(connection, uuid)
     if there is not None and not is_managed(there):
@@ -136,7 +137,7 @@ def define(connection, uuid, xml):
     domain = _call("defining the domain", connection.defineXMLFlags, xml, library.VIR_DOMAIN_DEFINE_VALIDATE)
     text = _call("reading the definition", domain.XMLDesc, library.VIR_DOMAIN_XML_INACTIVE)
     dropped_parts.check(xml, text)
-    return domain
+    return text
 
 
 def attach(domain, xml, flags):

@@ -22,7 +22,7 @@ from .. import paths
 from ..disk import boot_files
 from ..disk import disk as disks
 from ..host import capabilities
-from . import nvram, packet_filter, seed
+from . import hardware, nvram, packet_filter, seed
 from .terms import GUEST_AGENT, NAMESPACE, Host
 
 COPIED = (
@@ -53,6 +53,11 @@ def _child(parent, tag, text=None, **attributes):
 
 def render(record, host: Host):
     """The XML text of the record's guest on ``host``."""
+    return ElementTree.tostring(tree(record, host), encoding="unicode")
+
+
+def tree(record, host: Host):
+    """The same as an element."""
     spec, allocation = record.spec, record.resources
     flavor = spec["flavor"]
     wishes = Wishes.of(spec)
@@ -75,12 +80,17 @@ def render(record, host: Host):
     for event, action in (("poweroff", "destroy"), ("reboot", "restart"), ("crash", "destroy")):
         _child(root, "on_" + event, action)
     _devices(_child(root, "devices"), record, host, wishes)
-    return ElementTree.tostring(root, encoding="unicode")
+    hardware.place(root, spec)
+    return root
 
 
 def machine(record, host):
-    """The machine type that the record's guest gets on ``host``; None is libvirt's choice."""
-    return Wishes.of(record.spec).get("machine_type") or capabilities.default_machine(host.arch)
+    """The machine type that the record's guest gets on ``host``, the one it has had since it was made; None is libvirt's choice."""
+    return (
+        hardware.machine(record.spec)
+        or Wishes.of(record.spec).get("machine_type")
+        or capabilities.default_machine(host.arch)
+    )
 
 
 def metadata(record):
@@ -98,6 +108,9 @@ def metadata(record):
     for name, text in parts.items():
         _child(instance, "{%s}%s" % (NAMESPACE, name), text)
     copy = {**{name: getattr(record, name) for name in COPIED}, "epoch": record.generation[0]}
+    copy["spec"] = {
+        part: value for part, value in record.spec.items() if part != hardware.KEY
+    }  # the rest of the text has it
     _child(instance, "{%s}record" % NAMESPACE, json.dumps(copy, sort_keys=True))
     return element
 

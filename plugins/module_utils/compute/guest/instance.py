@@ -31,6 +31,7 @@ from ..errors import (
 )
 from ..record import build_slots, failed_builds, failed_instances, journal, whereabouts
 from . import definition, domain, domain_xml, gate, instance_pools, network, packet_filter, seed, startable, summary
+from .mend import before_start
 
 CLAIMED, BUILDING, ACTIVE, DELETING = "claimed", "building", "active", "deleting"
 SPAWNING = "spawning"  # Nova's task state: until the guest was started for the first time it is being made
@@ -244,7 +245,7 @@ class Instance:
         seed.build(host.pool_path, self.uuid, given_seed, [planned.name for planned in disk.plan(spec)])
         record = self._swap(record.replace(task_state=SPAWNING))
         self.observe("C5 define")
-        definition.define(self.host.connection, record, host)
+        record = definition.define(self.host.connection, record, host)
         self.observe("C6 active")
         if left_off:
             record = record.replace(task_state=None)
@@ -259,7 +260,9 @@ class Instance:
         if domain.find(self.host.connection, self.uuid) is None:
             self.observe("C7 define")
             host = self.host.for_guests(record.spec.get("pool"))
-            definition.define(self.host.connection, record, host)
+            record = definition.define(self.host.connection, record, host)
+        else:
+            before_start(self, record)
         packet_filter.define(self.host.connection, record)
         self.observe("C7 permit")
         gate.permit(self.uuid, self.host.run_dir)

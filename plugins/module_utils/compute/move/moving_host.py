@@ -14,7 +14,7 @@ from ...model.move_errors import TransferFailed
 from ...model.request_spec import RequestSpec
 from .. import paths
 from ..disk import disk, disk_chain, owner
-from ..guest import definition, domain, gate, health, network, packet_filter
+from ..guest import definition, domain, gate, hardware, health, network, packet_filter
 from ..host import address
 from ..record.ledger import Ledger
 from . import disks, following, handover, increment, live, live_checks, standing, storage, transfer
@@ -151,6 +151,7 @@ class Effects(Guests):
         self.host.compute.require_prepared()
         if record.migration["type"] != LIVE:  # else told with all else that speaks against it
             network.check(self.connection, record.spec.get("networks"))
+        self.host.compute.check_machine(hardware.machine(record.spec))
         pool_path = self.pool_path(record)
         shared = storage.is_one(pool_path, record.uuid, record.op)
         if shared:

@@ -19,7 +19,7 @@ from ...model.move_errors import InstanceInvalidState
 from ...model.record import Record
 from ..connection import require_libvirt
 from ..disk import owner
-from ..guest import domain
+from ..guest import domain, hardware
 from ..guest.domain_xml import COPIED
 from ..guest.instance import ACTIVE
 from . import journal, state_directory, whereabouts
@@ -61,8 +61,10 @@ def _from_copy(instance):
     """The record of a guest at rest, as its definition and its disks tell it."""
     found, inactive = domain.find(instance.host.connection, instance.uuid), require_libvirt().VIR_DOMAIN_XML_INACTIVE
     try:
-        copy = json.loads(domain.mark(found.XMLDesc(inactive))["record"])
+        text = found.XMLDesc(inactive)
+        copy = json.loads(domain.mark(text)["record"])
         parts = {name: copy[name] for name in COPIED}
+        parts["spec"] = hardware.keep(parts["spec"], text)
     except (AttributeError, TypeError, ValueError, KeyError):
         raise RecordUnrecoverable(
             "there is no copy of the record of %s here" % instance.uuid, hint=state_hints.restore_backup_of_record()

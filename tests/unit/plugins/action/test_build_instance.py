@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import pytest
 from placement_case import VM, controller
 
 from ansible_collections.berth.kvm.plugins.action import build_instance
@@ -27,4 +28,15 @@ def test_the_seed_has_the_address_that_the_plan_chose_with_the_gateway(monkeypat
     }
     it.run("build_instance", {"spec": {"uuid": "u", "image": {}, "networks": [nic]}, "token": "t"}, task_vars)
     ethernet = asked["seed"]["network_config"]["ethernets"]["nic0"]
+    assert "mend" not in asked
     assert ethernet["addresses"] == ["192.0.2.7/24"] and ethernet["routes"][0]["via"] == "192.0.2.1"
+
+
+@pytest.mark.parametrize("given", [True, "yes", "true"])
+def test_a_run_that_is_to_mend_says_so_to_the_host(monkeypatch, given):
+    asked = {}
+    monkeypatch.setattr(build_instance, "ask_module", lambda _action, _name, args, _vars: asked.update(args) or {})
+    it = controller({"a": {**VM, "berth_networks": []}}, {"berth_mend": given})
+    task_vars = {**it.task_vars(), "inventory_hostname": "a"}
+    it.run("build_instance", {"spec": {"uuid": "u", "image": {}, "networks": []}}, task_vars)
+    assert asked["mend"] is True

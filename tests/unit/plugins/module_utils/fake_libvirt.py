@@ -203,6 +203,16 @@ class FakeConnection:
         self.pools = {}  # name -> directory; every other name is a pool at pool_path
         self.gate_is_read = True
         self.filters = {}
+        self.old_machines = ()  # the concrete machine types that it knows
+
+    def complete_as(self, machine, first_slot):
+        """From here on be a libvirt that has ``machine`` for q35, and gives devices without an address PCI slots from there."""
+        plain = type(self).defineXMLFlags
+
+        def define(xml, flags=0):
+            return plain(self, completed(xml, machine, first_slot), flags)
+
+        self.defineXMLFlags, self.old_machines = define, (*self.old_machines, machine)
 
     def nwfilterDefineXML(self, xml):  # noqa: N802
         found = FakeFilter(self, xml)
@@ -254,6 +264,29 @@ class FakeConnection:
             domain.end(UNKNOWN)
 
 
+def completed(xml, machine, first_slot):
+    """The definition as libvirt gives it back: a concrete machine type, a PCI port, and an address for each device."""
+    root = ElementTree.fromstring(xml)
+    element, devices = root.find("os/type"), root.find("devices")
+    if element.get("machine") == "q35":
+        element.set("machine", machine)
+    if devices.find("controller[@model='pcie-root-port']") is None:
+        ElementTree.SubElement(devices, "controller", type="pci", index="1", model="pcie-root-port")
+    if devices.find("controller[@model='pcie-root']") is None:
+        ElementTree.SubElement(devices, "controller", type="pci", index="0", model="pcie-root")
+    taken = {device.find("address").get("slot") for device in devices if device.find("address") is not None}
+    free = (slot for slot in range(first_slot, 256) if "0x%02x" % slot not in taken)
+    for device in devices:
+        if (
+            device.tag in ("disk", "interface", "controller", "rng", "memballoon")
+            and device.get("model") != "pcie-root"
+        ):
+            if device.find("address") is None:
+                place = {"domain": "0x0000", "bus": "0x00", "slot": "0x%02x" % next(free), "function": "0x0"}
+                ElementTree.SubElement(device, "address", type="pci", **place)
+    return ElementTree.tostring(root, encoding="unicode")
+
+
 class FakeHost(Host):
     """A prepared host: gate and confinement are as they should be unless a test says otherwise."""
 
@@ -263,5 +296,8 @@ class FakeHost(Host):
     @property
     def capabilities(self):
         return types.SimpleNamespace(
-            uuid=self.uuid, arch="x86_64", security_models=("apparmor",), machine_types=("pc", "q35")
+            uuid=self.uuid,
+            arch="x86_64",
+            security_models=("apparmor",),
+            machine_types=("pc", "q35", *self.connection.old_machines),
         )

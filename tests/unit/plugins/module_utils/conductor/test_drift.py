@@ -135,6 +135,21 @@ def test_of_what_an_older_version_did_not_write_nothing_is_told():
     assert drift.told("web1", without, request({"berth_ssh_keys": [], "berth_networks": []})) == []
 
 
+BY_HAND = {
+    "now": [["network interface 02:00:00:00:00:01", "bridge br0 virtio", ""]],
+    "next_start": [["vcpus", "1", "2"]],
+}
+
+
+def test_what_somebody_changed_in_libvirt_is_told_with_when_it_is_mended():
+    gone = "live domain differs: network interface 02:00:00:00:00:01 missing; mended at the next start"
+    assert drift.of_domain("web1", None) is drift.of_domain("web1", {}) is None
+    assert drift.of_domain("web1", {"now": BY_HAND["now"]}) == gone
+    said = drift.of_domain("web1", {"next_start": BY_HAND["next_start"]})
+    assert said == "live domain differs: vcpus 2 (record: 1); mended at the next start or with %s" % hints.mend("web1")
+    assert drift.of_domain("web1", BY_HAND).startswith("live domain differs: vcpus 2 (record: 1), network interface")
+
+
 def test_neither_keys_nor_user_data_nor_metadata_are_in_the_facts():
     told = place(request({"berth_metadata": {"password": "canary"}, "berth_user_data": "#cloud-config canary"}))
     assert KEY not in str(told) and "canary" not in str(told)

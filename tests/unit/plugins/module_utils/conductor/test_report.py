@@ -220,6 +220,26 @@ def test_of_a_host_that_was_never_prepared_the_table_and_the_recap_say_so():
     assert report_creation.creation(plan)[-1] == "host kvm1 left out: not prepared"
 
 
+def test_what_somebody_changed_in_libvirt_is_told_until_it_is_mended():
+    instance = {
+        "name": "web1", "state": "active", "host": "kvm1", "attempts": [], "error": None, "existing": True, "why": "is there",
+        "spec": {"flavor": {"name": "small"}},
+        "result": {"flavor": "small", "state": "running", "domain_differs": {"next_start": [["vcpus", "1", "2"]]}},
+    }  # fmt: skip
+    (said,) = report_creation.outcomes({"instances": {"web1": instance}})
+    assert said.why.startswith("live domain differs: vcpus 2 (record: 1); mended at the next start or with")
+    instance["result"].update(domain_differs={}, mended="mended: vcpus 2 -> 1")
+    (said,) = report_creation.outcomes({"instances": {"web1": {**instance, "changed": True}}})
+    assert (said.state, said.why) == ("active", "mended: vcpus 2 -> 1")
+
+
+@pytest.mark.parametrize("changed", [False, True])
+def test_a_start_that_changed_nothing_tells_what_somebody_changed_in_libvirt(changed):
+    done = {"__berth_done": {"changed": changed}}
+    said = report_power.outcome("start", "web1", located(by_hand={"web1": ["live domain differs"]}), done, False)
+    assert said.why == ("" if changed else "runs already; live domain differs")
+
+
 @pytest.mark.parametrize("operation", ["confirm", "revert"])
 def test_a_move_that_ended_in_another_flavor_than_the_inventory_says_tells_how_to_get_it(operation):
     wished = {"confirm": "small", "revert": "large"}[operation]

@@ -1,0 +1,100 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The concrete machine type and the addresses of the devices that libvirt chose at the first definition.
+
+They are kept in the request of the record ({wished, machine, devices}) and go into every later definition, on whichever host: so
+a guest finds the same devices in the same places after an upgrade of its host, a start, a move or a resize. A record without
+them is of an older version, and libvirt chooses anew as it did.
+"""
+
+from __future__ import annotations
+
+from xml.etree import ElementTree
+
+from ...model.guest_wishes import Wishes
+
+KEY = "hardware"
+# A machine brings these by itself, and libvirt takes no address for them. Companions of a USB controller come with it.
+ROOTS = ("pcie-root", "pci-root")
+KEPT = ("disk", "interface", "controller", "channel", "rng", "memballoon", "video", "watchdog", "hostdev")
+
+
+def of(spec):
+    """What the request keeps, or None. Who asked for a machine type and asks for another now begins anew."""
+    kept = spec.get(KEY)
+    return kept if kept and kept["wished"] == _wished(spec) else None
+
+
+def machine(spec):
+    """The machine type that the guest was first defined with, or None."""
+    kept = of(spec)
+    return kept["machine"] if kept else None
+
+
+def keep(spec, text):
+    """The request with what libvirt says in the definition ``text``; what was kept before stays. A definition of another machine
+    type says nothing of the devices of this one."""
+    root = ElementTree.fromstring(text)
+    chosen, known = root.find("os/type").get("machine"), of(spec) or {}
+    if not chosen or known.get("machine", chosen) != chosen:
+        return spec
+    found = {
+        key: _words(device.find("address")) for key, device in _devices(root) if device.find("address") is not None
+    }
+    devices = {**found, **known.get("devices", {})}
+    return {**spec, KEY: {"wished": _wished(spec), "machine": chosen, "devices": devices}}
+
+
+def place(root, spec):
+    """Give the devices of a definition that is being made (an element) the addresses that are kept for them."""
+    kept = of(spec)
+    if not kept:
+        return
+    there = dict(_devices(root))
+    for key, words in kept["devices"].items():
+        device = there.get(key)
+        if device is None and key.startswith("controller/"):
+            device = _controller(root.find("devices"), key)
+        if device is not None:
+            ElementTree.SubElement(device, "address", _attributes(words))
+
+
+def _wished(spec):
+    return Wishes.of(spec).get("machine_type")
+
+
+def _devices(root):
+    """(what names the device in its guest, the device). Of those without a name of their own it is which of its kind it is."""
+    counts = {}
+    for device in root.find("devices"):
+        if device.tag not in KEPT:
+            continue
+        if device.tag == "controller":
+            if device.get("model") in ROOTS or device.find("master") is not None:
+                continue
+            name = "/".join(device.get(part) or "" for part in ("type", "index", "model"))
+        elif device.tag == "disk":
+            name = device.find("target").get("dev")
+        elif device.tag == "interface":
+            name = device.find("mac").get("address")
+        else:
+            name = str(counts.setdefault(device.tag, 0))
+            counts[device.tag] += 1
+        yield "%s/%s" % (device.tag, name), device
+
+
+def _controller(devices, key):
+    """One that libvirt added for others, such as a PCI port: those are plugged into it."""
+    _tag, kind, index, model = key.split("/")
+    parts = {"type": kind, "index": index, "model": model}
+    return ElementTree.SubElement(devices, "controller", {name: part for name, part in parts.items() if part})
+
+
+def _words(address):
+    """An address in one word: type=pci,bus=0x01,..."""
+    return ",".join("%s=%s" % pair for pair in sorted(address.attrib.items()))
+
+
+def _attributes(words):
+    return dict(pair.split("=", 1) for pair in words.split(","))

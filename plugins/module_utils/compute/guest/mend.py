@@ -1,0 +1,81 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A guest's definition that somebody changed by hand, brought back to its record: when a person asks for it, and before a start.
+
+Only the definition of the next start is written anew. A guest that runs goes on as it is, and one whose disks are others than its
+record's is left alone: making its definition anew could lose what it wrote last.
+"""
+
+from __future__ import annotations
+
+import contextlib
+
+from ...model.errors import InstanceExists
+from ...model.lifecycle import ACTIVE, OWN
+from ..connection import LibvirtTimeout, LibvirtUnavailable
+from ..disk import disk_chain
+from ..errors import BuildFailed, GuestNotSupported, HostNotPrepared
+from ..record import journal
+from . import definition, domain, hardware, live_differences
+
+
+def differing(instance, record):
+    """What is not as the record says: live_differences.between. Nothing where that cannot be known, or libvirt knows no guest."""
+    try:
+        found = domain.find(instance.host.connection, instance.uuid)
+        if found is None or not live_differences.is_looked_at(record):
+            return {}
+        host = instance.host.for_guests(record.spec.get("pool"))
+        return live_differences.between(record, host, *domain.definitions(found))
+    except (HostNotPrepared, *live_differences.DAMAGED):
+        return {}
+
+
+def mend(instance, dry=False):
+    """Bring the definition back, as a person asks for it: the differences that it had, [] where nothing was to do. An instance that
+    is locked, in a move or half made is left alone. DiskChainChanged where the disks are not the record's."""
+    held = contextlib.nullcontext() if dry else instance.store.instance_lock(instance.uuid, timeout=instance.timeout)
+    with held:
+        record = instance.store.read(instance.uuid)
+        if record is None or record.lock or (record.role, record.phase, record.op) != (OWN, ACTIVE, None):
+            return []
+        record = _with_hardware(instance, record)
+        found = differing(instance, record).get("next_start") or []
+        if found:
+            pool_path = instance.host.pool_path(record.spec.get("pool"))
+            disk_chain.check(instance.host.connection, record, pool_path, instance.host.connection.getHostname())
+        if found and not dry:
+            instance.observe("mend define")
+            record = _define(instance, record)
+            noted = journal.noted(record, "mend", parts=", ".join(part for part, _wished, _has in found))
+            instance.store.compare_and_swap(instance.store.read(instance.uuid), noted.next())
+        return found
+
+
+def before_start(instance, record):
+    """The same for a guest that is off and about to be started. Whatever is in the way of it is in the way of no start."""
+    if record.lock or domain.is_active(instance.host.connection, instance.uuid):
+        return
+    try:
+        if differing(instance, record).get("next_start") and not _disks_differ(instance, record):
+            _define(instance, _with_hardware(instance, record))
+    except (LibvirtTimeout, LibvirtUnavailable):
+        raise
+    except (BuildFailed, GuestNotSupported, InstanceExists):
+        pass  # such as a machine type that this QEMU has no more: the guest starts as it is defined, and the facts tell it
+
+
+def _with_hardware(instance, record):
+    """Of an older version's record: with the machine type and the addresses that its guest has now. Of any: with those of the disks
+    that it was given since."""
+    text = domain.definition(instance.host.connection, instance.uuid)
+    return record if text is None else record.replace(spec=hardware.keep(record.spec, text))
+
+
+def _define(instance, record):
+    return definition.define(instance.host.connection, record, instance.host.for_guests(record.spec.get("pool")))
+
+
+def _disks_differ(instance, record):
+    return disk_chain.is_changed(instance.host.connection, record, instance.host.pool_path(record.spec.get("pool")))

@@ -1,0 +1,198 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What somebody changed of a guest in libvirt is told by its name, and mended where that is safe."""
+
+from __future__ import annotations
+
+import re
+from xml.etree import ElementTree
+
+import fake_libvirt
+import pytest
+from instance_case import Case
+
+from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import DiskChainChanged
+from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import hardware, live_differences, mend, network
+from ansible_collections.berth.kvm.plugins.module_utils.compute.host import facts
+from ansible_collections.berth.kvm.plugins.module_utils.conductor import drift
+from ansible_collections.berth.kvm.plugins.module_utils.model import hints
+from ansible_collections.berth.kvm.plugins.module_utils.model.host_document import domain_differs
+
+MAC = "02:00:00:00:00:01"
+NIC = {"network": "lan", "type": "bridge", "source": "br0", "mac": MAC, "address": None}
+MACHINE = "pc-q35-7.2"
+MEND = " or with " + hints.mend("web1")
+
+
+@pytest.fixture
+def web(prepared, wanted, monkeypatch):
+    monkeypatch.setattr(network, "check", lambda *_: None)
+    prepared.connection.complete_as(MACHINE, 3)
+    case = Case(prepared, wanted("web1"))
+    case.spec["networks"] = [NIC]
+    case.make()
+    return case
+
+
+def edit(case, old, new):
+    """virsh edit: one text becomes another."""
+    assert re.search(old, case.domain.xml)
+    case.domain.xml = re.sub(old, new, case.domain.xml, count=1)
+
+
+def detach(case, path):
+    root = ElementTree.fromstring(case.domain.xml)
+    root.find("devices").remove(root.find("devices/" + path))
+    case.domain.xml = ElementTree.tostring(root, encoding="unicode")
+
+
+def attach(case, xml):
+    root = ElementTree.fromstring(case.domain.xml)
+    root.find("devices").append(ElementTree.fromstring(xml))
+    case.domain.xml = ElementTree.tostring(root, encoding="unicode")
+
+
+def told(case):
+    """What the facts of the host make the table say."""
+    found = {case.uuid: (case.domain, "running" if case.domain.isActive() else "shutdown")}
+    pool = {"shown": {"path": str(case.host.pool)}}
+    said = facts._by_hand(case.record, found, "x86_64", pool)
+    if "domain_differs" in said:
+        domain_differs(said["domain_differs"])
+    return drift.of_domain("web1", said.get("domain_differs"))
+
+
+EDITS = {
+    "memory": (
+        lambda case: edit(case, r'(<memory unit="KiB">)\d+', r"\g<1>32768"),
+        "live domain differs: memory_mb 32 (record: 64)",
+    ),
+    "vcpus": (lambda case: edit(case, r">1</vcpu>", ">4</vcpu>"), "live domain differs: vcpus 4 (record: 1)"),
+    "no NIC": (
+        lambda case: detach(case, "interface"),
+        "live domain differs: network interface %s missing" % MAC,
+    ),
+    "another bridge": (
+        lambda case: edit(case, r'bridge="br0"', 'bridge="br9"'),
+        "live domain differs: network interface %s bridge br9 virtio (record: bridge br0 virtio)" % MAC,
+    ),
+    "a NIC more": (
+        lambda case: attach(
+            case, "<interface type='bridge'><source bridge='br0'/><mac address='02:00:00:00:00:99'/></interface>"
+        ),
+        "live domain differs: network interface 02:00:00:00:00:99 bridge br0 (record: none)",
+    ),
+    "a machine type": (
+        lambda case: edit(case, MACHINE, "pc-i440fx-7.2"),
+        "live domain differs: machine type pc-i440fx-7.2 (record: %s)" % MACHINE,
+    ),
+    "a directory of the host": (
+        lambda case: attach(case, "<filesystem type='mount'/>"),
+        "live domain differs: filesystem there (record: none)",
+    ),
+}
+
+
+def test_nothing_is_told_where_nobody_changed_anything(web):
+    assert told(web) is None and mend.mend(web.instance()) == []
+    web.instance().stopped(0)
+    assert told(web) is None
+
+
+@pytest.mark.follows("mend")
+@pytest.mark.parametrize("what", EDITS)
+def test_what_somebody_changed_is_told_by_its_name_and_mended_when_it_is_asked_for(web, what):
+    change, said = EDITS[what]
+    web.instance().stopped(0)
+    before = web.domain.xml
+    change(web)
+    assert told(web) == said + "; mended at the next start" + MEND
+    changed, record = web.domain.xml, web.record
+    assert mend.mend(web.instance(), dry=True) and (web.domain.xml, web.record) == (changed, record)
+    assert mend.mend(web.instance())
+    assert told(web) is None and mend.mend(web.instance()) == []
+    assert places(web.domain.xml) == places(before)
+    assert web.record.history[-1]["event"] == "mend" and web.domain.isActive() is False
+
+
+def places(xml):
+    """{device: its address}"""
+    found = {key: device.find("address") for key, device in hardware._devices(ElementTree.fromstring(xml))}
+    return {key: place is not None and place.attrib for key, place in found.items()}
+
+
+@pytest.mark.parametrize("what", EDITS)
+def test_the_next_start_mends_it(web, what):
+    web.instance().stopped(0)
+    EDITS[what][0](web)
+    assert web.instance().started() and told(web) is None and web.domain.isActive()
+
+
+def test_a_guest_that_runs_goes_on_as_it_is(web, monkeypatch):
+    """Its own definition is another than that of its next start: only the latter is mended."""
+    live = web.domain.xml.replace("br0", "br9")
+    inactive = fake_libvirt.CONSTANTS["VIR_DOMAIN_XML_INACTIVE"]
+    monkeypatch.setattr(type(web.domain), "XMLDesc", lambda self, flags=0: self.xml if flags & inactive else live)
+    assert told(web).endswith("; mended at the next start") and mend.mend(web.instance()) == []
+    edit(web, r">1</vcpu>", ">4</vcpu>")
+    assert told(web).endswith(MEND) and mend.mend(web.instance())
+    assert "vcpus" not in told(web) and "br9" in told(web) and web.domain.starts == 1
+
+
+def test_a_locked_instance_is_not_mended(web):
+    web.instance().stopped(0)
+    record = web.record
+    with web.host.store.instance_lock(web.uuid):
+        web.host.store.compare_and_swap(record, record.next(lock={"by": "ann", "reason": "", "at": "now"}))
+    EDITS["memory"][0](web)
+    changed = web.domain.xml
+    assert mend.mend(web.instance()) == []
+    web.instance().started()
+    assert ">32768<" in web.domain.xml and changed == web.domain.xml
+
+
+@pytest.mark.follows("disks_stay")
+def test_another_disk_is_told_and_never_mended(web):
+    web.instance().stopped(0)
+    edit(web, r"root\.qcow2", "root.snapshot")
+    EDITS["memory"][0](web)
+    said = told(web)
+    assert said.endswith(hints.disks_stay("web1")) and "disk vda" in said
+    for dry in (True, False):
+        with pytest.raises(DiskChainChanged):
+            mend.mend(web.instance(), dry)
+    with pytest.raises(DiskChainChanged):
+        web.instance().started()
+    assert "root.snapshot" in web.domain.xml and ">32768<" in web.domain.xml
+
+
+def test_what_is_in_the_way_of_mending_is_in_the_way_of_no_start(web):
+    """A QEMU that no longer has the machine type of the record."""
+    web.instance().stopped(0)
+    EDITS["a machine type"][0](web)
+
+    def refuse(_xml, _flags=0):
+        raise fake_libvirt.libvirtError(67, "Emulator does not support machine type '%s'" % MACHINE)
+
+    web.host.connection.defineXMLFlags = refuse
+    assert web.instance().started() and web.domain.isActive() and "pc-i440fx-7.2" in told(web)
+
+
+def test_of_a_record_of_an_older_version_nothing_is_told_and_its_start_mends_nothing(web):
+    web.instance().stopped(0)
+    record = web.record
+    old = {part: value for part, value in record.spec.items() if part != hardware.KEY}
+    with web.host.store.instance_lock(web.uuid):
+        web.host.store.compare_and_swap(record, record.next(spec=old))
+    EDITS["vcpus"][0](web)
+    assert told(web) is None and web.instance().started() and ">4</vcpu>" in web.domain.xml
+    assert mend.mend(web.instance()) and told(web) is None, "it is when it is asked for"
+    assert hardware.machine(web.record.spec) == MACHINE
+
+
+def test_an_instance_in_a_move_is_not_looked_at(web):
+    assert not live_differences.is_looked_at(web.record.replace(op="0" * 32))
+    assert not live_differences.is_looked_at(web.record.replace(role="OUT"))
+    EDITS["vcpus"][0](web)
+    assert drift.of_domain("web1", None) is None
