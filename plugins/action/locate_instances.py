@@ -88,9 +88,9 @@ class ActionModule(ControllerAction):
                 if not found[name]["hosts"] and not fleet.places.get(uuid):
                     if method in NEEDED or not in_inventory(task_vars, name):
                         raise not_found(task_vars, fleet, name)
-                notes[name] = note(method, given.get("berth_state"), who_locked(given), fleet.places.get(uuid, ()))
-                if method in TELLING:
-                    notes[name] = joined(notes[name], *wished.differences(name, fleet.places.get(uuid, ())))
+                said = note(method, given.get("berth_state"), who_locked(given), fleet.places.get(uuid, ()))
+                differs = wished.differences(name, fleet.places.get(uuid, ())) if method in TELLING else ()
+                notes[name] = joined(said, *differs)
             except BerthError as error:
                 if isinstance(error, InstanceMoving) and method == "delete":
                     moving.append(name)
@@ -102,9 +102,7 @@ class ActionModule(ControllerAction):
             "skipped": self._skipped,
             "shown": {name: _shown(fleet, found[name]["uuid"]) for name in found},
             "notes": notes,
-            "by_hand": {
-                name: by_hand(name, fleet.places.get(found[name]["uuid"], ())) for name in found if method in TELLING
-            },
+            "by_hand": _by_hand(fleet, found if method in TELLING else {}),
             "instances": found,
             "found": [name for name in found if found[name]["hosts"]],
             "moving": moving,
@@ -164,6 +162,10 @@ def note(method, berth_state, locked, places):
         text = "was locked by %s" % lock_of(places)
         return "%s; berth_locked in the inventory locks it as before" % text if method == "unlock" and locked else text
     return None
+
+
+def _by_hand(fleet, found):
+    return {name: by_hand(name, fleet.places.get(instance["uuid"], ())) for name, instance in found.items()}
 
 
 def joined(*parts):

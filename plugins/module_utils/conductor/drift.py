@@ -34,14 +34,12 @@ def told(name: str, place: Place, wanted: Document) -> List[str]:
 
 
 def of_domain(name: str, differs: Optional[Mapping[str, Any]]) -> Optional[str]:
-    """What somebody changed of the guest in libvirt, and when it is as the record says again. Disks never are by themselves."""
+    """What somebody changed of the guest in libvirt, and when it is as the record says again."""
     now, later = ((differs or {}).get(when) or [] for when in ("now", "next_start"))
     every = list(dict.fromkeys(map(tuple, [*later, *now])))
     if not every:
         return None
     said = "live domain differs: %s" % ", ".join(_by_hand(*difference) for difference in every)
-    if any(str(difference[0]).startswith("disk ") for difference in every):
-        return "%s; %s" % (said, hints.disks_stay(name))
     return "%s; mended at the next start%s" % (said, " or with %s" % hints.mend(name) if later else "")
 
 

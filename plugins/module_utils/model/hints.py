@@ -216,11 +216,6 @@ def mend(name: str) -> str:
     return "berth.kvm.create --limit %s -e berth_mend=true" % name
 
 
-def disks_stay(name: str) -> str:
-    """The disks of an instance's guest are not those of its record: mending could lose what the guest wrote last."""
-    return "disks are never mended: %s --check says how to take them back" % mend(name)
-
-
 def make_anew_to_filter(name: str) -> str:
     """The inventory puts an instance into security groups that was made without packet filters."""
     return (

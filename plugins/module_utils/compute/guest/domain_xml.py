@@ -53,11 +53,6 @@ def _child(parent, tag, text=None, **attributes):
 
 def render(record, host: Host):
     """The XML text of the record's guest on ``host``."""
-    return ElementTree.tostring(tree(record, host), encoding="unicode")
-
-
-def tree(record, host: Host):
-    """The same as an element."""
     spec, allocation = record.spec, record.resources
     flavor = spec["flavor"]
     wishes = Wishes.of(spec)
@@ -81,7 +76,7 @@ def tree(record, host: Host):
         _child(root, "on_" + event, action)
     _devices(_child(root, "devices"), record, host, wishes)
     hardware.place(root, spec)
-    return root
+    return ElementTree.tostring(root, encoding="unicode")
 
 
 def machine(record, host):

@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What of a guest in libvirt is not as its record says, since somebody changed it by hand: by parts that have a name for people.
 
-The record is rendered and both definitions are read in the same way, so what libvirt adds is no difference. Only parts are looked at
-that every version renders alike. A record that keeps no hardware is of a version that did not look: nothing is said of it.
+Only parts are looked at that every version writes into a definition alike, and what libvirt adds is no difference. A record that keeps
+no hardware is of a version that did not look: nothing is said of it. Disks are for disk/disk_chain.py.
 """
 
 from __future__ import annotations
@@ -13,10 +13,13 @@ import collections
 from typing import Dict, List, Optional
 from xml.etree import ElementTree
 
+from ...model import nics
+from ...model.guest_wishes import Wishes
 from ...model.lifecycle import ACTIVE, OWN
 from ...model.safe_text import clean
-from . import domain_xml, hardware
+from . import hardware
 
+MIB = 1024  # KiB
 LONGEST = 120
 MOST = 20
 # Devices that a person may have added; libvirt by itself adds none of them to what is rendered.
@@ -32,13 +35,45 @@ def is_looked_at(record) -> bool:
     return (record.role, record.phase, record.op) == (OWN, ACTIVE, None) and hardware.of(record.spec) is not None
 
 
-def between(record, host, live: Optional[str], lasting: Optional[str]) -> Dict[str, List[Difference]]:
+def between(record, live: Optional[str], lasting: Optional[str]) -> Dict[str, List[Difference]]:
     """{now: of the running guest, next_start: of its definition} as far as something differs from the record; the texts are libvirt's,
     None where there is none."""
-    wanted = parts(domain_xml.tree(record, host))
+    wanted = wished(record)
     texts = {"now": live, "next_start": lasting}
     found = {when: compared(wanted, parts(ElementTree.fromstring(text))) for when, text in texts.items() if text}
     return {when: differences for when, differences in found.items() if differences}
+
+
+def wished(record) -> Parts:
+    """What domain_xml.render gives the record's guest, as parts() reads it: without rendering it, which takes far more to be sent."""
+    spec, flavor, wishes = record.spec, record.spec["flavor"], Wishes.of(record.spec)
+    cells = (record.resources.get("numa_topology") or {}).get("cells") or []
+    pins = ["%s:%d" % pin for cell in cells for pin in (cell.get("cpu_pinning") or {}).items()]
+    memory = str(flavor["memory_mb"])
+    found = {
+        "vcpus": str(flavor["vcpus"]),
+        "memory_mb": memory,
+        "memory_mb in use": memory,
+        "machine type": hardware.machine(spec),
+        "CPU pinning": " ".join(sorted(pins)),
+    }
+    for nic in spec.get("networks") or ():
+        direct = nic["type"] == "direct"
+        model = nic.get("model") or wishes.get("vif_model", "virtio")
+        found["network interface %s" % nic["mac"]] = (
+            "hostdev" if direct else " ".join((nic["type"], nic["source"], model))
+        )
+    own = {
+        "graphics": wishes.get("video_model", "none") != "none",
+        "watchdog": wishes.get("watchdog_action", "disabled") != "disabled",
+        "tpm": bool(wishes.tpm_version()),
+        "hostdev": sum(not nics.is_of_nic(device) for device in record.resources.get("pci_devices") or ()),
+    }
+    return {**found, **_counted(own)}
+
+
+def _counted(counts) -> Parts:
+    return {tag: "there" if count == 1 else "%d times" % count for tag, count in counts.items() if count}
 
 
 def compared(wanted: Parts, found: Parts) -> List[Difference]:
@@ -64,17 +99,13 @@ def parts(root) -> Parts:
     for device in devices:
         if device.tag == "interface":
             found["network interface %s" % _attribute(device, "mac", "address")] = _nic(device)
-        elif device.tag == "disk" and device.get("device", "disk") != "cdrom":
-            source = device.find("source")
-            path = "" if source is None else source.get("file") or source.get("dev") or source.get("name")
-            found["disk %s" % _attribute(device, "target", "dev")] = path or "something else"
     counts = collections.Counter(device.tag for device in devices if device.tag in COUNTED)
-    return {**found, **{tag: "there" if count == 1 else "%d times" % count for tag, count in counts.items()}}
+    return {**found, **_counted(counts)}
 
 
 def _mib(element):
     """libvirt gives KiB, and a balloon that is not quite empty is no difference."""
-    return "" if element is None else str(-(-int(element.text) // domain_xml.MIB))
+    return "" if element is None else str(-(-int(element.text) // MIB))
 
 
 def _nic(device):
@@ -84,8 +115,7 @@ def _nic(device):
         "" if kind == "hostdev" else _attribute(device, "source", kind) or _attribute(device, "source", "dev"),
     ]
     said += [_attribute(device, "model", "type")] if kind != "hostdev" else []
-    behind = _attribute(device, "filterref", "filter")
-    return " ".join(part for part in [*said, behind and "filter %s" % behind] if part)
+    return " ".join(part for part in said if part)
 
 
 def _attribute(device, tag, name):

@@ -15,7 +15,7 @@ from ...model.errors import InstanceExists
 from ...model.lifecycle import ACTIVE, OWN
 from ..connection import LibvirtTimeout, LibvirtUnavailable
 from ..disk import disk_chain
-from ..errors import BuildFailed, GuestNotSupported, HostNotPrepared
+from ..errors import BuildFailed, GuestNotSupported
 from ..record import journal
 from . import definition, domain, hardware, live_differences
 
@@ -26,9 +26,8 @@ def differing(instance, record):
         found = domain.find(instance.host.connection, instance.uuid)
         if found is None or not live_differences.is_looked_at(record):
             return {}
-        host = instance.host.for_guests(record.spec.get("pool"))
-        return live_differences.between(record, host, *domain.definitions(found))
-    except (HostNotPrepared, *live_differences.DAMAGED):
+        return live_differences.between(record, *domain.definitions(found))
+    except live_differences.DAMAGED:
         return {}
 
 

@@ -18,7 +18,7 @@ from ...model.lifecycle import BUSY
 from ...model.safe_text import clean, clean_all
 from ..connection import URI, Deadline, LibvirtUnavailable, connect, require_libvirt
 from ..disk import storage_pools
-from ..guest import domain_xml, domains, live_differences, network
+from ..guest import domains, live_differences, network
 from ..record import failed_builds, failed_instances, state_directory, state_generation
 from ..record.store import STATE_DIR, Store
 from . import address, boot_time, capabilities, metrics, numa, pci, traits
@@ -108,13 +108,7 @@ def _collect(connection, settings, records, state_dir, deadline, save_generation
     topology, distances = numa.read_topology(host.topology, cpus["shared"], cpus["dedicated"])
     document["traits"] = _traits(connection, settings, host, guest_types, topology)
     document.update(_pci(connection, settings, records, foreign))
-    document["instances"] = [
-        {
-            **_own(record, found),
-            **_by_hand(record, found, host.arch, pools.get(record.spec.get("pool") or settings.pool)),
-        }
-        for record in records
-    ] + [
+    document["instances"] = [{**_own(record, found), **_by_hand(record, found)} for record in records] + [
         _foreign(domain, found[domain.uuid][1], disk_uses[domain.uuid], pools.get(settings.pool), cpus["dedicated"])
         for domain in foreign
     ]
@@ -270,18 +264,17 @@ def _own(record, found):
     }
 
 
-def _by_hand(record, found, arch, pool):
+def _by_hand(record, found):
     """{domain_differs} where somebody changed the guest of an instance at rest in libvirt; nothing where that is not known."""
     domain, power_state = found.get(record.uuid, (None, None))
     library = require_libvirt()
-    if domain is None or pool is None:
+    if domain is None:
         return {}
     try:
         if not live_differences.is_looked_at(record):
             return {}
-        host = domain_xml.Host("qemu", arch, pool["shown"]["path"])
         live = None if power_state in domains.INACTIVE else domain.XMLDesc(0)
-        differing = live_differences.between(record, host, live, domain.XMLDesc(library.VIR_DOMAIN_XML_INACTIVE))
+        differing = live_differences.between(record, live, domain.XMLDesc(library.VIR_DOMAIN_XML_INACTIVE))
     except library.libvirtError:
         return {}  # gone since it was listed
     except live_differences.DAMAGED:
