@@ -21,7 +21,7 @@ SPDX-License-Identifier: GPL-3.0-or-later
 <!-- Written by docs/make_situations.py from tests/unit/situations/situations.yml: change it there. -->
 # Situations
 
-What a new user gets into, tried on a lab from the built tarball, and what the playbooks say then. A row whose test is
+What a new user gets into, and what the playbooks say then. A row whose test is
 *played* is a test itself: the command is run against three hosts that reply as real ones do (`tests/unit/situations`), and the words
 below have to be said. "mended": it was not fine when it was first tried. "left": it is not as one would wish, and why.
 
