@@ -28,10 +28,13 @@ class ActionModule(HostAction):
                 "spec": {"type": "dict", "required": True},
                 "token": {"type": "str"},
                 "timeout": {"type": "int", "default": 600},
+                "take_over": {"type": "str"},
             }
         )
         if self._task.check_mode and args.get("token"):
             return {"changed": True}  # nothing was claimed, so the host knows nothing of it yet
+        if args.get("take_over"):
+            return ask_module(self, "instance", _taken_over(args), task_vars)
         name = task_vars["inventory_hostname"]
         given = variables(task_vars, name, (*CATALOG, *INSTANCE, "berth_locked", "berth_mend"))
         try:
@@ -57,3 +60,14 @@ class ActionModule(HostAction):
         if args.get("token"):
             arguments["token"] = args["token"]
         return ask_module(self, "instance", arguments, task_vars)
+
+
+def _taken_over(args):
+    """No seed: the guest keeps the one that it has beside its disks."""
+    return {
+        "state": "taken_over",
+        "uuid": args["spec"]["uuid"],
+        "token": args["token"],
+        "disks_of": args["take_over"],
+        "timeout": args["timeout"],
+    }

@@ -9,7 +9,7 @@ import contextlib
 
 from ansible.module_utils.parsing.convert_bool import boolean
 
-from ..module_utils.conductor import addressing, approval, placing, quotas, what_to_create
+from ..module_utils.conductor import addressing, approval, placing, quotas, take_over, what_to_create
 from ..module_utils.conductor.plan import CLAIMING, FAILED, MAX_ROUNDS, PLANNED, new_plan, prepare_round
 from ..module_utils.model import address_clash, catalog_schema, nics
 from ..module_utils.model.errors import BerthError, InvalidInput, of_several
@@ -35,6 +35,7 @@ from ..plugin_utils.whose_variables import Catalogs
 RUN = (
     "berth_approved",
     "berth_count",
+    "berth_disks_of",
     "berth_lost_hosts",
     "berth_min_count",
     "berth_name",
@@ -91,6 +92,7 @@ class ActionModule(ControllerAction):
         "seed": {"type": "int", "default": 0},
         "receipt_dir": {"type": "path"},
         "plan": {"type": "bool", "default": False},
+        "take_over": {"type": "bool", "default": False},
     }
 
     def reported(self, result):
@@ -121,6 +123,9 @@ class ActionModule(ControllerAction):
         instances = what_to_create.sort_out(
             requests, fleet, lost_hosts(given), boolean(given.get("berth_strict_uniqueness") or False)
         )
+        self._takes_over = args["take_over"]
+        if self._takes_over:
+            take_over.mark(instances, fleet, self._lost, given.get("berth_disks_of"))
         what_to_create.hold_locked(instances, self._locks, fleet)
         for name in self._states.keys() & instances.keys():
             instances[name]["berth_state"] = self._states[name]
@@ -206,7 +211,9 @@ class ActionModule(ControllerAction):
                 if instance["state"] == CLAIMING:
                     instance.update(state=PLANNED, token=new_token())
         hosts.update({name: {"reason": reason} for name, reason in fleet.verdicts.items()})
-        plan = new_plan(run, instances, hosts, max_attempts, what_to_create.told(fleet, self._lost))
+        # What a lost host had stays known until another host has it: a run that is killed is to find it again.
+        lost = () if self._takes_over else self._lost
+        plan = new_plan(run, instances, hosts, max_attempts, what_to_create.told(fleet, lost))
         plan["unprepared"] = fleet.unprepared()
         prepare_round(plan, new_token)
         return plan_result(plan)

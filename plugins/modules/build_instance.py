@@ -24,6 +24,10 @@ options:
   token:
     description: The token of the claim. Absent for an instance that the host holds already.
     type: str
+  take_over:
+    description: The uuid of a lost host whose disks the instance gets, instead of new ones.
+    type: str
+    version_added: 0.2.0
   timeout:
     description: How many seconds the host may take.
     type: int

@@ -26,10 +26,12 @@ options:
         was.
       - V(recorded) has a record of the guest again, from the copy in its definition, where the record was lost; one that is
         older than O(after) is taken for the newest there is. That no other host has the instance is for the caller to know.
+      - V(taken_over) makes the instance of a lost host that O(token) has claimed here from the disks that it has on storage that both
+        hosts see, and starts it. O(disks_of) is the uuid of that host. That it is off is for the caller to know.
       - V(disks_updated) gives the instance the data disks of O(disks) beside those that it has, and makes larger what shall be larger,
         while its guest runs or is off.
     type: str
-    choices: [present, started, stopped, rebooted, absent, recovered, recorded, locked, unlocked, disks_updated]
+    choices: [present, started, stopped, rebooted, absent, recovered, recorded, locked, unlocked, disks_updated, taken_over]
     default: started
   uuid:
     description: The UUID of the instance.
@@ -134,6 +136,10 @@ options:
     choices: [soft, hard]
     default: soft
     version_added: 0.2.0
+  disks_of:
+    description: With O(state=taken_over), the uuid of the lost host.
+    type: str
+    version_added: 0.2.0
   reason:
     description: With O(state=locked), why.
     type: str
@@ -194,6 +200,7 @@ from ansible.module_utils.basic import AnsibleModule
 from ..module_utils.compute.guest import locking, mend, power
 from ..module_utils.compute.guest.instance import Instance
 from ..module_utils.compute.guest.recovery import recover, would_recover
+from ..module_utils.compute.guest.take_over import take_over, would_take_over
 from ..module_utils.compute.guest.update_disks import update_disks, would_update_disks
 from ..module_utils.compute.host.host import Host
 from ..module_utils.compute.record import journal
@@ -230,6 +237,7 @@ ARGUMENTS = {
             "locked",
             "unlocked",
             "disks_updated",
+            "taken_over",
         ],
         "default": "started",
     },
@@ -242,6 +250,7 @@ ARGUMENTS = {
     "shutdown_timeout": {"type": "int", "default": 60},
     "changed_disks": {"type": "bool", "default": False},
     "disks": {"type": "list", "elements": "dict", "default": [], "options": DISK},
+    "disks_of": {"type": "str"},
     "power_state": {"type": "str", "choices": ["running", "shutdown"]},
     "mend": {"type": "bool", "default": False},
     "reboot": {"type": "str", "choices": ["soft", "hard"], "default": "soft"},
@@ -283,6 +292,8 @@ def bring(instance, params, dry):
         return instance.would_stop() if dry else instance.stopped(grace)
     if params["state"] == "recovered":
         return would_recover(instance) if dry else recover(instance)
+    if params["state"] == "taken_over":
+        return (would_take_over if dry else take_over)(instance, params["token"], params["disks_of"])
     if params["state"] == "recorded":
         return take_back(instance, params["after"] or [0, 0], dry)
     remove = instance.would_remove if dry else instance.absent

@@ -37,6 +37,13 @@ options:
       - A directory on the controller where the receipt of the decision is written, instead of the controller's own
         C(${XDG_STATE_HOME:-~/.local/state}/berth/receipts); C(berth.kvm.replay) decides again from it.
     type: path
+  take_over:
+    description:
+      - Whether instances that no host has any more get the disks that they have on storage which the hosts of
+        C(berth_lost_hosts) shared with others, instead of new ones.
+    type: bool
+    default: false
+    version_added: 0.2.0
   plan:
     description:
       - Whether to make the plan that playbook C(berth.kvm.create) follows, as fact C(berth_plan). An instance that gets no

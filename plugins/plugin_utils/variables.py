@@ -29,6 +29,7 @@ RUN = (
     "berth_count",
     "berth_delete_all",
     "berth_delete_changed_disks",
+    "berth_disks_of",
     "berth_fix",
     "berth_instances",
     "berth_keep_on",

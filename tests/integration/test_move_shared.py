@@ -85,6 +85,32 @@ def test_a_live_migration_keeps_the_guest_running_and_its_disk_where_it_is(share
     assert second.rc and "lock" in second.output, second.output
 
 
+def test_after_a_host_was_switched_off_another_goes_on_with_its_disks_and_it_starts_nothing_when_it_is_back(shared):
+    lost, before = shared.owner(), facts(shared, shared.owner())
+    gone = {"berth_lost_hosts": lost}
+    refused = shared.play("take_over", gone, check=False)
+    assert refused.rc and "HostNotLost" in refused.output, refused.output
+    assert len(shared.look(lost)["running"]) == 1
+    shared.lab.crash(lost)
+    done = shared.play("take_over", gone)
+    now = {name: host for host, name, role in records(shared.lab) if role == "OWN"}[cases.NAME]
+    assert now != lost and "with the disks that it had" in " ".join(done.output.split()), done.output
+    after = facts(shared, now, lambda said: said["verify"]["result"] != "none")
+    assert (after["verify"]["result"], after["nonce"]) == ("ok", before["nonce"]) and after["ack"] >= before["ack"]
+    assert shared.play("take_over", gone).changed[cases.NAME] == 0
+
+    shared.lab.start(lost)
+    shared.lab.sh(lost, SHARE)
+    shared.play("recover", check=False)
+    told = shared.play("start", check=False)
+    assert told.rc and "DuplicateInstance" in told.output and shared.look(lost)["active"] == []
+    alone = shared.lab.module(lost, "berth.kvm.instance", {"uuid": shared.look(now)["running"][0]}, check=False)
+    assert "DisksOfAnotherHost" in str(alone) and shared.look(lost)["active"] == []
+    shared.play("keep_one", {"berth_keep_on": now})
+    assert records(shared.lab) == [(now, cases.NAME, "OWN")]
+    assert len(shared.look(now)["running"]) == 1 and disks(shared) == ["owner", "root.qcow2", "seed.iso"]
+
+
 def test_only_the_owner_of_the_disks_deletes_them(shared):
     owner = shared.owner()
     uuid = shared.look(owner)["records"][0]["uuid"]

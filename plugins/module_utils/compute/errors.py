@@ -46,6 +46,20 @@ class GuestHung(BerthError):
     """The guest's QEMU does not answer, so it can be neither copied nor handed over. It was left as it is."""
 
 
+class DisksNotHere(BerthError):
+    """This host does not see the disks that are to be taken over, or the image below them; another one may."""
+
+    retryable = True
+
+
+class DisksUnfit(BerthError):
+    """The disks that are to be taken over are not those that the inventory describes, or a move of them has not ended."""
+
+
+class DisksUsed(BerthError):
+    """A QEMU still uses a disk that is to be taken over: the host that was named as switched off is not off."""
+
+
 class GuestSaved(BerthError):
     """The guest's memory was saved, as ``virsh managedsave`` does: a move would lose it, or leave it beside disks that it does not
     fit. Nothing was done."""

@@ -45,6 +45,10 @@ class DomainWithoutRecord(BerthError):
     """libvirt knows a guest with the instance's uuid on a host that has no record of it: it is not made or started anywhere."""
 
 
+class DisksOwnerUnknown(BerthError):
+    """No host remembers which host had the instance that is to be taken over, so whose disks it gets is not known."""
+
+
 class DuplicateInstance(BerthError):
     """More than one host says that it owns the instance: a person has to look."""
 

@@ -77,6 +77,7 @@ class Instance(TypedDict, total=False):
     why: str
     choices: int  # how often addresses were chosen anew, see addressing.py
     given_up: bool  # placement has no further host for it
+    take_over: str  # the uuid of the lost host whose disks it gets
     existing: bool
     changed: bool
     locked: str  # who locked it

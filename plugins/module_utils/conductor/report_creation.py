@@ -63,6 +63,8 @@ def _why(instance: Dict[str, Any]) -> str:
         followed = instance.get("changed") and instance.get("berth_state")
         power = "inventory says berth_state: %s" % instance["berth_state"] if followed else left_as_found(instance)
         return "; ".join(part for part in (power, differs(instance)) if part) or instance.get("why") or ""
+    if instance.get("take_over") and instance["state"] == ACTIVE:
+        return "with the disks that it had"
     if instance["attempts"] and instance["state"] == ACTIVE:
         failed = ", ".join("%s on %s" % (entry["code"], entry["host"]) for entry in instance["attempts"])
         return "attempt %d, after %s" % (len(instance["attempts"]) + 1, failed)

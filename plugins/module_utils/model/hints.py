@@ -1,8 +1,8 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What errors tell people to do: every such sentence of the collection is made here, in host_hints.py, in input_hints.py
-or in state_hints.py, and nowhere else.
+"""What errors tell people to do: every such sentence of the collection is made here, in host_hints.py, in input_hints.py,
+in state_hints.py or in take_over_hints.py, and nowhere else.
 
 A hint is followed word for word, at three in the morning, by somebody who does not know the code. So each is safe to
 follow in every state in which it is printed. A test is marked with the hint's name, brings that state about, does what the
@@ -279,11 +279,11 @@ def keep_one_again(name: str) -> str:
     return "Run berth.kvm.keep_one for %s again, with the same berth_keep_on: it ends what it began" % name
 
 
-def disks_of_another_host() -> str:
+def disks_of_another_host(uuid: str) -> str:
     """On storage that hosts share, the disks of the instance belong to another host. The only copy may be there."""
     return (
-        "Bring that host back: the instance is there. Where it is gone for good, docs/create-and-delete.md says how to go on "
-        "with these disks"
+        "Bring that host back: the instance is there. Where it is switched off for good: berth.kvm.take_over --limit %s "
+        "-e berth_lost_hosts=HOST has another host go on with these disks" % uuid
     )
 
 

@@ -58,7 +58,7 @@ _ERASED = (None, "deleting", "cancelled")
 STAGES: Dict[State, Stage] = {
     (CLAIM, CLAIMED): Stage(
         "room is set aside; another run may take the claim over",
-        _after((CLAIM, CLAIMED), (CLAIM, DELETING), (OWN, BUILDING), GONE),
+        _after((CLAIM, CLAIMED), (CLAIM, DELETING), (OWN, BUILDING), (OWN, ACTIVE), GONE),
     ),
     (CLAIM, DELETING): Stage("a claim is deleted before it was built", _after((CLAIM, DELETING), GONE)),
     (OWN, BUILDING): Stage(

@@ -38,14 +38,18 @@ def is_another(pool_path, uuid, host_uuid):
 def check(pool_path, uuid, host_uuid):
     """DisksOfAnotherHost where another host owns what is there."""
     if is_another(pool_path, uuid, host_uuid):
-        raise DisksOfAnotherHost(
-            "the disks of %s in %s are those of the host %s, which has the same storage. They were not touched"
-            % (uuid, paths.instance(pool_path, uuid), clean(read(pool_path, uuid), 60)),
-            field="pool",
-            value=pool_path,
-            rule="the owner of the instance alone removes its disks or makes them anew",
-            hint=hints.disks_of_another_host(),
-        )
+        refuse(pool_path, uuid)
+
+
+def refuse(pool_path, uuid):
+    raise DisksOfAnotherHost(
+        "the disks of %s in %s are those of the host %s, which has the same storage. They were not touched"
+        % (uuid, paths.instance(pool_path, uuid), clean(read(pool_path, uuid) or "that nobody knows", 60)),
+        field="pool",
+        value=pool_path,
+        rule="the owner of the instance alone removes its disks or makes them anew",
+        hint=hints.disks_of_another_host(uuid),
+    )
 
 
 def others_in(pool_path, host_uuid):

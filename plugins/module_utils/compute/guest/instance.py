@@ -32,9 +32,9 @@ from ..errors import (
 from ..record import build_slots, failed_builds, failed_instances, journal, whereabouts
 from . import definition, domain, domain_xml, gate, instance_pools, network, packet_filter, seed, startable, summary
 from .mend import before_start
+from .startable import SPAWNING
 
 CLAIMED, BUILDING, ACTIVE, DELETING = "claimed", "building", "active", "deleting"
-SPAWNING = "spawning"  # Nova's task state: until the guest was started for the first time it is being made
 LOCK_TIMEOUT = 600  # s: a build by another run, or one whose controller was killed, is waited for
 
 
@@ -264,6 +264,7 @@ class Instance:
         else:
             before_start(self, record)
         packet_filter.define(self.host.connection, record)
+        startable.own_disks(self.host, record)
         self.observe("C7 permit")
         gate.permit(self.uuid, self.host.run_dir)
         self.observe("C7 start")

@@ -5,7 +5,14 @@
 
 from __future__ import annotations
 
-from ..disk import disk_chain, owner
+from ...model import take_over_hints
+from .. import paths
+from ..disk import disk, disk_chain, owner
+from ..errors import BuildFailed, DisksUsed
+from ..run import run
+
+SPAWNING = "spawning"  # Nova's task state: until the guest was started for the first time it is being made
+TAKE_OVER = "take over"
 
 
 def check(host, record):
@@ -14,5 +21,30 @@ def check(host, record):
     On storage that hosts share, another one may have taken them over while this host was away: what its record says is old then.
     """
     pool_path = host.pool_path(record.spec.get("pool"))
-    owner.check(pool_path, record.uuid, host.identify())
+    if not _is_taking_over(pool_path, record):
+        owner.check(pool_path, record.uuid, host.identify())
     disk_chain.check_start(host.connection, record, pool_path, host.connection.getHostname())
+
+
+def own_disks(host, record):
+    """Before the first start of an instance that is taken over: from here on the lost host starts nothing from its disks."""
+    pool_path = host.pool_path(record.spec.get("pool"))
+    if _is_taking_over(pool_path, record):
+        check_unused(pool_path, record)
+        owner.write(pool_path, record.uuid, host.identify())
+
+
+def check_unused(pool_path, record):
+    """QEMU locks what it writes to, also for other hosts where the file system can: then its host is not off."""
+    for planned in disk.plan(record.spec):
+        path = paths.instance(pool_path, record.uuid, planned.file)
+        try:
+            run(["qemu-img", "info", "-f", planned.format, "--", path], timeout=60)
+        except BuildFailed as error:
+            raise DisksUsed("%s: %s" % (path, error), hint=take_over_hints.switch_user_of_disk_off(path))
+
+
+def _is_taking_over(pool_path, record):
+    """Whether the disks are still those of the lost host from which this one takes the instance over, see take_over.py."""
+    begun = [event["source"] for event in record.history if event["event"] == TAKE_OVER]
+    return bool(begun) and record.task_state == SPAWNING and owner.read(pool_path, record.uuid) == begun[-1]

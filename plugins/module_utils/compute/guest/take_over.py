@@ -1,0 +1,103 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""An instance of a host that is switched off for good gets a new owner, with the disks that it has on storage which both see.
+
+    CLAIM -> all is looked at -> OWN active, not started yet -> the file ``owner`` beside the disks -> start
+
+Nothing is copied, made or removed. A run that ends after the record was written is ended by the next start or create. A lost
+host that is back owns it too then, and starts nothing from disks whose owner is another.
+"""
+
+from __future__ import annotations
+
+import os
+
+from ...model import take_over_hints
+from ...model.errors import BerthError
+from ...model.lifecycle import ACTIVE, CLAIM, OWN
+from .. import paths
+from ..disk import disk, disk_chain, owner, virtual_size
+from ..errors import ClaimRevoked, DisksNotHere, DisksUnfit
+from ..record import journal
+from . import startable
+
+UNFINISHED = (".pre-", ".incoming-")  # files of a move that has not ended
+
+
+def take_over(instance, token, source):
+    """Own the instance that ``token`` has claimed here, and start it from the disks of the host with the uuid ``source``."""
+    with instance.store.instance_lock(instance.uuid, timeout=instance.timeout):
+        record = _claimed(instance, token)
+        try:
+            instance.host.require_prepared()
+            _check(instance.host, record, source)
+        except Exception:
+            instance.store.compare_and_swap(record, None)
+            raise
+        instance.observe("take over")
+        instance.store.compare_and_swap(record, _owned(record, source))
+        try:
+            return instance.started()
+        except BerthError as error:
+            error.retryable = False  # it is this host's now
+            raise
+
+
+def would_take_over(instance, token, source):
+    _check(instance.host, _claimed(instance, token), source)
+    return True
+
+
+def _claimed(instance, token):
+    record = instance.store.read(instance.uuid)
+    if record is None or record.role != CLAIM or record.token != token:
+        raise ClaimRevoked("this host has no claim of this run for instance %s" % instance.uuid)
+    return record
+
+
+def _owned(record, source):
+    owned = record.replace(
+        role=OWN,
+        generation=[record.generation[0] + 1, 0],
+        phase=ACTIVE,
+        vm_state="active",
+        power_state="running",
+        task_state=startable.SPAWNING,
+    )
+    return journal.noted(owned, startable.TAKE_OVER, source=source)
+
+
+def _check(host, record, source):
+    pool_path = host.pool_path(record.spec.get("pool"))
+    directory = paths.instance(pool_path, record.uuid)
+    if not disk.is_there(pool_path, record.uuid):
+        raise DisksNotHere("%s is not there: this host does not see the storage of %s" % (directory, record.name))
+    if owner.read(pool_path, record.uuid) != source:
+        owner.refuse(pool_path, record.uuid)
+    moving = sorted(name for name in os.listdir(directory) if any(mark in name for mark in UNFINISHED))
+    if moving:
+        raise DisksUnfit(
+            "%s was in a move, of which %s is left in %s" % (record.name, moving[0], directory),
+            hint=take_over_hints.bring_back_for_move(),
+        )
+    disk_chain.check(host.connection, _owned(record, source), pool_path, host.connection.getHostname())
+    for planned in disk.plan(record.spec):
+        _check_disk(record, planned, paths.instance(pool_path, record.uuid, planned.file))
+    startable.check_unused(pool_path, record)
+
+
+def _check_disk(record, planned, path):
+    """It has the size that the request has room for, and the image below it can be seen."""
+    try:
+        size = virtual_size.read(path, planned.format)[0]
+    except (OSError, ValueError) as error:
+        raise DisksUnfit("%s cannot be read as a disk: %s" % (path, error))
+    if planned.size is not None and size != planned.size:
+        raise DisksUnfit(
+            "%s has %d bytes, and the inventory gives %s %d" % (path, size, record.name, planned.size),
+            hint=take_over_hints.wish_what_it_has(record.name),
+        )
+    for below in disk_chain.chain(path, planned.format):
+        if not os.path.exists(below):
+            raise DisksNotHere("%s stands on %s, which is not there" % (path, below))

@@ -1,0 +1,69 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The instances of a host that is switched off for good, whose disks are on storage that others see: which may be taken over.
+
+It is a creation in all but the disks. Whose the disks are says the file beside them; the host that is to have them looks there.
+"""
+
+from __future__ import annotations
+
+from typing import Collection, Dict, Optional
+
+from ..model import take_over_hints
+from ..model.errors import InvalidInput
+from ..model.identity import is_uuid
+from . import silence
+from .errors import DisksOwnerUnknown, HostNotLost
+from .fleet import Fleet
+from .plan import Instance, fail
+
+LOST, DISKS_OF = "berth_lost_hosts", "berth_disks_of"
+
+
+def check_lost(lost: Collection[str], fleet: Fleet) -> None:
+    """Raises InvalidInput or HostNotLost unless a person named hosts as switched off, and none of them is there."""
+    if not lost:
+        raise InvalidInput(
+            LOST, None, "the hosts that are switched off for good", hint=take_over_hints.name_lost_hosts()
+        )
+    for host in sorted(lost):
+        if host in fleet.documents:
+            raise HostNotLost(
+                "%s answers, so nothing of it is taken over" % host, hint=take_over_hints.nothing_to_take_over(host)
+            )
+    silence.check_lost(lost, fleet.verdicts)
+
+
+def check_disks_of(disks_of: Optional[str], fleet: Fleet) -> None:
+    if disks_of is not None and (not is_uuid(disks_of) or disks_of in fleet.uuids().values()):
+        raise InvalidInput(DISKS_OF, disks_of, "the uuid of a host that is switched off for good")
+
+
+def mark(instances: Dict[str, Instance], fleet: Fleet, lost: Collection[str], disks_of: Optional[str]) -> None:
+    """Say of each instance that no host has any more whose disks it is to get. What cannot be taken over fails."""
+    check_lost(lost, fleet)
+    check_disks_of(disks_of, fleet)
+    answers = fleet.answers(lost)
+    for instance in instances.values():
+        if instance.get("state"):
+            continue
+        known = fleet.notes_on(instance["uuid"]).known
+        source = known.host_uuid if known and not answers.counts(known) else disks_of
+        without = [nic["name"] for nic in instance["spec"]["networks"] if nic.get("pool")]
+        if source is None:
+            fail(
+                instance,
+                DisksOwnerUnknown(
+                    "no host remembers that %s was on %s" % (instance["name"], " or ".join(sorted(lost))),
+                    hint=take_over_hints.name_owner_of_disks(instance["uuid"]),
+                ),
+            )
+        elif without:
+            rule = "the addresses that it has on %s, which only the lost host knew" % ", ".join(without)
+            fail(
+                instance,
+                InvalidInput("berth_networks", None, rule, hint=take_over_hints.find_its_address(instance["uuid"])),
+            )
+        else:
+            instance["take_over"] = source

@@ -1,0 +1,50 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What to do where the instances of a lost host are taken over: hints as in hints.py."""
+
+from __future__ import annotations
+
+
+def name_lost_hosts() -> str:
+    """A take-over was run without saying which hosts are gone."""
+    return (
+        "Switch the host off, so that it cannot write to the shared storage any more, and see that it is off. Then name it: "
+        "-e berth_lost_hosts=HOST"
+    )
+
+
+def nothing_to_take_over(host: str) -> str:
+    """A host was named as switched off and answers."""
+    return "Its instances are on %s: berth.kvm.start starts them there, and berth.kvm.migrate moves them" % host
+
+
+def name_owner_of_disks(uuid: str) -> str:
+    """The hosts' notes on the lost host are gone, such as after a create with berth_lost_hosts."""
+    return (
+        "Read the file instances/%s/owner in the shared pool: it has the uuid of the host that owns the disks. Where that is the host "
+        "that is switched off for good, add -e berth_disks_of=UUID" % uuid
+    )
+
+
+def find_its_address(uuid: str) -> str:
+    """The lost host knew which address of a pool the instance has; its seed says it too."""
+    return (
+        "Give the instance that address in berth_networks and run again. It is in network-config of "
+        "instances/%s/seed.iso in the shared pool (isoinfo -R -i seed.iso -x /network-config)" % uuid
+    )
+
+
+def switch_user_of_disk_off(path: str) -> str:
+    """A QEMU on some host has a disk open that is to be taken over."""
+    return "Switch off the host on which a guest still uses %s, then run again" % path
+
+
+def wish_what_it_has(name: str) -> str:
+    """The inventory describes other disks than there are."""
+    return "Give %s in the inventory the flavor and the data disks that it had, then run again" % name
+
+
+def bring_back_for_move() -> str:
+    """The lost host was in a move of the instance: which of the disks are the right ones only its record says."""
+    return "Bring that host back and end the move there, or restore the disks from a backup"

@@ -1,0 +1,221 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A host takes over an instance of a host that is switched off, with the disks on the storage of both: never two, never lost."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+
+import pytest
+from instance_case import Case, Killed
+
+from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import owner
+from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import (
+    ClaimRevoked,
+    DiskChainChanged,
+    DisksNotHere,
+    DisksOfAnotherHost,
+    DisksUnfit,
+    DisksUsed,
+)
+from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import recovery, set_aside, take_over
+from ansible_collections.berth.kvm.plugins.module_utils.model import hints, take_over_hints
+
+LIVING = "22222222-3c6e-5d59-9d0b-3a1c9d7f1e2a"
+ON = ("active", None, "running", True)
+STEPS = ["take over", "C7 define", "C7 permit", "C7 start", "C7 started"]
+
+
+@pytest.fixture
+def lost(make_host, wanted):
+    """An instance whose host is switched off: its guest ended, its record says that it runs."""
+    case = Case(make_host("kvm1"), wanted("web1"))
+    case.make()
+    make_disk(case.root, "1G")
+    case.host.connection.lose_power()
+    return case
+
+
+@pytest.fixture
+def living(make_host, wanted, lost):
+    """The other host of that storage, with a claim."""
+    case = Case(make_host("kvm2", LIVING, pool=lost.host.pool), wanted("web1"))
+    case.claim()
+    return case
+
+
+def make_disk(path, size):
+    path.unlink(missing_ok=True)
+    subprocess.run(["qemu-img", "create", "-q", "-f", "qcow2", "--", str(path), size], check=True)
+
+
+def run(case, killed_at=None, source=None):
+    return take_over.take_over(case.instance(killed_at), "t1", source or "11111111-3c6e-5d59-9d0b-3a1c9d7f1e2a")
+
+
+def owner_of(case):
+    return owner.read(str(case.host.pool), case.uuid)
+
+
+def files(case):
+    return {path.name: path.read_bytes() for path in case.root.parent.iterdir() if path.name != "owner"}
+
+
+def refused(case, error, **more):
+    """Nothing was changed but that the claim is gone."""
+    before, whose = files(case), owner_of(case)
+    with pytest.raises(error) as told:
+        run(case, **more)
+    assert (case.record, case.domain, files(case), owner_of(case)) == (None, None, before, whose)
+    return told.value
+
+
+@pytest.mark.follows("disks_of_another_host")
+@pytest.mark.parametrize("killed_at", [None, *STEPS])
+def test_it_runs_on_with_the_same_disks_whatever_ends_the_run(lost, living, killed_at):
+    """The next run of anything that starts instances ends it: take_over, create, start or recover."""
+    before = files(lost)
+    if killed_at:
+        with pytest.raises(Killed):
+            run(living, killed_at)
+    if living.record.role == "CLAIM":
+        assert owner_of(living) == lost.host.uuid
+        run(living)
+    for again in (living.instance().started, living.instance().made, lambda: recovery.recover(living.instance())):
+        again()
+    assert living.state() == ON and living.domain.starts == 1
+    assert (files(living), owner_of(living)) == (before, LIVING)
+
+
+@pytest.mark.parametrize("killed_at", [None, *STEPS[2:]])
+def test_the_lost_host_starts_nothing_when_it_is_back(lost, living, boot, killed_at):
+    """In mid-run, after it or a year later: from the moment that the new owner may start, and without another host's word."""
+    if killed_at:
+        with pytest.raises(Killed):
+            run(living, killed_at)
+    else:
+        run(living)
+    boot("two")
+    for act in (lost.instance().started, lambda: recovery.recover(lost.instance()), lost.instance().would_start):
+        with pytest.raises(DisksOfAnotherHost):
+            act()
+    assert not lost.domain.isActive()
+    living.instance().started()
+    assert living.state() == ON
+
+
+@pytest.mark.parametrize("killed_at", ["take over", "C7 define"])
+def test_a_host_that_is_back_before_its_disks_were_taken_has_them(lost, living, boot, killed_at):
+    """Both own it then, as their records say; a person keeps the one that runs, and nothing is lost."""
+    before = files(lost)
+    with pytest.raises(Killed):
+        run(living, killed_at)
+    boot("two")
+    assert lost.instance().started() and owner_of(lost) == lost.host.uuid
+    if living.record.role == "OWN":
+        set_aside.keep(lost.instance(), list(living.record.generation))
+        set_aside.set_aside(living.instance(), 0)
+    assert (files(lost), lost.state()) == (before, ON)
+    assert living.domain is None or not living.domain.isActive()
+
+
+@pytest.mark.follows("switch_user_of_disk_off")
+def test_a_disk_that_a_living_host_uses_is_not_taken(lost, living):
+    """QEMU's lock; a program of QEMU's stands for the guest on the host that is not off."""
+    with subprocess.Popen(
+        ["qemu-io", "-f", "qcow2", str(lost.root)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as user:
+        user.stdout.read(1)  # its prompt: it has opened the disk
+        error = refused(living, DisksUsed)
+        user.communicate(b"quit\n")
+    assert error.hint == take_over_hints.switch_user_of_disk_off(str(lost.root))
+    living.claim()
+    run(living)
+    assert living.state() == ON
+
+
+def test_a_disk_that_comes_into_use_after_the_look_is_not_started_from(lost, living, monkeypatch):
+    with pytest.raises(Killed):
+        run(living, "C7 define")
+    with subprocess.Popen(
+        ["qemu-io", "-f", "qcow2", str(lost.root)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as user:
+        user.stdout.read(1)
+        with pytest.raises(DisksUsed):
+            living.instance().started()
+        assert owner_of(living) == lost.host.uuid and not living.domain.isActive()
+        user.communicate(b"quit\n")
+    assert living.instance().started() and owner_of(living) == LIVING
+
+
+@pytest.mark.follows("wish_what_it_has")
+def test_disks_of_another_size_than_the_inventory_says_are_not_taken(lost, living):
+    make_disk(lost.root, "2G")
+    error = refused(living, DisksUnfit)
+    assert "2147483648" in str(error) and error.hint == take_over_hints.wish_what_it_has("web1")
+    living.spec["flavor"]["root_gb"] = 2
+    living.claim()
+    run(living)
+    assert living.state() == ON
+
+
+def test_disks_that_are_missing_or_more_than_the_inventory_says_are_not_taken(lost, living):
+    make_disk(lost.root.with_name("data-logs.qcow2"), "1G")
+    assert "data-logs" in str(refused(living, DiskChainChanged))
+    lost.root.with_name("data-logs.qcow2").unlink()
+    living.claim()
+    os.rename(lost.root, str(lost.root) + ".away")
+    assert "is not there" in str(refused(living, DiskChainChanged))
+
+
+@pytest.mark.follows("bring_back_for_move")
+def test_what_was_in_a_move_waits_for_its_host(lost, living):
+    lost.root.with_name("root.qcow2.pre-abc").write_text("before the resize")
+    error = refused(living, DisksUnfit)
+    assert "was in a move" in str(error) and error.hint == take_over_hints.bring_back_for_move()
+    lost.instance().started()
+    assert lost.state() == ON
+
+
+def test_disks_of_a_third_host_or_of_nobody_are_not_taken(lost, living):
+    owner.write(str(lost.host.pool), lost.uuid, "33333333-3c6e-5d59-9d0b-3a1c9d7f1e2a")
+    assert refused(living, DisksOfAnotherHost).hint == hints.disks_of_another_host(living.uuid)
+    os.unlink(lost.root.parent / "owner")
+    living.claim()
+    refused(living, DisksOfAnotherHost)
+
+
+def test_a_host_that_does_not_see_the_storage_says_that_another_may(lost, make_host, wanted):
+    other = Case(make_host("kvm3", LIVING), wanted("web1"))
+    other.claim()
+    with pytest.raises(DisksNotHere) as told:
+        run(other)
+    assert told.value.retryable and other.record is None
+
+
+def test_without_the_claim_of_the_run_nothing_is_taken(lost, living):
+    with pytest.raises(ClaimRevoked):
+        take_over.take_over(living.instance(), "another", lost.host.uuid)
+    assert living.record.role == "CLAIM" and owner_of(lost) == lost.host.uuid
+
+
+def test_a_look_changes_nothing(lost, living):
+    assert take_over.would_take_over(living.instance(), "t1", lost.host.uuid)
+    assert living.record.role == "CLAIM" and owner_of(lost) == lost.host.uuid and living.domain is None
+
+
+def test_a_plain_create_does_not_make_other_disks_in_their_place(lost, living):
+    before = files(lost)
+    with pytest.raises(DisksOfAnotherHost):
+        living.instance().started("t1", living.seed)
+    assert (files(lost), living.record) == (before, None)
+
+
+def test_a_delete_of_what_was_not_taken_over_yet_leaves_the_disks(lost, living):
+    before = files(lost)
+    with pytest.raises(Killed):
+        run(living, "C7 define")
+    assert living.instance().absent(changed_disks=True)
+    assert (files(lost), living.record) == (before, None) and lost.instance().started()

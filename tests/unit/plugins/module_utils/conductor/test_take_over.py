@@ -1,0 +1,93 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which instances of a lost host are taken over: a person names the host, no host of that name answers, and it had them."""
+
+from __future__ import annotations
+
+import pytest
+
+from ansible_collections.berth.kvm.plugins.module_utils.conductor import take_over
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.errors import DisksOwnerUnknown, HostNotLost
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.fleet import Fleet
+from ansible_collections.berth.kvm.plugins.module_utils.model import take_over_hints
+from ansible_collections.berth.kvm.plugins.module_utils.model.errors import InvalidInput
+
+WEB = "0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a"
+LOST, LIVING = "11111111-3c6e-5d59-9d0b-3a1c9d7f1e2a", "22222222-3c6e-5d59-9d0b-3a1c9d7f1e2a"
+KNOWN = {"known": {"host": "kvm1", "host_uuid": LOST, "generation": [1, 4]}}
+
+
+def fleet(notes=None, silent=("kvm1",), answer=("kvm2",), reason="UNREACHABLE: no route"):
+    uuids = {"kvm1": LOST, "kvm2": LIVING}
+    documents = {name: {"uuid": uuids[name], "instances": []} for name in answer}
+    return Fleet(documents, dict.fromkeys(silent, reason), {LIVING: {WEB: notes} if notes else {}})
+
+
+def wanted(**nic):
+    return {"web1": {"uuid": WEB, "name": "web1", "spec": {"networks": [{"name": "lan", **nic}]}}}
+
+
+def mark(found, lost=("kvm1",), disks_of=None, **nic):
+    instances = wanted(**nic)
+    take_over.mark(instances, found, list(lost), disks_of)
+    return instances["web1"]
+
+
+def test_what_the_lost_host_had_gets_its_disks():
+    assert mark(fleet(KNOWN))["take_over"] == LOST
+
+
+@pytest.mark.follows("name_lost_hosts")
+def test_nothing_is_taken_over_before_a_person_has_named_the_host_that_is_off():
+    with pytest.raises(InvalidInput, match="berth_lost_hosts") as refused:
+        mark(fleet(KNOWN), lost=())
+    assert refused.value.hint == take_over_hints.name_lost_hosts()
+    assert mark(fleet(KNOWN), lost=("kvm1",))["take_over"] == LOST
+
+
+@pytest.mark.follows("nothing_to_take_over")
+def test_a_host_that_answers_is_not_lost():
+    with pytest.raises(HostNotLost, match="kvm1 answers") as refused:
+        mark(fleet(KNOWN, silent=(), answer=("kvm1", "kvm2")))
+    assert refused.value.hint == take_over_hints.nothing_to_take_over("kvm1")
+
+
+def test_a_host_that_is_there_and_out_of_order_is_not_lost():
+    """Its guests run on while libvirt hangs."""
+    with pytest.raises(HostNotLost, match="is there"):
+        mark(fleet(KNOWN, reason="LibvirtTimeout: no answer"))
+
+
+@pytest.mark.follows("name_owner_of_disks")
+def test_where_nobody_remembers_the_host_a_person_names_it_by_its_uuid():
+    """A create with berth_lost_hosts has made all hosts forget it."""
+    instance = mark(fleet())
+    assert instance["error"]["code"] == DisksOwnerUnknown.__name__ and "take_over" not in instance
+    assert instance["error"]["hint"] == take_over_hints.name_owner_of_disks(WEB)
+    assert mark(fleet(), disks_of=LOST)["take_over"] == LOST
+    for wrong in ("kvm1", LIVING, ""):
+        with pytest.raises(InvalidInput, match="berth_disks_of"):
+            mark(fleet(), disks_of=wrong)
+
+
+def test_what_another_silent_host_had_is_not_the_lost_hosts():
+    elsewhere = {"known": {"host": "kvm3", "host_uuid": "33333333-3c6e-5d59-9d0b-3a1c9d7f1e2a", "generation": [1, 4]}}
+    assert mark(fleet(elsewhere, silent=("kvm1", "kvm3")))["error"]["code"] == DisksOwnerUnknown.__name__
+
+
+@pytest.mark.follows("find_its_address")
+def test_an_address_out_of_a_pool_is_named_by_a_person():
+    """Another one in the record than in the guest would be given away twice."""
+    instance = mark(fleet(KNOWN), pool={"first": "10.0.0.2"})
+    assert (instance["error"]["code"], instance["error"]["hint"]) == (
+        "InvalidInput",
+        take_over_hints.find_its_address(WEB),
+    )
+    assert mark(fleet(KNOWN), fixed_ip="10.0.0.7")["take_over"] == LOST
+
+
+def test_what_a_host_that_answers_has_is_left_alone():
+    instances = {"web1": {**wanted()["web1"], "state": "existing"}}
+    take_over.mark(instances, fleet(KNOWN), ["kvm1"], None)
+    assert "take_over" not in instances["web1"]
