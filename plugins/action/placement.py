@@ -120,15 +120,8 @@ class ActionModule(ControllerAction):
         requests = self._requests(
             names, task_vars, catalogs, known_hosts(task_vars, hosts), acting.RUN if given.get("berth_count") else None
         )
-        instances = what_to_create.sort_out(
-            requests, fleet, lost_hosts(given), boolean(given.get("berth_strict_uniqueness") or False)
-        )
         self._takes_over = args["take_over"]
-        if self._takes_over:
-            take_over.mark(instances, fleet, self._lost, given.get("berth_disks_of"))
-        what_to_create.hold_locked(instances, self._locks, fleet)
-        for name in self._states.keys() & instances.keys():
-            instances[name]["berth_state"] = self._states[name]
+        instances = self._sorted_out(requests, fleet, given)
         what_to_create.set_group_members(instances, fleet)
         quotas.before_placement(instances, fleet, catalog.quotas)
         self._give_addresses(instances, fleet, catalogs, task_vars)
@@ -156,6 +149,17 @@ class ActionModule(ControllerAction):
         if result["failures"] and not args["plan"]:
             result.update(first_failure(result["failures"]))
         return result
+
+    def _sorted_out(self, requests, fleet, given):
+        """The instances of the plan: what is there, what is in the way, and what has to be placed."""
+        strict = boolean(given.get("berth_strict_uniqueness") or False)
+        instances = what_to_create.sort_out(requests, fleet, self._lost, strict)
+        if self._takes_over:
+            take_over.mark(instances, fleet, self._lost, given.get("berth_disks_of"))
+        what_to_create.hold_locked(instances, self._locks, fleet)
+        for name in self._states.keys() & instances.keys():
+            instances[name]["berth_state"] = self._states[name]
+        return instances
 
     def _requests(self, names, task_vars, catalogs, hosts, batch_id):
         """The request of every instance; all faults of the input are told at once, before anything is done."""
