@@ -39,6 +39,15 @@ RUNS = {
     "stop": ["stop", "--limit", "at-rest-h2"],
     "delete": ["delete", "--limit", "at-rest-h3"],
     "host_facts": ["host_facts"],
+    "take_over": [
+        "take_over",
+        "--limit",
+        "new-1",
+        "-e",
+        "berth_lost_hosts=h9",
+        "-e",
+        "berth_disks_of=33333333-3c6e-5d59-9d0b-3a1c9d7f1e2a",
+    ],
 }
 
 
@@ -112,6 +121,7 @@ REACHED = {
     "stop": {"h2": {"instance"}},
     "delete": {"h3": {"instance"}},
     "host_facts": {"h1": {"host_facts"}},
+    "take_over": {"h1": {"host_facts", "rescan", "instance"}},
 }
 
 
