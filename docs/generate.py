@@ -69,6 +69,10 @@ CATALOG = {
         schema.ServerGroup.fields,
     ),
     "berth_keypairs_defined": ("Public keys, by name; the key alone will do.", schema.KeyPair.fields),
+    "berth_volumes_defined": (
+        "Disks that outlive their instance, by name. [What they are](volumes.md).",
+        schema.VOLUME,
+    ),
     "berth_aggregates": (
         "Sets of hosts, by name. `groups` are inventory groups whose hosts belong to it.",
         schema.AGGREGATE,
@@ -89,6 +93,7 @@ INSTANCE_NOTES = {
     "berth_availability_zone": "a zone, zone:host or zone:host:node",
     "berth_pool": "the storage pool (berth); hosts that lack it are left out, and its space is what the disks count against",
     "berth_disks": "data disks: {name: {size_gb, bus}}, or a list of {name, size_gb, bus}; see [below](#data-disks)",
+    "berth_volumes": "volumes: names, or {name: {delete_on_termination}}, see [volumes](volumes.md)",
     "berth_ssh_keys": "public keys for the guest's first user",
     "berth_hints": "scheduler hints; same_host and different_host take names of instances or uuids",
     "berth_target_host": "only this host, if every filter lets it pass",

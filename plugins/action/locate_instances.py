@@ -9,6 +9,7 @@ import dataclasses
 
 from ansible.module_utils.parsing.convert_bool import boolean
 
+from ..module_utils.conductor import volumes
 from ..module_utils.conductor.duplicates import choose
 from ..module_utils.conductor.errors import InstanceMoving, KvmHostNotFound, SelectionNotExplicit
 from ..module_utils.conductor.locate import (
@@ -22,12 +23,14 @@ from ..module_utils.conductor.locate import (
 )
 from ..module_utils.conductor.recovery import to_recover
 from ..module_utils.model import hints, nics
-from ..module_utils.model.catalog_schema import INSTANCE
+from ..module_utils.model.catalog import defined_volume
+from ..module_utils.model.catalog_schema import INSTANCE, VOLUMES
 from ..module_utils.model.errors import BerthError, InvalidInput
 from ..module_utils.model.guest_address import guest_address
-from ..module_utils.model.identity import uuid_of
+from ..module_utils.model.identity import DEFAULT_PROJECT, uuid_of
 from ..module_utils.model.lifecycle import OWN
 from ..module_utils.model.schema import OneOf, Text
+from ..module_utils.model.volumes import volume_uuid
 from ..plugin_utils.controller import ControllerAction, kvm_hosts, lost_hosts, read_reports, variables, who_locked
 from ..plugin_utils.screen import say
 from ..plugin_utils.selection import in_inventory, known_hosts, not_found, selected, warn_of_lost
@@ -84,7 +87,8 @@ class ActionModule(ControllerAction):
                     check_unlocked_there(name, fleet.places.get(uuid, ()))
                 found[name] = {"uuid": uuid, **self._task_of(method, fleet, name, uuid, run)}
                 if method == "update_disks":
-                    found[name]["disks"] = _disks(task_vars, name)
+                    project = given.get("berth_project") or DEFAULT_PROJECT
+                    found[name].update(_wanted_disks(task_vars, fleet, name, found[name], project, lost_hosts(run)))
                 if not found[name]["hosts"] and not fleet.places.get(uuid):
                     if method in NEEDED or not in_inventory(task_vars, name):
                         raise not_found(task_vars, fleet, name)
@@ -136,11 +140,39 @@ class ActionModule(ControllerAction):
         return {"hosts": choice.others, **dataclasses.asdict(choice)}
 
 
+def _wanted_disks(task_vars, fleet, name, found, project, lost):
+    """{disks, volumes} that the inventory gives the instance; no volumes where it says nothing of any."""
+    disks, wanted = _disks(task_vars, name), _volumes(task_vars, name, project)
+    if wanted is None:
+        return {"disks": disks}
+    host = found["hosts"][-1] if found["hosts"] else None
+    volumes.to_have(fleet, name, found["uuid"], host, wanted, lost)
+    parts = ("name", "size_gb", "delete_on_termination")
+    return {"disks": disks, "volumes": [{part: entry[part] for part in parts} for entry in wanted]}
+
+
 def _disks(task_vars, name):
     """The data disks that the inventory gives the instance, checked."""
     given = variables(task_vars, name, ["berth_disks"]).get("berth_disks") or []
     disks = INSTANCE["berth_disks"].check(given, "berth_disks")
     return [{part: value for part, value in disk.items() if value is not None} for disk in disks]
+
+
+def _volumes(task_vars, name, project):
+    """The volumes that the inventory gives the instance, checked; None where it says nothing of any."""
+    given = variables(task_vars, name, ["berth_volumes", "berth_volumes_defined"])
+    if given.get("berth_volumes") is None:
+        return None
+    wanted = INSTANCE["berth_volumes"].check(given["berth_volumes"], "berth_volumes")
+    defined = VOLUMES.check(given.get("berth_volumes_defined") or {}, "berth_volumes_defined")
+    return [
+        {
+            **entry,
+            "uuid": volume_uuid(project, entry["name"]),
+            "size_gb": defined_volume(entry["name"], defined)["size_gb"],
+        }
+        for entry in wanted
+    ]
 
 
 def _answering(fleet, field, host):

@@ -9,7 +9,7 @@ import contextlib
 
 from ansible.module_utils.parsing.convert_bool import boolean
 
-from ..module_utils.conductor import addressing, approval, placing, quotas, take_over, what_to_create
+from ..module_utils.conductor import addressing, approval, placing, quotas, take_over, volumes, what_to_create
 from ..module_utils.conductor.plan import CLAIMING, FAILED, MAX_ROUNDS, PLANNED, new_plan, prepare_round
 from ..module_utils.model import address_clash, catalog_schema, nics
 from ..module_utils.model.errors import BerthError, InvalidInput, of_several
@@ -125,6 +125,7 @@ class ActionModule(ControllerAction):
         what_to_create.set_group_members(instances, fleet)
         quotas.before_placement(instances, fleet, catalog.quotas)
         self._give_addresses(instances, fleet, catalogs, task_vars)
+        volumes.settle(instances, fleet, self._lost)
         if given.get("berth_count"):
             _hold_to_count(instances, int(given.get("berth_min_count") or given["berth_count"]))
         decision = placing.place(

@@ -150,18 +150,27 @@ class ActionModule(ControllerAction):
                 say("%s: not due, it %s" % (name, moving.unconfirmed(move["confirm_in"])))
         return due
 
-    def _place(self, moves, errors, args, catalog, fleet, task_vars):
-        """A destination for each move that has none yet; all as if the instance were new there, so old and new
-        count."""
+    @staticmethod
+    def _waiting(moves, errors, args, fleet):
+        """Name -> the request of each move that has no destination yet; what cannot leave its host is an error."""
         waiting = {}
         for name, move in moves.items():
             if not move["place"]:
                 continue
-            source, kind = move["source"], move["kind"]
-            others = set(fleet.documents) - {args["target"]} if args["target"] else set()
-            same = args["allow_same_host"] and kind == migration.RESIZE
-            ignored = others | (set() if same else {source})
-            waiting[name] = moving.request(move["views"]["source"], move.pop("request"), kind, sorted(ignored))
+            try:
+                ignored = moving.hosts_to_leave_out(move, fleet.documents, args["target"], args["allow_same_host"])
+            except BerthError as error:
+                errors[name] = error.to_dict()
+                continue
+            waiting[name] = moving.request(move["views"]["source"], move.pop("request"), move["kind"], ignored)
+        for name in errors.keys() & moves.keys():
+            del moves[name]
+        return waiting
+
+    def _place(self, moves, errors, args, catalog, fleet, task_vars):
+        """A destination for each move that has none yet; all as if the instance were new there, so old and new
+        count."""
+        waiting = self._waiting(moves, errors, args, fleet)
         if not waiting:
             return
         instances = what_to_create.unplaced(waiting)

@@ -166,7 +166,7 @@ def main():
     journal.act_for(module.params["by"])
     try:
         host = Host.here("claim")
-        withdrawn = withdraw_all(host.store, module.params["withdraw"], dry=module.check_mode)
+        withdrawn = withdraw_all(host, module.params["withdraw"], dry=module.check_mode)
         results = claim_all(host, module.params["claims"], dry=module.check_mode)
         noted = bool(module.params["failed"]) and failed_instances.note(
             host.store, module.params["failed"], module.check_mode

@@ -413,6 +413,18 @@ ansible_facts:
               nics: ["MAC address 02:00:00:00:00:01", "address 192.0.2.10 on bridge br0"]
               disks: {"logs": 10}
               wishes: {"image": "1f0a2b3c4d5e", "networks": "6a7b8c9d0e1f"}
+        volumes:
+          description: The volumes of the host, and the instance that has each (C(uuid) and C(name)), or null.
+          type: list
+          elements: dict
+          sample:
+            - uuid: 2f3c0d8e-9a71-5b1c-8a55-0f6f0d3f7c11
+              name: db
+              project_id: default
+              size_gb: 20
+              pool: berth
+              instance: {uuid: 0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a, name: web-1}
+              phase: active
         failed_instances:
           description: The UUIDs of the instances that are in C(vm_state) error since this host failed to build them.
           type: list

@@ -92,6 +92,26 @@ options:
         type: str
         choices: [virtio, scsi, sata]
     version_added: 0.2.0
+  volumes:
+    description:
+      - The volumes of V(disks_updated), each of which is on this host. One that the instance has and that is not named is
+        detached and stays. Without this list it has those that it had.
+    type: list
+    elements: dict
+    suboptions:
+      name:
+        description: The name of the volume.
+        type: str
+        required: true
+      size_gb:
+        description: Its size in GiB, at least what it has.
+        type: int
+        required: true
+      delete_on_termination:
+        description: Whether it is removed with the instance.
+        type: bool
+        default: false
+    version_added: 0.2.0
   timeout:
     description: How long to wait for another run on the same instance, in seconds.
     type: int
@@ -175,6 +195,7 @@ instance:
   type: dict
   sample: {"uuid": "0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a", "name": "web-1", "state": "running", "vm_state": "active",
            "task_state": null, "flavor": "m1.tiny", "vcpus": 1, "memory_mb": 512, "root_gb": 1, "disks": {"logs": 10},
+           "volumes": {"db": 20},
            "role": "OWN"}
 retryable:
   description: Whether another host may do better.
@@ -205,7 +226,7 @@ from ..module_utils.compute.guest.update_disks import update_disks, would_update
 from ..module_utils.compute.host.host import Host
 from ..module_utils.compute.record import journal
 from ..module_utils.compute.record.record_copy import take_back
-from ..module_utils.model import data_disks, hints
+from ..module_utils.model import data_disks, hints, volumes
 from ..module_utils.model.errors import BerthError
 from ..module_utils.model.safe_text import clean
 
@@ -222,6 +243,11 @@ DISK = {
     "name": {"type": "str", "required": True},
     "size_gb": {"type": "int", "required": True},
     "bus": {"type": "str", "choices": list(data_disks.BUSES)},
+}
+VOLUME = {
+    "name": {"type": "str", "required": True},
+    "size_gb": {"type": "int", "required": True},
+    "delete_on_termination": {"type": "bool", "default": False},
 }
 ARGUMENTS = {
     "state": {
@@ -251,13 +277,14 @@ ARGUMENTS = {
     "changed_disks": {"type": "bool", "default": False},
     "disks": {"type": "list", "elements": "dict", "default": [], "options": DISK},
     "disks_of": {"type": "str"},
+    "volumes": {"type": "list", "elements": "dict", "options": VOLUME},
     "power_state": {"type": "str", "choices": ["running", "shutdown"]},
     "mend": {"type": "bool", "default": False},
     "reboot": {"type": "str", "choices": ["soft", "hard"], "default": "soft"},
     "reason": {"type": "str", "default": ""},
     "by": {"type": "dict"},
 }
-SHOWN = ("state", "power_state", "flavor", "vcpus", "memory_mb", "root_gb", "disks", "image", "networks")
+SHOWN = ("state", "power_state", "flavor", "vcpus", "memory_mb", "root_gb", "disks", "volumes", "image", "networks")
 AFTER = {"present": "running", "started": "running", "stopped": "shutdown", "absent": "absent", "recovered": "running"}
 LOCKABLE = ("disks_updated", "started", "stopped", "rebooted", "absent")
 
@@ -285,7 +312,7 @@ def bring(instance, params, dry):
     if params["state"] == "unlocked":
         return locking.would_unlock(instance) if dry else locking.unlock(instance)
     if params["state"] == "disks_updated":
-        return (would_update_disks if dry else update_disks)(instance, params["disks"])
+        return (would_update_disks if dry else update_disks)(instance, params["disks"], params["volumes"])
     if params["state"] == "started":
         return instance.would_start(params["token"]) if dry else instance.started(params["token"], params["seed"])
     if params["state"] == "stopped":
@@ -311,7 +338,10 @@ def differences(instance, spec):
         if (record.spec.get(part) or {}).get("name") != (spec.get(part) or {}).get("name")
     ]
     disks = data_disks.difference(record.name, data_disks.shown(record.spec), data_disks.shown(spec))
-    said = ["instance %s %s" % (record.name, disks)] if disks else []
+    own = (
+        volumes.difference(record.name, volumes.shown(record.spec), volumes.shown(spec)) if "volumes" in spec else None
+    )
+    said = ["instance %s %s" % (record.name, different) for different in (disks, own) if different]
     return said + [
         "instance %s has %s %s, the inventory says %s. Nothing was changed about it. %s"
         % (

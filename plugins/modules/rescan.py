@@ -68,6 +68,12 @@ instances:
       pcpus: 0
       memory_mb: 2048
       nics: ["MAC address 02:00:00:00:00:01", "address 192.0.2.10 on bridge br0"]
+volumes:
+  description: The UUIDs of the host's volumes.
+  returned: success
+  type: list
+  elements: str
+  sample: [2f3c0d8e-9a71-5b1c-8a55-0f6f0d3f7c11]
 notes:
   description: What the host remembered of the instances in O(about), before it was told anything; as of M(berth.kvm.host_facts).
   returned: success
@@ -84,6 +90,7 @@ from ansible.module_utils.basic import AnsibleModule
 from ..module_utils.compute.host.settings import load
 from ..module_utils.compute.record import failed_instances, whereabouts
 from ..module_utils.compute.record.store import Store, check_uuid
+from ..module_utils.compute.record.volume_store import VolumeStore
 from ..module_utils.model import nics
 from ..module_utils.model.errors import BerthError
 
@@ -124,13 +131,14 @@ def main():
             check_uuid(uuid)
         notes = whereabouts.recall(store, module.params["about"])
         instances = [summary(record) for record in store.records()]
+        volumes = [record.uuid for record in VolumeStore.beside(store).records()]
         if not module.check_mode:
             told = module.params["told"]
             whereabouts.remember(store, told)
             failed_instances.forget(store, placed(told))
         # what a host remembers of others is not a change of the host
         # and what it was told need not come back, as the arguments of a module otherwise do
-        reply = {"host_uuid": load().uuid, "instances": instances, "notes": notes}
+        reply = {"host_uuid": load().uuid, "instances": instances, "notes": notes, "volumes": volumes}
         module.exit_json(changed=False, invocation={"module_args": {}}, **reply)
     except BerthError as error:
         module.fail_json(**error.to_result())

@@ -14,7 +14,7 @@ from .controller import answer
 from .host_reply import answer_of
 from .limits import host_timeouts
 
-MODULES = ("host_facts", "claim", "rescan")
+MODULES = ("host_facts", "claim", "rescan", "volume")
 WARNINGS = ("warnings", "deprecations")
 
 

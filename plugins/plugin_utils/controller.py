@@ -31,6 +31,7 @@ CATALOG = (
     "berth_quotas",
     "berth_security_groups_defined",
     "berth_server_groups",
+    "berth_volumes_defined",
 )
 MARKS = frozenset(("berth_flavor", "berth_present_flavor", ERROR))
 INSTANCE = (*catalog_schema.INSTANCE, "berth_user_data")

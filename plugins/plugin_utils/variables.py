@@ -49,6 +49,7 @@ RUN = (
     "berth_report_page",
     "berth_set_aside_on",
     "berth_strict_uniqueness",
+    "berth_volume",
 )
 # Settings of a KVM host; all but the first are written to it by the role kvm_host, as its argument specification says.
 HOST = (

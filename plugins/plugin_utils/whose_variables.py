@@ -23,6 +23,7 @@ OWN = (
     "berth_networks_defined",
     "berth_pci_aliases",
     "berth_security_groups_defined",
+    "berth_volumes_defined",
 )
 SHARED_CATALOG = ("berth_aggregates", "berth_placement", "berth_quotas", "berth_server_groups")
 SHARED = (*SHARED_CATALOG, "berth_lost_hosts", "berth_strict_uniqueness")

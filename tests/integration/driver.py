@@ -56,7 +56,7 @@ def main():
     )
     calls = {
         "claim": lambda: claim_all(host, given["claims"]),
-        "withdraw": lambda: withdraw_all(host.store, given["claims"]),
+        "withdraw": lambda: withdraw_all(host, given["claims"]),
         "started": lambda: instance.started(given.get("token"), given.get("seed")),
         "stopped": lambda: instance.stopped(given.get("grace", 1)),
         "absent": instance and instance.absent,

@@ -8,8 +8,18 @@ from __future__ import annotations
 import pytest
 from host_side import HostSide, request
 
-BUILD_STEPS = ["C3", "C4 disks", "C4 seed", "C5 define", "C6 active", "C7 permit", "C7 start", "C7 started"]
-DELETE_STEPS = ["Cx deleting", "Cx permit", "Cx domain", "Cx disks", "Cx record"]
+BUILD_STEPS = [
+    "C3",
+    "C4 disks",
+    "C4 volumes",
+    "C4 seed",
+    "C5 define",
+    "C6 active",
+    "C7 permit",
+    "C7 start",
+    "C7 started",
+]
+DELETE_STEPS = ["Cx deleting", "Cx permit", "Cx domain", "Cx disks", "Cx volumes", "Cx record"]
 STOP_STEPS = ["stop", "stopped"]
 
 

@@ -28,7 +28,8 @@ MOST = {
     "instance_copy": 225,
     "instance_info": 150,
     "migration": 395,
-    "rescan": 85,
+    "rescan": 90,
+    "volume": 125,
 }
 CLAIMING = {"claim", "instance", "migration"}
 DEFINING = {"instance", "instance_copy", "migration"}

@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 from ..model.errors import BerthError
+from ..model.safe_text import clean
 
 
 class HostBusy(BerthError):
@@ -133,6 +134,10 @@ class DiskNotAttached(BerthError):
     """The running guest takes no disk of this kind, or none more: it gets it while it is off."""
 
 
+class DiskNotDetached(BerthError):
+    """The running guest does not let go of a disk, such as one that is mounted: it keeps it."""
+
+
 class DeletionFinished(BerthError):
     """A delete had been interrupted. The start finished it, so the instance is gone."""
 
@@ -157,3 +162,12 @@ class HostIdentityChanged(BerthError):
 
 class BootGateMissing(HostNotPrepared):
     """libvirt does not ask the boot gate on this host, so nothing is started there: run berth.kvm.prepare_hosts on it."""
+
+
+def typed(error):
+    """The error as one of ours: a build never ends in a traceback that leaves its parts behind."""
+    if isinstance(error, BerthError):
+        return error
+    if isinstance(error, OSError):
+        return BuildFailed("%s: %s" % (error.filename or "the host", error.strerror or error))
+    return BuildBroken("the build met %s: %s" % (type(error).__name__, clean(str(error), 300)))

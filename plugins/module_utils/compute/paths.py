@@ -36,6 +36,10 @@ def instance(pool_path, uuid, *name):
     return os.path.join(pool_path, "instances", check_uuid(uuid), *name)
 
 
+def volume(pool_path, uuid, *name):
+    return os.path.join(pool_path, "volumes", check_uuid(uuid), *name)
+
+
 def set_aside(pool_path):
     """Where copies of instances are that were set aside, see set_aside.py."""
     return os.path.join(pool_path, "set-aside")

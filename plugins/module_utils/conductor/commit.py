@@ -15,7 +15,7 @@ from ..model import address_clash, hints
 from ..model.errors import BerthError, InstanceExists
 from ..model.lifecycle import CLAIM, OWN
 from ..model.messages import ClaimResult, Note, ScannedRecord
-from . import addressing, groups
+from . import addressing, groups, volumes
 from .errors import ClaimConflict, InstanceMoving
 from .found_nowhere import check_absent
 from .next_host import attempt_failed
@@ -50,6 +50,7 @@ class Scan(TypedDict, total=False):
     host_uuid: str
     instances: List[ScannedRecord]
     notes: Dict[str, Note]
+    volumes: List[str]
     reason: str
 
 
@@ -71,6 +72,12 @@ class Look:
         """(host, record) of the instance on other hosts than its own."""
         uuid = instance["uuid"]
         return [(host, held[uuid]) for host, held in self.records.items() if host != instance["host"] and uuid in held]
+
+    def silent(self, plan: Plan) -> Dict[str, str]:
+        """The hosts that do not answer, but for lost ones, and why."""
+        return {
+            host: told["reason"] for host, told in plan["hosts"].items() if "reason" in told and host not in self.lost
+        }
 
     def answers(self) -> Answers:
         return Answers({scan["host_uuid"]: name for name, scan in self.scans.items()}, self.lost)
@@ -104,6 +111,7 @@ def commit(
             nothing = _came_to_nothing(plan, instance, look)
             plan["ended"] += [entry for entry in nothing if entry not in plan["ended"]]
             _commit_claim(plan, instance, claims.get(host_of(instance), {}), look)
+    volumes.check_claims(plan, seen, look.silent(plan), look.lost)
     _check_addresses(plan, look)
     _check_groups(plan, look)
     if over_quota:
@@ -171,9 +179,7 @@ def _building(plan: Plan) -> List[Instance]:
 def _check_addresses(plan: Plan, look: Look) -> None:
     """Two instances that would have one address are seen here by at least one of the runs that claimed for them."""
     held = look.addresses()
-    silent = {
-        host: told["reason"] for host, told in plan["hosts"].items() if "reason" in told and host not in look.lost
-    }
+    silent = look.silent(plan)
     for instance in _building(plan):
         try:
             addressing.check_seen(instance, silent)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Dict, List, Optional
 
-from ..model import data_disks, hints, security_group
+from ..model import data_disks, hints, security_group, volumes
 from . import drift
 from .plan import ACTIVE, EXISTING, FAILED, PLANNED, UNCONFIRMED
 from .report import Outcome, address_of, closing, named, tried
@@ -84,6 +84,9 @@ def differs(instance: Dict[str, Any]) -> Optional[str]:
         drift.of_flavor_name(name, found.get("flavor"), (instance["spec"].get("flavor") or {}).get("name")),
         security_group.difference(name, found.get("networks") or (), instance["spec"].get("networks") or ()),
         data_disks.difference(name, found.get("disks") or {}, data_disks.shown(instance["spec"])),
+        volumes.difference(name, found.get("volumes") or {}, volumes.shown(instance["spec"]))
+        if "volumes" in instance["spec"]
+        else None,
         *instance.get("differs", ()),
         found.get("mended"),
         drift.of_domain(name, found.get("domain_differs")),

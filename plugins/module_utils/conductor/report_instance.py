@@ -44,6 +44,7 @@ def lines(name: str, held: Held, problem: Optional[str], most: int) -> List[str]
         "image": found.get("image"),
         "networks": ", ".join(_nic(nic) for nic in found.get("networks") or ()),
         "disks": ", ".join("%s %s GiB" % entry for entry in sorted((found.get("disks") or {}).items())),
+        "volumes": ", ".join("%s %s GiB" % entry for entry in sorted((found.get("volumes") or {}).items())),
         "zone": found.get("availability_zone"),
         "group": found.get("group"),
         "console": found.get("console_log"),

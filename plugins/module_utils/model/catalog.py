@@ -18,12 +18,19 @@ from .errors import BerthError, InvalidInput, together
 from .messages import Document
 from .schema import Check
 from .suggest import did_you_mean
-from .unknown_names import FlavorNotFound, ImageNotFound, KeypairNotFound
+from .unknown_names import FlavorNotFound, ImageNotFound, KeypairNotFound, VolumeNotDefined
 
 Named = Dict[str, Document]  # things by their names
 
 # What Nova calls the zone of hosts that are in none (default_availability_zone).
 DEFAULT_ZONE = "nova"
+
+
+def defined_volume(name: str, defined: Named) -> Document:
+    """What berth_volumes_defined says of a volume."""
+    if name not in defined:
+        raise VolumeNotDefined.named("berth_volumes", name, defined)
+    return defined[name]
 
 
 class FlavorDiskSmallerThanMinDisk(BerthError):
@@ -37,7 +44,7 @@ class FlavorMemoryTooSmall(BerthError):
 @dataclasses.dataclass(frozen=True)
 class Catalog:
     """The checked catalog: ``flavors``, ``images``, ``networks``, ``server_groups``, ``security_groups``, ``keypairs``,
-    ``aggregates`` by name, ``pci_aliases`` (Nova's alias entries), ``quotas`` by project, ``placement`` (scheduler options,
+    ``volumes``, ``aggregates`` by name, ``pci_aliases`` (Nova's alias entries), ``quotas`` by project, ``placement`` (scheduler options,
     checked there)."""
 
     flavors: Named
@@ -50,6 +57,7 @@ class Catalog:
     quotas: Named
     placement: Document
     security_groups: Named
+    volumes: Named
 
     @classmethod
     def from_variables(cls, variables: Mapping[str, Any]) -> Catalog:
@@ -76,6 +84,7 @@ class Catalog:
             "quotas": functools.partial(checked, "berth_quotas", schema.QUOTAS),
             "placement": placement,
             "security_groups": functools.partial(checked, "berth_security_groups_defined", schema.SECURITY_GROUPS),
+            "volumes": functools.partial(checked, "berth_volumes_defined", schema.VOLUMES),
         }
         parts = dict(zip(checks, together(checks.values())))
         parts["pci_aliases"] = [

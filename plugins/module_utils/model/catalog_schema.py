@@ -10,7 +10,7 @@ import posixpath
 import re
 from typing import Any, Dict, List
 
-from . import data_disks, input_hints
+from . import data_disks, input_hints, volumes
 from .errors import InvalidInput
 from .image_properties import ImageProperties
 from .injected_files import FILES
@@ -267,6 +267,31 @@ class DataDisks:
         return disks
 
 
+_VOLUME_NAME = Text(data_disks.NAME + r"\Z", data_disks.NAME_RULE, longest=data_disks.LONGEST_NAME)
+POOL_NAME = Text(r"[A-Za-z0-9][A-Za-z0-9._-]*\Z", "the name of a storage pool", longest=63)
+VOLUME = Fields({"size_gb": Whole(1, data_disks.MOST_GB, "GiB"), "pool": POOL_NAME}, defaults={"pool": None})
+VOLUMES = Named(VOLUME, name=_VOLUME_NAME)
+
+
+class VolumesOfInstance:
+    """The volumes of an instance by name, in their order: [{name, delete_on_termination}]; names alone will do."""
+
+    named = Named(
+        Fields({"delete_on_termination": Flag()}, defaults={"delete_on_termination": False}), name=_VOLUME_NAME
+    )
+
+    def check(self, value: Any, field: str) -> List[Document]:
+        value = [value] if isinstance(value, str) else value
+        if isinstance(value, (list, tuple)):
+            value = [{"name": item} if isinstance(item, str) else item for item in value]
+        elif isinstance(value, dict):
+            value = {name: {} if parts is None else parts for name, parts in value.items()}
+        found = list(self.named.check(value, field).values())
+        if len(found) > volumes.MOST:
+            raise InvalidInput(field, len(found), "at most %d volumes" % volumes.MOST)
+        return found
+
+
 FLAVORS = Named(FLAVOR)
 IMAGES = Named(Image())
 NETWORKS = Named(Network())
@@ -285,8 +310,9 @@ INSTANCE = {
     "berth_server_group": Text(),
     "berth_project": PROJECT,
     "berth_availability_zone": Text(r"[^\s:]*(:[^\s:]*){0,2}\Z", "a zone, or zone:host, or zone:host:node"),
-    "berth_pool": Text(r"[A-Za-z0-9][A-Za-z0-9._-]*\Z", "the name of a storage pool", longest=63),
+    "berth_pool": POOL_NAME,
     "berth_disks": DataDisks(),
+    "berth_volumes": VolumesOfInstance(),
     "berth_ssh_keys": ListOf(SshKey(), single=True, longest=256),
     "berth_hints": Hints(),
     "berth_target_host": HOST_NAME,

@@ -39,16 +39,21 @@ def check(spec: Mapping[str, Any]) -> List[Document]:
     """The data disks of a request on the host, where a name becomes a file's."""
     names = [disk.get("name") for disk in of(spec)]
     for at, disk in enumerate(of(spec)):
-        name, size = names[at], disk.get("size_gb")
-        if not isinstance(name, str) or not _NAME.match(name):
-            raise InvalidInput("disks[%d].name" % at, name, NAME_RULE)
-        if name in names[:at]:
-            raise InvalidInput("disks[%d].name" % at, name, "each name once")
-        if not isinstance(size, int) or isinstance(size, bool) or not 1 <= size <= MOST_GB:
-            raise InvalidInput("disks[%d].size_gb" % at, size, "a whole number from 1 to %d" % MOST_GB)
+        if check_name_and_size("disks", at, disk) in names[:at]:
+            raise InvalidInput("disks[%d].name" % at, names[at], "each name once")
         if disk.get("bus") not in BUSES:
             raise InvalidInput("disks[%d].bus" % at, disk.get("bus"), "one of " + ", ".join(BUSES))
     return of(spec)
+
+
+def check_name_and_size(part: str, at: int, disk: Mapping[str, Any]) -> str:
+    """The name of a disk of ``part`` of a request."""
+    name, size = disk.get("name"), disk.get("size_gb")
+    if not isinstance(name, str) or not _NAME.match(name):
+        raise InvalidInput("%s[%d].name" % (part, at), name, NAME_RULE)
+    if not isinstance(size, int) or isinstance(size, bool) or not 1 <= size <= MOST_GB:
+        raise InvalidInput("%s[%d].size_gb" % (part, at), size, "a whole number from 1 to %d" % MOST_GB)
+    return name
 
 
 def shown(spec: Mapping[str, Any]) -> Dict[str, int]:

@@ -187,6 +187,18 @@ _INSTANCE = object_of(
     optional=("numa_topology", "nics", "generation", "managed", "locked", "disks", "wishes", "domain_differs"),
 )
 
+_VOLUME = object_of(
+    {
+        "uuid": uuid,
+        "name": text(),
+        "project_id": text(),
+        "size_gb": _SIZE,
+        "pool": text(),
+        "instance": or_null(object_of({"uuid": uuid, "name": text()})),
+        "phase": state,
+    }
+)
+
 _CELL = object_of(
     {
         "id": whole(0, 4095),
@@ -304,11 +316,13 @@ _DOCUMENT = object_of(
         ),
         "instances": list_of(_INSTANCE, INSTANCES_LIMIT),
         "failed_instances": list_of(uuid, INSTANCES_LIMIT),
+        "volumes": list_of(_VOLUME, INSTANCES_LIMIT),
         "warnings": list_of(text(1024), 100),
     },
     optional=(
         "mdev_types",
         "failed_instances",
+        "volumes",
         "bridges",
         "networks",
         "network_filters",

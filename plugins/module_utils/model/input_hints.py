@@ -118,6 +118,11 @@ def add_field(path: str) -> str:
     return "Add %s" % path
 
 
+def give_volume() -> str:
+    """No volume was named."""
+    return "Name it with -e berth_volume=NAME"
+
+
 # --- images
 
 

@@ -29,6 +29,8 @@ TYPES: Dict[Tuple[str, ...], str] = {
     ("spec", "group"): OBJECT,
     ("spec", "networks"): OBJECTS,
     ("spec", "pool"): TEXT,
+    ("spec", "volumes"): OBJECTS,
+    ("spec", "instance"): MAYBE_OBJECT,
     ("resources",): OBJECT,
     **{("resources", name): COUNT for name in ("vcpus", "pcpus", "memory_mb", "disk_gb")},
     ("resources", "numa_topology"): OBJECT,

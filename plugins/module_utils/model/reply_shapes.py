@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import Any, Dict, cast
 
-from . import data_disks, host_document
+from . import data_disks, host_document, volumes
 from .identity import instance_uuid
 from .lifecycle import ROLES
 from .messages import Document, View
@@ -122,6 +122,7 @@ _RESCAN = object_of(
             MOST_RECORDS,
         ),
         "notes": _NOTES,
+        "volumes": list_of(uuid, MOST_RECORDS),
     }
 )
 
@@ -171,6 +172,7 @@ _OF_INSTANCE: Dict[str, Check] = {
     "memory_mb": or_null(_COUNT),
     "root_gb": or_null(_COUNT),
     "disks": map_of(text(), _COUNT, data_disks.MOST),
+    "volumes": map_of(text(), _COUNT, volumes.MOST),
     "image": or_null(text()),
     "networks": list_of(
         object_of(
@@ -390,6 +392,7 @@ REPLIES = {
     ),
     "migration": _MIGRATE,
     "rescan": _RESCAN,
+    "volume": object_of({"uuid": uuid}),
     # Ansible's own
     "package": _NO_KEYS,
     "service": _NO_KEYS,

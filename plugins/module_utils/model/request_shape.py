@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Any, Dict
 
-from . import data_disks, host_document
+from . import data_disks, host_document, volumes
 from .messages import Document
 from .shape import (
     Check,
@@ -100,8 +100,24 @@ _OF_DISK = object_of(
 )
 
 
+_OF_VOLUME = object_of(
+    {
+        "name": word(data_disks.NAME, data_disks.LONGEST_NAME),
+        "size_gb": whole(1, data_disks.MOST_GB),
+        "delete_on_termination": flag,
+        "slot": whole(0, volumes.MOST - 1),
+        "new": flag,
+    },
+    optional=("new",),
+)
+
+
 def disk(value: Any) -> Document:
     return {**mapping(anything)(value), **_OF_DISK(value)}
+
+
+def volume(value: Any) -> Document:
+    return {**mapping(anything)(value), **_OF_VOLUME(value)}
 
 
 _GROUP = {
@@ -139,6 +155,7 @@ _KNOWN: Dict[str, Check] = {
     "image": object_of(_IMAGE, set(_IMAGE) - {"min_disk", "min_ram", "properties"}),
     "networks": or_null(list_of(nic, 1000)),
     "disks": or_null(list_of(disk, data_disks.MOST)),
+    "volumes": or_null(list_of(volume, volumes.MOST)),
     "group": or_null(object_of(_GROUP, ("rules", "members"))),
     "availability_zone": _LINE,
     "scheduler_hints": or_null(map_of(text(), _hint, 1000)),

@@ -9,7 +9,7 @@ import copy
 import json
 from typing import Any, Dict, List, Optional
 
-from . import data_disks
+from . import data_disks, volumes
 from .errors import InvalidInput
 from .flavor import Flavor
 from .image import Image
@@ -81,7 +81,8 @@ class RequestSpec:
 
     @property
     def data_gb(self) -> int:
-        return data_disks.total_gb(self.document)
+        """GiB of its data disks, and of volumes that are made for it."""
+        return data_disks.total_gb(self.document) + volumes.new_gb(self.document)
 
     @property
     def local_gb(self) -> int:

@@ -14,6 +14,15 @@ def restore_damaged_record(uuid: str) -> str:
     )
 
 
+def restore_damaged_volume(uuid: str) -> str:
+    """The record of a volume cannot be read: its host counts as silent, since it may have any volume."""
+    return (
+        "Restore record.json below volumes/%s in the state directory of this host from a backup. Where there is none, move that "
+        "file out of the state directory and keep it: the volume has no record then, its file stays in the pool as it is"
+        % uuid
+    )
+
+
 def restore_or_move_away(path: str) -> str:
     """A small file of the state directory is damaged."""
     return (

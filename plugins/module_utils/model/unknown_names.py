@@ -63,6 +63,12 @@ class KeypairNotFound(UnknownName):
     kind = "key pair"
 
 
+class VolumeNotDefined(UnknownName):
+    """The volume is not in berth_volumes_defined."""
+
+    kind = "volume"
+
+
 class AvailabilityZoneNotFound(UnknownName):
     """No aggregate makes this availability zone."""
 

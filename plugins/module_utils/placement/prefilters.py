@@ -119,7 +119,7 @@ class Query:
             "the host is disabled: %s" % (host_state.service.get("disabled_reason") or "no reason given"),
         )
         if self.in_tree is not None:
-            say("requested_destination", host_state.uuid == self.in_tree, "another host was asked for")
+            say("requested_destination", host_state.uuid == self.in_tree, _asked_for(spec))
         mine = {aggregate.uuid: aggregate.name for aggregate in host_state.aggregates}
         for rule, wanted, what in self.member_of:
             say(rule, bool(wanted & set(mine)), "is in no aggregate of %s" % what, aggregates=sorted(mine.values()))
@@ -171,6 +171,11 @@ class Query:
         destination = self.spec.requested_destination or {}
         cell = destination.get("cell")
         return not cell or bool(destination.get("allow_cross_cell_move")) or host_state.cell_uuid == cell
+
+
+def _asked_for(spec):
+    """Why only one host will do; a request that another part of the collection bound to its host says it."""
+    return (spec.requested_destination or {}).get("why") or "another host was asked for"
 
 
 def limited(spec, target_is_one):

@@ -13,8 +13,8 @@ import json
 import uuid
 
 from ..model import catalog_schema as schema
-from ..model import data_disks, input_hints, wish_digest
-from ..model.catalog import check_image_fits
+from ..model import data_disks, input_hints, volumes, wish_digest
+from ..model.catalog import check_image_fits, defined_volume
 from ..model.direct_boot import PROPERTIES, with_boot_files
 from ..model.errors import InvalidInput, together
 from ..model.guest_check import check_guest
@@ -62,10 +62,7 @@ def build_request(hostvars, catalog):
         "flavor": _flavor_snapshot(flavor),
         "image": _image_snapshot(image),
         "networks": nics,
-        "disks": data_disks.with_buses(
-            given.get("berth_disks", []),
-            Wishes(flavor["extra_specs"], image["properties"]).get("disk_bus", "virtio"),
-        ),
+        **_disks(given, catalog, Wishes(flavor["extra_specs"], image["properties"]).get("disk_bus", "virtio")),
         "group": _group(given.get("berth_server_group"), project, catalog),
         "scheduler_hints": _hints(given.get("berth_hints", {}), project),
         "pool": given.get("berth_pool", DEFAULT_POOL),
@@ -80,6 +77,21 @@ def build_request(hostvars, catalog):
     }
     _derive(spec, catalog)
     return spec, {**seed, "network_config": request_nics.network_config(nics)}
+
+
+def _disks(given, catalog, bus):
+    """{disks}, and {volumes} where it has some."""
+    disks = data_disks.with_buses(given.get("berth_disks", []), bus)
+    wanted, pool = given.get("berth_volumes", []), given.get("berth_pool", DEFAULT_POOL)
+    for entry in wanted:
+        name = entry["name"]
+        own_pool = defined_volume(name, catalog.volumes)["pool"]
+        if name in [disk["name"] for disk in disks]:
+            raise InvalidInput("berth_volumes.%s" % name, name, "another name than that of a data disk")
+        if own_pool not in (None, pool):
+            raise InvalidInput("berth_pool", pool, "the pool of its volume %s, %s" % (name, own_pool))
+    own = {"volumes": volumes.requested(wanted, catalog.volumes)} if wanted else {}
+    return {"disks": disks, **own}
 
 
 def _seed(name, given, user_data, image, catalog):

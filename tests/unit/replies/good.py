@@ -16,6 +16,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.model import lifecycle, 
 from ansible_collections.berth.kvm.plugins.module_utils.model.catalog import Catalog
 from ansible_collections.berth.kvm.plugins.module_utils.model.identity import instance_uuid
 from ansible_collections.berth.kvm.plugins.module_utils.model.record import Record
+from ansible_collections.berth.kvm.plugins.module_utils.model.volumes import volume_uuid
 from ansible_collections.berth.kvm.plugins.module_utils.placement.request import build_request
 
 HERE = Path(__file__).resolve().parent
@@ -112,6 +113,10 @@ def document(host):
         for record in held_by(host)
     ]  # fmt: skip
     own = {"uuid": UUIDS[host], "host": host, "instances": instances, "num_instances": len(instances)}
+    own["volumes"] = [
+        {"uuid": volume_uuid("default", "db-" + host), "name": "db-" + host, "project_id": "default", "size_gb": 20,
+         "pool": "berth", "instance": {"uuid": instances[0]["uuid"], "name": instances[0]["name"]}, "phase": "active"}
+    ]  # fmt: skip
     return {**copy.deepcopy(DOCUMENT), **own}
 
 
@@ -171,6 +176,7 @@ def rescan(host):
     ]  # fmt: skip
     about = [instance_uuid("default", "at-rest-h3"), *(instance_uuid("default", name) for name in TOKENS)]
     reply = {"changed": False, "host_uuid": UUIDS[host], "instances": told, "notes": notes(about[0])}
+    reply["volumes"] = [volume_uuid("default", "db-" + host)]
     return {"about": about, "told": {}}, reply
 
 
@@ -180,7 +186,8 @@ def shown(record):
     move = record.migration
     return {
         **{part: getattr(record, part) for part in parts}, "generation": list(record.generation), "state": "running",
-        "flavor": "small", "vcpus": 1, "memory_mb": 128, "root_gb": 1, "disks": {"logs": 10}, "image": "guest", "group": "web",
+        "flavor": "small", "vcpus": 1, "memory_mb": 128, "root_gb": 1, "disks": {"logs": 10},
+        "volumes": {"db": 20}, "image": "guest", "group": "web",
         "networks": [{"network": "lan", "mac": "02:00:00:00:00:01", "address": "192.0.2.9/24", "security_groups": ["web"]}],
         "availability_zone": None,
         "migration": move
@@ -282,6 +289,11 @@ def host_system(host):
     return {}, {"changed": False, "os_family": "Debian", "service_manager": "systemd"}
 
 
+def volume(host):
+    uuid = volume_uuid("default", "db-" + host)
+    return {"uuid": uuid}, {"changed": True, "uuid": uuid}
+
+
 # kind of document -> (module, what makes arguments and reply)
 KINDS = {
     "facts": ("host_facts", host_facts),
@@ -296,4 +308,5 @@ KINDS = {
     "certificates": ("host_certificates", host_certificates),
     "services": ("systemd_service", systemd_service),
     "systems": ("host_system", host_system),
+    "volumes": ("volume", volume),
 }

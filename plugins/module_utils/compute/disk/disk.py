@@ -30,7 +30,7 @@ from . import image as images
 GIB = 1 << 30
 MIB = 1 << 20
 ROOT_KINDS = ("overlay", "full", "raw")
-DATA = "data"
+DATA, VOLUME = "data", "volume"
 Disk = collections.namedtuple("Disk", "name file format size kind bus serial", defaults=(None, None))
 SEED = Disk("seed", seed.FILE, "raw", None, "seed")
 NVRAM = Disk("nvram", nvram.FILE, "raw", None, "nvram")
@@ -125,7 +125,7 @@ def make(disk, path, base):
             )
             if disk.size:
                 run(["qemu-img", "resize", "-q", "-f", disk.format, "--", path, str(disk.size)])
-        elif disk.kind == DATA:
+        elif disk.kind in (DATA, VOLUME):
             run(["qemu-img", "create", "-q", "-f", disk.format, "--", path, str(disk.size)], timeout=60)
         else:
             _make_sparse(path, disk.size)

@@ -23,7 +23,7 @@ from .. import paths
 from ..errors import DiskChainChanged, GuestSaved
 from ..guest import domain, nvram
 from . import disk as disks
-from . import qcow2_header
+from . import qcow2_header, volume_files
 
 DEEPEST = 200  # layers
 OVERLAY, REPLACED, BASE, SNAPSHOT, FORMAT, FIRMWARE, EXTRA, MISSING, UNNAMED = (
@@ -122,6 +122,7 @@ def differences(connection, record, pool_path) -> List[Difference]:
         for spec in _specs(record)
         for disk in disks.planned(spec)
     }
+    planned.update(volume_files.planned(pool_path, record.spec))
     below = allowed_below(record, pool_path)
     found = domain.find(connection, record.uuid)
     missing = _missing(record, pool_path) + _left_out(record, pool_path, planned)
@@ -262,6 +263,7 @@ def _missing(record, pool_path):
     if record.role != OWN or record.op:
         return []
     files = [paths.instance(pool_path, record.uuid, disk.file) for disk in disks.plan(record.spec)]
+    files += volume_files.planned(pool_path, record.spec)
     return [
         Difference(MISSING, "%s is not there, which was made with the instance" % path, None, (path,))
         for path in files

@@ -145,6 +145,29 @@ def attach(domain, xml, flags):
     _call("attaching a device", domain.attachDeviceFlags, xml, flags)
 
 
+def detach_disk(domain, path, timeout):
+    """Take the disk with the file ``path`` from the guest and its definition; whether the guest let go of it in time."""
+    library = require_libvirt()
+    flags = (library.VIR_DOMAIN_AFFECT_LIVE, library.VIR_DOMAIN_AFFECT_CONFIG)
+    for text, flag in zip(definitions(domain), flags):
+        element = _disk_of(text, path)
+        if element is not None:
+            xml = ElementTree.tostring(element, encoding="unicode")
+            _call("detaching %s" % path, domain.detachDeviceFlags, xml, flag)
+    ends = time.monotonic() + timeout
+    while any(_disk_of(text, path) is not None for text in definitions(domain)):
+        if time.monotonic() > ends:
+            return False
+        time.sleep(POLL)
+    return True
+
+
+def _disk_of(text, path):
+    """The <disk> of a definition that has the file, or None; ``text`` is None where there is no such definition."""
+    found = ElementTree.fromstring(text).iterfind("devices/disk") if text else ()
+    return next((element for element in found if element.find("source[@file='%s']" % path) is not None), None)
+
+
 def resize_disk(domain, path, size):
     """Tell the running guest of a disk that has become larger, to ``size`` bytes."""
     _call("resizing %s" % path, domain.blockResize, path, size, require_libvirt().VIR_DOMAIN_BLOCK_RESIZE_BYTES)

@@ -15,11 +15,11 @@ import collections
 import json
 from xml.etree import ElementTree
 
-from ...model import nics
+from ...model import nics, volumes
 from ...model.guest_wishes import TARGET_PREFIX, Wishes
 from ...model.image import is_true
 from .. import paths
-from ..disk import boot_files
+from ..disk import boot_files, volume_files
 from ..disk import disk as disks
 from ..host import capabilities
 from . import hardware, nvram, packet_filter, seed
@@ -103,9 +103,8 @@ def metadata(record):
     for name, text in parts.items():
         _child(instance, "{%s}%s" % (NAMESPACE, name), text)
     copy = {**{name: getattr(record, name) for name in COPIED}, "epoch": record.generation[0]}
-    copy["spec"] = {
-        part: value for part, value in record.spec.items() if part != hardware.KEY
-    }  # the rest of the text has it
+    # the rest of the text has the hardware, and what is taken back was started once
+    copy["spec"] = {part: value for part, value in volumes.used(record.spec).items() if part != hardware.KEY}
     _child(instance, "{%s}record" % NAMESPACE, json.dumps(copy, sort_keys=True))
     return element
 
@@ -232,6 +231,8 @@ def _devices(devices, record, host, wishes):
             _child(element, "boot", order=1)
     for index, disk in enumerate(data):
         _data_disk(devices, paths.instance(pool, uuid, disk.file), disk, index)
+    for entry in volumes.of(spec):
+        _volume(devices, pool, entry)
     element = _disk(
         devices, paths.instance(pool, uuid, seed.FILE), "raw", names[-1], buses[-1], "cdrom" if cdrom_bus else "disk"
     )
@@ -267,8 +268,20 @@ def _data_disk(devices, path, disk, index):
     return element
 
 
-def data_disk(record, host, path):
-    """The XML text of the data disk at ``path``, as it is in the definition."""
+def _volume(devices, pool, entry):
+    """Its name does not depend on the disks beside it, of which some may come and go: vdaa for the first slot."""
+    target = "%sa%s" % (TARGET_PREFIX["virtio"], LETTERS[entry["slot"]])
+    element = _disk(devices, volume_files.path(pool, entry["uuid"]), volume_files.FORM, target, "virtio", "disk")
+    _child(element, "serial", entry["name"])
+    return element
+
+
+def added_disk(record, host, path):
+    """The XML text of the data disk or volume at ``path``, as it is in the definition."""
+    for entry in volumes.of(record.spec):
+        if volume_files.path(host.pool_path, entry["uuid"]) == path:
+            element = _volume(ElementTree.Element("devices"), host.pool_path, entry)
+            return ElementTree.tostring(element, encoding="unicode")
     data = [disk for disk in disks.plan(record.spec) if disk.kind == disks.DATA]
     files = [paths.instance(host.pool_path, record.uuid, disk.file) for disk in data]
     index = files.index(path)

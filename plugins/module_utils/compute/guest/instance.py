@@ -13,21 +13,20 @@ Until ``active`` is written the guest has never run and is rebuilt; from then on
 
 from __future__ import annotations
 
-from ...model import hints
+from ...model import hints, volumes
 from ...model.errors import BerthError, InvalidInput
 from ...model.lifecycle import CLAIM, KEEP, OWN, RESIZED, SETTING_ASIDE
 from ...model.move_errors import InstanceInvalidState, InstanceNotFound
 from ...model.safe_text import clean
 from .. import paths
 from ..connection import LibvirtTimeout
-from ..disk import disk, disk_chain
+from ..disk import disk, disk_chain, volume, volume_files
 from ..errors import (
-    BuildBroken,
-    BuildFailed,
     ClaimRevoked,
     CleanupFailed,
     DeletionFinished,
     StateUnknown,
+    typed,
 )
 from ..record import build_slots, failed_builds, failed_instances, journal, whereabouts
 from . import definition, domain, domain_xml, gate, instance_pools, network, packet_filter, seed, startable, summary
@@ -36,15 +35,6 @@ from .startable import SPAWNING
 
 CLAIMED, BUILDING, ACTIVE, DELETING = "claimed", "building", "active", "deleting"
 LOCK_TIMEOUT = 600  # s: a build by another run, or one whose controller was killed, is waited for
-
-
-def _typed(error):
-    """The error as one of ours: a build never ends in a traceback that leaves its parts behind."""
-    if isinstance(error, BerthError):
-        return error
-    if isinstance(error, OSError):
-        return BuildFailed("%s: %s" % (error.filename or "the host", error.strerror or error))
-    return BuildBroken("the build met %s: %s" % (type(error).__name__, clean(str(error), 300)))
 
 
 def _to_go_on(record):
@@ -195,13 +185,13 @@ class Instance:
                 disk.check_none(self.host.pool_path(record.spec.get("pool")), self.uuid, self.host.identify())
         except Exception as error:
             if record.role == CLAIM:
-                self.store.compare_and_swap(record, None)
-            raise _typed(error)
+                volume.drop_claim(self.host, record)
+            raise typed(error)
         record = self._own(record)
         try:
             record = self._make(record, given_seed, left_off)
         except Exception as error:
-            failure = _typed(error)
+            failure = typed(error)
             self._clean_up(failure)
             raise failure
         try:
@@ -210,7 +200,7 @@ class Instance:
         except LibvirtTimeout as error:
             raise StateUnknown("whether the guest of %s was started is not known: %s" % (record.name, error))
         except Exception as error:
-            failure = _typed(error)
+            failure = typed(error)
             if not domain.is_active(self.host.connection, self.uuid):
                 self._clean_up(failure)
             raise failure
@@ -241,6 +231,8 @@ class Instance:
         definition.remove(self.host.connection, self.uuid)
         disk.remove_all(host.pool_path, self.uuid, self.host.identify())
         disk.build(host.pool_path, self.uuid, spec, self.host.identify(), self.host.settings)
+        self.observe("C4 volumes")
+        volume_files.make(self.host, record)
         self.observe("C4 seed")
         seed.build(host.pool_path, self.uuid, given_seed, [planned.name for planned in disk.plan(spec)])
         record = self._swap(record.replace(task_state=SPAWNING))
@@ -248,7 +240,8 @@ class Instance:
         record = definition.define(self.host.connection, record, host)
         self.observe("C6 active")
         if left_off:
-            record = record.replace(task_state=None)
+            volume.mark_used(self.store, record)
+            record = record.replace(task_state=None, spec=volumes.used(spec))
         vm_state, power_state = ("stopped", "shutdown") if left_off else ("active", "running")
         return self._swap(record.replace(phase=ACTIVE, vm_state=vm_state, power_state=power_state))
 
@@ -265,17 +258,19 @@ class Instance:
             before_start(self, record)
         packet_filter.define(self.host.connection, record)
         startable.own_disks(self.host, record)
+        volume.mark_used(self.store, record)
         self.observe("C7 permit")
         gate.permit(self.uuid, self.host.run_dir)
         self.observe("C7 start")
         domain.start(self.host.connection, self.uuid)
         self.observe("C7 started")
-        self._swap(journal.noted(record, "start").replace(task_state=None))
+        self._swap(journal.noted(record, "start").replace(task_state=None, spec=volumes.used(record.spec)))
 
     def _clean_up(self, error):
         """Cx. A host's own trouble counts against it; what remains is said, and stays in phase deleting."""
         try:
-            self._delete(self.store.read(self.uuid))
+            record = self.store.read(self.uuid)
+            self._delete(record, volumes.undone(record.spec))
             if error.host_fault:
                 failed_builds.add(self.store.state_dir)
         except (BerthError, OSError) as trouble:
@@ -364,11 +359,16 @@ class Instance:
         ]
         return found + paths.console_logs(self.uuid)
 
-    def _delete(self, record):
+    def _delete(self, record, spec=None):
+        """``spec``: the request that says what becomes of the volumes; those of a guest that was not made yet stay."""
         if record.phase != DELETING:
             self.observe("Cx deleting")
-            record = self._swap(journal.noted(record, "delete").replace(phase=DELETING, task_state="deleting"))
+            spec = spec or (record.spec if is_made(record) else volumes.kept(record.spec))
+            deleting = journal.noted(record, "delete").replace(phase=DELETING, task_state="deleting", spec=spec)
+            record = self._swap(deleting)
         self._sweep(record)
+        self.observe("Cx volumes")
+        volume.release(self.host, record)
         self.observe("Cx record")
         self.store.compare_and_swap(record, None)
 

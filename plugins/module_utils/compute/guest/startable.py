@@ -9,6 +9,7 @@ from ...model import take_over_hints
 from .. import paths
 from ..disk import disk, disk_chain, owner
 from ..errors import BuildFailed, DisksUsed
+from ..record import volume_store
 from ..run import run
 
 SPAWNING = "spawning"  # Nova's task state: until the guest was started for the first time it is being made
@@ -20,6 +21,7 @@ def check(host, record):
 
     On storage that hosts share, another one may have taken them over while this host was away: what its record says is old then.
     """
+    volume_store.check_attached(host.store, record)
     pool_path = host.pool_path(record.spec.get("pool"))
     if not _is_taking_over(pool_path, record):
         owner.check(pool_path, record.uuid, host.identify())

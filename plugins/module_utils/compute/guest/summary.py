@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 
-from ...model import data_disks
+from ...model import data_disks, volumes
 from ...model.confirm_window import confirm_in
 from ...model.safe_text import clean
 from ..host import boot_time
@@ -34,6 +34,7 @@ def describe(record, power):
         "memory_mb": flavor.get("memory_mb"),
         "root_gb": flavor.get("root_gb"),
         "disks": data_disks.shown(record.spec),
+        "volumes": volumes.shown(record.spec),
         "image": (record.spec.get("image") or {}).get("name"),
         "networks": [_nic(nic) for nic in record.spec.get("networks") or []],
         "group": (record.spec.get("group") or {}).get("name"),

@@ -16,47 +16,49 @@ from xml.etree import ElementTree
 from ...model import data_disks, hints
 from ...model.guest_wishes import Wishes
 from ...model.move_errors import CannotResizeDisk
-from ...model.request_spec import RequestSpec
-from ...placement import capacity
 from .. import paths
 from ..connection import require_libvirt
 from ..disk import disk as disks
-from ..disk import disk_chain, virtual_size
+from ..disk import disk_chain, virtual_size, volume_files
 from ..errors import BuildFailed, DiskNotAttached, GuestNotSupported
-from ..record import journal
-from ..record.ledger import Ledger
+from ..record import journal, room
 from ..run import run
-from . import domain, domain_xml
+from . import domain, domain_xml, update_volumes
 
 METHOD = "update the disks of"  # in the words of an error
 HOT_PLUGGED = ("virtio", "scsi")
 
 
-def update_disks(instance, wanted):
-    """Give the instance the data disks ``wanted`` [{name, size_gb, bus}] beside those that it has; whether anything changed."""
+def update_disks(instance, wanted, volumes=None):
+    """Give the instance the data disks ``wanted`` [{name, size_gb, bus}] beside those that it has, and just those ``volumes``
+    (None: those that it has); whether anything changed."""
     with instance.store.instance_lock(instance.uuid, timeout=instance.timeout):
         record = instance.at_rest(METHOD)
         merged = _merged(record, wanted)
         made = _publish_made(instance, record)
         _check_disks(instance, _with_found(instance, record, merged))
+        record, had = update_volumes.claim(instance, *update_volumes.detach(instance, record, volumes), volumes)
         if merged != data_disks.of(record.spec):
             _check_pluggable(instance, record, merged)
             record = _claim(instance, record, merged)
             _publish_made(instance, record)
             made = True
         attached = _attach(instance, record)  # first: a running guest is told of the growth of what it has
-        grown = [_grow(instance, record, disk) for disk in _planned(record)]
-        return _note(instance, record) or attached or made or any(grown)
+        grown = [_grow(instance, path, disk) for path, disk in _files(instance, record).items()]
+        return _note(instance, record) or attached or made or had or any(grown)
 
 
-def would_update_disks(instance, wanted):
+def would_update_disks(instance, wanted, volumes=None):
     record = instance.at_rest(METHOD)
     merged = _merged(record, wanted)
     _with_found(instance, record, merged)
     if merged != data_disks.of(record.spec):
         _check_pluggable(instance, record, merged)
         return True
-    return bool(_not_attached(instance, record)) or any(_is_small(instance, record, disk) for disk in _planned(record))
+    if update_volumes.would_change(instance, record, volumes):
+        return True
+    small = (os.path.lexists(path) and _is_small(path, disk) for path, disk in _files(instance, record).items())
+    return bool(_not_attached(instance, record)) or any(small)
 
 
 def _merged(record, wanted):
@@ -66,6 +68,12 @@ def _merged(record, wanted):
 
 def _planned(record):
     return [disk for disk in disks.plan(record.spec) if disk.kind == disks.DATA]
+
+
+def _files(instance, record):
+    """{path: Disk} of data disks and volumes."""
+    found = {_path(instance, record, disk): disk for disk in _planned(record)}
+    return {**found, **volume_files.planned(instance.host.pool_path(record.spec.get("pool")), record.spec)}
 
 
 def _path(instance, record, disk):
@@ -80,7 +88,7 @@ def _with_found(instance, record, merged):
         disk for disk in _planned(found) if disk.serial not in had and os.path.lexists(_path(instance, found, disk))
     ]
     for disk in there:
-        size = _size(instance, found, disk)
+        size = _size(_path(instance, found, disk), disk)
         if size > disk.size:
             raise CannotResizeDisk(
                 "data disk %s of %s is there and has %d bytes" % (disk.serial, record.name, size),
@@ -92,16 +100,15 @@ def _with_found(instance, record, merged):
     return record.replace(spec=dict(record.spec, disks=[disk for disk in merged if disk["name"] in names]))
 
 
-def _size(instance, record, disk):
-    path = _path(instance, record, disk)
+def _size(path, disk):
     try:
         return virtual_size.read(path, disk.format)[0]
     except (OSError, ValueError) as error:
         raise BuildFailed("%s cannot be read as a disk: %s" % (path, error))
 
 
-def _is_small(instance, record, disk):
-    return os.path.lexists(_path(instance, record, disk)) and _size(instance, record, disk) < disk.size
+def _is_small(path, disk):
+    return _size(path, disk) < disk.size
 
 
 def _check_disks(instance, record):
@@ -116,7 +123,8 @@ def _claim(instance, record, merged):
     instance.host.require_prepared()
     new = record.replace(spec=dict(record.spec, disks=merged))
     with instance.store.host_lock():
-        more = _allocate(instance.host, record, data_disks.total_gb(new.spec) - data_disks.total_gb(record.spec))
+        more_gb = data_disks.total_gb(new.spec) - data_disks.total_gb(record.spec)
+        more = room.allocate(instance.host, record, more_gb)
         had = {disk.name for disk in _planned(record)}
         for disk in _planned(new):
             if disk.name not in had and not os.path.lexists(_path(instance, new, disk)):
@@ -129,14 +137,6 @@ def _claim(instance, record, merged):
         instance.observe("disks record")
         event = journal.noted(new, "update_disks", disks=data_disks.shown(new.spec))
         return instance.store.compare_and_swap(record, event.next(resources=_with(record.resources, more)))
-
-
-def _allocate(host, record, more_gb):
-    """What ``more_gb`` takes here: a request of nothing else."""
-    nothing = {"name": record.spec["flavor"]["name"], "vcpus": 0, "memory_mb": 0}
-    data = [{"name": "more", "size_gb": more_gb, "bus": "virtio"}]
-    request = RequestSpec({"uuid": record.uuid, "flavor": nothing, "pool": record.spec.get("pool"), "disks": data})
-    return capacity.allocate(Ledger(host).state, request)
 
 
 def _with(resources, more):
@@ -158,12 +158,11 @@ def _publish_made(instance, record):
     return published
 
 
-def _grow(instance, record, disk):
-    path = _path(instance, record, disk)
-    if _size(instance, record, disk) >= disk.size:
+def _grow(instance, path, disk):
+    if not _is_small(path, disk):
         return False
     instance.observe("disks grow")
-    found = domain.find(instance.host.connection, record.uuid)
+    found = domain.find(instance.host.connection, instance.uuid)
     if found is not None and found.isActive():
         domain.resize_disk(found, path, disk.size)
     else:
@@ -184,18 +183,22 @@ def _attach(instance, record):
         return True
     for path, flags in missing.items():
         try:
-            domain.attach(found, domain_xml.data_disk(record, host, path), flags)
+            domain.attach(found, domain_xml.added_disk(record, host, path), flags)
         except (BuildFailed, GuestNotSupported) as error:
             raise _refused(record, error)
     return True
+
+
+def _disks_of(spec):
+    return data_disks.of(spec), spec.get("volumes") or []
 
 
 def _note(instance, record):
     """Have the copy of the record in the definition, from which a lost one is taken back, name the disks; whether it did not."""
     found = domain.find(instance.host.connection, record.uuid)
     marks = [domain.mark(text) for text in domain.definitions(found) if text] if found is not None else []
-    disks_noted = [data_disks.of(json.loads(mark.get("record") or "{}").get("spec") or {}) for mark in marks]
-    if all(noted == data_disks.of(record.spec) for noted in disks_noted):
+    noted = [json.loads(mark.get("record") or "{}").get("spec") or {} for mark in marks]
+    if all(_disks_of(spec) == _disks_of(record.spec) for spec in noted):
         return False
     instance.observe("disks note")
     domain.note(found, domain_xml.metadata(record)[0])
@@ -227,7 +230,7 @@ def _not_attached(instance, record):
     """{path: libvirt's flags of where it is missing} of the data disks; all of them where libvirt has no definition."""
     library = require_libvirt()
     found = domain.find(instance.host.connection, record.uuid)
-    wanted = [_path(instance, record, disk) for disk in _planned(record)]
+    wanted = list(_files(instance, record))
     if found is None:
         return {}  # the next start defines it, from the record
     missing = {}

@@ -21,6 +21,7 @@ from ..disk import storage_pools
 from ..guest import domains, live_differences, network
 from ..record import failed_builds, failed_instances, state_directory, state_generation
 from ..record.store import STATE_DIR, Store
+from ..record.volume_store import VolumeStore, holder, is_volume, size_gb
 from . import address, boot_time, capabilities, metrics, numa, pci, traits
 from .settings import PATH, load
 
@@ -49,27 +50,37 @@ def gather(timeout, save_generation, uri=URI, settings_path=PATH, state_dir=STAT
     store = Store(state_dir)
     # before the records: what is older than they are is noticed in any case
     state = state_directory.look(store)
-    records = store.records()
+    records, volumes = store.records(), VolumeStore.beside(store).records()
     libvirt = connect(timeout, uri)
-    return {**collect(libvirt, host_settings, records, state_dir, timeout, save_generation), "state": state}
+    found = collect(libvirt, host_settings, records, state_dir, timeout, save_generation, volumes)
+    return {**found, "state": state}
 
 
-def collect(connection, settings, records, state_dir=STATE_DIR, timeout=30, save_generation=True):
+def collect(connection, settings, records, state_dir=STATE_DIR, timeout=30, save_generation=True, volumes=()):
     """The host state document (schema 1) of this host, within ``timeout`` seconds or LibvirtTimeout.
 
-    ``records``: all records of the host's store; every role counts. ``save_generation`` false writes nothing.
+    ``records``: all records of the host's store; every role counts. ``volumes``: those of its volumes, which take room
+    whether an instance has them or not. ``save_generation`` false writes nothing.
     """
     deadline = Deadline(timeout)
     library = require_libvirt()
     try:
         return deadline.call(
-            _collect, connection, settings, records, state_dir, deadline, save_generation, what="gathering the facts"
+            _collect,
+            connection,
+            settings,
+            records,
+            state_dir,
+            deadline,
+            save_generation,
+            volumes,
+            what="gathering the facts",
         )
     except (library.libvirtError, ElementTree.ParseError) as error:
         raise LibvirtUnavailable("libvirt gave no usable answer: %s" % error)
 
 
-def _collect(connection, settings, records, state_dir, deadline, save_generation):
+def _collect(connection, settings, records, state_dir, deadline, save_generation, volumes):
     warnings = []
     host = capabilities.parse_host(connection.getCapabilities())
     settings.check_uuid(host.uuid)
@@ -82,7 +93,7 @@ def _collect(connection, settings, records, state_dir, deadline, save_generation
     foreign = _foreign_domains(found, records)
     disk_uses = {domain.uuid: domains.disk_use(domain, warnings) for domain in foreign}
 
-    pools = _pools(connection, settings, records, disk_uses, deadline, warnings)
+    pools = _pools(connection, settings, [*records, *volumes], disk_uses, deadline, warnings)
     cpus = _cpus(connection, settings)
     document = {
         "schema": SCHEMA,
@@ -112,6 +123,7 @@ def _collect(connection, settings, records, state_dir, deadline, save_generation
         _foreign(domain, found[domain.uuid][1], disk_uses[domain.uuid], pools.get(settings.pool), cpus["dedicated"])
         for domain in foreign
     ]
+    document["volumes"] = [_volume(volume, settings.pool, records, found) for volume in volumes]
     document["failed_instances"] = sorted(failed_instances.read(state_dir))
     document.update(_usage(connection, settings, document["instances"], pools.get(settings.pool), cpus))
     document["numa_topology"] = numa.to_document(_with_usage(topology, records, foreign, warnings), distances)
@@ -220,7 +232,8 @@ def _disk_uses(pools, storages, storage, records, disk_uses, settings):
         name = record.spec.get("pool") or settings.pool
         if storages.get(name) == storage:
             size = record.resources.get("disk_gb", 0) * GIB
-            allocated = storage_pools.allocated_below("%s/instances/%s" % (pools[name]["path"], record.uuid))
+            below = "volumes" if is_volume(record) else "instances"
+            allocated = storage_pools.allocated_below("%s/%s/%s" % (pools[name]["path"], below, record.uuid))
             promised, owed = promised + size, owed + max(0, size - allocated)
     for use in disk_uses.values():
         size, allocated = use.get(pools[storage]["device"], (0, 0))
@@ -280,6 +293,19 @@ def _by_hand(record, found):
     except live_differences.DAMAGED:
         return {}  # its own reader tells of that
     return {"domain_differs": differing} if differing else {}
+
+
+def _volume(record, pool, records, domains_found):
+    """A volume, and the instance that has it."""
+    return {
+        "uuid": record.uuid,
+        "name": record.name,
+        "project_id": record.project_id,
+        "size_gb": size_gb(record),
+        "pool": record.spec.get("pool") or pool,
+        "instance": clean_all(holder(record, records, domains_found.__contains__)),
+        "phase": record.phase,
+    }
 
 
 def _foreign(domain, power_state, disk_use, pool, dedicated):

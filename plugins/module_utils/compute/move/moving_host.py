@@ -13,7 +13,7 @@ from ...model.migration import LIVE, same_host
 from ...model.move_errors import TransferFailed
 from ...model.request_spec import RequestSpec
 from .. import paths
-from ..disk import disk, disk_chain, owner
+from ..disk import disk, disk_chain, owner, volume
 from ..guest import definition, domain, gate, hardware, health, network, packet_filter
 from ..host import address
 from ..record.ledger import Ledger
@@ -132,6 +132,7 @@ class Effects(Guests):
         if storage.exists(pool_path, record.uuid):
             owner.write(pool_path, record.uuid, host_uuid)
             disk.remove_all(pool_path, record.uuid, host_uuid)
+        volume.release(self.host.compute, record)
         paths.remove_console_logs(record.uuid)
 
     def pool_path(self, record):

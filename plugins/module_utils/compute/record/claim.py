@@ -11,14 +11,16 @@ from __future__ import annotations
 
 import secrets
 
-from ...model import data_disks
+from ...model import data_disks, volumes
+from ...model.disk_class import DISK
 from ...model.errors import BerthError, InstanceExists, InvalidInput
 from ...model.identity import check_name, instance_uuid
 from ...model.lifecycle import CLAIM
 from ...model.record import Record
 from ...model.request_spec import RequestSpec
+from ..disk import volume
 from ..errors import ClaimRevoked, InstanceBusy, StaleRecord
-from . import failed_instances, journal, state_directory, whereabouts
+from . import failed_instances, journal, state_directory, volume_claim, volume_store, whereabouts
 from .ledger import Ledger
 from .store import check_uuid
 
@@ -33,7 +35,7 @@ def claim_all(host, claims, dry=False):
     host.identify()
     state_directory.check(host.store)
     with host.store.host_lock():
-        results = [_prepare(host.store, claim, dry) for claim in claims]
+        results = [_prepare(host, claim, dry) for claim in claims]
         if any(result["pending"] for result in results):
             ledger = Ledger(host)
             for claim, result in zip(claims, results):
@@ -44,9 +46,9 @@ def claim_all(host, claims, dry=False):
     return results
 
 
-def withdraw_all(store, withdrawals, dry=False):
+def withdraw_all(host, withdrawals, dry=False):
     """Drop claims [{uuid, token}]: [{uuid, withdrawn}]. What was adopted by another run, or is built, stays."""
-    results = []
+    results, store = [], host.store
     with store.host_lock():
         for withdrawal in withdrawals:
             uuid, token = check_uuid(withdrawal["uuid"]), withdrawal["token"]
@@ -55,23 +57,24 @@ def withdraw_all(store, withdrawals, dry=False):
             if not dry:
                 store.bury(token)
                 if mine:
-                    mine = _drop(store, record)
+                    mine = _drop(host, record)
             results.append({"uuid": uuid, "withdrawn": mine})
     return results
 
 
-def _drop(store, record):
+def _drop(host, record):
     """Remove a claim; whether that was possible: one that is being built at this moment is no claim any more."""
     try:
-        with store.instance_lock(record.uuid, timeout=0):
-            store.compare_and_swap(record, None)
+        with host.store.instance_lock(record.uuid, timeout=0):
+            volume.drop_claim(host, record)
     except (InstanceBusy, StaleRecord):
         return False
     return True
 
 
-def _prepare(store, claim, dry):
+def _prepare(host, claim, dry):
     """The part that needs no facts: is the claim there already, or another's that has to make way?"""
+    store = host.store
     result = {
         "uuid": None,
         "name": None,
@@ -95,13 +98,13 @@ def _prepare(store, claim, dry):
             raise InstanceExists(
                 "this host holds %s already (%s, %s)" % (record.name, record.role, record.phase), uuid=record.uuid
             )
-        elif record.token == token or _same_room(record.spec, spec):
+        elif (record.token == token or _same_room(record.spec, spec)) and volume_store.are_attached(store, record.spec):
             _adopt(store, record, token, claim, result, dry)
         else:
             result["pending"] = True
             if not dry:
                 with store.instance_lock(record.uuid, timeout=0):
-                    store.compare_and_swap(record, None)
+                    volume.drop_claim(host, record)
     except BerthError as error:
         result["error"] = error.to_dict()
     return result
@@ -117,14 +120,17 @@ def check_identity(spec):
 
 def _same_room(old, new):
     parts = ("flavor", "image", "group", "numa_topology", "pci_requests", "pool")
-    return all(old.get(part) == new.get(part) for part in parts) and data_disks.of(old) == data_disks.of(new)
+    same = all(old.get(part) == new.get(part) for part in parts) and data_disks.of(old) == data_disks.of(new)
+    return same and volumes.shown(old) == volumes.shown(new)
 
 
 def _adopt(store, record, token, claim, result, dry):
     if record.token != token and not dry:
         with store.instance_lock(record.uuid, timeout=0):
             epoch = max(record.generation[0], first_epoch(store, record.uuid, claim.get("after")))
-            adopted = record.next(token=token, spec=claim["spec"], generation=[epoch, record.generation[1] + 1])
+            had = {part: record.spec[part] for part in ("volumes",) if part in record.spec}
+            spec = {**claim["spec"], **had}  # those that are to be made are known to the claim alone
+            adopted = record.next(token=token, spec=spec, generation=[epoch, record.generation[1] + 1])
             record = store.compare_and_swap(record, journal.noted(adopted, "claim", adopted=True))
         result["changed"] = True
     result.update(claimed=True, allocation=record.resources)
@@ -133,14 +139,27 @@ def _adopt(store, record, token, claim, result, dry):
 def _decide(host, ledger, claim, result, dry):
     try:
         request = RequestSpec.from_dict(claim["spec"])
+        volume_claim.check_claim(host, claim["spec"])
         allocation = ledger.allocate(request, claim.get("limits"))
         if not dry:
-            _write(host.store, request.to_dict(), result["token"], allocation, claim.get("after"))
+            own = without_volumes(allocation, request.document)
+            _write(host.store, request.to_dict(), result["token"], own, claim.get("after"))
+            volume_claim.attach(host.store, request.document, result["token"])
             failed_instances.forget(host.store, [result["uuid"]])
         ledger.take(request, allocation)
         result.update(claimed=True, changed=True, allocation=allocation)
     except BerthError as error:
         result["error"] = error.to_dict()
+
+
+def without_volumes(allocation, spec):
+    """What the instance itself takes: new volumes count by their own records, whatever becomes of it."""
+    more = volumes.new_gb(spec)
+    classes = {
+        name: amount - more if name.split(":")[0] == DISK else amount
+        for name, amount in allocation["resources"].items()
+    }
+    return dict(allocation, disk_gb=allocation["disk_gb"] - more, resources=classes) if more else allocation
 
 
 def first_epoch(store, uuid, after):

@@ -12,15 +12,20 @@ from ...model.host_state import HostState
 from ...placement import capacity
 from ..errors import GroupPolicyViolated
 from ..host import facts
+from .volume_store import VolumeStore
 
 
 class Ledger:
     """The host's state while claims are taken out of it, and who is on it."""
 
     def __init__(self, host):
-        records = host.store.records()
         self.document = facts.collect(
-            host.connection, host.settings, records, host.store.state_dir, save_generation=False
+            host.connection,
+            host.settings,
+            host.store.records(),
+            host.store.state_dir,
+            save_generation=False,
+            volumes=VolumeStore.beside(host.store).records(),
         )
         self.state = HostState.from_document(self.document)
         self.present = list(self.document["instances"])

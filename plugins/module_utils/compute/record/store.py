@@ -41,20 +41,19 @@ def check_uuid(value):
     return value
 
 
-def _decode(data, uuid):
+def _decode(data, uuid, hint=state_hints.restore_damaged_record):
+    def damaged(message, other=None):
+        return RecordInvalid(clean(message, 400), hint=other or hint(uuid), uuid=uuid)
+
     try:
         record = Record.from_dict(json.loads(data.decode("utf-8")))
     except (ValueError, RecursionError) as error:
-        raise _damaged(uuid, "the record of %s is damaged: %s" % (uuid, error))
+        raise damaged("the record of %s is damaged: %s" % (uuid, error))
     except RecordInvalid as error:
-        raise _damaged(uuid, "%s: %s" % (uuid, error.message), error.hint)
+        raise damaged("%s: %s" % (uuid, error.message), error.hint)
     if record.uuid != uuid:
-        raise _damaged(uuid, "the record below %s is that of %s" % (uuid, record.uuid))
+        raise damaged("the record below %s is that of %s" % (uuid, record.uuid))
     return record
-
-
-def _damaged(uuid, message, hint=None):
-    return RecordInvalid(clean(message, 400), hint=hint or state_hints.restore_damaged_record(uuid), uuid=uuid)
 
 
 def _encode(record):
@@ -63,6 +62,9 @@ def _encode(record):
 
 class Store:
     """The records below one state directory. Not for use by several threads."""
+
+    below = "instances"
+    damaged_hint = staticmethod(state_hints.restore_damaged_record)
 
     def __init__(self, state_dir=STATE_DIR, action="berth", identity_copy=None):
         self.state_dir = state_dir
@@ -141,7 +143,7 @@ class Store:
             data = durable.read(directory_fd, RECORD)
         finally:
             os.close(directory_fd)
-        return None if data is None else _decode(data, uuid)
+        return None if data is None else _decode(data, uuid, self.damaged_hint)
 
     def records(self) -> List[Record]:
         """All records of the host, by uuid. One that cannot be read raises: unknown is never taken for absent."""
@@ -240,7 +242,7 @@ class Store:
     def _open_instances(self, create=True):
         state = self._open_state() if create else durable.open_directory(self.state_dir)
         try:
-            return durable.open_directory("instances", create=create, dir_fd=state)
+            return durable.open_directory(self.below, create=create, dir_fd=state)
         finally:
             os.close(state)
 

@@ -80,7 +80,7 @@ class FakeDomain:
         self.starts = 0
         self.undefined_with = None
         self.saved, self.persistent = False, True
-        self.takes_no_more, self.resized = False, {}
+        self.takes_no_more, self.holds_on, self.resized = False, False, {}
 
     def name(self):
         return ElementTree.fromstring(self.xml).findtext("name")
@@ -140,6 +140,17 @@ class FakeDomain:
             raise libvirtError(1, "No more available PCI slots")
         root = ElementTree.fromstring(self.xml)
         root.find("devices").append(ElementTree.fromstring(xml))
+        self.xml = ElementTree.tostring(root, encoding="unicode")
+
+    def detachDeviceFlags(self, xml, _flags):  # noqa: N802
+        if self.holds_on:
+            return
+        root = ElementTree.fromstring(self.xml)
+        path = ElementTree.fromstring(xml).find("source").get("file")
+        devices = root.find("devices")
+        for element in devices.findall("disk"):
+            if element.find("source").get("file") == path:
+                devices.remove(element)
         self.xml = ElementTree.tostring(root, encoding="unicode")
 
     def blockResize(self, path, size, _flags):  # noqa: N802

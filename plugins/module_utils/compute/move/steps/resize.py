@@ -55,6 +55,7 @@ def begin(
             raise MigrationEnded("the move %s of %s has ended" % (op, uuid))
         guards.check_begin(record, kind, spec, host.effects.power_state(uuid))
         guards.check_same_disks(record, planned or spec)
+        guards.check_volumes(record.name, record.spec, kind, destination["uuid"] == host.identity["uuid"])
         here = dict(host.identity, name=(source or host.identity)["name"])
         migration = names.new_migration(op, kind, here, destination, record, spec, host.now(), confirm_window)
         new = record.replace(op=op, phase=RESIZING, migration=migration)

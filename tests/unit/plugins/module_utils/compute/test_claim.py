@@ -288,7 +288,7 @@ def test_a_spec_that_is_not_who_it_says_is_refused(host, changes):
 def test_a_withdrawn_token_never_claims_again(host):
     claim_one(host, spec("web-1"))
     uuid = spec("web-1")["uuid"]
-    assert claim.withdraw_all(host.store, [{"uuid": uuid, "token": "t1"}]) == [{"uuid": uuid, "withdrawn": True}]
+    assert claim.withdraw_all(host, [{"uuid": uuid, "token": "t1"}]) == [{"uuid": uuid, "withdrawn": True}]
     again = claim_one(host, spec("web-1"))
     assert not again["claimed"] and again["error"]["code"] == "ClaimRevoked"
     assert claim_one(host, spec("web-1"), token="t2")["claimed"]
@@ -297,7 +297,7 @@ def test_a_withdrawn_token_never_claims_again(host):
 def test_only_the_own_claim_is_withdrawn(host):
     claim_one(host, spec("web-1"), token="t2")
     uuid = spec("web-1")["uuid"]
-    assert claim.withdraw_all(host.store, [{"uuid": uuid, "token": "t1"}]) == [{"uuid": uuid, "withdrawn": False}]
+    assert claim.withdraw_all(host, [{"uuid": uuid, "token": "t1"}]) == [{"uuid": uuid, "withdrawn": False}]
     assert host.store.read(uuid).token == "t2"
 
 
@@ -305,7 +305,7 @@ def test_a_claim_that_is_being_built_is_not_withdrawn(host):
     claim_one(host, spec("web-1"))
     uuid = spec("web-1")["uuid"]
     with Store(host.store.state_dir).instance_lock(uuid):
-        withdrawn = claim.withdraw_all(host.store, [{"uuid": uuid, "token": "t1"}])
+        withdrawn = claim.withdraw_all(host, [{"uuid": uuid, "token": "t1"}])
     assert withdrawn == [{"uuid": uuid, "withdrawn": False}]
 
 

@@ -35,7 +35,17 @@ from ansible_collections.berth.kvm.plugins.module_utils.model.errors import Bert
 from ansible_collections.berth.kvm.plugins.module_utils.model.lifecycle import CLAIM
 from ansible_collections.berth.kvm.plugins.module_utils.model.move_errors import InstanceInvalidState, InstanceNotFound
 
-BUILD_STEPS = ["C3", "C4 disks", "C4 seed", "C5 define", "C6 active", "C7 permit", "C7 start", "C7 started"]
+BUILD_STEPS = [
+    "C3",
+    "C4 disks",
+    "C4 volumes",
+    "C4 seed",
+    "C5 define",
+    "C6 active",
+    "C7 permit",
+    "C7 start",
+    "C7 started",
+]
 
 
 @pytest.fixture

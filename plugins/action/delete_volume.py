@@ -1,0 +1,51 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Action delete_volume: see plugins/modules/delete_volume.py for its documentation."""
+
+from __future__ import annotations
+
+from ..module_utils.conductor import volumes
+from ..module_utils.conductor.errors import HostUnknown
+from ..module_utils.model import hints, input_hints
+from ..module_utils.model.catalog_schema import PROJECT, VOLUMES
+from ..module_utils.model.errors import InvalidInput
+from ..module_utils.model.volumes import volume_uuid
+from ..plugin_utils.asking import answers, ask
+from ..plugin_utils.controller import ControllerAction, kvm_hosts, lost_hosts, read_reports
+from ..plugin_utils.screen import say
+
+
+class ActionModule(ControllerAction):
+    argument_spec = {
+        "name": {"type": "str"},
+        "project": {"type": "str", "default": "default"},
+        "hosts": {"type": "list", "elements": "str"},
+    }
+
+    def reported(self, result):
+        return {"volume": result["volume"], "host": result["host"]}
+
+    def act(self, args, task_vars):
+        if not args["name"]:
+            raise InvalidInput("berth_volume", None, "the name of a volume", hint=input_hints.give_volume())
+        name = VOLUMES.name.check(args["name"], "berth_volume")
+        uuid = volume_uuid(PROJECT.check(args["project"], "berth_project"), name)
+        fleet = read_reports(task_vars, kvm_hosts(task_vars, args["hosts"]))
+        given = self.own_variables(task_vars, ["berth_lost_hosts", "berth_volumes_defined"])
+        host = volumes.to_delete(fleet, name, uuid, given.get("berth_volumes_defined") or {}, lost_hosts(given))
+        result = {"volume": name, "host": host}
+        if host is None:
+            say("volume %s is on no host: nothing is to be removed" % name)
+            return result
+        reply = answers(ask(self, task_vars, [host], "volume", {"uuid": uuid}))[host]
+        if "reason" in reply:
+            raise HostUnknown(
+                "whether %s removed volume %s is not known: %s" % (host, name, reply["reason"]), hint=hints.run_again()
+            )
+        if "error" in reply:
+            said = ". ".join(filter(None, (reply["error"].get("message"), reply["error"].get("hint"))))
+            return {**result, "failed": True, "msg": "%s: %s" % (host, said), "error": reply["error"]}
+        verb = "would be" if self._task.check_mode else "is"
+        say("volume %s on %s %s removed" % (name, host, verb))
+        return {**result, "changed": reply["changed"]}

@@ -1,0 +1,88 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The steps of a volume's life but for its making, which is in volume_files.py.
+
+The files lie beside the directories of instances, so nothing that removes or makes the disks of an instance meets them. One
+that is there is never made anew, and is removed only after its record says so.
+"""
+
+from __future__ import annotations
+
+import os
+
+from ...model import volumes
+from ...model.lifecycle import ACTIVE, BUILDING, CLAIMED, DELETING
+from .. import paths
+from ..record.volume_claim import check_free
+from ..record.volume_store import UNUSED, VolumeStore, change, instance_of, is_of
+
+
+def mark_used(store, record):
+    """From here on the guest may have written to the volumes."""
+    own = VolumeStore.beside(store)
+    for entry in volumes.of(record.spec):
+        volume = own.read(entry["uuid"])
+        if volume is not None and volume.phase == BUILDING and is_of(volume, record.uuid):
+            change(own, volume, "used", instance_of(volume), phase=ACTIVE)
+
+
+def release(host, record):
+    """The instance goes: its volumes stay and are free, but for those that no guest wrote to and those that go with it."""
+    own = VolumeStore.beside(host.store)
+    for entry in volumes.of(record.spec):
+        volume = own.read(entry["uuid"])
+        if volume is None or not is_of(volume, record.uuid):
+            continue
+        if volume.phase in UNUSED or entry["delete_on_termination"]:
+            remove(host, volume)
+        else:
+            detach(host, record, entry)
+
+
+def drop_claim(host, record):
+    """Remove a claim of an instance, with what it has of volumes; the instance's lock is held."""
+    release(host, record.replace(spec=volumes.kept(record.spec)))
+    host.store.compare_and_swap(record, None)
+
+
+def detach(host, record, entry):
+    """Let go of one volume of the instance: it is free, with all that is on it."""
+    own = VolumeStore.beside(host.store)
+    volume = own.read(entry["uuid"])
+    if volume is not None and is_of(volume, record.uuid):
+        change(own, volume, "detach", None)
+
+
+def remove(host, volume):
+    """Remove a volume that no guest uses, with its file."""
+    own = VolumeStore.beside(host.store)
+    if volume.phase != CLAIMED:
+        if volume.phase != DELETING:
+            volume = change(own, volume, "delete", instance_of(volume), phase=DELETING)
+        _remove_files(host.pool_path(volume.spec.get("pool")), volume.uuid)
+    own.compare_and_swap(volume, None)
+
+
+def _remove_files(pool_path, uuid):
+    directory = paths.volume(pool_path, uuid)
+    try:
+        paths.check_directory(directory)
+    except FileNotFoundError:
+        return
+    for name in os.listdir(directory):
+        os.unlink(os.path.join(directory, name))
+    os.rmdir(directory)
+    paths.sync_directory(os.path.dirname(directory))
+
+
+def delete(host, uuid, dry=False):
+    """Remove a free volume; whether there was one. VolumeInUse where an instance has it."""
+    with host.store.host_lock():
+        volume = VolumeStore.beside(host.store).read(uuid)
+        if volume is None:
+            return False
+        check_free(host, volume)
+        if not dry:
+            remove(host, volume)
+        return True

@@ -1,0 +1,112 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Volumes of an instance that is there come, go and grow, while its guest runs or is off.
+
+One that goes is taken from the guest first, then its record says that it is free, then the instance's forgets it. One that
+comes is in the instance's record first, then its own says whose it is, then the guest gets it. So a run that ended at any
+point is ended by the next one.
+"""
+
+from __future__ import annotations
+
+from ...model import hints, volumes
+from ...model.volume_errors import VolumeNotFound
+from ..disk import volume, volume_files
+from ..errors import DiskNotDetached
+from ..record import journal, room, volume_claim, volume_store
+from . import domain, domain_xml
+
+TIMEOUT = 20  # s in which a guest lets go of a disk
+
+
+def would_change(instance, record, wanted):
+    """Whether another volume comes, goes or grows."""
+    if wanted is None:
+        return not volume_store.are_attached(instance.store, record.spec)
+    merged = volumes.merged(volumes.of(record.spec), wanted)
+    return merged != (record.spec.get("volumes") or []) or not volume_store.are_attached(instance.store, record.spec)
+
+
+def detach(instance, record, wanted):
+    """(record, whether anything changed) without the volumes that are not ``wanted``."""
+    names = None if wanted is None else {entry["name"] for entry in wanted}
+    gone = [entry for entry in volumes.of(record.spec) if names is not None and entry["name"] not in names]
+    if not gone:
+        return record, False
+    instance.host.require_prepared()
+    left = [entry for entry in record.spec["volumes"] if entry["name"] in names]
+    new = record.replace(spec=dict(record.spec, volumes=left))
+    _take_from_guest(instance, new, gone)
+    instance.observe("volumes release")
+    for entry in gone:
+        volume.detach(instance.host, record, entry)
+    instance.observe("volumes record")
+    event = journal.noted(new, "detach_volumes", volumes=sorted(entry["name"] for entry in gone))
+    return instance.store.compare_and_swap(record, event.next()), True
+
+
+def _take_from_guest(instance, new, gone):
+    """Nor the guest nor its definition has the volumes that are ``gone`` after this; ``new`` is the record without them."""
+    connection, host = instance.host.connection, instance.host.for_guests(new.spec.get("pool"))
+    found = domain.find(connection, new.uuid)
+    if found is None:
+        return
+    instance.observe("volumes detach")
+    if not found.isActive():
+        domain.define(connection, new.uuid, domain_xml.render(new, host))
+        return
+    for entry in gone:
+        path = volume_files.path(host.pool_path, entry["uuid"])
+        if not domain.detach_disk(found, path, TIMEOUT):
+            raise DiskNotDetached(
+                "the guest of %s does not let go of volume %s" % (new.name, entry["name"]),
+                hint=hints.unmount(new.name, entry["name"]),
+                volume=entry["name"],
+            )
+
+
+def claim(instance, record, changed, wanted):
+    """(record, whether anything changed) with the volumes that are ``wanted``, each the instance's by its own record."""
+    merged = record.spec.get("volumes") or []
+    if wanted is not None:
+        merged = volumes.merged(volumes.of(record.spec), wanted)
+    if merged == (record.spec.get("volumes") or []) and volume_store.are_attached(instance.store, record.spec):
+        return record, changed
+    instance.host.require_prepared()
+    new = record.replace(spec=dict(record.spec, volumes=merged))
+    with instance.store.host_lock():
+        volume_claim.check_claim(instance.host, new.spec)
+        _check_files(instance, new)
+        _claim_room(instance, new)
+        if merged != (record.spec.get("volumes") or []):
+            instance.observe("volumes record")
+            event = journal.noted(new, "update_volumes", volumes=volumes.shown(new.spec))
+            new = instance.store.compare_and_swap(record, event.next())
+        instance.observe("volumes attach")
+        volume_claim.attach(instance.store, new.spec, new.token)
+    return new, True
+
+
+def _check_files(instance, record):
+    """VolumeNotFound where a volume has no file: none is made in its place."""
+    lacking = volume_files.without_file(instance.host, record)
+    if lacking:
+        raise VolumeNotFound("the file of volume %s is not there: %s" % lacking[0])
+
+
+def _claim_room(instance, record):
+    """The room of volumes that shall be larger; that is written down before any file grows."""
+    own = volume_store.VolumeStore.beside(instance.store)
+    for entry in volumes.of(record.spec):
+        there = own.read(entry["uuid"])
+        has_gb = volume_store.size_gb(there)
+        more_gb = entry["size_gb"] - has_gb
+        if more_gb < 0:
+            raise volumes.cannot_shrink(entry["name"], has_gb, entry["size_gb"])
+        if more_gb:
+            room.allocate(instance.host, record, more_gb)
+            instance.observe("volumes grow")
+            volume_store.change(
+                own, there, "grow", volume_store.instance_of(there), resources={"disk_gb": entry["size_gb"]}
+            )

@@ -1,0 +1,18 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""More room on a disk for an instance that is there."""
+
+from __future__ import annotations
+
+from ...model.request_spec import RequestSpec
+from ...placement import capacity
+from .ledger import Ledger
+
+
+def allocate(host, record, more_gb):
+    """What ``more_gb`` takes here: a request of nothing else. The host's lock is held until that is written down."""
+    nothing = {"name": "", "vcpus": 0, "memory_mb": 0}
+    data = [{"name": "more", "size_gb": more_gb, "bus": "virtio"}]
+    request = RequestSpec({"uuid": record.uuid, "flavor": nothing, "pool": record.spec.get("pool"), "disks": data})
+    return capacity.allocate(Ledger(host).state, request)

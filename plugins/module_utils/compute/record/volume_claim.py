@@ -1,0 +1,74 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The claims of volumes: who may have one, and the records of new ones. The host's lock is held by who calls."""
+
+from __future__ import annotations
+
+from ...model import hints, volumes
+from ...model.lifecycle import CLAIM, CLAIMED, DELETING
+from ...model.record import Record
+from ...model.volume_errors import VolumeConflict, VolumeElsewhere, VolumeInUse, VolumeNotFound
+from ..guest import domain
+from . import journal
+from .volume_store import UNUSED, VolumeStore, change, holder, instance_of
+
+
+def check_claim(host, spec):
+    """Raise where a volume of the request cannot be its instance's; the host's lock is held."""
+    store = VolumeStore.beside(host.store)
+    for entry in volumes.check(spec):
+        volume = store.read(entry["uuid"])
+        if volume is None and not entry.get("new"):
+            raise VolumeNotFound("this host has no volume %s" % entry["name"], hint=hints.run_again())
+        if volume is not None:
+            check_free(host, volume, spec["uuid"])
+            if entry.get("new") and volume.phase not in UNUSED or volume.phase == DELETING:
+                raise VolumeConflict(
+                    "volume %s was made or is removed by another run" % entry["name"], hint=hints.run_again()
+                )
+            if volume.spec.get("pool") != spec.get("pool"):
+                raise VolumeElsewhere(
+                    "volume %s is in pool %s, %s in pool %s"
+                    % (entry["name"], volume.spec.get("pool"), spec["name"], spec.get("pool"))
+                )
+
+
+def check_free(host, volume, but=None):
+    """VolumeInUse where an instance has it, other than ``but``; the host's lock is held."""
+    found = holder(volume, host.store.records(), lambda uuid: domain.find(host.connection, uuid) is not None, but)
+    if found:
+        raise VolumeInUse(
+            "volume %s is attached to %s" % (volume.name, found["name"]),
+            hint=hints.detach_volumes(found["name"], [volume.name]),
+            volume=volume.name,
+            instance=found["name"],
+        )
+
+
+def attach(store, spec, token):
+    """Write whose the volumes of a request are, and the records of those that are new; the host's lock is held."""
+    own = VolumeStore.beside(store)
+    instance = {"uuid": spec["uuid"], "name": spec["name"]}
+    for entry in volumes.of(spec):
+        volume = own.read(entry["uuid"])
+        if volume is None:
+            own.compare_and_swap(None, _claimed(spec, entry, instance, token))
+        elif instance_of(volume) != instance:
+            change(own, volume, "attach", instance)
+
+
+def _claimed(spec, entry, instance, token):
+    record = Record(
+        uuid=entry["uuid"],
+        name=entry["name"],
+        project_id=spec["project_id"],
+        role=CLAIM,
+        generation=[0, 1],
+        token=token,
+        phase=CLAIMED,
+        spec={"flavor": {}, "pool": spec.get("pool"), "instance": instance},
+        resources={"disk_gb": entry["size_gb"]},
+        power_state="shutdown",
+    )
+    return journal.noted(record, "claim", instance=instance["name"])

@@ -1,0 +1,96 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The records of a host's volumes, volumes/<uuid>/record.json, and whose each is.
+
+A record of an instance names its volumes, that of a volume names its instance ({uuid, name} or null). The instance's is
+written first when it gets a volume and last when it lets go, so a volume has no instance only where no instance has it.
+Who claims a volume holds the host's lock. A volume goes the way of an instance that does not move: claimed, building until a
+guest is started with it, active, deleting.
+"""
+
+from __future__ import annotations
+
+from ...model import hints, state_hints, volumes
+from ...model.lifecycle import BUILDING, CLAIMED
+from ...model.volume_errors import VolumeNotAttached
+from . import journal
+from .store import Store
+
+UNUSED = (CLAIMED, BUILDING)  # no guest has written to it
+
+
+class VolumeStore(Store):
+    """The records of the volumes below the same state directory."""
+
+    below = "volumes"
+
+    @classmethod
+    def beside(cls, store):
+        return cls(store.state_dir, store.action, store.identity_copy)
+
+    damaged_hint = staticmethod(state_hints.restore_damaged_volume)
+
+    def _note_departure(self, record):
+        """No host is told of the volumes of others."""
+
+
+def instance_of(record):
+    """{uuid, name} of the instance that has the volume, or None."""
+    noted = record.spec.get("instance")
+    return {part: str(noted.get(part)) for part in ("uuid", "name")} if noted else None
+
+
+def size_gb(record):
+    return record.resources.get("disk_gb", 0)
+
+
+def is_volume(record):
+    """Whether a record is that of a volume; no request of an instance says whose it is."""
+    return "instance" in record.spec
+
+
+def is_of(record, uuid):
+    return (instance_of(record) or {}).get("uuid") == uuid
+
+
+def holder(volume, records, has_domain, but=None):
+    """{uuid, name} of the instance that has the volume (a record), or None; ``but`` does not count. ``records`` are all of
+    the host's instances, ``has_domain`` says whether libvirt has a guest of a uuid.
+
+    Either record may be an old one, put back from a backup: so both are asked, and libvirt too.
+    """
+    others = [record for record in records if record.uuid != but]
+    for record in others:
+        if volume.uuid in [entry["uuid"] for entry in volumes.of(record.spec)]:
+            return {"uuid": record.uuid, "name": record.name}
+    noted = instance_of(volume)
+    if noted is None or noted["uuid"] == but:
+        return None
+    return noted if noted["uuid"] in [record.uuid for record in others] or has_domain(noted["uuid"]) else None
+
+
+def are_attached(store, spec):
+    """Whether the volumes of the request are its instance's, as their records say."""
+    found = [VolumeStore.beside(store).read(entry["uuid"]) for entry in volumes.of(spec)]
+    return all(volume is not None and is_of(volume, spec["uuid"]) for volume in found)
+
+
+def check_attached(store, record):
+    """VolumeNotAttached where a volume of the instance is another's, or no instance's."""
+    for entry in volumes.of(record.spec):
+        volume = VolumeStore.beside(store).read(entry["uuid"])
+        if volume is None or not is_of(volume, record.uuid):
+            noted = (volume and instance_of(volume) or {}).get("name")
+            raise VolumeNotAttached(
+                "volume %s of %s is %s by its record"
+                % (entry["name"], record.name, "that of %s" % noted if noted else "no instance's"),
+                hint=hints.update_disks_to_follow(record.name),
+                volume=entry["name"],
+            )
+
+
+def change(store, volume, event, instance, **parts):
+    """The volume's next record, with ``instance`` as the one that has it."""
+    noted = journal.noted(volume, event, instance=(instance or {}).get("name"))
+    return store.compare_and_swap(volume, noted.next(spec=dict(volume.spec, instance=instance), **parts))

@@ -1,0 +1,199 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Where the volumes of instances are: an instance goes to the host that has them, and what is nowhere is made with it.
+
+A volume that no host tells of may be on one that is silent, so nothing is made then. Two runs at once may both make one:
+after its claim each reads all hosts, and who sees the volume on another one gives way.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Collection, Dict, Iterable, List, Mapping, Optional, Tuple
+
+from ..model import hints, volumes
+from ..model.errors import BerthError
+from ..model.lifecycle import DELETING
+from ..model.messages import Document
+from ..model.suggest import did_you_mean
+from ..model.volume_errors import (
+    VolumeConflict,
+    VolumeDuplicate,
+    VolumeElsewhere,
+    VolumeInUse,
+    VolumeNotFound,
+    VolumeUnknown,
+)
+from . import silence
+from .fleet import Fleet
+from .plan import BUILDING, CLAIMING, Instance, Plan, fail, host_of, withdraw_claim
+
+Found = List[Tuple[str, Document]]  # (host, volume) of the hosts that tell of one
+
+
+def find(fleet: Fleet, uuid: str) -> Found:
+    return [
+        (host, volume)
+        for host, document in fleet.documents.items()
+        for volume in document.get("volumes") or ()
+        if volume["uuid"] == uuid
+    ]
+
+
+def settle(instances: Mapping[str, Instance], fleet: Fleet, lost_hosts: Collection[str] = ()) -> None:
+    """Give the volumes of the instances that are to be made what the hosts tell of them; those that cannot have theirs fail."""
+    takers: Dict[str, str] = {}
+    for instance in instances.values():
+        if instance.get("state") not in (None, CLAIMING) or not instance["spec"].get("volumes"):
+            continue
+        try:
+            for entry in volumes.of(instance["spec"]):
+                other = takers.setdefault(entry["uuid"], instance["name"])
+                if other != instance["name"]:
+                    raise in_use(entry["name"], other, instance["name"])
+            _settle(instance, fleet, lost_hosts)
+        except BerthError as error:
+            fail(instance, error)
+
+
+def _settle(instance: Instance, fleet: Fleet, lost_hosts: Collection[str]) -> None:
+    spec, hosts = instance["spec"], {}
+    for entry, given in zip(volumes.of(spec), spec["volumes"]):
+        found = the_only(fleet, instance["name"], instance["uuid"], entry, lost_hosts)
+        if found is None:
+            given["new"] = True
+        else:
+            hosts[entry["name"]], given["size_gb"] = found[0], found[1]["size_gb"]
+    if len(set(hosts.values())) > 1:
+        said = " and ".join("%s on %s" % pair for pair in sorted(hosts.items()))
+        raise VolumeElsewhere("the volumes of %s are on more than one host: %s" % (instance["name"], said))
+    if hosts:
+        _go_to(instance, *next(iter(hosts.items())))
+
+
+def _go_to(instance: Instance, volume: str, host: str) -> None:
+    """The instance is placed on the host that has the volume, or nowhere."""
+    spec = instance["spec"]
+    asked = (spec.get("requested_destination") or {}).get("host")
+    if asked not in (None, host) or instance.get("host") not in (None, host):
+        raise VolumeElsewhere(
+            "volume %s of %s is on %s, not on %s" % (volume, instance["name"], host, asked or instance["host"])
+        )
+    spec["requested_destination"] = {"host": host, "why": "volume %s is on %s" % (volume, host)}
+
+
+def to_have(
+    fleet: Fleet,
+    name: str,
+    uuid: str,
+    host: Optional[str],
+    wanted: Iterable[Mapping[str, Any]],
+    lost_hosts: Collection[str],
+) -> None:
+    """Raise where the instance on ``host`` cannot have the volumes ``wanted`` [{name, uuid}]: each has to be there already."""
+    for entry in wanted:
+        found = the_only(fleet, name, uuid, entry, lost_hosts)
+        if found is None:
+            raise VolumeNotFound(
+                "no host has volume %s: a volume is made together with an instance, by berth.kvm.create" % entry["name"]
+            )
+        if found[0] != host:
+            raise VolumeElsewhere("volume %s is on %s, %s on %s" % (entry["name"], found[0], name, host))
+
+
+def to_delete(
+    fleet: Fleet, volume: str, uuid: str, defined: Collection[str], lost_hosts: Collection[str]
+) -> Optional[str]:
+    """The host that has the volume; None where no host has it and the inventory defines it. VolumeInUse where an instance has it."""
+    found = find(fleet, uuid)
+    if len(found) > 1:
+        raise duplicate(volume, found)
+    if found:
+        holder = found[0][1]["instance"]
+        if holder:
+            raise VolumeInUse(
+                "volume %s is attached to %s" % (volume, holder["name"]),
+                hint=hints.detach_volumes(holder["name"], [volume]),
+            )
+        return found[0][0]
+    check_none_silent(volume, fleet.verdicts, lost_hosts)
+    if volume not in defined:
+        known = {told["name"] for document in fleet.documents.values() for told in document.get("volumes") or ()}
+        raise VolumeNotFound("no host has a volume %s" % volume, hint=did_you_mean(volume, known, "volume"))
+    return None
+
+
+def the_only(
+    fleet: Fleet, name: str, uuid: str, entry: Mapping[str, Any], lost_hosts: Collection[str]
+) -> Optional[Tuple[str, Document]]:
+    """(host, volume) of the volume of an instance, None where there is none anywhere. Raises where the instance cannot have it."""
+    volume, found = entry["name"], find(fleet, entry["uuid"])
+    if len(found) > 1:
+        raise duplicate(volume, found)
+    if not found:
+        check_none_silent(volume, fleet.verdicts, lost_hosts)
+        return None
+    host, told = found[0]
+    holder = told["instance"]
+    if holder and holder["uuid"] != uuid:
+        raise in_use(volume, holder["name"], name)
+    if told["phase"] == DELETING:
+        raise VolumeConflict(
+            "volume %s on %s is being deleted" % (volume, host), hint=hints.delete_volume_again(volume)
+        )
+    return host, told
+
+
+def check_none_silent(volume: str, silent: Mapping[str, str], lost_hosts: Collection[str]) -> None:
+    """VolumeUnknown where a host that may have the volume does not answer."""
+    hosts = sorted(set(silent) - set(lost_hosts))
+    if hosts:
+        raise VolumeUnknown(
+            "no host has volume %s, and it may be on %s"
+            % (volume, " and on ".join(silence.describe(host, silent) for host in hosts)),
+            hint=silence.hint(hosts, silent),
+        )
+
+
+def duplicate(volume: str, found: Found) -> VolumeDuplicate:
+    said = " and on ".join(
+        "%s (%s)" % (host, "attached to %s" % told["instance"]["name"] if told["instance"] else "free")
+        for host, told in found
+    )
+    return VolumeDuplicate("there is a volume %s on %s" % (volume, said))
+
+
+def in_use(volume: str, holder: str, name: str) -> VolumeInUse:
+    return VolumeInUse(
+        "volume %s is attached to %s, so %s cannot have it" % (volume, holder, name),
+        hint=hints.detach_volumes(holder, [volume]),
+        volume=volume,
+        instance=holder,
+    )
+
+
+def check_claims(
+    plan: Plan, told: Mapping[str, Mapping[str, Any]], silent: Mapping[str, str], lost_hosts: Collection[str]
+) -> None:
+    """Withdraw the claims of instances whose new volume another host has by now, or may have. ``told``: host -> its scan."""
+    for instance in plan["instances"].values():
+        if instance["state"] != BUILDING:
+            continue
+        for entry in volumes.of(instance["spec"]):
+            if not entry.get("new"):
+                continue
+            try:
+                check_none_silent(entry["name"], silent, lost_hosts)
+                others = [
+                    host
+                    for host, scan in told.items()
+                    if host != host_of(instance) and entry["uuid"] in (scan.get("volumes") or ())
+                ]
+                if others:
+                    raise VolumeConflict(
+                        "another run makes volume %s on %s" % (entry["name"], ", ".join(others)), hint=hints.run_again()
+                    )
+            except BerthError as error:
+                withdraw_claim(plan, instance)
+                fail(instance, error)
+                break

@@ -1,0 +1,125 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Volumes: disks that outlive the instance that has them (berth_volumes_defined, berth_volumes).
+
+In a request they are [{name, size_gb (GiB), delete_on_termination, slot}], with ``new`` where the volume is made for the
+instance, until its guest was started. The slot is its place among the guest's devices. A volume has a record of its own on
+its host, which says whose it is.
+"""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any, Dict, List, Mapping, Optional, Sequence
+
+from . import data_disks, hints
+from .errors import InvalidInput
+from .identity import NAMESPACE
+from .messages import Document
+from .move_errors import CannotResizeDisk
+
+MOST = 16
+
+
+def volume_uuid(project: str, name: str) -> str:
+    """The same project and name give the same volume, on every controller. No project has a "/" in its name."""
+    return str(uuid.uuid5(NAMESPACE, "volume/%s/%s" % (project, name)))
+
+
+def of(spec: Mapping[str, Any]) -> List[Document]:
+    """The volumes of a request, each with its uuid; one that was written before there were any has none."""
+    found = spec.get("volumes") or ()
+    return [dict(entry, uuid=volume_uuid(str(spec.get("project_id")), str(entry.get("name")))) for entry in found]
+
+
+def check(spec: Mapping[str, Any]) -> List[Document]:
+    """The volumes of a request on the host."""
+    named, slots = set(data_disks.shown(spec)), set()
+    for at, entry in enumerate(of(spec)):
+        name, slot = data_disks.check_name_and_size("volumes", at, entry), entry.get("slot")
+        if name in named:
+            raise InvalidInput("volumes[%d].name" % at, name, "each name once, also among the data disks")
+        if not isinstance(slot, int) or isinstance(slot, bool) or not 0 <= slot < MOST or slot in slots:
+            raise InvalidInput("volumes[%d].slot" % at, slot, "a whole number from 0 to %d, each once" % (MOST - 1))
+        named.add(name)
+        slots.add(slot)
+    return of(spec)
+
+
+def new_gb(spec: Mapping[str, Any]) -> int:
+    """GiB of those that are still to be made."""
+    return sum(entry["size_gb"] for entry in spec.get("volumes") or () if entry.get("new"))
+
+
+def shown(spec: Mapping[str, Any]) -> Dict[str, int]:
+    """{name: GiB}, for people and to compare."""
+    return {str(entry.get("name")): entry.get("size_gb") or 0 for entry in spec.get("volumes") or ()}
+
+
+def used(spec: Document) -> Document:
+    """The request once the guest was started: none of its volumes is new any more."""
+    return _changed(spec, lambda entry: {part: value for part, value in entry.items() if part != "new"})
+
+
+def kept(spec: Document) -> Document:
+    """The request of an instance whose guest was never made: its volumes stay when it goes."""
+    return _changed(spec, lambda entry: dict(entry, delete_on_termination=False))
+
+
+def undone(spec: Document) -> Document:
+    """The request of a build that failed before its guest was started: what was made for it goes, the rest stays."""
+    return _changed(spec, lambda entry: dict(entry, delete_on_termination=bool(entry.get("new"))))
+
+
+def _changed(spec: Document, change: Any) -> Document:
+    return dict(spec, volumes=[change(entry) for entry in spec["volumes"]]) if spec.get("volumes") else spec
+
+
+def requested(names: Sequence[Mapping[str, Any]], defined: Mapping[str, Document]) -> List[Document]:
+    """The volumes of a new request, of the sizes that ``defined`` says."""
+    return [
+        {
+            "name": entry["name"],
+            "size_gb": defined[entry["name"]]["size_gb"],
+            "delete_on_termination": entry["delete_on_termination"],
+            "slot": slot,
+        }
+        for slot, entry in enumerate(names)
+    ]
+
+
+def merged(has: Sequence[Document], wanted: Sequence[Mapping[str, Any]]) -> List[Document]:
+    """The volumes ``wanted``: those that it has first, in their slots, the others in free ones. None shrinks."""
+    there = {entry["name"]: entry for entry in has}
+    after = {entry["name"]: at for at, entry in enumerate(has)}
+    ordered = sorted(wanted, key=lambda entry: after.get(entry["name"], len(has)))
+    free = iter(sorted(set(range(MOST)) - {entry["slot"] for entry in has}))
+    found = []
+    for entry in ordered:
+        old = there.get(entry["name"])
+        if old and entry["size_gb"] < old["size_gb"]:
+            raise cannot_shrink(entry["name"], old["size_gb"], entry["size_gb"])
+        parts = {part: entry[part] for part in ("name", "size_gb", "delete_on_termination")}
+        found.append({**parts, "slot": old["slot"] if old else next(free)})
+    return found
+
+
+def cannot_shrink(name: str, has: int, wanted: int) -> CannotResizeDisk:
+    return CannotResizeDisk(
+        "Unable to resize disk down: volume %s has %d GiB" % (name, has),
+        field="berth_volumes_defined.%s.size_gb" % name,
+        value=wanted,
+        rule="at least %d GiB" % has,
+    )
+
+
+def difference(name: str, has: Mapping[str, int], wanted: Mapping[str, int]) -> Optional[str]:
+    """What the inventory says otherwise of the volumes of the instance ``name``, and what follows it."""
+    lacks = ["no volume %s" % volume for volume in sorted(set(wanted) - set(has))]
+    both = sorted(set(has) & set(wanted))
+    lacks += [
+        "volume %s of %d GiB, not %d" % (each, has[each], wanted[each]) for each in both if has[each] != wanted[each]
+    ]
+    lacks += ["volume %s, which the inventory does not name" % volume for volume in sorted(set(has) - set(wanted))]
+    return "has %s. %s" % (", ".join(lacks), hints.update_disks_to_follow(name)) if lacks else None

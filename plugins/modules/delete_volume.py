@@ -1,0 +1,49 @@
+#!/usr/bin/python
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+# The work is done by the action plugin of the same name.
+
+DOCUMENTATION = r"""
+module: delete_volume
+version_added: 0.2.0
+short_description: Remove a volume that no instance has
+description:
+  - Finds the host that has the volume and removes it there, with all that is on it. One that an instance has is refused, and so
+    is one that no host tells of while a host is silent.
+options:
+  name:
+    description: The name of the volume.
+    type: str
+  project:
+    description: Its project.
+    type: str
+    default: default
+extends_documentation_fragment:
+  - berth.kvm.controller
+  - berth.kvm.controller.hosts
+author:
+  - The berth.kvm authors (!UNKNOWN)
+"""
+
+EXAMPLES = r"""
+- name: Remove a volume
+  berth.kvm.delete_volume:
+    name: db
+"""
+
+RETURN = r"""
+volume:
+  description: The name of the volume.
+  returned: success
+  type: str
+  sample: db
+host:
+  description: The host that had it, or null where no host had it.
+  returned: success
+  type: str
+  sample: kvm1
+"""

@@ -1,0 +1,44 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Volumes, seen from outside and from inside the guest (C26)."""
+
+from __future__ import annotations
+
+from playbooks import catalog, homes, vm
+
+FILES = "find /var/lib/libvirt/berth/volumes /var/lib/berth/volumes -type f 2>/dev/null; true"
+# the lab's guest writes once on the disk that is called data, and says what is on it at every later boot
+VOLUMES = {"berth_volumes_defined": {"data": {"size_gb": 1}}}
+
+
+def play(lab, path, playbook, *more, **options):
+    return lab.ansible_playbook("berth.kvm." + playbook, *more, inventory=[path], **options)
+
+
+def test_what_a_guest_wrote_on_a_volume_is_there_after_delete_and_create(lab, image, inventory):
+    """Then it is detached while the guest runs, and deleted."""
+    path = inventory(
+        {"a": vm(volumes=["data"], user_data="#cloud-config\n# lab-writer: on\n")}, catalog(image, **VOLUMES)
+    )
+    play(lab, path, "create")
+    first = lab.guest_facts("a", timeout=180, until=lambda said: said["extra"] == "new")
+    home = homes(lab)["a"]
+    refused = play(lab, path, "delete_volume", "-e", "berth_volume=data", check=False)
+    assert refused.rc and "attached to a" in refused.output
+    play(lab, path, "delete", "--limit", "a")
+    assert homes(lab) == {} and len(lab.sh(home, FILES).stdout.split()) >= 2
+
+    explained = play(lab, path, "create", "-v").output
+    assert homes(lab) == {"a": home} and "volume data is on %s" % home in explained
+    again = lab.guest_facts("a", home, timeout=180, until=lambda said: said["nonce"] != first["nonce"])
+    assert again["extra"] == first["nonce"]
+    assert play(lab, path, "create").changed["a"] == 0
+
+    none = {"extra_vars": {"berth_volumes": {}}}
+    assert play(lab, path, "update_disks", **none).changed["a"] > 0
+    lab.guest_facts("a", home, timeout=60, until=lambda said: 1 << 30 not in list(said["disks"].values())[1:])
+    assert play(lab, path, "update_disks", **none).changed.get("a", 0) == 0
+    play(lab, path, "delete_volume", "-e", "berth_volume=data")
+    assert [line for line in lab.sh(home, FILES).stdout.split() if not line.endswith("/lock")] == []
+    assert "removed" not in play(lab, path, "delete_volume", "-e", "berth_volume=data").output

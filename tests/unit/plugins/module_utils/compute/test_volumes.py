@@ -1,0 +1,502 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Volumes on their host: they outlive their instance, one instance has each, and no crash loses one (C26)."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+from instance_case import Case, Killed
+from records import plant
+
+from ansible_collections.berth.kvm.plugins.module_utils.compute import errors
+from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import disk, volume
+from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import domain
+from ansible_collections.berth.kvm.plugins.module_utils.compute.guest.update_disks import (
+    update_disks,
+    would_update_disks,
+)
+from ansible_collections.berth.kvm.plugins.module_utils.compute.host import facts
+from ansible_collections.berth.kvm.plugins.module_utils.compute.record import claim
+from ansible_collections.berth.kvm.plugins.module_utils.compute.record.volume_store import VolumeStore
+from ansible_collections.berth.kvm.plugins.module_utils.model import hints, state_hints
+from ansible_collections.berth.kvm.plugins.module_utils.model.errors import BerthError
+from ansible_collections.berth.kvm.plugins.module_utils.model.lifecycle import ACTIVE, DELETING
+from ansible_collections.berth.kvm.plugins.module_utils.model.move_errors import CannotResizeDisk
+from ansible_collections.berth.kvm.plugins.module_utils.model.record import RecordInvalid
+from ansible_collections.berth.kvm.plugins.module_utils.model.volume_errors import (
+    VolumeConflict,
+    VolumeInUse,
+    VolumeNotAttached,
+    VolumeNotFound,
+)
+from ansible_collections.berth.kvm.plugins.module_utils.model.volumes import volume_uuid
+
+pytestmark = pytest.mark.skipif(not shutil.which("qemu-img"), reason="qemu-img is not installed")
+DB = volume_uuid("default", "db")
+
+
+def named(name="db", slot=0, size_gb=2, goes=False, **more):
+    return {"name": name, "size_gb": size_gb, "delete_on_termination": goes, "slot": slot, **more}
+
+
+class Guest(Case):
+    """An instance on a host of 10 GiB; its root disk takes 1."""
+
+    def try_to_claim(self, *entries, token="t1"):
+        self.spec.update(pool="berth", volumes=list(entries))
+        return claim.claim_all(self.host, [{"spec": self.spec, "token": token}])[0]
+
+    def claim(self, *entries, token="t1"):
+        result = self.try_to_claim(*entries, token=token)
+        if result["error"]:
+            raise BerthError("%(code)s: %(message)s" % result["error"])
+
+    def make(self, *entries, killed_at=None):
+        self.claim(*entries)
+        return self.go_on(killed_at)
+
+    def go_on(self, killed_at=None):
+        return self.instance(killed_at).made("t1", self.seed)
+
+    def update(self, *entries, killed_at=None):
+        return update_disks(self.instance(killed_at), [], list(entries))
+
+    def delete(self, killed_at=None):
+        return self.instance(killed_at).absent()
+
+    def named_by_guest(self):
+        return [element.text for element in ElementTree.fromstring(self.domain.xml).iterfind("devices/disk/serial")]
+
+
+class House:
+    """A host, its instances, its volumes."""
+
+    def __init__(self, host, wanted):
+        self.host, self.wanted = host, wanted
+        self.store = VolumeStore.beside(host.store)
+
+    def guest(self, name="web1"):
+        return Guest(self.host, self.wanted(name))
+
+    def volume(self, uuid=DB):
+        return self.store.read(uuid)
+
+    def file(self, uuid=DB):
+        return self.host.pool / "volumes" / uuid / "disk.qcow2"
+
+    def has(self, uuid=DB):
+        """(phase, name of the instance or None, whether the file is there) of the volume, None where there is no record."""
+        record = self.volume(uuid)
+        assert record or not self.file(uuid).exists()
+        return record and (record.phase, (record.spec["instance"] or {}).get("name"), self.file(uuid).exists())
+
+
+@pytest.fixture
+def house(prepared, wanted, monkeypatch):
+    def make(one, path, _base):
+        form = one.format if one.format == "qcow2" else "raw"
+        subprocess.run(["qemu-img", "create", "-q", "-f", form, "--", path, "%d" % (one.size or 1 << 20)], check=True)
+
+    def collect(_connection, _settings, records, *_args, volumes=(), **_kwargs):
+        used = sum(record.resources.get("disk_gb", 0) for record in [*records, *volumes])
+        return {"host": "kvm1", "uuid": prepared.uuid, "vcpus": 40, "memory_mb": 4096, "local_gb": 10, "local_gb_used": used,
+                "instances": [], "num_instances": 0, "pool": "berth", "pools": {"berth": {"type": "dir"}}}  # fmt: skip
+
+    monkeypatch.setattr(disk, "make", make)
+    monkeypatch.setattr(facts, "collect", collect)
+    return House(prepared, wanted)
+
+
+def test_a_volume_is_made_with_its_instance_and_the_guest_knows_it_by_its_name(house):
+    web = house.guest()
+    assert web.make(named(new=True)) is True
+    assert house.has() == (ACTIVE, "web1", True)
+    assert web.named_by_guest() == ["db"] and "vdaa" in web.domain.xml
+    assert web.go_on() is False
+    assert web.record.resources["disk_gb"] == 1 and house.volume().resources["disk_gb"] == 2
+    assert web.record.spec["volumes"] == [named()]  # nothing is new any more
+
+
+def test_delete_keeps_the_volume_and_the_next_create_has_it_with_all_that_is_on_it(house):
+    web = house.guest()
+    web.make(named(new=True))
+    before = house.file().read_bytes()
+    web.delete()
+    assert house.has() == (ACTIVE, None, True)
+    web.make(named())
+    assert house.has() == (ACTIVE, "web1", True) and house.file().read_bytes() == before
+    assert web.named_by_guest() == ["db"]
+
+
+def test_delete_removes_only_what_its_mapping_says(house):
+    web, logs = house.guest(), volume_uuid("default", "logs")
+    web.make(named(new=True), named("logs", 1, goes=True, new=True))
+    web.delete()
+    assert (house.has(), house.has(logs)) == ((ACTIVE, None, True), None)
+
+
+@pytest.mark.follows("detach_volumes")
+def test_the_hint_of_a_volume_in_use_leads_to_the_volume(house):
+    web, other = house.guest(), house.guest("web2")
+    web.make(named(new=True))
+    before = house.file().read_bytes()
+    result = other.try_to_claim(named())
+    assert result["error"]["hint"] == hints.detach_volumes("web1", ["db"])
+    web.update()
+    other.make(named())
+    assert house.has() == (ACTIVE, "web2", True) and house.file().read_bytes() == before
+
+
+def test_a_volume_has_one_instance_and_the_other_is_told_which(house):
+    house.guest().make(named(new=True))
+    other = house.guest("web2")
+    for entry in (named(), named(new=True)):
+        with pytest.raises(BerthError, match="VolumeInUse.*db is attached to web1"):
+            other.claim(entry)
+    assert house.has() == (ACTIVE, "web1", True) and other.record is None
+
+
+def test_two_claims_at_once_of_a_free_volume_give_it_to_one(house):
+    web, other = house.guest(), house.guest("web2")
+    web.make(named(new=True))
+    web.delete()
+    web.claim(named())
+    with pytest.raises(BerthError, match="VolumeInUse"):
+        other.claim(named())
+    assert web.go_on() and house.has() == (ACTIVE, "web1", True)
+
+
+def test_a_volume_that_came_into_being_meanwhile_is_not_made_anew(house):
+    web = house.guest()
+    web.make(named(new=True))
+    web.delete()
+    with pytest.raises(BerthError, match="VolumeConflict"):
+        house.guest("web2").claim(named(new=True))
+    assert house.has() == (ACTIVE, None, True)
+
+
+def test_a_volume_that_is_not_there_is_no_reason_to_make_one(house):
+    with pytest.raises(BerthError, match="VolumeNotFound"):
+        house.guest().claim(named())
+
+
+def test_a_withdrawn_claim_leaves_no_new_volume_and_every_old_one(house):
+    web = house.guest()
+    web.claim(named(new=True), token="t0")
+    claim.withdraw_all(house.host, [{"uuid": web.uuid, "token": "t0"}])
+    assert (web.record, house.has()) == (None, None)
+    other = house.guest("web2")
+    other.make(named(new=True))
+    other.delete()
+    other.claim(named(goes=True), token="t2")
+    claim.withdraw_all(house.host, [{"uuid": other.uuid, "token": "t2"}])
+    assert (other.record, house.has()) == (None, (ACTIVE, None, True))
+
+
+def test_room_is_counted_once_and_also_while_nobody_has_the_volume(house):
+    web = house.guest()
+    with pytest.raises(BerthError, match="ClaimFailed"):
+        web.claim(named(size_gb=10, new=True))
+    assert house.has() is None
+    web.make(named(size_gb=8, new=True))
+    web.delete()
+    with pytest.raises(BerthError, match="ClaimFailed"):
+        house.guest("web2").claim(named("logs", size_gb=2, new=True))
+    web.make(named(size_gb=8))
+
+
+STEPS = ["C3", "C4 disks", "C4 volumes", "C4 seed", "C5 define", "C6 active", "C7 permit", "C7 start", "C7 started"]
+
+
+@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("is_new", [True, False])
+def test_a_create_killed_at_a_step_is_finished_by_the_next_run_with_the_same_volume(house, step, is_new):
+    web = house.guest()
+    if not is_new:
+        web.make(named(new=True))
+        web.delete()
+    before = None if is_new else house.file().read_bytes()
+    with pytest.raises(Killed):
+        web.make(*[named(new=True) if is_new else named()], killed_at=step)
+    assert web.go_on() is True
+    assert house.has() == (ACTIVE, "web1", True)
+    assert before is None or house.file().read_bytes() == before
+    assert web.record.spec["volumes"] == [named()]
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_a_create_killed_at_a_step_and_deleted_loses_no_volume_that_was_there(house, step):
+    """Not even one that goes with its instance: the instance was never made."""
+    web = house.guest()
+    web.make(named(new=True))
+    web.delete()
+    with pytest.raises(Killed):
+        web.make(named(goes=True), killed_at=step)
+    web.delete()
+    assert (web.record, house.has()) == (None, (ACTIVE, None, True))
+
+
+@pytest.mark.parametrize("is_new", [True, False])
+@pytest.mark.parametrize("where", ["define", "start"])
+def test_a_failed_build_removes_the_volume_that_it_made_and_no_other(house, monkeypatch, where, is_new):
+    web = house.guest()
+    if not is_new:
+        web.make(named(new=True))
+        web.delete()
+
+    def fails(*_args):
+        raise errors.BuildFailed("no")
+
+    monkeypatch.setattr(domain, where, fails)
+    with pytest.raises(errors.BuildFailed):
+        web.make(named(goes=True, **({"new": True} if is_new else {})))
+    assert (web.record, house.has()) == (None, None if is_new else (ACTIVE, None, True))
+
+
+@pytest.mark.parametrize("goes", [True, False])
+def test_a_delete_killed_at_a_step_is_finished_and_the_volume_is_what_its_mapping_says(house, goes):
+    steps = ["Cx deleting", "Cx permit", "Cx domain", "Cx disks", "Cx volumes", "Cx record"]
+    for step in steps:
+        web = house.guest("at-" + step[3:])
+        entry = named("v" + step[3:], goes=goes)
+        uuid = volume_uuid("default", entry["name"])
+        web.make(dict(entry, new=True))
+        with pytest.raises(Killed):
+            web.delete(killed_at=step)
+        web.delete()
+        assert house.has(uuid) == (None if goes else (ACTIVE, None, True)), step
+        volume.delete(house.host, uuid)
+
+
+@pytest.mark.parametrize("runs", [True, False])
+def test_update_attaches_and_detaches_and_each_again_is_no_change(house, runs):
+    old, web = house.guest("old"), house.guest()
+    old.make(named(new=True))
+    old.delete()
+    web.make()
+    if not runs:
+        web.instance().stopped(1)
+    assert would_update_disks(web.instance(), [], [named()]) and house.has() == (ACTIVE, None, True)
+    assert [web.update(named()), web.update(named())] == [True, False]
+    assert house.has() == (ACTIVE, "web1", True) and web.named_by_guest() == ["db"]
+    assert update_disks(web.instance(), []) is False  # what is not named at all stays as it is
+    assert would_update_disks(web.instance(), [], []) and house.has() == (ACTIVE, "web1", True)
+    assert [web.update(), web.update()] == [True, False]
+    assert house.has() == (ACTIVE, None, True) and web.named_by_guest() == []
+    assert bool(web.domain.isActive()) is runs
+
+
+UPDATES = ["volumes record", "volumes attach", "disks attach", "disks note"]
+
+
+@pytest.mark.parametrize("step", UPDATES)
+def test_an_attach_killed_at_a_step_is_finished_and_nobody_else_gets_the_volume_after_its_record_says_so(house, step):
+    old, web = house.guest("old"), house.guest()
+    old.make(named(new=True))
+    old.delete()
+    web.make()
+    with pytest.raises(Killed):
+        web.update(named(), killed_at=step)
+    if step != UPDATES[0]:
+        with pytest.raises(BerthError, match="VolumeInUse"):
+            house.guest("web2").claim(named())
+    assert web.update(named()) is True
+    assert house.has() == (ACTIVE, "web1", True) and web.named_by_guest() == ["db"]
+
+
+@pytest.mark.parametrize("step", ["volumes detach", "volumes release", "volumes record"])
+def test_a_detach_killed_at_a_step_is_finished_and_the_volume_is_no_others_before(house, step):
+    web = house.guest()
+    web.make(named(new=True))
+    with pytest.raises(Killed):
+        web.update(killed_at=step)
+    with pytest.raises(BerthError, match="VolumeInUse"):
+        house.guest("web2").claim(named())
+    assert web.update() is True
+    assert house.has() == (ACTIVE, None, True) and web.named_by_guest() == []
+
+
+@pytest.mark.follows("unmount")
+def test_a_guest_that_does_not_let_go_keeps_the_volume(house, monkeypatch):
+    monkeypatch.setattr("ansible_collections.berth.kvm.plugins.module_utils.compute.guest.update_volumes.TIMEOUT", 0.1)
+    web = house.guest()
+    web.make(named(new=True))
+    web.domain.holds_on = True
+    with pytest.raises(errors.DiskNotDetached) as caught:
+        web.update()
+    assert caught.value.hint == hints.unmount("web1", "db")
+    assert house.has() == (ACTIVE, "web1", True) and web.record.spec["volumes"] == [named()]
+    web.domain.holds_on = False  # it is unmounted
+    assert web.update() is True and house.has() == (ACTIVE, None, True)
+
+
+def test_a_volume_grows_and_never_shrinks_and_its_room_is_claimed_first(house):
+    web = house.guest()
+    web.make(named(new=True))
+    web.instance().stopped(1)
+    with pytest.raises(BerthError) as caught:
+        web.update(named(size_gb=20))
+    assert caught.value.code == "ClaimFailed" and house.volume().resources["disk_gb"] == 2
+    assert [web.update(named(size_gb=5)), web.update(named(size_gb=5))] == [True, False]
+    assert house.volume().resources["disk_gb"] == 5
+    with pytest.raises(CannotResizeDisk):
+        web.update(named(size_gb=4))
+
+
+def test_growth_killed_after_its_room_was_claimed_is_finished(house):
+    web = house.guest()
+    web.make(named(new=True))
+    for step in ("volumes grow", "volumes record", "disks grow"):
+        with pytest.raises(Killed):
+            web.update(named(size_gb=4), killed_at=step)
+    assert web.update(named(size_gb=4)) is True
+    assert house.volume().resources["disk_gb"] == 4 and web.domain.resized == {str(house.file()): 4 << 30}
+
+
+def test_a_volume_detached_by_hand_is_attached_again(house):
+    web = house.guest()
+    web.make(named(new=True))
+    web.domain.xml = web.domain.xml.replace(str(house.file()), "/gone")
+    found = ElementTree.fromstring(web.domain.xml)
+    for element in found.find("devices").findall("disk"):
+        if element.find("source").get("file") == "/gone":
+            found.find("devices").remove(element)
+    web.domain.xml = ElementTree.tostring(found, encoding="unicode")
+    assert house.has() == (ACTIVE, "web1", True)  # still its own: nobody else gets it
+    assert web.update(named()) is True and web.named_by_guest() == ["db"]
+
+
+def test_an_old_record_of_the_volume_gives_it_to_nobody_else(house):
+    web = house.guest()
+    web.make(named(new=True))
+    current = house.volume()
+    for instance in (None, {"uuid": house.guest("gone").uuid, "name": "gone"}):
+        plant(house.store, current.replace(spec=dict(current.spec, instance=instance)))
+        with pytest.raises(BerthError, match="VolumeInUse.*attached to web1"):
+            house.guest("web2").claim(named())
+        web.instance().stopped(1)
+        with pytest.raises(VolumeNotAttached):
+            web.instance().started()
+        assert web.update(named()) is True  # the hint
+        assert web.instance().started() is True
+
+
+def test_an_old_record_of_the_instance_does_not_set_its_volume_free(house):
+    web = house.guest()
+    web.make()
+    before = web.record
+    old = house.guest("old")
+    old.make(named(new=True))
+    old.delete()
+    web.update(named())
+    plant(house.host.store, before)
+    with pytest.raises(BerthError, match="VolumeInUse.*attached to web1"):
+        house.guest("web2").claim(named())
+    with pytest.raises(VolumeInUse):
+        volume.delete(house.host, DB)
+
+
+def test_an_instance_whose_record_is_lost_keeps_its_volume_while_libvirt_knows_its_guest(house):
+    web = house.guest()
+    web.make(named(new=True))
+    shutil.rmtree(house.host.store.state_dir + "/instances/" + web.uuid)
+    with pytest.raises(VolumeInUse):
+        volume.delete(house.host, DB)
+    with pytest.raises(BerthError, match="VolumeInUse"):
+        house.guest("web2").claim(named())
+
+
+@pytest.mark.follows("restore_damaged_volume")
+def test_a_damaged_record_stops_its_host_and_no_volume_is_lost_whichever_way_it_is_mended(house, tmp_path):
+    web = house.guest()
+    web.make(named(new=True))
+    web.delete()
+    path, before = Path(house.store.state_dir) / "volumes" / DB / "record.json", house.file().read_bytes()
+    backup = shutil.copy(path, tmp_path / "backup")
+    path.write_text("{")
+    with pytest.raises(RecordInvalid) as caught:
+        house.store.records()
+    assert caught.value.hint == state_hints.restore_damaged_volume(DB)
+    shutil.copy(backup, path)
+    web.make(named())
+    web.delete()
+    path.rename(tmp_path / "kept")  # the other way
+    with pytest.raises(VolumeConflict):
+        web.make(named(new=True))  # nothing is known of it, and its file is neither used nor made anew
+    assert house.file().read_bytes() == before and web.record is None
+    path.parent.mkdir(mode=0o700, exist_ok=True)
+    shutil.copy(backup, path)
+    web.make(named())
+    assert house.has() == (ACTIVE, "web1", True) and house.file().read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    "part, value",
+    [
+        ("instance", {}),
+        ("instance", {"uuid": 7}),
+        ("instance", None),
+        ("pool", "berth"),
+        ("size", {}),
+        ("size", {"disk_gb": 1}),
+    ],
+)
+def test_a_record_edited_by_hand_gives_the_volume_to_nobody_else(house, part, value):
+    web = house.guest()
+    web.make(named(new=True))
+    record = house.volume()
+    plant(
+        house.store,
+        record.replace(resources=value) if part == "size" else record.replace(spec=dict(record.spec, **{part: value})),
+    )
+    with pytest.raises(BerthError, match="VolumeInUse.*attached to web1"):
+        house.guest("web2").claim(named())
+    web.update(named())
+    assert house.has() == (ACTIVE, "web1", True)
+
+
+def test_what_was_claimed_and_ended_is_not_counted_as_new_in_a_record_that_is_taken_back(house):
+    web = house.guest()
+    web.make(named(new=True))
+    assert '"new"' not in web.domain.xml
+
+
+def test_a_free_volume_is_deleted_and_again_is_no_change(house):
+    web = house.guest()
+    web.make(named(new=True))
+    with pytest.raises(VolumeInUse, match="web1"):
+        volume.delete(house.host, DB)
+    assert house.has() == (ACTIVE, "web1", True)
+    web.delete()
+    assert volume.delete(house.host, DB, dry=True) is True and house.has() == (ACTIVE, None, True)
+    assert [volume.delete(house.host, DB), volume.delete(house.host, DB)] == [True, False]
+    assert house.has() is None
+
+
+def test_a_delete_of_a_volume_that_ended_in_the_middle_is_finished(house):
+    web = house.guest()
+    web.make(named(new=True))
+    web.delete()
+    plant(house.store, house.volume().replace(phase=DELETING))
+    with pytest.raises(BerthError, match="VolumeConflict"):
+        web.claim(named())
+    assert volume.delete(house.host, DB) is True and house.has() is None
+
+
+def test_a_volume_whose_file_is_gone_stops_what_needs_it_and_none_is_made_in_its_place(house):
+    web = house.guest()
+    web.make(named(new=True))
+    web.instance().stopped(1)
+    house.file().rename(house.file().parent / "elsewhere")
+    with pytest.raises(errors.DiskChainChanged):
+        web.instance().started()
+    house.volume() and web.delete()
+    with pytest.raises(VolumeNotFound):
+        web.make(named())
+    assert not house.file().exists()

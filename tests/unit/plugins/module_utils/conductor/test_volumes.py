@@ -1,0 +1,180 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""An instance goes to the host that has its volumes, and what is nowhere is made with it: by one run, on one host (C26)."""
+
+from __future__ import annotations
+
+import pytest
+
+from ansible_collections.berth.kvm.plugins.module_utils.conductor import moving, volumes
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.fleet import Fleet
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.plan import BUILDING, EXISTING, FAILED
+from ansible_collections.berth.kvm.plugins.module_utils.model import hints
+from ansible_collections.berth.kvm.plugins.module_utils.model.volume_errors import (
+    VolumeDuplicate,
+    VolumeElsewhere,
+    VolumeInUse,
+    VolumeNotFound,
+    VolumeStays,
+    VolumeUnknown,
+)
+from ansible_collections.berth.kvm.plugins.module_utils.model.volumes import volume_uuid
+
+WEB1, WEB2 = {"uuid": "u1", "name": "web1"}, {"uuid": "u2", "name": "web2"}
+
+
+def told(name="db", instance=None, size_gb=5, phase="active"):
+    return {"uuid": volume_uuid("default", name), "name": name, "project_id": "default", "size_gb": size_gb,
+            "pool": "berth", "instance": instance, "phase": phase}  # fmt: skip
+
+
+def fleet(silent=(), **held):
+    return Fleet({host: {"volumes": list(has)} for host, has in held.items()}, dict.fromkeys(silent, "UNREACHABLE: no"))
+
+
+def instance(*names, of=WEB1, state=None, **spec):
+    wanted = [{"name": name, "size_gb": 2, "delete_on_termination": False, "slot": at} for at, name in enumerate(names)]
+    made = {
+        "uuid": of["uuid"],
+        "name": of["name"],
+        "host": None,
+        "spec": {"project_id": "default", "volumes": wanted, **spec},
+    }
+    return {**made, "state": state} if state else made
+
+
+def settled(web, has, lost=()):
+    volumes.settle({web["name"]: web}, has, lost)
+    return web
+
+
+def test_an_instance_goes_to_the_host_of_its_volume_and_the_reason_is_told():
+    web = settled(instance("db"), fleet(kvm1=[], kvm2=[told()]))
+    assert web["spec"]["requested_destination"] == {"host": "kvm2", "why": "volume db is on kvm2"}
+    assert "state" not in web and web["spec"]["volumes"][0]["size_gb"] == 5 and "new" not in web["spec"]["volumes"][0]
+
+
+def test_a_volume_that_is_nowhere_is_made_and_the_instance_goes_anywhere():
+    web = settled(instance("db"), fleet(kvm1=[], kvm2=[told("logs")]))
+    assert web["spec"]["volumes"][0]["new"] is True and "requested_destination" not in web["spec"]
+
+
+@pytest.mark.parametrize(
+    "has, code",
+    [
+        (fleet(kvm1=[], silent=["kvm2"]), "VolumeUnknown"),
+        (fleet(kvm1=[told(instance=WEB2)]), "VolumeInUse"),
+        (fleet(kvm1=[told()], kvm2=[told()]), "VolumeDuplicate"),
+        (fleet(kvm1=[told(phase="deleting")]), "VolumeConflict"),
+    ],
+)
+def test_what_cannot_have_its_volume_fails_before_anything_is_claimed(has, code):
+    web = settled(instance("db"), has)
+    assert (web["state"], web["error"]["code"]) == (FAILED, code)
+
+
+def test_a_host_that_is_lost_for_good_has_no_volume_any_more():
+    web = settled(instance("db"), fleet(kvm1=[], silent=["kvm2"]), ["kvm2"])
+    assert web["spec"]["volumes"][0]["new"] is True
+
+
+def test_a_volume_that_was_found_needs_no_silent_host():
+    assert "state" not in settled(instance("db"), fleet(kvm1=[told()], silent=["kvm2"]))
+
+
+def test_volumes_on_two_hosts_have_no_place_together():
+    web = settled(instance("db", "logs"), fleet(kvm1=[told()], kvm2=[told("logs")]))
+    assert web["error"]["code"] == "VolumeElsewhere"
+
+
+def test_another_host_that_was_asked_for_is_refused_by_name():
+    web = settled(instance("db", requested_destination={"host": "kvm1"}), fleet(kvm1=[], kvm2=[told()]))
+    assert web["error"]["code"] == "VolumeElsewhere" and "is on kvm2, not on kvm1" in web["error"]["message"]
+
+
+def test_two_instances_of_one_run_do_not_share_a_volume():
+    first, second = instance("db"), instance("db", of=WEB2)
+    volumes.settle({"web1": first, "web2": second}, fleet(kvm1=[]))
+    assert "state" not in first and second["error"]["code"] == "VolumeInUse"
+
+
+def test_an_instance_that_is_there_is_left_alone_whatever_its_volumes_are():
+    web = settled(instance("db", state=EXISTING), fleet(kvm1=[told(instance=WEB2)]))
+    assert web["state"] == EXISTING
+
+
+def test_of_two_runs_that_make_one_volume_on_two_hosts_who_sees_the_other_gives_way():
+    web = {**instance("db"), "state": BUILDING, "host": "kvm1", "token": "t"}
+    web["spec"]["volumes"][0]["new"] = True
+    plan = {"instances": {"web1": web}, "withdraw": {}}
+    uuid = volume_uuid("default", "db")
+    volumes.check_claims(plan, {"kvm1": {"volumes": [uuid]}, "kvm2": {"volumes": []}}, {}, ())
+    assert web["state"] == BUILDING
+    volumes.check_claims(plan, {"kvm1": {"volumes": [uuid]}, "kvm2": {"volumes": [uuid]}}, {}, ())
+    assert (web["state"], web["error"]["code"]) == (FAILED, "VolumeConflict")
+    assert plan["withdraw"] == {"kvm1": [{"uuid": "u1", "token": "t"}]}
+
+
+def test_a_host_that_became_silent_after_the_claim_may_have_the_volume():
+    web = {**instance("db"), "state": BUILDING, "host": "kvm1", "token": "t"}
+    web["spec"]["volumes"][0]["new"] = True
+    volumes.check_claims({"instances": {"web1": web}, "withdraw": {}}, {"kvm1": {}}, {"kvm2": "UNREACHABLE: no"}, ())
+    assert web["error"]["code"] == "VolumeUnknown"
+
+
+def test_what_is_attached_to_an_instance_that_runs_has_to_be_on_its_host():
+    wanted = [{"name": "db", "uuid": volume_uuid("default", "db")}]
+    volumes.to_have(fleet(kvm1=[told()]), "web1", "u1", "kvm1", wanted, ())
+    for has, error in (
+        (fleet(kvm1=[], kvm2=[told()]), VolumeElsewhere),
+        (fleet(kvm1=[]), VolumeNotFound),
+        (fleet(kvm1=[], silent=["kvm2"]), VolumeUnknown),
+        (fleet(kvm1=[told(instance=WEB2)]), VolumeInUse),
+    ):
+        with pytest.raises(error):
+            volumes.to_have(has, "web1", "u1", "kvm1", wanted, ())
+
+
+def test_only_a_volume_that_is_free_and_known_to_be_alone_is_deleted():
+    uuid = volume_uuid("default", "db")
+    assert volumes.to_delete(fleet(kvm1=[], kvm2=[told()]), "db", uuid, {}, ()) == "kvm2"
+    assert volumes.to_delete(fleet(kvm1=[]), "db", uuid, {"db": {}}, ()) is None
+    for has, error in (
+        (fleet(kvm1=[told(instance=WEB1)]), VolumeInUse),
+        (fleet(kvm1=[], silent=["kvm2"]), VolumeUnknown),
+        (fleet(kvm1=[told()], kvm2=[told()]), VolumeDuplicate),
+        (fleet(kvm1=[told("dbs")]), VolumeNotFound),
+    ):
+        with pytest.raises(error):
+            volumes.to_delete(has, "db", uuid, {}, ())
+
+
+@pytest.mark.follows("delete_volume_again")
+def test_a_half_deleted_volume_is_deleted_again_and_then_made_anew():
+    web = settled(instance("db"), fleet(kvm1=[told(phase="deleting")]))
+    assert web["error"]["hint"] == hints.delete_volume_again("db")
+    assert volumes.to_delete(fleet(kvm1=[told(phase="deleting")]), "db", volume_uuid("default", "db"), {}, ()) == "kvm1"
+    assert settled(instance("db"), fleet(kvm1=[]))["spec"]["volumes"][0]["new"] is True
+
+
+def move(kind, *names):
+    views = {"source": {"spec": instance(*names)["spec"]}, "destination": {}}
+    return {"name": "web1", "source": "kvm1", "kind": kind, "views": views}
+
+
+@pytest.mark.follows("detach_volumes_to_move")
+def test_what_has_volumes_leaves_its_host_only_without_them_and_is_resized_there():
+    hosts = ["kvm1", "kvm2", "kvm3"]
+    for kind, target, same in (
+        ("migration", None, True),
+        ("live-migration", "kvm2", True),
+        ("resize", None, False),
+        ("resize", "kvm2", True),
+    ):
+        with pytest.raises(VolumeStays) as caught:
+            moving.hosts_to_leave_out(move(kind, "db"), hosts, target, same)
+        assert caught.value.hint == hints.detach_volumes_to_move("web1", ["db"], kind == "resize")
+    assert moving.hosts_to_leave_out(move("resize", "db"), hosts, None, True) == ["kvm2", "kvm3"]
+    assert moving.hosts_to_leave_out(move("migration"), hosts, None, True) == ["kvm1"]
+    assert moving.hosts_to_leave_out(move("resize"), hosts, "kvm2", False) == ["kvm1", "kvm3"]
