@@ -19,7 +19,7 @@ from test_architecture import PLUGINS, SOURCES, imports  # noqa: E402
 # Our own part of what is sent for a module, in units of 1,000 bytes. Ansible's own part, about 169 of them, comes to it.
 MOST = {
     "cached_image": 115,
-    "claim": 225,
+    "claim": 245,
     "host_certificates": 95,
     "host_facts": 205,
     "host_prepare": 135,
