@@ -23,19 +23,27 @@ from ansible_collections.berth.kvm.plugins.module_utils.model import (
     input_hints,
     state_hints,
     take_over_hints,
+    volume_hints,
 )
 
 ROOT = Path(__file__).resolve().parents[2]
 EACH = [
     (name, hint)
-    for home in (hints, host_hints, input_hints, state_hints, take_over_hints)
+    for home in (hints, host_hints, input_hints, state_hints, take_over_hints, volume_hints)
     for name, hint in inspect.getmembers(home, inspect.isfunction)
     if hint.__module__ == home.__name__
 ]
 ALL = dict(EACH)
 HOMES = [
     ROOT / "plugins/module_utils/model" / name
-    for name in ("hints.py", "host_hints.py", "input_hints.py", "state_hints.py", "take_over_hints.py")
+    for name in (
+        "hints.py",
+        "host_hints.py",
+        "input_hints.py",
+        "state_hints.py",
+        "take_over_hints.py",
+        "volume_hints.py",
+    )
 ]
 # A sentence, not a format such as "%s: %s".
 SENTENCE = re.compile(r"[A-Za-z]{2,} [A-Za-z]{2,}")
@@ -110,7 +118,7 @@ def test_every_hint_is_printed_somewhere():
         for node in ast.walk(tree)
         if isinstance(node, ast.Attribute)
         and isinstance(node.value, ast.Name)
-        and node.value.id in ("hints", "host_hints", "input_hints", "state_hints", "take_over_hints")
+        and node.value.id in ("hints", "host_hints", "input_hints", "state_hints", "take_over_hints", "volume_hints")
     }
     assert set(names()) <= called, "no code gives these: remove them"
 

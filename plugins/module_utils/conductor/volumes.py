@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Any, Collection, Dict, Iterable, List, Mapping, Optional, Tuple
 
-from ..model import hints, volumes
+from ..model import hints, volume_hints, volumes
 from ..model.errors import BerthError
 from ..model.lifecycle import DELETING
 from ..model.messages import Document
@@ -113,7 +113,7 @@ def to_delete(
         if holder:
             raise VolumeInUse(
                 "volume %s is attached to %s" % (volume, holder["name"]),
-                hint=hints.detach_volumes(holder["name"], [volume]),
+                hint=volume_hints.detach_volumes(holder["name"], [volume]),
             )
         return found[0][0]
     check_none_silent(volume, fleet.verdicts, lost_hosts)
@@ -139,7 +139,7 @@ def the_only(
         raise in_use(volume, holder["name"], name)
     if told["phase"] == DELETING:
         raise VolumeConflict(
-            "volume %s on %s is being deleted" % (volume, host), hint=hints.delete_volume_again(volume)
+            "volume %s on %s is being deleted" % (volume, host), hint=volume_hints.delete_volume_again(volume)
         )
     return host, told
 
@@ -166,7 +166,7 @@ def duplicate(volume: str, found: Found) -> VolumeDuplicate:
 def in_use(volume: str, holder: str, name: str) -> VolumeInUse:
     return VolumeInUse(
         "volume %s is attached to %s, so %s cannot have it" % (volume, holder, name),
-        hint=hints.detach_volumes(holder, [volume]),
+        hint=volume_hints.detach_volumes(holder, [volume]),
         volume=volume,
         instance=holder,
     )

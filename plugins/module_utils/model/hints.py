@@ -193,38 +193,6 @@ def update_disks_to_follow(name: str) -> str:
     return "Run berth.kvm.update_disks --limit %s" % name
 
 
-def detach_volumes(name: str, volumes: Sequence[str]) -> str:
-    """An instance has volumes that are wanted elsewhere, or that keep it where it is."""
-    return (
-        "Take %s out of berth_volumes of %s and run berth.kvm.update_disks --limit %s: it is detached, and what is on it stays"
-        % (
-            " and ".join(volumes),
-            name,
-            name,
-        )
-    )
-
-
-def detach_volumes_to_move(name: str, volumes: Sequence[str], resize: bool) -> str:
-    """An instance with volumes is to go to another host."""
-    here = (
-        "Resize it where it is, with -e berth_allow_resize_to_same_host=true. Or, to move it without them: "
-        if resize
-        else ""
-    )
-    return here + detach_volumes(name, volumes)
-
-
-def unmount(name: str, volume: str) -> str:
-    """A running guest does not let go of a volume."""
-    return "Unmount %s in %s and run berth.kvm.update_disks --limit %s again, or stop it first" % (volume, name, name)
-
-
-def delete_volume_again(volume: str) -> str:
-    """The removal of a volume was begun and is not over."""
-    return "Run berth.kvm.delete_volume -e berth_volume=%s again" % volume
-
-
 def take_all_disks(name: str) -> str:
     """A running guest lacks a disk of its instance, whose file is there: libvirt would not copy it."""
     return "Run berth.kvm.cold_migrate --limit %s, which takes it along" % name

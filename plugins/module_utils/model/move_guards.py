@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Optional
 
-from . import data_disks, hints, volumes
+from . import data_disks, hints, volume_hints, volumes
 from .guest_wishes import Wishes
 from .lifecycle import ACTIVE
 from .messages import Document
@@ -62,7 +62,7 @@ def check_volumes(name: str, spec: Document, kind: str, same_host: bool) -> None
     if names and not same_host:
         raise VolumeStays(
             "%s has volume %s, which stays on its host: no %s to another" % (name, ", ".join(names), kind),
-            hint=hints.detach_volumes_to_move(name, names, kind == RESIZE),
+            hint=volume_hints.detach_volumes_to_move(name, names, kind == RESIZE),
             volumes=names,
         )
 

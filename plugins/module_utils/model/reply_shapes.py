@@ -125,7 +125,6 @@ _RESCAN = object_of(
         "volumes": list_of(uuid, MOST_RECORDS),
     }
 )
-
 # ---- instances -------------------------------------------------------------------------------------------------------
 
 _PROGRESS = object_of(
@@ -328,7 +327,6 @@ _MIGRATE = object_of(
         "took": map_of(word("[a-z_]+", 32), _SECONDS, 100),
     }
 )
-
 # ---- preparation -----------------------------------------------------------------------------------------------------
 
 _PREPARE = object_of(

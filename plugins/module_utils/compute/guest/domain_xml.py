@@ -268,10 +268,15 @@ def _data_disk(devices, path, disk, index):
     return element
 
 
+def target_of(entry):
+    """The name of a volume's device does not depend on the disks beside it, of which some may come and go: vdaa for the first slot."""
+    return "%sa%s" % (TARGET_PREFIX["virtio"], LETTERS[entry["slot"]])
+
+
 def _volume(devices, pool, entry):
-    """Its name does not depend on the disks beside it, of which some may come and go: vdaa for the first slot."""
-    target = "%sa%s" % (TARGET_PREFIX["virtio"], LETTERS[entry["slot"]])
-    element = _disk(devices, volume_files.path(pool, entry["uuid"]), volume_files.FORM, target, "virtio", "disk")
+    element = _disk(
+        devices, volume_files.path(pool, entry["uuid"]), volume_files.FORM, target_of(entry), "virtio", "disk"
+    )
     _child(element, "serial", entry["name"])
     return element
 

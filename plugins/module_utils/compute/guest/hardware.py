@@ -46,6 +46,16 @@ def keep(spec, text):
     return {**spec, KEY: {"wished": _wished(spec), "machine": chosen, "devices": devices}}
 
 
+def without_disks(spec, targets):
+    """The request without the addresses of disks that are gone for good: another device may get them."""
+    kept = spec.get(KEY)
+    if not kept:
+        return spec
+    gone = {"disk/" + target for target in targets}
+    devices = {key: words for key, words in kept["devices"].items() if key not in gone}
+    return {**spec, KEY: dict(kept, devices=devices)}
+
+
 def place(root, spec):
     """Give the devices of a definition that is being made (an element) the addresses that are kept for them."""
     kept = of(spec)

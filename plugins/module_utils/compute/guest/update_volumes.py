@@ -10,12 +10,12 @@ point is ended by the next one.
 
 from __future__ import annotations
 
-from ...model import hints, volumes
+from ...model import volume_hints, volumes
 from ...model.volume_errors import VolumeNotFound
 from ..disk import volume, volume_files
 from ..errors import DiskNotDetached
 from ..record import journal, room, volume_claim, volume_store
-from . import domain, domain_xml
+from . import domain, domain_xml, hardware
 
 TIMEOUT = 20  # s in which a guest lets go of a disk
 
@@ -36,7 +36,8 @@ def detach(instance, record, wanted):
         return record, False
     instance.host.require_prepared()
     left = [entry for entry in record.spec["volumes"] if entry["name"] in names]
-    new = record.replace(spec=dict(record.spec, volumes=left))
+    spec = hardware.without_disks(record.spec, map(domain_xml.target_of, gone))
+    new = record.replace(spec=dict(spec, volumes=left))
     _take_from_guest(instance, new, gone)
     instance.observe("volumes release")
     for entry in gone:
@@ -61,7 +62,7 @@ def _take_from_guest(instance, new, gone):
         if not domain.detach_disk(found, path, TIMEOUT):
             raise DiskNotDetached(
                 "the guest of %s does not let go of volume %s" % (new.name, entry["name"]),
-                hint=hints.unmount(new.name, entry["name"]),
+                hint=volume_hints.unmount(new.name, entry["name"]),
                 volume=entry["name"],
             )
 

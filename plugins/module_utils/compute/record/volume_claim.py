@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from ...model import hints, volumes
+from ...model import hints, volume_hints, volumes
 from ...model.lifecycle import CLAIM, CLAIMED, DELETING
 from ...model.record import Record
 from ...model.volume_errors import VolumeConflict, VolumeElsewhere, VolumeInUse, VolumeNotFound
@@ -40,7 +40,7 @@ def check_free(host, volume, but=None):
     if found:
         raise VolumeInUse(
             "volume %s is attached to %s" % (volume.name, found["name"]),
-            hint=hints.detach_volumes(found["name"], [volume.name]),
+            hint=volume_hints.detach_volumes(found["name"], [volume.name]),
             volume=volume.name,
             instance=found["name"],
         )

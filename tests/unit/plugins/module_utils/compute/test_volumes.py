@@ -24,7 +24,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.guest.update_dis
 from ansible_collections.berth.kvm.plugins.module_utils.compute.host import facts
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record import claim
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record.volume_store import VolumeStore
-from ansible_collections.berth.kvm.plugins.module_utils.model import hints, state_hints
+from ansible_collections.berth.kvm.plugins.module_utils.model import state_hints, volume_hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import BerthError
 from ansible_collections.berth.kvm.plugins.module_utils.model.lifecycle import ACTIVE, DELETING
 from ansible_collections.berth.kvm.plugins.module_utils.model.move_errors import CannotResizeDisk
@@ -147,7 +147,7 @@ def test_the_hint_of_a_volume_in_use_leads_to_the_volume(house):
     web.make(named(new=True))
     before = house.file().read_bytes()
     result = other.try_to_claim(named())
-    assert result["error"]["hint"] == hints.detach_volumes("web1", ["db"])
+    assert result["error"]["hint"] == volume_hints.detach_volumes("web1", ["db"])
     web.update()
     other.make(named())
     assert house.has() == (ACTIVE, "web2", True) and house.file().read_bytes() == before
@@ -330,7 +330,7 @@ def test_a_guest_that_does_not_let_go_keeps_the_volume(house, monkeypatch):
     web.domain.holds_on = True
     with pytest.raises(errors.DiskNotDetached) as caught:
         web.update()
-    assert caught.value.hint == hints.unmount("web1", "db")
+    assert caught.value.hint == volume_hints.unmount("web1", "db")
     assert house.has() == (ACTIVE, "web1", True) and web.record.spec["volumes"] == [named()]
     web.domain.holds_on = False  # it is unmounted
     assert web.update() is True and house.has() == (ACTIVE, None, True)
@@ -500,3 +500,13 @@ def test_a_volume_whose_file_is_gone_stops_what_needs_it_and_none_is_made_in_its
     with pytest.raises(VolumeNotFound):
         web.make(named())
     assert not house.file().exists()
+
+
+def test_the_address_of_a_volume_that_was_detached_is_kept_for_no_other_device(house):
+    web = house.guest()
+    web.make(named(new=True))
+    devices = {"disk/vda": "type=pci,slot=0x01", "disk/vdaa": "type=pci,slot=0x02"}
+    kept = {"wished": None, "machine": "pc", "devices": devices}
+    plant(house.host.store, web.record.replace(spec=dict(web.record.spec, hardware=kept)))
+    web.update()
+    assert web.record.spec["hardware"]["devices"] == {"disk/vda": "type=pci,slot=0x01"}

@@ -10,7 +10,7 @@ import pytest
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import moving, volumes
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.fleet import Fleet
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.plan import BUILDING, EXISTING, FAILED
-from ansible_collections.berth.kvm.plugins.module_utils.model import hints
+from ansible_collections.berth.kvm.plugins.module_utils.model import volume_hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.volume_errors import (
     VolumeDuplicate,
     VolumeElsewhere,
@@ -153,7 +153,7 @@ def test_only_a_volume_that_is_free_and_known_to_be_alone_is_deleted():
 @pytest.mark.follows("delete_volume_again")
 def test_a_half_deleted_volume_is_deleted_again_and_then_made_anew():
     web = settled(instance("db"), fleet(kvm1=[told(phase="deleting")]))
-    assert web["error"]["hint"] == hints.delete_volume_again("db")
+    assert web["error"]["hint"] == volume_hints.delete_volume_again("db")
     assert volumes.to_delete(fleet(kvm1=[told(phase="deleting")]), "db", volume_uuid("default", "db"), {}, ()) == "kvm1"
     assert settled(instance("db"), fleet(kvm1=[]))["spec"]["volumes"][0]["new"] is True
 
@@ -174,7 +174,7 @@ def test_what_has_volumes_leaves_its_host_only_without_them_and_is_resized_there
     ):
         with pytest.raises(VolumeStays) as caught:
             moving.hosts_to_leave_out(move(kind, "db"), hosts, target, same)
-        assert caught.value.hint == hints.detach_volumes_to_move("web1", ["db"], kind == "resize")
+        assert caught.value.hint == volume_hints.detach_volumes_to_move("web1", ["db"], kind == "resize")
     assert moving.hosts_to_leave_out(move("resize", "db"), hosts, None, True) == ["kvm2", "kvm3"]
     assert moving.hosts_to_leave_out(move("migration"), hosts, None, True) == ["kvm1"]
     assert moving.hosts_to_leave_out(move("resize"), hosts, "kvm2", False) == ["kvm1", "kvm3"]

@@ -1,0 +1,40 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Hints about volumes: see hints.py."""
+
+from __future__ import annotations
+
+from typing import Sequence
+
+
+def detach_volumes(name: str, volumes: Sequence[str]) -> str:
+    """An instance has volumes that are wanted elsewhere, or that keep it where it is."""
+    return (
+        "Take %s out of berth_volumes of %s and run berth.kvm.update_disks --limit %s: it is detached, and what is on it stays"
+        % (
+            " and ".join(volumes),
+            name,
+            name,
+        )
+    )
+
+
+def detach_volumes_to_move(name: str, volumes: Sequence[str], resize: bool) -> str:
+    """An instance with volumes is to go to another host."""
+    here = (
+        "Resize it where it is, with -e berth_allow_resize_to_same_host=true. Or, to move it without them: "
+        if resize
+        else ""
+    )
+    return here + detach_volumes(name, volumes)
+
+
+def unmount(name: str, volume: str) -> str:
+    """A running guest does not let go of a volume."""
+    return "Unmount %s in %s and run berth.kvm.update_disks --limit %s again, or stop it first" % (volume, name, name)
+
+
+def delete_volume_again(volume: str) -> str:
+    """The removal of a volume was begun and is not over."""
+    return "Run berth.kvm.delete_volume -e berth_volume=%s again" % volume
