@@ -34,8 +34,8 @@ class Page(html.parser.HTMLParser):
         self.tags, self.open, self.rows, self.crossed = [], [], [], []
         self.feed(text)
 
-    def handle_starttag(self, tag, attributes):
-        self.tags.append((tag, dict(attributes)))
+    def handle_starttag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
         if tag not in VOID:
             self.open.append(tag)
         if tag == "tr":
@@ -47,9 +47,9 @@ class Page(html.parser.HTMLParser):
         if self.open.pop() != tag:
             self.crossed.append(tag)
 
-    def handle_data(self, text):
+    def handle_data(self, data):
         if "tr" in self.open and self.rows[-1]:
-            self.rows[-1][-1] = " ".join((self.rows[-1][-1] + " " + text).split())
+            self.rows[-1][-1] = " ".join((self.rows[-1][-1] + " " + data).split())
 
     def row(self, first):
         return next(row for row in self.rows if row[0] == first)

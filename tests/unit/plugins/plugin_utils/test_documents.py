@@ -52,7 +52,11 @@ def test_what_others_put_in_the_way_of_the_temporary_file_is_not_written_to(tmp_
 def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(tmp_path, monkeypatch):
     path = tmp_path / "receipt.json"
     path.write_text("old")
-    monkeypatch.setattr(os, "fsync", lambda fd: (_ for _ in ()).throw(OSError(28, "No space left on device")))
+
+    def full(fd):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(OSError):
         write_document(str(path), {})
     assert path.read_text() == "old" and [file.name for file in tmp_path.iterdir()] == ["receipt.json"]
