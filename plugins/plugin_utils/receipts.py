@@ -13,7 +13,7 @@ import os
 import re
 import stat
 import time
-from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Tuple
+from typing import Any, ContextManager, Dict, Iterator, List, NamedTuple, Optional, Tuple
 
 from ..module_utils.model.errors import BerthError, InvalidInput
 from ..module_utils.model.schema import Whole
@@ -98,12 +98,15 @@ def of_file(path: str, error: BerthError) -> ReceiptInvalid:
 
 def heads(wishes: Settings) -> Iterator[Tuple[str, Dict[str, Any]]]:
     """(path, who decided what) of each receipt, the newest first. A file that is none is passed over."""
-    with _folder(wishes) as folder:
-        names = sorted(filter(OURS.fullmatch, os.listdir(folder)), reverse=True) if folder is not None else []
-    for name in names:
+    for name in _names(wishes):
         path = os.path.join(place(wishes), name)
         with contextlib.suppress(ReceiptInvalid):
             yield path, receipt_file.read_head(_bytes(path, FIRST_PART, whole=False))
+
+
+def _names(wishes: Settings) -> List[str]:
+    with _folder(wishes) as folder:
+        return sorted(filter(OURS.fullmatch, os.listdir(folder)), reverse=True) if folder is not None else []
 
 
 def headline(path: str, head: Dict[str, Any]) -> str:
@@ -116,23 +119,23 @@ def place(wishes: Settings) -> str:
     return wishes.directory or state_directory.path_of(FOLDER)
 
 
+def _folder(wishes: Settings, make: bool = False) -> ContextManager[Optional[int]]:
+    return _opened(wishes.directory, make) if wishes.directory else state_directory.opened(FOLDER, make)
+
+
 @contextlib.contextmanager
-def _folder(wishes: Settings, make: bool = False) -> Iterator[Optional[int]]:
-    if not wishes.directory:
-        with state_directory.opened(FOLDER, make) as folder:
-            yield folder
-        return
+def _opened(directory: str, make: bool) -> Iterator[int]:
     try:
         if make:
-            os.makedirs(wishes.directory, mode=0o700, exist_ok=True)
-        fd = os.open(wishes.directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            os.makedirs(directory, mode=0o700, exist_ok=True)
+        fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             yield fd
         finally:
             os.close(fd)
     except OSError as error:
         rule = "a directory that one may write to: %s" % error.strerror
-        raise InvalidInput("berth_receipt_dir", wishes.directory, rule) from None
+        raise InvalidInput("berth_receipt_dir", directory, rule) from None
 
 
 def _bytes(path: str, most: int, whole: bool = True) -> bytes:

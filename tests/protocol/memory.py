@@ -467,8 +467,13 @@ def give_up_writes(world):
     world.latest = (world.kept[S] or world.disks[S])["version"]
 
 
-ACTIONS = {"resize": sequences.MOVE, "confirm": sequences.CONFIRM, "revert": sequences.REVERT,
-          "abort": sequences.REVERT, "delete": sequences.DELETE}  # fmt: skip
+ACTIONS = {
+    "resize": sequences.MOVE,
+    "confirm": sequences.CONFIRM,
+    "revert": sequences.REVERT,
+    "abort": sequences.REVERT,
+    "delete": sequences.DELETE,
+}
 
 
 class Controller:

@@ -64,7 +64,7 @@ def lines_of_deleted(name: str, held: Held, most: int) -> List[str]:
     if not rows:
         return []
     return [
-        "%s (%s), deleted from %s" % (name, held[0][1]["uuid"], ", ".join(host for host, _ in held)),
+        "%s (%s), deleted from %s" % (name, held[0][1]["uuid"], ", ".join(host for host, _found in held)),
         *table(HEADS, rows),
     ]
 
