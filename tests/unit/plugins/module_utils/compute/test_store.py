@@ -396,10 +396,10 @@ def test_a_record_that_does_not_read_back_as_it_was_written_is_an_error(store, s
 
 
 def test_a_change_that_the_life_of_an_instance_does_not_have_is_not_written(store):
-    """From a claim nobody becomes the owner of a guest that runs: its disks were never made."""
+    """From a claim nobody comes to be in a move: there is no guest that could be moved."""
     mine = store.compare_and_swap(None, record())
     with pytest.raises(IllegalChange):
-        store.compare_and_swap(mine, mine.next(role="OWN", phase="active"))
+        store.compare_and_swap(mine, mine.next(role="OWN", phase="resized"))
     assert store.read(UUID) == mine
 
 
