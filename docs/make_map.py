@@ -26,7 +26,7 @@ PAGE = ROOT / "docs" / "code-map.md"
 NOTE = "Made by docs/make_map.py from the files: change it there."
 INTRODUCTION = """# Where a rule is in the code
 
-One line for each file: the first words of the file itself. Each rule is in one file. [Architecture](architecture.md) says how the rooms
+One line for each file: the first words of the file itself. [Architecture](architecture.md) says how the rooms
 stand to each other. Filters and weighers have [pages of their own](placement/README.md).
 """
 # room -> files below the root, and what it is for

@@ -1,7 +1,8 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A module on several hosts at once, on each exactly as ``delegate_to`` would run it.
+"""A module on several hosts at once, on each exactly as ``delegate_to`` would run it. A host that takes longer than
+berth_host_timeout is ended here and has not answered, one that takes too much memory has failed.
 
 Ansible has no public way to do that: a task has one delegate at a time, a loop takes them one after the other. So Ansible's
 own worker processes ask, each of them one host after the other, since to start one costs more than to ask a host. Their

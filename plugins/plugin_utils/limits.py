@@ -1,8 +1,8 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What one host may cost the controller that asks it: seconds (berth_host_timeout), memory, and the size
-and depth of its reply. A host that takes longer has not answered; one that takes more has failed.
+"""The numbers of what one host may cost the controller that asks it: seconds and memory, which delegates.py ends, and the
+check of the size and depth of its reply.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which instances a run is about (berth_instances, berth_name, --limit), and the error for a name that is no instance: what
-was probably meant.
+"""Checks of the selection that playbooks/vars/run.yml made: that there are instances in it, that none is a KVM host, and the
+error for a name that is no instance, with what was probably meant.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The controller's own directory: ${XDG_STATE_HOME:-~/.local/state}/berth, for its owner only.
+"""The controller's own directory, ${XDG_STATE_HOME:-~/.local/state}/berth, for its owner only; and how receipts and other
+files are kept within a size and an age, the oldest going first.
 
 What is in it helps people; no run decides by it. So a directory that cannot be used is a warning and stops nothing.
 """

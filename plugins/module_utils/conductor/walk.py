@@ -4,7 +4,7 @@
 """Walks the legs of one move: gives out the next one, takes the answer, and knows what follows a failure.
 
 Pure: it asks no host and waits for nothing. Whoever runs a leg on its host brings the answer back. What fails before the
-source has let go is given up, and then the next candidate is tried, if there is one.
+source has let go is given up; then the next candidate is tried where the leg says so (``other_candidate`` in sequences.py).
 """
 
 from __future__ import annotations

@@ -1,7 +1,9 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What must hold before a move begins; a refusal changes nothing."""
+"""What a record, its flavor and its image must allow before a move begins; a refusal changes nothing. The disks and the saved
+memory of the guest are looked at by compute/disk/disk_chain.py.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The disks that a guest really has, by libvirt and the files' own headers, against those that its record names.
+"""The disks that a guest really has, by libvirt and the files' own headers, against those that its record names; and
+whether its memory was saved beside them (virsh managedsave), with which it is not moved.
 
 A snapshot of a backup program, a disk that was attached or copied elsewhere: then the newest data is not where the record
 says, and what goes by the record's names would bring an old state back. So all that moves, starts or removes a guest

@@ -1,7 +1,8 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The steps of a volume's life but for its making, which is in volume_files.py.
+"""The steps of a volume's life: claimed, attached, kept free when its instance is deleted, removed. Its making is in
+volume_files.py.
 
 The files lie beside the directories of instances, so nothing that removes or makes the disks of an instance meets them. One
 that is there is never made anew, and is removed only after its record says so.
