@@ -33,7 +33,8 @@ def fleet(silent=(), **held):
     return Fleet({host: {"volumes": list(has)} for host, has in held.items()}, dict.fromkeys(silent, "UNREACHABLE: no"))
 
 
-def instance(*names, of=WEB1, state=None, **spec):
+def instance(*names, of=None, state=None, **spec):
+    of = of or WEB1
     wanted = [{"name": name, "size_gb": 2, "delete_on_termination": False, "slot": at} for at, name in enumerate(names)]
     made = {
         "uuid": of["uuid"],
