@@ -5,8 +5,8 @@
 
 The absence of an answer, of a record, or of a host in the inventory is never taken for the absence of the instance:
 
-- who was known as its owner last, by the highest generation, is its owner until that host itself says that it is gone, an
-  owner with a higher generation answers, or a person says that the host is lost;
+- who was known as its owner last, by the highest generation, is its owner until that host itself, or one that had it in a
+  later epoch, says that it is gone, an owner with a higher generation answers, or a person says that the host is lost;
 - where a run meant to make it, it may have been made while that host is silent; where the host answers, its records count.
 
 A plan never stops the owner that answers, a known owner of a higher generation does: the record that answers is old then.
@@ -89,9 +89,15 @@ def put_together(told: Mapping[str, messages.Note]) -> Notes:
             gone[holder] = generation(removed)
     last = max(owners, key=lambda note: note.generation, default=None)
     latest = max([note.generation for note in owners] + list(gone.values()), default=NEVER)
-    if last and gone.get(last.host_uuid, NEVER) >= last.generation:
+    if last and _has_gone(last, gone):
         last = None
     return Notes(last, tuple(sorted(plans, key=lambda note: (note.host, note.run))), latest)
+
+
+def _has_gone(last: Note, gone: Mapping[str, Generation]) -> bool:
+    """Whether the owner says so, or one that had it in a later epoch: what its earlier owners had went with it."""
+    epoch, _n = max(gone.values(), default=NEVER)
+    return gone.get(last.host_uuid, NEVER) >= last.generation or epoch > last.generation[0]
 
 
 def generation(numbers: Sequence[int]) -> Generation:

@@ -7,8 +7,8 @@ There is no database: an instance is known by its own host only. When that host 
 that lives there from one that never was, and a create run again would make a second one. So runs tell all hosts what they
 read, and later runs ask. What is remembered is of three kinds, and one never overwrites another:
 
-- known: this host was the owner, at this generation, as it said itself. A higher generation replaces it; the owner's own
-  word that the instance is gone, or a person's that the host is lost, removes it.
+- known: this host was the owner, at this generation, as it said itself. A higher generation replaces it; the word of the
+  owner, or of one of a later epoch, that the instance is gone, or a person's that the host is lost, removes it.
 - planned: a run meant to make the instance there. A run that saw the host answer without it removes it.
 - gone: this host itself removed the instance it owned, at this generation.
 """
@@ -52,9 +52,10 @@ class Notes:
             self.known[uuid] = (host_uuid, *generation)
 
     def forget(self, uuid, host_uuid, generation):
-        """The owner says that it is gone; what is known of another owner, or of a later time, stays."""
+        """The owner says that it is gone, and with it what earlier owners had; what is known of another owner, or of a
+        later time, stays."""
         before = self.known.get(uuid)
-        if before and before[0] == host_uuid and before[1:] <= tuple(generation):
+        if before and (before[1] < generation[0] or (before[0] == host_uuid and before[1:] <= tuple(generation))):
             del self.known[uuid]
 
     def drop_plan(self, uuid, host_uuid, run):

@@ -87,6 +87,13 @@ def test_only_its_owners_word_that_it_is_gone_removes_what_is_known(store, host_
     assert bool(known(store)) == left
 
 
+def test_what_an_earlier_owner_had_went_with_the_instance_of_its_last_owner(store):
+    """It was moved from kvm1 to kvm2 and deleted there; this host has heard of no owner but kvm1."""
+    tell(store, known={H1: {WEB: [1, 7]}})
+    tell(store, gone={H2: {WEB: [2, 0]}})
+    assert known(store) is None
+
+
 def test_a_lost_host_is_forgotten_and_the_others_are_not(store):
     tell(store, known={H1: {WEB: [1, 7]}}, planned=[plan(H1, "r1"), plan(H2, "r2")])
     tell(store, lost=[H1])
