@@ -36,6 +36,9 @@ def instance(pool_path, uuid, *name):
     return os.path.join(pool_path, "instances", check_uuid(uuid), *name)
 
 
+VOLUME_FILE = "disk.qcow2"
+
+
 def volume(pool_path, uuid, *name):
     return os.path.join(pool_path, "volumes", check_uuid(uuid), *name)
 

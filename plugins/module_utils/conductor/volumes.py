@@ -48,10 +48,10 @@ def settle(instances: Mapping[str, Instance], fleet: Fleet, lost_hosts: Collecti
             continue
         try:
             for entry in volumes.of(instance["spec"]):
-                other = takers.setdefault(entry["uuid"], instance["name"])
-                if other != instance["name"]:
-                    raise in_use(entry["name"], other, instance["name"])
+                if entry["uuid"] in takers:
+                    raise in_use(entry["name"], takers[entry["uuid"]], instance["name"])
             _settle(instance, fleet, lost_hosts)
+            takers.update({entry["uuid"]: instance["name"] for entry in volumes.of(instance["spec"])})
         except BerthError as error:
             fail(instance, error)
 

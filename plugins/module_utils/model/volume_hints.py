@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import Sequence
 
 
@@ -38,3 +39,11 @@ def unmount(name: str, volume: str) -> str:
 def delete_volume_again(volume: str) -> str:
     """The removal of a volume was begun and is not over."""
     return "Run berth.kvm.delete_volume -e berth_volume=%s again" % volume
+
+
+def detach_by_hand(name: str, uuid: str, path: str) -> str:
+    """A guest has the file of a volume that no record gives to it."""
+    return (
+        "Stop %s and run on its host: virsh detach-disk %s %s --config. Where its berth_volumes names the volume, "
+        "berth.kvm.update_disks --limit %s gives it back" % (name, uuid, shlex.quote(path), name)
+    )

@@ -11,7 +11,7 @@ its host, which says whose it is.
 from __future__ import annotations
 
 import uuid
-from typing import Any, Dict, List, Mapping, Optional, Sequence
+from typing import Any, Collection, Dict, List, Mapping, Optional, Sequence
 
 from . import data_disks, hints
 from .errors import InvalidInput
@@ -57,9 +57,18 @@ def shown(spec: Mapping[str, Any]) -> Dict[str, int]:
     return {str(entry.get("name")): entry.get("size_gb") or 0 for entry in spec.get("volumes") or ()}
 
 
-def used(spec: Document) -> Document:
-    """The request once the guest was started: none of its volumes is new any more."""
-    return _changed(spec, lambda entry: {part: value for part, value in entry.items() if part != "new"})
+def used(spec: Document, names: Optional[Collection[str]] = None) -> Document:
+    """The request once the guest was started: none of its volumes, or of those with the ``names``, is new any more."""
+    gone = {entry["name"] for entry in spec.get("volumes") or () if names is None or entry["name"] in names}
+    return _changed(
+        spec, lambda entry: {part: entry[part] for part in entry if part != "new" or entry["name"] not in gone}
+    )
+
+
+def as_new(spec: Document, had: Mapping[str, Any]) -> Document:
+    """The request with those volumes as new that are it in the one before, ``had``, by which they were claimed."""
+    new = {entry["name"] for entry in had.get("volumes") or () if entry.get("new")}
+    return _changed(spec, lambda entry: dict(entry, new=True) if entry["name"] in new else entry)
 
 
 def kept(spec: Document) -> Document:
@@ -94,7 +103,8 @@ def merged(has: Sequence[Document], wanted: Sequence[Mapping[str, Any]]) -> List
     there = {entry["name"]: entry for entry in has}
     after = {entry["name"]: at for at, entry in enumerate(has)}
     ordered = sorted(wanted, key=lambda entry: after.get(entry["name"], len(has)))
-    free = iter(sorted(set(range(MOST)) - {entry["slot"] for entry in has}))
+    names = {entry["name"] for entry in wanted}
+    free = iter(sorted(set(range(MOST)) - {entry["slot"] for entry in has if entry["name"] in names}))
     found = []
     for entry in ordered:
         old = there.get(entry["name"])

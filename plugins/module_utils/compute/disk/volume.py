@@ -13,7 +13,8 @@ from __future__ import annotations
 import os
 
 from ...model import volumes
-from ...model.lifecycle import ACTIVE, BUILDING, CLAIMED, DELETING
+from ...model.lifecycle import ACTIVE, CLAIMED, DELETING, OWN
+from ...model.volume_errors import VolumeInUse
 from .. import paths
 from ..record.volume_claim import check_free
 from ..record.volume_store import UNUSED, VolumeStore, change, instance_of, is_of
@@ -24,21 +25,40 @@ def mark_used(store, record):
     own = VolumeStore.beside(store)
     for entry in volumes.of(record.spec):
         volume = own.read(entry["uuid"])
-        if volume is not None and volume.phase == BUILDING and is_of(volume, record.uuid):
-            change(own, volume, "used", instance_of(volume), phase=ACTIVE)
+        if volume is not None and volume.phase in UNUSED and is_of(volume, record.uuid):
+            change(own, volume, "used", instance_of(volume), role=OWN, phase=ACTIVE)
 
 
 def release(host, record):
-    """The instance goes: its volumes stay and are free, but for those that no guest wrote to and those that go with it."""
+    """The instance goes: its volumes stay and are free, but for those that go with it, and new ones that no guest wrote to."""
     own = VolumeStore.beside(host.store)
     for entry in volumes.of(record.spec):
         volume = own.read(entry["uuid"])
         if volume is None or not is_of(volume, record.uuid):
             continue
-        if volume.phase in UNUSED or entry["delete_on_termination"]:
+        goes = entry["delete_on_termination"] or entry.get("new") and volume.phase in UNUSED
+        if goes and _is_alone(host, volume, record.uuid):
             remove(host, volume)
         else:
             detach(host, record, entry)
+
+
+def _is_alone(host, volume, uuid):
+    """Whether nobody but the instance has it: the records that say it is its own may be old ones. A claimed one has no file."""
+    try:
+        if volume.phase != CLAIMED:
+            check_free(host, volume, uuid)
+    except VolumeInUse:
+        return False
+    return True
+
+
+def without_used(store, record):
+    """The record of a build that is taken up, in which no volume is new that a guest may have written to."""
+    own = VolumeStore.beside(store)
+    found = [own.read(entry["uuid"]) for entry in volumes.of(record.spec)]
+    used = {volume.name for volume in found if volume is not None and volume.phase not in UNUSED}
+    return record.replace(spec=volumes.used(record.spec, used)) if used else record
 
 
 def drop_claim(host, record):

@@ -15,7 +15,7 @@ from .. import paths
 from ..record.volume_store import VolumeStore, change, instance_of, is_of
 from . import disk
 
-FILE = "disk.qcow2"
+FILE = paths.VOLUME_FILE
 FORM = "qcow2"
 
 

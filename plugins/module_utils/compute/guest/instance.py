@@ -210,7 +210,7 @@ class Instance:
         """C3: the claim becomes ownership. A record in phase building is an ended run's: its guest never ran."""
         self.observe("C3")
         if record.role == OWN:
-            return self._swap(journal.noted(record, "build", resumed=True))
+            return self._swap(journal.noted(volume.without_used(self.store, record), "build", resumed=True))
         event = journal.noted(record, "build")
         return self._swap(
             event.replace(

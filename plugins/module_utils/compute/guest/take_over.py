@@ -17,7 +17,7 @@ from ...model import take_over_hints
 from ...model.errors import BerthError
 from ...model.lifecycle import ACTIVE, CLAIM, OWN
 from .. import paths
-from ..disk import disk, disk_chain, owner, virtual_size
+from ..disk import disk, disk_chain, owner, virtual_size, volume
 from ..errors import ClaimRevoked, DisksNotHere, DisksUnfit
 from ..record import journal
 from . import startable
@@ -33,7 +33,7 @@ def take_over(instance, token, source):
             instance.host.require_prepared()
             _check(instance.host, record, source)
         except Exception:
-            instance.store.compare_and_swap(record, None)
+            volume.drop_claim(instance.host, record)
             raise
         instance.observe("take over")
         instance.store.compare_and_swap(record, _owned(record, source))

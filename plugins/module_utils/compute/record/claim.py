@@ -128,8 +128,7 @@ def _adopt(store, record, token, claim, result, dry):
     if record.token != token and not dry:
         with store.instance_lock(record.uuid, timeout=0):
             epoch = max(record.generation[0], first_epoch(store, record.uuid, claim.get("after")))
-            had = {part: record.spec[part] for part in ("volumes",) if part in record.spec}
-            spec = {**claim["spec"], **had}  # those that are to be made are known to the claim alone
+            spec = volumes.as_new(claim["spec"], record.spec)  # known to the claim alone
             adopted = record.next(token=token, spec=spec, generation=[epoch, record.generation[1] + 1])
             record = store.compare_and_swap(record, journal.noted(adopted, "claim", adopted=True))
         result["changed"] = True

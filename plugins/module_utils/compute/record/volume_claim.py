@@ -5,13 +5,20 @@
 
 from __future__ import annotations
 
+from xml.etree import ElementTree
+
 from ...model import hints, volume_hints, volumes
 from ...model.lifecycle import CLAIM, CLAIMED, DELETING
 from ...model.record import Record
+from ...model.safe_text import clean
 from ...model.volume_errors import VolumeConflict, VolumeElsewhere, VolumeInUse, VolumeNotFound
-from ..guest import domain
+from .. import paths
+from ..connection import Deadline, LibvirtUnavailable, require_libvirt
+from ..guest import domain, domains
 from . import journal
 from .volume_store import UNUSED, VolumeStore, change, holder, instance_of
+
+TIMEOUT = 60  # s
 
 
 def check_claim(host, spec):
@@ -35,15 +42,30 @@ def check_claim(host, spec):
 
 
 def check_free(host, volume, but=None):
-    """VolumeInUse where an instance has it, other than ``but``; the host's lock is held."""
+    """VolumeInUse where an instance has it, other than ``but``, or a guest in libvirt; the host's lock is held."""
     found = holder(volume, host.store.records(), lambda uuid: domain.find(host.connection, uuid) is not None, but)
     if found:
-        raise VolumeInUse(
-            "volume %s is attached to %s" % (volume.name, found["name"]),
-            hint=volume_hints.detach_volumes(found["name"], [volume.name]),
-            volume=volume.name,
-            instance=found["name"],
-        )
+        raise _in_use(volume, found["name"], volume_hints.detach_volumes(found["name"], [volume.name]))
+    # all records may be old ones, put back from one backup
+    path = paths.volume(host.pool_path(volume.spec.get("pool")), volume.uuid, paths.VOLUME_FILE)
+    for uuid, said in sorted(_users(host, path).items()):
+        if uuid != but:
+            name = clean(said, 100)
+            raise _in_use(volume, name, volume_hints.detach_by_hand(name, uuid, path))
+
+
+def _users(host, path):
+    library = require_libvirt()
+    try:
+        return Deadline(TIMEOUT).call(domains.users_of, host.connection, path, what="looking for a volume's guest")
+    except (library.libvirtError, ElementTree.ParseError) as error:
+        raise LibvirtUnavailable("libvirt does not tell which guest has a volume: %s" % error)
+
+
+def _in_use(volume, name, hint):
+    return VolumeInUse(
+        "volume %s is attached to %s" % (volume.name, name), hint=hint, volume=volume.name, instance=name
+    )
 
 
 def attach(store, spec, token):

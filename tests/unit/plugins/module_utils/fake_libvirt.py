@@ -61,6 +61,7 @@ CONSTANTS = {
     "VIR_DOMAIN_AFFECT_CONFIG": 2,
     "VIR_DOMAIN_BLOCK_RESIZE_BYTES": 1,
     "VIR_DOMAIN_METADATA_ELEMENT": 2,
+    "VIR_DOMAIN_STATS_STATE": 1,
 }
 
 
@@ -257,6 +258,9 @@ class FakeConnection:
         path = self.pools.get(name, self.pool_path)
         text = "<pool type='dir'><name>%s</name><target><path>%s</path></target></pool>" % (name, path)
         return types.SimpleNamespace(XMLDesc=lambda _flags: text, isActive=lambda: 1)
+
+    def getAllDomainStats(self, _stats=0, _flags=0):  # noqa: N802
+        return [(domain, {"state.state": domain.state()[0]}) for domain in self.domains.values()]
 
     def listAllStoragePools(self, _flags=0):  # noqa: N802
         return [self.storagePoolLookupByName(name) for name in ("berth", *self.pools)]

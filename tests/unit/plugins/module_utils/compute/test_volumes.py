@@ -24,7 +24,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.guest.update_dis
 from ansible_collections.berth.kvm.plugins.module_utils.compute.host import facts
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record import claim
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record.volume_store import VolumeStore
-from ansible_collections.berth.kvm.plugins.module_utils.model import state_hints, volume_hints
+from ansible_collections.berth.kvm.plugins.module_utils.model import state_hints, volume_hints, volumes
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import BerthError
 from ansible_collections.berth.kvm.plugins.module_utils.model.lifecycle import ACTIVE, DELETING
 from ansible_collections.berth.kvm.plugins.module_utils.model.move_errors import CannotResizeDisk
@@ -510,3 +510,97 @@ def test_the_address_of_a_volume_that_was_detached_is_kept_for_no_other_device(h
     plant(house.host.store, web.record.replace(spec=dict(web.record.spec, hardware=kept)))
     web.update()
     assert web.record.spec["hardware"]["devices"] == {"disk/vda": "type=pci,slot=0x01"}
+
+
+@pytest.mark.follows("detach_by_hand")
+def test_a_volume_that_a_guest_in_libvirt_has_is_not_free_though_all_records_say_so(house):
+    web = house.guest()
+    web.make()
+    before = web.record
+    old = house.guest("old")
+    old.make(named(new=True))
+    old.delete()
+    free = house.volume()
+    web.update(named())
+    for record, store in ((before, house.host.store), (free, house.store)):  # both from one backup
+        plant(store, record)
+    with pytest.raises(VolumeInUse, match="web1") as caught:
+        volume.delete(house.host, DB)
+    assert caught.value.hint == volume_hints.detach_by_hand("web1", web.uuid, str(house.file()))
+    with pytest.raises(BerthError, match="VolumeInUse.*web1"):
+        house.guest("web2").claim(named())
+    assert house.has() == (ACTIVE, None, True)
+    web.domain.xml = web.domain.xml.replace(str(house.file()), "/gone")  # the hint
+    house.guest("web2").claim(named())
+
+
+def test_a_claim_from_a_backup_over_a_guest_that_runs_sets_no_volume_free(house):
+    web = house.guest()
+    web.claim(named(new=True))
+    claimed = web.record
+    web.go_on()
+    plant(house.host.store, claimed)
+    with pytest.raises(BerthError, match="no record here says whose they are"):
+        web.go_on()
+    assert web.domain.isActive() and house.file().exists()
+    with pytest.raises(VolumeInUse):
+        volume.delete(house.host, DB)
+    with pytest.raises(BerthError, match="VolumeInUse.*web1"):
+        house.guest("web2").claim(named())
+
+
+def test_a_delete_removes_no_volume_that_another_instance_has_by_now(house):
+    web, other = house.guest(), house.guest("web2")
+    web.make(named(goes=True, new=True))
+    had, was = web.record, house.volume()
+    web.update()
+    other.make(named())
+    for record, store in ((had, house.host.store), (was, house.store)):  # both from one backup
+        plant(store, record)
+    web.instance().absent(changed_disks=True)
+    assert web.record is None and house.file().exists()
+    with pytest.raises(VolumeInUse, match="web2"):
+        volume.delete(house.host, DB)
+    assert other.update(named()) is True and house.has() == (ACTIVE, "web2", True)
+
+
+@pytest.mark.parametrize("role, phase", [("CLAIM", "claimed"), ("OWN", "building")])
+def test_a_record_from_when_the_volume_was_made_lets_no_data_go(house, role, phase):
+    web = house.guest()
+    web.make(named(new=True))
+    plant(house.store, house.volume().replace(role=role, phase=phase))
+    web.delete()
+    assert house.has() == (phase, None, True)
+
+
+def test_a_record_from_when_the_instance_was_made_lets_no_data_go_when_the_build_fails_then(house, monkeypatch):
+    web = house.guest()
+    with pytest.raises(Killed):
+        web.make(named(new=True), killed_at="C5 define")
+    building = web.record
+    web.go_on()
+    plant(house.host.store, building)
+
+    def fails(*_args):
+        raise errors.BuildFailed("no")
+
+    monkeypatch.setattr(domain, "define", fails)
+    with pytest.raises(errors.BuildFailed):
+        web.go_on()
+    assert house.has() == (ACTIVE, None, True)
+
+
+def test_a_claim_that_is_taken_up_again_follows_the_mapping_of_now(house):
+    web = house.guest()
+    web.claim(named(goes=True, new=True), token="t0")
+    web.claim(named(), token="t1")
+    assert web.record.spec["volumes"] == [named(new=True)]
+    web.go_on()
+    web.delete()
+    assert house.has() == (ACTIVE, None, True)
+
+
+def test_sixteen_volumes_may_make_way_for_others(house):
+    has = [named("v%d" % at, at) for at in range(volumes.MOST)]
+    found = volumes.merged(has, [*has[1:], named("other")])
+    assert [entry["slot"] for entry in found] == [*range(1, volumes.MOST), 0]

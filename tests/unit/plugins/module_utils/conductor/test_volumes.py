@@ -100,6 +100,12 @@ def test_two_instances_of_one_run_do_not_share_a_volume():
     assert "state" not in first and second["error"]["code"] == "VolumeInUse"
 
 
+def test_who_cannot_have_a_volume_takes_it_from_nobody_who_has_it():
+    first, second = instance("db"), instance("db", of=WEB2)
+    volumes.settle({"web1": first, "web2": second}, fleet(kvm1=[told(instance=WEB2)]))
+    assert first["error"]["code"] == "VolumeInUse" and "state" not in second
+
+
 def test_an_instance_that_is_there_is_left_alone_whatever_its_volumes_are():
     web = settled(instance("db", state=EXISTING), fleet(kvm1=[told(instance=WEB2)]))
     assert web["state"] == EXISTING
