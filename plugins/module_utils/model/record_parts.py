@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from typing import Any, Dict, Iterable, Iterator, Tuple
 
-COUNT, TEXT, MAYBE_TEXT, OBJECT, MAYBE_OBJECT, OBJECTS, TEXTS = (
+COUNT, TEXT, MAYBE_TEXT, OBJECT, MAYBE_OBJECT, OBJECTS, TEXTS, OBJECT_OF_TEXTS = (
     "a whole number from 0", "text", "text or null", "an object", "an object or null", "a list of objects", "a list of texts",
+    "an object of texts",
 )  # fmt: skip
 # The path of a part -> its type. A part that is not there is as good as one that is null, but for those in REQUIRED.
 TYPES: Dict[Tuple[str, ...], str] = {
@@ -31,6 +32,9 @@ TYPES: Dict[Tuple[str, ...], str] = {
     ("spec", "pool"): TEXT,
     ("spec", "volumes"): OBJECTS,
     ("spec", "instance"): MAYBE_OBJECT,
+    ("spec", "hardware"): MAYBE_OBJECT,
+    ("spec", "hardware", "machine"): TEXT,
+    ("spec", "hardware", "devices"): OBJECT_OF_TEXTS,
     ("resources",): OBJECT,
     **{("resources", name): COUNT for name in ("vcpus", "pcpus", "memory_mb", "disk_gb")},
     ("resources", "numa_topology"): OBJECT,
@@ -46,6 +50,8 @@ TYPES: Dict[Tuple[str, ...], str] = {
 }
 REQUIRED: Tuple[Tuple[str, ...], ...] = (
     ("spec", "flavor"),
+    ("spec", "hardware", "machine"),
+    ("spec", "hardware", "devices"),
     *(("migration", name) for name in ("type", "attempt", "source", "destination", "vm_state_before")),
 )
 
@@ -76,6 +82,7 @@ def _is(value: Any, kind: str) -> bool:
         MAYBE_OBJECT: lambda part: isinstance(part, (dict, type(None))),
         OBJECTS: lambda part: isinstance(part, list) and all(isinstance(item, dict) for item in part),
         TEXTS: lambda part: isinstance(part, list) and all(isinstance(item, str) for item in part),
+        OBJECT_OF_TEXTS: lambda part: isinstance(part, dict) and all(isinstance(item, str) for item in part.values()),
     }
     return checks[kind](value)
 

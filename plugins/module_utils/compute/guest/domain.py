@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import time
+from html import escape
 from xml.etree import ElementTree
 
 from ...model import hints
@@ -134,6 +135,9 @@ def define(connection, uuid, xml):
     there = find(connection, uuid)
     if there is not None and not is_managed(there):
         raise InstanceExists("a domain that berth does not manage has the uuid %s" % uuid)
+    if there is not None:  # libvirt takes no other name for it than what somebody may have given it
+        named = "<name>%s</name>"
+        xml = xml.replace(named % uuid, named % escape(there.name(), quote=False), 1)
     domain = _call("defining the domain", connection.defineXMLFlags, xml, library.VIR_DOMAIN_DEFINE_VALIDATE)
     text = _call("reading the definition", domain.XMLDesc, library.VIR_DOMAIN_XML_INACTIVE)
     dropped_parts.check(xml, text)

@@ -23,7 +23,7 @@ KEPT = ("disk", "interface", "controller", "channel", "rng", "memballoon", "vide
 def of(spec):
     """What the request keeps, or None. Who asked for a machine type and asks for another now begins anew."""
     kept = spec.get(KEY)
-    return kept if kept and kept["wished"] == _wished(spec) else None
+    return kept if kept and kept.get("wished") == _wished(spec) else None
 
 
 def machine(spec):
@@ -33,8 +33,8 @@ def machine(spec):
 
 
 def keep(spec, text):
-    """The request with what libvirt says in the definition ``text``; what was kept before stays. A definition of another machine
-    type says nothing of the devices of this one."""
+    """The request with what libvirt says in the definition ``text``; what was kept before stays, and whatever else has its place by
+    now gets another. A definition of another machine type says nothing of the devices of this one."""
     root = ElementTree.fromstring(text)
     chosen, known = root.find("os/type").get("machine"), of(spec) or {}
     if not chosen or known.get("machine", chosen) != chosen:
@@ -42,8 +42,20 @@ def keep(spec, text):
     found = {
         key: _words(device.find("address")) for key, device in _devices(root) if device.find("address") is not None
     }
-    devices = {**found, **known.get("devices", {})}
+    kept = known.get("devices", {})
+    taken = set().union(*(_claims(key, words) for key, words in kept.items()))
+    new = {key: words for key, words in found.items() if key not in kept and not _claims(key, words) & taken}
+    devices = {**new, **kept}
     return {**spec, KEY: {"wished": _wished(spec), "machine": chosen, "devices": devices}}
+
+
+def _claims(key, words):
+    """What no two devices of a guest may have: the number of a controller, and an address. Disks on controllers of two types
+    may have the same."""
+    parts = words.split(",")
+    number = {key.rpartition("/")[0]} if key.startswith("controller/") else set()
+    at = {",".join(part for part in parts if not part.startswith("multifunction="))}
+    return number if "type=drive" in parts else number | at
 
 
 def without_disks(spec, targets):
@@ -107,4 +119,4 @@ def _words(address):
 
 
 def _attributes(words):
-    return dict(pair.split("=", 1) for pair in words.split(","))
+    return dict(pair.split("=", 1) for pair in words.split(",") if "=" in pair)

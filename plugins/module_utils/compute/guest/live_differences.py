@@ -22,8 +22,9 @@ from . import hardware
 MIB = 1024  # KiB
 LONGEST = 120
 MOST = 20
-# Devices that a person may have added; libvirt by itself adds none of them to what is rendered.
+# Devices that a person may have added; libvirt by itself adds none of them to what is rendered, but BUILT_IN.
 COUNTED = ("filesystem", "graphics", "hostdev", "memory", "redirdev", "shmem", "tpm", "vsock", "watchdog")
+BUILT_IN = ("watchdog", "itco")  # a part of each q35 machine, which libvirt names since version 9.1
 # What a record that somebody damaged may raise when it is rendered.
 DAMAGED = (AttributeError, LookupError, TypeError, ValueError)
 Parts = Dict[str, str]
@@ -78,10 +79,14 @@ def _counted(counts) -> Parts:
 
 def compared(wanted: Parts, found: Parts) -> List[Difference]:
     names = list(dict.fromkeys([*wanted, *found]))
-    differing = [
-        (name, wanted.get(name, ""), found.get(name, "")) for name in names if wanted.get(name) != found.get(name)
-    ]
+    pairs = [(name, wanted.get(name, ""), found.get(name, "")) for name in names]
+    differing = [(name, wish, has) for name, wish, has in pairs if wish != has and not _is_of_pool(wish, has)]
     return [[clean(text, LONGEST) for text in difference] for difference in differing[:MOST]]
+
+
+def _is_of_pool(wished_nic: str, nic: str) -> bool:
+    """A card that a libvirt network chose out of its pool: the running guest's definition names no network."""
+    return wished_nic.startswith("network ") and nic == "hostdev"
 
 
 def parts(root) -> Parts:
@@ -99,7 +104,9 @@ def parts(root) -> Parts:
     for device in devices:
         if device.tag == "interface":
             found["network interface %s" % _attribute(device, "mac", "address")] = _nic(device)
-    counts = collections.Counter(device.tag for device in devices if device.tag in COUNTED)
+    counts = collections.Counter(
+        device.tag for device in devices if device.tag in COUNTED and (device.tag, device.get("model")) != BUILT_IN
+    )
     return {**found, **_counted(counts)}
 
 
@@ -109,7 +116,8 @@ def _mib(element):
 
 
 def _nic(device):
-    kind = device.get("type")
+    """The type of one on a libvirt network is, while the guest runs, what that network stands for."""
+    kind = "network" if _attribute(device, "source", "network") else device.get("type")
     said = [
         kind,
         "" if kind == "hostdev" else _attribute(device, "source", kind) or _attribute(device, "source", "dev"),

@@ -247,7 +247,11 @@ class FakeConnection:
         return self.domains[uuid]
 
     def defineXMLFlags(self, xml, _flags=0):  # noqa: N802
-        uuid = ElementTree.fromstring(xml).findtext("uuid")
+        root = ElementTree.fromstring(xml)
+        uuid = root.findtext("uuid")
+        if uuid in self.domains and self.domains[uuid].name() != root.findtext("name"):
+            raise libvirtError(9, "domain '%s' is already defined with uuid %s" % (self.domains[uuid].name(), uuid))
+        refuse_double_use(root)
         if uuid in self.domains:
             self.domains[uuid].xml = xml
         else:
@@ -277,6 +281,16 @@ class FakeConnection:
         """All guests are off; the test gives the host another boot id."""
         for domain in self.domains.values():
             domain.end(UNKNOWN)
+
+
+def refuse_double_use(root):
+    """No two devices at one PCI address, no two controllers of one type and index."""
+    places = [ElementTree.tostring(at) for at in root.iterfind("devices/*/address[@type='pci']")]
+    numbers = [(controller.get("type"), controller.get("index")) for controller in root.iterfind("devices/controller")]
+    for kind in (places, numbers):
+        twice = [entry for entry in kind if kind.count(entry) > 1]
+        if twice:
+            raise libvirtError(CONSTANTS["VIR_ERR_XML_ERROR"], "XML error: Attempted double use of %s" % (twice[0],))
 
 
 def completed(xml, machine, first_slot):

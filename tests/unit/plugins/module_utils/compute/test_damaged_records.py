@@ -9,11 +9,12 @@ import copy
 import itertools
 import json
 import os
+from xml.etree import ElementTree
 
 import pytest
 from instance_case import Case
 
-from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import summary
+from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import hardware, mend, summary
 from ansible_collections.berth.kvm.plugins.module_utils.compute.host import facts
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import BerthError
 
@@ -45,6 +46,8 @@ USES = [
     lambda web: summary.describe(web.record, "running"),
     lambda web: facts._own(web.record, {}),
     lambda web: web.instance().would_start("t"),
+    lambda web: mend.mend(web.instance(), dry=True),
+    lambda web: hardware.place(ElementTree.fromstring(web.domain.xml), web.record.spec),
     lambda web: web.instance().would_stop(),
     lambda web: web.instance().would_remove(),
 ]
@@ -52,6 +55,7 @@ USES = [
 
 @pytest.fixture
 def web(prepared, wanted):
+    prepared.connection.complete_as("pc-q35-7.2", 3)
     case = Case(prepared, wanted())
     case.make()
     return case

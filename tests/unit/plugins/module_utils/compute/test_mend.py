@@ -12,6 +12,7 @@ import fake_libvirt
 import pytest
 from instance_case import Case
 
+from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import virtual_size
 from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import DiskChainChanged
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import (
     domain_xml,
@@ -20,7 +21,9 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import (
     mend,
     network,
 )
+from ansible_collections.berth.kvm.plugins.module_utils.compute.guest.update_disks import update_disks
 from ansible_collections.berth.kvm.plugins.module_utils.compute.host import facts
+from ansible_collections.berth.kvm.plugins.module_utils.compute.record import room
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import drift
 from ansible_collections.berth.kvm.plugins.module_utils.model import hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.host_document import domain_differs
@@ -103,6 +106,77 @@ def test_nothing_is_told_where_nobody_changed_anything(web):
     assert told(web) is None and mend.mend(web.instance()) == []
     web.instance().stopped(0)
     assert told(web) is None
+
+
+ITCO = "<watchdog model='itco' action='reset'/>"
+
+
+@pytest.mark.parametrize("action", ["disabled", "reset"])
+def test_the_watchdog_that_every_q35_machine_has_is_no_difference(web, action):
+    """libvirt adds it to each definition from version 9.1."""
+    image = {**web.record.spec["image"], "properties": {"hw_watchdog_action": action}}
+    record = web.record.replace(spec={**web.record.spec, "image": image})
+    text = fake_libvirt.completed(domain_xml.render(record, web.host.for_guests(None)), MACHINE, 3)
+    text = text.replace("</devices>", ITCO + "</devices>")
+    record = record.replace(spec=hardware.keep(record.spec, text))
+    assert live_differences.between(record, text, text) == {}
+    more = text.replace("</devices>", "<watchdog model='ib700' action='reset'/></devices>")
+    assert "watchdog" in str(live_differences.between(record, None, more))
+
+
+LIVE = {
+    "a bridge": "<interface type='bridge'><source network='lan' portid='1' bridge='br7'/>",
+    "macvtap": "<interface type='direct'><source network='lan' portid='1' dev='eth0' mode='bridge'/>",
+    "a card of its pool": "<interface type='hostdev'><source><address type='pci'/></source>",
+    "routed": "<interface type='network'><source network='lan' portid='1' bridge='virbr0'/>",
+}
+
+
+@pytest.mark.parametrize("kind", LIVE)
+def test_a_nic_on_a_libvirt_network_is_no_difference_whatever_the_running_guest_is_plugged_into(web, kind):
+    """The definition names the network; that of the running guest has what the network stands for as its type."""
+    nic = {**NIC, "type": "network", "source": "lan"}
+    record = web.record.replace(spec={**web.record.spec, "networks": [nic]})
+    text = fake_libvirt.completed(domain_xml.render(record, web.host.for_guests(None)), MACHINE, 3)
+    live = re.sub('<interface type="network"><source network="lan" */>', LIVE[kind], text)
+    assert live != text and live_differences.between(record, live, text) == {}
+    assert "lan9" in str(live_differences.between(record, text.replace('"lan"', '"lan9"'), text))
+
+
+def test_a_disk_that_got_the_address_of_a_nic_that_somebody_took_is_in_no_way_of_mending(web, monkeypatch):
+    """libvirt gives it the first address that is free; no two devices may have one."""
+    at = ElementTree.tostring(ElementTree.fromstring(web.domain.xml).find("devices/interface/address")).decode()
+    detach(web, "interface")
+    monkeypatch.setattr(room, "allocate", lambda *_: {"disk_gb": 1, "resources": {}})
+    monkeypatch.setattr(virtual_size, "read", lambda *_: (1 << 30, 0, 0))
+    assert update_disks(web.instance(), [{"name": "data", "size_gb": 1}])
+    edit(web, "(<serial>data</serial>)", r"\1" + at)
+    assert mend.mend(web.instance()) and told(web) is None
+    assert ">data</serial>" in web.domain.xml
+
+
+def test_another_usb_controller_of_somebody_is_in_no_way_of_mending(web):
+    web.instance().stopped(0)
+    record = web.record
+    kept = {
+        **record.spec[hardware.KEY]["devices"],
+        "controller/usb/0/qemu-xhci": "bus=0x00,domain=0x0000,function=0x0,slot=0x40,type=pci",
+    }
+    with web.host.store.instance_lock(web.uuid):
+        spec = {**record.spec, hardware.KEY: {**record.spec[hardware.KEY], "devices": kept}}
+        web.host.store.compare_and_swap(record, record.next(spec=spec))
+    attach(web, "<controller type='usb' index='0' model='nec-xhci'><address type='pci' slot='0x41'/></controller>")
+    EDITS["memory"][0](web)
+    assert mend.mend(web.instance()) and "qemu-xhci" in web.domain.xml and "nec-xhci" not in web.domain.xml
+
+
+def test_a_guest_that_somebody_renamed_in_libvirt_is_defined_by_the_name_that_it_has(web):
+    """virsh domrename: libvirt refuses a definition of its uuid by another name."""
+    web.instance().stopped(0)
+    edit(web, "<name>%s</name>" % web.uuid, "<name>a&amp;b</name>")
+    EDITS["memory"][0](web)
+    assert mend.mend(web.instance()) and told(web) is None and web.domain.name() == "a&b"
+    assert web.instance().started() and web.domain.isActive()
 
 
 @pytest.mark.follows("mend")
