@@ -5,14 +5,12 @@
 
 from __future__ import annotations
 
-from ansible.module_utils.parsing.convert_bool import boolean
-
 from ..module_utils.model.catalog import Catalog
 from ..module_utils.model.errors import BerthError
 from ..module_utils.placement.request import build_request
 from ..module_utils.placement.request_nics import network_config
 from ..plugin_utils import uploads
-from ..plugin_utils.controller import CATALOG, INSTANCE, power_state, variables
+from ..plugin_utils.controller import CATALOG, INSTANCE, is_true, power_state, variables
 from ..plugin_utils.host_reply import HostAction, answer_of, ask_module
 
 
@@ -39,6 +37,7 @@ class ActionModule(HostAction):
         given = variables(task_vars, name, (*CATALOG, *INSTANCE, "berth_locked", "berth_mend"))
         try:
             _spec, seed = build_request({**given, "inventory_hostname": name}, Catalog.from_variables(given))
+            mends = is_true(given, "berth_mend")
         except BerthError as error:
             return {"changed": False, "error": error.to_dict()}
         seed["network_config"] = network_config(args["spec"]["networks"])  # with the addresses of pools
@@ -53,7 +52,7 @@ class ActionModule(HostAction):
             "seed": seed,
             "timeout": args["timeout"],
         }
-        if boolean(given.get("berth_mend") or False):
+        if mends:
             arguments["mend"] = True
         if power_state(given):
             arguments["power_state"] = power_state(given)

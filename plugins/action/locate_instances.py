@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import dataclasses
 
-from ansible.module_utils.parsing.convert_bool import boolean
-
 from ..module_utils.conductor import volumes
 from ..module_utils.conductor.duplicates import choose
 from ..module_utils.conductor.errors import InstanceMoving, KvmHostNotFound, SelectionNotExplicit
@@ -31,7 +29,15 @@ from ..module_utils.model.identity import DEFAULT_PROJECT, uuid_of
 from ..module_utils.model.lifecycle import OWN
 from ..module_utils.model.schema import OneOf, Text
 from ..module_utils.model.volumes import volume_uuid
-from ..plugin_utils.controller import ControllerAction, kvm_hosts, lost_hosts, read_reports, variables, who_locked
+from ..plugin_utils.controller import (
+    ControllerAction,
+    is_true,
+    kvm_hosts,
+    lost_hosts,
+    read_reports,
+    variables,
+    who_locked,
+)
 from ..plugin_utils.screen import say
 from ..plugin_utils.selection import in_inventory, known_hosts, not_found, selected, warn_of_lost
 from ..plugin_utils.wished import Wished, by_hand
@@ -133,7 +139,7 @@ class ActionModule(ControllerAction):
 
     def _keep_one(self, fleet, name, uuid, run):
         stays = _answering(fleet, "berth_keep_on", run.get("berth_keep_on"))
-        choice = choose(fleet, name, uuid, stays, boolean(run.get("berth_keep_on_confirmed") or False))
+        choice = choose(fleet, name, uuid, stays, is_true(run, "berth_keep_on_confirmed"))
         for host in choice.others:
             verb = "would be" if self._task.check_mode else "is"
             say("%s: the copy on %s stays, that on %s %s stopped and set aside" % (name, stays, host, verb))

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import contextlib
 
-from ansible.module_utils.parsing.convert_bool import boolean
-
 from ..module_utils.conductor import addressing, approval, placing, quotas, take_over, volumes, what_to_create
 from ..module_utils.conductor.plan import CLAIMING, FAILED, MAX_ROUNDS, PLANNED, new_plan, prepare_round
 from ..module_utils.model import address_clash, catalog_schema, nics
@@ -19,6 +17,7 @@ from ..plugin_utils import acting, failed_requests, receipts
 from ..plugin_utils.controller import (
     INSTANCE,
     ControllerAction,
+    is_true,
     kvm_hosts,
     lost_hosts,
     new_token,
@@ -37,6 +36,7 @@ RUN = (
     "berth_count",
     "berth_disks_of",
     "berth_lost_hosts",
+    "berth_mend",
     "berth_min_count",
     "berth_name",
     "berth_strict_uniqueness",
@@ -107,6 +107,7 @@ class ActionModule(ControllerAction):
     def act(self, args, task_vars):
         given = self.own_variables(task_vars, RUN)
         check_counts(given)
+        is_true(given, "berth_mend")  # before anything is claimed: it is the hosts' work later
         wishes = receipts.settings(self, task_vars, args["receipt_dir"])
         hosts = kvm_hosts(task_vars, args["hosts"])
         names = [name for name in selected(task_vars, args["instances"], hosts) if _is_wanted(task_vars, name)]
@@ -153,7 +154,7 @@ class ActionModule(ControllerAction):
 
     def _sorted_out(self, requests, fleet, given):
         """The instances of the plan: what is there, what is in the way, and what has to be placed."""
-        strict = boolean(given.get("berth_strict_uniqueness") or False)
+        strict = is_true(given, "berth_strict_uniqueness")
         instances = what_to_create.sort_out(requests, fleet, self._lost, strict)
         if self._takes_over:
             take_over.mark(instances, fleet, self._lost, given.get("berth_disks_of"))

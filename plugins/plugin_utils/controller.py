@@ -8,14 +8,14 @@ from __future__ import annotations
 import contextlib
 import secrets
 
-from ansible.module_utils.parsing.convert_bool import BOOLEANS_FALSE
+from ansible.module_utils.parsing.convert_bool import BOOLEANS_FALSE, boolean
 from ansible.plugins.action import ActionBase
 
 from ..module_utils.conductor.fleet import read_fleet
 from ..module_utils.conductor.inventory_names import ERROR
 from ..module_utils.conductor.silence import is_there
 from ..module_utils.model import catalog_schema, host_document, host_hints
-from ..module_utils.model.errors import BerthError
+from ..module_utils.model.errors import BerthError, InvalidInput
 from ..module_utils.model.safe_text import visible_all
 from . import known_ansible, run_report
 from .plain import plain
@@ -86,6 +86,14 @@ def who_locked(values):
     """berth_locked: true or who locked it; a survey sends text for false too."""
     locked = values.get("berth_locked")
     return None if locked is None or str(locked).strip().lower() in ("", *map(str, BOOLEANS_FALSE)) else locked
+
+
+def is_true(values, name):
+    """Whether the variable says yes, as -e and a survey say it; InvalidInput where it says neither yes nor no."""
+    try:
+        return boolean(values.get(name) or False)
+    except TypeError:
+        raise InvalidInput(name, values[name], "true or false")
 
 
 def power_state(values):

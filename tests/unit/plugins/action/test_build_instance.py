@@ -40,3 +40,11 @@ def test_a_run_that_is_to_mend_says_so_to_the_host(monkeypatch, given):
     task_vars = {**it.task_vars(), "inventory_hostname": "a"}
     it.run("build_instance", {"spec": {"uuid": "u", "image": {}, "networks": []}}, task_vars)
     assert asked["mend"] is True
+
+
+def test_a_word_that_is_neither_yes_nor_no_is_refused_before_the_host_is_asked(monkeypatch):
+    monkeypatch.setattr(build_instance, "ask_module", lambda *_: pytest.fail("the host was asked"))
+    it = controller({"a": {**VM, "berth_networks": []}}, {"berth_mend": "now"})
+    task_vars = {**it.task_vars(), "inventory_hostname": "a"}
+    result = it.run("build_instance", {"spec": {"uuid": "u", "image": {}, "networks": []}}, task_vars)
+    assert result["error"]["field"] == "berth_mend"

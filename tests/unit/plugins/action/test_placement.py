@@ -142,6 +142,8 @@ BAD = {
         "berth_images.guest.src",
     ),
     "attempts": ({}, {"berth_placement": {"max_attempts": 99}}, "InvalidInput", "max_attempts"),
+    "mend": ({}, {"berth_mend": "now"}, "InvalidInput", "berth_mend"),
+    "strict": ({}, {"berth_strict_uniqueness": ["x"]}, "InvalidInput", "berth_strict_uniqueness"),
     "count": ({}, {"berth_count": "-3"}, "InvalidInput", "berth_count"),
     "min_count": ({}, {"berth_count": "3", "berth_min_count": "4"}, "InvalidInput", "berth_min_count"),
 }
