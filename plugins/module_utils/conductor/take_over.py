@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Collection, Dict, Optional
 
-from ..model import take_over_hints
+from ..model import take_over_hints, volumes
 from ..model.errors import InvalidInput
 from ..model.identity import is_uuid
 from . import silence
@@ -36,7 +36,7 @@ def check_lost(lost: Collection[str], fleet: Fleet) -> None:
 
 
 def check_disks_of(disks_of: Optional[str], fleet: Fleet) -> None:
-    if disks_of is not None and (not is_uuid(disks_of) or disks_of in fleet.uuids().values()):
+    if disks_of is not None and (not is_uuid(disks_of) or disks_of in {*fleet.uuids().values(), *fleet.faults}):
         raise InvalidInput(DISKS_OF, disks_of, "the uuid of a host that is switched off for good")
 
 
@@ -49,8 +49,9 @@ def mark(instances: Dict[str, Instance], fleet: Fleet, lost: Collection[str], di
         if instance.get("state"):
             continue
         known = fleet.notes_on(instance["uuid"]).known
-        source = known.host_uuid if known and not answers.counts(known) else disks_of
+        source = disks_of or (known.host_uuid if known and not answers.counts(known) else None)
         without = [nic["name"] for nic in instance["spec"]["networks"] if nic.get("pool")]
+        left = [entry["name"] for entry in volumes.of(instance["spec"])]
         if source is None:
             fail(
                 instance,
@@ -59,6 +60,10 @@ def mark(instances: Dict[str, Instance], fleet: Fleet, lost: Collection[str], di
                     hint=take_over_hints.name_owner_of_disks(instance["uuid"]),
                 ),
             )
+        elif left:
+            rule = "no volumes: what is on %s, only the records of the lost host say" % ", ".join(left)
+            hint = take_over_hints.take_over_without_volumes(instance["name"])
+            fail(instance, InvalidInput("berth_volumes", None, rule, hint=hint))
         elif without:
             rule = "the addresses that it has on %s, which only the lost host knew" % ", ".join(without)
             fail(

@@ -35,6 +35,14 @@ def find_its_address(uuid: str) -> str:
     )
 
 
+def take_over_without_volumes(name: str) -> str:
+    """Whose the lost host's volumes are and which of them are on the shared storage is in no other host's records."""
+    return (
+        "Bring that host back. Or take berth_volumes away from %s in the inventory and run again: it goes on without them, and "
+        "nothing that is on them is touched" % name
+    )
+
+
 def switch_user_of_disk_off(path: str) -> str:
     """A QEMU on some host has a disk open that is to be taken over."""
     return "Switch off the host on which a guest still uses %s, then run again" % path

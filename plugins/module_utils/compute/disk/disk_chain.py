@@ -81,10 +81,13 @@ def check_start(connection, record, pool_path, host):
 
 
 def check_delete(connection, record, pool_path, host):
-    """The same, with what a delete would do to the files that are not the record's."""
+    """The same, with what a delete would do to the files that are not the record's. Disks that are not there stop it where
+    the pool has none at all: its file system is not mounted, and they would be there again with it."""
     found, own = differences(connection, record, pool_path), paths.instance(pool_path, record.uuid)
-    found = [difference for difference in found if difference.kind != MISSING]  # nothing of it is lost
-    files = sorted({path for difference in found for path in difference.files})
+    others = [difference for difference in found if difference.kind != MISSING]
+    if os.path.isdir(os.path.dirname(own)):
+        found = others
+    files = sorted({path for difference in others for path in difference.files})
     goes = [path for path in files if os.path.dirname(path) == own]
     stays = [path for path in files if path not in goes]
     _refuse(record, host, found, hints.delete_changed_disks(goes, stays))

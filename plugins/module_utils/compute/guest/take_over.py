@@ -14,11 +14,10 @@ from __future__ import annotations
 import os
 
 from ...model import take_over_hints
-from ...model.errors import BerthError
 from ...model.lifecycle import ACTIVE, CLAIM, OWN
 from .. import paths
 from ..disk import disk, disk_chain, owner, virtual_size, volume
-from ..errors import ClaimRevoked, DisksNotHere, DisksUnfit
+from ..errors import ClaimRevoked, DisksNotHere, DisksUnfit, typed
 from ..record import journal
 from . import startable
 
@@ -32,16 +31,17 @@ def take_over(instance, token, source):
         try:
             instance.host.require_prepared()
             _check(instance.host, record, source)
-        except Exception:
+        except Exception as error:
             volume.drop_claim(instance.host, record)
-            raise
+            raise typed(error)
         instance.observe("take over")
         instance.store.compare_and_swap(record, _owned(record, source))
         try:
             return instance.started()
-        except BerthError as error:
-            error.retryable = False  # it is this host's now
-            raise
+        except Exception as error:
+            failure = typed(error)
+            failure.retryable = False  # it is this host's now
+            raise failure
 
 
 def would_take_over(instance, token, source):

@@ -19,6 +19,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.model.record import Reco
 
 UUID = "0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a"
 OVERLAY = Difference("overlay", "vda is /x/root.s1", "virsh blockcommit", ("/x/root.s1",))
+MISSING = Difference("missing", "/x/root.qcow2 is not there", None, ("/x/root.qcow2",))
 ATTACHED = Difference("extra", "vdz is /x/data", "virsh detach-disk", ("/x/data",))
 
 
@@ -104,6 +105,21 @@ def test_a_delete_is_refused_unless_it_is_told_that_the_layer_may_go(box, found)
     assert box.instance.would_remove(changed_disks=True)
     assert box.instance.absent(changed_disks=True)
     assert box.done == ["remove", "disks"] and box.store.read(UUID) is None
+
+
+def test_a_delete_while_the_pool_is_not_mounted_is_refused_unless_it_is_told_that_there_are_no_disks(box, tmp_path):
+    """The record alone would go, and the disks would be there again with the mount."""
+    box.found, box.instance.host.pool_path = [MISSING], lambda pool: str(tmp_path / "pool")
+    for refused in (box.instance.absent, box.instance.would_remove):
+        with pytest.raises(
+            DiskChainChanged, match="Mount on kvm1.*berth_delete_changed_disks=true deletes it as it is$"
+        ):
+            refused()
+    assert (box.done, box.store.read(UUID)) == ([], box.record)
+    (tmp_path / "pool" / "instances").mkdir(parents=True)
+    assert box.instance.would_remove(), "the pool is there, and somebody removed the disks"
+    (tmp_path / "pool" / "instances").rmdir()
+    assert box.instance.absent(changed_disks=True) and box.store.read(UUID) is None
 
 
 def test_a_delete_that_was_begun_is_ended(box):

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 
@@ -13,6 +14,7 @@ from instance_case import Case, Killed
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import owner
 from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import (
+    BuildFailed,
     ClaimRevoked,
     DiskChainChanged,
     DisksNotHere,
@@ -21,7 +23,10 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import (
     DisksUsed,
 )
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import recovery, set_aside, take_over
+from ansible_collections.berth.kvm.plugins.module_utils.compute.record import volume_claim
+from ansible_collections.berth.kvm.plugins.module_utils.compute.record.volume_store import VolumeStore
 from ansible_collections.berth.kvm.plugins.module_utils.model import hints, take_over_hints
+from ansible_collections.berth.kvm.plugins.module_utils.model.errors import BerthError
 
 LIVING = "22222222-3c6e-5d59-9d0b-3a1c9d7f1e2a"
 ON = ("active", None, "running", True)
@@ -219,3 +224,32 @@ def test_a_delete_of_what_was_not_taken_over_yet_leaves_the_disks(lost, living):
         run(living, "C7 define")
     assert living.instance().absent(changed_disks=True)
     assert (files(lost), living.record) == (before, None) and lost.instance().started()
+
+
+@pytest.mark.parametrize("content", [b"", b"no disk", b"QFI\xfb", b"QFI\xfb" + b"\xff" * 500])
+def test_a_file_that_is_no_disk_is_told_and_not_taken(lost, living, content):
+    lost.root.write_bytes(content)
+    assert isinstance(refused(living, BerthError), (DisksUnfit, DiskChainChanged, DisksUsed))
+
+
+def test_a_pool_in_which_the_host_may_not_write_is_told(lost, living, monkeypatch):
+    def read_only(*_all):
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS), "/pool/owner")
+
+    with monkeypatch.context() as patch, pytest.raises(BuildFailed, match="/pool/owner") as told:
+        patch.setattr(owner, "write", read_only)
+        run(living)
+    assert not told.value.retryable, "it is this host's now: no other host is tried"
+    assert (owner_of(living), living.record.role) == (lost.host.uuid, "OWN") and not living.domain.isActive()
+    assert living.instance().started() and owner_of(living) == LIVING
+
+
+def test_a_claim_that_comes_to_nothing_leaves_no_volume(lost, living):
+    entry = {"name": "db", "size_gb": 1, "new": True, "slot": 0}
+    living.host.store.compare_and_swap(living.record, None)
+    living.spec["volumes"] = [{**entry, "delete_on_termination": False}]
+    living.claim()
+    volume_claim.attach(living.host.store, living.spec, "t1")
+    assert VolumeStore.beside(living.host.store).records()
+    refused(living, DiskChainChanged)
+    assert VolumeStore.beside(living.host.store).records() == []

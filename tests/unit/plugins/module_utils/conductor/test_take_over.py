@@ -87,6 +87,32 @@ def test_an_address_out_of_a_pool_is_named_by_a_person():
     assert mark(fleet(KNOWN), fixed_ip="10.0.0.7")["take_over"] == LOST
 
 
+@pytest.mark.follows("take_over_without_volumes")
+def test_an_instance_with_volumes_is_taken_over_without_them():
+    """Which files they are, and who else had them since, only the lost host's records say."""
+    instances = wanted()
+    instances["web1"]["spec"]["volumes"] = [{"name": "db", "size_gb": 1}]
+    take_over.mark(instances, fleet(KNOWN), ["kvm1"], None)
+    error = instances["web1"]["error"]
+    assert (error["field"], error["hint"]) == ("berth_volumes", take_over_hints.take_over_without_volumes("web1"))
+    assert "db" in error["message"] and "take_over" not in instances["web1"]
+    assert mark(fleet(KNOWN))["take_over"] == LOST
+
+
+def test_a_host_that_answers_and_whose_records_do_not_count_is_nobody_to_take_disks_from():
+    """Its state directory is not mounted, and its guests run on."""
+    found = fleet(silent=("kvm9",))
+    found.faults[LOST] = "the state directory is empty"
+    with pytest.raises(InvalidInput, match="berth_disks_of"):
+        mark(found, lost=("kvm9",), disks_of=LOST)
+
+
+def test_a_person_who_has_read_whose_the_disks_are_is_believed():
+    """The host that was known last had begun to take over the disks of another, and was lost before it had them."""
+    third = "33333333-3c6e-5d59-9d0b-3a1c9d7f1e2a"
+    assert mark(fleet(KNOWN, silent=("kvm1", "kvm3")), lost=("kvm1", "kvm3"), disks_of=third)["take_over"] == third
+
+
 def test_what_a_host_that_answers_has_is_left_alone():
     instances = {"web1": {**wanted()["web1"], "state": "existing"}}
     take_over.mark(instances, fleet(KNOWN), ["kvm1"], None)
