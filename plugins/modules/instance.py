@@ -214,6 +214,7 @@ error:
   sample: {"code": "BuildFailed", "message": "starting the guest failed", "retryable": true}
 """
 
+import contextlib
 import json
 
 from ansible.module_utils.basic import AnsibleModule
@@ -364,9 +365,12 @@ def warn_of_force(module, instance):
 
 
 def of_domain(instance, mended, dry):
-    """What an existing instance's answer says beside: what was mended, and how the guest differs from its record now."""
-    record = instance.store.read(instance.uuid)
-    differs = mend.differing(instance, record) if record else {}
+    """What an existing instance's answer says beside: what was mended, and how the guest differs from its record now. What
+    cannot be known of that fails nothing: the work is done."""
+    differs = {}
+    with contextlib.suppress(BerthError):
+        record = instance.store.read(instance.uuid)
+        differs = mend.differing(instance, record) if record else {}
     if not mended:
         return {"domain_differs": differs}
     parts = ", ".join("%s %s -> %s" % (part, has or "none", wished or "none") for part, wished, has in mended)

@@ -6,15 +6,18 @@
 from __future__ import annotations
 
 import re
+from unittest import mock
 from xml.etree import ElementTree
 
 import fake_libvirt
 import pytest
 from instance_case import Case
 
+from ansible_collections.berth.kvm.plugins.module_utils.compute.connection import LibvirtTimeout
 from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import virtual_size
-from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import DiskChainChanged
+from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import BuildFailed, DiskChainChanged
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import (
+    domain,
     domain_xml,
     hardware,
     live_differences,
@@ -27,6 +30,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.record import ro
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import drift
 from ansible_collections.berth.kvm.plugins.module_utils.model import hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.host_document import domain_differs
+from ansible_collections.berth.kvm.plugins.modules import instance as module
 
 MAC = "02:00:00:00:00:01"
 NIC = {"network": "lan", "type": "bridge", "source": "br0", "mac": MAC, "address": None}
@@ -289,6 +293,14 @@ def test_of_a_record_of_an_older_version_nothing_is_told_and_its_start_mends_not
     assert told(web) is None and web.instance().started() and ">4</vcpu>" in web.domain.xml
     assert mend.mend(web.instance()) and told(web) is None, "it is when it is asked for"
     assert hardware.machine(web.record.spec) == MACHINE
+
+
+@pytest.mark.parametrize("error", [LibvirtTimeout("slow"), BuildFailed("reading the state: gone")])
+def test_what_cannot_be_compared_does_not_fail_what_was_done(web, monkeypatch, error):
+    """A create that is told as failed would be made on another host."""
+    monkeypatch.setattr(domain, "definitions", mock.Mock(side_effect=error))
+    assert module.of_domain(web.instance(), [], False) == {"domain_differs": {}}
+    assert "memory" in module.of_domain(web.instance(), [["memory", "1", "2"]], False)["mended"]
 
 
 def test_an_instance_in_a_move_is_not_looked_at(web):
