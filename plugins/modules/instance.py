@@ -195,7 +195,7 @@ instance:
   type: dict
   sample: {"uuid": "0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a", "name": "web-1", "state": "running", "vm_state": "active",
            "task_state": null, "flavor": "m1.tiny", "vcpus": 1, "memory_mb": 512, "root_gb": 1, "disks": {"logs": 10},
-           "volumes": {"db": 20},
+           "volumes": {"db": 20}, "delete_on_termination": [],
            "role": "OWN"}
 retryable:
   description: Whether another host may do better.
@@ -340,7 +340,15 @@ def differences(instance, spec):
     ]
     disks = data_disks.difference(record.name, data_disks.shown(record.spec), data_disks.shown(spec))
     own = (
-        volumes.difference(record.name, volumes.shown(record.spec), volumes.shown(spec)) if "volumes" in spec else None
+        volumes.difference(
+            record.name,
+            volumes.shown(record.spec),
+            volumes.going(record.spec),
+            volumes.shown(spec),
+            volumes.going(spec),
+        )
+        if "volumes" in spec
+        else None
     )
     said = ["instance %s %s" % (record.name, different) for different in (disks, own) if different]
     return said + [

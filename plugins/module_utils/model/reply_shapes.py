@@ -167,11 +167,10 @@ _OF_INSTANCE: Dict[str, Check] = {
     "power_state": _POWER,
     "locked": or_null(text(1024)),
     "flavor": or_null(text()),
-    "vcpus": or_null(_COUNT),
-    "memory_mb": or_null(_COUNT),
-    "root_gb": or_null(_COUNT),
+    **dict.fromkeys(("vcpus", "memory_mb", "root_gb"), or_null(_COUNT)),
     "disks": map_of(text(), _COUNT, data_disks.MOST),
     "volumes": map_of(text(), _COUNT, volumes.MOST),
+    "delete_on_termination": list_of(text(), volumes.MOST),
     "image": or_null(text()),
     "networks": list_of(
         object_of(

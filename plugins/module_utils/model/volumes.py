@@ -57,6 +57,11 @@ def shown(spec: Mapping[str, Any]) -> Dict[str, int]:
     return {str(entry.get("name")): entry.get("size_gb") or 0 for entry in spec.get("volumes") or ()}
 
 
+def going(spec: Mapping[str, Any]) -> List[str]:
+    """The names of those that a delete of the instance removes."""
+    return sorted(str(entry.get("name")) for entry in spec.get("volumes") or () if entry.get("delete_on_termination"))
+
+
 def used(spec: Document, names: Optional[Collection[str]] = None) -> Document:
     """The request once the guest was started: none of its volumes, or of those with the ``names``, is new any more."""
     gone = {entry["name"] for entry in spec.get("volumes") or () if names is None or entry["name"] in names}
@@ -124,12 +129,25 @@ def cannot_shrink(name: str, has: int, wanted: int) -> CannotResizeDisk:
     )
 
 
-def difference(name: str, has: Mapping[str, int], wanted: Mapping[str, int]) -> Optional[str]:
-    """What the inventory says otherwise of the volumes of the instance ``name``, and what follows it."""
+def difference(
+    name: str, has: Mapping[str, int], goes: Collection[str], wanted: Mapping[str, int], shall_go: Collection[str]
+) -> Optional[str]:
+    """What the inventory says otherwise of the volumes of the instance ``name``, and what follows it. ``goes`` are those that its
+    delete removes, ``shall_go`` those that the inventory has so."""
     lacks = ["no volume %s" % volume for volume in sorted(set(wanted) - set(has))]
     both = sorted(set(has) & set(wanted))
     lacks += [
         "volume %s of %d GiB, not %d" % (each, has[each], wanted[each]) for each in both if has[each] != wanted[each]
+    ]
+    lacks += [
+        "volume %s, which its delete removes against the inventory" % each
+        for each in both
+        if each in {*goes} - {*shall_go}
+    ]
+    lacks += [
+        "volume %s, which its delete keeps against the inventory" % each
+        for each in both
+        if each in {*shall_go} - {*goes}
     ]
     lacks += ["volume %s, which the inventory does not name" % volume for volume in sorted(set(has) - set(wanted))]
     return "has %s. %s" % (", ".join(lacks), hints.update_disks_to_follow(name)) if lacks else None

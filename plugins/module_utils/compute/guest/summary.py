@@ -35,6 +35,7 @@ def describe(record, power):
         "root_gb": flavor.get("root_gb"),
         "disks": data_disks.shown(record.spec),
         "volumes": volumes.shown(record.spec),
+        "delete_on_termination": volumes.going(record.spec),
         "image": (record.spec.get("image") or {}).get("name"),
         "networks": [_nic(nic) for nic in record.spec.get("networks") or []],
         "group": (record.spec.get("group") or {}).get("name"),

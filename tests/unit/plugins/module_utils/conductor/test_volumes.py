@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import pytest
 
-from ansible_collections.berth.kvm.plugins.module_utils.conductor import moving, volumes
+from ansible_collections.berth.kvm.plugins.module_utils.conductor import moving, report_creation, volumes
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.fleet import Fleet
-from ansible_collections.berth.kvm.plugins.module_utils.conductor.plan import BUILDING, EXISTING, FAILED
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.plan import ACTIVE, BUILDING, EXISTING, FAILED
 from ansible_collections.berth.kvm.plugins.module_utils.model import volume_hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.volume_errors import (
     VolumeDuplicate,
@@ -185,3 +185,12 @@ def test_what_has_volumes_leaves_its_host_only_without_them_and_is_resized_there
     assert moving.hosts_to_leave_out(move("resize", "db"), hosts, None, True) == ["kvm2", "kvm3"]
     assert moving.hosts_to_leave_out(move("migration"), hosts, None, True) == ["kvm1"]
     assert moving.hosts_to_leave_out(move("resize"), hosts, "kvm2", False) == ["kvm1", "kvm3"]
+
+
+def test_what_a_delete_would_remove_against_the_inventory_is_told_by_create():
+    web = {**instance("db"), "state": ACTIVE, "result": {"volumes": {"db": 2}, "delete_on_termination": ["db"]}}
+    assert "volume db, which its delete removes against the inventory" in report_creation.differs(web)
+    web["spec"]["volumes"][0]["delete_on_termination"] = True
+    assert report_creation.differs(web) is None
+    web["result"]["delete_on_termination"] = []
+    assert "volume db, which its delete keeps against the inventory" in report_creation.differs(web)
