@@ -288,6 +288,7 @@ class Instance:
             record = self.at_rest("stop")
             if self._is_converged_stopped(record):
                 return False
+            startable.own_disks(self.host, record)
             record = self._swap(record.replace(power_state="shutdown", task_state="powering-off"))
             self.observe("stop")
             gate.revoke(self.uuid, self.host.run_dir)

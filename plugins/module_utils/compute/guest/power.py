@@ -42,6 +42,7 @@ def reboot(instance, hard, grace):
     """
     with instance.store.instance_lock(instance.uuid, timeout=instance.timeout):
         record = _rebootable(instance, hard)
+        startable.own_disks(instance.host, record)
         record = instance.store.compare_and_swap(
             record, record.next(task_state="rebooting_hard" if hard else "rebooting")
         )

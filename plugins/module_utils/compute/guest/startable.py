@@ -29,7 +29,10 @@ def check(host, record):
 
 
 def own_disks(host, record):
-    """Before the first start of an instance that is taken over: from here on the lost host starts nothing from its disks."""
+    """Before the first start of an instance that is taken over, or what comes in its place: from here on the lost host starts
+    nothing from its disks."""
+    if not _taken_from(record):
+        return
     pool_path = host.pool_path(record.spec.get("pool"))
     if _is_taking_over(pool_path, record):
         check_unused(pool_path, record)
@@ -48,5 +51,12 @@ def check_unused(pool_path, record):
 
 def _is_taking_over(pool_path, record):
     """Whether the disks are still those of the lost host from which this one takes the instance over, see take_over.py."""
-    begun = [event["source"] for event in record.history if event["event"] == TAKE_OVER]
-    return bool(begun) and record.task_state == SPAWNING and owner.read(pool_path, record.uuid) == begun[-1]
+    begun = _taken_from(record)
+    return bool(begun) and owner.read(pool_path, record.uuid) == begun[-1]
+
+
+def _taken_from(record):
+    """Whose instance it was, where it has never been started here."""
+    if record.task_state != SPAWNING:
+        return []
+    return [event["source"] for event in record.history if event["event"] == TAKE_OVER]

@@ -22,7 +22,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import (
     DisksUnfit,
     DisksUsed,
 )
-from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import recovery, set_aside, take_over
+from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import power, recovery, set_aside, take_over
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record import volume_claim
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record.volume_store import VolumeStore
 from ansible_collections.berth.kvm.plugins.module_utils.model import hints, take_over_hints
@@ -253,3 +253,20 @@ def test_a_claim_that_comes_to_nothing_leaves_no_volume(lost, living):
     assert VolumeStore.beside(living.host.store).records()
     refused(living, DiskChainChanged)
     assert VolumeStore.beside(living.host.store).records() == []
+
+
+@pytest.mark.parametrize("act", ["stop", "create", "reboot"])
+def test_a_stop_or_reboot_before_the_first_start_takes_the_disks_too(lost, living, boot, act):
+    """What is started later starts from its own disks, and the lost host does not."""
+    with pytest.raises(Killed):
+        run(living, "C7 define")
+    if act == "reboot":
+        power.reboot(living.instance(), False, 1)
+        assert (living.state(), owner_of(living)) == (ON, LIVING)
+        return
+    if act == "stop":
+        living.instance().stopped(1)
+    else:
+        power.converge(living.instance(), None, None, "shutdown", 1)
+    assert (living.state(), owner_of(living)) == (("stopped", None, "shutdown", False), LIVING)
+    assert living.instance().started() and living.state() == ON
