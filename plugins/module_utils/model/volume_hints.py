@@ -41,6 +41,14 @@ def delete_volume_again(volume: str) -> str:
     return "Run berth.kvm.delete_volume -e berth_volume=%s again" % volume
 
 
+def restore_volume_record(uuid: str) -> str:
+    """A host has the file of a volume and no record of it, or the storage is another host's too."""
+    return (
+        "Restore record.json below volumes/%s in the state directory of the host that had it from a backup, and run again: the file "
+        "stays as it is. Or give the new volume another name" % uuid
+    )
+
+
 def detach_by_hand(name: str, uuid: str, path: str) -> str:
     """A guest has the file of a volume that no record gives to it."""
     return (

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 
-from ...model import hints, volumes
+from ...model import hints, volume_hints, volumes
 from ...model.lifecycle import BUILDING, CLAIMED, OWN
 from ...model.volume_errors import VolumeConflict, VolumeNotAttached, VolumeNotFound
 from .. import paths
@@ -59,7 +59,10 @@ def _begin(store, record, entry, is_there):
         raise VolumeNotAttached("volume %s is not that of %s" % (entry["name"], record.name), hint=hints.create_again())
     if volume.phase == CLAIMED:
         if is_there:
-            raise VolumeConflict("volume %s has a file already, which its record does not know" % entry["name"])
+            raise VolumeConflict(
+                "volume %s has a file already, which its record does not know" % entry["name"],
+                hint=volume_hints.restore_volume_record(entry["uuid"]),
+            )
         change(store, volume, "build", instance_of(volume), role=OWN, phase=BUILDING)
 
 

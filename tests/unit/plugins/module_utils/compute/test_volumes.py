@@ -412,7 +412,7 @@ def test_an_instance_whose_record_is_lost_keeps_its_volume_while_libvirt_knows_i
         house.guest("web2").claim(named())
 
 
-@pytest.mark.follows("restore_damaged_volume")
+@pytest.mark.follows("restore_damaged_volume", "restore_volume_record")
 def test_a_damaged_record_stops_its_host_and_no_volume_is_lost_whichever_way_it_is_mended(house, tmp_path):
     web = house.guest()
     web.make(named(new=True))
@@ -427,8 +427,9 @@ def test_a_damaged_record_stops_its_host_and_no_volume_is_lost_whichever_way_it_
     web.make(named())
     web.delete()
     path.rename(tmp_path / "kept")  # the other way
-    with pytest.raises(VolumeConflict):
+    with pytest.raises(VolumeConflict) as caught:
         web.make(named(new=True))  # nothing is known of it, and its file is neither used nor made anew
+    assert caught.value.hint == volume_hints.restore_volume_record(DB)
     assert house.file().read_bytes() == before and web.record is None
     path.parent.mkdir(mode=0o700, exist_ok=True)
     shutil.copy(backup, path)
