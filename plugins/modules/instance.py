@@ -372,6 +372,15 @@ def warn_of_force(module, instance):
         module.warn("%s did not shut down within %d s and was ended" % (record.name, module.params["shutdown_timeout"]))
 
 
+def summary_after(instance):
+    """What is there once the work is done. Where libvirt does not say, no other host may do the work again."""
+    try:
+        return instance.summary()
+    except BerthError as error:
+        error.retryable = False
+        raise
+
+
 def of_domain(instance, mended, dry):
     """What an existing instance's answer says beside: what was mended, and how the guest differs from its record now. What
     cannot be known of that fails nothing: the work is done."""
@@ -409,7 +418,7 @@ def main():
         after = (
             dict(before, state=AFTER.get(params["state"], before["state"]))
             if module.check_mode and acted
-            else instance.summary()
+            else summary_after(instance)
         )
         if params["state"] == "present":
             after.update(of_domain(instance, mended, module.check_mode))

@@ -13,7 +13,7 @@ import fake_libvirt
 import pytest
 from instance_case import Case
 
-from ansible_collections.berth.kvm.plugins.module_utils.compute.connection import LibvirtTimeout
+from ansible_collections.berth.kvm.plugins.module_utils.compute.connection import LibvirtTimeout, LibvirtUnavailable
 from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import virtual_size
 from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import BuildFailed, DiskChainChanged
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import (
@@ -301,6 +301,13 @@ def test_what_cannot_be_compared_does_not_fail_what_was_done(web, monkeypatch, e
     monkeypatch.setattr(domain, "definitions", mock.Mock(side_effect=error))
     assert module.of_domain(web.instance(), [], False) == {"domain_differs": {}}
     assert "memory" in module.of_domain(web.instance(), [["memory", "1", "2"]], False)["mended"]
+
+
+def test_a_libvirt_that_breaks_after_the_work_does_not_have_another_host_do_it_again(web, monkeypatch):
+    monkeypatch.setattr(domain, "state", mock.Mock(side_effect=LibvirtUnavailable("gone")))
+    with pytest.raises(LibvirtUnavailable) as raised:
+        module.summary_after(web.instance())
+    assert raised.value.to_dict()["retryable"] is False
 
 
 def test_an_instance_in_a_move_is_not_looked_at(web):
