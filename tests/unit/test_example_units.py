@@ -41,3 +41,12 @@ def test_the_timer_starts_the_service_of_its_name_which_runs_a_playbook_that_exi
     assert playbook == name.replace("-", ".kvm.", 1).replace("-", "_")
     assert (ROOT / "playbooks" / (playbook.removeprefix("berth.kvm.") + ".yml")).exists()
     assert (UNITS / (name + ".timer")).exists()
+
+
+@pytest.mark.parametrize("name", ["berth-confirm-due", "berth-recover"])
+def test_timers_of_several_controllers_do_not_all_start_in_the_same_second(name):
+    """S02."""
+    unit = configparser.ConfigParser(interpolation=None)
+    unit.optionxform = str
+    unit.read(UNITS / (name + ".timer"))
+    assert int(unit["Timer"]["RandomizedDelaySec"].removesuffix("s")) > 0

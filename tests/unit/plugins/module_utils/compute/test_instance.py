@@ -61,6 +61,13 @@ def test_a_claim_becomes_a_running_guest_and_again_is_no_change(web):
     assert web.domain.starts == 1
 
 
+def test_what_was_done_with_it_is_in_its_history(web):
+    """A25, C32."""
+    web.make()
+    web.instance().stopped(1)
+    assert [event["event"] for event in web.record.history][-3:] == ["build", "start", "stop"]
+
+
 def test_it_is_stopped_started_and_removed_and_each_again_is_no_change(web):
     web.make()
     assert [web.instance().stopped(1), web.instance().stopped(1)] == [True, False]

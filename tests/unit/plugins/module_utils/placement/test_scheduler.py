@@ -343,3 +343,19 @@ def test_two_pools_of_like_devices_are_used_one_after_the_other():
         [host("a", pci_pools=pools)], [request(uuid=uuid, flavor=flavor) for uuid in ("vm1", "vm2")], options
     )
     assert chosen(result) == [["a"], []]
+
+
+@pytest.mark.parametrize("fast", [True, False])
+@pytest.mark.parametrize(
+    "named, hosts",
+    [
+        ({"ignore_hosts": ["KVM1"]}, ["kvm2"]),
+        ({"requested_destination": {"host": "kvm2"}}, ["kvm2"]),
+        ({"requested_destination": {"host": "kvm3"}}, []),
+        ({"force_hosts": ["kvm3"]}, ["kvm3"]),
+    ],
+)
+def test_hosts_that_a_request_names_are_left_out_asked_for_or_forced(named, hosts, fast):
+    """S26, S27, S28: kvm1 is the best, kvm3 is not up, which only a forced host is not asked about."""
+    fleet = [host("kvm1"), host("kvm2", memory_mb_used=100), host("kvm3", service={"forced_down": True})]
+    assert chosen(select_destinations(fleet, [request(**named)], fast=fast)) == [hosts]
