@@ -122,6 +122,10 @@ class GuestNotSupported(BuildFailed):
     host_fault = False
 
 
+class GuestRunsAlready(BerthError):
+    """The record says that the guest was not made yet, and the guest runs: the record is an old copy. Nothing was done."""
+
+
 class BuildBroken(BerthError):
     """The build met an error that nobody foresaw, most likely a defect of this collection; it left nothing behind."""
 

@@ -181,8 +181,7 @@ class Instance:
     def _build(self, record, given_seed, left_off):
         try:
             self.host.require_prepared()
-            if record.role == CLAIM:
-                disk.check_none(self.host.pool_path(record.spec.get("pool")), self.uuid, self.host.identify())
+            startable.check_unmade(self.host, record)
         except Exception as error:
             if record.role == CLAIM:
                 volume.drop_claim(self.host, record)

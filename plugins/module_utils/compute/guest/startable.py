@@ -1,16 +1,18 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Whether a guest that is off may start from the disks that are there."""
+"""Whether a guest that is off may start from the disks that are there, and whether one may be made."""
 
 from __future__ import annotations
 
-from ...model import take_over_hints
+from ...model import state_hints, take_over_hints
+from ...model.lifecycle import CLAIM
 from .. import paths
 from ..disk import disk, disk_chain, owner
-from ..errors import BuildFailed, DisksUsed
+from ..errors import BuildFailed, DisksUsed, GuestRunsAlready
 from ..record import volume_store
 from ..run import run
+from . import domain
 
 SPAWNING = "spawning"  # Nova's task state: until the guest was started for the first time it is being made
 TAKE_OVER = "take over"
@@ -26,6 +28,19 @@ def check(host, record):
     if not _is_taking_over(pool_path, record):
         owner.check(pool_path, record.uuid, host.identify())
     disk_chain.check_start(host.connection, record, pool_path, host.connection.getHostname())
+
+
+def check_unmade(host, record):
+    """Nothing is made where a guest of it runs already, as one does whose record was put back from a backup, nor, from a claim,
+    where there are disks of it."""
+    if domain.is_active(host.connection, record.uuid):
+        raise GuestRunsAlready(
+            "%s (%s) runs here, and its record says that it was not made yet: the record is an old copy"
+            % (record.name, record.uuid),
+            hint=state_hints.restore_damaged_record(record.uuid),
+        )
+    if record.role == CLAIM:
+        disk.check_none(host.pool_path(record.spec.get("pool")), record.uuid, host.identify())
 
 
 def own_disks(host, record):

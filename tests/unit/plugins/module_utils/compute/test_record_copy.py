@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import shutil
 
@@ -15,7 +16,7 @@ from instance_case import Case
 from records import plant
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import owner
-from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import DisksOfAnotherHost
+from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import DisksOfAnotherHost, GuestRunsAlready
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record import state_directory, whereabouts
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record.record_copy import RecordUnrecoverable, take_back
 from ansible_collections.berth.kvm.plugins.module_utils.model.record import RecordInvalid
@@ -90,6 +91,25 @@ def test_a_damaged_record_is_restored_or_moved_away_and_taken_back(web, tmp_path
     os.rename(path, tmp_path / "away")
     assert take_back(web.instance(), before.generation) and web.domain.starts == starts
     assert web.record.spec == before.spec and web.record.generation > before.generation
+
+
+@pytest.mark.parametrize("role, phase", [("OWN", "building"), ("CLAIM", "claimed")])
+def test_a_guest_that_runs_is_not_made_anew_by_a_record_from_before_it_was_made(role, phase, web, tmp_path):
+    """Its root disk would be made anew. What the error says brings the record back."""
+    path = os.path.join(web.host.store.state_dir, "instances", web.uuid, "record.json")
+    with open(path, encoding="utf-8") as stream:
+        record = json.load(stream)
+    record.update(role=role, phase=phase, generation=[1, 0], vm_state="building", power_state="nostate")
+    with open(path, "w", encoding="utf-8") as stream:
+        json.dump(record, stream)
+    starts = web.domain.starts
+    with pytest.raises(GuestRunsAlready, match="old copy") as refused:
+        web.instance().started("t1", web.seed)
+    assert "recover_record" in refused.value.hint
+    if role == "OWN":  # a claim is dropped
+        os.rename(path, tmp_path / "away")
+    assert take_back(web.instance(), [1, 0]) and web.domain.starts == starts
+    assert (web.record.role, web.record.phase, web.root.exists()) == ("OWN", "active", True)
 
 
 def test_disks_of_another_host_are_not_taken_back(web):
