@@ -11,8 +11,12 @@ from ..model.messages import Document
 from ..model.quota import UNLIMITED, Amounts, QuotaExceeded, check_group_quota, check_quota, limits_of
 from ..model.quota_usage import usage
 from . import groups
+from .errors import AddressPoolExhausted
 from .fleet import Fleet
 from .plan import FAILED, Instance, fail
+
+# What the last ones of a batch give way to.
+LIMITED = (QuotaExceeded.__name__, AddressPoolExhausted.__name__)
 
 
 def before_placement(
@@ -42,12 +46,12 @@ def before_placement(
 def hold_to_count(instances: Dict[str, Instance], least: int) -> Optional[str]:
     """After before_placement, for a batch: at least ``least`` of it are made, or none (Nova: min_count, max_count).
 
-    The last ones give way to the quota. Gives what is to be said of that, or None.
+    The last ones give way to the quota, and to pools of addresses. Gives what is to be said of that, or None.
     """
     over = {
         name: instance["error"] or {}
         for name, instance in instances.items()
-        if (instance.get("error") or {}).get("code") == QuotaExceeded.__name__
+        if (instance.get("error") or {}).get("code") in LIMITED
     }
     if not over:
         return None

@@ -8,7 +8,9 @@ from __future__ import annotations
 import pytest
 
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import quotas
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.errors import AddressPoolExhausted
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.fleet import Fleet
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.plan import fail
 
 
 def batch(count, existing=0):
@@ -38,6 +40,15 @@ def test_a_batch_is_reduced_to_the_quota_but_not_below_its_minimum(count, least,
     assert (len(instances), sum(instance.get("state") == "failed" for instance in instances.values())) == (left, failed)
     assert (said or "").startswith("reduced from %d to %d because " % (count, left) if left < count else "")
     assert bool(said) == (left < count)
+
+
+@pytest.mark.parametrize("least, left, failed", [(3, 3, 3), (2, 2, 0)], ids=["no minimum: none", "reduced"])
+def test_a_batch_gives_way_to_a_pool_of_addresses_as_to_the_quota(least, left, failed):
+    instances = batch(3)
+    fail(instances["vm-2"], AddressPoolExhausted("the pool of lan has no address left"))
+    said = quotas.hold_to_count(instances, least)
+    assert (len(instances), sum(instance.get("state") == "failed" for instance in instances.values())) == (left, failed)
+    assert bool(said) == (left < 3)
 
 
 def record(uuid, vcpus=1, pcpus=0, memory_mb=1, group=None, role="OWN"):
