@@ -39,8 +39,13 @@ def instance(pool_path, uuid, *name):
 VOLUME_FILE = "disk.qcow2"
 
 
-def volume(pool_path, uuid, *name):
-    return os.path.join(pool_path, "volumes", check_uuid(uuid), *name)
+def volume(pool_path, uuid):
+    """The directory of a volume."""
+    return os.path.join(pool_path, "volumes", check_uuid(uuid))
+
+
+def volume_file(pool_path, uuid):
+    return os.path.join(volume(pool_path, uuid), VOLUME_FILE)
 
 
 def set_aside(pool_path):
@@ -75,6 +80,19 @@ def make_directory(path):
         pass
     check_directory(path)
     return path
+
+
+def remove_directory(path):
+    """Remove a directory of our own with the files in it; whether there was one. Links are removed, not followed."""
+    try:
+        check_directory(path)
+    except FileNotFoundError:
+        return False
+    for name in os.listdir(path):
+        os.unlink(os.path.join(path, name))
+    os.rmdir(path)
+    sync_directory(os.path.dirname(path))
+    return True
 
 
 def check_directory(path):

@@ -171,16 +171,11 @@ def is_there(pool_path, uuid):
 
 
 def remove_all(pool_path, uuid, host_uuid):
-    """Remove the instance's directory with all in it; whether there was one. Links are removed, not followed.
+    """Remove the instance's directory with all in it; whether there was one.
 
     DisksOfAnotherHost where another host than ``host_uuid`` owns them: one storage, not an orphan.
     """
     if not is_there(pool_path, uuid):
         return False
-    directory = paths.instance(pool_path, uuid)
     owner.check(pool_path, uuid, host_uuid)
-    for name in os.listdir(directory):
-        os.unlink(os.path.join(directory, name))
-    os.rmdir(directory)
-    paths.sync_directory(os.path.dirname(directory))
-    return True
+    return paths.remove_directory(paths.instance(pool_path, uuid))

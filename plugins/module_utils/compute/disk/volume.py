@@ -10,8 +10,6 @@ that is there is never made anew, and is removed only after its record says so.
 
 from __future__ import annotations
 
-import os
-
 from ...model import volumes
 from ...model.lifecycle import ACTIVE, CLAIMED, DELETING, OWN
 from ...model.volume_errors import VolumeInUse
@@ -25,7 +23,7 @@ def mark_used(store, record):
     own = VolumeStore.beside(store)
     for entry in volumes.of(record.spec):
         volume = own.read(entry["uuid"])
-        if volume is not None and volume.phase in UNUSED and is_of(volume, record.uuid):
+        if is_of(volume, record.uuid) and volume.phase in UNUSED:
             change(own, volume, "used", instance_of(volume), role=OWN, phase=ACTIVE)
 
 
@@ -34,7 +32,7 @@ def release(host, record):
     own = VolumeStore.beside(host.store)
     for entry in volumes.of(record.spec):
         volume = own.read(entry["uuid"])
-        if volume is None or not is_of(volume, record.uuid):
+        if not is_of(volume, record.uuid):
             continue
         goes = entry["delete_on_termination"] or entry.get("new") and volume.phase in UNUSED
         if goes and _is_alone(host, volume, record.uuid):
@@ -71,7 +69,7 @@ def detach(host, record, entry):
     """Let go of one volume of the instance: it is free, with all that is on it."""
     own = VolumeStore.beside(host.store)
     volume = own.read(entry["uuid"])
-    if volume is not None and is_of(volume, record.uuid):
+    if is_of(volume, record.uuid):
         change(own, volume, "detach", None)
 
 
@@ -81,20 +79,8 @@ def remove(host, volume):
     if volume.phase != CLAIMED:
         if volume.phase != DELETING:
             volume = change(own, volume, "delete", instance_of(volume), phase=DELETING)
-        _remove_files(host.pool_path(volume.spec.get("pool")), volume.uuid)
+        paths.remove_directory(paths.volume(host.pool_path(volume.spec.get("pool")), volume.uuid))
     own.compare_and_swap(volume, None)
-
-
-def _remove_files(pool_path, uuid):
-    directory = paths.volume(pool_path, uuid)
-    try:
-        paths.check_directory(directory)
-    except FileNotFoundError:
-        return
-    for name in os.listdir(directory):
-        os.unlink(os.path.join(directory, name))
-    os.rmdir(directory)
-    paths.sync_directory(os.path.dirname(directory))
 
 
 def delete(host, uuid, dry=False):

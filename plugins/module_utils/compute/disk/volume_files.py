@@ -15,19 +15,20 @@ from .. import paths
 from ..record.volume_store import VolumeStore, change, instance_of, is_of
 from . import disk
 
-FILE = paths.VOLUME_FILE
 FORM = "qcow2"
-
-
-def path(pool_path, uuid):
-    return paths.volume(pool_path, uuid, FILE)
 
 
 def planned(pool_path, spec):
     """{path: Disk} of the volumes of a request."""
     return {
-        path(pool_path, entry["uuid"]): disk.Disk(
-            "volume-" + entry["name"], FILE, FORM, entry["size_gb"] * disk.GIB, disk.VOLUME, "virtio", entry["name"]
+        paths.volume_file(pool_path, entry["uuid"]): disk.Disk(
+            "volume-" + entry["name"],
+            paths.VOLUME_FILE,
+            FORM,
+            entry["size_gb"] * disk.GIB,
+            disk.VOLUME,
+            "virtio",
+            entry["name"],
         )
         for entry in volumes.check(spec)
     }
@@ -35,27 +36,26 @@ def planned(pool_path, spec):
 
 def make(host, record):
     """The files of the instance's volumes that are new; those of the others are there."""
-    pool_path = host.pool_path(record.spec.get("pool"))
-    for entry in volumes.of(record.spec):
-        file = path(pool_path, entry["uuid"])
-        _begin(VolumeStore.beside(host.store), record, entry, os.path.lexists(file))
-        volume = VolumeStore.beside(host.store).read(entry["uuid"])
-        if os.path.lexists(file):
+    store, files = VolumeStore.beside(host.store), planned(host.pool_path(record.spec.get("pool")), record.spec)
+    for entry, (file, plan) in zip(volumes.of(record.spec), files.items()):
+        is_there = os.path.lexists(file)
+        volume = _begun(store, record, entry, is_there)
+        if is_there:
             continue
         if volume.phase != BUILDING:
             raise VolumeNotFound("the file of volume %s is not there: %s" % (entry["name"], file))
         paths.make_directory(os.path.dirname(os.path.dirname(file)))
         paths.make_directory(os.path.dirname(file))
         paths.remove(file + ".tmp")
-        disk.make(planned(pool_path, record.spec)[file], file + ".tmp", None)
+        disk.make(plan, file + ".tmp", None)
         os.chmod(file + ".tmp", 0o600)
         paths.publish(file + ".tmp", file)
 
 
-def _begin(store, record, entry, is_there):
-    """The record of a new volume says that its file is being made, before it is."""
+def _begun(store, record, entry, is_there):
+    """The record of the volume; that of a new one says that its file is being made, before it is."""
     volume = store.read(entry["uuid"])
-    if volume is None or not is_of(volume, record.uuid):
+    if not is_of(volume, record.uuid):
         raise VolumeNotAttached("volume %s is not that of %s" % (entry["name"], record.name), hint=hints.create_again())
     if volume.phase == CLAIMED:
         if is_there:
@@ -63,7 +63,8 @@ def _begin(store, record, entry, is_there):
                 "volume %s has a file already, which its record does not know" % entry["name"],
                 hint=volume_hints.restore_volume_record(entry["uuid"]),
             )
-        change(store, volume, "build", instance_of(volume), role=OWN, phase=BUILDING)
+        volume = change(store, volume, "build", instance_of(volume), role=OWN, phase=BUILDING)
+    return volume
 
 
 def without_file(host, record):

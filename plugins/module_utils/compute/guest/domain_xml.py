@@ -275,7 +275,7 @@ def target_of(entry):
 
 def _volume(devices, pool, entry):
     element = _disk(
-        devices, volume_files.path(pool, entry["uuid"]), volume_files.FORM, target_of(entry), "virtio", "disk"
+        devices, paths.volume_file(pool, entry["uuid"]), volume_files.FORM, target_of(entry), "virtio", "disk"
     )
     _child(element, "serial", entry["name"])
     return element
@@ -284,7 +284,7 @@ def _volume(devices, pool, entry):
 def added_disk(record, host, path):
     """The XML text of the data disk or volume at ``path``, as it is in the definition."""
     for entry in volumes.of(record.spec):
-        if volume_files.path(host.pool_path, entry["uuid"]) == path:
+        if paths.volume_file(host.pool_path, entry["uuid"]) == path:
             element = _volume(ElementTree.Element("devices"), host.pool_path, entry)
             return ElementTree.tostring(element, encoding="unicode")
     data = [disk for disk in disks.plan(record.spec) if disk.kind == disks.DATA]

@@ -132,21 +132,10 @@ def remove(instance):
         removed = sorted(listed(instance.store, instance.uuid))
         for path in removed:
             instance.observe("remove")
-            _remove_directory(path)
+            paths.remove_directory(path)
             instance.observe("unlist")
             _list(instance.store, lambda entries, gone=path: {kept: entries[kept] for kept in entries if kept != gone})
         return removed
-
-
-def _remove_directory(path):
-    try:
-        paths.check_directory(path)
-    except FileNotFoundError:
-        return
-    for name in os.listdir(path):
-        os.unlink(os.path.join(path, name))
-    os.rmdir(path)
-    paths.sync_directory(os.path.dirname(path))
 
 
 def _read_list(store):

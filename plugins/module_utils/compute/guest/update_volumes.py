@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from ...model import volume_hints, volumes
 from ...model.volume_errors import VolumeNotFound
+from .. import paths
 from ..disk import volume, volume_files
 from ..errors import DiskNotDetached
 from ..record import journal, room, volume_claim, volume_store
@@ -22,10 +23,14 @@ TIMEOUT = 20  # s in which a guest lets go of a disk
 
 def would_change(instance, record, wanted):
     """Whether another volume comes, goes or grows."""
-    if wanted is None:
-        return not volume_store.are_attached(instance.store, record.spec)
-    merged = volumes.merged(volumes.of(record.spec), wanted)
-    return merged != (record.spec.get("volumes") or []) or not volume_store.are_attached(instance.store, record.spec)
+    return _planned(instance, record, wanted) is not None
+
+
+def _planned(instance, record, wanted):
+    """The volumes of the record as ``wanted`` has them, or None where they are so and all are the instance's."""
+    has = record.spec.get("volumes") or []
+    planned = has if wanted is None else volumes.merged(volumes.of(record.spec), wanted)
+    return None if planned == has and volume_store.are_attached(instance.store, record.spec) else planned
 
 
 def detach(instance, record, wanted):
@@ -58,7 +63,7 @@ def _take_from_guest(instance, new, gone):
         domain.define(connection, new.uuid, domain_xml.render(new, host))
         return
     for entry in gone:
-        path = volume_files.path(host.pool_path, entry["uuid"])
+        path = paths.volume_file(host.pool_path, entry["uuid"])
         if not domain.detach_disk(found, path, TIMEOUT):
             raise DiskNotDetached(
                 "the guest of %s does not let go of volume %s" % (new.name, entry["name"]),
@@ -69,18 +74,16 @@ def _take_from_guest(instance, new, gone):
 
 def claim(instance, record, changed, wanted):
     """(record, whether anything changed) with the volumes that are ``wanted``, each the instance's by its own record."""
-    merged = record.spec.get("volumes") or []
-    if wanted is not None:
-        merged = volumes.merged(volumes.of(record.spec), wanted)
-    if merged == (record.spec.get("volumes") or []) and volume_store.are_attached(instance.store, record.spec):
+    planned = _planned(instance, record, wanted)
+    if planned is None:
         return record, changed
     instance.host.require_prepared()
-    new = record.replace(spec=dict(record.spec, volumes=merged))
+    new = record.replace(spec=dict(record.spec, volumes=planned))
     with instance.store.host_lock():
         volume_claim.check_claim(instance.host, new.spec)
         _check_files(instance, new)
         _claim_room(instance, new)
-        if merged != (record.spec.get("volumes") or []):
+        if planned != (record.spec.get("volumes") or []):
             instance.observe("volumes record")
             event = journal.noted(new, "update_volumes", volumes=volumes.shown(new.spec))
             new = instance.store.compare_and_swap(record, event.next())

@@ -47,7 +47,7 @@ def check_free(host, volume, but=None):
     if found:
         raise _in_use(volume, found["name"], volume_hints.detach_volumes(found["name"], [volume.name]))
     # all records may be old ones, put back from one backup
-    path = paths.volume(host.pool_path(volume.spec.get("pool")), volume.uuid, paths.VOLUME_FILE)
+    path = paths.volume_file(host.pool_path(volume.spec.get("pool")), volume.uuid)
     for uuid, said in sorted(_users(host, path).items()):
         if uuid != but:
             name = clean(said, 100)

@@ -50,8 +50,9 @@ def is_volume(record):
     return "instance" in record.spec
 
 
-def is_of(record, uuid):
-    return (instance_of(record) or {}).get("uuid") == uuid
+def is_of(volume, uuid):
+    """Whether the record, which may be None, is that of a volume of the instance ``uuid``."""
+    return volume is not None and (instance_of(volume) or {}).get("uuid") == uuid
 
 
 def holder(volume, records, has_domain, but=None):
@@ -73,14 +74,14 @@ def holder(volume, records, has_domain, but=None):
 def are_attached(store, spec):
     """Whether the volumes of the request are its instance's, as their records say."""
     found = [VolumeStore.beside(store).read(entry["uuid"]) for entry in volumes.of(spec)]
-    return all(volume is not None and is_of(volume, spec["uuid"]) for volume in found)
+    return all(is_of(volume, spec["uuid"]) for volume in found)
 
 
 def check_attached(store, record):
     """VolumeNotAttached where a volume of the instance is another's, or no instance's."""
     for entry in volumes.of(record.spec):
         volume = VolumeStore.beside(store).read(entry["uuid"])
-        if volume is None or not is_of(volume, record.uuid):
+        if not is_of(volume, record.uuid):
             noted = (volume and instance_of(volume) or {}).get("name")
             raise VolumeNotAttached(
                 "volume %s of %s is %s by its record"
