@@ -137,6 +137,8 @@ class ActionModule(ControllerAction):
             args["seed"],
             explained=bool(wishes.most_bytes or verbosity() or not args["plan"]),
         )
+        for line in decision.forced(instances):
+            warn(line)
         if given.get("berth_approved") is not None:
             approval.hold_to(instances, approval.APPROVED.check(plain(given["berth_approved"]), "berth_approved"))
         result = self._result(instances, fleet)

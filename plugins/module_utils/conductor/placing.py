@@ -27,7 +27,8 @@ class Decision:
     def __init__(self, fleet: Fleet, options: Document, aggregates: Iterable[Document], seed: int) -> None:
         self.fleet, self.aggregates, self.seed = fleet, list(aggregates), seed
         self.options = options
-        self.max_attempts = load(options)[2]["max_attempts"]
+        complete = load(options)[2]
+        self.max_attempts, self.filters = complete["max_attempts"], complete["enabled_filters"]
         self.documents = list(fleet.documents.values())
         self.requests: List[Document] = []
         self.result: Any = None
@@ -64,6 +65,17 @@ class Decision:
             )
             lines += ["%s would fit: %s" % (answer.spec.name, change.text) for change in changes]
         return lines
+
+    def forced(self, instances: Dict[str, Instance]) -> List[str]:
+        """A line for each instance that got its host without any filter, as force_hosts and force_nodes mean it in Nova."""
+        skipped = ", ".join(name.rpartition(".")[2] for name in map(str, self.filters)) or "none is enabled"
+        return [
+            "%s: its host %s is forced (berth_force_hosts, or a host in berth_availability_zone), so no filter was asked: %s. "
+            "Its room is claimed all the same" % (name, instance["host"], skipped)
+            for name, instance in sorted(instances.items())
+            if instance.get("state") == CLAIMING
+            and (instance["spec"].get("force_hosts") or instance["spec"].get("force_nodes"))
+        ]
 
     def receipt(self) -> Optional[Document]:
         """The decision as one document that replays offline, or None where nothing was placed."""

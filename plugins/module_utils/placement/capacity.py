@@ -11,6 +11,7 @@ The rule is that of openstack-placement. MEMORY_MB is MiB, DISK_GB is GiB.
 from __future__ import annotations
 
 from ..model.disk_class import DISK, disk_class
+from ..model.lifecycle import OWN
 from ..model.resources import InstanceTopology
 from . import networks_and_pools, numa, numa_usage, pci
 from .errors import ClaimFailed
@@ -75,12 +76,28 @@ def shortfall(name, amount, inventory, used):
     return numbers
 
 
-def shortfalls(host_state, amounts):
-    """Every resource class of ``amounts`` that does not fit on the host."""
+def lowered(host_state, spec):
+    """The resource classes of which the host has more in use than it may, while the instance, which is on it, asks for no
+    more than it has: its resize there brings the host nearer to its limit, so the limit does not refuse it."""
+    instance = host_state.instances.get(spec.instance_uuid) or {}
+    if instance.get("role") != OWN or host_state.host in spec.ignore_hosts:
+        return ()
+    return [
+        name
+        for name, asked, held in (
+            ("VCPU", spec.vcpus, instance.get("vcpus", 0)),
+            ("MEMORY_MB", spec.memory_mb, instance.get("memory_mb", 0)),
+        )
+        if asked <= held and broken_rule(0, host_state.inventories.get(name), host_state.used.get(name, 0)) == "limit"
+    ]
+
+
+def shortfalls(host_state, amounts, lowers=()):
+    """Every resource class of ``amounts`` that does not fit on the host; ``lowers``: those whose limit it is over, see lowered()."""
     found = []
     for name, amount in amounts.items():
         lack = shortfall(name, amount, host_state.inventories.get(name), host_state.used.get(name, 0))
-        if lack:
+        if lack and not ("short" in lack and name in lowers):
             found.append(lack)
     return found
 
@@ -124,16 +141,16 @@ def ask_of(host_state, ask, spec):
     return ask.with_disks_as(disk_class(host_state.document, spec.pool)) if spec.pool else ask
 
 
-def request_shortfalls(host_state, ask):
+def request_shortfalls(host_state, ask, lowers=()):
     """Shortfalls of a Requested: each of its groups by itself, then all together."""
     found = []
     if ask.unanswerable:
         found.append({"resource": "group_policy", "reason": ask.unanswerable})
     for group in ask.groups.values():
-        found += shortfalls(host_state, group.resources)
+        found += shortfalls(host_state, group.resources, lowers)
     if not found and len(ask.groups) > 1:
         # The sum is bound by capacity and max_unit only, as in Placement.
-        for lack in shortfalls(host_state, ask.amounts):
+        for lack in shortfalls(host_state, ask.amounts, lowers):
             if "short" in lack or "max_unit" in lack and lack["asked"] > lack["max_unit"]:
                 found.append(lack)
     return found
@@ -182,7 +199,7 @@ def fit_numa(host_state, topology, limits, pci_requests, packing=False, why=None
 def amounts_on(host_state, spec):
     """(Requested, [shortfall]) of the form that fits: pinned CPUs as PCPU, else Nova's fallback to VCPU."""
     ask = ask_of(host_state, requested(spec), spec)
-    found = request_shortfalls(host_state, ask)
+    found = request_shortfalls(host_state, ask, lowered(host_state, spec))
     if found and ask.pinned:
         fallback = ask_of(host_state, requested(spec, pin=False), spec)
         if not request_shortfalls(host_state, fallback):

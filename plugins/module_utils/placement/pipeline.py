@@ -190,7 +190,9 @@ class Pipeline:
     def _try(self, spec, host_state, asks):
         amounts = asks.get(id(host_state), {})
         if not capacity.fits(host_state, amounts):
-            return None, "; ".join(shortfall["reason"] for shortfall in capacity.shortfalls(host_state, amounts))
+            short = capacity.shortfalls(host_state, amounts, capacity.lowered(host_state, spec))
+            if short:
+                return None, "; ".join(shortfall["reason"] for shortfall in short)
         if host_state not in self.saved:
             self.saved[host_state] = host_state.copy().__dict__
         allocation, reason = consume(

@@ -80,9 +80,12 @@ class Query:
         ask = capacity.ask_of(host_state, ask, self.spec)
         if not ask.required <= traits or ask.forbidden & traits or ask.unanswerable:
             return False
-        if len(ask.groups) == 1:
-            return capacity.fits(host_state, ask.amounts)
-        return not capacity.request_shortfalls(host_state, ask)
+        if len(ask.groups) == 1 and capacity.fits(host_state, ask.amounts):
+            return True
+        lowers = capacity.lowered(host_state, self.spec)
+        if len(ask.groups) == 1 and not lowers:
+            return False
+        return not capacity.request_shortfalls(host_state, ask, lowers)
 
     @property
     def is_plain(self):
@@ -159,7 +162,7 @@ class Query:
             words = ["lacks trait " + trait for trait in lacks] + ["has forbidden trait " + trait for trait in has]
             found.append(("traits", Verdict(not words, ", ".join(words), {"lacks": lacks, "forbidden": has})))
         ask = capacity.ask_of(host_state, ask, self.spec)
-        short = capacity.request_shortfalls(host_state, ask)
+        short = capacity.request_shortfalls(host_state, ask, capacity.lowered(host_state, self.spec))
         used = {name: host_state.used.get(name, 0) for name in ask.amounts}
         reason = "; ".join(shortfall["reason"] for shortfall in short)
         found.append(

@@ -88,7 +88,13 @@ class FastPipeline:
             and "_nova_check_type" not in spec.scheduler_hints
             and not destination.get("allow_cross_cell_move")
             and (limit is None or len(self.hosts) <= limit)
+            and not self._lowers(spec)
         )
+
+    def _lowers(self, spec):
+        """Whether it is a resize on a host that is over its limits, which is judged by the plain pipeline."""
+        places = self.hosts.of_instance.get(spec.instance_uuid, ())
+        return any(capacity.lowered(self.hosts.state(index), spec) for index in places)
 
     def run(self, spec, explain=False):
         """The RequestResult of one request; on failure nothing is changed and the result explains itself."""

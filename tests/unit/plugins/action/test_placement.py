@@ -13,6 +13,7 @@ import pytest
 from ansible.template import trust_as_template
 from placement_case import CATALOG, VM, controller, facts, place
 
+from ansible_collections.berth.kvm.plugins.action import placement
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.fleet import read_fleet
 from ansible_collections.berth.kvm.plugins.module_utils.model import host_document, host_hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.identity import instance_uuid
@@ -23,6 +24,25 @@ def test_instance_gets_a_host():
     result = place({"a": VM})
     assert result["selections"]["a"]["host"] in ("h1", "h2")
     assert not result["changed"]
+
+
+@pytest.mark.parametrize("forced", [{"berth_force_hosts": "h2"}, {"berth_availability_zone": "nova:h2"}])
+@pytest.mark.parametrize("plan", [False, True])
+def test_a_warning_says_that_a_forced_host_skips_the_filters(forced, plan, monkeypatch):
+    """S28"""
+    warned = []
+    monkeypatch.setattr(placement, "warn", warned.append)
+    result = place({"a": {**VM, **forced}, "b": VM}, args={"plan": plan})
+    assert not plan or result["ansible_facts"]["berth_plan"]["instances"]["a"]["host"] == "h2"
+    [line] = warned
+    assert line.startswith("a: its host h2 is forced") and "ComputeFilter, ComputeCapabilitiesFilter" in line
+
+
+def test_without_room_a_forced_host_is_no_host_and_nothing_is_warned(monkeypatch):
+    """S28"""
+    warned = []
+    monkeypatch.setattr(placement, "warn", warned.append)
+    assert place({"a": {**VM, "berth_flavor": "huge", "berth_force_hosts": "h2"}})["failed"] and not warned
 
 
 def test_variables_of_an_instance_are_templates_of_its_own():

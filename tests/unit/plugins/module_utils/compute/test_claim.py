@@ -16,10 +16,13 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.host import fact
 from ansible_collections.berth.kvm.plugins.module_utils.compute.host.host import Host
 from ansible_collections.berth.kvm.plugins.module_utils.compute.host.settings import HostSettings
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record import claim, failed_instances
+from ansible_collections.berth.kvm.plugins.module_utils.compute.record.ledger import Ledger
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record.store import Store
 from ansible_collections.berth.kvm.plugins.module_utils.model import hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.identity import instance_uuid
 from ansible_collections.berth.kvm.plugins.module_utils.model.lifecycle import STAGES
+from ansible_collections.berth.kvm.plugins.module_utils.model.request_spec import RequestSpec
+from ansible_collections.berth.kvm.plugins.module_utils.placement.errors import ClaimFailed
 
 VCPUS, MEMORY_MB, LOCAL_GB = 4, 2048, 20
 POOLS = {"berth": LOCAL_GB, "fast": 9}
@@ -102,6 +105,18 @@ def anti(members=(), rules=None):
 
 def claim_one(host, wanted, token="t1", **more):
     return claim.claim_all(host, [{"spec": wanted, "token": token, **more}])[0]
+
+
+def test_a_resize_on_a_host_that_is_over_its_limit_is_claimed_where_it_lowers_that(host):
+    """S15"""
+    wanted = spec("web-1", memory_mb=1024)
+    claim_one(host, wanted)
+    claimed = host.store.read(wanted["uuid"])
+    plant(host.store, claimed.replace(role="OWN", phase="active", resources={**claimed.resources, "memory_mb": 2560}))
+    ledger = Ledger(host)
+    assert ledger.allocate(RequestSpec.from_dict(wanted), {})["memory_mb"] == 1024
+    with pytest.raises(ClaimFailed, match="MEMORY_MB"):
+        ledger.allocate(RequestSpec.from_dict(spec("web-2", memory_mb=1)), {})
 
 
 def test_a_claim_that_fits_is_a_record_in_role_claim(host):

@@ -200,6 +200,52 @@ def test_a_claim_counts_as_the_scheduler_does(inventory, fits):
     assert capacity.fits(state, asked) is fits
 
 
+OVER = {"memory_mb": 8192, "reserved_host_memory_mb": 0, "memory_mb_used": 12288}
+HAS = {"uuid": "vm", "role": "OWN", "vcpus": 4, "memory_mb": 4096}
+
+
+def resized_there(asked_mb=2048, host_has=OVER, instance=HAS, **more):
+    """The host of a resize that may stay where it is, by the plain and the fast pipeline, and what its claim says."""
+    wanted = request(flavor=dict(FLAVOR, memory_mb=asked_mb), **more)
+    there = host("a", **host_has, instances=[instance])
+    state = HostState.from_document(there)
+    try:
+        held = bool(capacity.allocate(state, RequestSpec.from_dict(wanted)))
+    except ClaimFailed:
+        held = False
+    return [
+        *(
+            bool(select_destinations([given], [wanted]).requests[0].hosts)
+            for given in (there, HostState.from_document(there))
+        ),
+        held,
+    ]
+
+
+def test_a_resize_that_lowers_what_a_host_has_too_much_in_use_is_allowed_on_it():
+    """S15"""
+    assert resized_there() == [True] * 3
+    assert resized_there(4096) == [True] * 3, "no more than it has"
+    assert resized_there(host_has={**OVER, "vcpus_used": 65}) == [True] * 3, "CPUs and memory"
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        {"asked_mb": 4097},
+        {"instance": dict(HAS, uuid="other")},
+        {"instance": dict(HAS, role="OUT")},
+        {"host_has": {**OVER, "memory_mb_used": 8192}},
+        {"host_has": {**OVER, "local_gb_used": 495}},
+        {"instance": dict(HAS, vcpus=1), "host_has": {**OVER, "vcpus_used": 65}},
+    ],
+    ids=["asks for more", "another's", "left", "full but not over", "disk", "more CPUs"],
+)
+def test_nothing_else_is_allowed_on_a_host_that_is_over_its_limits(case):
+    """S15"""
+    assert resized_there(**case) == [False] * 3
+
+
 def test_the_limits_of_a_decision_are_tested_again_by_the_claim():
     """S23"""
     state = HostState.from_document(host("a", memory_mb_used=60000))
