@@ -98,7 +98,7 @@ INSTANCE_NOTES = {
     "berth_hints": "scheduler hints; same_host and different_host take names of instances or uuids",
     "berth_target_host": "only this host, if every filter lets it pass",
     "berth_ignore_hosts": "never these hosts",
-    "berth_force_hosts": "one of these hosts without asking the filters; its capacity is claimed all the same",
+    "berth_force_hosts": "one of these hosts without asking the filters, which a warning says; its capacity is claimed all the same",
     "berth_key_names": "names of key pairs for the guest's first user, beside berth_ssh_keys",
     "berth_metadata": "names and texts that are kept with the instance and told to the guest, see [the guest](guest-features.md)",
     "berth_files": "files that cloud-init writes: {path, content, encoding (text or base64), mode ('0644'), owner (root:root)}",
