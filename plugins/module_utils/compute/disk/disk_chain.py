@@ -30,9 +30,8 @@ DEEPEST = 200  # layers
 OVERLAY, REPLACED, BASE, SNAPSHOT, FORMAT, FIRMWARE, EXTRA, MISSING, UNNAMED = (
     "overlay", "replaced", "base", "snapshot", "format", "firmware", "extra", "missing", "unnamed",
 )  # fmt: skip
-# The guest starts well with these; a move would lose them.
 FROM_HERE = (ACTIVE, RESIZING, FROZEN)  # what saves its memory then has saved that of the guest which is to go on
-ONLY_MOVES = (SNAPSHOT, EXTRA, UNNAMED)
+ONLY_MOVES = (SNAPSHOT, EXTRA, UNNAMED)  # the guest starts well with these; a move would lose them
 FORGET = "virsh undefine %s --keep-nvram --snapshots-metadata --checkpoints-metadata"
 
 
@@ -57,49 +56,51 @@ class Used:
     live: bool
 
 
-def check(connection, record, pool_path, host):
+def check(host, record):
     """DiskChainChanged where the guest's disks are not the record's."""
-    _refuse(record, host, differences(connection, record, pool_path))
+    _refuse(host, record, found_on(host, record))
 
 
-def check_unsaved(connection, record, host):
+def check_unsaved(host, record):
     """GuestSaved where the guest would not go on, or not beside the disks that it knows, as its memory is in a file here."""
-    if record.phase in FROM_HERE and domain.is_saved(connection, record.uuid):
+    if record.phase in FROM_HERE and domain.is_saved(host.connection, record.uuid):
+        name = host.connection.getHostname()
         raise GuestSaved(
             "the memory of %s (%s) was saved on %s, as virsh managedsave does: it would be lost, or would come back beside disks "
-            "that have changed" % (record.name, record.uuid, host),
+            "that have changed" % (record.name, record.uuid, name),
             hint=hints.let_go_on(record.name),
             instance=record.name,
-            host=host,
+            host=name,
         )
 
 
-def check_start(connection, record, pool_path, host):
+def check_start(host, record):
     """The same, as far as a start goes."""
-    found = differences(connection, record, pool_path)
-    _refuse(record, host, [difference for difference in found if difference.kind not in ONLY_MOVES])
+    found = found_on(host, record)
+    _refuse(host, record, [difference for difference in found if difference.kind not in ONLY_MOVES])
 
 
-def check_delete(connection, record, pool_path, host):
+def check_delete(host, record):
     """The same, with what a delete would do to the files that are not the record's. Disks that are not there stop it where
     the pool has none at all: its file system is not mounted, and they would be there again with it."""
-    found, own = differences(connection, record, pool_path), paths.instance(pool_path, record.uuid)
+    found, own = found_on(host, record), paths.instance(host.pool_of(record), record.uuid)
     others = [difference for difference in found if difference.kind != MISSING]
     if os.path.isdir(os.path.dirname(own)):
         found = others
     files = sorted({path for difference in others for path in difference.files})
     goes = [path for path in files if os.path.dirname(path) == own]
     stays = [path for path in files if path not in goes]
-    _refuse(record, host, found, hints.delete_changed_disks(goes, stays))
+    _refuse(host, record, found, hints.delete_changed_disks(goes, stays))
 
 
-def _refuse(record, host, found, more=None):
+def _refuse(host, record, found, more=None):
     if not found:
         return
+    name = host.connection.getHostname()
     commands = list(dict.fromkeys(difference.command for difference in found if difference.command))
-    said = [hints.take_disks_back(host, commands)] if commands else []
+    said = [hints.take_disks_back(name, commands)] if commands else []
     if any(difference.kind == MISSING for difference in found):
-        said.append(hints.bring_disks_back(host, record.name))
+        said.append(hints.bring_disks_back(name, record.name))
     unnamed = {
         disks.data_disk_of(path) for difference in found if difference.kind == UNNAMED for path in difference.files
     }
@@ -107,16 +108,16 @@ def _refuse(record, host, found, more=None):
         said.append(hints.name_data_disks(record.name, sorted(unnamed)))
     raise DiskChainChanged(
         "the disks of %s (%s) on %s are not those that its record names: %s"
-        % (record.name, record.uuid, host, "; ".join(dict.fromkeys(difference.text for difference in found))),
+        % (record.name, record.uuid, name, "; ".join(dict.fromkeys(difference.text for difference in found))),
         hint=". ".join(said + [more] if more else said) or None,
         instance=record.name,
-        host=host,
+        host=name,
         files=sorted({path for difference in found for path in difference.files}),
     )
 
 
-def is_changed(connection, record, pool_path):
-    return bool(differences(connection, record, pool_path))
+def found_on(host, record) -> List[Difference]:
+    return differences(host.connection, record, host.pool_of(record))
 
 
 def differences(connection, record, pool_path) -> List[Difference]:

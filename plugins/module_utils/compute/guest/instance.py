@@ -336,8 +336,7 @@ class Instance:
     def _check_removable(self, record, changed_disks):
         self._refuse_moving(record)
         if record.phase == ACTIVE and not changed_disks:
-            connection, pool_path = self.host.connection, self.host.pool_path(record.spec.get("pool"))
-            disk_chain.check_delete(connection, record, pool_path, connection.getHostname())
+            disk_chain.check_delete(self.host, record)
 
     def would_remove(self, changed_disks=False):
         record = self.store.read(self.uuid)

@@ -20,7 +20,7 @@ def find(host, uuid, record=None):
     elif _has_none(host, record):
         pools = []
     else:
-        pools = [host.pool_path(record.spec.get("pool"))]
+        pools = [host.pool_of(record)]
     return [path for path in pools if not owner.is_another(path, uuid, mine)]
 
 

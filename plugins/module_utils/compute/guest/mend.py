@@ -42,8 +42,7 @@ def mend(instance, dry=False):
         record = _with_hardware(instance, record)
         found = differing(instance, record).get("next_start") or []
         if found:
-            pool_path = instance.host.pool_path(record.spec.get("pool"))
-            disk_chain.check(instance.host.connection, record, pool_path, instance.host.connection.getHostname())
+            disk_chain.check(instance.host, record)
         if found and not dry:
             instance.observe("mend define")
             record = _define(instance, record)
@@ -57,7 +56,7 @@ def before_start(instance, record):
     if record.lock or domain.is_active(instance.host.connection, instance.uuid):
         return
     try:
-        if differing(instance, record).get("next_start") and not _disks_differ(instance, record):
+        if differing(instance, record).get("next_start") and not disk_chain.found_on(instance.host, record):
             _define(instance, _with_hardware(instance, record))
     except (LibvirtTimeout, LibvirtUnavailable):
         raise
@@ -74,7 +73,3 @@ def _with_hardware(instance, record):
 
 def _define(instance, record):
     return definition.define(instance.host.connection, record, instance.host.for_guests(record.spec.get("pool")))
-
-
-def _disks_differ(instance, record):
-    return disk_chain.is_changed(instance.host.connection, record, instance.host.pool_path(record.spec.get("pool")))

@@ -46,13 +46,13 @@ def would_keep(instance, above):
     record = _read(instance)
     if record.phase != ACTIVE:
         raise _not_now(record, "keep")
-    owner.check(_pool_path(instance, record), instance.uuid, instance.host.identify())
+    owner.check(instance.host.pool_of(record), instance.uuid, instance.host.identify())
     return list(record.generation) <= list(above)
 
 
 def _own_disks(instance, record):
     """On one storage the other copy has the same disks: they stay with the copy that stays."""
-    pool_path = _pool_path(instance, record)
+    pool_path = instance.host.pool_of(record)
     if os.path.isdir(paths.instance(pool_path, instance.uuid)):
         owner.write(pool_path, instance.uuid, instance.host.identify())
 
@@ -92,7 +92,7 @@ def would_set_aside(instance):
 
 def place(instance, record):
     name = "%s-%d.%d" % (record.uuid, *record.generation)
-    return os.path.join(paths.set_aside(_pool_path(instance, record)), name)
+    return os.path.join(paths.set_aside(instance.host.pool_of(record)), name)
 
 
 def _settable(instance):
@@ -103,7 +103,7 @@ def _settable(instance):
 
 
 def _put_away(instance, record, path):
-    pool_path = _pool_path(instance, record)
+    pool_path = instance.host.pool_of(record)
     paths.make_directory(os.path.dirname(path))
     here = paths.instance(pool_path, instance.uuid)
     if os.path.isdir(here) and not owner.is_another(pool_path, instance.uuid, instance.host.identify()):
@@ -163,7 +163,3 @@ def _not_now(record, method):
     return InstanceInvalidState(
         record.name, "phase", record.phase, method, role=record.role, phase=record.phase, op=record.op
     )
-
-
-def _pool_path(instance, record):
-    return instance.host.pool_path(record.spec.get("pool"))

@@ -24,10 +24,10 @@ def check(host, record):
     On storage that hosts share, another one may have taken them over while this host was away: what its record says is old then.
     """
     volume_store.check_attached(host.store, record)
-    pool_path = host.pool_path(record.spec.get("pool"))
+    pool_path = host.pool_of(record)
     if not _is_taking_over(pool_path, record):
         owner.check(pool_path, record.uuid, host.identify())
-    disk_chain.check_start(host.connection, record, pool_path, host.connection.getHostname())
+    disk_chain.check_start(host, record)
 
 
 def check_unmade(host, record):
@@ -40,7 +40,7 @@ def check_unmade(host, record):
             hint=state_hints.restore_damaged_record(record.uuid),
         )
     if record.role == CLAIM:
-        disk.check_none(host.pool_path(record.spec.get("pool")), record.uuid, host.identify())
+        disk.check_none(host.pool_of(record), record.uuid, host.identify())
 
 
 def own_disks(host, record):
@@ -48,7 +48,7 @@ def own_disks(host, record):
     nothing from its disks."""
     if not _taken_from(record):
         return
-    pool_path = host.pool_path(record.spec.get("pool"))
+    pool_path = host.pool_of(record)
     if _is_taking_over(pool_path, record):
         check_unused(pool_path, record)
         owner.write(pool_path, record.uuid, host.identify())

@@ -69,7 +69,7 @@ def _owned(record, source):
 
 
 def _check(host, record, source):
-    pool_path = host.pool_path(record.spec.get("pool"))
+    pool_path = host.pool_of(record)
     directory = paths.instance(pool_path, record.uuid)
     if not disk.is_there(pool_path, record.uuid):
         raise DisksNotHere("%s is not there: this host does not see the storage of %s" % (directory, record.name))
@@ -81,7 +81,7 @@ def _check(host, record, source):
             "%s was in a move, of which %s is left in %s" % (record.name, moving[0], directory),
             hint=take_over_hints.bring_back_for_move(),
         )
-    disk_chain.check(host.connection, _owned(record, source), pool_path, host.connection.getHostname())
+    disk_chain.check(host, _owned(record, source))
     for planned in disk.plan(record.spec):
         _check_disk(record, planned, paths.instance(pool_path, record.uuid, planned.file))
     startable.check_unused(pool_path, record)

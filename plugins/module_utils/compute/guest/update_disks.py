@@ -73,11 +73,11 @@ def _planned(record):
 def _files(instance, record):
     """{path: Disk} of data disks and volumes."""
     found = {_path(instance, record, disk): disk for disk in _planned(record)}
-    return {**found, **volume_files.planned(instance.host.pool_path(record.spec.get("pool")), record.spec)}
+    return {**found, **volume_files.planned(instance.host.pool_of(record), record.spec)}
 
 
 def _path(instance, record, disk):
-    return paths.instance(instance.host.pool_path(record.spec.get("pool")), record.uuid, disk.file)
+    return paths.instance(instance.host.pool_of(record), record.uuid, disk.file)
 
 
 def _with_found(instance, record, merged):
@@ -112,10 +112,8 @@ def _is_small(path, disk):
 
 
 def _check_disks(instance, record):
-    connection = instance.host.connection
-    pool_path = instance.host.pool_path(record.spec.get("pool"))
-    disk_chain.check_unsaved(connection, record, connection.getHostname())
-    disk_chain.check(connection, record, pool_path, connection.getHostname())
+    disk_chain.check_unsaved(instance.host, record)
+    disk_chain.check(instance.host, record)
 
 
 def _claim(instance, record, merged):

@@ -75,6 +75,10 @@ class Host:
             raise HostNotPrepared("storage pool %s is not an active directory" % name, field="pool", value=name)
         return os.path.normpath(root.findtext("target/path"))
 
+    def pool_of(self, record):
+        """The directory of the pool that has the instance's disks."""
+        return self.pool_path(record.spec.get("pool"))
+
     def pool_paths(self):
         """The directories of all active pools."""
         library = require_libvirt()

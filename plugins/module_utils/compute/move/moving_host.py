@@ -87,19 +87,19 @@ class Effects(Guests):
 
     def define_unless_changed(self, record):
         """The move is over or given up, so the guest is left as it was."""
-        if not disk_chain.is_changed(self.connection, record, self.pool_path(record)):
+        if not disk_chain.found_on(self.host.compute, record):
             self.define(record)
 
     def check_disks(self, record):
         """DiskChainChanged where the guest's disks are not the record's, GuestSaved where its memory would be left behind."""
-        disk_chain.check_unsaved(self.connection, record, self.host.identity["name"])
+        disk_chain.check_unsaved(self.host.compute, record)
         self._check_chain(record)
 
     def _check_chain(self, record):
-        disk_chain.check(self.connection, record, self.pool_path(record), self.host.identity["name"])
+        disk_chain.check(self.host.compute, record)
 
     def check_deletable(self, record):
-        disk_chain.check_delete(self.connection, record, self.pool_path(record), self.host.identity["name"])
+        disk_chain.check_delete(self.host.compute, record)
 
     def hide(self, record):
         """What was released here, or has just arrived, cannot be started: neither by hand nor by autostart."""
@@ -136,7 +136,7 @@ class Effects(Guests):
         paths.remove_console_logs(record.uuid)
 
     def pool_path(self, record):
-        return self.host.compute.pool_path(record.spec.get("pool"))
+        return self.host.compute.pool_of(record)
 
     # room
 

@@ -330,3 +330,16 @@ class FakeHost(Host):
             security_models=("apparmor",),
             machine_types=("pc", "q35", *self.connection.old_machines),
         )
+
+
+class NamedHost:
+    """What the checks of disks need of a compute host, kvm1: its name and its pool. There is no libvirt behind it."""
+
+    def __init__(self, pool):
+        self.pool, self.connection = str(pool), self
+
+    def getHostname(self):  # noqa: N802
+        return "kvm1"
+
+    def pool_of(self, record):
+        return self.pool

@@ -11,6 +11,7 @@ import subprocess
 from pathlib import Path
 from xml.etree import ElementTree
 
+import fake_libvirt
 import pytest
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute import paths
@@ -214,7 +215,7 @@ def test_a_snapshot_of_a_data_disk_alone_is_seen_before_a_move_a_start_and_a_del
         with pytest.raises(
             DiskChainChanged, match="blockcommit .* vde" if check is disk_chain.check else "data-logs.snap1"
         ):
-            check(None, at_rest, pool(files), "kvm1")
+            check(fake_libvirt.NamedHost(pool(files)), at_rest)
 
 
 @needs_qemu_img
@@ -227,9 +228,9 @@ def test_a_data_disk_whose_file_is_gone_stops_a_move_and_a_start_and_no_delete(f
     assert [one.kind for one in disk_chain.differences(None, at_rest, pool(files))] == ["missing"]
     for check in (disk_chain.check, disk_chain.check_start):
         with pytest.raises(DiskChainChanged, match="data-logs.qcow2 is not there") as caught:
-            check(None, at_rest, pool(files), "kvm1")
+            check(fake_libvirt.NamedHost(pool(files)), at_rest)
         assert hints.bring_disks_back("kvm1", "vm") in caught.value.hint
-    disk_chain.check_delete(None, at_rest, pool(files), "kvm1")
+    disk_chain.check_delete(fake_libvirt.NamedHost(pool(files)), at_rest)
 
 
 @needs_qemu_img
@@ -238,9 +239,9 @@ def test_a_storage_that_was_not_mounted_holds_the_disks_again_when_it_is(files, 
     away = files.with_name("away")
     files.rename(away)
     with pytest.raises(DiskChainChanged, match="is not there"):
-        disk_chain.check(None, record(moved=False), pool(files), "kvm1")
+        disk_chain.check(fake_libvirt.NamedHost(pool(files)), record(moved=False))
     away.rename(files)
-    disk_chain.check(None, record(moved=False), pool(files), "kvm1")
+    disk_chain.check(fake_libvirt.NamedHost(pool(files)), record(moved=False))
 
 
 @needs_qemu_img

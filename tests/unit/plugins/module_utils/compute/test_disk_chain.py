@@ -10,6 +10,7 @@ import subprocess
 from pathlib import Path
 from xml.etree import ElementTree
 
+import fake_libvirt
 import pytest
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute import paths
@@ -227,9 +228,9 @@ def test_snapshots_inside_a_disk_stop_a_move_and_no_start(guest):
     subprocess.run(["qemu-img", "snapshot", "-c", "one", guest.file("root.qcow2")], check=True)
     guest.use("vdz", "/srv/data.qcow2")
     assert sorted(kinds(guest.found())) == ["extra", "snapshot"]
-    disk_chain.check_start(None, record(), str(guest.pool), "kvm1")
+    disk_chain.check_start(fake_libvirt.NamedHost(guest.pool), record())
     with pytest.raises(DiskChainChanged):
-        disk_chain.check(None, record(), str(guest.pool), "kvm1")
+        disk_chain.check(fake_libvirt.NamedHost(guest.pool), record())
 
 
 def test_an_ejected_seed_is_no_difference(guest):
@@ -249,7 +250,7 @@ def test_without_a_definition_a_layer_beside_the_disks_may_be_what_the_guest_use
 def test_the_error_names_instance_host_and_file_and_what_to_run(guest):
     guest.snapshot("vda", guest.file("root.s1"))
     with pytest.raises(DiskChainChanged) as raised:
-        disk_chain.check_start(None, record(), str(guest.pool), "kvm1")
+        disk_chain.check_start(fake_libvirt.NamedHost(guest.pool), record())
     said = str(raised.value)
     for part in ("web-1", UUID, "kvm1", guest.file("root.s1"), "virsh blockcommit " + UUID, "then run the same again"):
         assert part in said
@@ -262,6 +263,6 @@ def test_what_a_delete_would_remove_of_others_is_told_before(guest, tmp_path):
     guest.snapshot("vda", beside)
     guest.snapshot("vda", elsewhere)
     with pytest.raises(DiskChainChanged) as raised:
-        disk_chain.check_delete(None, record(), str(guest.pool), "kvm1")
+        disk_chain.check_delete(fake_libvirt.NamedHost(guest.pool), record())
     said = "-e berth_delete_changed_disks=true deletes it as it is, %s with it; %s stays there" % (beside, elsewhere)
     assert said in str(raised.value)

@@ -39,7 +39,7 @@ class Box:
             store=store,
             connection=connection,
             run_dir="",
-            pool_path=lambda pool: "/x",
+            pool_of=lambda record: "/x",
             identify=lambda: "h",
             require_prepared=lambda: None,
         )
@@ -109,7 +109,7 @@ def test_a_delete_is_refused_unless_it_is_told_that_the_layer_may_go(box, found)
 
 def test_a_delete_while_the_pool_is_not_mounted_is_refused_unless_it_is_told_that_there_are_no_disks(box, tmp_path):
     """The record alone would go, and the disks would be there again with the mount."""
-    box.found, box.instance.host.pool_path = [MISSING], lambda pool: str(tmp_path / "pool")
+    box.found, box.instance.host.pool_of = [MISSING], lambda record: str(tmp_path / "pool")
     for refused in (box.instance.absent, box.instance.would_remove):
         with pytest.raises(
             DiskChainChanged, match="Mount on kvm1.*berth_delete_changed_disks=true deletes it as it is$"

@@ -147,7 +147,7 @@ def test_a_file_that_is_there_is_never_made_anew(web):
     before = web.file().read_bytes()
     plant(web.host.store, older)
     with pytest.raises(DiskChainChanged, match="data-logs") as caught:
-        disk_chain.check(web.host.connection, web.record, str(web.host.pool), "kvm1")
+        disk_chain.check(web.host, web.record)
     assert "berth.kvm.update_disks --limit web1" in caught.value.hint and "detach" not in caught.value.hint
     with pytest.raises(DiskChainChanged, match="data-logs"):
         web.update({"name": "db", "size_gb": 1})
@@ -155,7 +155,7 @@ def test_a_file_that_is_there_is_never_made_anew(web):
         with pytest.raises(CannotResizeDisk, match="2147483648 bytes"):
             act(dict(LOGS, size_gb=1))
     assert web.update(LOGS) is True and web.update(LOGS) is False
-    disk_chain.check(web.host.connection, web.record, str(web.host.pool), "kvm1")
+    disk_chain.check(web.host, web.record)
     assert (web.file().read_bytes(), web.attached(), web.record.resources["disk_gb"]) == (before, ["logs"], 3)
     assert not web.file().with_name(web.file().name + ".tmp").exists()
 
@@ -170,10 +170,10 @@ def test_a_data_disk_that_was_detached_from_a_guest_whose_record_lost_it_stays_b
         web.instance().stopped(1)
     plant(web.host.store, older.replace(**{part: getattr(web.record, part) for part in ("vm_state", "power_state")}))
     with pytest.raises(DiskChainChanged, match="does not name the data disk .*data-logs"):
-        disk_chain.check(web.host.connection, web.record, str(web.host.pool), "kvm1")
-    disk_chain.check_start(web.host.connection, web.record, str(web.host.pool), "kvm1")
+        disk_chain.check(web.host, web.record)
+    disk_chain.check_start(web.host, web.record)
     assert web.update(LOGS) is True and web.attached() == ["logs"]
-    disk_chain.check(web.host.connection, web.record, str(web.host.pool), "kvm1")
+    disk_chain.check(web.host, web.record)
 
 
 def test_a_disk_whose_file_is_gone_is_never_made_anew(web):

@@ -9,6 +9,7 @@ import copy
 import sys
 from pathlib import Path
 
+import fake_libvirt
 import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[5] / "protocol"))
@@ -154,9 +155,8 @@ def effects(monkeypatch):
     monkeypatch.setattr(hosts.increment, "tidy", lambda *_all: None)
     monkeypatch.setattr(hosts.disks, "manifest", lambda *_all, **_more: [])
     host_effects = hosts.Effects.__new__(hosts.Effects)
-    compute = memory.contextlib.nullcontext()
+    compute = fake_libvirt.NamedHost(paths.POOL_PATH)
     compute.require_prepared = lambda: None
-    compute.pool_path = lambda _name: paths.POOL_PATH
     compute.for_guests = lambda _pool: None
     host_effects.host = memory.contextlib.nullcontext()
     host_effects.host.compute, host_effects.host.identity, host_effects.connection = compute, {"name": "kvm1"}, None

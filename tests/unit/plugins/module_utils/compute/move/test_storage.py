@@ -109,7 +109,7 @@ class Compute:
     def __init__(self, pool):
         self.pool = pool
 
-    def pool_path(self, name):
+    def pool_of(self, record):
         return self.pool
 
 
