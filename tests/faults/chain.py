@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""One fault after the other in the moves of one instance, and what must hold after each.
+"""One fault after the other in the life of one instance, and what must hold after each.
 
 One re-run converges, the next changes nothing, nothing is lost. The end of one fault is where the next begins; a fault
 that is replayed begins with a new instance.
@@ -13,11 +13,12 @@ import json
 import subprocess
 from pathlib import Path
 
+import agreement
 import cases
 import ends
 from hosts import HostFiles
 from invariants import Violation, Watcher
-from operations import END, OPERATIONS, PREPARE
+from operations import BASE, END, OPERATIONS, PREPARE
 from whole import make_whole
 
 CALLBACKS = Path(__file__).resolve().parent / "callbacks"
@@ -46,29 +47,31 @@ class Chain:
         self.hosts = {name: HostFiles(case.lab, name) for name in case.lab.hosts}
         self.watcher = Watcher(list(self.hosts.values()), case.shared)
         self.state = self.source = self.destination = self.guest = None
+        self.volume_gb = 1
         self.step = self.step_before = 1  # of the flavors; before the move that is not confirmed
         self.written_before = 0  # the block acknowledged last before that move
 
     # ---- without a fault
 
-    def fresh(self):
-        """A new instance, at rest."""
+    def fresh(self, state="active"):
+        """A new instance, at rest, with or without a volume."""
         self.wipe()
         ends.put_foreign(self.lab, self.hosts)
-        self.step = self.step_before = 1
-        self.case.play("create", {**QUOTA, "mover_flavor": "step1"}, env=ENVIRONMENT)
+        self.step = self.step_before = self.volume_gb = 1
+        self.case.play("create", {**QUOTA, "mover_flavor": "step1", **self._volumes(state)}, env=ENVIRONMENT)
         self.watcher.forget()
         self.guest = ends.Guest(self.hosts)
-        self._at_rest(self.guest.owner())
+        self._at_rest(self.guest.owner(), state)
         self.guest.expect(self.source, 0)
 
     def bring(self, begin):
         """To the state in which an operation begins."""
         if self.state == begin == "active" and self.step < cases.STEPS or self.state == begin != "active":
             return
-        if self.state is None or self.step >= cases.STEPS:
-            self.fresh()
-        if self.state not in ("active", begin):
+        base = BASE.get(begin, "active")
+        if self.state is None or self.step >= cases.STEPS or BASE.get(self.state, "active") != base:
+            self.fresh(base)
+        if self.state not in (base, begin):
             self.walk(END[self.state])
         if self.state != begin:
             self.walk(PREPARE[begin])
@@ -112,7 +115,7 @@ class Chain:
             return "as it was"  # the next fault's first run is this one's re-run
         said.append(self._again(operation, variables, fault, said[0]))
         quiet = self._play(operation, variables)
-        if quiet.rc or quiet.changed.get(cases.NAME):
+        if quiet.rc or (quiet.changed.get(cases.NAME) and not operation.repeats):
             raise Violation("I4 the run after the re-run changed something:\n%s" % quiet.output[-3000:])
         ends.check_secrets([*said, quiet.output])
         self._leave(operation, written, starts=operation.stops or (None if "crash" in fault.kind else False))
@@ -163,12 +166,16 @@ class Chain:
         """-> (operation, variables of its playbook, the block that must be there at its end)"""
         operation = OPERATIONS[name]
         written = self.guest.mark(self.guest.owner())
-        variables = {**QUOTA, operation.playbook + "_stop_timeout": 20}
-        if operation.begin == "active":
+        variables = {**QUOTA, **operation.variables}
+        if operation.moves:
+            variables[operation.playbook + "_stop_timeout"] = 20
+        self.volume_gb += name == "grow"
+        variables.update(self._volumes(operation.end if operation.end in BASE else operation.begin))
+        if operation.begin == "active" and operation.moves:
             self.written_before, self.step_before = written, self.step
             self.step += operation.playbook == "resize"
             variables["berth_target_host"] = getattr(self, operation.owner)
-        if operation.here:
+        if operation.here and operation.moves:
             variables["berth_allow_resize_to_same_host"] = True
         variables["mover_flavor"] = "step%d" % self.step
         return operation, variables, self.written_before if operation.gives_up_writes else written
@@ -177,17 +184,45 @@ class Chain:
         owner = getattr(self, operation.owner)
         if operation.gives_up_writes:
             self.step = self.step_before
+        if operation.end == "gone":
+            ends.check_gone(self.hosts, self.source, self.guest.uuid)
+            self.state = None
+            return
         ends.check(operation, self.hosts, (self.source, owner), cases.LADDER["step%d" % self.step], self.case.shared)
-        if not self.hosts[owner].view().running():
-            if operation.end != "active":
-                raise Violation("I4 the guest does not run after the re-run")
-            self.case.play("start", env=ENVIRONMENT)  # a power cut ended it, and a confirm starts nothing
-        self.guest.expect(owner, written, starts)
+        agreement.check(operation, self.hosts[owner].view(), self.guest.uuid, self.volume_gb)
+        if operation.end == "locked":
+            self._check_lock()
+        if self._is_to_run(operation, owner):
+            self.guest.expect(owner, written, starts)
         self.watcher.check()
         self.state = operation.end
-        if self.state == "active":
-            self._at_rest(owner)
+        if not self.state.startswith("resized"):
+            self._at_rest(owner, self.state)
 
-    def _at_rest(self, owner):
-        self.state, self.source = "active", owner
+    def _is_to_run(self, operation, owner):
+        """Whether the guest is to run now; a power cut may have ended it, and most operations start nothing."""
+        running = self.hosts[owner].view().running()
+        if running or operation.end in ("stopped", "locked"):
+            return bool(running)
+        if operation.end.startswith("resized"):
+            raise Violation("I4 the guest does not run after the re-run")
+        self.case.play("start", env=ENVIRONMENT)
+        return True
+
+    def _check_lock(self):
+        """A lock holds: nobody stops what is locked."""
+        before = ends.held(self.hosts)
+        refused = self.case.play("stop", env=ENVIRONMENT, check=False)
+        if not refused.rc or "InstanceIsLocked" not in refused.output or ends.held(self.hosts) != before:
+            raise Violation("I11 the lock does not hold:\n%s" % refused.output[-3000:])
+
+    def _volumes(self, state):
+        """What the inventory says of volumes in a state."""
+        if state not in BASE:
+            return {}
+        there = {agreement.VOLUME: {"size_gb": self.volume_gb}}
+        return {"berth_volumes_defined": there, "berth_volumes": [agreement.VOLUME] if state == "attached" else {}}
+
+    def _at_rest(self, owner, state="active"):
+        self.state, self.source = state, owner
         self.destination = next(name for name in self.hosts if name != owner)

@@ -9,6 +9,7 @@ import re
 import time
 import urllib.request
 
+import agreement
 from guest_facts import events, guest_facts
 from invariants import Violation
 
@@ -47,7 +48,7 @@ def check(operation, hosts, sides, flavor, shared):
     source, owner = sides
     views = {name: host.view() for name, host in hosts.items()}
     mine, uuid = _owned(views, owner)
-    phase = "active" if operation.end == "active" else "resized"
+    phase = "resized" if operation.end.startswith("resized") else "active"
     if mine["phase"] != phase or mine["task_state"]:
         raise Violation("I4 the phase is %s, the task state %s" % (mine["phase"], mine["task_state"]))
     if mine["spec"]["flavor"]["root_gb"] != flavor["root_gb"] or mine["resources"]["disk_gb"] < flavor["root_gb"]:
@@ -72,7 +73,7 @@ def _owned(views, owner):
 def _way_back(operation, name, sides, shared):
     """Where the disks of before are on a host: beside the new ones, or its own, or (None) nowhere."""
     source, owner = sides
-    if operation.end == "active":
+    if not operation.end.startswith("resized"):
         return None
     if shared:
         return "beside"
@@ -103,6 +104,16 @@ def _check_left(name, view, working, uuid, owns, keeps):
         raise Violation("I5 %s holds %s and defines %s" % (name, view.records, view.defined))
     if not owns and not keeps and view.filters:
         raise Violation("I5 %s has the packet filters %s" % (name, view.filters))
+
+
+def check_gone(hosts, home, uuid):
+    """Nothing is left of a deleted instance, and its volume is kept."""
+    for name, host in hosts.items():
+        _check_disks(name, host.view(), uuid, False, None)
+        _check_left(name, host.view(), host.working(), uuid, False, False)
+        if WORD not in host.view().defined or WORD + "/disk" not in host.view().files:
+            raise Violation("I9 what is foreign on %s was touched" % name)
+    agreement.check_volume(hosts[home].view(), None)
 
 
 def check_secrets(outputs):

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 STATUS = re.compile(r"<domstatus state='(\w+)' reason='[^']*' pid='(\d+)'")
+VOLUME = re.compile(r"/volumes/([0-9a-f-]{36})/disk\.qcow2'")
 MEMORY = re.compile(r"<memory unit='KiB'>(\d+)</memory>")
 WORKERS = (b"qemu-nbd", b"qemu-img", b"qemu-storage-daemon")
 
@@ -26,6 +27,10 @@ class View:
     permits: list = field(default_factory=list)
     defined: list = field(default_factory=list)
     filters: list = field(default_factory=list)  # of packets, the guests' own
+    volumes: dict = field(default_factory=dict)  # their records
+    volume_files: list = field(default_factory=list)
+    has_volumes: dict = field(default_factory=dict)  # uuid of a live QEMU -> those that it has
+    names_volumes: dict = field(default_factory=dict)  # uuid of a definition -> those that it names
 
     def running(self):
         return [uuid for uuid, (state, _memory) in self.domains.items() if state == "running"]
@@ -50,9 +55,17 @@ class HostFiles:
         upper = root or self.directory / "upper"
         found = View(up=root is not None, records=records(upper / "var/lib/berth/instances"))
         found.defined = names(upper / "etc/libvirt/qemu", "*.xml")
+        found.volumes = records(upper / "var/lib/berth/volumes")
+        found.names_volumes = volumes_in(upper / "etc/libvirt/qemu")
         found.filters = names(upper / "etc/libvirt/nwfilter", "berth-*.xml")
         if root:
             found.domains = domains(root)
+            found.has_volumes = {
+                uuid: had
+                for uuid, had in volumes_in(root / "run/libvirt/qemu").items()
+                if found.domains.get(uuid, ("shutoff",))[0] != "shutoff"
+            }
+            found.volume_files = below(root / "var/lib/libvirt/berth/volumes")
             found.files = below(root / "var/lib/libvirt/berth/instances")
             found.permits = names(root / "run/berth/permits", "*")
         # A host that died while it was read shows less than it holds.
@@ -88,6 +101,17 @@ def domains(root):
         status, memory = STATUS.search(text), MEMORY.search(text)
         if status and (root / "proc" / status[2]).exists():
             found[path.stem] = (status[1], int(memory[1]) >> 10)
+    return found
+
+
+def volumes_in(directory):
+    """{name of a definition in a directory of libvirt: uuids of the volumes in it}"""
+    found = {}
+    for path in directory.glob("*.xml"):
+        try:
+            found[path.stem] = sorted(set(VOLUME.findall(path.read_text())))
+        except OSError:
+            continue
     return found
 
 

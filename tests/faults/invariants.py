@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The invariants that hold at any moment, watched while operations run and fail: I1, I2, I3, I12.
+"""The invariants that hold at any moment, watched while operations run and fail: I1, I2, I3, I12, I13.
 
 I6 (groups) is about several instances; the tests of create have it. I7 is in the quota of chain.py.
 """
@@ -12,6 +12,7 @@ import threading
 
 PAUSE = 0.1  # seconds between two looks
 OWNERS = ("OWN", "OUT")  # whose disks are, or just were, the instance
+DELETED = ("deleting", "erasing")  # has to have no disk any more
 PARTS = (".tmp", "incoming", "seed.iso", "moving-", "/owner")  # what is no complete disk
 
 
@@ -57,7 +58,13 @@ class Watcher:
 
     def _look(self):
         views = {host.name: host.view() for host in self.hosts}
-        return one_runs(views) or claims_hold(views) or a_disk_is_there(views, self.shared) or self._only_grows(views)
+        return (
+            one_runs(views)
+            or claims_hold(views)
+            or a_disk_is_there(views, self.shared)
+            or one_writes(views)
+            or self._only_grows(views)
+        )
 
     def _only_grows(self, views):
         """I12."""
@@ -99,7 +106,10 @@ def a_disk_is_there(views, shared=False):
     """
     files = [name for view in views.values() for name in view.files] if shared else []
     holders = [
-        (view, uuid) for view in views.values() for uuid, record in view.records.items() if record["role"] in OWNERS
+        (view, uuid)
+        for view in views.values()
+        for uuid, record in view.records.items()
+        if record["role"] in OWNERS and record.get("phase") not in DELETED
     ]
     for view, uuid in holders:
         mine = [
@@ -108,3 +118,14 @@ def a_disk_is_there(views, shared=False):
         if mine or not view.up:
             return None
     return "I3 no host that owns the instance, or did last, has a disk of it" if holders else None
+
+
+def one_writes(views):
+    """I13: a guest has a volume only while the volume's record says that it is that instance's."""
+    for name, view in views.items():
+        for uuid, had in view.has_volumes.items():
+            for volume in had:
+                holder = (view.volumes.get(volume, {}).get("spec", {}).get("instance") or {}).get("uuid")
+                if holder != uuid:
+                    return "I13 guest %s on %s has volume %s, which is that of %s" % (uuid, name, volume, holder)
+    return None

@@ -11,7 +11,7 @@ may also be given by how its label begins.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.sequences import FLEET, SEQUENCES
 
@@ -23,6 +23,8 @@ NAME = re.compile(
 )
 LONG = 1 / 4  # of all legs; a step that takes so much is hit by every kind, at these moments in it
 MOMENTS = (0.2, 0.5, 0.8)
+ACT = "act"  # the only step of what one module does on one host
+MOMENT_OF_ACT = 0.7  # most of the time before goes by until the module runs on the host
 # label -> side; a label is said of one side alone
 SIDE_OF = {leg.label: leg.side for sequence in SEQUENCES.values() for leg in sequence.legs if leg.side != FLEET}
 
@@ -37,13 +39,23 @@ class Operation:
     owner: str
     stops: bool = True  # the guest is stopped and started
     gives_up_writes: bool = False
+    moves: bool = True
+    repeats: bool = False  # done again, it does the same again
+    variables: dict = field(default_factory=dict)  # of its playbook
 
     @property
     def here(self):
-        return "here" in self.begin + self.end
+        """Whether one host does all of it."""
+        return not self.moves or "here" in self.begin + self.end
 
 
-# active: at rest; resized: on the destination, to be confirmed; resized_here: the same on one host
+def at_rest(playbook, begin, end, stops=False, **more):
+    """An operation that moves nothing: it is the work of one module on the host that owns the instance."""
+    return Operation(playbook, begin, end, "source", stops, moves=False, **more)
+
+
+# active: at rest; resized: on the destination, to be confirmed; resized_here: the same on one host; attached: at rest with
+# a volume; detached: at rest beside it
 OPERATIONS = {
     "resize": Operation("resize", "active", "resized", "destination"),
     "confirm": Operation("confirm_resize", "resized", "active", "destination", stops=False),
@@ -53,10 +65,30 @@ OPERATIONS = {
     "resize_here": Operation("resize", "active", "resized_here", "source"),
     "confirm_here": Operation("confirm_resize", "resized_here", "active", "source", stops=False),
     "revert_here": Operation("revert_resize", "resized_here", "active", "source", gives_up_writes=True),
+    "reboot": at_rest("reboot", "active", "active", stops=True, repeats=True),
+    "reboot_hard": at_rest("reboot", "active", "active", stops=True, repeats=True, variables={"berth_reboot": "hard"}),
+    "stop": at_rest("stop", "active", "stopped"),
+    "start": at_rest("start", "stopped", "active", stops=True),
+    "lock": at_rest("lock", "active", "locked"),
+    "unlock": at_rest("unlock", "locked", "active"),
+    "detach": at_rest("update_disks", "attached", "detached"),
+    "attach": at_rest("update_disks", "detached", "attached"),
+    "grow": at_rest("update_disks", "attached", "attached"),
+    "delete": at_rest("delete", "attached", "gone"),
 }
 # What brings an instance at rest to where an operation begins, and back without another boot.
-PREPARE = {"resized": "resize", "resized_here": "resize_here"}
-END = {"resized": "confirm", "resized_here": "confirm_here"}
+PREPARE = {
+    "resized": "resize",
+    "resized_here": "resize_here",
+    "stopped": "stop",
+    "locked": "lock",
+    "detached": "detach",
+}
+END = {
+    "resized": "confirm", "resized_here": "confirm_here", "stopped": "start", "locked": "unlock", "detached": "attach",
+}  # fmt: skip
+# A volume stays on its host, so an instance that had one is not moved: where a new one begins, else "active".
+BASE = {"attached": "attached", "detached": "attached"}
 
 
 @dataclass(frozen=True)
@@ -90,9 +122,12 @@ def faults_of(operation, legs):
 
 def points(kind, legs):
     """[(leg, step, ms since the leg began)]: before each step, within the long ones, at the end of the run. Within the
-    short ones only the controller dies: for the others that is much the same as before the next one."""
+    short ones only the controller dies: for the others that is much the same as before the next one. What is one step in
+    all is hit in it."""
     whole = sum(leg["seconds"] for leg in legs)
     found = []
+    if [list(leg["took"]) for leg in legs] == [[ACT]]:
+        return [(legs[0]["number"], ACT, int(1000 * MOMENT_OF_ACT * whole))]
     for leg in legs:
         # What the module needs to begin comes before its first step.
         at = max(0.0, leg["seconds"] - sum(leg["took"].values()))
@@ -107,4 +142,6 @@ def points(kind, legs):
 def described(fault, legs):
     """Which leg, on which side, in which step."""
     leg = next((leg for leg in legs if leg["number"] == fault.leg), None)
-    return "%s, on the %s, step %s" % (leg["label"], SIDE_OF[leg["label"]], fault.step) if leg else "the end"
+    return (
+        "%s, on the %s, step %s" % (leg["label"], SIDE_OF.get(leg["label"], "source"), fault.step) if leg else "the end"
+    )

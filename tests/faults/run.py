@@ -2,7 +2,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The kill sweep of moves: every fault at every step of every operation, on labs of real hosts.
+"""The kill sweep: every fault at every step of every operation, on labs of real hosts.
 
     tests/faults/run.py                              all of them, on two labs side by side
     tests/faults/run.py --only resize:crash          those whose name begins so (may be repeated)
@@ -38,7 +38,10 @@ from chain import Chain  # noqa: E402
 from operations import OPERATIONS, Fault, described, faults_of  # noqa: E402
 
 # In this order nearly each operation begins where the one before ends.
-TOUR = ("resize", "revert", "cold", "confirm", "live", "resize_here", "revert_here", "confirm_here")
+TOUR = (
+    "resize", "revert", "cold", "confirm", "live", "resize_here", "revert_here", "confirm_here",
+    "reboot", "reboot_hard", "stop", "start", "lock", "unlock", "grow", "detach", "attach", "delete",
+)  # fmt: skip
 
 
 def main():
@@ -58,8 +61,9 @@ def main():
             return Sweep(given.replay).run(case)
         if given.replay:
             return in_parallel(Sweep(given.replay), case, given, directory)
-        legs = learn(case, Path(directory))
-        faults = [fault for name in OPERATIONS for fault in faults_of(name, legs[name])]
+        wanted = [name for name in TOUR if may_begin_so(name, given.only)]
+        legs = learn(case, Path(directory), wanted)
+        faults = [fault for name in OPERATIONS if name in wanted for fault in faults_of(name, legs[name])]
         faults = [fault for fault in faults if str(fault).startswith(tuple(given.only) or "")][:: given.every]
         done = passed(given.without.read_text()) if given.without else ()
         faults = [fault for fault in faults if str(fault) not in done]
@@ -70,14 +74,20 @@ def main():
         return in_parallel(Sweep(coarse_first(faults), legs), case, given, directory)
 
 
-def learn(case, directory):
-    """The legs of each operation, from a run without a fault; kept until what decides them changes."""
+def may_begin_so(operation, beginnings):
+    """Whether the name of a fault of the operation may begin in one of these ways."""
+    name = operation + ":"
+    return not beginnings or any(name.startswith(some) or some.startswith(name) for some in beginnings)
+
+
+def learn(case, directory, wanted):
+    """The legs of the operations ``wanted``, from a run without a fault; kept until what decides them changes."""
     known = cases.ROOT / ".cache" / "faults" / ("%s-%s.json" % (digest(), "shared" if case.shared else "local"))
     known.parent.mkdir(exist_ok=True)
     legs = json.loads(known.read_text()) if known.exists() else {}
     chain = Chain(case)
     with chain.watcher:
-        for name in TOUR:
+        for name in wanted:
             if name not in legs:
                 chain.bring(OPERATIONS[name].begin)
                 log = directory / (name + ".legs")

@@ -1,0 +1,40 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The records of an instance and of its volume, and libvirt, say the same at the end of an operation: I3, I4, I13."""
+
+from __future__ import annotations
+
+from invariants import Violation
+
+VOLUME = "data"
+
+
+def check(operation, view, uuid, volume_gb):
+    """The record of an instance, those of its volumes and libvirt say the same. Raises Violation."""
+    record = view.records[uuid]
+    off = operation.end == "stopped"
+    if (record["power_state"] == "shutdown") != off or bool(record.get("lock")) != (operation.end == "locked"):
+        raise Violation("I4 the power is %s, the lock %s" % (record["power_state"], record.get("lock")))
+    if off and (uuid in view.domains or view.permits):
+        raise Violation("I4 a stopped guest is %s, permits %s" % (view.domains.get(uuid), view.permits))
+    named = [entry["uuid"] for entry in record["spec"].get("volumes") or []]
+    if len(named) != (operation.end == "attached"):
+        raise Violation("I13 the record names the volumes %s" % named)
+    live = view.has_volumes[uuid] if uuid in view.domains else named
+    if not (named == view.names_volumes.get(uuid, named) == live):
+        raise Violation("I13 the record names %s, libvirt %s and %s" % (named, view.names_volumes.get(uuid), live))
+    if operation.end in ("attached", "detached"):
+        check_volume(view, uuid if named else None, volume_gb)
+
+
+def check_volume(view, holder, size_gb=None):
+    """The volume is there with its file, and whose it is (None: nobody's)."""
+    if len(view.volumes) != 1:
+        raise Violation("I3 the volumes are %s" % view.volumes)
+    volume, record = next(iter(view.volumes.items()))
+    has = (record["spec"].get("instance") or {}).get("uuid")
+    if has != holder or size_gb not in (None, record["resources"]["disk_gb"]):
+        raise Violation("I13 the volume is that of %s, it has %s" % (has, record["resources"]))
+    if view.volume_files != ["%s/disk.qcow2" % volume]:
+        raise Violation("I3 the files of the volume are %s" % view.volume_files)
