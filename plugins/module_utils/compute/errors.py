@@ -63,7 +63,7 @@ class DisksUsed(BerthError):
 
 class GuestSaved(BerthError):
     """The guest's memory was saved, as ``virsh managedsave`` does: a move would lose it, or leave it beside disks that it does not
-    fit. Nothing was done."""
+    fit; a copy that is set aside would lose it. Nothing was done."""
 
 
 class GuestCrashed(BerthError):

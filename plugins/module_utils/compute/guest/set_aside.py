@@ -15,11 +15,13 @@ from __future__ import annotations
 import json
 import os
 
+from ...model import hints
 from ...model.lifecycle import OWN, SETTING_ASIDE
 from ...model.move_errors import InstanceInvalidState, InstanceNotFound
 from ...model.record import Record
 from .. import durable, paths
 from ..disk import owner
+from ..errors import GuestSaved
 from ..record import journal, state_file
 from . import definition, domain, gate
 from .instance import ACTIVE, DELETING
@@ -99,7 +101,22 @@ def _settable(instance):
     record = _read(instance)
     if record.phase not in (ACTIVE, SETTING_ASIDE, DELETING):
         raise _not_now(record, "set aside")
+    _check_unsaved(instance, record)
     return record
+
+
+def _check_unsaved(instance, record):
+    """GuestSaved where libvirt has the memory of this copy: it would go with the definition, and nothing of a copy is lost."""
+    connection = instance.host.connection
+    if domain.is_saved(connection, record.uuid):
+        host = connection.getHostname()
+        raise GuestSaved(
+            "the memory of %s (%s) was saved on %s, as virsh managedsave does: it would be lost if this copy were set aside"
+            % (record.name, record.uuid, host),
+            hint=hints.keep_or_drop_memory(record.name, host, record.uuid),
+            instance=record.name,
+            host=host,
+        )
 
 
 def _put_away(instance, record, path):

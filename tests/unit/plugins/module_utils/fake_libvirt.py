@@ -111,6 +111,9 @@ class FakeDomain:
         self.end(SAVED)
         self.saved = True
 
+    def managedSaveRemove(self, _flags=0):  # noqa: N802
+        self.saved = False
+
     def hasManagedSaveImage(self, _flags=0):  # noqa: N802
         return int(self.saved)
 

@@ -13,6 +13,7 @@ from instance_case import Case, Killed
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import (
     DisksOfAnotherHost,
+    GuestSaved,
 )
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import gate, set_aside
 from ansible_collections.berth.kvm.plugins.module_utils.model import hints
@@ -68,6 +69,25 @@ def test_the_other_copy_is_stopped_and_put_away_whole(copies, killed_at):
     assert stays.state() == ("active", None, "running", True) and stays.root.exists()
     with pytest.raises(InstanceNotFound):
         set_aside.set_aside(other.instance(), 1)
+
+
+@pytest.mark.follows("keep_or_drop_memory")
+@pytest.mark.parametrize("began", [False, True])
+def test_a_copy_with_saved_memory_is_not_set_aside_before_a_person_has_dropped_it(copies, began):
+    """Also one whose memory was saved after a run that was ended had begun to set it aside."""
+    _stays, other = copies
+    if began:
+        with pytest.raises(Killed):
+            set_aside.set_aside(other.instance("permit"), 1)
+    other.domain.managedSave()
+    for act in (set_aside.would_set_aside, lambda instance: set_aside.set_aside(instance, 1)):
+        before = other.record
+        with pytest.raises(GuestSaved) as refused:
+            act(other.instance())
+        assert refused.value.hint == hints.keep_or_drop_memory("web1", "kvm2", other.uuid)
+        assert other.domain.saved and other.record == before and other.root.exists()
+    other.domain.managedSaveRemove()
+    assert "root.qcow2" in files(set_aside.set_aside(other.instance(), 1))
 
 
 @pytest.mark.follows("keep_one_again")
