@@ -16,7 +16,7 @@ from ansible.plugins.action import ActionBase
 from ..module_utils.model import reply
 from ..module_utils.model.errors import BerthError
 from ..module_utils.model.safe_text import clean
-from . import acting, known_ansible, limits
+from . import acting, becoming, known_ansible, limits
 from .plain import plain
 
 COLLECTION = "berth.kvm."
@@ -114,7 +114,8 @@ def _of_ansible(result):
 def _checked(action, name, arguments, task_vars, run):
     host = host_of(action, task_vars)
     try:
-        return reply.check(name, _read(name, host, run), host, arguments)
+        checked = reply.check(name, _read(name, host, run), host, arguments)
+        return becoming.explained(getattr(action._connection, "become", None), host, checked)
     except BerthError as error:
         return {"failed": True, "changed": False, **error.to_result()}
 

@@ -83,6 +83,10 @@ class AnsibleUnknown(BerthError):
     """The collection was not tried with this ansible-core; no host was asked and nothing was changed."""
 
 
+class BecomeFailed(BerthError):
+    """The user that Ansible logs in as cannot become root on the host, by sudo or what is used for it: nothing was done there."""
+
+
 class NoHostAnswered(BerthError):
     """No KVM host answered, or the inventory has none: nothing is known, so nothing is done."""
 

@@ -22,6 +22,14 @@ def uuid_changed(path: str) -> str:
     )
 
 
+def allow_become(host: str, method: str) -> str:
+    """The user of the login may not become root on the host, has no password for it, or the program is not there."""
+    return (
+        "On %s install %s and let that user run everything by it; where it asks for a password, run this again with "
+        "--ask-become-pass. Or log in there as root (ansible_user)" % (host, method)
+    )
+
+
 def install_binding() -> str:
     """The Python that Ansible uses on the host cannot import libvirt."""
     return "Install python3-libvirt, or set ansible_python_interpreter to the Python that has it"

@@ -12,14 +12,23 @@ from ansible.errors import AnsibleConnectionFailure, AnsibleError
 from ansible.module_utils._internal._messages import Event, WarningSummary
 
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import build_results, plan
+from ansible_collections.berth.kvm.plugins.module_utils.model import host_hints
 from ansible_collections.berth.kvm.plugins.plugin_utils import host_reply
 
 SYSTEM = {"os_family": "Debian", "service_manager": "systemd"}
 
 
+def action_on_host(become, run):
+    """An action for kvm1, whose login becomes root by ``become``."""
+    return SimpleNamespace(
+        _task=SimpleNamespace(delegate_to="kvm1"),
+        _connection=SimpleNamespace(become=become and SimpleNamespace(name=become)),
+        _execute_module=lambda **_how: run(),
+    )
+
+
 def door(run, module="host_system"):
-    action = SimpleNamespace(_task=SimpleNamespace(delegate_to="kvm1"), _execute_module=lambda **_how: run())
-    return host_reply.run_module(action, module, {}, {})
+    return host_reply.run_module(action_on_host(None, run), module, {}, {})
 
 
 def raising(error):
@@ -84,3 +93,47 @@ def test_a_build_whose_reply_is_no_reply_is_tried_nowhere_else(reply):
     build_results.settle(made, {"web-1": host_reply.answer_of(door(lambda: reply, "instance"))})
     assert (instance["state"], instance["error"]["code"]) == ("failed", "HostUnknown")
     assert "InvalidReply" in instance["error"]["message"]
+
+
+def failed_with(become, **failure):
+    action = action_on_host(become, lambda: {"failed": True, **failure})
+    return host_reply.run_module(action, "host_system", {}, {})
+
+
+def died(said):
+    """What Ansible makes of output that is no module's reply."""
+    return {"msg": "Module result deserialization failed: No start of json char found", "module_stderr": said}
+
+
+@pytest.mark.parametrize(
+    "become, failure, quoted",
+    [
+        ("sudo", {"msg": "Missing sudo password"}, "Missing sudo password"),
+        ("ansible.builtin.sudo", {"msg": "Task failed: Incorrect sudo password"}, "Incorrect sudo password"),
+        ("sudo", {"msg": "Timeout (12s) waiting for privilege escalation prompt: "}, "Timeout (12s) waiting"),
+        ("sudo", died("/bin/sh: 1: sudo: not found\n"), "/bin/sh: 1: sudo: not found"),
+        ("sudo", died("bash: line 1: sudo: command not found"), "sudo: command not found"),
+        ("sudo", died("sudo: a password is required"), "sudo: a password is required"),
+        ("sudo", died("olga is not in the sudoers file."), "olga is not in the sudoers"),
+        ("sudo", died("Sorry, user olga is not allowed to execute '/bin/sh' as root on kvm1."), "olga is not allowed"),
+        ("community.general.doas", died("doas: Operation not permitted"), "Operation not permitted"),
+    ],
+)
+def test_that_the_user_cannot_become_root_is_said_with_the_host_and_the_words_of_the_method(become, failure, quoted):
+    result = failed_with(become, **failure)
+    assert (result["error_code"], result["retryable"], result["changed"]) == ("BecomeFailed", False, False)
+    assert quoted in result["error"]["message"] and result["error"]["message"].startswith("kvm1: ")
+    assert host_hints.allow_become("kvm1", become.rpartition(".")[2]) in result["msg"]
+
+
+@pytest.mark.parametrize(
+    "become, failure",
+    [
+        (None, {"msg": "Missing sudo password"}),
+        ("sudo", died("/bin/sh: 1: /usr/bin/python3: not found")),
+        ("sudo", died("sudo: unable to resolve host kvm1: Name or service not known")),
+        ("sudo", {"error": {"code": "HostNotPrepared", "message": "sudo: no"}}),
+    ],
+)
+def test_a_module_that_failed_for_another_reason_keeps_its_own_error(become, failure):
+    assert failed_with(become, **failure)["error_code"] in ("ModuleFailed", "HostNotPrepared")

@@ -1,0 +1,42 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Tells a module that failed from one that never ran, because the user of the login could not become root on the host.
+
+Ansible says of it "Missing sudo password", or that the reply is no JSON, and hides sudo's own words at the end.
+"""
+
+from __future__ import annotations
+
+import re
+
+from ..module_utils.conductor.errors import BecomeFailed
+from ..module_utils.model import host_hints
+
+# What Ansible says itself, and how the lines begin in which the program speaks: alone, or after the shell's name.
+ANSIBLE = r"(?:Missing|Incorrect) %(method)s password|Timeout \(\w+\) waiting for privilege escalation prompt"
+PROGRAM = r"(?:\S+: (?:\d+: |line \d+: )?)?%(method)s: (?!unable to resolve host).*"
+REFUSALS = r"Sorry, (?:user|try again).*|\S+ is not (?:in the sudoers file|allowed to (?:run|execute)).*"
+MOST = 300  # characters of it
+
+
+def explained(become, host, result):
+    """A checked result, with BecomeFailed in place of an untyped failure that is the method's own. ``become``: its plugin or None."""
+    if result.get("error_code") != "ModuleFailed" or not become:
+        return result
+    method = become.name.rpartition(".")[2]
+    said = words_of(method, result["error"]["message"])
+    if not said:
+        return result
+    error = BecomeFailed(
+        "%s: the user of the login cannot become root by %s: %s" % (host, method, said),
+        hint=host_hints.allow_become(host, method),
+    )
+    return {"failed": True, "changed": False, **error.to_result()}
+
+
+def words_of(method, message):
+    """What the method, or Ansible of it, says in the message of a failure; empty where that is about something else."""
+    patterns = "|".join([ANSIBLE, PROGRAM, REFUSALS]) % {"method": re.escape(method)}
+    found = re.search(r"(?:^|: |\n)(%s)" % patterns, message)
+    return found.group(1).strip()[:MOST] if found else ""
