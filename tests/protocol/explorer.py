@@ -12,7 +12,8 @@ from __future__ import annotations
 import copy
 import random
 
-from memory import ON, Controller, D, Killed, S, Violation
+from memory_controller import Controller
+from memory_names import ON, D, Killed, S, Violation
 
 from ansible_collections.berth.kvm.plugins.module_utils.model.lifecycle import OUT, OWN
 

@@ -8,37 +8,39 @@ from __future__ import annotations
 import copy
 
 import memory
+import memory_controller
+import memory_names
 
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import moving, sides, silence
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.walk import Move, Walk
 
-S, D = memory.S, memory.D
+S, D = memory_names.S, memory_names.D
 OTHER = {S: D, D: S}
 
 
-class Run(memory.Controller):
+class Run(memory_controller.Controller):
     """A playbook run that finds the sides as the real one does. ``gone`` do not answer, for ``reason``, ``lost`` are given
     up; ``flavor`` is what the inventory asks for."""
 
     def __init__(self, action, gone=(), lost=(), flavor="new", reason=silence.NO_ANSWER):
         super().__init__(action, "again")
         self.gone, self.lost, self.reason = gone, lost, reason
-        self.wanted = {"flavor": dict(memory.NEW["flavor"], name=flavor)}
+        self.wanted = {"flavor": dict(memory_names.NEW["flavor"], name=flavor)}
 
     def _plan(self, world):
         seen = {name: view for name, view in self.views.items() if name not in self.gone}
-        held = {name: {memory.UUID: view} if view["role"] else {} for name, view in seen.items()}
+        held = {name: {memory_names.UUID: view} if view["role"] else {} for name, view in seen.items()}
         uuids = {world.host(name).identity["uuid"]: name for name in seen}
         if self.action == "delete" and all(view["role"] is None for view in seen.values()):
             self.state = "done"
             return
-        found = sides.find(memory.UUID, "vm", held, uuids, dict.fromkeys(self.gone, self.reason), self.lost)
+        found = sides.find(memory_names.UUID, "vm", held, uuids, dict.fromkeys(self.gone, self.reason), self.lost)
         source, here, destination, there = found
         if destination is None and self.action == "delete":
             self.views.update({source: here, OTHER[source]: there})
             self._plan_delete()
             return
-        move = moving.plan(self.action, world.kind, memory.UUID, "vm", found, self.wanted)
+        move = moving.plan(self.action, world.kind, memory_names.UUID, "vm", found, self.wanted)
         self.reaches = not move["settles"]
         if move["sequence"] is None:
             self.state = "done"
@@ -57,7 +59,7 @@ def worlds(kind, shared, then, host):
     """The world at each moment of a move and what follows it, with ``host`` switched off: [(moment, world)]."""
     world, seen = memory.World(kind=kind, shared=shared), set()
     for action in ("resize", then):
-        controller = memory.Controller(action, "op0")
+        controller = memory_controller.Controller(action, "op0")
         while controller.state == "run":
             controller.advance(world)
             here = copy.deepcopy(world)
@@ -71,7 +73,7 @@ def worlds(kind, shared, then, host):
 def check_one_alone(world, survivor):
     record = world.records[survivor]
     assert (record["role"], record["phase"], record["op"]) == ("OWN", "active", None), record
-    assert world.guest == {survivor: memory.ON, OTHER[survivor]: memory.OFF}
+    assert world.guest == {survivor: memory_names.ON, OTHER[survivor]: memory_names.OFF}
 
 
 def check_whole(world, survivor):

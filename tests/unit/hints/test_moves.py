@@ -15,6 +15,8 @@ import pytest
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "protocol"))
 
 import memory  # noqa: E402
+import memory_controller  # noqa: E402
+import memory_names  # noqa: E402
 from move_runs import D, Run, S, check_one_alone, check_whole, walk, worlds  # noqa: E402
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute import paths  # noqa: E402
@@ -27,19 +29,19 @@ from ansible_collections.berth.kvm.plugins.module_utils.model import hints  # no
 from ansible_collections.berth.kvm.plugins.module_utils.model.move_errors import MigrationConflict  # noqa: E402
 from ansible_collections.berth.kvm.plugins.modules import instance  # noqa: E402
 
-NAME = memory.NAME
+NAME = memory_names.NAME
 
 
 def resized(**more):
     world = memory.World(**more)
-    assert walk(world, memory.Controller("resize", "op0")).state == "done"
+    assert walk(world, memory_controller.Controller("resize", "op0")).state == "done"
     world.write()
     return world
 
 
 def stopped_at(role, phase, kind="resize"):
     """A move whose controller died when the source was in that state."""
-    world, controller = memory.World(kind=kind), memory.Controller("resize", "op0")
+    world, controller = memory.World(kind=kind), memory_controller.Controller("resize", "op0")
     while (world.records[S]["role"], world.records[S]["phase"]) != (role, phase):
         controller.advance(world)
     return world
@@ -75,7 +77,7 @@ def test_after_a_confirm_or_a_revert_another_resize_may_begin(action):
     "kind, playbook", [("resize", "berth.kvm.resize"), ("live-migration", "berth.kvm.live_migrate")]
 )
 def test_a_move_that_is_run_again_ends_and_can_be_confirmed(kind, playbook):
-    world, controller = memory.World(kind=kind), memory.Controller("resize", "op0")
+    world, controller = memory.World(kind=kind), memory_controller.Controller("resize", "op0")
     while not world.records[D]:
         controller.advance(world)
     refused(world, Run("confirm"), hints.move_again(NAME, playbook))
@@ -115,7 +117,7 @@ def fleet(world):
     """The hosts as they report themselves."""
     reports = {}
     for name in (S, D):
-        view = memory.common.view(world.host(name), memory.UUID)
+        view = memory_controller.common.view(world.host(name), memory_names.UUID)
         held = [dict(view, foreign=False, group=None)] if view["role"] else []
         reports[name] = {"document": {"uuid": "host-" + name, "instances": held}}
     return read_fleet(reports, dict)
@@ -124,7 +126,7 @@ def fleet(world):
 def said_to_others(world):
     """The hint of an operation that is no move, such as a start; None where nothing moves."""
     try:
-        locate.locate(fleet(world), NAME, memory.UUID)
+        locate.locate(fleet(world), NAME, memory_names.UUID)
     except InstanceMoving as error:
         return error.hint
     return None
@@ -152,7 +154,7 @@ def test_in_every_moment_of_a_move_a_start_is_told_how_to_end_it_and_that_ends_i
 
 @pytest.mark.follows("another_run")
 def test_a_run_that_was_overtaken_is_run_again_and_finds_the_move_ended():
-    world, late = memory.World(), memory.Controller("resize", "op0")
+    world, late = memory.World(), memory_controller.Controller("resize", "op0")
     while not (world.records[D] and world.channel[D]):
         late.advance(world)
     other = Run("move")
@@ -169,15 +171,15 @@ def test_a_run_that_was_overtaken_is_run_again_and_finds_the_move_ended():
 def test_who_gave_it_another_flavor_in_the_inventory_is_told_to_resize_and_then_nothing_more_is_said():
     world = memory.World()
     here = world.host(S)
-    here.uuid = memory.UUID
-    said = instance.differences(here, memory.NEW)
+    here.uuid = memory_names.UUID
+    said = instance.differences(here, memory_names.NEW)
     assert len(said) == 1 and said[0].endswith(hints.resize_to_follow(NAME))
-    done(world, memory.Controller("resize", "op0"))
+    done(world, memory_controller.Controller("resize", "op0"))
     done(world, Run("confirm"))
     check_whole(world, D)
     there = world.host(D)
-    there.uuid = memory.UUID
-    assert instance.differences(there, memory.NEW) == []
+    there.uuid = memory_names.UUID
+    assert instance.differences(there, memory_names.NEW) == []
 
 
 # --- a host is lost
@@ -276,7 +278,9 @@ def test_the_copy_of_a_lost_host_that_is_back_goes_only_when_a_person_has_looked
     assert said_to_others(world) == hints.confirm_or_revert_left(NAME, D)
     for action in sorted(ACTIONS):
         refused(world, Run(action), hints.superseded_copy(D, S))
-    assert world.guest == {S: memory.ON, D: memory.OFF}, "who looks finds the guest on the host that the hint names"
+    assert world.guest == {S: memory_names.ON, D: memory_names.OFF}, (
+        "who looks finds the guest on the host that the hint names"
+    )
     done(world, Run("revert", lost=(D,)))
     check_whole(world, S)
 
@@ -321,9 +325,9 @@ def test_without_a_copy_on_the_source_the_instance_stays_and_a_confirm_ends_the_
 @pytest.mark.follows("no_whole_copy")
 @pytest.mark.parametrize("way", ["the disk itself", "the disk as it was kept"])
 def test_with_its_disks_restored_from_a_backup_the_kept_copy_is_taken_back(tmp_path, way):
-    spec = {"flavor": {**memory.OLD["flavor"], "ephemeral_gb": 0, "swap": 0}}
-    record = SimpleNamespace(uuid=memory.UUID, op="op0", migration={"old_spec": spec})
-    files = [Path(paths.instance(str(tmp_path), memory.UUID, entry.file)) for entry in disk.planned(spec)]
+    spec = {"flavor": {**memory_names.OLD["flavor"], "ephemeral_gb": 0, "swap": 0}}
+    record = SimpleNamespace(uuid=memory_names.UUID, op="op0", migration={"old_spec": spec})
+    files = [Path(paths.instance(str(tmp_path), memory_names.UUID, entry.file)) for entry in disk.planned(spec)]
     files[0].parent.mkdir(parents=True)
     for file in files[1:]:
         file.touch()

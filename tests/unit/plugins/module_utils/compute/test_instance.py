@@ -430,8 +430,9 @@ def test_a_host_that_libvirt_calls_another_one_builds_and_starts_nothing(web):
     web.instance().stopped(1)
     web.host.uuid = OTHER
     before = web.record
-    with pytest.raises(HostIdentityChanged, match=OTHER):
+    with pytest.raises(BerthError, match=OTHER) as refused:
         web.instance().started()
+    assert isinstance(refused.value, HostIdentityChanged)
     assert (web.record.generation[0], bool(web.domain.isActive()), web.root.exists()) == (
         before.generation[0],
         False,

@@ -387,6 +387,16 @@ def test_an_old_record_of_the_volume_gives_it_to_nobody_else(house):
         assert web.instance().started() is True
 
 
+def test_an_old_record_of_the_volume_gives_it_to_nobody_else_while_libvirt_has_lost_the_guest(house):
+    web = house.guest()
+    web.make(named(new=True))
+    web.instance().stopped(1)
+    web.domain.undefineFlags(0)
+    plant(house.store, house.volume().replace(spec=dict(house.volume().spec, instance=None)))
+    error = house.guest("web2").try_to_claim(named())["error"] or {}
+    assert (error.get("code"), error.get("hint")) == ("VolumeInUse", volume_hints.detach_volumes("web1", ["db"]))
+
+
 def test_an_old_record_of_the_instance_does_not_set_its_volume_free(house):
     web = house.guest()
     web.make()

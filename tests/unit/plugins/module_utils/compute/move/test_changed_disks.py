@@ -15,6 +15,8 @@ import pytest
 sys.path.insert(0, str(Path(__file__).resolve().parents[5] / "protocol"))
 
 import memory  # noqa: E402
+import memory_controller  # noqa: E402
+import memory_names  # noqa: E402
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute import paths  # noqa: E402
 from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import disk_chain
@@ -23,11 +25,11 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import dom
 from ansible_collections.berth.kvm.plugins.module_utils.compute.move import moving_host as hosts  # noqa: E402
 from ansible_collections.berth.kvm.plugins.module_utils.compute.move.steps import table  # noqa: E402
 
-S, D = memory.S, memory.D
+S, D = memory_names.S, memory_names.D
 
 
 def walk(world, action):
-    controller = memory.Controller(action, "op-" + action)
+    controller = memory_controller.Controller(action, "op-" + action)
     while controller.state == "run":
         controller.advance(world)
     return controller
@@ -35,7 +37,7 @@ def walk(world, action):
 
 def come_to(world, action, step):
     """The run that does ``step`` next."""
-    controller = memory.Controller(action, "op-" + action)
+    controller = memory_controller.Controller(action, "op-" + action)
     while not controller.is_before(step):
         controller.advance(world)
         assert controller.state == "run", (step, controller.state)
@@ -110,7 +112,9 @@ def test_a_snapshot_that_is_made_while_the_guest_shuts_down_is_seen_when_it_has_
     controller.advance(world)
     assert controller.error.startswith("DiskChainChanged")
     given_up = walk(world, "abort")
-    assert given_up.state == "done" and world.guest[S] == memory.ON, "the guest goes on with its snapshot as it was"
+    assert given_up.state == "done" and world.guest[S] == memory_names.ON, (
+        "the guest goes on with its snapshot as it was"
+    )
 
 
 @pytest.mark.parametrize("step, host", [("erase", D), ("purge", S)])
@@ -165,7 +169,7 @@ def effects(monkeypatch):
 
 def test_a_definition_that_names_a_snapshots_layer_is_never_made_anew(effects):
     host_effects, done, found = effects
-    record = memory.World().host(S).store.read(memory.UUID)
+    record = memory.World().host(S).store.read(memory_names.UUID)
     with pytest.raises(DiskChainChanged):
         host_effects.define(record)
     with pytest.raises(DiskChainChanged):
@@ -185,5 +189,5 @@ def test_disks_are_not_taken_back_from_a_lost_host_under_a_snapshots_layer():
     token = {"op": world.records[S]["op"], "attempt": world.records[S]["migration"]["attempt"]}
     world.changed = S
     with pytest.raises(DiskChainChanged):
-        table.run(world.host(S), memory.UUID, "reclaim", token, None, lost=True)
+        table.run(world.host(S), memory_names.UUID, "reclaim", token, None, lost=True)
     assert world.records[S]["role"] == "OUT"

@@ -13,16 +13,18 @@ import pytest
 sys.path.insert(0, str(Path(__file__).resolve().parents[5] / "protocol"))
 
 import memory  # noqa: E402
+import memory_controller  # noqa: E402
+import memory_names  # noqa: E402
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import GuestCrashed  # noqa: E402
 from ansible_collections.berth.kvm.plugins.module_utils.compute.move.steps import table  # noqa: E402
 
-S, D = memory.S, memory.D
+S, D = memory_names.S, memory_names.D
 
 
 def moved(kind="resize", crashed=True, window=0):
     """(world, its owner); the guest has crashed there."""
-    world, controller = memory.World(kind=kind), memory.Controller("resize", "op0")
+    world, controller = memory.World(kind=kind), memory_controller.Controller("resize", "op0")
     controller.options = {"confirm_window": window}
     while controller.state == "run":
         controller.advance(world)
@@ -34,7 +36,7 @@ def moved(kind="resize", crashed=True, window=0):
 def confirm(world, owner, **options):
     record = world.records[owner]
     token = {"op": record["op"], "attempt": record["migration"]["attempt"]}
-    return table.run(world.host(owner), memory.UUID, "confirm", token, {"role": None}, **options)
+    return table.run(world.host(owner), memory_names.UUID, "confirm", token, {"role": None}, **options)
 
 
 @pytest.mark.parametrize("kind", ["resize", "here"])
@@ -81,7 +83,7 @@ def test_with_the_source_lost_there_is_no_way_back_to_keep():
 
 
 def test_a_live_migration_of_a_crashed_guest_ends_like_any_other():
-    world, controller = memory.World(kind="live-migration"), memory.Controller("resize", "op0")
+    world, controller = memory.World(kind="live-migration"), memory_controller.Controller("resize", "op0")
     world.crashed = D
     while controller.state == "run":
         controller.advance(world)

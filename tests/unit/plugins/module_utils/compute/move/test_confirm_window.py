@@ -14,6 +14,8 @@ import pytest
 sys.path.insert(0, str(Path(__file__).resolve().parents[5] / "protocol"))
 
 import memory  # noqa: E402
+import memory_controller  # noqa: E402
+import memory_names  # noqa: E402
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import summary  # noqa: E402
 from ansible_collections.berth.kvm.plugins.module_utils.compute.host import boot_time
@@ -21,7 +23,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.move.moving_host
 from ansible_collections.berth.kvm.plugins.module_utils.compute.move.steps import common, table  # noqa: E402
 from ansible_collections.berth.kvm.plugins.module_utils.model.move_errors import MigrationNotReady  # noqa: E402
 
-S, D = memory.S, memory.D
+S, D = memory_names.S, memory_names.D
 HOUR = 3600
 
 
@@ -50,7 +52,7 @@ def resized(request, monkeypatch):
     def make(ahead=0, window=HOUR):
         clocks = Clocks(monkeypatch, {S: 10**9, D: 10**9 + ahead})
         world = memory.World(kind=request.param)
-        controller = memory.Controller("resize", "op0")
+        controller = memory_controller.Controller("resize", "op0")
         controller.options = {"confirm_window": window}
         while controller.state == "run":
             controller.advance(world)
@@ -60,7 +62,7 @@ def resized(request, monkeypatch):
 
 
 def left(world, owner):
-    return common.view(world.host(owner), memory.UUID)["confirm_in"]
+    return common.view(world.host(owner), memory_names.UUID)["confirm_in"]
 
 
 @pytest.mark.parametrize("ahead", [-2 * HOUR, 0, 2 * HOUR])
@@ -119,16 +121,16 @@ def test_the_host_looks_again_before_it_confirms_what_is_due(resized):
     record = world.records[owner]
     token, peer = {"op": record["op"], "attempt": record["migration"]["attempt"]}, {"role": None}
     with pytest.raises(MigrationNotReady, match="not over on"):
-        table.run(world.host(owner), memory.UUID, "confirm", token, peer, when_due=True)
+        table.run(world.host(owner), memory_names.UUID, "confirm", token, peer, when_due=True)
     assert world.records[owner] == record
     clocks.go_on(HOUR)
-    table.run(world.host(owner), memory.UUID, "confirm", token, peer, when_due=True)
+    table.run(world.host(owner), memory_names.UUID, "confirm", token, peer, when_due=True)
     assert world.records[owner]["phase"] == "confirming"
 
 
 def test_a_person_confirms_whenever_he_likes(resized):
     _clocks, world, _owner = resized()
-    controller = memory.Controller("confirm", "op1")
+    controller = memory_controller.Controller("confirm", "op1")
     while controller.state == "run":
         controller.advance(world)
     assert controller.changed

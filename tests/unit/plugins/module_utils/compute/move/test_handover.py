@@ -17,11 +17,13 @@ import pytest
 sys.path.insert(0, str(Path(__file__).resolve().parents[5] / "protocol"))
 
 import memory  # noqa: E402
+import memory_controller  # noqa: E402
+import memory_names  # noqa: E402
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute.move import handover  # noqa: E402
 from ansible_collections.berth.kvm.plugins.module_utils.compute.move.steps import table  # noqa: E402
 
-S, D, UUID = memory.S, memory.D, memory.UUID
+S, D, UUID = memory_names.S, memory_names.D, memory_names.UUID
 SILENCE = 0.5  # s
 
 
@@ -51,7 +53,7 @@ class Channel:
 
 def handed_over(monkeypatch, lost):
     """A live migration whose guest has arrived, after source and destination have talked. -> (world, controller, said)"""
-    world, controller = memory.World(kind="live-migration"), memory.Controller("resize", "op0")
+    world, controller = memory.World(kind="live-migration"), memory_controller.Controller("resize", "op0")
     while not controller.is_before("tell"):
         controller.advance(world)
     ends, counted = (queue.Queue(), queue.Queue()), [lost, 0]
@@ -69,7 +71,7 @@ def handed_over(monkeypatch, lost):
 def check_ended(world):
     record = world.records[D]
     assert (record["role"], record["phase"], record["op"]) == ("OWN", "active", None)
-    assert (world.records[S], world.disks[S], world.guest) == (None, None, {S: memory.OFF, D: memory.ON})
+    assert (world.records[S], world.disks[S], world.guest) == (None, None, {S: memory_names.OFF, D: memory_names.ON})
 
 
 def test_the_hosts_end_it_between_them(monkeypatch):
@@ -107,7 +109,7 @@ OWNED = {"role": "OWN", "phase": "confirming", "op": "op0", "attempt": 2, "gener
 )
 def test_the_source_keeps_its_disk_while_the_destination_does_not_own_the_guest_for_good(monkeypatch, owned):
     """I3."""
-    world, controller = memory.World(kind="live-migration"), memory.Controller("resize", "op0")
+    world, controller = memory.World(kind="live-migration"), memory_controller.Controller("resize", "op0")
     while not controller.is_before("tell"):
         controller.advance(world)
     channel = SimpleNamespace(ask=lambda view: owned)

@@ -14,6 +14,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).resolve().parents[5] / "protocol"))
 
 import memory  # noqa: E402
+import memory_controller  # noqa: E402
 from move_runs import OTHER, D, Run, S, check_one_alone, check_whole, walk, worlds  # noqa: E402
 
 MOVES = {
@@ -102,10 +103,10 @@ def test_killed_at_any_write_it_is_ended_by_the_next_run_also_when_the_lost_host
 def test_who_gets_the_instance_later_knows_too_which_moves_ended_without_a_host():
     """I1: the lost host may be back when the one that gave it up has nothing of the instance any more."""
     world = memory.World()
-    walk(world, memory.Controller("resize", "op0"))
+    walk(world, memory_controller.Controller("resize", "op0"))
     world.crash_host(D)
     walk(world, Run("revert", gone=(D,), lost=(D,)))
     walk(world, Run("revert", lost=(D,)))
-    walk(world, memory.Controller("resize", "op1"))
-    walk(world, memory.Controller("confirm", "op1"))
+    walk(world, memory_controller.Controller("resize", "op1"))
+    walk(world, memory_controller.Controller("confirm", "op1"))
     assert (world.records[S], world.records[D]["lost_moves"]) == (None, ["op0"])

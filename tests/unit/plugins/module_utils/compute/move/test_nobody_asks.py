@@ -14,6 +14,8 @@ import pytest
 sys.path.insert(0, str(Path(__file__).resolve().parents[5] / "protocol"))
 
 import memory  # noqa: E402
+import memory_controller  # noqa: E402
+import memory_names  # noqa: E402
 from move_runs import Run, check_whole, walk  # noqa: E402
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute.move.steps import table  # noqa: E402
@@ -21,12 +23,12 @@ from ansible_collections.berth.kvm.plugins.module_utils.model.errors import Bert
 from ansible_collections.berth.kvm.plugins.module_utils.model.move_errors import RunEnded  # noqa: E402
 from ansible_collections.berth.kvm.plugins.modules import migration  # noqa: E402
 
-S, D = memory.S, memory.D
+S, D = memory_names.S, memory_names.D
 
 
 def before(step, vm_state="active", shared=False):
     """A resize whose controller dies right before the source does ``step`` -> (world, controller)"""
-    world, controller = memory.World(vm_state=vm_state, shared=shared), memory.Controller("resize", "op0")
+    world, controller = memory.World(vm_state=vm_state, shared=shared), memory_controller.Controller("resize", "op0")
     while not controller.is_before(step):
         controller.advance(world)
     world.hung_up = True
@@ -37,7 +39,9 @@ def attempted(world, controller, step):
     """What the module on the source does, which knows of nothing but its own output."""
     turn = controller.walk.turn()
     peer = turn.arguments({})["peer"]
-    return migration.attempt(world.host(S), memory.UUID, step, controller.token, peer, sent=controller.said.get("sent"))
+    return migration.attempt(
+        world.host(S), memory_names.UUID, step, controller.token, peer, sent=controller.said.get("sent")
+    )
 
 
 @pytest.mark.parametrize("shared", [False, True], ids=["local", "shared"])
@@ -45,22 +49,22 @@ def test_a_guest_is_not_stopped_for_a_run_that_has_ended(shared):
     world, controller = before("freeze", shared=shared)
     with pytest.raises(RunEnded):
         attempted(world, controller, "freeze")
-    assert world.guest[S] == memory.ON and world.records[S]["phase"] == "resizing"
+    assert world.guest[S] == memory_names.ON and world.records[S]["phase"] == "resizing"
 
 
 @pytest.mark.parametrize("shared", [False, True], ids=["local", "shared"])
 def test_the_source_does_not_let_go_where_nobody_goes_on_and_its_guest_runs_again(shared):
     world, controller = before("release", shared=shared)
-    assert world.guest[S] == memory.OFF
+    assert world.guest[S] == memory_names.OFF
     with pytest.raises(RunEnded):
         attempted(world, controller, "release")
     world.check()
-    assert world.guest[S] == memory.ON and world.records[S]["role"] == "OWN"
+    assert world.guest[S] == memory_names.ON and world.records[S]["role"] == "OWN"
     world.write()
     with pytest.raises(BerthError):
         # Whatever still carries the old attempt does nothing any more.
-        table.run(world.host(S), memory.UUID, "release", controller.token, controller.walk.turn().peer, sent=1)
-    assert world.guest[S] == memory.ON
+        table.run(world.host(S), memory_names.UUID, "release", controller.token, controller.walk.turn().peer, sent=1)
+    assert world.guest[S] == memory_names.ON
 
 
 @pytest.mark.parametrize("action, owner", [("move", D), ("revert", S), ("delete", None)])
@@ -73,7 +77,7 @@ def test_the_next_run_brings_what_it_is_run_for(action, owner):
     again = walk(world, Run(action))
     assert again.state == "done", again.error
     if owner == D:
-        assert world.records[D]["phase"] == "resized" and world.guest == {S: memory.OFF, D: memory.ON}
+        assert world.records[D]["phase"] == "resized" and world.guest == {S: memory_names.OFF, D: memory_names.ON}
         assert walk(world, Run("confirm")).state == "done"
     if owner:
         check_whole(world, owner)
@@ -85,7 +89,7 @@ def test_a_stopped_instance_stays_stopped():
     world, controller = before("release", vm_state="stopped")
     with pytest.raises(RunEnded):
         attempted(world, controller, "release")
-    assert world.guest[S] == memory.OFF and world.records[S]["phase"] == "resizing"
+    assert world.guest[S] == memory_names.OFF and world.records[S]["phase"] == "resizing"
 
 
 def test_a_run_that_took_the_move_up_since_is_not_disturbed():

@@ -13,19 +13,21 @@ import pytest
 sys.path.insert(0, str(Path(__file__).resolve().parents[5] / "protocol"))
 
 import memory  # noqa: E402
+import memory_controller  # noqa: E402
+import memory_names  # noqa: E402
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute.move.steps import table  # noqa: E402
 from ansible_collections.berth.kvm.plugins.module_utils.model.move_errors import MigrationConflict  # noqa: E402
 
-S = memory.S
+S = memory_names.S
 
 
 @pytest.mark.parametrize("step, before", [("resize_here", "send"), ("restore_here", "presend")])
 def test_a_move_to_another_host_is_not_ended_on_its_source_as_if_it_were_one_host(step, before):
-    world, controller = memory.World(), memory.Controller("resize", "op0")
+    world, controller = memory.World(), memory_controller.Controller("resize", "op0")
     while not controller.is_before(before):
         controller.advance(world)
     held = world.key()
     with pytest.raises(MigrationConflict, match="vm is moved from S to D: that is no resize on one host"):
-        table.run(world.host(S), memory.UUID, step, controller.token)
+        table.run(world.host(S), memory_names.UUID, step, controller.token)
     assert world.key() == held

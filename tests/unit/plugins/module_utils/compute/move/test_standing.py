@@ -15,6 +15,8 @@ import pytest
 sys.path.insert(0, str(Path(__file__).resolve().parents[5] / "protocol"))
 
 import memory  # noqa: E402
+import memory_controller  # noqa: E402
+import memory_names  # noqa: E402
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute import connection
 from ansible_collections.berth.kvm.plugins.module_utils.compute.connection import Bounded, LibvirtTimeout  # noqa: E402
@@ -24,7 +26,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.move import incr
 from ansible_collections.berth.kvm.plugins.module_utils.compute.move.steps import table  # noqa: E402
 from ansible_collections.berth.kvm.plugins.module_utils.model import move_errors as errors  # noqa: E402
 
-S, D = memory.S, memory.D
+S, D = memory_names.S, memory_names.D
 RUNNING, PAUSED, SHUTOFF = 1, 3, 5
 USER, MIGRATION, MIGRATED = 1, 2, 3
 NO_JOB, JOB = 0, 2
@@ -72,7 +74,7 @@ class Guest:
         return call
 
     def name(self):
-        return memory.UUID
+        return memory_names.UUID
 
     def state(self):
         return [self.now, self.reason]
@@ -121,19 +123,19 @@ HALTED = {
 def test_a_guest_is_halted_where_it_stands_and_nothing_is_under_way(of, case):
     now, reason, job, expected = HALTED[case]
     of(Guest(now, reason, job))
-    assert standing.is_halted(None, memory.UUID) is expected
+    assert standing.is_halted(None, memory_names.UUID) is expected
 
 
 def test_of_a_guest_that_does_not_answer_it_is_not_said_that_it_is_halted(of):
     of(Guest(PAUSED, stuck=("jobStats",)))
-    assert standing.is_halted(None, memory.UUID) is False
+    assert standing.is_halted(None, memory_names.UUID) is False
 
 
 @pytest.mark.parametrize("reason", [USER, MIGRATION])
 def test_when_a_migration_is_given_up_the_guest_goes_on_whatever_stopped_it(of, reason):
     guest = Guest(PAUSED, reason, JOB)
     of(guest)
-    live.abort(None, memory.UUID)
+    live.abort(None, memory_names.UUID)
     assert (guest.now, guest.job) == (RUNNING, NO_JOB)
 
 
@@ -142,7 +144,7 @@ def test_a_migration_that_goes_on_all_the_same_is_not_called_given_up(of):
     guest.abortJob = lambda: None
     of(guest)
     with pytest.raises(errors.MigrationError, match="goes on"):
-        live.abort(None, memory.UUID)
+        live.abort(None, memory_names.UUID)
     assert guest.now == PAUSED
 
 
@@ -150,7 +152,7 @@ def test_a_migration_that_goes_on_all_the_same_is_not_called_given_up(of):
 
 
 def walk(world, action):
-    controller = memory.Controller(action, "op-" + action)
+    controller = memory_controller.Controller(action, "op-" + action)
     while controller.state == "run":
         controller.advance(world)
     return controller
@@ -161,10 +163,10 @@ def cut_off(request):
     """The guest has arrived, paused, and stands on the source too, which has not let go."""
     world = memory.World(kind="live-migration", shared=request.param)
     world.lose_finish = "halted"
-    killed = memory.Controller("resize", "op-resize")
+    killed = memory_controller.Controller("resize", "op-resize")
     while not killed.error:
         killed.advance(world)
-    assert world.guest == {S: memory.PAUSED, D: memory.PAUSED}
+    assert world.guest == {S: memory_names.PAUSED, D: memory_names.PAUSED}
     world.lose_finish = False
     return world
 
@@ -173,23 +175,23 @@ def test_a_migration_that_is_run_again_brings_the_guest_over_with_all_it_had(cut
     """I3: it goes on on the source, which owns it, and is then migrated anew; nothing is started afresh."""
     again = walk(cut_off, "resize")
     assert again.state == "done", getattr(again, "error", None)
-    assert cut_off.guest == {S: memory.OFF, D: memory.ON} and cut_off.records[S] is None
+    assert cut_off.guest == {S: memory_names.OFF, D: memory_names.ON} and cut_off.records[S] is None
 
 
 def test_a_revert_lets_the_guest_go_on_where_it_was(cut_off):
     assert walk(cut_off, "abort").state == "done"
-    assert cut_off.guest == {S: memory.ON, D: memory.OFF} and cut_off.records[D] is None
+    assert cut_off.guest == {S: memory_names.ON, D: memory_names.OFF} and cut_off.records[D] is None
 
 
 def test_one_that_stands_is_let_go_on_by_the_start_that_ends_a_move(cut_off):
     """A paused guest is not a running one."""
     record = cut_off.records[S]
     token = {"op": record["op"], "attempt": record["migration"]["attempt"]}
-    table.run(cut_off.host(S), memory.UUID, "abort", token)
+    table.run(cut_off.host(S), memory_names.UUID, "abort", token)
     token["attempt"] += 1
-    assert cut_off.guest[S] == memory.PAUSED
-    changed, _said = table.run(cut_off.host(S), memory.UUID, "start", token)
-    assert changed and cut_off.guest[S] == memory.ON
+    assert cut_off.guest[S] == memory_names.PAUSED
+    changed, _said = table.run(cut_off.host(S), memory_names.UUID, "start", token)
+    assert changed and cut_off.guest[S] == memory_names.ON
 
 
 # ---- QEMU hangs ------------------------------------------------------------------------------------------------------
@@ -204,17 +206,17 @@ def test_a_guest_that_does_not_answer_begins_no_move_until_it_does(of, monkeypat
         monkeypatch.setattr(domain, "hung", lambda found: {uuid: reason for uuid in found})
     began = time.monotonic()
     with pytest.raises(GuestHung, match="berth.kvm.stop ends web1") as raised:
-        domain.check_answers(None, memory.UUID, "web1", "kvm1")
+        domain.check_answers(None, memory_names.UUID, "web1", "kvm1")
     assert time.monotonic() - began < 2 and "kvm1" in str(raised.value)
     monkeypatch.undo()
 
 
 def test_one_that_answers_or_is_off_is_not_called_hung(of):
     of(Guest())
-    domain.check_answers(None, memory.UUID, "web1", "kvm1")
+    domain.check_answers(None, memory_names.UUID, "web1", "kvm1")
     guest = Guest(SHUTOFF, stuck=("blockStatsFlags",))
     of(guest)
-    domain.check_answers(None, memory.UUID, "web1", "kvm1")
+    domain.check_answers(None, memory_names.UUID, "web1", "kvm1")
     assert "blockStatsFlags" not in guest.called
 
 
@@ -224,7 +226,7 @@ def test_a_call_to_libvirt_in_a_step_ends_in_time_and_says_what_is_not_known(mon
     monkeypatch.setattr(memory.Effects, "disks", lambda *_all: bounded.backupBegin())
     began = time.monotonic()
     with pytest.raises(LibvirtTimeout, match="begin of .* on S: libvirt's backupBegin .* not known"):
-        table.run(world.host(S), memory.UUID, "begin", {"op": "op0", "attempt": 0}, spec=memory.NEW, destination={
+        table.run(world.host(S), memory_names.UUID, "begin", {"op": "op0", "attempt": 0}, spec=memory_names.NEW, destination={
             "uuid": "host-D", "name": D})  # fmt: skip
     assert time.monotonic() - began < 2
 
@@ -264,12 +266,12 @@ def test_a_block_job_that_does_not_come_on_is_not_waited_for_for_ever(monkeypatc
 def test_a_job_of_another_program_is_not_ended_and_the_guest_is_left_as_it_is(of, operation):
     guest = Guest(now=PAUSED, job=JOB, operation=operation)
     of(guest)
-    live.abort(None, memory.UUID)
+    live.abort(None, memory_names.UUID)
     assert "abortJob" not in guest.called and (guest.now, guest.job) == (PAUSED, JOB)
 
 
 def test_a_migration_from_here_is_ended_and_its_guest_goes_on(of):
     guest = Guest(now=PAUSED, job=JOB)
     of(guest)
-    live.abort(None, memory.UUID)
+    live.abort(None, memory_names.UUID)
     assert "abortJob" in guest.called and (guest.now, guest.job) == (RUNNING, NO_JOB)

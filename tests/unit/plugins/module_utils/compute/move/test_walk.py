@@ -14,6 +14,8 @@ import pytest
 sys.path.insert(0, str(Path(__file__).resolve().parents[5] / "protocol"))
 
 import memory  # noqa: E402
+import memory_controller  # noqa: E402
+import memory_names  # noqa: E402
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import StaleRecord  # noqa: E402
 from ansible_collections.berth.kvm.plugins.module_utils.compute.move.steps import claim, table  # noqa: E402
@@ -22,11 +24,11 @@ from ansible_collections.berth.kvm.plugins.module_utils.model.errors import Bert
 from ansible_collections.berth.kvm.plugins.module_utils.model.move_errors import InstanceNotResized  # noqa: E402
 from ansible_collections.berth.kvm.plugins.module_utils.model.record import Record, RecordInvalid  # noqa: E402
 
-S, D = memory.S, memory.D
+S, D = memory_names.S, memory_names.D
 
 
 def walk(world, action, op="op0"):
-    controller = memory.Controller(action, op)
+    controller = memory_controller.Controller(action, op)
     while controller.state == "run":
         controller.advance(world)
     return controller
@@ -39,7 +41,7 @@ def names(world, host):
 
 def step_by_step(world, action):
     """The names after each step that changed something: [(source's, destination's)]."""
-    seen, controller = [], memory.Controller(action, "op0")
+    seen, controller = [], memory_controller.Controller(action, "op0")
     while controller.state == "run":
         controller.advance(world)
         now = tuple(
@@ -63,7 +65,7 @@ def test_a_resize_shows_novas_names_at_every_step():
 
 
 @pytest.mark.parametrize("shared", [False, True])
-@pytest.mark.parametrize("before, guest", [("active", memory.ON), ("stopped", memory.OFF)])
+@pytest.mark.parametrize("before, guest", [("active", memory_names.ON), ("stopped", memory_names.OFF)])
 @pytest.mark.parametrize(
     "action, host, flavor, last", [("confirm", D, "new", "confirmed"), ("revert", S, "old", "reverted")]
 )
@@ -82,7 +84,7 @@ def test_the_end_of_a_resize(shared, before, guest, action, host, flavor, last):
     assert (
         record["spec"]["flavor"]["name"] == flavor and record["resources"]["vcpus"] == record["spec"]["flavor"]["vcpus"]
     )
-    assert (world.guest[host], world.guest[other], world.records[other]) == (guest, memory.OFF, None)
+    assert (world.guest[host], world.guest[other], world.records[other]) == (guest, memory_names.OFF, None)
     assert record["history"][-1]["event"] == last
 
 
@@ -124,14 +126,14 @@ def test_what_fails_before_the_source_lets_go_gives_the_guest_back_as_it_was(ste
     assert (record["vm_state"], record["task_state"], record["migration"], record["spec"]["flavor"]["name"]) == (
         "active", None, None, "old",
     )  # fmt: skip
-    assert (world.guest[S], world.records[D], world.disks[D]) == (memory.ON, None, None)
+    assert (world.guest[S], world.records[D], world.disks[D]) == (memory_names.ON, None, None)
 
 
 def test_of_two_controllers_that_begin_one_gets_the_instance():
     """R18: compare and swap, as Nova's expected_task_state."""
     world = memory.World()
     store = world.host(S).store
-    record = store.read(memory.UUID)
+    record = store.read(memory_names.UUID)
     store.compare_and_swap(record, record.next(token="one"))
     with pytest.raises(StaleRecord):
         store.compare_and_swap(record, record.next(token="other"))
@@ -147,11 +149,11 @@ def test_a_record_of_a_newer_version_is_refused_before_anything_is_done_with_it(
 def test_the_room_of_both_flavors_is_taken_until_the_resize_is_confirmed():
     """R17, R25: claimed on the destination before the source is touched."""
     world = memory.World()
-    controller = memory.Controller("resize", "op0")
+    controller = memory_controller.Controller("resize", "op0")
     while world.records[D] is None:
         controller.advance(world)
     assert (world.records[D]["role"], world.records[D]["resources"]["vcpus"]) == ("IN", 2)
-    assert (world.records[S]["resources"]["vcpus"], world.guest[S]) == (1, memory.ON)
+    assert (world.records[S]["resources"]["vcpus"], world.guest[S]) == (1, memory_names.ON)
     while controller.state == "run":
         controller.advance(world)
     assert [world.records[host]["resources"]["vcpus"] for host in (S, D)] == [1, 2]
@@ -195,16 +197,16 @@ def test_the_room_of_two_flavors_is_the_sum_of_every_amount():
 def test_a_delete_at_any_moment_of_a_move_leaves_nothing(kind, shared, advances):
     """I5: as in Nova, where a delete is allowed in every state."""
     world = memory.World(kind=kind, shared=shared)
-    controller = memory.Controller("resize", "op0")
+    controller = memory_controller.Controller("resize", "op0")
     for _each in range(advances):
         if controller.state == "run":
             controller.advance(world)
     assert walk(world, "delete", "op1").state == "done"
     assert not any(world.records.values()) and not any(world.disks.values()) and not any(world.kept.values())
-    assert (world.guest, world.channel) == ({S: memory.OFF, D: memory.OFF}, {S: None, D: None})
+    assert (world.guest, world.channel) == ({S: memory_names.OFF, D: memory_names.OFF}, {S: None, D: None})
 
 
-NOTHING_THERE = ({"uuid": memory.UUID, "host": {"uuid": "host-S", "name": S}, "role": None}, {}, None)
+NOTHING_THERE = ({"uuid": memory_names.UUID, "host": {"uuid": "host-S", "name": S}, "role": None}, {}, None)
 
 
 @pytest.mark.parametrize("peer", NOTHING_THERE, ids=["no record", "no word", "none"])
@@ -214,7 +216,7 @@ NOTHING_THERE = ({"uuid": memory.UUID, "host": {"uuid": "host-S", "name": S}, "r
 def test_no_step_falls_over_a_host_that_holds_nothing(kind, step, peer, advances):
     """Every step on either side at rest, in the middle and at the end of a move: done, passed over, or a typed error."""
     for name in (S, D):
-        world, controller = memory.World(kind=kind), memory.Controller("resize", "op0")
+        world, controller = memory.World(kind=kind), memory_controller.Controller("resize", "op0")
         for _each in range(advances):
             if controller.state == "run":
                 controller.advance(world)
@@ -222,7 +224,7 @@ def test_no_step_falls_over_a_host_that_holds_nothing(kind, step, peer, advances
         migration = record["migration"] or {"attempt": 0}
         token = {"op": record["op"] or "op0", "attempt": migration["attempt"]}
         with contextlib.suppress(BerthError):
-            table.run(world.host(name), memory.UUID, step, token, peer, **memory.decided(world))
+            table.run(world.host(name), memory_names.UUID, step, token, peer, **memory_controller.decided(world))
         world.check()
 
 
@@ -234,15 +236,15 @@ def test_a_revert_without_a_copy_on_the_source_is_refused_and_a_confirm_ends_the
     record = world.records[D]
     token, peer = {"op": "op0", "attempt": record["migration"]["attempt"]}, NOTHING_THERE[0]
     with pytest.raises(InstanceNotResized) as refused:
-        table.run(world.host(D), memory.UUID, "revert", token, peer)
+        table.run(world.host(D), memory_names.UUID, "revert", token, peer)
     assert refused.value.hint == hints.no_copy_to_revert_to() and world.records[D] == record
     assert walk(world, "confirm").state == "done"
-    assert (world.records[D]["phase"], world.guest[D]) == ("active", memory.ON)
+    assert (world.records[D]["phase"], world.guest[D]) == ("active", memory_names.ON)
 
 
 def released_after():
     """After how many advances of a resize its source has let go."""
-    world, controller = memory.World(), memory.Controller("resize", "op0")
+    world, controller = memory.World(), memory_controller.Controller("resize", "op0")
     for count in range(60):
         if world.records[S]["role"] == "OUT":
             return count
@@ -253,7 +255,11 @@ def released_after():
 @pytest.mark.parametrize("looks", [1, 2, 3, 4])
 def test_a_run_whose_source_lets_go_after_it_looked_ends_the_move(looks):
     """The controller of the first run is killed, and what it had the source do goes on while the second one plans."""
-    world, first, second = memory.World(), memory.Controller("resize", "op0"), memory.Controller("resize", "op1")
+    world, first, second = (
+        memory.World(),
+        memory_controller.Controller("resize", "op0"),
+        memory_controller.Controller("resize", "op1"),
+    )
     for _step in range(released_after() - 1):
         first.advance(world)
     for _step in range(looks):
@@ -264,16 +270,16 @@ def test_a_run_whose_source_lets_go_after_it_looked_ends_the_move(looks):
     if second.state == "failed":  # it had taken the move up before: then the first one could not let go
         assert world.records[S]["role"] == "OWN"
         assert walk(world, "resize").state == "done"
-    assert (world.records[D]["role"], world.records[D]["phase"], world.guest[D]) == ("OWN", "resized", memory.ON)
+    assert (world.records[D]["role"], world.records[D]["phase"], world.guest[D]) == ("OWN", "resized", memory_names.ON)
 
 
 def test_a_resize_on_the_same_host_that_was_only_begun_is_taken_back():
     """I4: its controller was killed, or the claim did not stand, before the guest was stopped."""
-    world, controller = memory.World(kind="here"), memory.Controller("resize", "op0")
+    world, controller = memory.World(kind="here"), memory_controller.Controller("resize", "op0")
     while not controller.is_before("freeze"):
         controller.advance(world)
     assert walk(world, "revert").state == "done"
-    assert (world.records[S]["phase"], world.records[S]["op"], world.guest[S]) == ("active", None, memory.ON)
+    assert (world.records[S]["phase"], world.records[S]["op"], world.guest[S]) == ("active", None, memory_names.ON)
 
 
 def test_what_fails_on_the_destination_is_given_up_by_the_same_run(monkeypatch):
@@ -286,5 +292,5 @@ def test_what_fails_on_the_destination_is_given_up_by_the_same_run(monkeypatch):
     monkeypatch.setattr(memory.Effects, "receive", receive)
     run = walk(world, "resize")
     assert run.state == "failed" and "the disk is full" in run.walk.failure
-    assert (world.records[S]["phase"], world.records[S]["op"], world.guest[S]) == ("active", None, memory.ON)
+    assert (world.records[S]["phase"], world.records[S]["op"], world.guest[S]) == ("active", None, memory_names.ON)
     assert (world.records[D], world.disks[D], world.parts[D]) == (None, None, None)

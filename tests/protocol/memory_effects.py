@@ -1,0 +1,270 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the steps of a move do to the hosts in memory: guests, disks, transfers. A durable action costs one tick."""
+
+from __future__ import annotations
+
+import copy
+
+from memory_names import OFF, ON, PAUSED, D, S, Violation
+
+from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import DiskChainChanged
+from ansible_collections.berth.kvm.plugins.module_utils.model.errors import BerthError
+from ansible_collections.berth.kvm.plugins.module_utils.model.move_errors import RunEnded
+
+
+class Effects:
+    def __init__(self, world, name):
+        self.world, self.name = world, name
+        self.place = world.place(name)
+
+    def running(self, uuid):
+        return self.world.guest[self.name] != OFF
+
+    def check_destination(self, record, disks):
+        if self.world.shared:
+            return True
+        if self.world.disks[self.name] or self.world.parts[self.name]:
+            raise BerthError("the destination holds files of the instance")
+        return False
+
+    def executing(self, uuid):
+        return self.world.guest[self.name] == ON
+
+    def power_state(self, uuid):
+        return {OFF: "shutdown", ON: "running", PAUSED: "paused"}[self.world.guest[self.name]]
+
+    def halted(self, uuid):
+        return self.world.guest[self.name] == PAUSED
+
+    def health(self, record):
+        return {"state": "crashed" if self.world.__dict__.get("crashed") == self.name else "answers", "seen": "said so"}
+
+    def check_asked(self):
+        if self.world.__dict__.get("hung_up"):
+            raise RunEnded("the run that asked for it has ended")
+
+    def check_movable(self, record):
+        pass
+
+    def has_left(self, uuid):
+        return self.world.left and self.name == S
+
+    def describe_live(self, record):
+        return {"cpu": None}
+
+    def inspect_live(self, record, guest):
+        return {"problems": []}
+
+    def check_live(self, record, seen, options):
+        return seen["problems"]
+
+    def disks(self, record):
+        return [{"name": "root"}]
+
+    def allocate(self, spec, limits):
+        return {"vcpus": spec["flavor"]["vcpus"]}
+
+    def stop(self, uuid, timeout):
+        self.world.tick()
+        self.world.guest[self.name] = OFF
+
+    def start(self, record):
+        self.world.tick()
+        self.world.guest[self.name] = ON
+        self.world.check()
+
+    def define(self, record):
+        self.world.tick()
+
+    define_unless_changed = define
+
+    def check_deletable(self, record):
+        self.check_disks(record)
+
+    def check_disks(self, record):
+        if self.world.__dict__.get("changed") == self.name:
+            raise DiskChainChanged("a snapshot's layer lies over the disk on %s" % self.name)
+
+    def hide(self, record):
+        self.world.tick()
+
+    def settle(self, record):
+        self.world.tick()
+        if self.world.disks[self.place]:
+            self.world.disks[self.place].pop("of", None)
+
+    def purge(self, record):
+        self.world.tick()
+        self.world.guest[self.name] = OFF
+        self.world.channel[self.name] = None
+        self.world.tick()
+        self.world.parts[self.name] = None
+        if not self.leaves_the_disks(record):
+            self.world.disks[self.place] = None
+
+    def erase(self, record):
+        self.world.deleted = True
+        self.world.tick()
+        self.world.channel[self.name] = None
+        self.world.guest[self.name] = OFF
+        self.world.tick()
+        self.world.disks[self.place] = self.world.kept[self.place] = self.world.parts[self.name] = None
+        if self.world.shared:
+            self.world.parts[D] = None
+
+    def leaves_the_disks(self, record):
+        """Of one storage the purge of a side removes nothing: by the record, and by whose the disks say they are."""
+        return record.migration["shared"] or (self.world.shared and self.world.disk_owner != self.name)
+
+    def stop_transfer(self, uuid):
+        self.world.tick()
+        self.world.channel[self.name] = None
+
+    # cold copy
+
+    def receive(self, record, disks, key):
+        self.world.tick()
+        self.world.parts[self.name] = None
+        if record.migration["shared"]:
+            return {"channel": None}
+        self.world.channel[self.name] = "%s/%d" % (record.op, record.migration["attempt"])
+        return {"channel": self.world.channel[self.name]}
+
+    def presend(self, record, targets, key, options):
+        return self._open(targets)
+
+    def send(self, record, targets, key, options):
+        if targets["channel"] is None:
+            # The layer over the disk as it is now: a guest that ran since would make it stale.
+            self.world.tick()
+            self.world.parts[D] = dict(self.world.disks[S])
+        return self._open(targets)
+
+    def _open(self, targets):
+        """The copy begins; the explorer lets it land later, with whatever happened in between."""
+        if targets["channel"] is None:
+            return {"shared": True}
+        return {"pending": targets["channel"], "from": self.world.disks[self.name]["version"]}
+
+    def complete(self, record):
+        self.world.tick()
+        if record.migration["shared"]:
+            if self.world.parts[D] is None and self.world.kept[S] is None:
+                raise BerthError("no layer")
+            return
+        part = self.world.parts[self.name]
+        if part is None and self.world.disks[self.name] is None:
+            raise BerthError("no complete copy")
+        if part is not None:
+            self.world.disks[self.name], self.world.parts[self.name] = part, None
+        self.world.channel[self.name] = None
+
+    def take_over(self, record):
+        world = self.world
+        if record.migration["shared"] and record.migration["type"] != "live-migration":
+            world.tick()
+            if world.kept[S] is None:
+                world.kept[S] = dict(world.disks[S])
+            world.tick()
+            if world.parts[D]:
+                world.disks[S], world.parts[D] = dict(world.parts[D], of="new"), None
+        world.tick()
+        world.disk_owner = self.name
+
+    def check_kept(self, record):
+        if not (self.world.disks[self.place] or self.world.kept[self.place]):
+            raise BerthError("the kept disks are gone")
+
+    def take_back(self, record):
+        if record.migration["shared"]:
+            self.restore_disks(record)
+        self.world.tick()
+        self.world.disk_owner = self.name
+
+    # live
+
+    def receive_seed(self, record, disks, key):
+        return {}
+
+    def send_seed(self, record, targets, key):
+        return {}
+
+    def prepare_live(self, record, disks):
+        self.world.tick()
+        if self.world.guest[self.name] == OFF and not record.migration["shared"]:
+            self.world.disks[self.name] = None
+        return {"arrived": self.world.guest[self.name] == PAUSED}
+
+    def discard_arrived(self, record):
+        self.world.tick()
+        self.world.guest[self.name] = OFF
+
+    def migrate_live(self, record, targets, options):
+        world = self.world
+        if world.guest[S] == ON:
+            world.tick()
+            world.disks[world.place(D)] = copy.deepcopy(world.disks[S])
+            world.guest[D] = PAUSED if not world.__dict__.get("unpaused") else ON
+            if world.lose_finish == "halted":
+                world.guest[S] = PAUSED
+                raise BerthError("libvirt on the source died as Finish was on its way")
+            if world.lose_finish:
+                world.check()
+                raise BerthError("the reply was lost, the guest resumed on the source")
+            world.guest[S], world.left = OFF, True
+            world.check()
+            world.tick()
+        elif not (world.left and targets.get("arrived")):
+            raise BerthError("the guest is off and has not arrived")
+
+    def channel_to_destination(self, uuid, op):
+        return Channel(self.world)
+
+    def channel_to_source(self, uuid, op):
+        return Channel(self.world)
+
+    def arrived(self, record):
+        return self.world.guest[self.name] == PAUSED
+
+    def resume(self, record):
+        self.world.tick()
+        self.world.guest[self.name] = ON
+        self.world.check()
+
+    # one host
+
+    def keep_disks(self, record):
+        self.world.tick()
+        if self.world.kept[self.name] is None:
+            self.world.kept[self.name] = dict(self.world.disks[self.name])
+            self.world.disks[self.name]["of"] = "new"
+
+    def has_kept_disks(self, record):
+        return self.world.kept[self.place] is not None
+
+    def restore_disks(self, record):
+        self.world.tick()
+        if self.world.kept[self.place] is not None:
+            if self.world.guest[self.name] != OFF:
+                raise Violation("the disks change under a running guest")
+            self.world.latest = self.world.kept[self.place]["version"]
+            self.world.disks[self.place], self.world.kept[self.place] = self.world.kept[self.place], None
+
+    def drop_disks(self, record):
+        self.world.tick()
+        self.world.kept[self.place] = None
+
+
+class Channel:
+    """In a sequence nobody waits and no answer comes: the action "take over" stands for what both sides do then."""
+
+    def __init__(self, world):
+        self.world = world
+
+    def ask(self, view):
+        self.world.receipt = view
+
+    def receive(self, is_wanted):
+        pass
