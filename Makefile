@@ -52,7 +52,7 @@ runner:  ## the playbooks as AWX runs them, by ansible-runner, on a lab of their
 	tests/runner.sh
 
 bench:  ## benchmarks that need nothing else than the lab, to .bench/
-	for name in placement placement_reach placement_task packing host_facts ask_hosts move live; do python tests/bench/$$name.py || failed=1; done; exit $$failed
+	for name in placement placement_reach placement_task packing host_facts ask_hosts create move live; do python tests/bench/$$name.py || failed=1; done; exit $$failed
 
 fleet:  ## what playbooks cost the controller of many simulated hosts, to .bench/ (needs gcc)
 	python tests/bench/fleet.py

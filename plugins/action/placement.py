@@ -163,17 +163,21 @@ class ActionModule(ControllerAction):
         what_to_create.hold_locked(instances, self._locks, fleet)
         for name in self._states.keys() & instances.keys():
             instances[name]["berth_state"] = self._states[name]
+        for name in self._mends & instances.keys():
+            instances[name]["mend"] = True
         return instances
 
     def _requests(self, names, task_vars, catalogs, hosts, batch_id):
         """The request of every instance; all faults of the input are told at once, before anything is done."""
-        requests, faults, held, self._locks, self._states = {}, [], {}, {}, {}
+        requests, faults, held = {}, [], {}
+        self._locks, self._states, self._mends = {}, {}, set()
         for name in names:
-            catalog, given = catalogs.of(name), variables(task_vars, name, (*INSTANCE, "berth_locked"))
+            catalog, given = catalogs.of(name), variables(task_vars, name, (*INSTANCE, "berth_locked", "berth_mend"))
             self._locks[name] = who_locked(given)
             try:
                 spec, _seed = build_request({**given, "inventory_hostname": name}, catalog)
                 check_hosts(spec, str(given.get("berth_availability_zone") or ""), hosts)
+                mends = is_true(given, "berth_mend")  # before anything is claimed: it is the hosts' work later
             except BerthError as error:
                 faults.append((name, error))
                 continue
@@ -185,6 +189,8 @@ class ActionModule(ControllerAction):
             requests[name] = {**spec, "batch_id": batch_id}
             if "berth_state" in given:
                 self._states[name] = given["berth_state"]
+            if mends:
+                self._mends.add(name)
         if faults and self._task.args.get("plan"):
             failed_requests.settle(self, task_vars, "create", _refused(faults, task_vars))
         if faults:

@@ -219,7 +219,7 @@ import json
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ..module_utils.compute.guest import locking, mend, power
+from ..module_utils.compute.guest import locking, mend, power, unchanged
 from ..module_utils.compute.guest.instance import Instance
 from ..module_utils.compute.guest.recovery import recover, would_recover
 from ..module_utils.compute.guest.take_over import take_over, would_take_over
@@ -227,7 +227,7 @@ from ..module_utils.compute.guest.update_disks import update_disks, would_update
 from ..module_utils.compute.host.host import Host
 from ..module_utils.compute.record import journal
 from ..module_utils.compute.record.record_copy import take_back
-from ..module_utils.model import data_disks, hints, volumes
+from ..module_utils.model import data_disks
 from ..module_utils.model.errors import BerthError
 from ..module_utils.model.safe_text import clean
 
@@ -302,7 +302,7 @@ def bring(instance, params, dry):
     wanted, grace = params["power_state"], params["shutdown_timeout"]
     if params["state"] == "present":
         if dry:
-            return power.would_converge(instance, params["token"], wanted) or instance.filtered(params["spec"], dry)
+            return unchanged.would_change(instance, params["token"], params["spec"], wanted)
         changed = power.converge(instance, params["token"], params["seed"], wanted, grace)
         return instance.filtered(params["spec"]) or changed
     if params["state"] == "rebooted":
@@ -326,43 +326,6 @@ def bring(instance, params, dry):
         return take_back(instance, params["after"] or [0, 0], dry)
     remove = instance.would_remove if dry else instance.absent
     return remove(params["changed_disks"]) if dry else remove(params["changed_disks"], params["after"])
-
-
-def differences(instance, spec):
-    """Warnings where the instance is not what the inventory says by now."""
-    record = instance.store.read(instance.uuid)
-    if not spec or record is None:
-        return []
-    parts = [
-        part
-        for part in ("flavor", "image")
-        if (record.spec.get(part) or {}).get("name") != (spec.get(part) or {}).get("name")
-    ]
-    disks = data_disks.difference(record.name, data_disks.shown(record.spec), data_disks.shown(spec))
-    own = (
-        volumes.difference(
-            record.name,
-            volumes.shown(record.spec),
-            volumes.going(record.spec),
-            volumes.shown(spec),
-            volumes.going(spec),
-        )
-        if "volumes" in spec
-        else None
-    )
-    said = ["instance %s %s" % (record.name, different) for different in (disks, own) if different]
-    return said + [
-        "instance %s has %s %s, the inventory says %s. Nothing was changed about it. %s"
-        % (
-            record.name,
-            part,
-            record.spec[part].get("name"),
-            spec[part].get("name"),
-            hints.resize_to_follow(record.name) if part == "flavor" else "",
-        )
-        for part in parts
-        if spec.get(part)
-    ]
 
 
 def warn_of_force(module, instance):
@@ -424,7 +387,7 @@ def main():
             after.update(of_domain(instance, mended, module.check_mode))
         if params["state"] == "rebooted" and changed and not module.check_mode:
             warn_of_force(module, instance)
-        for warning in differences(instance, params["spec"]):
+        for warning in unchanged.differences(instance, params["spec"]):
             module.warn(warning)
     except BerthError as error:
         module.fail_json(**error.to_result())

@@ -60,7 +60,15 @@ def instance(_folder, params):
     return {"changed": bool(params.get("token")), "instance": {**shown, "generation": [1, 4], "vm_state": "active"}}
 
 
+def unchanged_instances(_folder, params):
+    found = [instance(None, {**each, "token": None})["instance"] for each in params["wanted"]]
+    return {
+        "changed": False,
+        "instances": [{"uuid": each["uuid"], "unchanged": True, "instance": each} for each in found],
+    }
+
+
+HANDLERS = {"claim": claim, "instance": instance, "unchanged_instances": unchanged_instances}
+
 if __name__ == "__main__":
-    print(
-        json.dumps({"claim": claim, "instance": instance}[sys.argv[2]](Path(sys.argv[1]), arguments(sys.stdin.read())))
-    )
+    print(json.dumps(HANDLERS[sys.argv[2]](Path(sys.argv[1]), arguments(sys.stdin.read()))))

@@ -29,10 +29,11 @@ MOST = {
     "instance_info": 150,
     "migration": 395,
     "rescan": 90,
+    "unchanged_instances": 235,
     "volume": 125,
 }
 CLAIMING = {"claim", "instance", "migration"}
-DEFINING = {"instance", "instance_copy", "migration"}
+DEFINING = {"instance", "instance_copy", "migration", "unchanged_instances"}
 # File -> the modules that need it on a host, and why the others do not.
 ONLY_FOR = {
     "module_utils/model/catalog.py": (set(), "the controller reads the catalog, hosts get the request"),

@@ -5,12 +5,68 @@
 
 from __future__ import annotations
 
-from typing import Dict
+from typing import Dict, List, TypedDict
 
 from ..model import hints
+from ..model.messages import Document
 from .errors import HostUnknown
 from .next_host import attempt_failed
-from .plan import ACTIVE, BUILDING, PLANNED, Built, Plan, fail, host_of, planned_instance
+from .plan import ACTIVE, BUILDING, EXISTING, PLANNED, Built, Plan, fail, host_of, planned_instance
+
+
+class Wanted(TypedDict, total=False):
+    """An instance that is there, as the module unchanged_instances takes it; without ``power_state`` it may be on or off."""
+
+    uuid: str
+    spec: Document
+    power_state: str
+    mend: bool
+
+
+class Look(TypedDict):
+    """What the host says of it; ``instance`` where it is unchanged."""
+
+    uuid: str
+    unchanged: bool
+    instance: Document
+
+
+class LookAnswer(TypedDict, total=False):
+    """A host's answer, or {error} or {reason} where there is none."""
+
+    instances: List[Look]
+
+
+# What an instance's variable berth_state has its host make of it.
+POWER_STATES = {"active": "running", "stopped": "shutdown"}
+
+
+def there_already(plan: Plan) -> Dict[str, List[Wanted]]:
+    """Host -> what is wanted of the instances that are to be brought to it and are on the host already."""
+    found: Dict[str, List[Wanted]] = {}
+    for instance in (plan["instances"][name] for name in plan["build"]):
+        if instance["state"] == EXISTING:
+            wanted: Wanted = {"uuid": instance["uuid"], "spec": instance["spec"]}
+            state = instance.get("berth_state", "")
+            if state in POWER_STATES and not instance.get("locked"):
+                wanted["power_state"] = POWER_STATES[state]
+            if instance.get("mend"):
+                wanted["mend"] = True
+            found.setdefault(host_of(instance), []).append(wanted)
+    return found
+
+
+def pass_over_unchanged(plan: Plan, looks: Dict[str, LookAnswer]) -> None:
+    """Take out of the builds what its host says is as it is wanted. Anything else takes a run of its own, as does what a host
+    says nothing of."""
+    for name in list(plan["build"]):
+        instance = plan["instances"][name]
+        if instance["state"] != EXISTING:
+            continue
+        for look in looks.get(host_of(instance), {}).get("instances", ()):
+            if look["uuid"] == instance["uuid"] and look["unchanged"]:
+                instance["state"], instance["changed"], instance["result"] = ACTIVE, False, look["instance"]
+                plan["build"].remove(name)
 
 
 def settle(plan: Plan, built: Dict[str, Built]) -> None:

@@ -81,6 +81,7 @@ class Instance(TypedDict, total=False):
     existing: bool
     changed: bool
     locked: str  # who locked it
+    mend: bool  # what somebody changed in libvirt is to be brought back
     berth_state: str  # whether it is to run: active or stopped; without it one that was there is left as it is found
     notes: Dict[str, Note]  # what each host remembered of it before this run
     generation: List[int]

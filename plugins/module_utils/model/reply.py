@@ -128,6 +128,7 @@ _OF_MANY = {
     "host_facts": ("moves",),
     "instance_info": ("instances", "foreign"),
     "rescan": ("instances",),
+    "unchanged_instances": ("instances",),
 }
 _OF_SINGLE = {"instance": "instance", "instance_copy": "instance_copy", "migration": "move"}
 
@@ -147,8 +148,19 @@ def _check_answers(module: str, reply: Reply, arguments: Mapping[str, Any]) -> N
             raise Fault(told, "the operation that was asked for", "op", "token")
     if module == "claim":
         _check_claims(reply, arguments.get("claims") or ())
+    if module == "unchanged_instances":
+        _check_looks(reply, {each["uuid"] for each in arguments.get("wanted") or ()})
     if not set(reply.get("notes") or ()) <= set(arguments.get("about") or ()):
         raise Fault(sorted(reply["notes"]), "the instances that were asked about", "notes")
+
+
+def _check_looks(reply: Reply, asked: Set[str]) -> None:
+    """An instance that is said to be unchanged is shown, and is the one that was asked about."""
+    for at, entry in enumerate(reply["instances"]):
+        if entry["uuid"] not in asked:
+            raise Fault(entry["uuid"], "an instance that was asked about", "uuid", at, "instances")
+        if entry["unchanged"] and (entry["instance"] or {}).get("uuid") != entry["uuid"]:
+            raise Fault(entry["instance"], "the instance, where it is unchanged", "instance", at, "instances")
 
 
 def _check_claims(reply: Reply, claims: Iterable[Document]) -> None:

@@ -166,25 +166,20 @@ _OF_INSTANCE: Dict[str, Check] = {
     "task_state": state,
     "power_state": _POWER,
     "locked": or_null(text(1024)),
-    "flavor": or_null(text()),
+    **dict.fromkeys(("flavor", "image", "group", "availability_zone"), or_null(text())),
     **dict.fromkeys(("vcpus", "memory_mb", "root_gb"), or_null(_COUNT)),
     "disks": map_of(text(), _COUNT, data_disks.MOST),
     "volumes": map_of(text(), _COUNT, volumes.MOST),
     "delete_on_termination": list_of(text(), volumes.MOST),
-    "image": or_null(text()),
     "networks": list_of(
         object_of(
             {
-                "network": or_null(text()),
-                "mac": or_null(text()),
-                "address": or_null(text()),
+                **dict.fromkeys(("network", "mac", "address"), or_null(text())),
                 "security_groups": or_null(list_of(text(), 64)),
             }
         ),
         1000,
     ),
-    "group": or_null(text()),
-    "availability_zone": or_null(text()),
     "migration": or_null(_MOVE_SHOWN),
     "console_log": text(),
     "mended": or_null(cleaned(1000)),
@@ -193,6 +188,7 @@ _OF_INSTANCE: Dict[str, Check] = {
     "history": _PEOPLE,
 }
 _SHOWN = object_of(_OF_INSTANCE, optional=set(_OF_INSTANCE) - {"uuid", "state"})
+_LOOK = object_of({"uuid": uuid, "unchanged": flag, "instance": or_null(_SHOWN)})
 _FOREIGN = object_of({"uuid": uuid, "name": cleaned(255), "state": word("[a-z]+", 32)})
 _DIFF = object_of({"before": block(1 << 20), "after": block(1 << 20)})
 
@@ -389,6 +385,7 @@ REPLIES = {
     ),
     "migration": _MIGRATE,
     "rescan": _RESCAN,
+    "unchanged_instances": object_of({"instances": list_of(_LOOK, MOST_RECORDS)}),
     "volume": object_of({"uuid": uuid}),
     # Ansible's own
     "package": _NO_KEYS,

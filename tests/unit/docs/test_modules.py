@@ -33,6 +33,7 @@ INTERNAL = {
     "report_failure",
     "rescan",
     "show_results",
+    "unchanged_instances",
     "walk_move",
     "write_report",
 }

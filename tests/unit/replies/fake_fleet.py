@@ -51,6 +51,7 @@ def replies(host):
     held = {kind: {"request": request(), "certificate": "", "authority": ""} for kind in ("libvirt", "qemu")}
     return {
         **made,
+        "unchanged_instances": {"changed": False, "instances": []},
         "host_facts": {**facts, "moves": at_rest, "notes": {}},
         "rescan": scan,
         "migration": moving(host),
@@ -66,9 +67,9 @@ def request():
     return signed.public_bytes(serialization.Encoding.PEM).decode()
 
 
-def build(folder, extra, refuse=None, change=None):
+def build(folder, extra, refuse=None, change=None, replies=replies):
     """The hosts, each with its Python, and the inventory of a run; ``refuse``: host -> steps of a move that fail there;
-    ``change``: what is done to the inventory before it is written."""
+    ``change``: what is done to the inventory before it is written; ``replies``: host -> its replies by module."""
     hosts = {}
     for host in good.HOSTS:
         directory = folder / host
@@ -98,9 +99,9 @@ def build(folder, extra, refuse=None, change=None):
     return inventory
 
 
-def play(folder, playbook, extra=None, refuse=None, change=None, more_environment=None):
+def play(folder, playbook, extra=None, refuse=None, change=None, more_environment=None, replies=replies):
     """What each host was asked with, and what the run printed."""
-    inventory = build(folder, extra, refuse, change)
+    inventory = build(folder, extra, refuse, change, replies)
     environment = {
         **os.environ, "ANSIBLE_COLLECTIONS_PATH": str(ROOT / ".cache" / "collections"), "ANSIBLE_HOME": str(folder / "home"),
         "ANSIBLE_LOCALHOST_WARNING": "false", "ANSIBLE_NOCOLOR": "1", "ANSIBLE_LOCAL_TEMP": str(folder / "tmp"),

@@ -205,6 +205,17 @@ def instance(host):
     return {"uuid": held.uuid, "state": "started"}, {"changed": True, "instance": said, "diff": diff}
 
 
+def unchanged_instances(host):
+    """Of two, the one is as it is wanted."""
+    held, other = record("new-1" if host == "h1" else "new-2"), record("old")
+    wanted = [{"uuid": each.uuid, "spec": each.spec, "power_state": None} for each in (held, other)]
+    found = [
+        {"uuid": held.uuid, "unchanged": True, "instance": shown(held)},
+        {"uuid": other.uuid, "unchanged": False, "instance": None},
+    ]
+    return {"wanted": wanted}, {"changed": False, "instances": found}
+
+
 def instance_info(host):
     progress = {"state": "copying", "bytes": 10, "total": 20, "percent": 50.0, "rate": 1.5}
     held = dict(shown(moved_record("h2")), token="c" * 32, console_log="/var/log/libvirt/qemu/x-console.log")
@@ -301,6 +312,7 @@ KINDS = {
     "rescans": ("rescan", rescan),
     "builds": ("instance", instance),
     "errors": ("instance", failure),
+    "looks": ("unchanged_instances", unchanged_instances),
     "cached images": ("cached_image", cached_image),
     "instances": ("instance_info", instance_info),
     "moves": ("migration", migration_of),

@@ -132,6 +132,14 @@ LIES = {
         (["instances", 0, "vcpus"], 1 << 39, "closed"),
         (["instances"], [], "harmless"),
     ],
+    "looks": [
+        (["instances", 0, "uuid"], OTHER, "refused"),
+        (["instances", 0, "instance"], None, "refused"),
+        (["instances", 0, "instance", "uuid"], OTHER, "refused"),
+        (["instances", 1, "unchanged"], True, "refused"),
+        (["instances", 0, "unchanged"], False, "harmless"),
+        (["instances"], [], "harmless"),
+    ],
     "builds": [(["instance", "uuid"], OTHER, "refused"), (["instance", "state"], "absent", "harmless")],
     "moves": [
         (["move", "uuid"], OTHER, "refused"),

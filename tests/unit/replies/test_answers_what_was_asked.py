@@ -35,13 +35,31 @@ def test_a_reply_about_another_instance_is_none():
     refused("migration", good.migration_of("h1"), lambda _asked, said: said["move"].update(uuid=OTHER), "move.uuid")
 
 
+def test_a_look_at_an_instance_that_nobody_asked_about_is_none():
+    look = good.unchanged_instances("h1")
+    refused(
+        "unchanged_instances", look, lambda _asked, said: said["instances"][1].update(uuid=OTHER), "instances[1].uuid"
+    )
+
+
+def test_a_look_that_shows_another_instance_as_the_unchanged_or_none_is_none():
+    look, field = good.unchanged_instances("h1"), "instances[0].instance"
+    refused("unchanged_instances", look, lambda _asked, said: said["instances"][0].update(instance=None), field)
+    refused(
+        "unchanged_instances", look, lambda _asked, said: said["instances"][0]["instance"].update(uuid=OTHER), field
+    )
+
+
 def test_a_reply_about_another_operation_is_none():
     """What a run that ended had asked must not end the move of this one."""
     refused("migration", good.migration_of("h1"), lambda _asked, said: said["token"].update(op="e" * 32), "token.op")
     refused("migration", good.migration_of("h1"), lambda asked, _said: asked["token"].update(op=None), "token.op")
 
 
-@pytest.mark.parametrize("module, part", [("rescan", "instances"), ("claim", "results"), ("host_facts", "moves")])
+@pytest.mark.parametrize(
+    "module, part",
+    [("rescan", "instances"), ("claim", "results"), ("host_facts", "moves"), ("unchanged_instances", "instances")],
+)
 def test_no_instance_is_told_twice(module, part):
     good_one = getattr(good, module)("h1")
     refused(module, good_one, lambda _asked, said: said[part].append(copy.deepcopy(said[part][0])), part)

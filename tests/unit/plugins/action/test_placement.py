@@ -282,6 +282,14 @@ def test_a_power_state_that_there_is_none_of_is_refused_by_name(wrong, hint):
     assert result["error_code"] == "InvalidInput" and "berth_state" in result["msg"] and hint in result["msg"]
 
 
+def test_the_plan_says_which_definitions_are_to_be_mended_and_a_word_that_is_neither_yes_nor_no_stops_all():
+    result = place({"a": {**VM, "berth_mend": "yes"}, "b": {**VM, "berth_mend": False}}, args={"plan": True})
+    plan = result["ansible_facts"]["berth_plan"]
+    assert [plan["instances"][name].get("mend") for name in "ab"] == [True, None]
+    refused = place({"a": {**VM, "berth_mend": "now"}, "b": VM}, args={"plan": True})
+    assert (refused["error_code"], refused["error"]["field"]) == ("InvalidInput", "berth_mend")
+
+
 def test_the_plan_says_which_power_the_inventory_names():
     result = place({"a": {**VM, "berth_state": "stopped"}, "b": VM}, args={"plan": True})
     plan = result["ansible_facts"]["berth_plan"]

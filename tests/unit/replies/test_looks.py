@@ -1,0 +1,133 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Where a host says that its instances are unchanged, create says what it says when each of them takes a run of its own."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import json
+import re
+
+import fake_fleet
+import good
+import pytest
+
+ALL = ("at-rest-h1", "at-rest-h2", "at-rest-h3")
+SILENT = {"failed": True, "msg": "no", "error": {"code": "LibvirtTimeout", "message": "no", "retryable": True}}
+DRIFT = {"now": [["vcpus", "1", "2"]], "next_start": []}
+OFF = {"state": "shutdown", "power_state": "shutdown", "vm_state": "stopped"}
+
+
+def said(name, **more):
+    return {**good.shown(good.record(name)), "flavor": "small", **more}
+
+
+def unchanged(name, **more):
+    return {"uuid": good.record(name).uuid, "unchanged": True, "instance": said(name, **more)}
+
+
+def changed(name):
+    return {"uuid": good.record(name).uuid, "unchanged": False, "instance": None}
+
+
+# What a situation is: options of the run, variables of instances, what the instance of each host is, and what each host looks to say.
+ONE_OF_EACH = {
+    "is": {"h2": {"domain_differs": DRIFT}},
+    "looks": {"h1": [unchanged("at-rest-h1")], "h2": [changed("at-rest-h2")], "h3": SILENT},
+    "own": {"at-rest-h2", "at-rest-h3"},
+}
+SITUATIONS = {
+    "one unchanged, one changed in libvirt, one on a host that does not say": ONE_OF_EACH,
+    "in check mode": {**ONE_OF_EACH, "run": ["--check"]},
+    "with --limit": {**ONE_OF_EACH, "run": ["--limit", "at-rest-h1,at-rest-h2"], "own": {"at-rest-h2"}},
+    "off where it is to run, locked, and off as nothing says otherwise": {
+        "vars": {
+            "at-rest-h1": {"berth_state": "active"},
+            "at-rest-h2": {"berth_state": "stopped", "berth_locked": "ann"},
+        },
+        "is": {"h1": OFF, "h3": OFF},
+        "looks": {
+            "h1": [changed("at-rest-h1")],
+            "h2": [unchanged("at-rest-h2")],
+            "h3": [unchanged("at-rest-h3", **OFF)],
+        },
+        "own": {"at-rest-h1"},
+    },
+    "the inventory says another flavor by now": {
+        "vars": {"at-rest-h1": {"berth_flavor": "big"}},
+        "warnings": {"h1": ["instance at-rest-h1 has flavor small"]},
+        "looks": {"h1": [unchanged("at-rest-h1")], "h2": [unchanged("at-rest-h2")], "h3": [unchanged("at-rest-h3")]},
+        "own": set(),
+    },
+    "a host that answers for another's": {
+        "looks": {
+            "h1": [unchanged("at-rest-h1"), unchanged("at-rest-h2")],
+            "h2": [],
+            "h3": [{**unchanged("at-rest-h3"), "instance": said("at-rest-h1")}],
+        },
+        "own": set(ALL),
+    },
+}
+
+
+def play(folder, situation, looks):
+    def reply(host):
+        made = {**fake_fleet.replies(host)}
+        made["instance"] = {
+            "changed": False,
+            "instance": said("at-rest-" + host, **situation.get("is", {}).get(host, {})),
+        }
+        answer = looks.get(host, [])
+        made["unchanged_instances"] = answer if isinstance(answer, dict) else {"changed": False, "instances": answer}
+        for module in ("instance", "unchanged_instances"):
+            made[module]["warnings"] = situation.get("warnings", {}).get(host, [])
+        return made
+
+    def change(tree):
+        hosts = tree["all"]["children"]["instances"]["hosts"]
+        hosts["at-rest-h1"] = {}
+        del hosts["new-1"]
+        for name, given in situation.get("vars", {}).items():
+            hosts[name] = given
+
+    return fake_fleet.play(folder, ["create", *situation.get("run", ())], change=change, replies=reply)
+
+
+def own_runs(done):
+    asked = [json.loads(line) for lines in done["asked"].values() for line in lines]
+    return [each["arguments"]["spec"]["name"] for each in asked if each["module"] == "instance"]
+
+
+def words(done):
+    """What was said, without how Ansible counts."""
+    kept = [line for line in done["said"].splitlines() if not re.match(r"(ok|skipping|changed): |\S+ +: ok=", line)]
+    return "\n".join(kept)
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    """Each situation with hosts that say nothing when they look, as before they could, and with hosts that do."""
+    folder = tmp_path_factory.mktemp("looks")
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        futures = {
+            (name, kind): pool.submit(play, folder / str(at) / kind, situation, looks)
+            for at, (name, situation) in enumerate(SITUATIONS.items())
+            for kind, looks in (("each", {}), ("looked", situation["looks"]))
+        }
+    return {key: future.result() for key, future in futures.items()}
+
+
+@pytest.mark.parametrize("name", SITUATIONS)
+def test_create_says_the_same_as_when_each_takes_a_run_of_its_own(name, runs):
+    each, looked = runs[name, "each"], runs[name, "looked"]
+    assert words(looked) == words(each)
+    assert looked["rc"] == each["rc"] == 0, looked["said"][-3000:]
+    for warnings in SITUATIONS[name].get("warnings", {}).values():
+        assert warnings[0] in looked["said"]
+    assert re.search(r"at-rest-h1 .*(unchanged|active)", looked["stdout"])
+
+
+@pytest.mark.parametrize("name", SITUATIONS)
+def test_only_what_its_own_host_proves_unchanged_takes_no_run_of_its_own(name, runs):
+    assert sorted(own_runs(runs[name, "looked"])) == sorted(SITUATIONS[name]["own"])
