@@ -12,9 +12,10 @@ from ..module_utils.model.errors import InvalidInput
 from ..plugin_utils.authority import KINDS, Authority, check_names
 from ..plugin_utils.controller import ControllerAction
 from ..plugin_utils.plain import plain
+from ..plugin_utils.revoked import Signed
 from ..plugin_utils.screen import say, warn
 
-HELD = ("request", "certificate", "authority")
+HELD = ("request", "certificate", "authority", "revoked")
 
 
 class ActionModule(ControllerAction):
@@ -37,19 +38,34 @@ class ActionModule(ControllerAction):
             theirs = {part: str((held.get(kind) or {}).get(part) or "") for part in HELD}
             authority = Authority(args["directory"], kind, dry=self._task.check_mode)
             made += [kind] if authority.made else []
-            why = authority.reasons(theirs, names)
-            if not why:
-                continue
-            reasons[kind] = why
-            if not self._task.check_mode:
-                certificate = authority.sign(theirs["request"], names, days)
-                signed[kind] = {"certificate": certificate, "authority": authority.text}
+            book = Signed(authority, args["directory"], dry=self._task.check_mode)
+            why, parts = brought(authority, book, theirs, names, days)
+            if why:
+                reasons[kind] = why
+            if parts and not self._task.check_mode:
+                signed[kind] = parts
         if made or (self._would_make(args["directory"]) and _is_first(task_vars)):
             say(*told_of_authority(args["directory"], bool(made)))
         return {"changed": bool(reasons), "reasons": reasons, "signed": signed}
 
     def _would_make(self, directory):
         return self._task.check_mode and not os.path.isdir(directory)
+
+
+def brought(authority, book, theirs, names, days):
+    """(why, what the host is to install): certificate and authority, and the list of those that count no more."""
+    why, parts = authority.reasons(theirs, names), {}
+    book.note(names[0], theirs["certificate"])
+    if book.has_revoked(theirs["certificate"]):
+        why.append("it was revoked")
+    if why and not book.dry:
+        parts = {"certificate": authority.sign(theirs["request"], names, days), "authority": authority.text}
+        book.note(names[0], parts["certificate"])
+    book.take_over(theirs["revoked"])
+    if book.lacks(theirs["revoked"]):
+        why.append("certificates were revoked that the host would still take")
+        parts["revoked"] = book.text
+    return why, parts
 
 
 def _is_first(task_vars):

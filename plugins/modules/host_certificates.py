@@ -17,7 +17,7 @@ description:
 options:
   signed:
     description:
-      - What to install, by use (C(libvirt), C(qemu)), each with C(certificate) and C(authority) in PEM.
+      - What to install, by use (C(libvirt), C(qemu)), of C(certificate), C(authority) and C(revoked) in PEM what is new.
       - Where it is given, even empty, owners and modes of all these files are set right as well.
     type: dict
 extends_documentation_fragment:
@@ -37,10 +37,11 @@ EXAMPLES = r"""
 
 RETURN = r"""
 held:
-  description: What the host has, by use, each with C(request), C(certificate) and C(authority) in PEM or empty.
+  description: What the host has, by use, each with C(request), C(certificate), C(authority) and C(revoked) (the list of
+    revoked certificates) in PEM or empty.
   returned: success
   type: dict
-  sample: {libvirt: {request: "", certificate: "", authority: ""}, qemu: {}}
+  sample: {libvirt: {request: "", certificate: "", authority: "", revoked: ""}, qemu: {}}
 address:
   description: The address that other hosts reach this one by.
   returned: success

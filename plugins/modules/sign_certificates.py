@@ -16,6 +16,8 @@ description:
     missing, have less than a third of their time left, or are for other names or another key.
   - Runs in the controller. Two authorities, one for libvirt and one for QEMU, are made in O(directory) at first use.
     Their keys never leave it. An authority's certificate is made anew with the same key when it is due.
+  - What was signed for a host is remembered in O(directory), for M(berth.kvm.remove_host). A host that lacks a part of the list of
+    revoked certificates gets it.
   - Certificates that another authority signed are not replaced, the task fails with C(CertificateForeign).
 options:
   held:

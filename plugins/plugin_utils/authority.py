@@ -35,6 +35,7 @@ KINDS = ("libvirt", "qemu")
 AUTHORITY_DAYS = 3650
 MAX_REQUEST = 16384
 NAME = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_.-]{0,251}[A-Za-z0-9_])?\Z", re.ASCII)
+MOST_OF_NAME = 64  # characters of a common name (RFC 5280)
 SKEW = datetime.timedelta(hours=1)  # clocks of hosts may be behind
 
 
@@ -76,11 +77,11 @@ class Authority:
         self.made = False
         if dry and not os.path.isdir(directory):
             return
-        with _locked(directory) as folder:
+        with locked(directory) as folder:
             self._load(folder, dry)
 
     def _load(self, folder, dry):
-        key, certificate = _read(folder, self.kind + "-ca.key", private=True), _read(folder, self.kind + "-ca.pem")
+        key, certificate = read(folder, self.kind + "-ca.key", private=True), read(folder, self.kind + "-ca.pem")
         try:
             if key:
                 self.key = serialization.load_pem_private_key(key, None)
@@ -138,8 +139,8 @@ class Authority:
             theirs = x509.load_pem_x509_certificate(held["authority"].encode()).public_key()
             mine = self.certificate and theirs == self.certificate.public_key()
             if mine and held["certificate"]:
-                x509.load_pem_x509_certificate(held["certificate"].encode()).verify_directly_issued_by(self.certificate)
-        except (ValueError, TypeError, InvalidSignature):
+                mine = self.has_signed(x509.load_pem_x509_certificate(held["certificate"].encode()))
+        except (ValueError, TypeError):
             mine = False
         if not mine:
             raise CertificateForeign(
@@ -147,13 +148,20 @@ class Authority:
                 hint=input_hints.keep_foreign_certificates(),
             )
 
+    def has_signed(self, certificate):
+        try:
+            certificate.verify_directly_issued_by(self.certificate)
+        except (ValueError, TypeError, InvalidSignature):
+            return False
+        return True
+
     def sign(self, request, names, days):
         """A certificate (PEM) for the key of a request. Its names are the controller's word, never the request's."""
         begin = now()
         end = min(begin + datetime.timedelta(days=days), self.certificate.not_valid_after_utc)
         builder = (
             x509.CertificateBuilder()
-            .subject_name(_subject(names[0][:64]))
+            .subject_name(_subject(names[0][:MOST_OF_NAME]))
             .issuer_name(self.certificate.subject)
             .public_key(_request(request).public_key())
             .serial_number(x509.random_serial_number())
@@ -190,6 +198,12 @@ def _names(certificate):
         return list(certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value)
     except x509.ExtensionNotFound:
         return []
+
+
+def common_name(certificate):
+    """The name that it was signed for, which is the host's in the inventory."""
+    names = certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
+    return names[0].value if names else ""
 
 
 def _is_due(certificate):
@@ -241,7 +255,7 @@ def _private_text(key):
 
 
 @contextlib.contextmanager
-def _locked(directory):
+def locked(directory):
     """The directory, made where it is not there, for this process alone: many hosts are prepared at a time."""
     os.makedirs(directory, mode=0o700, exist_ok=True)
     folder = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -258,7 +272,7 @@ def _check_private(status, what):
         raise AuthorityUnsafe("%s is not for its owner only" % what, hint=input_hints.private_files())
 
 
-def _read(folder, name, private=False):
+def read(folder, name, private=False):
     try:
         fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
     except FileNotFoundError:

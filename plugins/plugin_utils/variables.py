@@ -44,6 +44,7 @@ RUN = (
     "berth_name",
     OWN,
     "berth_reboot",
+    "berth_remove_host",
     *receipts.VARIABLES,
     "berth_report",
     "berth_report_page",

@@ -71,6 +71,10 @@ class HostNotLost(BerthError):
     """A host that was said to be lost for good answers."""
 
 
+class HostInUse(BerthError):
+    """A KVM host that is to be removed holds instances or volumes, or may hold some: nothing was changed."""
+
+
 class HostUnknown(BerthError):
     """The host stopped answering while it worked on the instance: what it did is not known, so no other host is tried."""
 

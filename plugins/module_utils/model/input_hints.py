@@ -123,6 +123,11 @@ def give_volume() -> str:
     return "Name it with -e berth_volume=NAME"
 
 
+def give_host() -> str:
+    """No KVM host was named."""
+    return "Name it with -e berth_remove_host=HOST"
+
+
 # --- images
 
 

@@ -334,9 +334,8 @@ _PREPARE = object_of(
     },
     optional=("diff",),
 )
-_CERTIFICATES_OF_ONE_USE = object_of(
-    {"request": _PEM, "certificate": _PEM, "authority": _PEM}, optional=("request", "certificate", "authority")
-)
+_PARTS = ("request", "certificate", "authority", "revoked")
+_CERTIFICATES_OF_ONE_USE = object_of(dict.fromkeys(_PARTS, _PEM), optional=_PARTS)
 _CERTIFICATES = object_of(
     {
         "held": map_of(choice("libvirt", "qemu"), _CERTIFICATES_OF_ONE_USE, 2),

@@ -273,7 +273,7 @@ def host_prepare(host):
 
 def host_certificates(host):
     pem = "-----BEGIN CERTIFICATE REQUEST-----\nMIIB\n-----END CERTIFICATE REQUEST-----\n"
-    held = {kind: {"request": pem, "certificate": "", "authority": ""} for kind in ("libvirt", "qemu")}
+    held = {kind: {"request": pem, "certificate": "", "authority": "", "revoked": ""} for kind in ("libvirt", "qemu")}
     return {}, {
         "changed": True, "held": held, "address": "192.0.2.1", "files": ["/etc/pki/qemu/server-cert.pem"],
         "loose": ["/etc/pki/libvirt/private/serverkey.pem"], "restart_libvirtd": False,

@@ -31,10 +31,11 @@ class Place:
     authority: str
     certificates: Tuple[str, ...]
     keys: Tuple[str, ...]
+    revoked: str  # the list of certificates that count no more; not there until one is revoked
     for_qemu: bool
 
     def paths(self, pki=PKI):
-        """Every file of it."""
+        """Every file that it cannot do without."""
         return [os.path.join(pki, name) for name in (self.authority, *self.certificates, *self.keys)]
 
 
@@ -44,12 +45,14 @@ PLACES = {
         "CA/cacert.pem",
         ("libvirt/servercert.pem", "libvirt/clientcert.pem"),
         ("libvirt/private/serverkey.pem", "libvirt/private/clientkey.pem"),
+        "CA/cacrl.pem",
         for_qemu=False,
     ),
     "qemu": Place(
         "qemu/ca-cert.pem",
         ("qemu/server-cert.pem", "qemu/client-cert.pem"),
         ("qemu/server-key.pem", "qemu/client-key.pem"),
+        "qemu/ca-crl.pem",
         for_qemu=True,
     ),
 }
@@ -90,7 +93,7 @@ class Certificates:
         self.changed = []
 
     def held(self):
-        """{use: {request, certificate, authority}}, each PEM or empty; a key is made where there is none."""
+        """{use: {request, certificate, authority, revoked}}, each PEM or empty; a key is made where there is none."""
         return {use: self._held(place) for use, place in PLACES.items()}
 
     def _held(self, place):
@@ -101,10 +104,12 @@ class Certificates:
             "request": self._request(place.keys[0]) if keys else "",
             "certificate": self._same(place.certificates),
             "authority": self._read(place.authority),
+            "revoked": self._read(place.revoked),
         }
 
     def install(self, signed):
-        """Put what the controller signed in its place: {use: {certificate, authority}}. Notes the restart first."""
+        """Put what the controller signed in its place: {use: {certificate, authority, revoked}}, of these what is there. Notes the
+        restart first."""
         if signed:
             gate.note_restart(self.run_dir)
         for use, parts in signed.items():
@@ -113,15 +118,16 @@ class Certificates:
                 raise HostNotPrepared(
                     "there is no key for %s on this host" % use, hint=host_hints.prepare_host(os.uname().nodename)
                 )
-            for name in place.certificates:
-                self._put(place, name, parts["certificate"], secret=False)
-            self._put(place, place.authority, parts["authority"], secret=False)
+            files = {"certificate": place.certificates, "authority": (place.authority,), "revoked": (place.revoked,)}
+            for part, text in parts.items():
+                for name in files[part]:
+                    self._put(place, name, text, secret=False)
 
     def loose(self):
         """[(path, mode, gid)] of files whose owner or mode is not as it has to be."""
         found = []
         for place in PLACES.values():
-            for name in (place.authority, *place.certificates, *place.keys):
+            for name in (place.authority, place.revoked, *place.certificates, *place.keys):
                 path, (mode, gid) = self._path(name), self._rights(place, secret=name in place.keys)
                 if os.path.lexists(path):
                     status = os.lstat(path)

@@ -41,7 +41,7 @@ def test_keys_are_made_once_and_stay(make):
 
 
 def test_a_dry_look_makes_nothing(make, tmp_path):
-    assert {tuple(entry.values()) for entry in make(dry=True).held().values()} == {("", "", "")}
+    assert {tuple(entry.values()) for entry in make(dry=True).held().values()} == {("", "", "", "")}
     assert not (tmp_path / "pki").exists()
 
 

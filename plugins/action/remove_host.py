@@ -1,0 +1,77 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Action remove_host: see plugins/modules/remove_host.py for its documentation."""
+
+from __future__ import annotations
+
+import os
+
+from ..module_utils.conductor.errors import KvmHostNotFound
+from ..module_utils.conductor.removal import check_removable
+from ..module_utils.model import host_hints, input_hints
+from ..module_utils.model.errors import InvalidInput
+from ..plugin_utils.authority import KINDS, Authority
+from ..plugin_utils.controller import ControllerAction, kvm_hosts, lost_hosts, read_reports, variables
+from ..plugin_utils.revoked import Signed
+from ..plugin_utils.screen import say
+
+DIRECTORY = "kvm_host_ca_directory"
+
+
+class ActionModule(ControllerAction):
+    argument_spec = {
+        "name": {"type": "str"},
+        "directory": {"type": "path", "default": "~/.berth/ca"},
+        "hosts": {"type": "list", "elements": "str"},
+    }
+
+    def reported(self, result):
+        return {"host": result["host"], "revoked": result["revoked"]}
+
+    def act(self, args, task_vars):
+        hosts, host = kvm_hosts(task_vars, args["hosts"]), args["name"]
+        if not host:
+            raise InvalidInput("berth_remove_host", None, "the name of a KVM host", hint=input_hints.give_host())
+        lost = lost_hosts(self.own_variables(task_vars, ["berth_lost_hosts"]))
+        books = self._books(directory_of(task_vars, [host, *hosts], args["directory"]))
+        if host not in hosts and not (host in lost and any(host in book.hosts for book in books)):
+            raise KvmHostNotFound.of("berth_remove_host", host, hosts)
+        check_removable(read_reports(task_vars, hosts), host, lost)
+        unknown = [book.authority.kind for book in books if host not in book.hosts]
+        revoked = sum(book.revoke(host) for book in books)
+        say("", *told(host, revoked, unknown, self._task.check_mode), "")
+        return {"changed": revoked > 0, "host": host, "revoked": revoked}
+
+    def _books(self, directory):
+        """What the authorities that are there have signed; one that is not there is not made."""
+        found = [Authority(directory, kind, dry=True) for kind in KINDS]
+        dry = self._task.check_mode
+        return [Signed(authority, directory, dry) for authority in found if authority.certificate]
+
+
+def directory_of(task_vars, hosts, default):
+    """Where prepare_hosts has the authorities, which is said in the variables of KVM hosts."""
+    for host in hosts:
+        if host in task_vars["hostvars"]:
+            found = variables(task_vars, host, [DIRECTORY]).get(DIRECTORY)
+            if found:
+                return os.path.expanduser(found)
+    return default
+
+
+def told(host, revoked, unknown, check_mode):
+    """What was done, and what is left to do."""
+    verb = "would be" if check_mode else "are"
+    done = (
+        "%d certificates of %s %s revoked." % (revoked, host, verb)
+        if revoked
+        else "Nothing is to be revoked of %s." % host
+    )
+    lines = [done]
+    if unknown:
+        kinds = " and ".join(unknown)
+        lines.append(
+            "No certificate of %s for %s is remembered. %s" % (host, kinds, host_hints.note_certificates(host))
+        )
+    return [*lines, host_hints.take_out_host(host)]

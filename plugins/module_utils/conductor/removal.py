@@ -1,0 +1,62 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Whether a KVM host may be removed from the fleet: not while it holds something that another host has not, or may hold it."""
+
+from __future__ import annotations
+
+from typing import Collection, List
+
+from ..model import hints, host_hints
+from ..model.messages import Document
+from . import silence
+from .errors import HostInUse, HostNotLost
+from .fleet import Fleet
+
+MOST_TOLD = 10
+
+
+def check_removable(fleet: Fleet, host: str, lost: Collection[str]) -> None:
+    """HostInUse where something is, or may be, on the host; HostNotLost where it was named as lost and answers."""
+    if host in fleet.documents:
+        if host in lost:
+            raise HostNotLost("%s was named as lost, and it answers" % host, hint=hints.not_lost(host))
+        held = holdings(fleet.documents[host])
+        if held:
+            raise HostInUse("%s holds %s" % (host, _some(held)), hint=host_hints.empty_host(host))
+        return
+    silence.check_lost(lost, {host: fleet.verdicts.get(host, silence.NO_ANSWER)})
+    if host not in lost:
+        told = silence.describe(host, fleet.verdicts)
+        raise HostInUse("nobody knows what is on %s" % told, hint=silence.hint([host], fleet.verdicts))
+    left = last_seen_on(fleet, host)
+    if left:
+        raise HostInUse("%s were last on %s" % (_some(left), host), hint=host_hints.give_up_instances(host))
+
+
+def holdings(document: Document) -> List[str]:
+    """What the host has a record of, or runs for berth without one."""
+    found = [
+        "instance %s" % instance["name"]
+        if not instance.get("foreign")
+        else "guest %s, which has no record" % instance["name"]
+        for instance in document["instances"]
+        if not instance.get("foreign") or instance.get("managed")
+    ]
+    return sorted(found) + sorted("volume %s" % volume["name"] for volume in document.get("volumes") or ())
+
+
+def last_seen_on(fleet: Fleet, host: str) -> List[str]:
+    """The instances whose last owner was that host, as far as the others remember."""
+    remembered = {uuid for notes in fleet.notes.values() for uuid in notes}
+    known = {uuid: fleet.notes_on(uuid).known for uuid in remembered}
+    return sorted(
+        "instance %s" % uuid
+        for uuid, last in known.items()
+        if last and last.host == host and not any(place["role"] == "OWN" for place in fleet.places.get(uuid, ()))
+    )
+
+
+def _some(things: List[str]) -> str:
+    more = " and %d more" % (len(things) - MOST_TOLD) if len(things) > MOST_TOLD else ""
+    return ", ".join(things[:MOST_TOLD]) + more

@@ -1,0 +1,137 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Whom an authority has signed, and which of its certificates count no more: files beside its key.
+
+The list of revoked ones (CRL) only grows, and lasts as long as the authority: one that ended would have libvirt refuse everybody.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+import os
+
+from ..module_utils.conductor.errors import AuthorityUnsafe
+from ..module_utils.model import input_hints
+from . import authority as ca
+from .authority import hashes, serialization, x509
+from .documents import write_file
+
+
+class Signed:
+    """``hosts``: host -> {number of a certificate: when it ends}; ``revoked``: the numbers that count no more; ``text``: the list."""
+
+    def __init__(self, authority, directory, dry=False):
+        self.authority, self.directory, self.dry = authority, directory, dry
+        self.hosts, self.revoked, self.text = {}, frozenset(), ""
+        if not dry or os.path.isdir(directory):
+            with ca.locked(directory) as folder:
+                self._load(folder)
+
+    @property
+    def _book(self):
+        return self.authority.kind + "-signed.json"
+
+    @property
+    def _list(self):
+        return self.authority.kind + "-crl.pem"
+
+    def _load(self, folder):
+        self.hosts = _hosts(ca.read(folder, self._book), self._book)
+        self.text = ca.read(folder, self._list).decode("ascii", "replace")
+        numbers = self._numbers(self.text)
+        if numbers is None and self.text:
+            raise _damaged(self._list)
+        self.revoked = numbers or frozenset()
+
+    def _numbers(self, text):
+        """The numbers of a list that this authority has signed, None where it is none."""
+        try:
+            found = x509.load_pem_x509_crl(text.encode())
+        except ValueError:
+            return None
+        key = self.authority.certificate and self.authority.certificate.public_key()
+        return frozenset(one.serial_number for one in found) if key and found.is_signature_valid(key) else None
+
+    def note(self, host, certificate):
+        """Remember that a certificate (PEM) is the host's, where it has the host's name and this authority signed it."""
+        found = _certificate(certificate)
+        if self.dry or found is None or ca.common_name(found) != host[: ca.MOST_OF_NAME]:
+            return
+        if str(found.serial_number) in self.hosts.get(host, {}) or not self.authority.has_signed(found):
+            return
+        with ca.locked(self.directory) as folder:
+            self._load(folder)
+            self.hosts.setdefault(host, {})[str(found.serial_number)] = found.not_valid_after_utc.isoformat()
+            write_file(folder, self._book, json.dumps(self.hosts, indent=1, sort_keys=True).encode(), 0o600)
+
+    def revoke(self, host):
+        """Have none of the host's certificates count any more -> how many did until now."""
+        good = [number for number, ends in self.hosts.get(host, {}).items() if _moment(ends) > ca.now()]
+        new = frozenset(map(int, good)) - self.revoked
+        self._add(new)
+        return len(new)
+
+    def take_over(self, text):
+        """What a host's list (PEM) has more than ours, which was restored from a backup, counts no more here either."""
+        self._add(self._numbers(text) or frozenset())
+
+    def has_revoked(self, certificate):
+        found = _certificate(certificate)
+        return found is not None and found.serial_number in self.revoked
+
+    def lacks(self, text):
+        """Whether a host with this list would take a certificate that counts no more."""
+        return bool(self.revoked - (self._numbers(text) or frozenset()))
+
+    def _add(self, numbers):
+        if self.dry or numbers <= self.revoked:
+            return
+        with ca.locked(self.directory) as folder:
+            self._load(folder)
+            self.revoked |= numbers
+            self.text = self._signed()
+            write_file(folder, self._list, self.text.encode(), 0o644)
+
+    def _signed(self):
+        begin = ca.now() - ca.SKEW
+        builder = (
+            x509.CertificateRevocationListBuilder()
+            .issuer_name(self.authority.certificate.subject)
+            .last_update(begin)
+            .next_update(self.authority.certificate.not_valid_after_utc)
+            .add_extension(x509.CRLNumber(len(self.revoked)), critical=False)
+        )
+        for number in sorted(self.revoked):
+            one = x509.RevokedCertificateBuilder().serial_number(number).revocation_date(begin).build()
+            builder = builder.add_revoked_certificate(one)
+        return builder.sign(self.authority.key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM).decode()
+
+
+def _certificate(text):
+    try:
+        return x509.load_pem_x509_certificate(text.encode())
+    except ValueError:
+        return None
+
+
+def _hosts(data, name):
+    """{host: {number: end}} of the file's content; empty where there is none."""
+    try:
+        hosts = json.loads(data) if data else {}
+        for numbers in hosts.values():
+            for number, ends in numbers.items():
+                int(number), _moment(ends)
+    except (ValueError, TypeError, AttributeError):
+        raise _damaged(name)
+    return hosts
+
+
+def _moment(text):
+    moment = datetime.datetime.fromisoformat(text)
+    return moment if moment.tzinfo else moment.replace(tzinfo=datetime.timezone.utc)
+
+
+def _damaged(name):
+    return AuthorityUnsafe("%s is not as it was written" % name, hint=input_hints.bring_authority_key_back(name))

@@ -1,0 +1,180 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A KVM host leaves the fleet: not while anything is, or may be, on it; then its certificates count no more."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from pathlib import Path
+
+import pytest
+from controller import Controller
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from held_case import WEB, held
+
+from ansible_collections.berth.kvm.plugins.action import remove_host
+from ansible_collections.berth.kvm.plugins.module_utils.model import hints, host_hints, input_hints
+from ansible_collections.berth.kvm.plugins.plugin_utils import authority as ca
+from ansible_collections.berth.kvm.plugins.plugin_utils.revoked import Signed
+
+HOST = json.loads((Path(__file__).parent / "host.json").read_text())
+DB = {
+    "uuid": WEB,
+    "name": "db",
+    "project_id": "default",
+    "size_gb": 2,
+    "pool": "berth",
+    "instance": None,
+    "phase": "active",
+}
+SILENT = {"reason": "UNREACHABLE: no route"}
+UUIDS = {name: str(uuid.uuid5(uuid.NAMESPACE_DNS, name)) for name in ("kvm1", "kvm2", "kvm3")}
+
+
+def up(name, *instances, volumes=(), seen=None):
+    """A host that answers; ``seen``: the host on which it remembers web1."""
+    own = {"uuid": UUIDS[name], "instances": list(instances), "num_instances": len(instances), "volumes": list(volumes)}
+    known = seen and {"host": seen, "host_uuid": UUIDS[seen], "generation": [1, 4]}
+    notes = {WEB: {"known": known, "planned": [], "gone": None}} if seen else {}
+    return {"ansible_facts": {"berth_host": {**HOST, **own}}, "notes": notes}
+
+
+def request():
+    asked = x509.CertificateSigningRequestBuilder().subject_name(x509.Name([]))
+    asked = asked.sign(ec.generate_private_key(ec.SECP256R1()), hashes.SHA256())
+    return asked.public_bytes(serialization.Encoding.PEM).decode()
+
+
+class Fleet:
+    def __init__(self, directory):
+        self.directory = str(directory)
+
+    def prepare(self, host, **held_there):
+        """What the host gets of a run of prepare_hosts."""
+        known = {"request": request(), "certificate": "", "authority": "", "revoked": "", **held_there}
+        controller = Controller({"kvm_hosts": [host]})
+        values = {**controller.task_vars(), "inventory_hostname": host, "ansible_play_hosts": [host]}
+        arguments = {"held": dict.fromkeys(ca.KINDS, known), "names": [host], "directory": self.directory}
+        return controller.run("sign_certificates", arguments, values)
+
+    def remove(self, name="kvm3", check_mode=False, lost="", **answers):
+        """``answers``: of hosts, all up and empty unless said."""
+        answers = {**{host: up(host) for host in UUIDS}, **answers}
+        answers = {host: answer for host, answer in answers.items() if answer}
+        run = {"berth_lost_hosts": lost, "kvm_host_ca_directory": self.directory}
+        controller = Controller({"kvm_hosts": list(answers)}, {"all": run})
+        controller.register("localhost", __berth_facts={"answers": answers})
+        return controller.run("remove_host", {"name": name} if name else {}, check_mode=check_mode)
+
+    def revoked(self, host, kind="libvirt"):
+        book = Signed(ca.Authority(self.directory, kind, dry=True), self.directory, dry=True)
+        return sorted(map(int, book.hosts.get(host, {}))) == sorted(book.revoked)
+
+
+@pytest.fixture
+def fleet(tmp_path):
+    made = Fleet(tmp_path / "ca")
+    made.prepare("kvm1")
+    made.prepare("kvm3")
+    return made
+
+
+@pytest.fixture
+def said(monkeypatch):
+    lines = []
+    monkeypatch.setattr(remove_host, "say", lambda *more: lines.extend(more))
+    return lines
+
+
+@pytest.mark.follows("take_out_host")
+def test_a_host_that_holds_nothing_is_revoked_once_and_the_others_get_the_list(fleet, said):
+    dry = fleet.remove(check_mode=True)
+    assert (dry["changed"], dry["revoked"], fleet.revoked("kvm3")) == (True, 2, False)
+    done = fleet.remove()
+    assert (done["changed"], done["revoked"], fleet.revoked("kvm3")) == (True, 2, True)
+    assert "2 certificates of kvm3 would be revoked." in said and host_hints.take_out_host("kvm3") in said
+    again = fleet.remove()
+    assert (again["changed"], again["revoked"]) == (False, 0)
+    given = fleet.prepare("kvm1")["signed"]
+    assert all("X509 CRL" in given[kind]["revoked"] for kind in ca.KINDS)
+
+
+@pytest.mark.follows("empty_host")
+@pytest.mark.parametrize(
+    "answer, word",
+    [
+        (up("kvm3", held()), "instance web1"),
+        (up("kvm3", held(role="OUT", phase="keep")), "instance web1"),
+        (up("kvm3", held(role="CLAIM", phase="claimed")), "instance web1"),
+        (up("kvm3", held(role=None, phase=None, foreign=True, managed=True)), "guest web1, which has no record"),
+        (up("kvm3", volumes=[DB]), "volume db"),
+    ],
+)
+def test_a_host_that_holds_something_stays_until_it_is_empty(fleet, answer, word):
+    refused = fleet.remove(kvm3=answer)
+    assert (refused["error_code"], word in refused["msg"]) == ("HostInUse", True), refused["msg"]
+    assert refused["msg"].endswith(host_hints.empty_host("kvm3")) and not fleet.revoked("kvm3")
+    assert fleet.remove(kvm3=up("kvm3"))["revoked"] == 2
+
+
+def test_guests_that_are_not_berths_are_nobodys_reason(fleet):
+    assert fleet.remove(kvm3=up("kvm3", held(role=None, phase=None, foreign=True)))["revoked"] == 2
+
+
+@pytest.mark.parametrize("reason", ["UNREACHABLE: no route", "LibvirtTimeout: no answer", "InvalidReply: nonsense"])
+def test_a_host_that_does_not_say_what_it_holds_stays(fleet, reason):
+    refused = fleet.remove(kvm3={"reason": reason})
+    assert refused["error_code"] == "HostInUse" and "kvm3, which " in refused["msg"] and not fleet.revoked("kvm3")
+
+
+def test_a_lost_host_is_revoked_by_its_name_also_where_the_inventory_has_it_no_more(fleet):
+    assert fleet.remove(kvm3=None, lost="kvm3")["revoked"] == 2
+    assert fleet.remove(kvm3=SILENT, lost="kvm3")["revoked"] == 0
+
+
+def test_a_host_that_is_there_is_not_lost(fleet):
+    answers = fleet.remove(lost="kvm3")
+    assert (answers["error_code"], hints.not_lost("kvm3") in answers["msg"]) == ("HostNotLost", True)
+    assert fleet.remove(kvm3={"reason": "LibvirtTimeout: no answer"}, lost="kvm3")["error_code"] == "HostNotLost"
+    assert not fleet.revoked("kvm3")
+
+
+@pytest.mark.follows("give_up_instances")
+def test_a_lost_host_stays_while_others_remember_instances_there_that_are_nowhere_else(fleet):
+    refused = fleet.remove(kvm1=up("kvm1", seen="kvm3"), kvm3=SILENT, lost="kvm3")
+    assert (refused["error_code"], WEB in refused["msg"]) == ("HostInUse", True)
+    assert refused["msg"].endswith(host_hints.give_up_instances("kvm3"))
+    made_anew = up("kvm2", held(generation=[2, 0]), seen=None)
+    assert fleet.remove(kvm1=up("kvm1", seen="kvm3"), kvm2=made_anew, kvm3=SILENT, lost="kvm3")["revoked"] == 2
+
+
+def test_a_name_that_no_host_has_is_refused_with_what_was_probably_meant(fleet):
+    for lost in ("", "kvm33"):
+        refused = fleet.remove("kvm33", lost=lost)
+        assert (refused["error_code"], "Did you mean kvm3?" in refused["msg"]) == ("KvmHostNotFound", True)
+
+
+@pytest.mark.follows("give_host")
+def test_a_run_that_names_no_host_says_how(fleet):
+    refused = fleet.remove("")
+    assert refused["failed"] and input_hints.give_host() in refused["msg"]
+    assert fleet.remove("kvm3")["revoked"] == 2
+
+
+@pytest.mark.follows("note_certificates")
+def test_certificates_that_nobody_noted_are_noted_by_prepare_hosts_and_then_revoked(fleet, said):
+    authority = ca.Authority(fleet.directory, "libvirt")
+    early = authority.sign(request(), ["kvm2"], 730)  # by a version that did not note it
+    assert fleet.remove("kvm2")["revoked"] == 0
+    assert any(host_hints.note_certificates("kvm2") in line for line in said)
+    Signed(authority, fleet.directory).note("kvm2", early)  # what prepare_hosts does with what the host has
+    assert fleet.remove("kvm2")["revoked"] == 1
+
+
+def test_without_an_authority_none_is_made(tmp_path, said):
+    assert Fleet(tmp_path / "none").remove()["revoked"] == 0
+    assert not (tmp_path / "none").exists()

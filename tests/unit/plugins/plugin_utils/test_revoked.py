@@ -1,0 +1,148 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which certificates count no more: revoked by the name of their host, and judged by openssl as libvirt's TLS would."""
+
+from __future__ import annotations
+
+import datetime
+import shutil
+import subprocess
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+
+from ansible_collections.berth.kvm.plugins.module_utils.model import input_hints
+from ansible_collections.berth.kvm.plugins.plugin_utils import authority as ca
+from ansible_collections.berth.kvm.plugins.plugin_utils.revoked import Signed
+
+
+@pytest.fixture
+def directory(tmp_path):
+    return str(tmp_path / "ca")
+
+
+def book_of(directory):
+    return Signed(ca.Authority(directory, "libvirt"), directory)
+
+
+def sign(book, host):
+    asked = x509.CertificateSigningRequestBuilder().subject_name(x509.Name([]))
+    asked = asked.sign(ec.generate_private_key(ec.SECP256R1()), hashes.SHA256())
+    certificate = book.authority.sign(asked.public_bytes(serialization.Encoding.PEM).decode(), [host], 730)
+    book.note(host, certificate)
+    return certificate
+
+
+def accepted(tmp_path, book, certificate):
+    """Whether openssl takes the certificate, with the list of revoked ones."""
+    for name, text in (("ca.pem", book.authority.text), ("crl", book.text), ("one", certificate)):
+        (tmp_path / name).write_text(text)
+    argv = ["openssl", "verify", "-crl_check", "-CAfile", "ca.pem", "-CRLfile", "crl", "one"]
+    return subprocess.run(argv, cwd=tmp_path, capture_output=True, check=False).returncode == 0
+
+
+@pytest.mark.skipif(not shutil.which("openssl"), reason="needs openssl")
+def test_all_certificates_of_a_host_are_revoked_and_no_others(directory, tmp_path):
+    book = book_of(directory)
+    first, second, other = sign(book, "kvm3"), sign(book, "kvm3"), sign(book, "kvm1")
+    assert book.text == "" and not book.lacks("")
+    assert book.revoke("kvm3") == 2
+    again = book_of(directory)
+    assert [accepted(tmp_path, again, one) for one in (first, second, other)] == [False, False, True]
+    assert again.has_revoked(first) and not again.has_revoked(other)
+    assert (again.revoke("kvm3"), again.text) == (0, book.text)  # twice is once
+
+
+@pytest.mark.skipif(not shutil.which("openssl"), reason="needs openssl")
+def test_a_host_that_is_prepared_again_gets_a_certificate_that_counts(directory, tmp_path):
+    book = book_of(directory)
+    sign(book, "kvm3")
+    book.revoke("kvm3")
+    assert accepted(tmp_path, book, sign(book, "kvm3"))
+
+
+@pytest.mark.skipif(not shutil.which("openssl"), reason="needs openssl")
+def test_the_list_goes_on_when_its_authority_is_renewed(directory, tmp_path, monkeypatch):
+    """With its key: the old certificate of the authority and the new one are both trusted, and so is the list."""
+    book = book_of(directory)
+    gone, other = sign(book, "kvm3"), sign(book, "kvm1")
+    book.revoke("kvm3")
+    monkeypatch.setattr(ca, "AUTHORITY_DAYS", 5000)
+    monkeypatch.setattr(ca, "_is_due", lambda _certificate: True)
+    renewed = book_of(directory)
+    assert renewed.authority.text != book.authority.text
+    assert [accepted(tmp_path, renewed, one) for one in (gone, other)] == [False, True]
+
+
+def test_a_host_lacks_the_list_until_it_has_all_of_it(directory):
+    book = book_of(directory)
+    sign(book, "kvm3"), sign(book, "kvm4")
+    book.revoke("kvm3")
+    old = book.text
+    book.revoke("kvm4")
+    assert [book.lacks(held) for held in ("", old, book.text)] == [True, True, False]
+
+
+def test_an_authority_from_a_backup_takes_over_the_list_that_a_host_has(directory, tmp_path):
+    """Else it would give out a shorter one, and a certificate that was revoked would count again."""
+    book = book_of(directory)
+    certificate = sign(book, "kvm3")
+    shutil.copytree(directory, tmp_path / "backup")
+    (tmp_path / "backup").chmod(0o700)
+    book.revoke("kvm3")
+    restored = book_of(str(tmp_path / "backup"))
+    restored.take_over(book.text)
+    assert book_of(str(tmp_path / "backup")).has_revoked(certificate)
+
+
+@pytest.mark.parametrize("text", ["", "nothing", "other"])
+def test_a_list_that_the_authority_did_not_sign_is_nobodys(directory, tmp_path, text):
+    book = book_of(directory)
+    other = Signed(ca.Authority(str(tmp_path / "other"), "libvirt"), str(tmp_path / "other"))
+    certificate = sign(other, "kvm1")
+    other.revoke("kvm1")
+    book.take_over(other.text if text == "other" else text)
+    assert book.text == "" and not book.has_revoked(certificate)
+
+
+def test_a_certificate_of_another_host_is_not_noted_as_a_hosts_own(directory):
+    """A host may show any certificate: with kvm3 the one of kvm1 would be revoked."""
+    book = book_of(directory)
+    certificate = sign(book, "kvm1")
+    book.note("kvm3", certificate)
+    assert book.revoke("kvm3") == 0 and not book.has_revoked(certificate)
+
+
+def test_a_certificate_that_has_ended_is_not_counted(directory, monkeypatch):
+    book = book_of(directory)
+    sign(book, "kvm3")
+    later = ca.now() + datetime.timedelta(days=731)
+    monkeypatch.setattr(ca, "now", lambda: later)
+    assert book.revoke("kvm3") == 0
+
+
+def test_a_dry_look_writes_nothing(directory, tmp_path):
+    book = book_of(directory)
+    certificate = sign(book, "kvm3")
+    dry = Signed(ca.Authority(directory, "libvirt", dry=True), directory, dry=True)
+    assert dry.revoke("kvm3") == 1 and not book_of(directory).has_revoked(certificate)
+    nowhere = str(tmp_path / "nowhere")
+    assert Signed(ca.Authority(nowhere, "libvirt", dry=True), nowhere, dry=True).revoke("kvm3") == 0
+
+
+@pytest.mark.parametrize("name", ["libvirt-signed.json", "libvirt-crl.pem"])
+def test_a_damaged_file_is_an_error_that_names_it_and_one_from_a_backup_is_used(directory, tmp_path, name):
+    book = book_of(directory)
+    certificate = sign(book, "kvm3")
+    book.revoke("kvm3")
+    path = tmp_path / "ca" / name
+    whole = path.read_bytes()
+    path.write_bytes(whole[:10])
+    with pytest.raises(ca.AuthorityUnsafe, match=name) as refused:
+        book_of(directory)
+    assert refused.value.hint == input_hints.bring_authority_key_back(name)
+    path.write_bytes(whole)
+    assert book_of(directory).has_revoked(certificate)
