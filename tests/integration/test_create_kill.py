@@ -9,17 +9,17 @@ import pytest
 from host_side import HostSide, request
 
 BUILD_STEPS = [
-    "C3",
-    "C4 disks",
-    "C4 volumes",
-    "C4 seed",
-    "C5 define",
-    "C6 active",
-    "C7 permit",
-    "C7 start",
-    "C7 started",
+    "build begin",
+    "build disks",
+    "build volumes",
+    "build seed",
+    "build define",
+    "build active",
+    "start permit",
+    "start guest",
+    "start done",
 ]
-DELETE_STEPS = ["Cx deleting", "Cx permit", "Cx domain", "Cx disks", "Cx volumes", "Cx record"]
+DELETE_STEPS = ["delete begin", "delete permit", "delete domain", "delete disks", "delete volumes", "delete record"]
 STOP_STEPS = ["stop", "stopped"]
 
 
@@ -126,7 +126,7 @@ def test_a_create_after_a_killed_delete_finishes_the_delete_first(side, web, at)
 @pytest.mark.parametrize("at", range(len(DELETE_STEPS)), ids=DELETE_STEPS)
 def test_a_clean_up_killed_at_a_step_is_finished_by_the_next_run(side, web, at):
     claim(side, web)
-    assert side.call("started", at=at, fail_step="C6 active", **web) is None
+    assert side.call("started", at=at, fail_step="build active", **web) is None
     side.call("started", **web)
     assert_gone(side, web)
 
@@ -149,7 +149,7 @@ def test_a_stop_killed_at_a_step_is_finished_by_the_next_run(side, web, at):
     assert side.record(web["uuid"])["vm_state"] == "stopped"
 
 
-@pytest.mark.parametrize("step", ["C4 seed", "C6 active", "C7 start", "C7 started"])
+@pytest.mark.parametrize("step", ["build seed", "build active", "start guest", "start done"])
 def test_a_power_cut_at_a_step_is_survived(lab, side, web, step):
     claim(side, web)
     side.begin("started", at=BUILD_STEPS.index(step), how="wait", **web)
@@ -160,7 +160,7 @@ def test_a_power_cut_at_a_step_is_survived(lab, side, web, step):
     assert_gone(side, web)
 
 
-@pytest.mark.parametrize("step", ["C4 disks", "C5 define", "C7 start"])
+@pytest.mark.parametrize("step", ["build disks", "build define", "start guest"])
 def test_libvirtd_killed_at_a_step_is_survived(lab, side, web, step):
     claim(side, web)
     side.begin("started", at=BUILD_STEPS.index(step), how="wait", **web)

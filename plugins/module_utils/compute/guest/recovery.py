@@ -9,9 +9,8 @@ hosts and names those that this host is to start.
 
 from __future__ import annotations
 
-from ...model.lifecycle import OWN
+from ...model.lifecycle import ACTIVE, OWN
 from . import domain, gate
-from .instance import ACTIVE
 
 
 def recover(instance):

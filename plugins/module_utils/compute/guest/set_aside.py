@@ -16,7 +16,7 @@ import json
 import os
 
 from ...model import hints
-from ...model.lifecycle import OWN, SETTING_ASIDE
+from ...model.lifecycle import ACTIVE, DELETING, OWN, SETTING_ASIDE
 from ...model.move_errors import InstanceInvalidState, InstanceNotFound
 from ...model.record import Record
 from .. import durable, paths
@@ -24,7 +24,6 @@ from ..disk import owner
 from ..errors import GuestSaved
 from ..record import journal, state_file
 from . import definition, domain, gate
-from .instance import ACTIVE, DELETING
 
 FILE = "set-aside.json"  # in the state directory: what was set aside here and where it is
 

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from ...model import state_hints, take_over_hints
-from ...model.lifecycle import CLAIM
+from ...model.lifecycle import ACTIVE, CLAIM, OWN
 from .. import paths
 from ..disk import disk, disk_chain, owner
 from ..errors import BuildFailed, DisksUsed, GuestRunsAlready
@@ -16,6 +16,11 @@ from . import domain
 
 SPAWNING = "spawning"  # Nova's task state: until the guest was started for the first time it is being made
 TAKE_OVER = "take over"
+
+
+def is_made(record, left_off=False):
+    """Whether its guest was started once, or is to be ``left_off``: until then it is create's to end what it began."""
+    return record.role == OWN and record.phase == ACTIVE and (left_off or record.task_state != SPAWNING)
 
 
 def check(host, record):

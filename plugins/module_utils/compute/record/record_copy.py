@@ -14,14 +14,13 @@ import secrets
 
 from ...model import state_hints
 from ...model.errors import BerthError
-from ...model.lifecycle import OWN
+from ...model.lifecycle import ACTIVE, OWN
 from ...model.move_errors import InstanceInvalidState
 from ...model.record import Record
 from ..connection import require_libvirt
 from ..disk import owner
 from ..guest import domain, hardware
 from ..guest.domain_xml import COPIED
-from ..guest.instance import ACTIVE
 from . import journal, state_directory, whereabouts
 
 

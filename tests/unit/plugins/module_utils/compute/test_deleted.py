@@ -47,7 +47,7 @@ def test_what_was_deleted_tells_its_history_with_who_deleted_it_and_is_in_no_lis
 def test_a_delete_killed_before_the_record_went_shows_the_record(case):
     case.make()
     with pytest.raises(Killed):
-        case.instance(killed_at="Cx record").absent()
+        case.instance(killed_at="delete record").absent()
     deleted.keep(case.host.store, case.record)
     assert [instance["vm_state"] for instance in shown(case)] != ["deleted"]
     case.instance().absent()

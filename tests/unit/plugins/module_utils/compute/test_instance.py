@@ -12,7 +12,7 @@ import shutil
 
 import fake_libvirt
 import pytest
-from instance_case import Case, Killed
+from instance_case import BUILD_STEPS, Case, Killed
 from records import plant
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute.connection import LibvirtTimeout
@@ -34,18 +34,6 @@ from ansible_collections.berth.kvm.plugins.module_utils.model import hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import BerthError, InstanceExists
 from ansible_collections.berth.kvm.plugins.module_utils.model.lifecycle import CLAIM
 from ansible_collections.berth.kvm.plugins.module_utils.model.move_errors import InstanceInvalidState, InstanceNotFound
-
-BUILD_STEPS = [
-    "C3",
-    "C4 disks",
-    "C4 volumes",
-    "C4 seed",
-    "C5 define",
-    "C6 active",
-    "C7 permit",
-    "C7 start",
-    "C7 started",
-]
 
 
 @pytest.fixture
@@ -129,7 +117,7 @@ def test_create_ends_what_an_interrupted_create_began(web, boot, step, cut):
             web.host.connection.lose_power()
             boot("after %s" % again)
         with contextlib.suppress(Killed):
-            web.instance("C7 start").made("t1", web.seed)
+            web.instance("start guest").made("t1", web.seed)
     assert web.instance().made("t1", web.seed) is True
     assert web.state() == ("active", None, "running", True)
     assert web.instance().made("t1", web.seed) is False
@@ -139,7 +127,7 @@ def test_a_start_that_was_interrupted_is_not_for_create_to_end(web):
     web.make()
     web.instance().stopped(1)
     with pytest.raises(Killed):
-        web.instance("C7 permit").started()
+        web.instance("start permit").started()
     assert web.instance().made() is False and not web.domain.isActive()
     assert web.instance().started() is True
 
@@ -250,7 +238,7 @@ def test_disks_that_no_record_accounts_for_are_not_built_over(web, tmp_path, way
 
 def test_what_ends_before_the_guest_ran_is_built_anew_and_what_ran_keeps_its_disks(web):
     """From phase active on, what is in the disks is the guest's."""
-    for step, kept in (("C6 active", False), ("C7 permit", True)):
+    for step, kept in (("build active", False), ("start permit", True)):
         with pytest.raises(Killed):
             web.make(step)
         web.root.write_text("what the guest wrote")
@@ -305,7 +293,7 @@ def test_what_is_in_a_move_is_not_changed(web, how, change):
 
 @pytest.mark.parametrize("how", [name for name in CHANGES if name.startswith("would")])
 def test_check_mode_changes_nothing_whatever_is_found(web, how):
-    for step in (None, "Cx disks"):
+    for step in (None, "delete disks"):
         if step is None:
             web.make()
         else:
@@ -388,7 +376,7 @@ def test_a_stop_is_written_down_before_the_guest_is_stopped(web):
     assert web.state() == ("active", "powering-off", "shutdown", True)
 
 
-@pytest.mark.parametrize("step", ["Cx permit", "Cx domain", "Cx disks", "Cx record"])
+@pytest.mark.parametrize("step", ["delete permit", "delete domain", "delete disks", "delete record"])
 def test_a_delete_that_was_begun_is_never_taken_for_an_instance_that_is_whole(web, step):
     web.make()
     with pytest.raises(Killed):

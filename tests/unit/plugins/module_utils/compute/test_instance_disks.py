@@ -51,7 +51,7 @@ class Box:
             "domain.start": lambda *_all: self.done.append("start"),
             "packet_filter.define": lambda *_all: False,
             "domain.stop": lambda *_all: self.done.append("stop"),
-            "definition.remove": lambda *_all: self.done.append("remove"),
+            "delete.definition.remove": lambda *_all: self.done.append("remove"),
             "disk.remove_all": lambda *_all: self.done.append("disks"),
             "instance_pools.owner.is_another": lambda *_all: False,
             "paths.remove_console_logs": lambda *_all: False,

@@ -44,7 +44,7 @@ def act(web, state, dry=False, **more):
 # ---- berth_state
 
 
-@pytest.mark.parametrize("step", [None, "C3", "C4 disks", "C4 seed", "C5 define", "C6 active"])
+@pytest.mark.parametrize("step", [None, "build begin", "build disks", "build seed", "build define", "build active"])
 def test_a_new_instance_that_is_to_be_stopped_is_made_and_left_off_whatever_ends_the_run(web, step):
     web.claim()
     with contextlib.suppress(Killed):
@@ -55,7 +55,7 @@ def test_a_new_instance_that_is_to_be_stopped_is_made_and_left_off_whatever_ends
     assert web.instance().started() is True and web.state() == ON
 
 
-@pytest.mark.parametrize("step", ["C7 permit", "C7 start", "C7 started"])
+@pytest.mark.parametrize("step", ["start permit", "start guest", "start done"])
 def test_what_was_not_started_yet_is_off_where_the_inventory_changed_its_mind(web, step):
     web.claim()
     with pytest.raises(Killed):
@@ -130,7 +130,7 @@ def test_a_reboot_ends_the_guest_and_starts_it(web, hard, answers, forced):
 
 @pytest.mark.parametrize("power_lost", [False, True], ids=["process killed", "power cut"])
 @pytest.mark.parametrize("then", ["recover", "start", "reboot"])
-@pytest.mark.parametrize("step", ["reboot", "rebooted off", "C7 permit", "C7 start", "C7 started"])
+@pytest.mark.parametrize("step", ["reboot", "rebooted off", "start permit", "start guest", "start done"])
 def test_a_guest_whose_reboot_was_interrupted_is_known_to_run_and_is_started(web, boot, step, then, power_lost):
     web.make()
     with pytest.raises(Killed):
@@ -146,7 +146,7 @@ def test_a_guest_whose_reboot_was_interrupted_is_known_to_run_and_is_started(web
         "start": lambda: web.instance().started(),
         "reboot": lambda: power.reboot(web.instance(), False, 1),
     }[then]()
-    if then == "recover" and step in ("C7 start", "C7 permit") and not power_lost:
+    if then == "recover" and step in ("start guest", "start permit") and not power_lost:
         web.instance().started()  # permitted in this boot: whoever starts it again is a person
     if not web.domain.isActive() or web.record.task_state:
         web.instance().started()

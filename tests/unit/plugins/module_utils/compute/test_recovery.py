@@ -102,7 +102,7 @@ def test_an_instance_that_is_not_here_is_not_made(web, wanted):
 
 def test_a_recovery_that_was_interrupted_is_taken_up(web, power_cut):
     power_cut()
-    for step in ("C7 permit", "C7 start", "C7 started"):
+    for step in ("start permit", "start guest", "start done"):
         with pytest.raises(Killed):
             recover(web.instance(step))
         power_cut("after " + step)

@@ -30,7 +30,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.model.errors import Bert
 
 LIVING = "22222222-3c6e-5d59-9d0b-3a1c9d7f1e2a"
 ON = ("active", None, "running", True)
-STEPS = ["take over", "C7 define", "C7 permit", "C7 start", "C7 started"]
+STEPS = ["take over", "start define", "start permit", "start guest", "start done"]
 
 
 @pytest.fixture
@@ -111,7 +111,7 @@ def test_the_lost_host_starts_nothing_when_it_is_back(lost, living, boot, killed
     assert living.state() == ON
 
 
-@pytest.mark.parametrize("killed_at", ["take over", "C7 define"])
+@pytest.mark.parametrize("killed_at", ["take over", "start define"])
 def test_a_host_that_is_back_before_its_disks_were_taken_has_them(lost, living, boot, killed_at):
     """Both own it then, as their records say; a person keeps the one that runs, and nothing is lost."""
     before = files(lost)
@@ -143,7 +143,7 @@ def test_a_disk_that_a_living_host_uses_is_not_taken(lost, living):
 
 def test_a_disk_that_comes_into_use_after_the_look_is_not_started_from(lost, living, monkeypatch):
     with pytest.raises(Killed):
-        run(living, "C7 define")
+        run(living, "start define")
     with subprocess.Popen(
         ["qemu-io", "-f", "qcow2", str(lost.root)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     ) as user:
@@ -221,7 +221,7 @@ def test_a_plain_create_does_not_make_other_disks_in_their_place(lost, living):
 def test_a_delete_of_what_was_not_taken_over_yet_leaves_the_disks(lost, living):
     before = files(lost)
     with pytest.raises(Killed):
-        run(living, "C7 define")
+        run(living, "start define")
     assert living.instance().absent(changed_disks=True)
     assert (files(lost), living.record) == (before, None) and lost.instance().started()
 
@@ -259,7 +259,7 @@ def test_a_claim_that_comes_to_nothing_leaves_no_volume(lost, living):
 def test_a_stop_or_reboot_before_the_first_start_takes_the_disks_too(lost, living, boot, act):
     """What is started later starts from its own disks, and the lost host does not."""
     with pytest.raises(Killed):
-        run(living, "C7 define")
+        run(living, "start define")
     if act == "reboot":
         power.reboot(living.instance(), False, 1)
         assert (living.state(), owner_of(living)) == (ON, LIVING)

@@ -66,7 +66,7 @@ def test_it_says_what_the_run_of_the_instance_would_say(web, running, power_stat
     assert same is not own_run(web, power_state, dry=False)
 
 
-@pytest.mark.parametrize("step", ["C3", "C4 disks", "C5 define", "C6 active", "C7 permit"])
+@pytest.mark.parametrize("step", ["build begin", "build disks", "build define", "build active", "start permit"])
 def test_a_build_that_was_cut_off_is_not_unchanged(prepared, wanted, step):
     case = Case(prepared, wanted("web1"))
     with pytest.raises(Killed):

@@ -11,7 +11,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
-from instance_case import Case, Killed
+from instance_case import BUILD_STEPS, Case, Killed
 from records import plant
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute import errors
@@ -211,10 +211,7 @@ def test_room_is_counted_once_and_also_while_nobody_has_the_volume(house):
     web.make(named(size_gb=8))
 
 
-STEPS = ["C3", "C4 disks", "C4 volumes", "C4 seed", "C5 define", "C6 active", "C7 permit", "C7 start", "C7 started"]
-
-
-@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("step", BUILD_STEPS)
 @pytest.mark.parametrize("is_new", [True, False])
 def test_a_create_killed_at_a_step_is_finished_by_the_next_run_with_the_same_volume(house, step, is_new):
     web = house.guest()
@@ -230,7 +227,7 @@ def test_a_create_killed_at_a_step_is_finished_by_the_next_run_with_the_same_vol
     assert web.record.spec["volumes"] == [named()]
 
 
-@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("step", BUILD_STEPS)
 def test_a_create_killed_at_a_step_and_deleted_loses_no_volume_that_was_there(house, step):
     """Not even one that goes with its instance: the instance was never made."""
     web = house.guest()
@@ -261,10 +258,10 @@ def test_a_failed_build_removes_the_volume_that_it_made_and_no_other(house, monk
 
 @pytest.mark.parametrize("goes", [True, False])
 def test_a_delete_killed_at_a_step_is_finished_and_the_volume_is_what_its_mapping_says(house, goes):
-    steps = ["Cx deleting", "Cx permit", "Cx domain", "Cx disks", "Cx volumes", "Cx record"]
+    steps = ["delete begin", "delete permit", "delete domain", "delete disks", "delete volumes", "delete record"]
     for step in steps:
-        web = house.guest("at-" + step[3:])
-        entry = named("v" + step[3:], goes=goes)
+        web = house.guest("at-" + step.split()[1])
+        entry = named("v" + step.split()[1], goes=goes)
         uuid = volume_uuid("default", entry["name"])
         web.make(dict(entry, new=True))
         with pytest.raises(Killed):
@@ -587,7 +584,7 @@ def test_a_record_from_when_the_volume_was_made_lets_no_data_go(house, role, pha
 def test_a_record_from_when_the_instance_was_made_lets_no_data_go_when_the_build_fails_then(house, monkeypatch):
     web = house.guest()
     with pytest.raises(Killed):
-        web.make(named(new=True), killed_at="C5 define")
+        web.make(named(new=True), killed_at="build define")
     building = web.record
     web.go_on()
     web.domain.destroy()

@@ -119,7 +119,7 @@ def test_retryable_build_failure_goes_to_the_alternate():
 
 
 def test_host_silent_during_the_build_is_not_followed_by_another_host():
-    """Cx of the design: A unreachable: stop, do not try B."""
+    """A unreachable: stop, do not try B."""
     hosts = {name: Host(name) for name in HOSTS}
     hosts["h1"].build = lambda uuid, token: {"reason": "UNREACHABLE"}
     result = run_all(a_plan(instance("a")), hosts)["a"]
@@ -223,7 +223,7 @@ def test_a_plan_stands_where_the_build_may_have_left_something():
 
 
 def test_claim_left_by_a_dead_run_is_dropped():
-    """C1 of the design: adopt or sweep."""
+    """Adopt or sweep."""
     hosts = {name: Host(name) for name in HOSTS}
     hosts["h2"].claim([{"spec": {"uuid": "u-a"}, "token": "0 of the dead"}])
     result = run_all(a_plan(instance("a", stale_claims=["h2"])), hosts)["a"]
@@ -252,7 +252,7 @@ def test_affinity_across_hosts_goes_to_the_members_host():
     ids=["made elsewhere meanwhile", "on the move elsewhere", "claim taken over on the same host"],
 )
 def test_what_is_seen_after_the_claim_ends_the_attempt(role, token, host, code):
-    """C2 of the design: withdraw what another run overtook."""
+    """Withdraw what another run overtook."""
     hosts = {name: Host(name) for name in HOSTS}
     plan = a_plan(instance("a"))
     rounds.prepare_round(plan, lambda: "t")

@@ -152,7 +152,6 @@ def test_existing_instance_stays_with_its_host():
 
 
 def test_claim_of_an_ended_run_is_taken_up():
-    """C1 of the design."""
     found = what_to_create.sort_out({"a": spec("a")}, fleet(h1=[record("a", "CLAIM")], h2=[record("a", "CLAIM")]))["a"]
     assert (found["state"], found["host"], found["stale_claims"]) == ("claiming", "h2", ["h1"])
 

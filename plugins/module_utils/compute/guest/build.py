@@ -1,0 +1,105 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The build of an instance from its claim, and the clean-up of one that failed.
+
+    CLAIM -> OWN building: disks, volumes, seed, definition -> active: start -> running
+
+Until ``active`` is written the guest has never run and is rebuilt; from then on its disks are never made again.
+"""
+
+from __future__ import annotations
+
+from ...model import hints, volumes
+from ...model.errors import BerthError
+from ...model.lifecycle import ACTIVE, BUILDING, CLAIM, OWN
+from ..connection import LibvirtTimeout
+from ..disk import disk, volume, volume_files
+from ..errors import CleanupFailed, StateUnknown, typed
+from ..record import failed_builds, journal
+from . import definition, delete, domain, domain_xml, network, seed, start, startable
+from .startable import SPAWNING
+
+
+def build(instance, record, given_seed, left_off):
+    try:
+        instance.host.require_prepared()
+        startable.check_unmade(instance.host, record)
+    except Exception as error:
+        if record.role == CLAIM:
+            volume.drop_claim(instance.host, record)
+        raise typed(error)
+    record = _own(instance, record)
+    try:
+        record = _make(instance, record, given_seed, left_off)
+    except Exception as error:
+        failure = typed(error)
+        _clean_up(instance, failure)
+        raise failure
+    try:
+        if not left_off:
+            start.start(instance, record)
+    except LibvirtTimeout as error:
+        raise StateUnknown("whether the guest of %s was started is not known: %s" % (record.name, error))
+    except Exception as error:
+        failure = typed(error)
+        if not domain.is_active(instance.host.connection, instance.uuid):
+            _clean_up(instance, failure)
+        raise failure
+    failed_builds.forget(instance.store.state_dir)
+
+
+def _own(instance, record):
+    """The claim becomes ownership. A record in phase building is an ended run's: its guest never ran."""
+    instance.observe("build begin")
+    if record.role == OWN:
+        return instance.swap(journal.noted(volume.without_used(instance.store, record), "build", resumed=True))
+    event = journal.noted(record, "build")
+    return instance.swap(
+        event.replace(
+            role=OWN,
+            generation=[record.generation[0] + 1, 0],
+            phase=BUILDING,
+            vm_state="building",
+            task_state="block_device_mapping",
+        )
+    )
+
+
+def _make(instance, record, given_seed, left_off):
+    spec = record.spec
+    host = instance.host.for_guests(spec.get("pool"))
+    network.check(instance.host.connection, spec.get("networks"))
+    instance.host.check_machine(domain_xml.machine(record, host))
+    instance.observe("build disks")
+    definition.remove(instance.host.connection, instance.uuid)
+    disk.remove_all(host.pool_path, instance.uuid, instance.host.identify())
+    disk.build(host.pool_path, instance.uuid, spec, instance.host.identify(), instance.host.settings)
+    instance.observe("build volumes")
+    volume_files.make(instance.host, record)
+    instance.observe("build seed")
+    seed.build(host.pool_path, instance.uuid, given_seed, [planned.name for planned in disk.plan(spec)])
+    record = instance.swap(record.replace(task_state=SPAWNING))
+    instance.observe("build define")
+    record = definition.define(instance.host.connection, record, host)
+    instance.observe("build active")
+    if left_off:
+        volume.mark_used(instance.store, record)
+        record = record.replace(task_state=None, spec=volumes.used(spec))
+    vm_state, power_state = ("stopped", "shutdown") if left_off else ("active", "running")
+    return instance.swap(record.replace(phase=ACTIVE, vm_state=vm_state, power_state=power_state))
+
+
+def _clean_up(instance, error):
+    """A host's own trouble counts against it; what remains is said, and stays in phase deleting."""
+    try:
+        record = instance.store.read(instance.uuid)
+        delete.delete(instance, record, volumes.undone(record.spec))
+        if error.host_fault:
+            failed_builds.add(instance.store.state_dir)
+    except (BerthError, OSError) as trouble:
+        raise CleanupFailed(
+            "the build failed (%s) and could not be removed: %s" % (error, trouble),
+            hint=hints.again_when_well(),
+            cause=error.to_dict(),
+        )

@@ -1,0 +1,44 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The delete of an instance here: phase deleting, then permit, guest, definition, disks, volumes, and the record last.
+
+A run that ended on the way is ended by the next delete, or by the next run that builds the instance here.
+"""
+
+from __future__ import annotations
+
+from ...model import volumes
+from ...model.lifecycle import DELETING
+from .. import paths
+from ..disk import disk, volume
+from ..record import journal
+from . import definition, gate, instance_pools
+from .startable import is_made
+
+
+def delete(instance, record, spec=None):
+    """``spec``: the request that says what becomes of the volumes; those of a guest that was not made yet stay."""
+    if record.phase != DELETING:
+        instance.observe("delete begin")
+        spec = spec or (record.spec if is_made(record) else volumes.kept(record.spec))
+        deleting = journal.noted(record, "delete").replace(phase=DELETING, task_state="deleting", spec=spec)
+        record = instance.swap(deleting)
+    sweep(instance, record)
+    instance.observe("delete volumes")
+    volume.release(instance.host, record)
+    instance.observe("delete record")
+    instance.store.compare_and_swap(record, None)
+
+
+def sweep(instance, record=None):
+    """Remove everything but the record; whether there was anything."""
+    pools = instance_pools.find(instance.host, instance.uuid, record)
+    instance.observe("delete permit")
+    found = gate.revoke(instance.uuid, instance.host.run_dir)
+    instance.observe("delete domain")
+    found = definition.remove(instance.host.connection, instance.uuid) or found
+    instance.observe("delete disks")
+    for pool_path in pools:
+        found = disk.remove_all(pool_path, instance.uuid, instance.host.identify()) or found
+    return paths.remove_console_logs(instance.uuid) or found

@@ -1,0 +1,63 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The start of a guest: its first one and each later one. The permit is given right before it."""
+
+from __future__ import annotations
+
+from ...model import volumes
+from ...model.errors import BerthError
+from ..disk import volume
+from ..record import journal
+from . import definition, domain, gate, mend, packet_filter, startable
+from .startable import SPAWNING
+
+
+def is_started(instance, record):
+    return (
+        record.power_state == "running"
+        and (record.vm_state, record.task_state) == ("active", None)
+        and domain.state(instance.host.connection, instance.uuid) == "running"
+        and gate.is_permitted(instance.uuid, instance.host.run_dir)
+    )
+
+
+def converge(instance, record):
+    """Have the guest of an instance that was made run; whether anything was changed. What is in the way is noted in its record."""
+    if is_started(instance, record):
+        return False
+    instance.host.require_prepared()
+    check(instance, record)
+    try:
+        start(instance, record)
+    except BerthError as error:
+        instance.swap(journal.faulted(instance.store.read(instance.uuid), error))
+        raise
+    return True
+
+
+def check(instance, record):
+    if not domain.is_active(instance.host.connection, instance.uuid):
+        startable.check(instance.host, record)
+
+
+def start(instance, record):
+    """Defines the guest anew where libvirt lost it."""
+    instance.host.require_prepared()
+    task_state = SPAWNING if record.task_state == SPAWNING else "powering-on"
+    record = instance.swap(record.replace(power_state="running", vm_state="active", task_state=task_state))
+    if domain.find(instance.host.connection, instance.uuid) is None:
+        instance.observe("start define")
+        host = instance.host.for_guests(record.spec.get("pool"))
+        record = definition.define(instance.host.connection, record, host)
+    else:
+        mend.before_start(instance, record)
+    packet_filter.define(instance.host.connection, record)
+    startable.own_disks(instance.host, record)
+    volume.mark_used(instance.store, record)
+    instance.observe("start permit")
+    gate.permit(instance.uuid, instance.host.run_dir)
+    instance.observe("start guest")
+    domain.start(instance.host.connection, instance.uuid)
+    instance.observe("start done")
+    instance.swap(journal.noted(record, "start").replace(task_state=None, spec=volumes.used(record.spec)))
