@@ -25,7 +25,7 @@ from ..module_utils.model.catalog import defined_volume
 from ..module_utils.model.catalog_schema import INSTANCE, VOLUMES
 from ..module_utils.model.errors import BerthError, InvalidInput
 from ..module_utils.model.guest_address import guest_address
-from ..module_utils.model.identity import DEFAULT_PROJECT, uuid_of
+from ..module_utils.model.identity import project_of, uuid_of
 from ..module_utils.model.lifecycle import OWN
 from ..module_utils.model.schema import OneOf, Text
 from ..module_utils.model.volumes import volume_uuid
@@ -93,8 +93,8 @@ class ActionModule(ControllerAction):
                     check_unlocked_there(name, fleet.places.get(uuid, ()))
                 found[name] = {"uuid": uuid, **self._task_of(method, fleet, name, uuid, run)}
                 if method == "update_disks":
-                    project = given.get("berth_project") or DEFAULT_PROJECT
-                    found[name].update(_wanted_disks(task_vars, fleet, name, found[name], project, lost_hosts(run)))
+                    lost = lost_hosts(run)
+                    found[name].update(_wanted_disks(task_vars, fleet, name, found[name], project_of(given), lost))
                 if not found[name]["hosts"] and not fleet.places.get(uuid):
                     if method in NEEDED or not in_inventory(task_vars, name):
                         raise not_found(task_vars, fleet, name)

@@ -11,7 +11,7 @@ from ..module_utils.conductor import addressing, approval, placing, quotas, take
 from ..module_utils.conductor.plan import CLAIMING, FAILED, MAX_ROUNDS, PLANNED, new_plan, prepare_round
 from ..module_utils.model import address_clash, catalog_schema, nics
 from ..module_utils.model.errors import BerthError, InvalidInput, of_several
-from ..module_utils.model.identity import uuid_of
+from ..module_utils.model.identity import project_of, uuid_of
 from ..module_utils.placement.request import build_request
 from ..plugin_utils import acting, failed_requests, receipts
 from ..plugin_utils.controller import (
@@ -52,7 +52,7 @@ def _refused(faults, task_vars):
     """The requests that are not valid, of those of which it is known which instance is meant."""
     for name, error in faults:
         with contextlib.suppress(BerthError):
-            project = variables(task_vars, name, ["berth_project"]).get("berth_project") or "default"
+            project = project_of(variables(task_vars, name, ["berth_project"]))
             uuid_of(name, {"berth_project": project})
             yield {"name": name, "project": project, "code": error.code, "message": str(error)}
 

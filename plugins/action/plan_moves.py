@@ -30,7 +30,7 @@ from ..plugin_utils.plain import plain
 from ..plugin_utils.screen import say, verbosity
 from ..plugin_utils.selection import InstanceNotFound, known_hosts, not_found, selected, warn_of_lost
 from ..plugin_utils.whose_variables import Catalogs
-from ..plugin_utils.wished import Wished, by_hand
+from ..plugin_utils.wished import Wished
 
 KINDS = {"resize": migration.RESIZE, "cold_migrate": migration.COLD, "live_migrate": migration.LIVE, "migrate": None}
 MIGRATION = OneOf("auto", "cold", "live")
@@ -106,8 +106,7 @@ class ActionModule(ControllerAction):
         wished = Wished(task_vars, names, hosts, self._loader)
         facts["differs"] = {}
         for name, move in moves.items():
-            places = fleet.places.get(move["uuid"], ())
-            facts["differs"][name] = [*wished.differences(name, places), *by_hand(name, places)]
+            facts["differs"][name] = wished.all_differences(name, fleet.places.get(move["uuid"], ()))
         facts["wished"] = {name: wished.flavor(name) for name in moves}
         if args["again"]:
             facts = _both(plain(raw_vars(task_vars, "localhost")["ansible_facts"]["berth_moves"]), facts)

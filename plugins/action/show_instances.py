@@ -24,7 +24,7 @@ from ..plugin_utils.controller import (
 )
 from ..plugin_utils.screen import say, verbosity
 from ..plugin_utils.selection import in_inventory, not_found
-from ..plugin_utils.wished import Wished, by_hand
+from ..plugin_utils.wished import Wished
 
 EVENTS = 15  # all of them with -v
 
@@ -58,8 +58,10 @@ class ActionModule(ControllerAction):
                 held = []
             if held:
                 shown[name] = [dict(found, host=host) for host, found in held]
-                said, places = report_instance.outcome(name, held), fleet.places.get(uuid, ())
-                differs = [*wished.differences(name, places), *by_hand(name, places)]
+                said, differs = (
+                    report_instance.outcome(name, held),
+                    wished.all_differences(name, fleet.places.get(uuid, ())),
+                )
                 said.why = "; ".join(part for part in (said.why, *differs) if part)
                 outcomes.append(said)
                 say("", *report_instance.lines(name, held, problem and str(problem), 1000 if verbosity() else EVENTS))

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from ..module_utils.conductor import report, report_moves, report_power
-from ..module_utils.model.identity import instance_uuid
+from ..module_utils.model.identity import instance_uuid, project_of
 from ..plugin_utils import failed_requests
 from ..plugin_utils.controller import (
     ControllerAction,
@@ -48,7 +48,7 @@ class ActionModule(ControllerAction):
         failures, done = [], []
         for outcome in outcomes:
             name = outcome.instance
-            project = variables(task_vars, name, ["berth_project"]).get("berth_project") or "default"
+            project = project_of(variables(task_vars, name, ["berth_project"]))
             code = report.error_code(outcome.error)
             if not outcome.error:
                 done.append(instance_uuid(project, name))
@@ -67,7 +67,7 @@ class ActionModule(ControllerAction):
         else:
             outcome = report_power.outcome(operation, name, located, done, self._task.check_mode)
             outcome.address = outcome.address or report.address_of(given.get("berth_networks"))
-        uuid = instance_uuid(given.get("berth_project") or "default", name)
+        uuid = instance_uuid(project_of(given), name)
         outcome.error = report.named(outcome.error, uuid, name)
         if outcome.error:
             self._tried += report.tried(name, (done.get("move_walk") or {}).get("attempts") or ())

@@ -53,6 +53,10 @@ class Wished:
             return []
         return drift.told(name, place, wanted)
 
+    def all_differences(self, name: str, places: Iterable[Place]) -> List[str]:
+        """The same, and what somebody changed of the guest in libvirt."""
+        return [*self.differences(name, places), *by_hand(name, places)]
+
     def flavor(self, name: str) -> Optional[str]:
         """The name of the flavor that the inventory gives the instance."""
         return variables(self._task_vars, name, ["berth_flavor"]).get("berth_flavor")

@@ -10,7 +10,7 @@ from typing import Any, Callable, Collection, Dict, Iterable, List, Mapping, Opt
 
 from ..model.errors import BerthError
 from ..model.guest_address import guest_address
-from ..model.identity import check_name, instance_uuid
+from ..model.identity import DEFAULT_PROJECT, check_name, instance_uuid, project_of
 from ..model.lifecycle import OWN
 from ..model.safe_text import clean
 
@@ -94,7 +94,7 @@ def failed(requests: Iterable[Mapping[str, Any]], known: Known, found: Collectio
 def _check(host: str, instance: Mapping[str, Any], known: Known) -> Described:
     """What the inventory says of the instance. Raises NotListed."""
     told = instance["name"]
-    project = instance.get("project_id") or "default"
+    project = instance.get("project_id") or DEFAULT_PROJECT
     try:
         name = check_name(told)
         if name in RESERVED:
@@ -105,7 +105,7 @@ def _check(host: str, instance: Mapping[str, Any], known: Known) -> Described:
         raise NotListed("Host %s has an instance %r that is left out: %s" % (host, clean(told, 80), why)) from None
     if instance["uuid"] != instance_uuid(project, name):
         raise _foreign(host, name, "its uuid is not that of its project and name")
-    if described is not None and instance["uuid"] != instance_uuid(described.get("berth_project") or "default", name):
+    if described is not None and instance["uuid"] != instance_uuid(project_of(described), name):
         raise _foreign(host, name, "the inventory has one of another project under that name")
     return described
 

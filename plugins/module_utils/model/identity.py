@@ -43,9 +43,14 @@ def is_uuid(value: Any) -> bool:
     return isinstance(value, str) and re.fullmatch(UUID, value, re.ASCII) is not None
 
 
+def project_of(variables: Mapping[str, Any]) -> str:
+    """The project of an instance of the inventory, by its variables."""
+    return variables.get("berth_project") or DEFAULT_PROJECT
+
+
 def uuid_of(name: str, variables: Mapping[str, Any]) -> str:
     """The uuid of an instance of the inventory, by its name and its variables. InvalidInput where no instance can have the name."""
-    return instance_uuid(variables.get("berth_project") or DEFAULT_PROJECT, check_name(name))
+    return instance_uuid(project_of(variables), check_name(name))
 
 
 def instance_uuid(project: str, name: str) -> str:
