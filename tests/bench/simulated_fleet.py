@@ -85,7 +85,13 @@ def make_host(folder, name, instances, digests):
     own = host_uuid(name)
     document = document_of(name, own, [instance_of(each) for each in instances])
     facts = {"changed": False, "ansible_facts": {"berth_host": document}}
-    scan = {"changed": False, "host_uuid": own, "instances": [record_of(each) for each in instances], "notes": {}}
+    scan = {
+        "changed": False,
+        "host_uuid": own,
+        "instances": [record_of(each) for each in instances],
+        "notes": {},
+        "volumes": [],
+    }
     replies = {
         "host_facts": facts,
         "host_facts-digests": {**facts, "digests": digests},
