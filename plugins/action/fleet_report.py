@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from ..module_utils.conductor.errors import NoHostAnswered
+from ..module_utils.model import aggregate
 from ..module_utils.model.catalog import Catalog
 from ..module_utils.model.errors import BerthError
 from ..module_utils.placement.explain import fleet_text
@@ -37,11 +38,9 @@ class ActionModule(ControllerAction):
         """Host -> its availability zone, where this inventory has one for it."""
         try:
             catalog = Catalog.from_variables(self.own_variables(task_vars, ["berth_aggregates"]))
-            aggregates = catalog.aggregate_documents(plain(task_vars["groups"]))
+            return aggregate.zones(catalog.aggregate_documents(plain(task_vars["groups"])))
         except BerthError:  # the inventory of the KVM hosts may be a part of another
             return {}
-        zones = [(aggregate["hosts"], aggregate["metadata"].get("availability_zone")) for aggregate in aggregates]
-        return {host: zone for hosts, zone in zones if zone for host in hosts}
 
 
 def _instances(fleet, answers, zones):
@@ -50,7 +49,11 @@ def _instances(fleet, answers, zones):
     for host, document in fleet.documents.items():
         addresses = (answers.get(host) or {}).get("addresses") or {}
         found[host] = [
-            {**instance, "zone": zones.get(host), "address": addresses.get(instance["uuid"])}
+            {
+                **instance,
+                "zone": zones.get(host) or instance.get("availability_zone"),
+                "address": addresses.get(instance["uuid"]),
+            }
             for instance in document["instances"]
         ]
     return found

@@ -5,6 +5,10 @@
 
 from __future__ import annotations
 
-from ..plugin_utils.host_reply import HostAction as ActionModule
+from ..plugin_utils import kept_facts
+from ..plugin_utils.host_reply import HostAction
 
-__all__ = ["ActionModule"]
+
+class ActionModule(HostAction):
+    def run(self, tmp=None, task_vars=None):
+        return kept_facts.stamped(super().run(tmp, task_vars))

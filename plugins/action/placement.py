@@ -12,6 +12,7 @@ from ..module_utils.conductor.plan import CLAIMING, FAILED, MAX_ROUNDS, PLANNED,
 from ..module_utils.model import address_clash, catalog_schema, nics
 from ..module_utils.model.errors import BerthError, InvalidInput, of_several
 from ..module_utils.model.identity import project_of, uuid_of
+from ..module_utils.placement.options import oldest_facts
 from ..module_utils.placement.request import build_request
 from ..plugin_utils import acting, failed_requests, receipts
 from ..plugin_utils.controller import (
@@ -115,7 +116,7 @@ class ActionModule(ControllerAction):
         given.update(catalogs.run)
         catalog = catalogs.shared
         options = {**catalog.placement, **plain(args["options"])}
-        fleet = read_reports(task_vars, hosts)
+        fleet = read_reports(task_vars, hosts, oldest_facts(options))
         self._lost = lost_hosts(given)
         warn_of_lost(self._lost, known_hosts(task_vars, hosts), fleet)
         requests = self._requests(

@@ -161,7 +161,8 @@ class ActionModule(ControllerAction):
             except BerthError as error:
                 errors[name] = error.to_dict()
                 continue
-            waiting[name] = moving.request(move["views"]["source"], move.pop("request"), move["kind"], ignored)
+            cell = fleet.documents[move["source"]].get("cell")
+            waiting[name] = moving.request(move["views"]["source"], move.pop("request"), move["kind"], ignored, cell)
         for name in errors.keys() & moves.keys():
             del moves[name]
         return waiting

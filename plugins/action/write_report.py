@@ -11,6 +11,7 @@ from ..module_utils.conductor.doctor import examine
 from ..module_utils.conductor.errors import NoHostAnswered
 from ..module_utils.conductor.overview import Answers, overview
 from ..module_utils.conductor.report import Outcome, closing
+from ..module_utils.model import aggregate
 from ..module_utils.model.collection_version import COLLECTION_VERSION
 from ..module_utils.model.errors import BerthError
 from ..module_utils.model.safe_text import clean_all
@@ -75,8 +76,7 @@ class ActionModule(ControllerAction):
             aggregates = catalog.aggregate_documents(plain(task_vars["groups"]))
         except BerthError as error:
             return {}, {}, ["Zones and server groups are not known. %s" % error.to_result()["msg"]]
-        zones = [(aggregate["hosts"], aggregate["metadata"].get("availability_zone")) for aggregate in aggregates]
-        return {host: zone for hosts, zone in zones if zone for host in hosts}, catalog.server_groups, []
+        return aggregate.zones(aggregates), catalog.server_groups, []
 
 
 def _told(document, page, check_mode):

@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, Iterable, Optional
+import re
+import time
+from typing import Any, Dict, Iterable, List, Optional
 
 from ansible.plugins.action import ActionBase
 
@@ -16,6 +18,9 @@ from .limits import host_timeouts
 
 MODULES = ("host_facts", "claim", "rescan", "volume")
 WARNINGS = ("warnings", "deprecations")
+TRIES, PAUSE = 3, 1  # how often a host is asked what it only reads, and s between
+# What ssh says where sshd has no place left, is started again, or the line broke.
+BROKEN = re.compile(r"connection (refused|reset|closed)|closed by remote|broken pipe|lost connection", re.IGNORECASE)
 
 
 def ask(
@@ -30,9 +35,29 @@ def ask(
     names = list(dict.fromkeys(hosts))
     given = {host: arguments_of(host, arguments, host_arguments or {}) for host in names}
     at_a_time = at_once(task_vars, bool(action._task.run_once))
-    return known_ansible.delegates().run_on(
-        names, "berth.kvm." + module, given, action._task, at_a_time, host_timeouts(task_vars, names)
-    )
+    seconds = host_timeouts(task_vars, names)
+
+    def run_on(some: List[str]) -> Dict[str, Dict[str, Any]]:
+        return known_ansible.delegates().run_on(some, "berth.kvm." + module, given, action._task, at_a_time, seconds)
+
+    results = run_on(names)
+    for _again in range(TRIES - 1 if _only_reads(module, arguments) else 0):
+        broken = [host for host in names if _broke(results[host])]
+        if not broken:
+            break
+        time.sleep(PAUSE)
+        results.update(run_on(broken))
+    return results
+
+
+def _only_reads(module: str, arguments: Dict[str, Any]) -> bool:
+    """Whether the hosts can be asked twice: a write is never sent again, since the first may have arrived."""
+    return module == "host_facts" and not arguments.get("fix")
+
+
+def _broke(result: Dict[str, Any]) -> bool:
+    """Whether something answered and the connection ended all the same. A host that is down only costs its time again."""
+    return bool(result.get("unreachable")) and bool(BROKEN.search(str(result.get("msg"))))
 
 
 def answers(results: Dict[str, Dict[str, Any]]) -> Dict[str, Dict[str, Any]]:

@@ -18,7 +18,7 @@ from ..module_utils.conductor.silence import is_there
 from ..module_utils.model import catalog_schema, host_document, host_hints
 from ..module_utils.model.errors import BerthError, InvalidInput
 from ..module_utils.model.safe_text import visible_all
-from . import known_ansible, run_report
+from . import kept_facts, known_ansible, run_report
 from .plain import plain
 
 CATALOG = (
@@ -34,6 +34,7 @@ CATALOG = (
     "berth_server_groups",
     "berth_volumes_defined",
 )
+CELL = "berth_host_cell"
 MARKS = frozenset(("berth_flavor", "berth_present_flavor", ERROR))
 INSTANCE = (*catalog_schema.INSTANCE, "berth_user_data")
 
@@ -187,17 +188,31 @@ def kvm_hosts(task_vars, hosts=None):
     return [str(name) for name in (task_vars["groups"].get("kvm_hosts", []) if hosts is None else hosts)]
 
 
-def read_reports(task_vars, hosts=None):
-    """The fleet as the hosts reported it: what ask_hosts brought in this run, else the facts that Ansible has of a host."""
+def read_reports(task_vars, hosts=None, oldest=None):
+    """The fleet as the hosts reported it: what ask_hosts brought in this run, else the facts that Ansible has of a host. Those do
+    not count where they are more than ``oldest`` seconds old, and replace an answer only where the host itself counts them later."""
     hosts = kvm_hosts(task_vars, hosts)
     known = {name: raw_vars(task_vars, name) for name in hosts}
     found = replies(task_vars, "__berth_facts")
     reports = {}
     for name in hosts:
         reply = found.get(name)
-        facts = (reply or known[name]).get("ansible_facts") or {}
-        if "berth_host" in facts:
-            reports[name] = {"document": plain(facts["berth_host"]), "notes": plain((reply or {}).get("notes") or {})}
+        kept = known[name].get("ansible_facts") or {}
+        facts = (reply.get("ansible_facts") or {}) if reply else kept
+        old = (
+            None
+            if reply or kept_facts.FACT not in kept
+            else kept_facts.too_old(plain(kept.get(kept_facts.READ)), oldest)
+        )
+        if old:
+            reports[name] = {"reason": old}
+        elif "berth_host" in facts:
+            cell = variables(task_vars, name, [CELL]).get(CELL) if CELL in known[name] else None
+            reports[name] = {
+                "document": kept_facts.newer(plain(facts["berth_host"]), plain(kept.get(kept_facts.FACT))),
+                "notes": plain((reply or {}).get("notes") or {}),
+                "cell": None if cell is None else catalog_schema.CELL.check(cell, "%s of %s" % (CELL, name)),
+            }
         else:
             reports[name] = {"reason": reason_of(reply or {})}
     return read_fleet(reports, host_document.check)

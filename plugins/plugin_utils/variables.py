@@ -52,9 +52,10 @@ RUN = (
     "berth_strict_uniqueness",
     "berth_volume",
 )
-# Settings of a KVM host; all but the first are written to it by the role kvm_host, as its argument specification says.
+# Settings of a KVM host; all but the first two are written to it by the role kvm_host, as its argument specification says.
 HOST = (
     "berth_host_timeout",
+    "berth_host_cell",
     "berth_host_cpu_allocation_ratio",
     "berth_host_cpu_dedicated_set",
     "berth_host_cpu_shared_set",
@@ -64,6 +65,7 @@ HOST = (
     "berth_host_domain_type",
     "berth_host_image_directories",
     "berth_host_max_concurrent_builds",
+    "berth_host_metrics_directory",
     "berth_host_migration_address",
     "berth_host_pci_devices",
     "berth_host_pool",

@@ -57,7 +57,7 @@ class Effects:
     def inspect_live(self, record, guest):
         return {"problems": []}
 
-    def check_live(self, record, seen, options, there=None):
+    def check_live(self, record, seen, options):
         return seen["problems"]
 
     def disks(self, record):
@@ -201,7 +201,7 @@ class Effects:
         self.world.tick()
         self.world.guest[self.name] = OFF
 
-    def migrate_live(self, record, targets, options, there=None):
+    def migrate_live(self, record, targets, options):
         world = self.world
         if world.guest[S] == ON:
             world.tick()

@@ -17,7 +17,7 @@ from ansible_collections.berth.kvm.plugins.plugin_utils.variables import HOST, K
 ROOT = Path(__file__).resolve().parents[2]
 # Facts that actions keep for one another, groups, and names that stand for others.
 NO_VARIABLES = {
-    "berth_host", "berth_host_", "berth_host_x", "berth_instances_found", "berth_located", "berth_moves", "berth_plan",
+    "berth_facts_read", "berth_host", "berth_host_", "berth_host_x", "berth_instances_found", "berth_located", "berth_moves", "berth_plan",
     "berth_requested", "berth_results", "berth_state_error", "berth_",
 }  # fmt: skip
 
@@ -39,7 +39,10 @@ def test_each_variable_that_the_collection_names_is_known():
 
 def test_the_settings_of_a_host_are_those_that_the_host_knows():
     written = {field.name for field in dataclasses.fields(HostSettings)} - {"prepared", "schema", "uuid"}
-    assert set(HOST) == {"berth_host_" + name for name in written} | {"berth_host_timeout"}
+    assert set(HOST) == {"berth_host_" + name for name in written} | {"berth_host_cell", "berth_host_timeout"}
     specs = yaml.safe_load((ROOT / "roles/kvm_host/meta/argument_specs.yml").read_text("utf-8"))
     options = specs["argument_specs"]["main"]["options"]
-    assert {name for name in options if name.startswith("berth_")} == set(HOST) - {"berth_host_timeout"}
+    assert {name for name in options if name.startswith("berth_")} == set(HOST) - {
+        "berth_host_cell",
+        "berth_host_timeout",
+    }

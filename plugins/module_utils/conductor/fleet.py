@@ -69,10 +69,11 @@ class Stray(TypedDict):
 
 
 class Report(TypedDict, total=False):
-    """What a host reported: {document, notes} or {reason}."""
+    """What a host reported: {document, notes} or {reason}. ``cell`` is the inventory's word on the host."""
 
     document: Document
     notes: Dict[str, Note]
+    cell: Optional[str]
     reason: str
 
 
@@ -156,6 +157,8 @@ def read_fleet(reports: Dict[str, Report], check: Callable[[Any], Document]) -> 
             verdicts[name] = "%s: %s" % (error.code, error)
             continue
         document["host"] = document["node"] = name
+        if report.get("cell"):
+            document["cell"] = report["cell"]
         for uuid, stray in _strays(name, document):
             strays.setdefault(uuid, []).append(stray)
         fault = (document.get("state") or {}).get("fault")

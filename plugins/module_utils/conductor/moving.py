@@ -15,7 +15,7 @@ from ..model import migration as names
 from ..model.errors import BerthError
 from ..model.messages import Document, FencingToken, Migration, Side, View
 from ..model.move_errors import InstanceInvalidState, InstanceNotResized, MigrationEnded
-from ..model.move_guards import check_grow_only, check_tied_to_host, check_volumes
+from ..model.move_guards import check_grow_only, check_tpm, check_volumes
 from ..model.quota import Amounts
 from . import groups, sequences
 from .commit import Scan
@@ -44,12 +44,13 @@ class Views(TypedDict):
 
 
 class Candidate(TypedDict):
-    """A host where room may be claimed, with an operation of its own and the limits of the decision."""
+    """A host where room may be claimed, with an operation of its own, the limits of the decision, and its availability zone."""
 
     op: str
     host: str
     destination: Side
     limits: Document
+    zone: Optional[str]
 
 
 class PlannedMove(TypedDict, total=False):
@@ -268,7 +269,7 @@ def _from_rest(move: PlannedMove, action: str, kind: str, view: View, wanted: Op
             move["why"] = "has flavor %s already" % wanted["flavor"]["name"]
             return move
         check_grow_only(view["spec"]["flavor"], wanted["flavor"])
-    check_tied_to_host(move["name"], view["spec"], kind)
+    check_tpm(move["name"], view["spec"], kind)
     move["place"] = True
     return move
 
@@ -288,13 +289,20 @@ def same_flavor(first: Document, second: Document) -> bool:
     return all((first.get(key) or 0) == (second.get(key) or 0) for key in SIZES)
 
 
-def request(view: View, wanted: Optional[Document], kind: str, ignore_hosts: Iterable[str]) -> Document:
-    """The request for the destination: the instance's own with the new flavor, free of what pinned it before."""
+def request(
+    view: View, wanted: Optional[Document], kind: str, ignore_hosts: Iterable[str], cell: Optional[str] = None
+) -> Document:
+    """The request for the destination: the instance's own with the new flavor, free of what pinned it before. ``cell``: that of
+    its host, which CrossCellWeigher prefers."""
     spec = dict(view["spec"])
     if kind == names.RESIZE and wanted:
         spec.update({key: wanted.get(key) for key in ("flavor", "numa_topology", "pci_requests") if key in wanted})
     spec.update(
-        force_hosts=[], force_nodes=[], requested_destination=None, ignore_hosts=list(ignore_hosts), num_instances=1
+        force_hosts=[],
+        force_nodes=[],
+        requested_destination={"cell": cell, "allow_cross_cell_move": True} if cell else None,
+        ignore_hosts=list(ignore_hosts),
+        num_instances=1,
     )
     return spec
 
@@ -305,6 +313,7 @@ def candidates(instance: Instance, new_op: Callable[[], str]) -> List[Candidate]
         "host": host_of(instance),
         "host_uuid": instance["host_uuid"],
         "limits": instance.get("limits") or {},
+        "zone": instance.get("zone"),
     }
     return [
         {
@@ -312,6 +321,7 @@ def candidates(instance: Instance, new_op: Callable[[], str]) -> List[Candidate]
             "host": chosen["host"],
             "destination": {"uuid": chosen["host_uuid"], "name": chosen["host"]},
             "limits": chosen.get("limits") or {},
+            "zone": chosen.get("zone"),
         }
         for chosen in [selected, *(instance.get("alternates") or ())]
     ]

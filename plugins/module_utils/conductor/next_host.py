@@ -58,3 +58,4 @@ def attempt_failed(plan: Plan, instance: Instance, code: str, message: str, retr
 def set_host(instance: Instance, chosen: Alternate) -> None:
     instance["host"], instance["host_uuid"] = chosen["host"], chosen["host_uuid"]
     instance["limits"], instance["allocation"] = chosen.get("limits"), chosen.get("allocation")
+    instance["zone"] = chosen.get("zone")

@@ -8,6 +8,8 @@ from __future__ import annotations
 import time
 from typing import Any, Dict, Iterable, List, Optional
 
+from ..model.aggregate import zones
+from ..model.catalog import DEFAULT_ZONE
 from ..model.messages import Document
 from ..placement import explain, receipt
 from ..placement.changes.would_fit import smallest_changes
@@ -108,6 +110,7 @@ def place(
     waiting = {instance["uuid"]: instance for instance in instances.values() if "state" not in instance}
     if not waiting:
         return decision
+    zone_of = zones(decision.aggregates)
     explained = explained or len(waiting) * len(fleet.documents) <= SMALL
     for answer in decision.run([instance["spec"] for instance in waiting.values()], explained):
         instance = waiting[answer.spec.instance_uuids[0]]
@@ -115,6 +118,8 @@ def place(
             fail(instance, answer.error)
         else:
             selection = answer.selections[0].to_dict()
+            for chosen in (selection, *selection["alternates"]):
+                chosen["zone"] = zone_of.get(chosen["host"], DEFAULT_ZONE)
             set_host(instance, selection)
             instance["alternates"] = selection["alternates"]
             instance["state"] = CLAIMING

@@ -56,6 +56,7 @@ class Alternate(TypedDict, total=False):
     host_uuid: str
     allocation: Document
     limits: Document
+    zone: Optional[str]
 
 
 class Instance(TypedDict, total=False):
@@ -68,6 +69,7 @@ class Instance(TypedDict, total=False):
     state: str
     host: Optional[str]
     host_uuid: str
+    zone: Optional[str]  # the availability zone of that host
     limits: Optional[Document]
     allocation: Optional[Document]
     alternates: List[Alternate]
@@ -170,7 +172,7 @@ def prepare_round(plan: Plan, new_token: Callable[[], str]) -> None:
         if instance["state"] == CLAIMING:
             token = instance["token"] = instance.get("token") or new_token()
             claim: Claim = {
-                "spec": instance["spec"],
+                "spec": in_zone(instance["spec"], instance.get("zone")),
                 "token": token,
                 "limits": instance.get("limits") or {},
                 "after": instance.get("generation") or [0, 0],
@@ -185,6 +187,11 @@ def prepare_round(plan: Plan, new_token: Callable[[], str]) -> None:
         "told": {**plan["told"], "planned": planned},
     }
     plan["tell"] = _outcome(plan)
+
+
+def in_zone(spec: Document, zone: Optional[str]) -> Document:
+    """The request as the record of its host keeps it: with the availability zone that the host is in, beside the one asked for."""
+    return {**spec, "host_zone": zone}
 
 
 def host_of(instance: Instance) -> str:

@@ -16,7 +16,7 @@ from ..model import hints
 from ..model.lifecycle import RESIZED
 from ..model.messages import View
 from ..model.migration import SAID
-from .plan import Attempt
+from .plan import Attempt, in_zone
 from .sequences import DESTINATION, FLEET, SEQUENCES, SOURCE, Leg, Sequence
 
 OTHER_SIDE = {SOURCE: DESTINATION, DESTINATION: SOURCE}
@@ -32,12 +32,14 @@ class Token:
 
 @dataclass(frozen=True)
 class Candidate:
-    """A host where room may be claimed, as placement selected it: inventory name, {uuid, name}, limits of the decision."""
+    """A host where room may be claimed, as placement selected it: inventory name, {uuid, name}, limits of the decision,
+    availability zone."""
 
     op: str
     host: str
     destination: Mapping[str, Any]
     limits: Mapping[str, Any]
+    zone: Optional[str] = None
 
 
 @dataclass(frozen=True)
@@ -229,4 +231,5 @@ class Walk:
         if move.candidates:
             candidate = move.candidates[self.candidate]
             decided.update(limits=candidate.limits, destination=candidate.destination)
+            decided["spec"] = in_zone(dict(move.spec or {}), candidate.zone)
         return {**decided, "when_due": move.when_due, "lost": self._sequence().lost}

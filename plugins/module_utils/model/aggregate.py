@@ -27,6 +27,12 @@ class Aggregate:
         return {"name": self.name, "uuid": self.uuid, "hosts": sorted(self.hosts), "metadata": dict(self.metadata)}
 
 
+def zones(aggregates: Iterable[Document]) -> Dict[str, str]:
+    """Host -> its availability zone, of those that are in one."""
+    named = [(aggregate["hosts"], aggregate["metadata"].get("availability_zone")) for aggregate in aggregates]
+    return {host: zone for hosts, zone in named if zone for host in hosts}
+
+
 def values_of(aggregates: Iterable[Aggregate], key: str) -> Set[str]:
     """The different values that the aggregates of one host have for a metadata key."""
     return {aggregate.metadata[key] for aggregate in aggregates if key in aggregate.metadata}

@@ -147,6 +147,7 @@ class ServerGroup:
         return group
 
 
+CELL = Text(r"[^\s:]+\Z", "the name of a cell without spaces and ':'")
 AGGREGATE = Fields(
     {
         "hosts": ListOf(HOST_NAME, single=True),

@@ -177,6 +177,7 @@ _INSTANCE = object_of(
         "memory_mb": _SIZE,
         "disk_gb": _SIZE,
         "pool": or_null(text()),
+        "availability_zone": or_null(text()),
         "image_props": _MAPPING,
         "nics": list_of(text(), 1000),
         "numa_topology": instance_topology,
@@ -184,7 +185,17 @@ _INSTANCE = object_of(
         "wishes": map_of(word("[a-z_]+", 32), word("[0-9a-f]{12}", 12), 20),
         "domain_differs": domain_differs,
     },
-    optional=("numa_topology", "nics", "generation", "managed", "locked", "disks", "wishes", "domain_differs"),
+    optional=(
+        "numa_topology",
+        "nics",
+        "generation",
+        "managed",
+        "locked",
+        "disks",
+        "wishes",
+        "domain_differs",
+        "availability_zone",
+    ),
 )
 
 _VOLUME = object_of(
@@ -292,7 +303,6 @@ _DOCUMENT = object_of(
         "mdev_types": list_of(
             object_of({"parent": _PCI, "type": _NAME, "name": or_null(text()), "available": _COUNT}), DEVICES_LIMIT
         ),
-        "encrypted_guests": object_of({"total": _COUNT, "used": _COUNT}),
         "bridges": list_of(text(15), DEVICES_LIMIT),
         "networks": list_of(text(), DEVICES_LIMIT),
         "network_filters": list_of(text(), DEVICES_LIMIT),
@@ -322,7 +332,6 @@ _DOCUMENT = object_of(
     },
     optional=(
         "mdev_types",
-        "encrypted_guests",
         "failed_instances",
         "volumes",
         "bridges",

@@ -158,6 +158,7 @@ _KNOWN: Dict[str, Check] = {
     "volumes": or_null(list_of(volume, volumes.MOST)),
     "group": or_null(object_of(_GROUP, ("rules", "members"))),
     "availability_zone": _LINE,
+    "host_zone": _LINE,
     "scheduler_hints": or_null(map_of(text(), _hint, 1000)),
     "pool": _LINE,
     "ignore_hosts": _NAMES,

@@ -24,6 +24,7 @@ DRIVERS = ("filter", "caching", "chance", "fake")
 # name: (default, lowest allowed value)
 OPTIONS = {
     "driver": ("filter", None),
+    "periodic_task_interval": (60, -1),
     "enabled_filters": (list(DEFAULT_FILTERS), None),
     "available_filters": (["nova.scheduler.filters.all_filters"], None),
     "weight_classes": ([ALL_WEIGHERS], None),
@@ -122,6 +123,13 @@ def read_options(given=None, declared=()):
         )
     options["driver"] = driver
     return options
+
+
+def oldest_facts(given):
+    """Within how many seconds facts that were kept have to be read for the caching driver; None without a limit."""
+    options = read_options({name: given[name] for name in ("driver", "periodic_task_interval") if name in given})
+    seconds = options["periodic_task_interval"]
+    return seconds if options["driver"] == "caching" and seconds >= 0 else None
 
 
 def _copy(value):

@@ -39,11 +39,16 @@ def describe(record, power):
         "image": (record.spec.get("image") or {}).get("name"),
         "networks": [_nic(nic) for nic in record.spec.get("networks") or []],
         "group": (record.spec.get("group") or {}).get("name"),
-        "availability_zone": record.spec.get("availability_zone"),
+        "availability_zone": zone(record.spec),
         "migration": _migration(record.migration),
         "faults": list(record.faults),
         "history": list(record.history),
     }
+
+
+def zone(spec):
+    """The availability zone of the host that was chosen; a record of before it was kept has the one that was asked for."""
+    return spec["host_zone"] if "host_zone" in spec else spec.get("availability_zone")
 
 
 def _nic(nic):

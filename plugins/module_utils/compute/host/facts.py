@@ -18,11 +18,11 @@ from ...model.lifecycle import BUSY
 from ...model.safe_text import clean, clean_all
 from ..connection import URI, Deadline, LibvirtUnavailable, connect, require_libvirt
 from ..disk import storage_pools
-from ..guest import domains, live_differences, network
+from ..guest import domains, live_differences, network, summary
 from ..record import failed_builds, failed_instances, state_directory, state_generation
 from ..record.store import STATE_DIR, Store
 from ..record.volume_store import VolumeStore, holder, is_volume, size_gb
-from . import address, boot_time, capabilities, metrics, numa, pci, traits
+from . import address, boot_time, capabilities, metrics, numa, own_metrics, pci, traits
 from .settings import PATH, load
 
 SCHEMA = 1
@@ -109,7 +109,7 @@ def _collect(connection, settings, records, state_dir, deadline, save_generation
         "supported_instances": [
             list(guest) for guest in host.guests if guest[1] in {works.domain_type for works in guest_types}
         ],
-        "metrics": metrics.read(len(cpus["online"]), cpus["frequency"]),
+        "metrics": _metrics(settings, cpus, warnings),
         "failed_builds": failed_builds.count(state_dir),
         "num_io_ops": sum(record.state() in BUSY or record.task_state in BUSY_TASKS for record in records),
         "pool": settings.pool,
@@ -118,7 +118,7 @@ def _collect(connection, settings, records, state_dir, deadline, save_generation
     }
     topology, distances = numa.read_topology(host.topology, cpus["shared"], cpus["dedicated"])
     document["traits"] = _traits(connection, settings, host, guest_types, topology)
-    document.update({**_pci(connection, settings, records, foreign), **_encrypted_guests(guest_types, records)})
+    document.update(_pci(connection, settings, records, foreign))
     document["instances"] = [{**_own(record, found), **_by_hand(record, found)} for record in records] + [
         _foreign(domain, found[domain.uuid][1], disk_uses[domain.uuid], pools.get(settings.pool), cpus["dedicated"])
         for domain in foreign
@@ -170,6 +170,14 @@ def _cpus(connection, settings):
     return {"online": online, "shared": shared, "dedicated": dedicated, "frequency": info[3], "node_memory_mb": info[1]}
 
 
+def _metrics(settings, cpus, warnings):
+    """What the kernel says, and what the files of ``metrics_directory`` say."""
+    found = metrics.read(len(cpus["online"]), cpus["frequency"])
+    if settings.metrics_directory is None:
+        return found
+    return found + own_metrics.read(settings.metrics_directory, {metric["name"] for metric in found}, warnings)
+
+
 def _memory_mb(connection, fallback):
     """MiB of memory. The node's memory statistics, since the node's info sums NUMA cells that may not tell all."""
     library = require_libvirt()
@@ -185,16 +193,7 @@ def _traits(connection, settings, host, guest_types, topology):
     best = guest_types[0]
     features = capabilities.guest_cpu_features(connection, host.arch, best)
     threads = 2 if topology is not None and topology.has_threads else 1
-    versions = (connection.getLibVersion(), connection.getVersion())
-    own = [*settings.traits, *traits.viommu_traits(host.arch, versions)]
-    return traits.host_traits(host.arch, features, best.enums, threads, own, best.encrypted_guests)
-
-
-def _encrypted_guests(guest_types, records):
-    """{encrypted_guests} of a host that can have some: Nova's MEM_ENCRYPTION_CONTEXT."""
-    total = guest_types[0].encrypted_guests if guest_types else 0
-    used = sum((record.resources.get("resources") or {}).get("MEM_ENCRYPTION_CONTEXT", 0) for record in records)
-    return {"encrypted_guests": {"total": total, "used": used}} if total or used else {}
+    return traits.host_traits(host.arch, features, best.enums, threads, settings.traits)
 
 
 def _pci(connection, settings, records, foreign):
@@ -279,6 +278,7 @@ def _own(record, found):
         "memory_mb": resources.get("memory_mb", 0),
         "disk_gb": resources.get("disk_gb", 0),
         "pool": spec.get("pool"),
+        "availability_zone": clean_all(summary.zone(spec)),
         "image_props": clean_all((spec.get("image") or {}).get("properties") or {}),
         "nics": clean_all(nics.taken(spec.get("networks"))),
         "disks": data_disks.shown(spec),

@@ -50,7 +50,7 @@ class HostSettings:
 
     ``reserved_host_memory_mb`` is in MiB, ``reserved_host_disk_gb`` in GiB, the CPU sets are in Nova's notation
     ("0-3,8,^2"). ``uuid`` is libvirt's host uuid as it was at preparation. ``prepared`` is false where no file exists.
-    Files of images are read below ``image_directories`` alone.
+    Files of images are read below ``image_directories`` alone; ``metrics_directory`` has numbers of one's own for placement.
     """
 
     schema: int = SCHEMA
@@ -73,6 +73,7 @@ class HostSettings:
     migration_address: Optional[str] = None
     security_driver_none_ok: bool = False
     image_directories: Tuple[str, ...] = ()
+    metrics_directory: Optional[str] = None
     prepared: bool = False
 
     def check_uuid(self, found: Optional[str]) -> None:
@@ -92,9 +93,12 @@ class HostSettings:
         return frozenset(parse_cpu_spec(self.cpu_shared_set))
 
     def to_dict(self):
-        """What is written to the file: every setting, without ``prepared``."""
+        """What is written to the file: every setting, without ``prepared``. ``metrics_directory`` is left out where it is not
+        set: earlier versions of the collection do not know it."""
         data = dataclasses.asdict(self)
         del data["prepared"]
+        if self.metrics_directory is None:
+            del data["metrics_directory"]
         return dict(
             data,
             pci_devices=[dict(device) for device in self.pci_devices],
@@ -136,12 +140,17 @@ class SafeLine:
 
 
 class Directory:
-    """A directory that images are in."""
+    """A directory that files are read from."""
+
+    def __init__(self, what: str) -> None:
+        self.what = what
 
     def check(self, value: Any, field: str) -> str:
         good = isinstance(value, str) and is_safe(value, 4096) and value.startswith("/") and value != "/"
         if not good or os.path.normpath(value) != value:
-            raise InvalidInput(field, value, "the absolute path of a directory for images, without .. and / at its end")
+            raise InvalidInput(
+                field, value, "the absolute path of a directory for %s, without .. and / at its end" % self.what
+            )
         return value
 
 
@@ -176,7 +185,8 @@ _CHECKS: Dict[str, Check] = {
     "traits": ListOf(Text(r"[A-Z0-9_]+\Z", "A-Z, 0-9 and _"), longest=1000),
     "migration_address": OrNull(Text(r"[A-Za-z0-9][A-Za-z0-9.:-]*\Z", "a host name or an IP address", longest=253)),
     "security_driver_none_ok": Flag(),
-    "image_directories": ListOf(Directory(), longest=100),
+    "image_directories": ListOf(Directory("images"), longest=100),
+    "metrics_directory": OrNull(Directory("metrics")),
 }
 
 

@@ -19,7 +19,7 @@ from ..connection import connect, require_libvirt
 from ..disk import disk as disks
 from ..guest import network
 from ..host import certificates
-from . import cells, transfer
+from . import transfer
 
 OPEN_TIMEOUT = 20  # s
 
@@ -141,9 +141,9 @@ def _space(pool_path, guest):
 # ---- the source judges -----------------------------------------------------------------------------------------------
 
 
-def judge(found, record, seen, tls, pool_path, there=None):
-    """All problems as sentences. ``seen`` is what ``look`` gave on the destination, ``there`` what its claim set aside."""
-    problems = [*seen["problems"], *cells.problems(record.resources, there)]
+def judge(found, record, seen, tls, pool_path):
+    """All problems as sentences. ``seen`` is what ``look`` gave on the destination."""
+    problems = list(seen["problems"])
     problems += _guest_problems(found, record, paths.instance(pool_path, record.uuid))
     problems += _left_behind(found, record, pool_path)
     if seen["shared"] and seen["pool_path"] != pool_path:
@@ -162,6 +162,8 @@ def _guest_problems(found, record, directory):
     root = ElementTree.fromstring(found.XMLDesc(0))
     if record.resources.get("pci_devices") or root.find("devices/hostdev") is not None:
         yield "the guest holds devices of the host"
+    if record.resources.get("numa_topology"):
+        yield "the guest is bound to NUMA cells, which are others on the destination"
     if found.snapshotNum(0):
         yield "the guest has snapshots, which libvirt cannot migrate"
     for source in root.findall("devices/disk/source"):

@@ -45,6 +45,16 @@ def test_without_room_a_forced_host_is_no_host_and_nothing_is_warned(monkeypatch
     assert place({"a": {**VM, "berth_flavor": "huge", "berth_force_hosts": "h2"}})["failed"] and not warned
 
 
+def test_a_claim_has_the_zone_of_its_own_host_beside_the_one_that_was_asked_for():
+    """C20"""
+    zones = {"berth_aggregates": {"z": {"hosts": ["h1"], "availability_zone": "north"}}}
+    instances = {name: {**VM, "berth_force_hosts": host} for name, host in (("a", "h1"), ("b", "h2"))}
+    plan = place(instances, zones, args={"plan": True})["ansible_facts"]["berth_plan"]
+    claimed = {host: claims[0]["spec"] for host, claims in plan["claims"].items()}
+    assert {host: spec["host_zone"] for host, spec in claimed.items()} == {"h1": "north", "h2": "nova"}
+    assert claimed["h1"]["availability_zone"] is None
+
+
 def test_variables_of_an_instance_are_templates_of_its_own():
     result = place({"a": {**VM, "mine": "tiny", "berth_flavor": trust_as_template("{{ mine }}")}})
     assert result["selections"]["a"]["allocation"]["memory_mb"] == 128

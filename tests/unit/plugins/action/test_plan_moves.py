@@ -76,8 +76,9 @@ def vm(flavor="big", **more):
     return {"berth_flavor": flavor, "berth_image": "guest", **{"berth_" + key: value for key, value in more.items()}}
 
 
-def plan(action="resize", instances=None, variables=None, args=None, silent=(), groups=None, views=None):
-    """plan_moves over instances that are all at rest on h1 -> its facts; ``views``: what their records have otherwise."""
+def plan(action="resize", instances=None, variables=None, args=None, silent=(), groups=None, views=None, hosts=None):
+    """plan_moves over instances that are all at rest on h1 -> its facts; ``views``: what their records have otherwise;
+    ``hosts``: variables of hosts."""
     instances = instances or {"a": vm()}
     groups = groups or {}
     at = {"h1": list(instances)}
@@ -88,7 +89,7 @@ def plan(action="resize", instances=None, variables=None, args=None, silent=(), 
         known[host] = {"berth_host": document}
     it = Controller(
         {"kvm_hosts": HOSTS, "instances": list(instances)},
-        {"all": {**CATALOG, **(variables or {})}, **instances},
+        {"all": {**CATALOG, **(variables or {})}, **instances, **(hosts or {})},
         known,
     )
     answers = {}
@@ -136,6 +137,26 @@ def test_a_resize_is_refused_where_a_quota_depends_on_who_is_selected():
     instances = {"a": vm(), "b": {**vm(), "berth_quotas": {"default": {"cores": 99}}}}
     with pytest.raises(KeyError, match="ansible_facts"):  # there is no plan
         plan(instances=instances)
+
+
+CELLS = {"h1": {"berth_host_cell": "north"}, "h2": {"berth_host_cell": "south"}, "h3": {"berth_host_cell": "north"}}
+
+
+@pytest.mark.parametrize("action", ["resize", "cold_migrate", "live_migrate"])
+def test_a_move_prefers_the_cell_that_the_instance_is_in(action, monkeypatch):
+    """C02: h2 is before h3, and else as good."""
+    assert plan(action)["moves"]["a"]["destination"] == "h2"
+    near = plan(action, hosts=CELLS)["moves"]["a"]
+    assert (near["destination"], [candidate["host"] for candidate in near["candidates"]]) == ("h3", ["h3"])
+    far = plan(action, hosts=CELLS, args={"target": "h2"})["moves"]["a"]
+    assert far["destination"] == "h2", "no other host will do"
+
+
+def test_each_host_of_a_move_comes_with_its_availability_zone():
+    """C20: the zone of the record is that of its host, renewed by each move."""
+    zones = {"berth_aggregates": {"z": {"hosts": ["h2"], "availability_zone": "north"}}}
+    move = plan(variables=zones)["moves"]["a"]
+    assert {candidate["host"]: candidate["zone"] for candidate in move["candidates"]} == {"h2": "north", "h3": "nova"}
 
 
 def test_same_host_only_where_it_is_allowed():

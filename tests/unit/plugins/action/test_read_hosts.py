@@ -5,11 +5,13 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 from controller import Controller
 
 from ansible_collections.berth.kvm.plugins.module_utils.model.identity import instance_uuid
-from ansible_collections.berth.kvm.plugins.plugin_utils import delegates
+from ansible_collections.berth.kvm.plugins.plugin_utils import asking, delegates
 
 VARIABLES = {"web-1": {"berth_flavor": "small"}, "db": {"berth_flavor": "small", "berth_project": "shop"}}
 FACTS = {"changed": False, "ansible_facts": {"berth_host": {"schema": 1}}}
@@ -60,6 +62,52 @@ def test_a_run_fails_where_no_host_answers_and_says_why_for_each(read):
         and "HostNotPrepared: no settings. Do" in result["msg"]
     )
     assert not read(["web-1"], {"h1": SILENT}, must_answer=False)[0].get("failed")
+
+
+def asked_again(monkeypatch, said, module="host_facts", **arguments):
+    """(the last result, how often the host was asked) where its connection says each of ``said`` in turn."""
+    times = []
+
+    def run_on(hosts, *_given):
+        times.append(list(hosts))
+        return {host: FACTS if host == "good" else {**said[min(len(times), len(said)) - 1]} for host in hosts}
+
+    monkeypatch.setattr(delegates, "run_on", run_on)
+    monkeypatch.setattr(asking, "PAUSE", 0)
+    it = Controller({"kvm_hosts": ["h1", "good"]})
+    action = SimpleNamespace(_task=SimpleNamespace(run_once=True))
+    results = asking.ask(action, it.task_vars(), ["h1", "good"], module, arguments)
+    assert results["good"] == FACTS and times[0] == ["h1", "good"] and set(map(tuple, times[1:])) <= {("h1",)}
+    return results["h1"], len(times)
+
+
+BROKE = {"unreachable": True, "msg": "kex_exchange_identification: Connection closed by remote host"}
+
+
+def test_what_is_only_read_is_asked_again_where_the_connection_broke(monkeypatch):
+    """S03"""
+    assert asked_again(monkeypatch, [BROKE, FACTS]) == (FACTS, 2)
+    assert asked_again(monkeypatch, [BROKE]) == (BROKE, asking.TRIES)
+
+
+@pytest.mark.parametrize("module, more", [("claim", {}), ("rescan", {}), ("volume", {}), ("host_facts", {"fix": True})])
+def test_what_writes_is_never_sent_again(module, more, monkeypatch):
+    """S03"""
+    assert asked_again(monkeypatch, [BROKE, FACTS], module, **more) == (BROKE, 1)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        SILENT,
+        {"unreachable": True, "msg": "ssh: connect to host h1 port 22: No route to host"},
+        {"unreachable": True, "msg": "ssh: connect to host h1 port 22: Connection timed out"},
+        {"failed": True, "msg": "Connection reset by peer"},
+    ],
+)
+def test_a_host_that_is_down_or_says_no_is_asked_once(said, monkeypatch):
+    """S03: it would cost its time again."""
+    assert asked_again(monkeypatch, [said, FACTS]) == (said, 1)
 
 
 def test_an_inventory_without_kvm_hosts_is_told(read):

@@ -13,7 +13,7 @@ import pytest
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute import connection
 from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import HostIdentityChanged
-from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import network
+from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import network, summary
 from ansible_collections.berth.kvm.plugins.module_utils.compute.host import facts, settings
 from ansible_collections.berth.kvm.plugins.module_utils.model import host_document
 from ansible_collections.berth.kvm.plugins.module_utils.model.host_state import HostState
@@ -247,6 +247,16 @@ def test_every_role_of_a_record_counts(role):
     """I2"""
     document = collect(records=[record(0, role=role)])
     assert (document["memory_mb_used"], document["local_gb_used"], document["instances"][0]["role"]) == (64, 1, role)
+
+
+def test_an_instance_says_the_zone_of_its_host_and_an_older_record_the_one_that_was_asked_for():
+    """C20"""
+    asked = {"availability_zone": "asked"}
+    records = [record(0, **asked, host_zone="north"), record(1, **asked), record(2)]
+    document = collect(records=records)
+    host_document.check(document)
+    assert [instance["availability_zone"] for instance in document["instances"]] == ["north", "asked", None]
+    assert [summary.describe(each, None)["availability_zone"] for each in records] == ["north", "asked", None]
 
 
 def test_a_pinned_instance_says_which_cpus_of_which_cell_it_holds():

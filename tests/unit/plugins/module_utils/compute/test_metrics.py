@@ -5,7 +5,11 @@
 
 from __future__ import annotations
 
-from ansible_collections.berth.kvm.plugins.module_utils.compute.host import metrics
+import os
+
+import pytest
+
+from ansible_collections.berth.kvm.plugins.module_utils.compute.host import facts, metrics, own_metrics, settings
 
 
 def read(proc, cpus=4):
@@ -41,3 +45,66 @@ def test_pressure_is_a_part_of_one(tmp_path):
 
 def test_a_kernel_that_tells_nothing_leaves_only_the_frequency(tmp_path):
     assert read(tmp_path) == {"cpu.frequency": 2600}
+
+
+def own(directory, **files):
+    for name, text in files.items():
+        (directory / (name + ".prom")).write_text(text)
+    warnings = []
+    found = own_metrics.read(str(directory), {"cpu.percent"}, warnings)
+    return {entry["name"]: entry["value"] for entry in found}, warnings
+
+
+def test_numbers_of_ones_own_are_read_as_the_textfile_collector_reads_them(tmp_path):
+    text = "# HELP rack_watts power\nrack_watts 312.5\n\n  disk.wear -1e-3 1700000000\n"
+    assert own(tmp_path, power=text, more="nic.errors 7") == (
+        {"rack_watts": 312.5, "disk.wear": -0.001, "nic.errors": 7.0},
+        [],
+    )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "watts",
+        "watts x",
+        "watts nan",
+        "watts 1e400",
+        "watts{rack=1} 3",
+        "watts 3\nwatts 4",
+        "cpu.percent 0",
+        "a 1\n" * 20000,
+    ],
+)
+def test_a_file_with_anything_else_counts_for_nothing_and_is_a_warning(text, tmp_path):
+    found, warnings = own(tmp_path, bad=text, good="fans 2")
+    assert found == {"fans": 2.0} and len(warnings) == 1 and "bad.prom" in warnings[0]
+
+
+def test_a_pipe_a_link_and_a_directory_that_is_not_there_hold_nothing_up(tmp_path):
+    os.mkfifo(tmp_path / "pipe.prom")
+    (tmp_path / "link.prom").symlink_to("/etc/passwd")
+    found, warnings = own(tmp_path)
+    assert found == {} and len(warnings) == 1 and "link.prom" in warnings[0]
+    assert "metrics_directory /nowhere: No such file" in _warned("/nowhere")[0]
+
+
+def _warned(directory):
+    warnings = []
+    own_metrics.read(directory, (), warnings)
+    return warnings
+
+
+def test_no_more_metrics_are_told_than_facts_may_have(tmp_path):
+    lines = ["".join("m%d_%d 1\n" % (number, at) for at in range(60)) for number in range(3)]
+    found, warnings = own(tmp_path, **{"f%d" % number: text for number, text in enumerate(lines)})
+    assert len(found) == 60 and len(warnings) == 2
+
+
+def test_the_host_tells_them_where_its_settings_name_the_directory(tmp_path):
+    (tmp_path / "a.prom").write_text("rack_watts 312.5")
+    cpus = {"online": [0], "frequency": 2600}
+    for directory, told in ((None, False), (str(tmp_path), True)):
+        known = settings.parse({"metrics_directory": directory})
+        assert ({"name": "rack_watts", "value": 312.5} in facts._metrics(known, cpus, [])) is told
+        assert ("metrics_directory" in known.to_dict()) is told

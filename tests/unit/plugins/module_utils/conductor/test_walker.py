@@ -15,13 +15,14 @@ from ansible_collections.berth.kvm.plugins.module_utils.conductor.walk import Ca
 UUID = "0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a"
 HERE = {"uuid": UUID, "role": "OWN", "op": None, "at": "source"}
 THERE = {"uuid": UUID, "role": None, "at": "destination"}
+BIG_THERE = {"flavor": "big", "host_zone": "zone of kvm2"}
 SETTINGS = {"key": "a" * 64, "bandwidth": 7, "stop_timeout": 20, "tls": False, "confirm_window": 5, "timeout": None}
 
 
 def move(sequence="resize", candidates=("kvm2", "kvm3"), token=None, **more):
     begins = sequence in ("resize", "live_migrate", "resize_here")
     chosen = tuple(
-        Candidate("op-" + host, host, {"uuid": "u-" + host, "name": host}, {"vcpu": host})
+        Candidate("op-" + host, host, {"uuid": "u-" + host, "name": host}, {"vcpu": host}, "zone of " + host)
         for host in (candidates if begins else ())
     )
     given = {"kind": "resize", "spec": {"flavor": "big"}, "source_host": {"uuid": "u-kvm1", "name": "kvm1"}, **more}
@@ -112,10 +113,20 @@ def test_a_move_that_was_begun_is_gone_on_with_by_its_own_token():
     assert walk.turn().token == Token("op", 3)
 
 
+def test_each_candidate_keeps_the_zone_of_its_own_host():
+    """C20"""
+    walk = Walk.begin(move())
+    assert walk.turn().arguments(SETTINGS)["spec"]["host_zone"] == "zone of kvm2"
+    answer(walk), fail(walk)
+    while walk.turn().token.op != "op-kvm3":
+        answer(walk)
+    assert walk.turn().arguments(SETTINGS)["spec"]["host_zone"] == "zone of kvm3"
+
+
 def test_a_leg_gets_the_settings_that_it_needs_and_no_others():
     walk = Walk.begin(move())
     first = walk.turn().arguments(SETTINGS)
-    assert (first["kind"], first["spec"], first["confirm_window"]) == ("resize", {"flavor": "big"}, 5)
+    assert (first["kind"], first["spec"], first["confirm_window"]) == ("resize", BIG_THERE, 5)
     assert (first["limits"], first["destination"]["name"], first["source"]["name"]) == (
         {"vcpu": "kvm2"},
         "kvm2",

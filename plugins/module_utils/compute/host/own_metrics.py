@@ -1,0 +1,75 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Numbers that somebody else measures, for the host's metrics: files ``*.prom`` of the directory ``metrics_directory``, as the
+textfile collector of Prometheus' node_exporter reads them: a name and a value in each line, # begins a comment.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+
+FILES, METRICS, BYTES = 50, 100, 65536
+BIGGEST = float(1 << 62)
+LINE = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]{0,63})\s+([-+0-9.eE]+)(?:\s+[0-9]+)?\Z")
+
+
+def read(directory, taken, warnings):
+    """[{name, value}] of the directory's files; what is no such line, or has a name that is ``taken``, is a warning.
+
+    Whoever writes a file replaces it by a rename, so that a half of one is never read.
+    """
+    try:
+        names = sorted(name for name in os.listdir(directory) if name.endswith(".prom"))
+    except OSError as error:
+        warnings.append("metrics_directory %s: %s" % (directory, error.strerror))
+        return []
+    found = {}
+    for name in names[:FILES]:
+        path = os.path.join(directory, name)
+        try:
+            _add(found, _lines(path), taken)
+        except (OSError, ValueError) as error:
+            warnings.append("%s: %s" % (path, getattr(error, "strerror", None) or error))
+    if len(names) > FILES:
+        warnings.append("metrics_directory %s: only the first %d files are read" % (directory, FILES))
+    return [{"name": name, "value": value} for name, value in sorted(found.items())]
+
+
+def _lines(path):
+    """A file that is none, such as a pipe, would hold the facts up."""
+    fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    with os.fdopen(fd, "rb") as file:
+        data = file.read(BYTES + 1)
+    if len(data) > BYTES:
+        raise ValueError("more than %d bytes" % BYTES)
+    return data.decode("utf-8", "replace").splitlines()
+
+
+def _add(found, lines, taken):
+    """A file counts whole or not at all: half of its numbers would be weighed as all of them."""
+    own = {}
+    for number, line in enumerate(lines, 1):
+        line = line.partition("#")[0].strip()
+        if not line:
+            continue
+        match = LINE.match(line)
+        name, value = (match.group(1), _number(match.group(2))) if match else ("", None)
+        if value is None:
+            raise ValueError("line %d is no name and number" % number)
+        if name in taken or name in found or name in own:
+            raise ValueError("line %d: there is a metric %s already" % (number, name))
+        own[name] = value
+    if len(found) + len(own) > METRICS:
+        raise ValueError("more than %d metrics in all" % METRICS)
+    found.update(own)
+
+
+def _number(text):
+    """A finite number that facts may have, or None."""
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    return value if -BIGGEST <= value <= BIGGEST else None

@@ -1,0 +1,62 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Facts of hosts that Ansible keeps, also in a cache of facts between runs: when they were read, and which of two are newer.
+
+The time is this controller's, and only this one compares it: of facts that another controller has put into a shared cache nobody
+knows how old they are.
+"""
+
+from __future__ import annotations
+
+import platform
+import time
+from typing import Any, Dict, Mapping, Optional
+
+from ..module_utils.model import host_document, host_hints
+from ..module_utils.model.errors import BerthError
+
+FACT, READ = "berth_host", "berth_facts_read"
+
+
+def stamped(result: Dict[str, Any]) -> Dict[str, Any]:
+    """The result of host_facts with the time at which this controller got it."""
+    facts = result.get("ansible_facts") or {}
+    if FACT in facts:
+        result["ansible_facts"] = {**facts, READ: {"at": int(time.time()), "by": platform.node()}}
+    return result
+
+
+def too_old(read: Any, most: Optional[int]) -> Optional[str]:
+    """Why facts that were kept do not count where they may be ``most`` seconds old, None where they do. ``read``: their stamp."""
+    if most is None:
+        return None
+    known = isinstance(read, Mapping) and read.get("by") == platform.node() and isinstance(read.get("at"), int)
+    age = int(time.time()) - read["at"] if known else None
+    if age is not None and 0 <= age <= most:
+        return None
+    said = "are %d s old" % age if age is not None and age >= 0 else "are of an unknown age"
+    return "its facts %s, and caching takes none of more than %d s: %s" % (said, most, host_hints.read_facts_first())
+
+
+def newer(answer: Dict[str, Any], kept: Any) -> Dict[str, Any]:
+    """The newer document of the two: that of this run's first answer, or the one that was kept since. By the numbers that the host
+    itself counts, never by a clock; what cannot be compared is not newer."""
+    if not isinstance(kept, Mapping) or not _is_later(kept, answer):
+        return answer
+    try:
+        return host_document.check(dict(kept))
+    except BerthError:
+        return answer
+
+
+def _is_later(first: Mapping[str, Any], second: Mapping[str, Any]) -> bool:
+    """Of one host and one state directory, and counted later: ``serial`` counts its changes of owners, ``generation`` all."""
+    states = [document.get("state") for document in (first, second)]
+    if first.get("uuid") != second.get("uuid") or not all(isinstance(state, Mapping) for state in states):
+        return False
+    if not states[0].get("id") or states[0]["id"] != states[1].get("id"):
+        return False
+    counts = [(state.get("serial"), document.get("generation")) for state, document in zip(states, (first, second))]
+    whole = all(type(count) is int for pair in counts for count in pair)  # pylint: disable=unidiomatic-typecheck
+    return whole and counts[0][1] > counts[1][1] and counts[0][0] >= counts[1][0]
