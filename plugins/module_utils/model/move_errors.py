@@ -43,7 +43,7 @@ class MigrationFenced(BerthError):
 
 
 class MigrationEnded(BerthError):
-    """The move was given up or the instance deleted; a late step of it is refused."""
+    """The move was given up or has ended, or the instance was deleted; a late step of it is refused."""
 
 
 class MigrationConflict(BerthError):

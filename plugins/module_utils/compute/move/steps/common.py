@@ -18,7 +18,7 @@ from __future__ import annotations
 from ....model import confirm_window, hints, lifecycle
 from ....model import migration as names
 from ....model.lifecycle import CONFIRMING, KEEP, OUT, OWN, RESIZED
-from ....model.move_errors import InstanceNotFound, MigrationConflict, MigrationNotReady
+from ....model.move_errors import InstanceNotFound, MigrationConflict, MigrationEnded, MigrationNotReady
 from ...record import journal
 
 CONFIRMED, REVERTED_EVENT, GIVEN_UP = "confirmed", "reverted", "given up"
@@ -112,11 +112,18 @@ def attempt_of(record):
     return record.migration["attempt"] if record.migration else 0
 
 
-def existing(host, uuid):
+def existing(host, uuid, op=None):
+    """The record. Where there is none any more, another run may have ended the move ``op`` since this one looked."""
     record = host.store.read(uuid)
+    if record is None and op is not None and host.store.is_buried(op):
+        raise has_just_ended(uuid)
     if record is None:
         raise InstanceNotFound("Instance %s could not be found on %s" % (uuid, host.identity["name"]))
     return record
+
+
+def has_just_ended(uuid):
+    return MigrationEnded("the move of %s has just ended" % uuid, hint=hints.run_again())
 
 
 def is_past(record, op, *states):

@@ -16,7 +16,7 @@ from .common import attempt_of, existing
 
 def fenced(host, uuid, token, roles):
     """The record, where it plays one of ``roles`` in this move and no later run took the move up."""
-    record = existing(host, uuid)
+    record = existing(host, uuid, token["op"])
     if record.op != token["op"] or record.role not in roles:
         raise MigrationConflict(
             "%s on %s is %s of the operation %s" % (uuid, host.identity["name"], record.role, record.op),

@@ -8,12 +8,13 @@ from __future__ import annotations
 from ....model import migration as names
 from ....model import move_guards as guards
 from ....model.lifecycle import FROZEN, IN, KEEP, OUT, OWN, RESIZED, RESIZING, RESTORING
-from ....model.move_errors import InstanceInvalidState, MigrationConflict, MigrationEnded, MigrationNotReady
+from ....model.move_errors import InstanceInvalidState, MigrationConflict, MigrationNotReady
 from .claim import claim_beside
 from .common import (
     after,
     attempt_of,
     existing,
+    has_just_ended,
     has_released,
     is_past,
     is_taken_over,
@@ -41,8 +42,8 @@ def begin(
 ):
     """On the source: take the move up. Hands out the attempt; nothing else has happened to the guest. On the same host the room
     is claimed here. ``source`` and ``destination`` are {uuid, name}, with the names that the inventory has for them."""
-    record = existing(host, uuid)
     op = token["op"]
+    record = existing(host, uuid, op)
     if is_past(record, op, (OUT, KEEP), (OWN, RESIZED)):
         return False
     if record.role != OWN:
@@ -52,7 +53,7 @@ def begin(
     host.effects.check_disks(record)
     if record.op is None:
         if host.store.is_buried(op):
-            raise MigrationEnded("the move %s of %s has ended" % (op, uuid))
+            raise has_just_ended(uuid)
         guards.check_begin(record, kind, spec, host.effects.power_state(uuid))
         guards.check_same_disks(record, planned or spec)
         guards.check_volumes(record.name, record.spec, kind, destination["uuid"] == host.identity["uuid"])

@@ -183,6 +183,16 @@ def test_a_purge_is_remembered_so_that_the_move_never_comes_back(source, destina
     refuses(destination, errors.MigrationEnded, "claim", source.said(), **DECIDED)
 
 
+@pytest.mark.follows("run_again")
+@pytest.mark.parametrize("step", ["begin", "freeze", "send", "migrate_live", "release"])
+def test_a_run_that_comes_after_a_killed_one_has_ended_the_move_is_told_to_look_again(source, destination, step):
+    """What the killed run had started on the host went on, and has removed the source's record since this run looked."""
+    source.holds(("OUT", "released"))
+    destination.holds(("OWN", "confirming"))
+    source.step("purge", destination.said())
+    refuses(source, errors.MigrationEnded, step, destination.said(), **DECIDED)
+
+
 @pytest.mark.parametrize("step", ["freeze", "send", "presend", "release", "resize_here", "abort"])
 def test_an_attempt_that_was_taken_over_does_nothing_on_the_source(source, step):
     source.holds(("OWN", "frozen"), frozen=ATTEMPT - 1)
