@@ -52,7 +52,7 @@ def superseded_copy(host: str, teller: str) -> str:
     """A host that was given up as lost is back with a copy of an instance that went on without it, as another host says."""
     return (
         "Only %(teller)s says so. Nobody starts the copy on %(host)s and nothing is removed. First log in to the guest on "
-        "%(teller)s and see that it is the one in use and whole. Only then, when the copy on %(host)s may go with what was "
+        "%(teller)s and make sure that it is complete and the one in use. Only then, if the copy on %(host)s may go with what was "
         "written there last: -e berth_lost_hosts=%(host)s" % {"host": host, "teller": teller}
     )
 
@@ -90,7 +90,10 @@ def finish_move(name: str) -> str:
 
 def end_it(name: str, playbook: str) -> str:
     """A run that made, started, stopped or removed the instance has not ended, or was interrupted."""
-    return "Where no run is at it any more, run berth.kvm.%s --limit %s: it ends what was begun" % (playbook, name)
+    return "If no run is working on it any more, run berth.kvm.%s --limit %s: it finishes what was begun" % (
+        playbook,
+        name,
+    )
 
 
 def migrate_what_is_off(name: str) -> str:
@@ -298,7 +301,7 @@ def disks_of_another_host(uuid: str) -> str:
 def disks_without_record(directory: str) -> str:
     """The host has files of the instance and no record of it: its state directory may be lost or not mounted."""
     return (
-        "If /var/lib/berth of that host is lost or not mounted, bring it back. If these disks are of no use, "
+        "If /var/lib/berth of that host is lost or not mounted, bring it back. If nobody needs these disks, "
         "move %s elsewhere and run berth.kvm.create again" % directory
     )
 
@@ -333,7 +336,7 @@ def delete_changed_disks(goes: Sequence[str], stays: Sequence[str]) -> str:
 
 def another_address(name: str) -> str:
     """A MAC address or fixed address is another instance's already."""
-    return "Give %s another one in berth_networks; what is there keeps its own" % name
+    return "Give %s another address in berth_networks; the instance that has this one keeps it" % name
 
 
 def hung_guest(name: str) -> str:
@@ -344,8 +347,8 @@ def hung_guest(name: str) -> str:
 def guest_crashed(name: str) -> str:
     """A confirmation would remove the way back of a guest that is known to have crashed."""
     return (
-        "berth.kvm.revert_resize --limit %(name)s goes back to the guest from before the move and gives up what it wrote "
-        "since. To keep it as it is, with no way back: berth.kvm.confirm_resize --limit %(name)s "
+        "berth.kvm.revert_resize --limit %(name)s goes back to the guest from before the move and discards what it has "
+        "written since. To keep it as it is, with no way back: berth.kvm.confirm_resize --limit %(name)s "
         "-e berth_confirm_crashed=true" % {"name": name}
     )
 
