@@ -21,7 +21,7 @@ MOST = {
     "cached_image": 115,
     "claim": 245,
     "host_certificates": 95,
-    "host_facts": 210,
+    "host_facts": 215,
     "host_prepare": 135,
     "host_system": 3,
     "instance": 325,
@@ -30,7 +30,7 @@ MOST = {
     "migration": 395,
     "rescan": 90,
     "unchanged_instances": 235,
-    "volume": 125,
+    "volume": 130,
 }
 CLAIMING = {"claim", "instance", "migration"}
 DEFINING = {"instance", "instance_copy", "migration", "unchanged_instances"}
