@@ -9,7 +9,7 @@ import os
 
 from ..module_utils.conductor.errors import KvmHostNotFound
 from ..module_utils.conductor.removal import check_removable
-from ..module_utils.model import host_hints, input_hints
+from ..module_utils.model import fleet_hints, input_hints
 from ..module_utils.model.errors import InvalidInput
 from ..plugin_utils.authority import KINDS, Authority
 from ..plugin_utils.controller import ControllerAction, kvm_hosts, lost_hosts, read_reports, variables
@@ -72,6 +72,6 @@ def told(host, revoked, unknown, check_mode):
     if unknown:
         kinds = " and ".join(unknown)
         lines.append(
-            "No certificate of %s for %s is remembered. %s" % (host, kinds, host_hints.note_certificates(host))
+            "No certificate of %s for %s is remembered. %s" % (host, kinds, fleet_hints.note_certificates(host))
         )
-    return [*lines, host_hints.take_out_host(host)]
+    return [*lines, fleet_hints.take_out_host(host)]

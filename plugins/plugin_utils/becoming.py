@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 
 from ..module_utils.conductor.errors import BecomeFailed
-from ..module_utils.model import host_hints
+from ..module_utils.model import fleet_hints
 
 # What Ansible says itself, and how the lines begin in which the program speaks: alone, or after the shell's name.
 ANSIBLE = r"(?:Missing|Incorrect) %(method)s password|Timeout \(\w+\) waiting for privilege escalation prompt"
@@ -30,7 +30,7 @@ def explained(become, host, result):
         return result
     error = BecomeFailed(
         "%s: the user of the login cannot become root by %s: %s" % (host, method, said),
-        hint=host_hints.allow_become(host, method),
+        hint=fleet_hints.allow_become(host, method),
     )
     return {"failed": True, "changed": False, **error.to_result()}
 

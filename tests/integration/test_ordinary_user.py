@@ -10,7 +10,7 @@ import shutil
 
 import pytest
 
-from ansible_collections.berth.kvm.plugins.module_utils.model import host_hints
+from ansible_collections.berth.kvm.plugins.module_utils.model import fleet_hints
 from playbooks import catalog, homes, vm
 
 USER = "olga"
@@ -78,7 +78,7 @@ def test_what_sudo_says_is_quoted_with_the_host_and_what_to_do_about_it_works(us
         assert (done.rc, homes(lab)) == (2, {})
         for host, words in ((asks, "Missing sudo password"), (refuses, "Missing"), (lacks, "sudo: not found")):
             assert re.search("%s: the user of the login cannot become root by sudo: .*%s" % (host, words), done.stdout)
-            assert host_hints.allow_become(host, "sudo") in done.stdout
+            assert fleet_hints.allow_become(host, "sudo") in done.stdout
     for host in (asks, refuses):
         let(lab, host, FREE)
     play("create")

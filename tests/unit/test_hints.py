@@ -18,6 +18,7 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.berth.kvm.plugins.module_utils.model import (
+    fleet_hints,
     hints,
     host_hints,
     input_hints,
@@ -29,7 +30,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.model import (
 ROOT = Path(__file__).resolve().parents[2]
 EACH = [
     (name, hint)
-    for home in (hints, host_hints, input_hints, state_hints, take_over_hints, volume_hints)
+    for home in (fleet_hints, hints, host_hints, input_hints, state_hints, take_over_hints, volume_hints)
     for name, hint in inspect.getmembers(home, inspect.isfunction)
     if hint.__module__ == home.__name__
 ]
@@ -37,6 +38,7 @@ ALL = dict(EACH)
 HOMES = [
     ROOT / "plugins/module_utils/model" / name
     for name in (
+        "fleet_hints.py",
         "hints.py",
         "host_hints.py",
         "input_hints.py",
@@ -118,7 +120,8 @@ def test_every_hint_is_printed_somewhere():
         for node in ast.walk(tree)
         if isinstance(node, ast.Attribute)
         and isinstance(node.value, ast.Name)
-        and node.value.id in ("hints", "host_hints", "input_hints", "state_hints", "take_over_hints", "volume_hints")
+        and node.value.id
+        in ("fleet_hints", "hints", "host_hints", "input_hints", "state_hints", "take_over_hints", "volume_hints")
     }
     assert set(names()) <= called, "no code gives these: remove them"
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Collection, List
 
-from ..model import hints, host_hints
+from ..model import fleet_hints, hints
 from ..model.messages import Document
 from . import silence
 from .errors import HostInUse, HostNotLost
@@ -23,7 +23,7 @@ def check_removable(fleet: Fleet, host: str, lost: Collection[str]) -> None:
             raise HostNotLost("%s was named as lost, and it answers" % host, hint=hints.not_lost(host))
         held = holdings(fleet.documents[host])
         if held:
-            raise HostInUse("%s holds %s" % (host, _some(held)), hint=host_hints.empty_host(host))
+            raise HostInUse("%s holds %s" % (host, _some(held)), hint=fleet_hints.empty_host(host))
         return
     silence.check_lost(lost, {host: fleet.verdicts.get(host, silence.NO_ANSWER)})
     if host not in lost:
@@ -31,7 +31,7 @@ def check_removable(fleet: Fleet, host: str, lost: Collection[str]) -> None:
         raise HostInUse("nobody knows what is on %s" % told, hint=silence.hint([host], fleet.verdicts))
     left = last_seen_on(fleet, host)
     if left:
-        raise HostInUse("%s were last on %s" % (_some(left), host), hint=host_hints.give_up_instances(host))
+        raise HostInUse("%s were last on %s" % (_some(left), host), hint=fleet_hints.give_up_instances(host))
 
 
 def holdings(document: Document) -> List[str]:

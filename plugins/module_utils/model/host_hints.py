@@ -22,14 +22,6 @@ def uuid_changed(path: str) -> str:
     )
 
 
-def allow_become(host: str, method: str) -> str:
-    """The user of the login may not become root on the host, has no password for it, or the program is not there."""
-    return (
-        "On %s install %s and let that user run everything by it; where it asks for a password, run this again with "
-        "--ask-become-pass. Or log in there as root (ansible_user)" % (host, method)
-    )
-
-
 def install_binding() -> str:
     """The Python that Ansible uses on the host cannot import libvirt."""
     return "Install python3-libvirt, or set ansible_python_interpreter to the Python that has it"
@@ -55,40 +47,6 @@ def confine_guests() -> str:
 def read_facts_first() -> str:
     """A decision was asked for without the host's facts."""
     return "run berth.kvm.host_facts on it first"
-
-
-def empty_host(host: str) -> str:
-    """A host is to be removed and holds something."""
-    return (
-        "Have what is on %s moved (berth.kvm.migrate), its moves confirmed or reverted, and what nobody needs deleted "
-        "(berth.kvm.delete, berth.kvm.delete_volume). Then run this again" % host
-    )
-
-
-def give_up_instances(host: str) -> str:
-    """A lost host is to be removed, and others remember instances there that are nowhere else."""
-    return (
-        "For those whose disks are on storage that others share run berth.kvm.take_over -e berth_lost_hosts=%(host)s first. The others "
-        "are lost with %(host)s: give their names to --limit, and run berth.kvm.delete -e berth_lost_hosts=%(host)s for those that "
-        "nobody needs, berth.kvm.create -e berth_lost_hosts=%(host)s for those that are to be made anew, empty. Then run this again"
-        % {"host": host}
-    )
-
-
-def take_out_host(host: str) -> str:
-    """The certificates of a host were revoked."""
-    return (
-        "Take %s out of the inventory now. Then run berth.kvm.prepare_hosts: it gives the other hosts the list of what is "
-        "revoked, and until then they take its certificates" % host
-    )
-
-
-def note_certificates(host: str) -> str:
-    """An authority does not remember what it has signed for a host: an earlier version did not note it."""
-    return (
-        "If %s is up, run berth.kvm.prepare_hosts --limit %s, which notes its certificates, and then this again. If not, the "
-        "other hosts take its certificates until these end" % (host, host)
-    )
 
 
 def doctor_fixes() -> str:

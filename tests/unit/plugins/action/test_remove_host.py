@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from held_case import WEB, held
 
 from ansible_collections.berth.kvm.plugins.action import remove_host
-from ansible_collections.berth.kvm.plugins.module_utils.model import hints, host_hints, input_hints
+from ansible_collections.berth.kvm.plugins.module_utils.model import fleet_hints, hints, input_hints
 from ansible_collections.berth.kvm.plugins.plugin_utils import authority as ca
 from ansible_collections.berth.kvm.plugins.plugin_utils.revoked import Signed
 
@@ -96,7 +96,7 @@ def test_a_host_that_holds_nothing_is_revoked_once_and_the_others_get_the_list(f
     assert (dry["changed"], dry["revoked"], fleet.revoked("kvm3")) == (True, 2, False)
     done = fleet.remove()
     assert (done["changed"], done["revoked"], fleet.revoked("kvm3")) == (True, 2, True)
-    assert "2 certificates of kvm3 would be revoked." in said and host_hints.take_out_host("kvm3") in said
+    assert "2 certificates of kvm3 would be revoked." in said and fleet_hints.take_out_host("kvm3") in said
     again = fleet.remove()
     assert (again["changed"], again["revoked"]) == (False, 0)
     given = fleet.prepare("kvm1")["signed"]
@@ -117,7 +117,7 @@ def test_a_host_that_holds_nothing_is_revoked_once_and_the_others_get_the_list(f
 def test_a_host_that_holds_something_stays_until_it_is_empty(fleet, answer, word):
     refused = fleet.remove(kvm3=answer)
     assert (refused["error_code"], word in refused["msg"]) == ("HostInUse", True), refused["msg"]
-    assert refused["msg"].endswith(host_hints.empty_host("kvm3")) and not fleet.revoked("kvm3")
+    assert refused["msg"].endswith(fleet_hints.empty_host("kvm3")) and not fleet.revoked("kvm3")
     assert fleet.remove(kvm3=up("kvm3"))["revoked"] == 2
 
 
@@ -147,7 +147,7 @@ def test_a_host_that_is_there_is_not_lost(fleet):
 def test_a_lost_host_stays_while_others_remember_instances_there_that_are_nowhere_else(fleet):
     refused = fleet.remove(kvm1=up("kvm1", seen="kvm3"), kvm3=SILENT, lost="kvm3")
     assert (refused["error_code"], WEB in refused["msg"]) == ("HostInUse", True)
-    assert refused["msg"].endswith(host_hints.give_up_instances("kvm3"))
+    assert refused["msg"].endswith(fleet_hints.give_up_instances("kvm3"))
     made_anew = up("kvm2", held(generation=[2, 0]), seen=None)
     assert fleet.remove(kvm1=up("kvm1", seen="kvm3"), kvm2=made_anew, kvm3=SILENT, lost="kvm3")["revoked"] == 2
 
@@ -170,7 +170,7 @@ def test_certificates_that_nobody_noted_are_noted_by_prepare_hosts_and_then_revo
     authority = ca.Authority(fleet.directory, "libvirt")
     early = authority.sign(request(), ["kvm2"], 730)  # by a version that did not note it
     assert fleet.remove("kvm2")["revoked"] == 0
-    assert any(host_hints.note_certificates("kvm2") in line for line in said)
+    assert any(fleet_hints.note_certificates("kvm2") in line for line in said)
     Signed(authority, fleet.directory).note("kvm2", early)  # what prepare_hosts does with what the host has
     assert fleet.remove("kvm2")["revoked"] == 1
 

@@ -12,7 +12,7 @@ from ansible.errors import AnsibleConnectionFailure, AnsibleError
 from ansible.module_utils._internal._messages import Event, WarningSummary
 
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import build_results, plan
-from ansible_collections.berth.kvm.plugins.module_utils.model import host_hints
+from ansible_collections.berth.kvm.plugins.module_utils.model import fleet_hints
 from ansible_collections.berth.kvm.plugins.plugin_utils import host_reply
 
 SYSTEM = {"os_family": "Debian", "service_manager": "systemd"}
@@ -123,7 +123,7 @@ def test_that_the_user_cannot_become_root_is_said_with_the_host_and_the_words_of
     result = failed_with(become, **failure)
     assert (result["error_code"], result["retryable"], result["changed"]) == ("BecomeFailed", False, False)
     assert quoted in result["error"]["message"] and result["error"]["message"].startswith("kvm1: ")
-    assert host_hints.allow_become("kvm1", become.rpartition(".")[2]) in result["msg"]
+    assert fleet_hints.allow_become("kvm1", become.rpartition(".")[2]) in result["msg"]
 
 
 @pytest.mark.parametrize(

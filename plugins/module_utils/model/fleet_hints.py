@@ -1,0 +1,49 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the controller tells people to do about a host as a part of the fleet: who logs in there, and how it leaves. Hints as in
+hints.py; no host has to have them."""
+
+from __future__ import annotations
+
+
+def allow_become(host: str, method: str) -> str:
+    """The user of the login may not become root on the host, has no password for it, or the program is not there."""
+    return (
+        "On %s install %s and let that user run everything by it; where it asks for a password, run this again with "
+        "--ask-become-pass. Or log in there as root (ansible_user)" % (host, method)
+    )
+
+
+def empty_host(host: str) -> str:
+    """A host is to be removed and holds something."""
+    return (
+        "Have what is on %s moved (berth.kvm.migrate), its moves confirmed or reverted, and what nobody needs deleted "
+        "(berth.kvm.delete, berth.kvm.delete_volume). Then run this again" % host
+    )
+
+
+def give_up_instances(host: str) -> str:
+    """A lost host is to be removed, and others remember instances there that are nowhere else."""
+    return (
+        "For those whose disks are on storage that others share run berth.kvm.take_over -e berth_lost_hosts=%(host)s first. The others "
+        "are lost with %(host)s: give their names to --limit, and run berth.kvm.delete -e berth_lost_hosts=%(host)s for those that "
+        "nobody needs, berth.kvm.create -e berth_lost_hosts=%(host)s for those that are to be made anew, empty. Then run this again"
+        % {"host": host}
+    )
+
+
+def take_out_host(host: str) -> str:
+    """The certificates of a host were revoked."""
+    return (
+        "Take %s out of the inventory now. Then run berth.kvm.prepare_hosts: it gives the other hosts the list of what is "
+        "revoked, and until then they take its certificates" % host
+    )
+
+
+def note_certificates(host: str) -> str:
+    """An authority does not remember what it has signed for a host: an earlier version did not note it."""
+    return (
+        "If %s is up, run berth.kvm.prepare_hosts --limit %s, which notes its certificates, and then this again. If not, the "
+        "other hosts take its certificates until these end" % (host, host)
+    )
