@@ -12,11 +12,12 @@ import pytest
 from conftest import make_whole
 from test_resize import cases, facts
 
-from playbooks import homes, left, records
+from playbooks import catalog, homes, left, records, vm
 
 POOL = "/var/lib/libvirt/berth"
 SHARE = "mkdir -p -m 711 /srv/shared/pool; mount --bind /srv/shared/pool " + POOL
 BIG = {"mover_flavor": cases.BIGGER}
+VOLUME_ROLES = 'sed -n \'s/.*"role": "\\([A-Z]*\\)".*/\\1/p\' /var/lib/berth/volumes/*/record.json 2>/dev/null'
 
 
 @pytest.fixture(scope="module")
@@ -119,3 +120,37 @@ def test_only_the_owner_of_the_disks_deletes_them(shared):
     assert disks(shared) == ["owner", "root.qcow2", "seed.iso"]
     shared.play("delete")
     assert left(shared.lab) == {}
+
+
+def test_a_volume_goes_along_to_every_host_that_shares_its_storage(shared, image, inventory):
+    """What the guest wrote on it is there after a cold migration and a revert, and stays under the guest of a live migration."""
+    defined = {"berth_volumes_defined": {"data": {"size_gb": 1}}}
+    path = inventory(
+        {"a": vm(volumes=["data"], user_data="#cloud-config\n# lab-writer: on\n")}, catalog(image, **defined)
+    )
+
+    def play(playbook):
+        return shared.lab.ansible_playbook("berth.kvm." + playbook, "--limit", "a", inventory=[path], timeout=300)
+
+    def owners():
+        told = {host: shared.lab.sh(host, VOLUME_ROLES, check=False).stdout.split() for host in shared.lab.hosts}
+        return {host: roles for host, roles in told.items() if roles}
+
+    play("create")
+    first = shared.lab.guest_facts("a", timeout=180, until=lambda said: said["extra"] == "new")
+    source = homes(shared.lab)["a"]
+    play("cold_migrate")
+    there = homes(shared.lab)["a"]
+    again = shared.lab.guest_facts("a", there, timeout=180, until=lambda said: said["boots"] == 2)
+    assert there != source and again["extra"] == first["nonce"]
+    assert owners() == {source: ["OUT"], there: ["OWN"]}
+    play("revert_resize")
+    assert owners() == {source: ["OWN"]}
+    back = shared.lab.guest_facts("a", source, timeout=180, until=lambda said: said["up"] < 60)
+    play("live_migrate")
+    last = homes(shared.lab)["a"]
+    after = shared.lab.guest_facts("a", last, timeout=180, until=lambda said: said["ack"] > back["ack"])
+    assert (after["extra"], after["boots"]) == (first["nonce"], back["boots"])
+    assert last != source and owners() == {last: ["OWN"]}
+    play("delete")
+    assert owners() == {last: ["OWN"]}, "it is free, and on the host that its instance was on last"

@@ -37,7 +37,7 @@ class State:
             yield ("step", i)
             if self.kills:
                 yield ("kill", i)
-                for point in range(KILL_POINTS):
+                for point in range(KILL_POINTS + 3 * self.world.volume):
                     yield ("kill inside", i, point)
         if self.crashes:
             yield ("crash", S)
@@ -100,6 +100,8 @@ def check_end(world, action):
     world.check()
     records = {n: world.records[n] for n in (S, D)}
     owners = [n for n in (S, D) if records[n] and records[n]["role"] == OWN]
+    if world.volume:
+        check_volume(world, owners)
     if world.deleted:
         if any(records.values()) or any(world.disks.values()) or any(world.guest.values()) or any(world.kept.values()):
             raise Violation("I5 orphans after a delete: %s %s" % (records, world.disks))
@@ -126,6 +128,17 @@ def check_end(world, action):
         raise Violation("I4 stuck in %s" % record["phase"])
     if world.channel[S] or world.channel[D]:
         raise Violation("I5 a port is left open")
+
+
+def check_volume(world, owners):
+    """It is where its instance is, or free on one host, and no other knows of it where the move is over."""
+    known = {n: v for n, v in world.volumes.items() if v}
+    at = [n for n, v in known.items() if v["role"] == OWN]
+    if len(at) != 1 or (owners and at != owners):
+        raise Violation("I4 the volume is owned by %s, its instance by %s" % (at, owners))
+    over = world.deleted or world.records[owners[0]]["phase"] == "active"
+    if over and len(known) > 1 or world.deleted and known[at[0]]["spec"]["instance"]:
+        raise Violation("I5 what is left of the volume: %s" % known)
 
 
 def beginning(make, actions, kills, crashes, writes, after):

@@ -14,7 +14,7 @@ import contextlib
 import copy
 
 from memory_effects import Effects
-from memory_names import OFF, OLD, ON, UUID, WHO, D, Killed, S, Violation
+from memory_names import OFF, OLD, ON, PROJECT, UUID, VOLUME, WHO, D, Killed, S, Violation
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import StaleRecord
 from ansible_collections.berth.kvm.plugins.module_utils.model.lifecycle import OWN, check_change
@@ -22,8 +22,9 @@ from ansible_collections.berth.kvm.plugins.module_utils.model.record import Reco
 
 
 class World:
-    def __init__(self, vm_state="active", kind="resize", shared=False):
-        self.kind, self.shared = kind, shared
+    def __init__(self, vm_state="active", kind="resize", shared=False, volume=False):
+        self.kind, self.shared, self.volume = kind, shared, volume
+        self.volumes = {S: None, D: None}
         self.disk_owner = S
         self.records = {S: None, D: None}
         self.disks = {S: {"version": 1}, D: None}
@@ -41,8 +42,18 @@ class World:
         self.receipt = None
         self.records[S] = Record(
             **WHO, role=OWN, generation=[1, 1], token="t0", phase="active",
-            vm_state=vm_state, spec=OLD, resources={"vcpus": 1}, power_state="running",
+            vm_state=vm_state, spec=self.spec(OLD), resources={"vcpus": 1}, power_state="running",
         ).to_dict()  # fmt: skip
+
+        if volume:
+            self.volumes[S] = Record(
+                uuid=VOLUME, name="db", project_id=PROJECT, role=OWN, generation=[1, 1], token="v0", phase="active",
+                spec={"flavor": {}, "pool": None, "instance": {"uuid": UUID, "name": WHO["name"]}}, resources={"disk_gb": 2},
+                power_state="shutdown",
+            ).to_dict()  # fmt: skip
+
+    def spec(self, spec):
+        return {**spec, "volumes": [{"name": "db", "size_gb": 2, "slot": 0}]} if self.volume else spec
 
     def place(self, name):
         """Where the disks of the host ``name`` are."""
@@ -56,7 +67,9 @@ class World:
             )
             for r in (self.records[S], self.records[D])
         ]  # fmt: skip
+        owned = [(v["role"], v["phase"], v["generation"][0]) if v else None for v in self.volumes.values()]
         parts = (
+            owned,
             self.disk_owner,
             self.disks,
             self.kept,
@@ -104,6 +117,8 @@ class World:
         for name in running:
             if name not in owners:
                 raise Violation("I1 a guest runs on %s which does not own it" % name)
+        if self.volume:
+            self.check_volume(running)
         if self.deleted:
             return
         if owners:
@@ -117,10 +132,21 @@ class World:
         elif not any(self.disks[n] and self.disks[n]["version"] >= self.latest for n in (S, D)):
             raise Violation("I3 nobody holds the latest disk")
 
+    def check_volume(self, running):
+        records = {name: record for name, record in self.volumes.items() if record}
+        owners = [name for name in records if records[name]["role"] == OWN and not self.is_left(name)]
+        if not records:
+            raise Violation("I3 nobody knows of the volume")
+        if len(owners) > 1:
+            raise Violation("I1 two hosts own the volume")
+        for name in running:
+            if name not in owners:
+                raise Violation("I1 a guest runs on %s, which does not own its volume" % name)
+
     def is_left(self, name):
         """Whether the other host has ended the move of this one's record without it."""
         other = self.records[D if name == S else S]
-        return bool(other) and self.records[name]["op"] in other["lost_moves"]
+        return bool(other and self.records[name]) and self.records[name]["op"] in other["lost_moves"]
 
 
 class Host:

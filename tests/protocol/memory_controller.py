@@ -205,7 +205,7 @@ def decided(world):
     here = world.kind == "here"
     return {
         "kind": "resize" if here else world.kind,
-        "spec": OLD if world.kind == "live-migration" else NEW,
+        "spec": world.spec(OLD if world.kind == "live-migration" else NEW),
         "source": world.host(S).identity,
         "destination": world.host(S if here else D).identity,
     }
@@ -225,4 +225,5 @@ def destroy(world, name):
     world.guest[name] = OFF
     world.tick()
     world.disks[name] = world.kept[name] = None
+    host.effects.volumes.detach()
     host.store.compare_and_swap(host.store.read(UUID), None)

@@ -8,16 +8,17 @@ from __future__ import annotations
 import copy
 
 from memory_names import OFF, ON, PAUSED, D, S, Violation
+from memory_volumes import VolumeEffects, Volumes
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import DiskChainChanged
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import BerthError
 from ansible_collections.berth.kvm.plugins.module_utils.model.move_errors import RunEnded
 
 
-class Effects:
+class Effects(VolumeEffects):
     def __init__(self, world, name):
         self.world, self.name = world, name
-        self.place = world.place(name)
+        self.place, self.volumes = world.place(name), Volumes(world, name)
 
     def running(self, uuid):
         return self.world.guest[self.name] != OFF
@@ -103,6 +104,7 @@ class Effects:
         self.world.parts[self.name] = None
         if not self.leaves_the_disks(record):
             self.world.disks[self.place] = None
+        self.forget_volumes(record)
 
     def erase(self, record):
         self.world.deleted = True
@@ -113,6 +115,8 @@ class Effects:
         self.world.disks[self.place] = self.world.kept[self.place] = self.world.parts[self.name] = None
         if self.world.shared:
             self.world.parts[D] = None
+        self.own_volumes(record)
+        self.volumes.detach()
 
     def leaves_the_disks(self, record):
         """Of one storage the purge of a side removes nothing: by the record, and by whose the disks say they are."""
@@ -172,6 +176,7 @@ class Effects:
                 world.disks[S], world.parts[D] = dict(world.parts[D], of="new"), None
         world.tick()
         world.disk_owner = self.name
+        self.own_volumes(record)
 
     def check_kept(self, record):
         if not (self.world.disks[self.place] or self.world.kept[self.place]):
@@ -182,6 +187,7 @@ class Effects:
             self.restore_disks(record)
         self.world.tick()
         self.world.disk_owner = self.name
+        self.own_volumes(record)
 
     # live
 

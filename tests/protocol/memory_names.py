@@ -6,9 +6,10 @@
 from __future__ import annotations
 
 from ansible_collections.berth.kvm.plugins.module_utils.model.identity import instance_uuid
+from ansible_collections.berth.kvm.plugins.module_utils.model.volumes import volume_uuid
 
 NAME, PROJECT = "vm", "default"
-UUID = instance_uuid(PROJECT, NAME)
+UUID, VOLUME = instance_uuid(PROJECT, NAME), volume_uuid(PROJECT, "db")
 S, D = "S", "D"
 WHO = {"uuid": UUID, "name": NAME, "project_id": PROJECT}
 OLD = {**WHO, "flavor": {"name": "old", "vcpus": 1, "memory_mb": 128, "root_gb": 1}}

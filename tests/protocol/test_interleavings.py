@@ -41,6 +41,16 @@ CASES = {
     "shared, revert, guest writes": dict(actions=["resize", "revert"], shared=True, kills=1, crashes=1, writes=2, after={1: 0}),  # noqa: E501
     "shared, live": dict(actions=["resize"], kind="live-migration", shared=True, kills=1, crashes=1, writes=2),
     "shared, live against abort": dict(actions=["resize", "abort"], kind="live-migration", shared=True, kills=1),
+    "volume, two resizes": dict(actions=["resize", "resize"], shared=True, volume=True, kills=1),
+    "volume, host crash": dict(actions=["resize"], shared=True, volume=True, kills=1, crashes=1, writes=1),
+    "volume, resize against abort": dict(actions=["resize", "abort"], shared=True, volume=True, kills=1),
+    "volume, revert against confirm": dict(actions=["resize", "confirm", "revert"], shared=True, volume=True, kills=1, after={1: 0, 2: 0}),  # noqa: E501
+    "volume, delete during resize": dict(actions=["resize", "delete"], shared=True, volume=True, kills=1, crashes=1),
+    "volume, delete against revert": dict(actions=["resize", "revert", "delete"], shared=True, volume=True, kills=1, after={1: 0, 2: 0}),  # noqa: E501
+    "volume, live": dict(actions=["resize"], kind="live-migration", shared=True, volume=True, kills=1, crashes=1),
+    "volume, live against abort": dict(actions=["resize", "abort"], kind="live-migration", shared=True, volume=True, kills=1),
+    "volume, live beside who takes over": dict(actions=["resize", "take over"], kind="live-migration", shared=True, volume=True, kills=1),  # noqa: E501
+    "volume, here": dict(actions=["resize", "revert"], kind="here", volume=True, kills=1, after={1: 0}),
     "live, lost reply": dict(actions=["resize"], kind="live-migration", kills=1, crashes=1, writes=1, lose=True),
     "live, source's libvirtd dies at Finish": dict(actions=["resize"], kind="live-migration", kills=1, crashes=1, writes=1, lose="halted"),  # noqa: E501
     "live, source's libvirtd dies at Finish, against abort": dict(actions=["resize", "abort"], kind="live-migration", kills=1, lose="halted"),  # noqa: E501
@@ -56,11 +66,21 @@ CASES = {
 }  # fmt: skip
 
 
-def explore(actions, vm_state="active", kind="resize", shared=False, lose=False, unpaused=False, walks=None, **options):
+def explore(
+    actions,
+    vm_state="active",
+    kind="resize",
+    shared=False,
+    volume=False,
+    lose=False,
+    unpaused=False,
+    walks=None,
+    **options,
+):
     """All interleavings, or only some ``walks``."""
 
     def make():
-        world = memory.World(vm_state=vm_state, kind=kind, shared=shared)
+        world = memory.World(vm_state=vm_state, kind=kind, shared=shared, volume=volume)
         world.lose_finish = lose
         if unpaused:
             world.unpaused = True
@@ -132,6 +152,14 @@ def with_a_purge_of_shared_disks(monkeypatch):
     monkeypatch.setattr(memory.Effects, "leaves_the_disks", lambda self, record: False)
 
 
+def without_letting_go_of_volumes(monkeypatch):
+    monkeypatch.setattr(memory.Effects, "let_go_of_volumes", lambda self, record: None)
+
+
+def with_volumes_that_are_not_taken_back(monkeypatch):
+    monkeypatch.setattr(memory.Effects, "take_back", lambda self, record: None)
+
+
 MUTANTS = {
     "an older attempt is not fenced": (without_fencing, dict(actions=["resize", "abort"], kills=0)),
     "the source lets go of what it has not sent": (without_sending, dict(actions=["resize"], kills=1)),
@@ -140,6 +168,8 @@ MUTANTS = {
     "no tombstones": (without_tombstones, dict(actions=["resize", "abort"], kills=1)),
     "anybody starts": (with_a_start_of_any_record, dict(actions=["resize", "abort"], kills=1)),
     "a purge removes shared disks": (with_a_purge_of_shared_disks, dict(actions=["resize", "confirm"], shared=True, kills=0, after={1: 0})),  # noqa: E501
+    "the source keeps its volumes": (without_letting_go_of_volumes, dict(actions=["resize"], shared=True, volume=True, kills=0)),
+    "a revert leaves the volumes": (with_volumes_that_are_not_taken_back, dict(actions=["resize", "revert"], shared=True, volume=True, kills=0, after={1: 0})),  # noqa: E501
     "finished before the other side is purged": (with_an_early_finish, dict(actions=["resize", "confirm"], kills=0, after={1: 0})),  # noqa: E501
 }  # fmt: skip
 

@@ -15,7 +15,7 @@ from ..model import migration as names
 from ..model.errors import BerthError
 from ..model.messages import Document, FencingToken, Migration, Side, View
 from ..model.move_errors import InstanceInvalidState, InstanceNotResized, MigrationEnded
-from ..model.move_guards import check_grow_only, check_tpm, check_volumes
+from ..model.move_guards import check_grow_only, check_tpm
 from ..model.quota import Amounts
 from . import groups, sequences
 from .commit import Scan
@@ -275,12 +275,11 @@ def _from_rest(move: PlannedMove, action: str, kind: str, view: View, wanted: Op
 
 
 def hosts_to_leave_out(move: PlannedMove, hosts: Iterable[str], target: Optional[str], same: bool) -> List[str]:
-    """The hosts that a move does not go to: the source unless ``same`` is allowed, and with a ``target`` all others.
-    VolumeStays where its volumes keep the instance on its host."""
+    """The hosts that a move does not go to: the source unless ``same`` is allowed, and with a ``target`` all others. What has
+    volumes is resized on its host where that is allowed, since not every host sees them."""
     source, spec = move["source"], move["views"]["source"]["spec"]
     stays = same and move["kind"] == names.RESIZE
-    check_volumes(move["name"], spec, move["kind"], stays and target in (None, source))
-    only = source if spec.get("volumes") else target
+    only = target or (source if stays and spec.get("volumes") else None)
     ignored = set(hosts) - {only} if only else set()
     return sorted(ignored | (set() if stays else {source}))
 

@@ -13,7 +13,7 @@ from typing import Any, Collection, Dict, Iterable, List, Mapping, Optional, Tup
 
 from ..model import hints, volume_hints, volumes
 from ..model.errors import BerthError
-from ..model.lifecycle import DELETING
+from ..model.lifecycle import DELETING, IN, OUT
 from ..model.messages import Document
 from ..model.suggest import did_you_mean
 from ..model.volume_errors import (
@@ -32,12 +32,15 @@ Found = List[Tuple[str, Document]]  # (host, volume) of the hosts that tell of o
 
 
 def find(fleet: Fleet, uuid: str) -> Found:
-    return [
+    """The hosts that own it; where none does, as in the middle of a move, the one that an end of the move would give it back to."""
+    found = [
         (host, volume)
         for host, document in fleet.documents.items()
         for volume in document.get("volumes") or ()
         if volume["uuid"] == uuid
     ]
+    owners = [pair for pair in found if pair[1].get("role") not in (IN, OUT)]
+    return owners or sorted(found, key=lambda pair: pair[1].get("role") != OUT)[:1]
 
 
 def settle(instances: Mapping[str, Instance], fleet: Fleet, lost_hosts: Collection[str] = ()) -> None:

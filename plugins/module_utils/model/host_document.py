@@ -206,6 +206,7 @@ _VOLUME = object_of(
         "size_gb": _SIZE,
         "pool": text(),
         "instance": or_null(object_of({"uuid": uuid, "name": text()})),
+        "role": choice("OWN", "IN", "OUT", "CLAIM"),
         "phase": state,
     }
 )

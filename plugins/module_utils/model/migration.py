@@ -14,7 +14,7 @@ KINDS = (RESIZE, COLD, LIVE)
 # The steps that take a move up. They give out the fencing token {op, attempt} which the steps after them carry.
 TAKING = ("begin", "confirm", "revert", "abort", "reclaim", "restore_here", "erase")
 # What a step says beside the record. The other side may need it in any later step.
-SAID = ("disks", "guest", "seen", "targets", "transfer", "sent", "health")
+SAID = ("disks", "volumes", "guest", "seen", "targets", "transfer", "sent", "health")
 
 
 def new_migration(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Optional
 
-from . import data_disks, hints, volume_hints, volumes
+from . import data_disks, hints, volumes
 from .guest_wishes import Wishes
 from .lifecycle import ACTIVE
 from .messages import Document
@@ -22,7 +22,6 @@ from .move_errors import (
     OperationNotSupportedForVTPM,
 )
 from .record import Record
-from .volume_errors import VolumeStays
 
 STANDING = ("paused", "suspended")
 FORMATS = {True: "raw", False: "qcow2"}
@@ -55,17 +54,6 @@ def check_same_disks(record: Record, planned: Document) -> None:
         raise MigrationConflict(
             "the data disks of %s or its volumes were changed after this move was planned" % record.name,
             hint=hints.run_again(),
-        )
-
-
-def check_volumes(name: str, spec: Document, kind: str, same_host: bool) -> None:
-    """Volumes are on one host: what has some is resized there, and goes nowhere else."""
-    names = sorted(volumes.shown(spec))
-    if names and not same_host:
-        raise VolumeStays(
-            "%s has volume %s, which stays on its host: no %s to another" % (name, ", ".join(names), kind),
-            hint=volume_hints.detach_volumes_to_move(name, names, kind == RESIZE),
-            volumes=names,
         )
 
 

@@ -37,4 +37,6 @@ class VolumeNotAttached(BerthError):
 
 
 class VolumeStays(BerthError):
-    """The instance has volumes, which do not move to another host with it."""
+    """The instance has volumes, and the host that it was to go to does not share the storage that they are in."""
+
+    retryable = True

@@ -49,6 +49,14 @@ def restore_volume_record(uuid: str) -> str:
     )
 
 
+def forget_old_volume(volume: str, uuid: str) -> str:
+    """A host has a record of a volume that another host has by now, in the storage of both."""
+    return (
+        "Move record.json below volumes/%s out of the state directory of this host and keep it: volume %s stays as it is where it "
+        "is, and the host that has it tells of it" % (uuid, volume)
+    )
+
+
 def detach_by_hand(name: str, uuid: str, path: str) -> str:
     """A guest has the file of a volume that no record gives to it."""
     return (

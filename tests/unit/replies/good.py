@@ -114,7 +114,7 @@ def document(host):
     ]  # fmt: skip
     own = {"uuid": UUIDS[host], "host": host, "instances": instances, "num_instances": len(instances)}
     own["volumes"] = [
-        {"uuid": volume_uuid("default", "db-" + host), "name": "db-" + host, "project_id": "default", "size_gb": 20,
+        {"uuid": volume_uuid("default", "db-" + host), "name": "db-" + host, "project_id": "default", "size_gb": 20, "role": "OWN",
          "pool": "berth", "instance": {"uuid": instances[0]["uuid"], "name": instances[0]["name"]}, "phase": "active"}
     ]  # fmt: skip
     return {**copy.deepcopy(DOCUMENT), **own}
@@ -245,6 +245,7 @@ def migration_of(host):
     }  # fmt: skip
     said = {
         "disks": [{"name": "root", "format": "qcow2", "size": 1 << 30}],
+        "volumes": [{"uuid": volume_uuid("default", "db"), "generation": [1, 3]}],
         "guest": guest,
         "seen": seen,
         "targets": [{"name": "root", "host": "192.0.2.1", "port": 49216}],

@@ -1,7 +1,8 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Whose the disks of an instance are: a file beside them with the uuid of the host that owns the instance.
+"""Whose the disks of an instance are: a file beside them with the uuid of the host that owns the instance. A volume that was
+moved with its instance has one too: ``of`` is paths.volume then.
 
 A pool may be one directory on several hosts. A host removes or makes anew only disks that no other host calls its own,
 whatever its records say.
@@ -20,19 +21,19 @@ from ..errors import DisksOfAnotherHost
 FILE = "owner"
 
 
-def write(pool_path, uuid, host_uuid):
+def write(pool_path, uuid, host_uuid, of=paths.instance):
     """Say that the disks are this host's, before its record does."""
-    durable.write_in(paths.instance(pool_path, uuid), FILE, host_uuid.encode(), mode=paths.PASS_MODE)
+    durable.write_in(of(pool_path, uuid), FILE, host_uuid.encode(), mode=paths.PASS_MODE)
 
 
-def read(pool_path, uuid):
+def read(pool_path, uuid, of=paths.instance):
     """The uuid of the host that owns the disks, or None where nobody has said so."""
-    data = durable.read_in(paths.instance(pool_path, uuid), FILE, mode=paths.PASS_MODE)
+    data = durable.read_in(of(pool_path, uuid), FILE, mode=paths.PASS_MODE)
     return data.decode("ascii", "replace").strip() if data else None
 
 
-def is_another(pool_path, uuid, host_uuid):
-    return read(pool_path, uuid) not in (None, host_uuid)
+def is_another(pool_path, uuid, host_uuid, of=paths.instance):
+    return read(pool_path, uuid, of) not in (None, host_uuid)
 
 
 def check(pool_path, uuid, host_uuid):

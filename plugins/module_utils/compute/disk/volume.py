@@ -11,11 +11,13 @@ that is there is never made anew, and is removed only after its record says so.
 from __future__ import annotations
 
 from ...model import volumes
-from ...model.lifecycle import ACTIVE, CLAIMED, DELETING, OWN
+from ...model.lifecycle import ACTIVE, CLAIMED, DELETING, IN, OWN
 from ...model.volume_errors import VolumeInUse
 from .. import paths
-from ..record.volume_claim import check_free
-from ..record.volume_store import UNUSED, VolumeStore, change, instance_of, is_of
+from ..record import volume_move
+from ..record.volume_claim import check_free, is_elsewhere
+from ..record.volume_store import UNUSED, VolumeStore, change, instance_of, is_moving, is_of
+from . import owner
 
 
 def mark_used(store, record):
@@ -34,6 +36,12 @@ def release(host, record):
         volume = own.read(entry["uuid"])
         if not is_of(volume, record.uuid):
             continue
+        if volume.role != IN and is_elsewhere(host, volume):
+            volume_move.forget_one(own, volume)
+            continue
+        if is_moving(volume):
+            owner.write(host.pool_path(volume.spec.get("pool")), volume.uuid, host.identify(), paths.volume)
+            volume = volume_move.take(own, volume)
         goes = entry["delete_on_termination"] or entry.get("new") and volume.phase in UNUSED
         if goes and _is_alone(host, volume, record.uuid):
             remove(host, volume)

@@ -43,13 +43,17 @@ def make(host, record):
         if is_there:
             continue
         if volume.phase != BUILDING:
-            raise VolumeNotFound("the file of volume %s is not there: %s" % (entry["name"], file))
+            raise not_there(entry["name"], file)
         paths.make_directory(os.path.dirname(os.path.dirname(file)))
         paths.make_directory(os.path.dirname(file))
         paths.remove(file + ".tmp")
         disk.make(plan, file + ".tmp", None)
         os.chmod(file + ".tmp", 0o600)
         paths.publish(file + ".tmp", file)
+
+
+def not_there(name, file):
+    return VolumeNotFound("the file of volume %s is not there: %s" % (name, file))
 
 
 def _begun(store, record, entry, is_there):

@@ -10,7 +10,7 @@ from ...model.lifecycle import ACTIVE, CLAIM, OWN
 from .. import paths
 from ..disk import disk, disk_chain, owner
 from ..errors import BuildFailed, DisksUsed, GuestRunsAlready
-from ..record import volume_store
+from ..record import volume_claim, volume_store
 from ..run import run
 from . import domain
 
@@ -29,6 +29,7 @@ def check(host, record):
     On storage that hosts share, another one may have taken them over while this host was away: what its record says is old then.
     """
     volume_store.check_attached(host.store, record)
+    volume_claim.check_here(host, record)
     pool_path = host.pool_of(record)
     if not _is_taking_over(pool_path, record):
         owner.check(pool_path, record.uuid, host.identify())

@@ -11,7 +11,6 @@ point is ended by the next one.
 from __future__ import annotations
 
 from ...model import volume_hints, volumes
-from ...model.volume_errors import VolumeNotFound
 from .. import paths
 from ..disk import volume, volume_files
 from ..errors import DiskNotDetached
@@ -96,7 +95,7 @@ def _check_files(instance, record):
     """VolumeNotFound where a volume has no file: none is made in its place."""
     lacking = volume_files.without_file(instance.host, record)
     if lacking:
-        raise VolumeNotFound("the file of volume %s is not there: %s" % lacking[0])
+        raise volume_files.not_there(*lacking[0])
 
 
 def _claim_room(instance, record):

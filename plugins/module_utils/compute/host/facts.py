@@ -313,6 +313,7 @@ def _volume(record, pool, records, domains_found):
         "size_gb": size_gb(record),
         "pool": record.spec.get("pool") or pool,
         "instance": clean_all(holder(record, records, domains_found.__contains__)),
+        "role": record.role,
         "phase": record.phase,
     }
 

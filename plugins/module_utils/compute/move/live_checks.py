@@ -17,6 +17,7 @@ from ...model.errors import BerthError
 from .. import paths
 from ..connection import connect, require_libvirt
 from ..disk import disk as disks
+from ..disk import volume_files
 from ..guest import network
 from ..host import certificates
 from . import transfer
@@ -144,7 +145,7 @@ def _space(pool_path, guest):
 def judge(found, record, seen, tls, pool_path):
     """All problems as sentences. ``seen`` is what ``look`` gave on the destination."""
     problems = list(seen["problems"])
-    problems += _guest_problems(found, record, paths.instance(pool_path, record.uuid))
+    problems += _guest_problems(found, record, pool_path)
     problems += _left_behind(found, record, pool_path)
     if seen["shared"] and seen["pool_path"] != pool_path:
         problems.append("the storage is shared, but is %s here and %s there" % (pool_path, seen["pool_path"]))
@@ -158,7 +159,9 @@ def judge(found, record, seen, tls, pool_path):
     return problems
 
 
-def _guest_problems(found, record, directory):
+def _guest_problems(found, record, pool_path):
+    own = {os.path.dirname(path) for path in volume_files.planned(pool_path, record.spec)}
+    own.add(paths.instance(pool_path, record.uuid))
     root = ElementTree.fromstring(found.XMLDesc(0))
     if record.resources.get("pci_devices") or root.find("devices/hostdev") is not None:
         yield "the guest holds devices of the host"
@@ -168,7 +171,7 @@ def _guest_problems(found, record, directory):
         yield "the guest has snapshots, which libvirt cannot migrate"
     for source in root.findall("devices/disk/source"):
         path = source.get("file") or source.get("dev") or "no file"
-        if os.path.dirname(path) != directory:
+        if os.path.dirname(path) not in own:
             yield "the guest has a disk that is not the instance's own: %s" % path
 
 

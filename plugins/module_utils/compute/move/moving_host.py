@@ -17,7 +17,7 @@ from ..disk import disk, disk_chain, owner, volume
 from ..guest import definition, domain, gate, hardware, health, network, packet_filter
 from ..host import address
 from ..record.ledger import Ledger
-from . import disks, following, handover, increment, live, live_checks, standing, storage, transfer
+from . import disks, following, handover, increment, live, live_checks, standing, storage, transfer, volumes
 from .onlooker import Guests, Onlooker
 
 
@@ -71,6 +71,7 @@ class Effects(Guests):
 
     def start(self, record):
         self.host.compute.require_prepared()
+        self._volumes(record).check_attached()
         if record.phase in (RESIZING, RESTORING):
             self.define_unless_changed(record)
             increment.tidy(self.connection, record.uuid, disks.manifest(self.pool_path(record), record, with_path=True))
@@ -108,6 +109,7 @@ class Effects(Guests):
     def settle(self, record):
         """The domain's metadata follows the record where the guest is off; a running one has it from its start."""
         storage.unmark(self.pool_path(record), record.uuid)
+        self._volumes(record).settle()
         if not self.running(record.uuid):
             self.define_unless_changed(record)
 
@@ -121,6 +123,7 @@ class Effects(Guests):
             disks.discard_older(pool_path, record)
         else:
             disk.remove_all(pool_path, record.uuid, host_uuid)
+        self._volumes(record).forget()
         paths.remove_console_logs(record.uuid)
 
     def erase(self, record):
@@ -132,6 +135,7 @@ class Effects(Guests):
         if storage.exists(pool_path, record.uuid):
             owner.write(pool_path, record.uuid, host_uuid)
             disk.remove_all(pool_path, record.uuid, host_uuid)
+        self._volumes(record).settle()
         volume.release(self.host.compute, record)
         paths.remove_console_logs(record.uuid)
 
@@ -159,6 +163,7 @@ class Effects(Guests):
             disks.check_seen(pool_path, record, manifest)
         else:
             storage.check_apart(pool_path, record.uuid)
+        self._volumes(record).check_seen(shared)
         return shared
 
     def disks(self, record):
@@ -223,6 +228,8 @@ class Effects(Guests):
         if storage.is_shared(record) and record.migration["type"] != LIVE:
             disks.swap_in(self.pool_path(record), record)
         owner.write(self.pool_path(record), record.uuid, self.host.identity["uuid"])
+        self.own_volumes(record)
+        self._volumes(record).check_attached()
 
     def check_kept(self, record):
         disks.check_kept(self.pool_path(record), record)
@@ -232,11 +239,29 @@ class Effects(Guests):
         if storage.is_shared(record):
             disks.restore(self.pool_path(record), record)
         owner.write(self.pool_path(record), record.uuid, self.host.identity["uuid"])
+        self.own_volumes(record)
 
     def stop_transfer(self, uuid):
         live.abort(self.connection, uuid)
         increment.end_backup_of(self.connection, uuid)
         transfer.close(uuid)
+
+    # volumes
+
+    def _volumes(self, record):
+        return volumes.Volumes(self.host.compute, self.host.identity, record)
+
+    def tell_volumes(self, record):
+        return self._volumes(record).tell()
+
+    def expect_volumes(self, record, said):
+        self._volumes(record).expect(said)
+
+    def let_go_of_volumes(self, record):
+        self._volumes(record).let_go()
+
+    def own_volumes(self, record):
+        self._volumes(record).own()
 
     # the same host, and what a confirm does with the old disks on one storage
 
@@ -262,6 +287,7 @@ class Effects(Guests):
         domain.destroy(domain.find(self.connection, record.uuid))
 
     def resume(self, record):
+        self._volumes(record).check_attached()
         gate.permit(record.uuid)
         domain.start(self.connection, record.uuid)
 

@@ -20,33 +20,33 @@ from ..disk import owner
 MARK = "moving-"
 
 
-def mark(pool_path, record, host_uuid):
-    """Say on the source whose the directory is, and which operation is at work."""
-    owner.write(pool_path, record.uuid, host_uuid)
-    fd = os.open(
-        marker(pool_path, record.uuid, record.op), os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600
-    )
+def mark(pool_path, record, host_uuid, uuid=None, of=paths.instance):
+    """Say on the source whose the directory is, and which operation is at work. ``of`` and ``uuid`` are those of the instance, or
+    of a volume of it."""
+    uuid = uuid or record.uuid
+    owner.write(pool_path, uuid, host_uuid, of)
+    fd = os.open(marker(pool_path, uuid, record.op, of), os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     os.close(fd)
-    paths.sync_directory(paths.instance(pool_path, record.uuid))
+    paths.sync_directory(of(pool_path, uuid))
 
 
-def marker(pool_path, uuid, op):
+def marker(pool_path, uuid, op, of=paths.instance):
     if not re.match(r"[0-9a-f]{8,64}\Z", op):
         raise MigrationConflict("%r is not the id of an operation" % (op,))
-    return paths.instance(pool_path, uuid, MARK + op)
+    return os.path.join(of(pool_path, uuid), MARK + op)
 
 
-def unmark(pool_path, uuid):
+def unmark(pool_path, uuid, of=paths.instance):
     """Remove the marks of moves that ended."""
-    for name in _names(pool_path, uuid):
+    for name in _names(pool_path, uuid, of):
         if name.startswith(MARK):
-            paths.remove(paths.instance(pool_path, uuid, name))
+            paths.remove(os.path.join(of(pool_path, uuid), name))
 
 
-def is_one(pool_path, uuid, op):
+def is_one(pool_path, uuid, op, of=paths.instance):
     """Whether the destination sees the source's mark. It lists the directory: a look at the name alone may be answered
     from what the host remembers of a network file system."""
-    return os.path.basename(marker(pool_path, uuid, op)) in _names(pool_path, uuid)
+    return os.path.basename(marker(pool_path, uuid, op, of)) in _names(pool_path, uuid, of)
 
 
 def check_apart(pool_path, uuid):
@@ -73,8 +73,8 @@ def exists(pool_path, uuid):
     return os.path.isdir(paths.instance(pool_path, uuid))
 
 
-def _names(pool_path, uuid):
+def _names(pool_path, uuid, of=paths.instance):
     try:
-        return os.listdir(paths.instance(pool_path, uuid))
+        return os.listdir(of(pool_path, uuid))
     except FileNotFoundError:
         return []

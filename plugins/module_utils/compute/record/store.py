@@ -15,10 +15,10 @@ import json
 import os
 from typing import List, Optional
 
-from ...model import state_hints
+from ...model import lifecycle, state_hints
 from ...model.errors import InvalidInput
 from ...model.identity import is_uuid
-from ...model.lifecycle import IN, KEEP, OUT, OWN, check_change
+from ...model.lifecycle import IN, KEEP, OUT, OWN
 from ...model.record import Record, RecordInvalid
 from ...model.safe_text import clean
 from .. import durable, lock
@@ -65,6 +65,7 @@ class Store:
 
     below = "instances"
     damaged_hint = staticmethod(state_hints.restore_damaged_record)
+    check_change = staticmethod(lifecycle.check_change)
 
     def __init__(self, state_dir=STATE_DIR, action="berth", identity_copy=None):
         self.state_dir = state_dir
@@ -185,7 +186,7 @@ class Store:
                     expected=_describe(expected),
                     found=_describe(current),
                 )
-            check_change(current and current.state(), new and new.state())
+            self.check_change(current and current.state(), new and new.state())
             directory_fd = self._held[uuid]
             if is_owner(expected) != is_owner(new):
                 state_directory.advance(self)

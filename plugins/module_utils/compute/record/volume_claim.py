@@ -14,9 +14,10 @@ from ...model.safe_text import clean
 from ...model.volume_errors import VolumeConflict, VolumeElsewhere, VolumeInUse, VolumeNotFound
 from .. import paths
 from ..connection import Deadline, LibvirtUnavailable, require_libvirt
+from ..disk import owner
 from ..guest import domain, domains
-from . import journal
-from .volume_store import UNUSED, VolumeStore, change, holder, instance_of
+from . import journal, volume_move
+from .volume_store import UNUSED, VolumeStore, change, holder, instance_of, is_moving
 
 TIMEOUT = 60  # s
 
@@ -43,6 +44,10 @@ def check_claim(host, spec):
 
 def check_free(host, volume, but=None):
     """VolumeInUse where an instance has it, other than ``but``, or a guest in libvirt; the host's lock is held."""
+    noted = instance_of(volume)
+    if is_moving(volume) and noted and noted["uuid"] != but:
+        raise _in_use(volume, noted["name"], volume_hints.detach_volumes(noted["name"], [volume.name]))
+    _check_not_elsewhere(host, volume)
     found = holder(volume, host.store.records(), lambda uuid: domain.find(host.connection, uuid) is not None, but)
     if found:
         raise _in_use(volume, found["name"], volume_hints.detach_volumes(found["name"], [volume.name]))
@@ -52,6 +57,27 @@ def check_free(host, volume, but=None):
         if uuid != but:
             name = clean(said, 100)
             raise _in_use(volume, name, volume_hints.detach_by_hand(name, uuid, path))
+
+
+def check_here(host, record):
+    """VolumeElsewhere where another host has a volume of the instance by now."""
+    for volume in (VolumeStore.beside(host.store).read(entry["uuid"]) for entry in volumes.of(record.spec)):
+        _check_not_elsewhere(host, volume)
+
+
+def _check_not_elsewhere(host, volume):
+    if is_elsewhere(host, volume):
+        raise VolumeElsewhere(
+            "volume %s is that of another host, which has the same storage: what this host knows of it is old"
+            % volume.name,
+            hint=volume_hints.forget_old_volume(volume.name, volume.uuid),
+        )
+
+
+def is_elsewhere(host, volume):
+    """Whether the volume was moved to another host, as the file beside its own says. It counts more than any record."""
+    pool_path = host.pool_path(volume.spec.get("pool"))
+    return owner.is_another(pool_path, volume.uuid, host.identify(), paths.volume)
 
 
 def _users(host, path):
@@ -76,6 +102,8 @@ def attach(store, spec, token):
         volume = own.read(entry["uuid"])
         if volume is None:
             own.compare_and_swap(None, _claimed(spec, entry, instance, token))
+        elif is_moving(volume):
+            volume_move.take(own, volume)
         elif instance_of(volume) != instance:
             change(own, volume, "attach", instance)
 

@@ -11,8 +11,8 @@ guest is started with it, active, deleting.
 
 from __future__ import annotations
 
-from ...model import hints, state_hints, volumes
-from ...model.lifecycle import BUILDING, CLAIMED
+from ...model import hints, state_hints, volume_lifecycle, volumes
+from ...model.lifecycle import BUILDING, CLAIMED, IN, OUT
 from ...model.volume_errors import VolumeNotAttached
 from . import journal
 from .store import Store
@@ -30,6 +30,7 @@ class VolumeStore(Store):
         return cls(store.state_dir, store.action, store.identity_copy)
 
     damaged_hint = staticmethod(state_hints.restore_damaged_volume)
+    check_change = staticmethod(volume_lifecycle.check_change)
 
     def _note_departure(self, record):
         """No host is told of the volumes of others."""
@@ -55,6 +56,11 @@ def is_of(volume, uuid):
     return volume is not None and (instance_of(volume) or {}).get("uuid") == uuid
 
 
+def is_moving(record):
+    """Whether the volume is on its way to this host or away from it, with its instance."""
+    return record.role in (IN, OUT)
+
+
 def holder(volume, records, has_domain, but=None):
     """{uuid, name} of the instance that has the volume (a record), or None; ``but`` does not count. ``records`` are all of
     the host's instances, ``has_domain`` says whether libvirt has a guest of a uuid.
@@ -74,21 +80,26 @@ def holder(volume, records, has_domain, but=None):
 def are_attached(store, spec):
     """Whether the volumes of the request are its instance's, as their records say."""
     found = [VolumeStore.beside(store).read(entry["uuid"]) for entry in volumes.of(spec)]
-    return all(is_of(volume, spec["uuid"]) for volume in found)
+    return all(is_of(volume, spec["uuid"]) and not is_moving(volume) for volume in found)
 
 
 def check_attached(store, record):
     """VolumeNotAttached where a volume of the instance is another's, or no instance's."""
     for entry in volumes.of(record.spec):
         volume = VolumeStore.beside(store).read(entry["uuid"])
-        if not is_of(volume, record.uuid):
-            noted = (volume and instance_of(volume) or {}).get("name")
+        if not is_of(volume, record.uuid) or is_moving(volume):
             raise VolumeNotAttached(
-                "volume %s of %s is %s by its record"
-                % (entry["name"], record.name, "that of %s" % noted if noted else "no instance's"),
+                "volume %s of %s is %s by its record" % (entry["name"], record.name, _said_to_be(volume)),
                 hint=hints.update_disks_to_follow(record.name),
                 volume=entry["name"],
             )
+
+
+def _said_to_be(volume):
+    noted = (volume and instance_of(volume) or {}).get("name")
+    if noted and is_moving(volume):
+        return "that of %s on another host" % noted
+    return "that of %s" % noted if noted else "no instance's"
 
 
 def change(store, volume, event, instance, **parts):

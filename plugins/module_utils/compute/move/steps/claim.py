@@ -33,6 +33,7 @@ MAKES_THE_GUEST = (
     "image",
     "networks",
     "disks",
+    "volumes",
     "pool",
     "numa_topology",
     "pci_requests",
@@ -59,6 +60,7 @@ def claim(host, uuid, token, peer=None, spec=None, **decided):
     check_source(peer, record.spec, record.migration["source"])
     if attempt < attempt_of(record):
         raise MigrationFenced("attempt %d of the move of %s is over" % (attempt, uuid))
+    host.effects.expect_volumes(record, peer.get("volumes") or ())
     if attempt > attempt_of(record):
         put(host, record, moved(record, attempt=attempt, verified=None).replace(phase=INCOMING))
         return True
@@ -100,7 +102,8 @@ def claim_room(host, uuid, token, peer, spec, kind=names.RESIZE, source=None, de
     incoming = moved(incoming, shared=host.effects.check_destination(incoming, peer.get("disks")))
     with host.store.host_lock():
         resources = host.effects.allocate(spec, limits)
-        put(host, None, incoming.replace(resources=resources), "%s is claimed" % kind)
+        claimed = put(host, None, incoming.replace(resources=resources), "%s is claimed" % kind)
+    host.effects.expect_volumes(claimed, peer.get("volumes") or ())
     return True
 
 

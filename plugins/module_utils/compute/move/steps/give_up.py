@@ -21,5 +21,6 @@ def abort(host, uuid, token, peer=None, **_ignored):
     fenced(host, uuid, token, (OWN,))
     taken = moved(record, attempt=attempt_of(record) + 1, frozen=None).replace(phase=RESTORING)
     host.effects.stop_transfer(uuid)
+    host.effects.own_volumes(record)
     put(host, record, taken, GIVEN_UP)
     return True

@@ -56,7 +56,6 @@ def begin(
             raise has_just_ended(uuid)
         guards.check_begin(record, kind, spec, host.effects.power_state(uuid))
         guards.check_same_disks(record, planned or spec)
-        guards.check_volumes(record.name, record.spec, kind, destination["uuid"] == host.identity["uuid"])
         here = dict(host.identity, name=(source or host.identity)["name"])
         migration = names.new_migration(op, kind, here, destination, record, spec, host.now(), confirm_window)
         new = record.replace(op=op, phase=RESIZING, migration=migration)
@@ -72,7 +71,7 @@ def begin(
     else:
         raise InstanceInvalidState(uuid, "task_state", record.task_state or record.phase, kind, op=record.op)
     record = host.store.read(uuid)
-    said = {"disks": host.effects.disks(record)}
+    said = {"disks": host.effects.disks(record), "volumes": host.effects.tell_volumes(record)}
     return dict(said, guest=host.effects.describe_live(record)) if kind == names.LIVE else said
 
 
@@ -157,6 +156,7 @@ def release(host, uuid, token, peer=None, sent=None, **_ignored):
     host.effects.hide(record)
     # From here this host may not own the disks any more: what purges it has to know.
     told = moved(record, shared=bool(((peer or {}).get("migration") or {}).get("shared")))
+    host.effects.let_go_of_volumes(record)
     put(host, record, told.replace(role=OUT, phase=KEEP, generation=next_epoch(record)), "released")
     return True
 

@@ -34,6 +34,7 @@ def give_back(host, uuid, token, peer=None, **_ignored):
         raise MigrationNotReady("%s is not off on %s" % (uuid, host.identity["name"]))
     host.effects.check_disks(record)
     host.effects.hide(record)
+    host.effects.let_go_of_volumes(record)
     put(host, record, record.replace(role=OUT, phase=REVERTED, generation=next_epoch(record)), "given back")
     return True
 

@@ -16,7 +16,6 @@ from ansible_collections.berth.kvm.plugins.module_utils.model.volume_errors impo
     VolumeElsewhere,
     VolumeInUse,
     VolumeNotFound,
-    VolumeStays,
     VolumeUnknown,
 )
 from ansible_collections.berth.kvm.plugins.module_utils.model.volumes import volume_uuid
@@ -24,9 +23,9 @@ from ansible_collections.berth.kvm.plugins.module_utils.model.volumes import vol
 WEB1, WEB2 = {"uuid": "u1", "name": "web1"}, {"uuid": "u2", "name": "web2"}
 
 
-def told(name="db", instance=None, size_gb=5, phase="active"):
+def told(name="db", instance=None, size_gb=5, phase="active", role="OWN"):
     return {"uuid": volume_uuid("default", name), "name": name, "project_id": "default", "size_gb": size_gb,
-            "pool": "berth", "instance": instance, "phase": phase}  # fmt: skip
+            "pool": "berth", "instance": instance, "phase": phase, "role": role}  # fmt: skip
 
 
 def fleet(silent=(), **held):
@@ -170,21 +169,38 @@ def move(kind, *names):
     return {"name": "web1", "source": "kvm1", "kind": kind, "views": views}
 
 
-@pytest.mark.follows("detach_volumes_to_move")
-def test_what_has_volumes_leaves_its_host_only_without_them_and_is_resized_there():
+def test_what_has_volumes_is_resized_on_its_host_where_it_may_and_else_goes_where_they_are_seen():
+    """Which host sees them is found out there, before the guest is touched."""
     hosts = ["kvm1", "kvm2", "kvm3"]
-    for kind, target, same in (
-        ("migration", None, True),
-        ("live-migration", "kvm2", True),
-        ("resize", None, False),
-        ("resize", "kvm2", True),
-    ):
-        with pytest.raises(VolumeStays) as caught:
-            moving.hosts_to_leave_out(move(kind, "db"), hosts, target, same)
-        assert caught.value.hint == volume_hints.detach_volumes_to_move("web1", ["db"], kind == "resize")
     assert moving.hosts_to_leave_out(move("resize", "db"), hosts, None, True) == ["kvm2", "kvm3"]
-    assert moving.hosts_to_leave_out(move("migration"), hosts, None, True) == ["kvm1"]
+    assert moving.hosts_to_leave_out(move("resize", "db"), hosts, "kvm2", True) == ["kvm1", "kvm3"]
+    assert moving.hosts_to_leave_out(move("resize", "db"), hosts, None, False) == ["kvm1"]
+    for kind in ("migration", "live-migration"):
+        assert moving.hosts_to_leave_out(move(kind, "db"), hosts, None, True) == ["kvm1"]
+        assert moving.hosts_to_leave_out(move(kind), hosts, None, True) == ["kvm1"]
     assert moving.hosts_to_leave_out(move("resize"), hosts, "kvm2", False) == ["kvm1", "kvm3"]
+
+
+@pytest.mark.parametrize(
+    "there, owner",
+    [
+        ({"OUT": "kvm1", "OWN": "kvm2"}, "kvm2"),
+        ({"IN": "kvm2", "OWN": "kvm1"}, "kvm1"),
+        ({"IN": "kvm2", "OUT": "kvm1"}, "kvm1"),
+    ],
+)
+def test_in_the_middle_of_a_move_a_volume_is_where_its_owner_is_and_nobody_elses(there, owner):
+    moving_fleet = fleet(**{host: [told(instance=WEB1, role=role)] for role, host in there.items()})
+    uuid = volume_uuid("default", "db")
+    assert [host for host, _told in volumes.find(moving_fleet, uuid)] == [owner]
+    with pytest.raises(VolumeInUse):
+        volumes.to_delete(moving_fleet, "db", uuid, {}, ())
+
+
+def test_two_owners_of_a_volume_are_told_whoever_else_knows_of_it():
+    both = fleet(kvm1=[told(role="OWN")], kvm2=[told(role="OWN")], kvm3=[told(role="OUT")])
+    with pytest.raises(VolumeDuplicate, match="kvm1.*kvm2"):
+        volumes.to_delete(both, "db", volume_uuid("default", "db"), {}, ())
 
 
 def test_what_a_delete_would_remove_against_the_inventory_is_told_by_create():

@@ -1,0 +1,103 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The records of an instance's volumes while it moves: they say whose the volumes are on either host, as its own record does.
+
+The source's volumes are told with their generations (``told``), the destination expects them, the source lets go of them
+right before its instance, and the destination owns them right before its instance: so two hosts never own one. ``store`` is
+the host's VolumeStore, ``record`` that of the instance.
+"""
+
+from __future__ import annotations
+
+from ...model import hints, volumes
+from ...model.lifecycle import IN, OWN
+from ...model.move_errors import MigrationNotReady
+from ...model.record import Record
+from ...model.volume_errors import VolumeConflict
+from ...model.volume_lifecycle import EXPECTED, LET_GO, OWNED
+from . import journal
+from .volume_store import change, instance_of, is_moving, is_of
+
+
+def told(store, record):
+    """[{uuid, generation}] of the instance's volumes, for the other host."""
+    return [{"uuid": volume.uuid, "generation": list(volume.generation)} for volume in _of(store, record)]
+
+
+def expect(store, record, said):
+    """On the destination: each volume of the instance has a record that waits for it. ``said`` is what the source told."""
+    generations = {entry["uuid"]: list(entry["generation"]) for entry in said}
+    instance = {"uuid": record.uuid, "name": record.name}
+    for entry in volumes.of(record.spec):
+        there, generation = store.read(entry["uuid"]), generations.get(entry["uuid"])
+        if generation is None:
+            raise MigrationNotReady(
+                "the source has not told of volume %s of %s" % (entry["name"], record.name), hint=hints.run_again()
+            )
+        if there is None:
+            store.compare_and_swap(None, _expected(record, entry, instance, generation))
+        elif not is_of(there, record.uuid) or there.role != IN:
+            raise VolumeConflict("there is a record of volume %s here already" % entry["name"], hint=hints.run_again())
+        elif list(there.generation) < generation:
+            change(store, there, "expect", instance, generation=generation)
+
+
+def _expected(record, entry, instance, generation):
+    role, phase = EXPECTED
+    volume = Record(
+        uuid=entry["uuid"],
+        name=entry["name"],
+        project_id=record.project_id,
+        role=role,
+        generation=generation,
+        token=record.token,
+        phase=phase,
+        spec={"flavor": {}, "pool": record.spec.get("pool"), "instance": instance},
+        resources={"disk_gb": entry["size_gb"]},
+        power_state="shutdown",
+    )
+    return journal.noted(volume, "expect", instance=record.name)
+
+
+def let_go(store, record):
+    """Before the record of the instance says that this host lets go of it."""
+    for volume in _of(store, record):
+        _without_owner(store, volume)
+
+
+def _without_owner(store, volume):
+    """The volume when this host does not own it any more."""
+    if volume.role != OWN:
+        return volume
+    (role, phase), generation = LET_GO, [volume.generation[0] + 1, 0]
+    return change(store, volume, "let go", instance_of(volume), role=role, phase=phase, generation=generation)
+
+
+def moving(store, record):
+    """The volumes of the instance that are on their way to this host or from it."""
+    return [volume for volume in _of(store, record) if is_moving(volume)]
+
+
+def take(store, volume):
+    """Own one, before the record of the instance says that this host owns that, or once more where it does not let go after all.
+    The epoch grows by one over that with which the other side let go, or would have."""
+    role, phase = OWNED
+    generation = [volume.generation[0] + 1, 1]
+    return change(store, volume, "own", instance_of(volume), role=role, phase=phase, generation=generation)
+
+
+def forget(store, record):
+    """The instance is gone from this host, so its volumes are too; their files are not touched."""
+    for volume in _of(store, record):
+        forget_one(store, volume)
+
+
+def forget_one(store, volume):
+    store.compare_and_swap(_without_owner(store, volume), None)
+
+
+def _of(store, record):
+    """The records of the instance's volumes that say that they are its own."""
+    found = (store.read(entry["uuid"]) for entry in volumes.of(record.spec))
+    return [volume for volume in found if volume is not None and is_of(volume, record.uuid)]

@@ -1,0 +1,24 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The life of a volume's record on one host: that of an instance at rest, and the ways there and back of a move.
+
+A volume goes with its instance: who lets go of the instance lets go of its volumes first, and who takes it over takes them
+first. So of two hosts at most one owns a volume, and a host that owns an instance and not its volumes starts nothing.
+"""
+
+from __future__ import annotations
+
+from typing import Optional
+
+from . import lifecycle
+from .lifecycle import ACTIVE, BUILDING, IN, INCOMING, KEEP, OUT, OWN, State
+
+LET_GO, EXPECTED, OWNED = (OUT, KEEP), (IN, INCOMING), (OWN, ACTIVE)
+MOVES = frozenset({(OWNED, LET_GO), ((OWN, BUILDING), LET_GO), (LET_GO, OWNED), (EXPECTED, OWNED)})
+
+
+def check_change(old: Optional[State], new: Optional[State]) -> None:
+    """Raise IllegalChange where the record of a volume in state ``old`` may not become ``new``."""
+    if (old, new) not in MOVES:
+        lifecycle.check_change(old, new)

@@ -1,0 +1,63 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The records of a host's volumes in memory, and what the steps of a move do to them, by the functions that ship."""
+
+from __future__ import annotations
+
+import copy
+
+from memory_names import VOLUME, Violation
+
+from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import StaleRecord
+from ansible_collections.berth.kvm.plugins.module_utils.compute.record import volume_move, volume_store
+from ansible_collections.berth.kvm.plugins.module_utils.model import volume_lifecycle
+from ansible_collections.berth.kvm.plugins.module_utils.model.record import Record
+
+
+class Volumes:
+    """What volume_move needs of a store."""
+
+    def __init__(self, world, name):
+        self.world, self.name = world, name
+
+    def read(self, uuid):
+        data = self.world.volumes[self.name] if uuid == VOLUME else None
+        return Record.from_dict(copy.deepcopy(data)) if data else None
+
+    def compare_and_swap(self, expected, new):
+        found = self.read(VOLUME)
+        if (found and found.version()) != (expected and expected.version()):
+            raise StaleRecord("changed")
+        volume_lifecycle.check_change(found and found.state(), new and new.state())
+        if expected and new and list(new.generation) <= list(expected.generation):
+            raise Violation("I12 the generation of the volume does not grow")
+        self.world.tick()
+        self.world.volumes[self.name] = copy.deepcopy(new.to_dict()) if new else None
+        return new
+
+    def detach(self):
+        volume = self.read(VOLUME)
+        if volume and volume.spec["instance"]:
+            volume_store.change(self, volume, "detach", None)
+
+
+class VolumeEffects:
+    """Part of the effects; ``volumes`` are those of the host."""
+
+    def tell_volumes(self, record):
+        self.own_volumes(record)
+        return volume_move.told(self.volumes, record)
+
+    def expect_volumes(self, record, said):
+        volume_move.expect(self.volumes, record, said)
+
+    def let_go_of_volumes(self, record):
+        volume_move.let_go(self.volumes, record)
+
+    def own_volumes(self, record):
+        for volume in volume_move.moving(self.volumes, record):
+            volume_move.take(self.volumes, volume)
+
+    def forget_volumes(self, record):
+        volume_move.forget(self.volumes, record)

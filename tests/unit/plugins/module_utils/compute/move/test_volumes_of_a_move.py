@@ -1,0 +1,352 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""An instance with a volume goes to another host on one storage: real records, real marks and owners, a fake libvirt. Whenever
+the run is killed, at most one host owns the volume, and the next run comes to the end (C26)."""
+
+from __future__ import annotations
+
+import itertools
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[6] / "tests" / "protocol"))
+
+import memory_names as memory  # noqa: E402
+from instance_case import Case, Killed  # noqa: E402
+from memory_controller import Controller  # noqa: E402
+from memory_names import D, S  # noqa: E402
+
+from ansible_collections.berth.kvm.plugins.module_utils.compute import durable  # noqa: E402
+from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import volume  # noqa: E402
+from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import startable  # noqa: E402
+from ansible_collections.berth.kvm.plugins.module_utils.compute.guest.instance import Instance  # noqa: E402
+from ansible_collections.berth.kvm.plugins.module_utils.compute.guest.update_disks import update_disks  # noqa: E402
+from ansible_collections.berth.kvm.plugins.module_utils.compute.move import live_checks, moving_host  # noqa: E402
+from ansible_collections.berth.kvm.plugins.module_utils.compute.record import claim  # noqa: E402
+from ansible_collections.berth.kvm.plugins.module_utils.compute.record.volume_store import VolumeStore  # noqa: E402
+from ansible_collections.berth.kvm.plugins.module_utils.model import volume_hints  # noqa: E402
+from ansible_collections.berth.kvm.plugins.module_utils.model.lifecycle import ACTIVE, OUT, OWN  # noqa: E402
+from ansible_collections.berth.kvm.plugins.module_utils.model.volume_errors import (  # noqa: E402
+    VolumeElsewhere,
+    VolumeInUse,
+    VolumeStays,
+)
+from ansible_collections.berth.kvm.plugins.module_utils.model.volumes import volume_uuid  # noqa: E402
+
+DB = volume_uuid("default", "db")
+OPS = itertools.count(1)
+HOSTS = {S: "kvm1", D: "kvm2"}
+UUIDS = {name: "%d1111111-3c6e-5d59-9d0b-3a1c9d7f1e2a" % at for at, name in enumerate((S, D), 1)}
+
+
+class Effects(moving_host.Effects):
+    """What is no volume's comes and goes without a trace."""
+
+    def nothing(self, *_arguments):
+        return []
+
+    check_disks = check_deletable = check_kept = complete = receive = nothing
+    restore_disks = drop_disks = has_kept_disks = keep_disks = check_asked = check_movable = stop_transfer = nothing
+
+    def has_left(self, uuid):
+        return False
+
+    halted = has_left
+
+    def send(self, record, targets, key, options):
+        return {"shared": True}
+
+    def presend(self, record, targets, key, options):
+        return None
+
+    def allocate(self, spec, limits):
+        return {"vcpus": 1, "memory_mb": 64, "disk_gb": 1}
+
+    def disks(self, record):
+        """The mark, and no manifest."""
+        moving_host.storage.mark(self.pool_path(record), record, self.host.identity["uuid"])
+        return []
+
+
+class Run(Controller):
+    """A playbook run: each of its moves has an operation of its own."""
+
+    def _plan(self, world):
+        looks, self.looks, self.op = self.looks, 0, "%032x" % next(OPS)
+        super()._plan(world)
+        self.looks = looks
+
+
+class Fleet:
+    """Two hosts, as the controller of memory.py knows a world. ``check`` is asked after each step."""
+
+    def __init__(self, hosts, spec):
+        self.hosts, self.wanted = hosts, spec
+        self.kind, self.channel, self.receipt = "migration", {S: None, D: None}, None
+        self.kept, self.disks = {S: None}, {S: {"version": 0}}  # what memory.py counts
+
+    def host(self, name):
+        return self.hosts[name]
+
+    def spec(self, _like):
+        return self.wanted
+
+    def run(self, action):
+        controller = Run(action, None)
+        for _turn in range(60):
+            if controller.state == "run":
+                controller.advance(self)
+        return controller
+
+    def went(self, action):
+        """Run it to its end. -> whether anything changed"""
+        done = self.run(action)
+        assert done.state == "done", done.error
+        return done.changed
+
+    def volume(self, name):
+        return VolumeStore.beside(self.hosts[name].store).read(DB)
+
+    def roles(self):
+        """{host: (role of the instance, role of the volume)} of the hosts that know of either."""
+        found = {}
+        for name, host in self.hosts.items():
+            held, volume = host.store.read(memory.UUID), self.volume(name)
+            if held or volume:
+                found[name] = (held and held.role, volume and volume.role)
+        return found
+
+    def check(self):
+        roles = self.roles()
+        own = [name for name, (_held, role) in roles.items() if role == OWN]
+        assert len(own) <= 1, "two hosts own the volume: %s" % roles
+        assert any(role for _held, role in roles.values()), "nobody knows of the volume"
+        running = [name for name, host in self.hosts.items() if host.effects.running(memory.UUID)]
+        assert set(running) <= set(own), "a guest runs on %s: %s" % (running, roles)
+
+
+@pytest.fixture
+def fleet(make_fleet):
+    return make_fleet()
+
+
+@pytest.fixture
+def make_fleet(make_host, wanted, monkeypatch, tmp_path):
+    """make_fleet(): the instance runs on S with volume db; D has the same pool."""
+    permitted = set()
+    monkeypatch.setattr(moving_host.gate, "permit", lambda uuid, *_: permitted.add(uuid))
+    monkeypatch.setattr(moving_host.gate, "revoke", lambda uuid, *_: permitted.discard(uuid))
+    monkeypatch.setattr(moving_host.gate, "is_permitted", lambda uuid, *_: uuid in permitted)
+    monkeypatch.setattr(moving_host.disks, "swap_in", lambda *_: None)
+    monkeypatch.setattr(moving_host.disks, "restore", lambda *_: None)
+    monkeypatch.setattr(moving_host.disks, "manifest", lambda *_args, **_more: [])
+    monkeypatch.setattr(moving_host.increment, "tidy", lambda *_: None)
+    monkeypatch.setattr(moving_host.disk_chain, "differences", lambda *_: [])
+    monkeypatch.setattr(moving_host.network, "check", lambda *_: None)
+    monkeypatch.setattr(moving_host.transfer, "close", lambda *_: None)
+    monkeypatch.setattr(moving_host.paths, "remove_console_logs", lambda *_: None)
+    monkeypatch.setattr(claim.Ledger, "__init__", lambda *_: None)
+    monkeypatch.setattr(
+        claim.Ledger, "allocate", lambda *_: {"vcpus": 1, "memory_mb": 64, "disk_gb": 3, "resources": {}}
+    )
+    monkeypatch.setattr(claim.Ledger, "take", lambda *_: None)
+
+    def make():
+        number = next(OPS)
+        pool = tmp_path / ("pool%d" % number)
+        made = {name: make_host("%s-%d" % (HOSTS[name], number), UUIDS[name], pool) for name in (S, D)}
+        spec, seed = wanted(memory.NAME)
+        entry = {"name": "db", "size_gb": 2, "delete_on_termination": False, "slot": 0, "new": True}
+        spec.update(pool="berth", volumes=[entry])
+        assert claim.claim_all(made[S], [{"spec": spec, "token": "t1"}])[0]["error"] is None
+        guest = Case(made[S], (spec, seed))
+        guest.instance().made("t1", seed)
+        hosts = {name: moving_host.MovingHost(host) for name, host in made.items()}
+        for name, host in hosts.items():
+            host.identity["name"], host.effects = name, Effects(host)
+        return Fleet(hosts, guest.record.spec)
+
+    return make
+
+
+def file_of(fleet):
+    return Path(fleet.host(S).compute.pool) / "volumes" / DB / "disk.qcow2"
+
+
+def files(fleet):
+    return sorted(path.name for path in file_of(fleet).parent.iterdir())
+
+
+def test_a_volume_goes_with_its_instance_and_stays_where_it_is(fleet):
+    before = file_of(fleet).read_bytes()
+    fleet.went("resize")
+    assert fleet.roles() == {S: (OUT, OUT), D: (OWN, OWN)}
+    assert fleet.volume(D).generation > fleet.volume(S).generation
+    fleet.went("confirm")
+    assert fleet.roles() == {D: (OWN, OWN)} and fleet.volume(D).phase == ACTIVE
+    assert file_of(fleet).read_bytes() == before and files(fleet) == ["disk.qcow2", "owner"]
+    assert fleet.went("confirm") is False
+
+
+def test_a_revert_gives_the_volume_back_and_forgets_nothing(fleet):
+    fleet.run("resize")
+    fleet.went("revert")
+    assert fleet.roles() == {S: (OWN, OWN)}
+    assert fleet.volume(S).spec["instance"]["name"] == memory.NAME and files(fleet) == ["disk.qcow2", "owner"]
+    fleet.went("resize")
+    fleet.went("confirm")
+    assert fleet.roles() == {D: (OWN, OWN)}
+
+
+THERE, BACK = {D: (OWN, OWN)}, {S: (OWN, OWN)}
+WAITS = {S: (OUT, OUT), D: (OWN, OWN)}
+# what was done, what is killed, what is run then, who has what after it
+KILLS = {
+    "resize": ([], "resize", "resize", [WAITS]),
+    "resize, given up": ([], "resize", "revert", [BACK]),
+    "confirm": (["resize"], "confirm", "confirm", [THERE]),
+    "revert": (["resize"], "revert", "revert", [BACK]),
+    "delete": (["resize"], "delete", "delete", [{S: (None, OWN)}, {D: (None, OWN)}]),
+}
+
+
+@pytest.mark.parametrize("name", KILLS)
+def test_whenever_a_run_is_killed_one_host_owns_the_volume_and_the_next_run_ends_it(name, make_fleet, kill_before):
+    before, killed, then, ends = KILLS[name]
+    for number in itertools.count():
+        fleet = make_fleet()
+        for action in before:
+            fleet.went(action)
+        was_killed = kill_before(number, lambda fleet=fleet: fleet.run(killed))
+        fleet.check()
+        if not was_killed:
+            break
+        fleet.went(then)
+        assert fleet.roles() in ends, "killed before write %d" % number
+        assert file_of(fleet).exists()
+        assert fleet.went(then) is False
+    assert number > 5, "nothing was killed"
+
+
+@pytest.fixture
+def kill_before(monkeypatch):
+    """kill_before(number, run): whether the run was killed before its durable write of that number."""
+    left = [None]
+
+    def counted(function):
+        def called(*arguments, **options):
+            if left[0] is not None:
+                left[0] -= 1
+                if left[0] < 0:
+                    left[0] = None
+                    raise Killed()
+            return function(*arguments, **options)
+
+        return called
+
+    for name in ("write", "remove"):
+        monkeypatch.setattr(durable, name, counted(getattr(durable, name)))
+
+    def run(number, action):
+        left[0] = number
+        try:
+            action()
+        except Killed:
+            return True
+        finally:
+            left[0] = None
+        return False
+
+    return run
+
+
+def seen_from_there(fleet):
+    """What D says to a migration of the instance from another storage: the hint, or None."""
+    move = {"type": "migration", "source": {"name": "kvm1"}}
+    record = fleet.host(S).store.read(memory.UUID).replace(op="ab" * 16, migration=move)
+    try:
+        moving_host.volumes.Volumes(fleet.host(D).compute, fleet.host(D).identity, record).check_seen(False)
+    except VolumeStays as error:
+        return error.hint
+
+
+@pytest.mark.follows("detach_volumes_to_move")
+def test_a_host_that_does_not_see_the_volume_is_refused_before_the_guest_is_touched(fleet, tmp_path):
+    fleet.host(D).compute.connection.pool_path = str(tmp_path / "another")
+    (tmp_path / "another" / "instances").mkdir(parents=True)
+    done = fleet.run("resize")
+    assert done.state == "failed" and "VolumeStays" in done.error and "volume db" in done.error
+    assert fleet.roles() == BACK and fleet.host(S).effects.running(memory.UUID)
+    assert fleet.host(S).store.read(memory.UUID).vm_state == "active"
+    assert seen_from_there(fleet) == volume_hints.detach_volumes_to_move(memory.NAME, ["db"], False)
+    update_disks(Instance(fleet.host(S).compute, memory.UUID, timeout=1), [], [])
+    assert fleet.volume(S).spec["instance"] is None and file_of(fleet).exists()
+    assert seen_from_there(fleet) is None, "without its volume it may go there"
+
+
+def test_a_host_that_sees_the_instance_and_not_its_volume_is_refused(fleet, monkeypatch):
+    """A mount of the one directory alone, or a file of the same name that is another's."""
+    monkeypatch.setattr(moving_host.volumes.storage, "is_one", lambda _pool, uuid, *_: uuid == memory.UUID)
+    done = fleet.run("resize")
+    assert "VolumeStays" in done.error and fleet.roles() == BACK
+
+
+def test_a_lost_destination_that_comes_back_starts_nothing_and_its_delete_leaves_the_volume(fleet):
+    """The source has the volume again; what the destination knows of it is old, and counts for nothing."""
+    fleet.run("resize")
+    source, there = fleet.host(S), fleet.host(D)
+    volume_of_s = VolumeStore.beside(source.store)
+    moving_host.volumes.Volumes(source.compute, source.identity, source.store.read(memory.UUID)).own()
+    assert volume_of_s.read(DB).role == OWN and volume_of_s.read(DB).generation > fleet.volume(D).generation
+    record = there.store.read(memory.UUID)
+    with pytest.raises(VolumeElsewhere) as caught:
+        startable.check(there.compute, record)
+    assert caught.value.hint == volume_hints.forget_old_volume("db", DB)
+    goes = dict(record.spec, volumes=[dict(record.spec["volumes"][0], delete_on_termination=True)])
+    volume.release(there.compute, record.replace(spec=goes))
+    assert fleet.volume(D) is None and file_of(fleet).exists() and fleet.volume(S).role == OWN
+
+
+@pytest.mark.follows("forget_old_volume")
+def test_what_an_old_backup_says_of_a_volume_gives_it_to_nobody(fleet, tmp_path):
+    """The record of the source is put back after the volume went to the destination, was kept there and is free."""
+    old = Path(fleet.host(S).store.state_dir) / "volumes" / DB / "record.json"
+    data = old.read_bytes()
+    fleet.run("resize")
+    fleet.run("confirm")
+    assert Instance(fleet.host(D).compute, memory.UUID, timeout=1).absent() is True
+    assert fleet.roles() == {D: (None, OWN)} and fleet.volume(D).spec["instance"] is None
+    old.parent.mkdir(mode=0o700, exist_ok=True)
+    old.write_bytes(data)
+    old.chmod(0o600)
+    with pytest.raises(VolumeElsewhere) as caught:
+        volume.delete(fleet.host(S).compute, DB)
+    assert caught.value.hint == volume_hints.forget_old_volume("db", DB) and file_of(fleet).exists()
+    old.rename(tmp_path / "kept")
+    assert volume.delete(fleet.host(S).compute, DB) is False
+    assert volume.delete(fleet.host(D).compute, DB) is True and not file_of(fleet).exists()
+
+
+def test_a_volume_is_no_strange_disk_to_a_live_migration_and_another_file_is(fleet):
+    host = fleet.host(S)
+    record, found = host.store.read(memory.UUID), host.compute.connection.domains[memory.UUID]
+    guest = SimpleNamespace(XMLDesc=lambda _flags: found.xml, snapshotNum=lambda _flags: 0)
+    pool = str(host.compute.pool)
+    assert list(live_checks._guest_problems(guest, record, pool)) == []
+    found.xml = found.xml.replace(DB, "2" * 8 + DB[8:])
+    assert "a disk that is not the instance's own" in " ".join(live_checks._guest_problems(guest, record, pool))
+
+
+def test_no_other_instance_gets_a_volume_that_is_on_its_way(fleet, wanted):
+    fleet.run("resize")
+    spec, _seed = wanted("other")
+    spec.update(pool="berth", volumes=[{"name": "db", "size_gb": 2, "delete_on_termination": False, "slot": 0}])
+    for name in (S, D):
+        error = claim.claim_all(fleet.host(name).compute, [{"spec": spec, "token": "t2"}])[0]["error"]
+        assert error["code"] == VolumeInUse.__name__, name
+        with pytest.raises(VolumeInUse):
+            volume.delete(fleet.host(name).compute, DB)
