@@ -21,13 +21,13 @@ from move_runs import D, Run, S, check_one_alone, check_whole, walk, worlds  # n
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute import paths  # noqa: E402
 from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import disk
+from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import unchanged  # noqa: E402
 from ansible_collections.berth.kvm.plugins.module_utils.compute.move import disks  # noqa: E402
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import locate  # noqa: E402
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.errors import InstanceMoving  # noqa: E402
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.fleet import read_fleet  # noqa: E402
 from ansible_collections.berth.kvm.plugins.module_utils.model import hints  # noqa: E402
 from ansible_collections.berth.kvm.plugins.module_utils.model.move_errors import MigrationConflict  # noqa: E402
-from ansible_collections.berth.kvm.plugins.modules import instance  # noqa: E402
 
 NAME = memory_names.NAME
 
@@ -172,14 +172,14 @@ def test_who_gave_it_another_flavor_in_the_inventory_is_told_to_resize_and_then_
     world = memory.World()
     here = world.host(S)
     here.uuid = memory_names.UUID
-    said = instance.differences(here, memory_names.NEW)
+    said = unchanged.differences(here, memory_names.NEW)
     assert len(said) == 1 and said[0].endswith(hints.resize_to_follow(NAME))
     done(world, memory_controller.Controller("resize", "op0"))
     done(world, Run("confirm"))
     check_whole(world, D)
     there = world.host(D)
     there.uuid = memory_names.UUID
-    assert instance.differences(there, memory_names.NEW) == []
+    assert unchanged.differences(there, memory_names.NEW) == []
 
 
 # --- a host is lost
