@@ -110,6 +110,8 @@ INSTANCE_NOTES = {
     "berth_admin_password_hash": "the sha512 or yescrypt hash of the password of the guest's first user",
     "berth_admin_password": "refused: a password is given as its hash alone",
     "berth_disk_config": "auto: the root file system grows to its disk; manual: it does not; not given: as the image does",
+    "berth_access_ip_v4": "an address at which the guest is reached, such as one that a router translates",
+    "berth_access_ip_v6": "the same for IPv6",
     "berth_state": "the power that [create](create-and-delete.md#power-and-locks) brings it to, `active` or `stopped`; else as found",
     "berth_user_data": "cloud-init's user data: text that begins as such, or base64; at most 65535 bytes in base64",
 }
@@ -163,6 +165,10 @@ user data can be read; behind an `#include` it cannot. An image whose cloud-init
 Files and hash are in the seed alone: not in the record, a receipt, a log or a message. They are read when the instance is
 made, as are `berth_ssh_keys` and the key pairs that `berth_key_names` name: a guest that is there keeps what it has got, also when a key
 pair is not defined any more. At most 64 files, 1 MiB together.
+
+`berth_access_ip_v4` and `berth_access_ip_v6` are Nova's access_ip: where the guest is reached, such as an address that a router
+translates. The guest is told nothing of them. The record keeps them as they were when the instance was made, `show` tells them, and
+the inventory plugin sets `ansible_host` by them.
 
 ## A kernel of its own
 

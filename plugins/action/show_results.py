@@ -39,7 +39,16 @@ class ActionModule(ControllerAction):
         left_out = (located or moves)["left_out"]
         self._keep(operation, outcomes, task_vars)
         say("", *report.closing(outcomes, left_out, self._tried), "")
-        return results_fact(outcomes, left_out)
+        moved = [outcome for outcome in outcomes if not located or outcome.instance in located["moving"]]
+        return {**results_fact(outcomes, left_out), **self._would_change(operation, moved, moves)}
+
+    def _would_change(self, operation, outcomes, moves):
+        """Check mode runs no step of a move, so what would become of the instances is told here."""
+        if not self._task.check_mode or not moves:
+            return {}
+        diffs = [report_moves.difference(operation, outcome, moves) for outcome in outcomes]
+        found = [diff for diff in diffs if diff]
+        return {"changed": True, "diff": found} if found else {}
 
     def _keep(self, operation, outcomes, task_vars):
         """That a move was refused, until one is not; a delete ends what is known of a failed request."""

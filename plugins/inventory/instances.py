@@ -21,8 +21,9 @@ description:
     C(berth_present_server_group), C(berth_present_zone) and C(berth_present_address), with C(berth_kvm_host), C(berth_power_state),
     C(berth_phase) and C(berth_uuid). Playbooks that move, start, stop or delete take an instance that has only these as well;
     C(create) leaves it alone, and a resize needs C(-e berth_flavor).
-  - C(ansible_host) is the address of C(berth_present_address), of the source C(berth_present_address_source). That is the fixed one
-    of the instance's record (C(static)), else a lease of libvirt's (C(lease)), a neighbour of the host (C(arp)) or what the guest's
+  - C(ansible_host) is the address of C(berth_present_address), of the source C(berth_present_address_source). That is the one
+    that C(berth_access_ip_v4) or C(berth_access_ip_v6) said when the instance was made (C(access)), else the fixed one of its
+    record (C(static)), else a lease of libvirt's (C(lease)), a neighbour of the host (C(arp)) or what the guest's
     agent says (C(agent)). It is not set where the inventory has one for the instance, and where another host of the
     inventory, a KVM host by its own word, or another instance has the same address. C(arp) and C(agent) are the guest's word, and
     it may name a machine that the inventory does not know. Keep C(host_key_checking) on, or set C(ansible_host) yourself.
@@ -58,7 +59,8 @@ options:
   default_groups:
     description:
       - Whether to make the groups C(berth_state_X), C(berth_flavor_X), C(berth_zone_X), C(berth_host_X), C(berth_project_X) and
-        C(berth_server_group_X) of what instances are now. The zone is known where O(kvm_inventory) has C(berth_aggregates).
+        C(berth_server_group_X) of what instances are now. The zone is that of C(berth_aggregates) in
+        O(kvm_inventory), else the one that the instance's record keeps.
     type: bool
     default: true
     version_added: 0.2.0

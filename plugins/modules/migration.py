@@ -166,6 +166,7 @@ took:
   sample: {presend: 61.2, freeze: 3.1, send: 0.8, release: 0.1}
 """
 
+import json
 import signal
 import time
 
@@ -214,6 +215,12 @@ SPEC = {
 WAITING = "take_over"
 # These open ports for a copy, with a process beside them that closes them when nobody uses them.
 OPENING = {"receive", "receive_seed"}
+SHOWN = ("role", "phase", "vm_state", "task_state", "power_state")
+# What a step is given of the module's arguments beside OPTIONS.
+GIVEN = (
+    "kind", "spec", "limits", "source", "lost", "when_due", "changed_disks", "crashed", "destination", "confirm_window",
+    "key", "stop_timeout",
+)  # fmt: skip
 OPTIONS = ("bandwidth", "copy_while_running", "timeout", "timeout_action", "tls")
 
 
@@ -239,6 +246,7 @@ def act(module):
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     host = MovingHost()
     said, changed, took = view(host, uuid), False, {}
+    before = shown(said)
     if "migrate_live" in parameters["steps"] and not parameters["tls"]:
         module.warn("TLS is off: memory and disks of %s go over the network for everybody there to read" % uuid)
     if not module.check_mode:
@@ -253,19 +261,8 @@ def act(module):
                 step,
                 token,
                 parameters["peer"],
-                kind=parameters["kind"],
-                spec=parameters["spec"],
-                limits=parameters["limits"],
-                source=parameters["source"],
-                lost=parameters["lost"],
-                when_due=parameters["when_due"],
-                changed_disks=parameters["changed_disks"],
-                crashed=parameters["crashed"],
-                destination=parameters["destination"],
-                confirm_window=parameters["confirm_window"],
-                key=parameters["key"],
-                stop_timeout=parameters["stop_timeout"],
                 sent=said.get("sent"),
+                **{name: parameters[name] for name in GIVEN},
                 options={name: parameters[name] for name in OPTIONS},
             )
             changed, took[step] = changed or did, round(time.monotonic() - began, 3)
@@ -275,7 +272,22 @@ def act(module):
                 # This step decided whose turn it is; no other may, or a fenced run would follow who fenced it.
                 token = {"op": token["op"], "attempt": now["attempt"]}
             said = dict({name: said[name] for name in SAID if name in said}, **now)
-    return {"changed": changed, "move": said, "token": token, "took": took}
+    return {
+        "changed": changed,
+        "move": said,
+        "token": token,
+        "took": took,
+        "diff": {"before": before, "after": shown(said)},
+    }
+
+
+def shown(held):
+    """What a diff shows of a record; nothing where there is none."""
+    if not held["role"]:
+        return ""
+    parts = {name: held[name] for name in SHOWN}
+    parts.update(host=held["host"]["name"], flavor=(held["spec"].get("flavor") or {}).get("name"))
+    return json.dumps(parts, indent=1, sort_keys=True) + "\n"
 
 
 def main():

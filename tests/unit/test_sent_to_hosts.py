@@ -24,7 +24,7 @@ MOST = {
     "host_facts": 215,
     "host_prepare": 135,
     "host_system": 3,
-    "instance": 325,
+    "instance": 330,
     "instance_copy": 230,
     "instance_info": 150,
     "migration": 395,

@@ -122,7 +122,8 @@ def _twice(name: str, hosts: List[str]) -> NotListed:
 
 
 def _variables(host: str, instance: Mapping[str, Any], described: Described) -> Dict[str, Any]:
-    told = instance.get("address") or {}
+    known = [{"address": text, "source": "access"} for text in instance.get("access_ips") or ()]
+    told = next((each for each in known if guest_address(each["address"])), None) or instance.get("address") or {}
     address = guest_address(told.get("address"))
     found = {
         "berth_uuid": instance["uuid"],

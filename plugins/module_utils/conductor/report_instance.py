@@ -46,6 +46,7 @@ def lines(name: str, held: Held, problem: Optional[str], most: int) -> List[str]
         "disks": ", ".join("%s %s GiB" % entry for entry in sorted((found.get("disks") or {}).items())),
         "volumes": ", ".join("%s %s GiB" % entry for entry in sorted((found.get("volumes") or {}).items())),
         "zone": found.get("availability_zone"),
+        "access": ", ".join(found.get("access_ips") or ()),
         "group": found.get("group"),
         "console": found.get("console_log"),
         "locked": found.get("locked") and "by %s" % found["locked"],

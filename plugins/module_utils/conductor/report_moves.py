@@ -5,9 +5,11 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any, Dict, Optional, Tuple
 
 from ..model import lifecycle
+from ..model import migration as migrations
 from . import drift
 from .moving import unconfirmed
 from .report import FAILED, Outcome, address_of, failure, first_word
@@ -23,6 +25,9 @@ DONE = {
     "resize": "resized",
     "revert": "reverted",
 }
+# Those that end a move; the others begin one, which waits for a confirm unless it was live.
+ENDS = ("confirm", "confirm_due", "delete", "revert")
+WOULD = "would be "
 Place = Tuple[str, str]  # host, flavor
 # What a sequence means for the guest, said before anything happens. The rest only ends what was begun.
 _STOPS = "Its guest, if it runs, is stopped for the last part of the copy and started on {host}"
@@ -70,6 +75,23 @@ def outcome(operation: str, name: str, moves: Dict[str, Any], done: Dict[str, An
     return line
 
 
+def difference(operation: str, line: Outcome, moves: Dict[str, Any]) -> Optional[Dict[str, str]]:
+    """What check mode shows of an instance that would be moved, as Ansible's diff; None where nothing would change."""
+    move = moves["moves"].get(line.instance)
+    if move is None or not line.state.startswith(WOULD):
+        return None
+    owner, (host, flavor) = _owner(move), _now(move)
+    migration = _migration(move) or {}
+    kept = migration.get("vm_state_before") or owner.get("vm_state")
+    placed = operation not in ENDS and not (move["kind"] == migrations.LIVE)
+    before = {"host": host, "flavor": flavor, "vm_state": owner.get("vm_state")}
+    after = {"host": line.host, "flavor": line.flavor, "vm_state": "resized" if placed else kept}
+    texts = [json.dumps(state, indent=1, sort_keys=True) + "\n" for state in (before, after)]
+    gone = operation == "delete"
+    header = {"before_header": line.instance, "after_header": line.instance}
+    return {**header, "before": texts[0], "after": "" if gone else texts[1]}
+
+
 def _other_flavor(operation: str, line: Outcome, moves: Dict[str, Any]) -> Optional[str]:
     """That the flavor which a move left the instance with is not that of the inventory."""
     if operation in ("resize", "delete"):
@@ -94,7 +116,7 @@ def plan_line(name: str, operation: str, move: Dict[str, Any]) -> str:
 
 def _state(operation: str, last: Dict[str, Any], check_mode: bool) -> str:
     word = "prepared" if operation == "resize" and not last else DONE[operation]
-    return "would be %s" % DONE[operation] if check_mode else word
+    return WOULD + DONE[operation] if check_mode else word
 
 
 def _why(operation: str, line: Outcome, before: Place, after: Place, last: Dict[str, Any]) -> str:
@@ -120,10 +142,14 @@ def _after(move: Dict[str, Any]) -> Place:
     return move["destination"] or move["source"], _flavor(spec)
 
 
-def _now(move: Dict[str, Any]) -> Place:
+def _owner(move: Dict[str, Any]) -> Dict[str, Any]:
     there = move["views"]["destination"]
-    owner = there if there.get("role") == "OWN" else move["views"]["source"]
-    host = move["destination"] if owner is there else move["source"]
+    return there if there.get("role") == "OWN" else move["views"]["source"]
+
+
+def _now(move: Dict[str, Any]) -> Place:
+    owner = _owner(move)
+    host = move["destination"] if owner is move["views"]["destination"] else move["source"]
     return host, _flavor(owner.get("spec") or {})
 
 

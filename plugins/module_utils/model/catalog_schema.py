@@ -12,6 +12,7 @@ from typing import Any, Dict, List
 
 from . import data_disks, input_hints, volumes
 from .errors import InvalidInput
+from .guest_address import guest_address
 from .image_properties import ImageProperties
 from .injected_files import FILES
 from .messages import Document
@@ -200,6 +201,19 @@ class KeyPair:
         return self.fields.check({"public_key": value} if isinstance(value, str) else value, field)
 
 
+class AccessAddress:
+    """An address at which people and programs reach the guest, such as one that a router translates; the guest itself need not have it."""
+
+    def __init__(self, version: int) -> None:
+        self.version = version
+
+    def check(self, value: Any, field: str) -> str:
+        found = guest_address(value) if "/" not in str(value) else None
+        if found is None or found.version != self.version:
+            raise InvalidInput(field, value, "an IPv%d address of one machine, without a prefix length" % self.version)
+        return str(found)
+
+
 class Metadata:
     """Names and texts; as many as a move takes along."""
 
@@ -326,4 +340,6 @@ INSTANCE = {
     "berth_admin_password": Secret(NoPassword()),
     "berth_disk_config": OneOf("auto", "manual"),
     "berth_state": OneOf("active", "stopped"),
+    "berth_access_ip_v4": AccessAddress(4),
+    "berth_access_ip_v6": AccessAddress(6),
 }

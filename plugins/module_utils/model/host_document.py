@@ -184,6 +184,7 @@ _INSTANCE = object_of(
         "disks": map_of(text(), _COUNT, 1000),
         "wishes": map_of(word("[a-z_]+", 32), word("[0-9a-f]{12}", 12), 20),
         "domain_differs": domain_differs,
+        "access_ips": list_of(text(), 2),
     },
     optional=(
         "numa_topology",
@@ -195,6 +196,7 @@ _INSTANCE = object_of(
         "wishes",
         "domain_differs",
         "availability_zone",
+        "access_ips",
     ),
 )
 

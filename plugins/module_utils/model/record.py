@@ -31,7 +31,8 @@ class Record:
     ``op`` the id of the operation under way; ``resources`` what the host has set aside for it (vcpus, pcpus,
     memory_mb in MiB, disk_gb in GiB, numa_topology, pci_devices); ``lost_moves`` the ids of moves that went on without
     their other host, which was lost for good: what turns up of them elsewhere is left over and owns nothing; ``lock`` who
-    locked it, {by, reason, at}: nobody changes it until it is unlocked.
+    locked it, {by, reason, at}: nobody changes it until it is unlocked;
+    ``unknown`` what a later version wrote beside these without a new schema: it is kept as it is.
     """
 
     uuid: str
@@ -53,6 +54,7 @@ class Record:
     lost_moves: List[str] = dataclasses.field(default_factory=list)
     lock: Optional[Dict[str, Any]] = None
     schema: int = SCHEMA
+    unknown: Dict[str, Any] = dataclasses.field(default_factory=dict)
 
     def version(self) -> Tuple[str, Tuple[int, ...], str]:
         """What a compare-and-swap compares."""
@@ -95,11 +97,11 @@ class Record:
         data = dataclasses.asdict(self)
         if self.lock is None:
             del data["lock"]
-        return data
+        return {**data.pop("unknown"), **data}
 
     @classmethod
     def from_dict(cls, data: Any) -> Record:
-        """Read a record back; a newer schema, a missing or an unknown part is refused."""
+        """Read a record back; a newer schema or a missing part is refused."""
         if not isinstance(data, dict) or not isinstance(data.get("schema"), int):
             raise RecordInvalid("the record is not an object with a schema number")
         if data["schema"] > SCHEMA:
@@ -107,10 +109,11 @@ class Record:
                 "the record has schema %d, this version knows %d" % (data["schema"], SCHEMA),
                 hint=host_hints.newer_version(),
             )
+        known = {name: part for name, part in data.items() if name in FIELDS}
         try:
-            record = cls(**data)
+            record = cls(**known, unknown={name: part for name, part in data.items() if name not in FIELDS})
         except TypeError as error:
-            raise RecordInvalid("the record has missing or unknown parts: %s" % error)
+            raise RecordInvalid("the record has missing parts: %s" % error)
         if record.role not in ROLES:
             raise RecordInvalid("the record has the unknown role %r" % (record.role,))
         record._check_types()
@@ -122,3 +125,7 @@ class Record:
             raise RecordInvalid("the record's generation is not [epoch, n]: %r" % (numbers,))
         for part, kind in record_parts.faults(vars(self)):
             raise RecordInvalid("the record's %s is not %s" % (part, kind))
+
+
+# The parts of a record that this version knows.
+FIELDS = tuple(field.name for field in dataclasses.fields(Record) if field.name != "unknown")

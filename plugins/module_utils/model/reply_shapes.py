@@ -167,6 +167,7 @@ _OF_INSTANCE: Dict[str, Check] = {
     "power_state": _POWER,
     "locked": or_null(text(1024)),
     **dict.fromkeys(("flavor", "image", "group", "availability_zone"), or_null(text())),
+    "access_ips": list_of(text(), 2),
     **dict.fromkeys(("vcpus", "memory_mb", "root_gb"), or_null(_COUNT)),
     "disks": map_of(text(), _COUNT, data_disks.MOST),
     "volumes": map_of(text(), _COUNT, volumes.MOST),
@@ -321,7 +322,9 @@ _MIGRATE = object_of(
         "move": view,
         "token": object_of({"op": _TOKEN, "attempt": _COUNT}, optional=("op", "attempt")),
         "took": map_of(word("[a-z_]+", 32), _SECONDS, 100),
-    }
+        "diff": _DIFF,
+    },
+    optional=("diff",),
 )
 # ---- preparation -----------------------------------------------------------------------------------------------------
 

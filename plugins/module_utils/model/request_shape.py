@@ -159,6 +159,8 @@ _KNOWN: Dict[str, Check] = {
     "group": or_null(object_of(_GROUP, ("rules", "members"))),
     "availability_zone": _LINE,
     "host_zone": _LINE,
+    "access_ip_v4": _LINE,
+    "access_ip_v6": _LINE,
     "scheduler_hints": or_null(map_of(text(), _hint, 1000)),
     "pool": _LINE,
     "ignore_hosts": _NAMES,

@@ -28,6 +28,7 @@ from ..model.user_data import decode_user_data
 from . import features, numa, pci, request_nics
 
 DEFAULT_POOL = "berth"
+ACCESS_IPS = ("access_ip_v4", "access_ip_v6")
 
 
 def build_request(hostvars, catalog):
@@ -72,6 +73,7 @@ def build_request(hostvars, catalog):
         "numa_topology": None,
         "pci_requests": None,
         "metadata": given.get("berth_metadata", {}),
+        **{part: given.get("berth_" + part) for part in ACCESS_IPS},
         "ssh_keys_digest": wish_digest.of(sorted(seed["ssh_keys"])),
         "batch_id": None,
     }

@@ -61,7 +61,7 @@ def _own(instance, record):
             generation=[record.generation[0] + 1, 0],
             phase=BUILDING,
             vm_state="building",
-            task_state="block_device_mapping",
+            task_state="networking",
         )
     )
 
@@ -71,6 +71,7 @@ def _make(instance, record, given_seed, left_off):
     host = instance.host.for_guests(spec.get("pool"))
     network.check(instance.host.connection, spec.get("networks"))
     instance.host.check_machine(domain_xml.machine(record, host))
+    record = instance.swap(record.replace(task_state="block_device_mapping"))
     instance.observe("build disks")
     definition.remove(instance.host.connection, instance.uuid)
     disk.remove_all(host.pool_path, instance.uuid, instance.host.identify())

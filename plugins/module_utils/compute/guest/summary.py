@@ -40,6 +40,7 @@ def describe(record, power):
         "networks": [_nic(nic) for nic in record.spec.get("networks") or []],
         "group": (record.spec.get("group") or {}).get("name"),
         "availability_zone": zone(record.spec),
+        "access_ips": access_ips(record.spec),
         "migration": _migration(record.migration),
         "faults": list(record.faults),
         "history": list(record.history),
@@ -49,6 +50,11 @@ def describe(record, power):
 def zone(spec):
     """The availability zone of the host that was chosen; a record of before it was kept has the one that was asked for."""
     return spec["host_zone"] if "host_zone" in spec else spec.get("availability_zone")
+
+
+def access_ips(spec):
+    """The addresses at which people said that the guest is reached, version 4 first."""
+    return [spec[part] for part in ("access_ip_v4", "access_ip_v6") if spec.get(part)]
 
 
 def _nic(nic):

@@ -258,9 +258,11 @@ def _own(record, found):
     spec, resources = record.spec, record.resources
     cells = {"numa_topology": resources["numa_topology"]} if resources.get("numa_topology") else {}
     lock = {"locked": clean(record.locked_by())} if record.lock else {}
+    access = {"access_ips": clean_all(summary.access_ips(spec))} if summary.access_ips(spec) else {}
     return {
         **cells,
         **lock,
+        **access,
         "uuid": record.uuid,
         "name": record.name,
         "project_id": record.project_id,

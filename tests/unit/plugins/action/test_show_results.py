@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from ansible.module_utils._internal._messages import Event, WarningSummary
 from controller import Controller
@@ -26,12 +28,12 @@ def located(**more):
 def show():
     """show(operation, {host: registered variables}, facts) -> the action's result."""
 
-    def act(operation, registered, play=("web1", "web2"), **facts):
+    def act(operation, registered, play=("web1", "web2"), check_mode=False, **facts):
         it = Controller({"kvm_hosts": ["kvm1"], "vms": ["web1", "web2"]}, facts={"localhost": facts})
         for host, values in registered.items():
             it.register(host, **values)
         hosts = {"ansible_play_hosts_all": ["web1", "web2"], "ansible_play_hosts": list(play)}
-        return it.run("show_results", {"operation": operation}, {**it.task_vars(), **hosts})
+        return it.run("show_results", {"operation": operation}, {**it.task_vars(), **hosts}, check_mode)
 
     return act
 
@@ -86,3 +88,80 @@ def test_what_failed_is_reported_in_its_own_name(name, counted):
     it = Controller({"kvm_hosts": ["kvm1"], "vms": ["web1"]}, facts={"localhost": {"berth_results": results}})
     done = it.run("report_failure", task_vars={**it.task_vars(), "inventory_hostname": name})
     assert {key: done[key] for key in counted} == counted
+
+
+def planned(kind="resize", **more):
+    spec = {"flavor": {"name": "small"}}
+    source = {"uuid": WEB, "role": "OWN", "phase": "active", "vm_state": "active", "spec": spec, "migration": None}
+    move = {
+        "uuid": WEB, "name": "web1", "source": "kvm1", "destination": "kvm2", "sequence": "resize", "kind": kind, "why": None,
+        "views": {"source": source, "destination": {"role": None}}, "spec": {"flavor": {"name": "big"}}, **more,
+    }  # fmt: skip
+    return {"moves": {"web1": move}, "act": ["web1"], "errors": {}, "left_out": {}, "settle": []}
+
+
+def diff_of(result):
+    """The parts that differ: {part: (before, after)}; None where no diff is told."""
+    if "diff" not in result:
+        return None
+    [diff] = result["diff"]
+    before, after = (json.loads(diff[when] or "{}") for when in ("before", "after"))
+    return {part: (before[part], after.get(part)) for part in before if before[part] != after.get(part)}
+
+
+WAITING = {"source": {"role": "OUT"}, "destination": {
+    "uuid": WEB, "role": "OWN", "phase": "resized", "vm_state": "resized", "spec": {"flavor": {"name": "big"}},
+    "migration": {"vm_state_before": "stopped", "old_spec": {"flavor": {"name": "small"}},
+                  "new_spec": {"flavor": {"name": "big"}}},
+}}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "operation, moves, expected",
+    [
+        (
+            "resize",
+            planned(),
+            {"host": ("kvm1", "kvm2"), "flavor": ("small", "big"), "vm_state": ("active", "resized")},
+        ),
+        (
+            "cold_migrate",
+            planned("migration", spec=None),
+            {"host": ("kvm1", "kvm2"), "vm_state": ("active", "resized")},
+        ),
+        ("live_migrate", planned("live-migration", spec=None), {"host": ("kvm1", "kvm2")}),
+        ("migrate", planned("live-migration", spec=None), {"host": ("kvm1", "kvm2")}),
+        ("confirm", planned(views=WAITING, spec=None), {"vm_state": ("resized", "stopped")}),
+        (
+            "revert",
+            planned(views=WAITING, spec=None),
+            {"host": ("kvm2", "kvm1"), "flavor": ("big", "small"), "vm_state": ("resized", "stopped")},
+        ),
+        (
+            "delete",
+            planned(views=WAITING),
+            {"host": ("kvm2", None), "flavor": ("big", None), "vm_state": ("resized", None)},
+        ),
+    ],
+)
+def test_check_mode_tells_a_move_as_the_change_that_it_would_be(show, operation, moves, expected):
+    """C05"""
+    facts = {"berth_moves": moves, "berth_located": located(names=["web1"], moving=["web1"])}
+    result = show(operation, {}, check_mode=True, **facts)
+    assert (result["changed"], diff_of(result)) == (True, expected)
+    assert diff_of(show(operation, {}, **facts)) is None, "the legs of a real run tell their own"
+
+
+def test_a_move_of_an_earlier_playbook_is_no_diff_of_a_stop(show):
+    """C05"""
+    facts = {"berth_moves": planned(), "berth_located": located(names=["web1"])}
+    assert diff_of(show("stop", {"web1": {"__berth_done": {"changed": True}}}, check_mode=True, **facts)) is None
+
+
+def test_what_would_not_change_or_fails_has_no_diff(show):
+    """C05"""
+    idle = {**planned(sequence=None, why="has flavor big already"), "act": []}
+    failing = {**planned(), "moves": {}, "errors": {"web1": "NoValidHost: none"}}
+    for moves in (idle, failing):
+        result = show("resize", {}, check_mode=True, berth_moves=moves)
+        assert not result["changed"] and diff_of(result) is None

@@ -76,6 +76,19 @@ def test_an_instance_carries_its_host_by_inventory_name_and_what_it_is_now():
     }  # fmt: skip
 
 
+def test_the_address_that_people_named_comes_before_what_a_guest_or_a_host_knows():
+    """A20"""
+    known = {"address": {"address": "192.0.2.7", "source": "lease"}}
+
+    def told(*texts):
+        found = listed({"kvm1": [one("web-1", access_ips=list(texts), **known)]}, lambda name: None)[0]["web-1"]
+        return found["berth_present_address"], found["berth_present_address_source"], found["ansible_host"]
+
+    assert told("203.0.113.7", "2001:db8::7") == ("203.0.113.7", "access", "203.0.113.7")
+    assert told("2001:db8::7") == ("2001:db8::7", "access", "2001:db8::7")
+    assert told("127.0.0.1") == told() == ("192.0.2.7", "lease", "192.0.2.7")
+
+
 @pytest.mark.parametrize("name", PUBLISHED)
 def test_each_variable_that_is_published_is_known_to_the_playbooks(name):
     assert name in KNOWN

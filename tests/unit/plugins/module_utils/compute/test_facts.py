@@ -259,6 +259,19 @@ def test_an_instance_says_the_zone_of_its_host_and_an_older_record_the_one_that_
     assert [summary.describe(each, None)["availability_zone"] for each in records] == ["north", "asked", None]
 
 
+def test_an_instance_says_the_addresses_at_which_it_is_reached():
+    """A20"""
+    reached = record(0, access_ip_v4="203.0.113.7", access_ip_v6="2001:db8::7")
+    document = collect(records=[reached, record(1, access_ip_v4=None), record(2)])
+    host_document.check(document)
+    told = [instance.get("access_ips") for instance in document["instances"]]
+    assert told == [["203.0.113.7", "2001:db8::7"], None, None]
+    assert (
+        summary.describe(reached, None)["access_ips"] == told[0]
+        and summary.describe(record(2), None)["access_ips"] == []
+    )
+
+
 def test_a_pinned_instance_says_which_cpus_of_which_cell_it_holds():
     """So that placement can tell what its leaving would free."""
     cell = {"id": 0, "cpuset": [], "pcpuset": [0], "memory_mb": 64, "pagesize": None, "cpu_policy": "dedicated"}

@@ -27,13 +27,14 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import (
     DisksWithoutRecord,
     HostIdentityChanged,
 )
-from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import domain, gate
+from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import domain, gate, network
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record import failed_builds
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import report_creation
 from ansible_collections.berth.kvm.plugins.module_utils.model import hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import BerthError, InstanceExists
 from ansible_collections.berth.kvm.plugins.module_utils.model.lifecycle import CLAIM
 from ansible_collections.berth.kvm.plugins.module_utils.model.move_errors import InstanceInvalidState, InstanceNotFound
+from ansible_collections.berth.kvm.plugins.module_utils.model.unknown_names import NetworkNotFound
 
 
 @pytest.fixture
@@ -445,3 +446,28 @@ def test_without_a_record_its_disks_go_from_every_pool_where_they_are_this_hosts
     assert left == {"fast": False, "shared": True, "unsaid": True}
     assert web.instance().would_remove() is False
     assert web.instance().absent() is False
+
+
+def test_a_build_goes_through_novas_task_states(web):
+    """A18"""
+    seen = []
+    web.claim()
+    built = web.instance()
+    swap = built.swap
+    built.swap = lambda record: seen.append(record.task_state) or swap(record)
+    built.started("t1", web.seed)
+    assert list(dict.fromkeys(seen)) == ["networking", "block_device_mapping", "spawning", None]
+
+
+def test_a_build_that_lacks_its_network_has_touched_no_disk(web, monkeypatch):
+    """A18: task state networking comes before block_device_mapping."""
+    found = []
+
+    def refuse(*_given):
+        found.append((web.record.task_state, web.root.exists()))
+        raise NetworkNotFound("this host has no bridge br9", retryable=True)
+
+    monkeypatch.setattr(network, "check", refuse)
+    with pytest.raises(NetworkNotFound):
+        web.make()
+    assert found == [("networking", False)] and web.record is None

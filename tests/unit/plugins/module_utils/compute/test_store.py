@@ -12,6 +12,7 @@ import os
 import stat
 
 import pytest
+from records import plant
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute import durable
 from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import (
@@ -131,12 +132,12 @@ def _plant(state, uuid, data):
         ("[" * 100000, "damaged"),
         ("[]", "not an object"),
         (json.dumps({**record().to_dict(), "schema": 2}), "schema 2"),
-        (json.dumps({**record().to_dict(), "colour": "red"}), "unknown parts"),
+        (json.dumps({name: part for name, part in record().to_dict().items() if name != "token"}), "missing parts"),
         (json.dumps({**record().to_dict(), "role": "BOSS"}), "unknown role"),
         (json.dumps({**record().to_dict(), "generation": [1]}), "generation"),
         (json.dumps({**record().to_dict(), "uuid": OTHER}), "is that of"),
     ],
-    ids=["empty", "cut", "deep", "list", "newer schema", "unknown field", "role", "generation", "another's"],
+    ids=["empty", "cut", "deep", "list", "newer schema", "missing field", "role", "generation", "another's"],
 )
 def test_a_record_that_cannot_be_trusted_is_refused_not_absent(store, state, data, message):
     _plant(state, UUID, data)
@@ -415,3 +416,20 @@ def test_a_record_of_another_instance_is_not_swapped_in(store):
     with pytest.raises(RecordInvalid, match=OTHER):
         store.compare_and_swap(mine, record(uuid=OTHER, generation=[0, 2]))
     assert (store.read(UUID), store.read(OTHER)) == (mine, None)
+
+
+def _text(store):
+    with open(os.path.join(store.state_dir, "instances", UUID, "record.json"), encoding="utf-8") as file:
+        return file.read()
+
+
+def test_a_field_of_a_later_version_is_read_and_kept_by_every_write(store):
+    """A27: within one schema; the name of our own part for them is such a field, too."""
+    later = {"colour": {"is": ["red"]}, "unknown": 7}
+    plant(store, Record.from_dict({**record().to_dict(), **later}))
+    read = store.read(UUID)
+    assert read.unknown == later
+    written = store.compare_and_swap(read, read.next(token="other"))
+    on_disk = json.loads(_text(store))
+    assert {name: on_disk[name] for name in later} == later and on_disk["token"] == "other"
+    assert written.unknown == later and Record.from_dict(written.to_dict()) == written

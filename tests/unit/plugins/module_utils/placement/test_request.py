@@ -87,6 +87,31 @@ def test_a_bad_instance_variable_is_refused_by_name_with_a_stable_code(catalog, 
     assert hint in (None, caught.value.hint)
 
 
+@pytest.mark.parametrize(
+    "field, value",
+    [
+        ("berth_access_ip_v4", "2001:db8::7"),
+        ("berth_access_ip_v6", "192.0.2.7"),
+        ("berth_access_ip_v4", "192.0.2.7/24"),
+        ("berth_access_ip_v4", "127.0.0.1"),
+        ("berth_access_ip_v4", "web1.example.org"),
+        ("berth_access_ip_v4", ["192.0.2.7"]),
+        ("berth_access_ip_v6", 7),
+    ],
+)
+def test_an_address_for_access_is_one_of_its_kind(catalog, field, value):
+    """A20"""
+    with pytest.raises(BerthError) as caught:
+        build_request(instance(**{field: value}), catalog)
+    assert (caught.value.code, caught.value.field) == ("InvalidInput", field)
+
+
+def test_addresses_for_access_are_in_the_request(catalog):
+    """A20"""
+    spec = build_request(instance(berth_access_ip_v4="203.0.113.7", berth_access_ip_v6="2001:DB8::7"), catalog)[0]
+    assert (spec["access_ip_v4"], spec["access_ip_v6"]) == ("203.0.113.7", "2001:db8::7")
+
+
 def test_a_hint_never_names_what_the_project_may_not_see(catalog):
     with pytest.raises(catalog_module.FlavorNotFound) as caught:
         build_request(instance(berth_flavor="secre"), catalog)
