@@ -183,6 +183,31 @@ image has no UEFI firmware. A resize keeps the kernel.
 host, and is removed with the instance. It is not among the disks: an instance with a TPM is not resized or migrated
 (`OperationNotSupportedForVTPM`), and the state is not encrypted. `hw:locked_memory` needs `hw:mem_page_size`, as in Nova.
 Both are tested by the definition that libvirt reads back; they were not tried on hardware.
+
+## Real-time CPUs
+
+`hw:cpu_realtime: "yes"` beside `hw:cpu_policy: dedicated` (or `mixed`) gives the vCPUs of `hw:cpu_realtime_mask` (the
+image's mask goes before the flavor's; `^0` is all but the first) the scheduler `fifo` with priority 1. The memory is
+locked and not shared, there is no PMU, and the emulator's threads run on the CPUs of the other vCPUs. Where all vCPUs
+are real-time, `hw:emulator_threads_policy: isolate` gives them a CPU of their own. Such a guest needs a host with
+CPUs for pinning; that its kernel is a real-time one is the host's affair, as with Nova: a trait such as
+`CUSTOM_REALTIME` in the host's settings and `trait:CUSTOM_REALTIME=required` in the flavor choose it.
+
+## A virtual IOMMU
+
+`hw:viommu_model` or the image's `hw_viommu_model` is `intel` (x86, machine type q35), `smmuv3` (ARM, machine type
+virt) or `virtio` (both); `auto` is `virtio`. Hosts tell what they have by the traits `COMPUTE_VIOMMU_MODEL_*`:
+`virtio` and `auto` with libvirt 8.3 and QEMU 7.0. Others are left out by name. Flavor and image must agree.
+
+## Encrypted memory
+
+`hw:mem_encryption: "true"`, or `hw_mem_encryption` of the image, is AMD SEV (`hw:mem_encryption_model` `amd-sev`;
+SEV-ES, SEV-SNP and TDX are refused). It needs UEFI firmware without secure boot and machine type q35. A host tells by
+the trait `HW_CPU_X86_AMD_SEV` that libvirt can do it there, and by `encrypted_guests` in its facts how many such
+guests it may have; each claims one `MEM_ENCRYPTION_CONTEXT`. The memory is locked, the policy is Nova's (`0x0033`),
+each virtio device goes through the guest's own translation. Such a guest is not migrated while it runs
+(`OperationNotSupportedForSEV`); resize and cold migration take it along. Real-time CPUs, virtual IOMMU and encrypted
+memory are tested by the rendered definition and by recorded capabilities of hosts. Not tried on hardware.
 """.strip().splitlines()
 
 

@@ -333,6 +333,11 @@ ansible_facts:
           type: list
           elements: dict
           sample: [{"count": 3, "dev_type": "type-VF", "numa_node": 0, "product_id": "10ed", "vendor_id": "8086"}]
+        encrypted_guests:
+          description: Guests whose memory AMD SEV encrypts, how many may run and how many are claimed; absent where none may.
+          type: dict
+          returned: where the host has AMD SEV
+          sample: {"total": 59, "used": 1}
         mdev_types:
           description: The types of mediated devices that can be made.
           type: list

@@ -58,7 +58,7 @@ class Effects(VolumeEffects):
     def inspect_live(self, record, guest):
         return {"problems": []}
 
-    def check_live(self, record, seen, options):
+    def check_live(self, record, seen, options, there=None):
         return seen["problems"]
 
     def disks(self, record):
@@ -207,7 +207,7 @@ class Effects(VolumeEffects):
         self.world.tick()
         self.world.guest[self.name] = OFF
 
-    def migrate_live(self, record, targets, options):
+    def migrate_live(self, record, targets, options, there=None):
         world = self.world
         if world.guest[S] == ON:
             world.tick()

@@ -15,7 +15,7 @@ from ..model import migration as names
 from ..model.errors import BerthError
 from ..model.messages import Document, FencingToken, Migration, Side, View
 from ..model.move_errors import InstanceInvalidState, InstanceNotResized, MigrationEnded
-from ..model.move_guards import check_grow_only, check_tpm
+from ..model.move_guards import check_grow_only, check_tied_to_host
 from ..model.quota import Amounts
 from . import groups, sequences
 from .commit import Scan
@@ -269,7 +269,7 @@ def _from_rest(move: PlannedMove, action: str, kind: str, view: View, wanted: Op
             move["why"] = "has flavor %s already" % wanted["flavor"]["name"]
             return move
         check_grow_only(view["spec"]["flavor"], wanted["flavor"])
-    check_tpm(move["name"], view["spec"], kind)
+    check_tied_to_host(move["name"], view["spec"], kind)
     move["place"] = True
     return move
 

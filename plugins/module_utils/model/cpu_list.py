@@ -15,6 +15,11 @@ MAX_VCPU = 1 << 20
 _RANGE = re.compile(r"(\^?)\s*(\d{1,20})\s*(?:-\s*(\d{1,20})\s*)?\Z", re.ASCII)
 
 
+def parse_mask(text: str, vcpus: int, field: str) -> Set[int]:
+    """vCPUs of a guest; a mask that begins with ^ leaves some out of all of them."""
+    return parse_cpu_spec("0-%d,%s" % (vcpus - 1, text) if text.strip().startswith("^") else text, field)
+
+
 def parse_cpu_spec(text: Any, field: str = "cpus", highest: int = MAX_VCPU) -> Set[int]:
     """The CPUs of the list, as a set: numbers, ranges, and ^ for those left out, in any order."""
     rule = 'CPU numbers from 0 to %d, ranges and ^ for those left out, separated by commas: "0-3,8,^2"' % highest

@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 from typing import Any, Callable, Dict, Iterator
 
-from . import direct_boot
+from . import direct_boot, special_guests
 from .errors import BerthError, InvalidInput, together
 from .guest_features import FLAVOR, Fate, Refused, flavor_fate, image_fate
 from .guest_wishes import Wishes
@@ -103,6 +103,7 @@ def _contradictions(wishes: Wishes, flavor: Dict[str, Any], field: str) -> Itera
         if wishes.get("tpm_model") and not wishes.tpm_version():
             raise InvalidInput(field, "a TPM model without a version", "hw:tpm_version 2.0 beside hw:tpm_model")
 
+    yield from special_guests.conflicts(wishes, flavor, field)
     yield tpm
     yield functools.partial(wishes.cpu_topology, flavor["vcpus"])
     yield no_ide

@@ -71,6 +71,8 @@ _FIRMWARE = Built("bios", "uefi")
 _WATCHDOG = Built("disabled", "none", "pause", "poweroff", "reset")
 _TPM_VERSION, _TPM_MODEL = Built("2.0"), Built("tpm-crb", "tpm-tis")
 _SECURE_BOOT = Built("disabled", "optional", "required")
+_VIOMMU = Built("auto", "intel", "smmuv3", "virtio")
+_ENCRYPTION_MODEL = Built("amd-sev")
 
 
 def _table(*parts: Tuple[Fate, str]) -> Dict[str, Fate]:
@@ -100,23 +102,25 @@ IMAGE = _table(
     (_ANY, "kernel_id ramdisk_id os_command_line"),
     (_TPM_VERSION, "hw_tpm_version"),
     (_TPM_MODEL, "hw_tpm_model"),
-    (_FLAG, "hw_boot_menu hw_locked_memory hw_qemu_guest_agent hw_vif_multiqueue_enabled"),
+    (_VIOMMU, "hw_viommu_model"),
+    (_ENCRYPTION_MODEL, "hw_mem_encryption_model"),
+    (_FLAG, "hw_boot_menu hw_locked_memory hw_mem_encryption hw_qemu_guest_agent hw_vif_multiqueue_enabled"),
     (
         _ANY,
-        "hw_cpu_cores hw_cpu_sockets hw_cpu_threads hw_cpu_policy hw_cpu_thread_policy hw_mem_page_size "
+        "hw_cpu_cores hw_cpu_sockets hw_cpu_threads hw_cpu_policy hw_cpu_realtime_mask hw_cpu_thread_policy hw_mem_page_size "
         "hw_numa_nodes hw_numa_cpus hw_numa_mem hw_vif_model",
     ),
     (
         _UNLESS_NO,
-        "hw_ephemeral_encryption hw_firmware_stateless hw_mem_encryption hw_time_hpet "
+        "hw_ephemeral_encryption hw_firmware_stateless hw_time_hpet "
         "hw_virtio_packed_ring img_bdm_v2 img_hide_hypervisor_id os_require_quiesce",
     ),
     (
         _NEVER,
-        "hw_cpu_max_cores hw_cpu_max_sockets hw_cpu_max_threads hw_cpu_realtime_mask hw_ephemeral_encryption_format "
+        "hw_cpu_max_cores hw_cpu_max_sockets hw_cpu_max_threads hw_ephemeral_encryption_format "
         "hw_ephemeral_encryption_secret_uuid hw_input_bus hw_maxphysaddr_bits hw_maxphysaddr_mode "
-        "hw_mem_encryption_model hw_pmu hw_pointer_model hw_sound_model hw_usb_model "
-        "hw_viommu_model img_block_device_mapping img_mappings img_signature img_signature_certificate_uuid "
+        "hw_pmu hw_pointer_model hw_sound_model hw_usb_model img_block_device_mapping img_mappings "
+        "img_signature img_signature_certificate_uuid "
         "img_signature_hash_method img_signature_key_type vmware_adaptertype",
     ),
     (Refused("0"), "hw_redirected_usb_ports hw_video_ram"),
@@ -144,23 +148,25 @@ FLAVOR = _table(
     (Built("full", "overlay", "raw"), "berth:root_disk"),
     (_TPM_VERSION, "hw:tpm_version"),
     (_TPM_MODEL, "hw:tpm_model"),
-    (_FLAG, "hw:boot_menu hw:locked_memory hw:vif_multiqueue_enabled"),
+    (_VIOMMU, "hw:viommu_model"),
+    (_ENCRYPTION_MODEL, "hw:mem_encryption_model"),
+    (_FLAG, "hw:boot_menu hw:cpu_realtime hw:locked_memory hw:mem_encryption hw:vif_multiqueue_enabled"),
     (
         _ANY,
-        "hw:cpu_cores hw:cpu_sockets hw:cpu_threads hw:cpu_policy hw:cpu_thread_policy hw:cpu_dedicated_mask "
+        "hw:cpu_cores hw:cpu_sockets hw:cpu_threads hw:cpu_policy hw:cpu_realtime_mask hw:cpu_thread_policy hw:cpu_dedicated_mask "
         "hw:mem_page_size hw:numa_nodes hw:numa_cpus hw:numa_mem hw:vif_model pci_passthrough:alias",
     ),
     (
         _UNLESS_NO,
-        "hw:cpu_realtime hw:ephemeral_encryption hw:firmware_stateless hw:hide_hypervisor_id "
-        "hw:mem_encryption hw:time_hpet hw:virtio_packed_ring hide_hypervisor_id",
+        "hw:ephemeral_encryption hw:firmware_stateless hw:hide_hypervisor_id "
+        "hw:time_hpet hw:virtio_packed_ring hide_hypervisor_id",
     ),
     (
         _NEVER,
-        "hw:cpu_max_cores hw:cpu_max_sockets hw:cpu_max_threads hw:cpu_realtime_mask hw:ephemeral_encryption_format "
-        "hw:input_bus hw:maxphysaddr_bits hw:maxphysaddr_mode hw:mem_encryption_model hw:pmem hw:pmu "
+        "hw:cpu_max_cores hw:cpu_max_sockets hw:cpu_max_threads hw:ephemeral_encryption_format "
+        "hw:input_bus hw:maxphysaddr_bits hw:maxphysaddr_mode hw:pmem hw:pmu "
         "hw:pointer_model hw:sound_model hw:tpm_secret_security hw:usb_model "
-        "hw:viommu_model hw_rng:rate_bytes hw_rng:rate_period hw_video:ram_max_mb accel:device_profile quota:cpu_limit "
+        "hw_rng:rate_bytes hw_rng:rate_period hw_video:ram_max_mb accel:device_profile quota:cpu_limit "
         "quota:cpu_period quota:cpu_quota quota:cpu_reservation quota:cpu_shares quota:cpu_shares_level "
         "quota:cpu_shares_share quota:disk_io_limit quota:disk_io_reservation quota:disk_io_shares_level "
         "quota:disk_io_shares_share quota:disk_read_bytes_sec quota:disk_read_iops_sec quota:disk_total_bytes_sec "

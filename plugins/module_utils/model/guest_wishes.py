@@ -5,9 +5,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, Optional
+from typing import Any, Dict, Optional, Set
 
+from .cpu_list import parse_mask
 from .errors import InvalidInput
+from .image import is_true
 
 # How libvirt names the disks of a bus: vda, vdb ...
 TARGET_PREFIX = {"virtio": "vd", "scsi": "sd", "sata": "sd", "usb": "sd", "ide": "hd"}
@@ -32,6 +34,31 @@ class Wishes:
 
     def tpm_version(self) -> Optional[str]:
         return self.get("tpm_version") or None
+
+    def realtime_cpus(self, vcpus: int) -> Optional[Set[int]]:
+        """The vCPUs that run in real time, or None. The image's mask goes before the flavor's, as in Nova."""
+        if not is_true(self._flavor.get("hw:cpu_realtime")):
+            return None
+        field = "hw:cpu_realtime_mask"
+        mask, every = self._image.get("hw_cpu_realtime_mask") or self._flavor.get(field), set(range(vcpus))
+        chosen = parse_mask(mask, vcpus, field) if mask else every
+        emulator = self._flavor.get("hw:emulator_threads_policy")
+        if not chosen or not chosen <= every or (chosen == every and not emulator):
+            raise InvalidInput(
+                field, mask, "a part of the flavor's vCPUs, or all of them beside hw:emulator_threads_policy"
+            )
+        return chosen
+
+    def realtime_mask_of_flavor(self) -> Optional[str]:
+        return self._flavor.get("hw:cpu_realtime_mask")
+
+    def viommu_model(self) -> Optional[str]:
+        """The model of the virtual IOMMU. Nova's auto is virtio where libvirt knows it; hosts that do not are left out."""
+        model = self.get("viommu_model")
+        return "virtio" if model == "auto" else model
+
+    def encrypts_memory(self) -> bool:
+        return is_true(self._flavor.get("hw:mem_encryption")) or is_true(self._image.get("hw_mem_encryption"))
 
     def root_device(self) -> str:
         """The name of the root disk, the first on its bus."""

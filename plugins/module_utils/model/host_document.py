@@ -306,6 +306,7 @@ _DOCUMENT = object_of(
         "mdev_types": list_of(
             object_of({"parent": _PCI, "type": _NAME, "name": or_null(text()), "available": _COUNT}), DEVICES_LIMIT
         ),
+        "encrypted_guests": object_of({"total": _COUNT, "used": _COUNT}),
         "bridges": list_of(text(15), DEVICES_LIMIT),
         "networks": list_of(text(), DEVICES_LIMIT),
         "network_filters": list_of(text(), DEVICES_LIMIT),
@@ -335,6 +336,7 @@ _DOCUMENT = object_of(
     },
     optional=(
         "mdev_types",
+        "encrypted_guests",
         "failed_instances",
         "volumes",
         "bridges",

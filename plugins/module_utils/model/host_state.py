@@ -62,6 +62,7 @@ def inventories(doc: Document) -> Dict[str, Document]:
         ("PCPU", get("pcpus", 0), 0, 1.0),
         ("MEMORY_MB", get("memory_mb", 0), get("reserved_host_memory_mb", 512), get("ram_allocation_ratio", 1.0)),
         (DISK, get("local_gb", 0), get("reserved_host_disk_gb", 0), get("disk_allocation_ratio", 1.0)),
+        ("MEM_ENCRYPTION_CONTEXT", (get("encrypted_guests") or {}).get("total"), 0, 1.0),
         *((name, pool["capacity_gb"], 0, get("disk_allocation_ratio", 1.0)) for name, pool in other_disks(doc).items()),
     ):
         if total:
@@ -90,6 +91,7 @@ def usages(doc: Document) -> Dict[str, int]:
         "PCPU": get("pcpus_used", 0),
         "MEMORY_MB": get("memory_mb_used", 0),
         DISK: get("local_gb_used", 0),
+        **({"MEM_ENCRYPTION_CONTEXT": doc["encrypted_guests"]["used"]} if doc.get("encrypted_guests") else {}),
         **{name: pool["promised_gb"] for name, pool in other_disks(doc).items()},
     }
     used.update(get("placement_used") or {})

@@ -78,6 +78,17 @@ class OperationNotSupportedForVTPM(BerthError):
         )
 
 
+class OperationNotSupportedForSEV(BerthError):
+    """The instance's memory is encrypted for its host's processor: no other could read it, so it is not migrated while it runs."""
+
+    def __init__(self, name: str, kind: str) -> None:
+        super().__init__(
+            "%s: the memory of %s is encrypted by its host's processor. Nothing was changed" % (kind, name),
+            field="hw:mem_encryption",
+            rule="a guest with encrypted memory is moved while it is off: berth.kvm.cold_migrate",
+        )
+
+
 class TransferFailed(BerthError):
     """Copying a disk failed; the source is whole and nothing was taken over."""
 

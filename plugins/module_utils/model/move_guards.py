@@ -19,6 +19,7 @@ from .move_errors import (
     InstanceInvalidState,
     MigrationConflict,
     MigrationPreCheckError,
+    OperationNotSupportedForSEV,
     OperationNotSupportedForVTPM,
 )
 from .record import Record
@@ -43,7 +44,7 @@ def check_begin(record: Record, kind: str, spec: Document, power: Optional[str])
     if power in STANDING or kind == LIVE and power != "running":
         hint = hints.let_go_on(record.name) if power in STANDING else None
         raise InstanceInvalidState(record.uuid, "power_state", power, kind, hint=hint)
-    check_tpm(record.name, record.spec, kind)
+    check_tied_to_host(record.name, record.spec, kind)
     if kind == RESIZE:
         check_grow_only(record.spec["flavor"], spec["flavor"])
 
@@ -57,10 +58,14 @@ def check_same_disks(record: Record, planned: Document) -> None:
         )
 
 
-def check_tpm(name: str, spec: Document, kind: str) -> None:
-    """libvirt keeps the state of an emulated TPM outside of the instance's disks, and removes it with the definition."""
-    if Wishes.of(spec).tpm_version():
+def check_tied_to_host(name: str, spec: Document, kind: str) -> None:
+    """libvirt keeps the state of an emulated TPM outside of the instance's disks, and removes it with the definition. The
+    pages of encrypted memory cannot be read outside of their guest."""
+    wishes = Wishes.of(spec)
+    if wishes.tpm_version():
         raise OperationNotSupportedForVTPM(name, kind)
+    if kind == LIVE and wishes.encrypts_memory():
+        raise OperationNotSupportedForSEV(name, kind)
 
 
 def check_grow_only(old: Document, new: Document) -> None:

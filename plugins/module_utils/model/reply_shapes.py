@@ -64,7 +64,7 @@ _PEOPLE = list_of(mapping(shown), 1000)  # faults and history: for people
 
 _OF_RESOURCES = {
     **dict.fromkeys(("vcpus", "pcpus", "memory_mb", "disk_gb"), _COUNT),
-    "numa_topology": or_null(mapping(large)),
+    "numa_topology": or_null(host_document.instance_topology),
     "pci_devices": or_null(list_of(mapping(large), 1000)),
 }
 _RESOURCES = object_of(_OF_RESOURCES, set(_OF_RESOURCES))

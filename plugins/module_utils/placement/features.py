@@ -22,6 +22,7 @@ MAXPHYSADDR_MODES = ("passthrough", "emulate")
 ENCRYPTION_FORMATS = ("plain", "luks", "luksv2")
 TPM_VERSIONS = ("1.2", "2.0")
 TPM_MODELS = ("tpm-tis", "tpm-crb")
+VIOMMU_MODELS = ("auto", "intel", "smmuv3", "virtio")
 MOST_USB_PORTS = 15
 # Models of memory encryption: those that need the guest's memory locked, and firmware without a store of its own.
 MEMORY_ENCRYPTION = ("amd-sev", "amd-sev-es", "amd-sev-snp", "intel-tdx")
@@ -76,6 +77,10 @@ def vif_multiqueue(flavor: Flavor, props: dict) -> bool:
     return flavor.vcpus > 1 and bool(flag(flavor, props, "vif_multiqueue_enabled"))
 
 
+def viommu(flavor: Flavor, props: dict) -> str | None:
+    return word(flavor, props, "viommu_model", VIOMMU_MODELS)
+
+
 def stateless_firmware(props: dict) -> bool:
     """Asked for, and there is firmware that could be so: any other ignores it."""
     return bool(props.get("hw_firmware_stateless")) and props.get("hw_firmware_type") == "uefi"
@@ -101,9 +106,12 @@ def memory_encryption(flavor: Flavor, props: dict) -> str | None:
     if in_flavor is not None and in_image is not None and in_flavor != in_image:
         raise _conflict("mem_encryption_model", "hw", in_flavor, in_image)
     model = word(flavor, props, "mem_encryption_model", MEMORY_ENCRYPTION) or MEMORY_ENCRYPTION[0]
-    if props.get("hw_firmware_type") != "uefi":
-        raise InvalidInput("hw_firmware_type", props.get("hw_firmware_type"), "uefi, as memory encryption is asked for")
-    machine = props.get("hw_machine_type")
+    # Nova has these two of images alone
+    firmware, machine = (
+        both(flavor, props, key)[0] or both(flavor, props, key)[1] for key in ("firmware_type", "machine_type")
+    )
+    if firmware != "uefi":
+        raise InvalidInput("hw_firmware_type", firmware, "uefi, as memory encryption is asked for")
     if machine is not None and "q35" not in machine:
         raise InvalidInput("hw_machine_type", machine, "q35, as memory encryption is asked for")
     if model in STATELESS and not stateless_firmware(props):
@@ -196,6 +204,7 @@ def check(flavor: Flavor, props: dict) -> None:
     tpm(flavor, props)
     locked_memory(flavor, props)
     memory_encryption(flavor, props)
+    viommu(flavor, props)
     ephemeral_encryption(flavor, props)
     flag(flavor, props, "virtio_packed_ring")
     flag(flavor, props, "pmu")

@@ -13,9 +13,9 @@ import itertools
 import math
 import re
 
-from ..model.cpu_list import parse_cpu_spec
+from ..model.cpu_list import parse_cpu_spec, parse_mask
 from ..model.errors import InvalidInput
-from ..model.image import is_true
+from ..model.guest_wishes import Wishes
 from ..model.resources import PAGES_ANY, PAGES_LARGE, PAGES_SMALL, InstanceCell, InstanceTopology
 from . import features
 from .features import both
@@ -72,22 +72,12 @@ def pci_numa_policy(flavor, props):
     return in_flavor or in_image
 
 
-def _mask(flavor, field, text):
-    """A CPU mask of the flavor; one that begins with ^ leaves CPUs out of all of them."""
-    if text.strip().startswith("^"):
-        text = "0-%d,%s" % (flavor.vcpus - 1, text)
-    try:
-        return parse_cpu_spec(text)
-    except InvalidInput as error:
-        raise InvalidInput(field, text, error.rule)
-
-
 def dedicated_cpus(flavor):
     """The vCPUs that hw:cpu_dedicated_mask pins, or None."""
     mask = flavor.extra_specs.get("hw:cpu_dedicated_mask")
     if not mask:
         return None
-    pinned, every = _mask(flavor, "hw:cpu_dedicated_mask", mask), set(range(flavor.vcpus))
+    pinned, every = parse_mask(mask, flavor.vcpus, "hw:cpu_dedicated_mask"), set(range(flavor.vcpus))
     if not pinned or not every - pinned or not pinned <= every:
         raise InvalidInput("hw:cpu_dedicated_mask", mask, "some, but not all, of the flavor's %d vCPUs" % flavor.vcpus)
     return pinned
@@ -95,16 +85,7 @@ def dedicated_cpus(flavor):
 
 def realtime_cpus(flavor, props):
     """The vCPUs that run in real time, or None."""
-    if not is_true(flavor.extra_specs.get("hw:cpu_realtime")):
-        return None
-    in_flavor, in_image = both(flavor, props, "cpu_realtime_mask")
-    mask, every = in_image or in_flavor, set(range(flavor.vcpus))
-    chosen = _mask(flavor, "hw:cpu_realtime_mask", mask) if mask else every
-    if not chosen or not chosen <= every or (chosen == every and not emulator_threads_policy(flavor)):
-        raise InvalidInput(
-            "hw:cpu_realtime_mask", mask, "a part of the flavor's vCPUs, or all with an emulator threads policy"
-        )
-    return chosen
+    return Wishes(flavor.extra_specs, props).realtime_cpus(flavor.vcpus)
 
 
 def _read_page_size(text):

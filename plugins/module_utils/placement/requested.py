@@ -180,6 +180,9 @@ def _add_devices(found, flavor, props):
         version, model = tpm
         add("COMPUTE_SECURITY_TPM_CRB" if model == "tpm-crb" else "COMPUTE_SECURITY_TPM_TIS")
         add("COMPUTE_SECURITY_TPM_2_0" if version == "2.0" else "COMPUTE_SECURITY_TPM_1_2")
+    viommu = features.viommu(flavor, props)
+    if viommu:
+        add("COMPUTE_VIOMMU_MODEL_" + viommu.upper())
     if numa.pci_numa_policy(flavor, props) == "socket":
         add("COMPUTE_SOCKET_PCI_NUMA_AFFINITY")
     if features.secure_boot(flavor, props) == "required":

@@ -22,7 +22,10 @@ from .. import paths
 from ..disk import boot_files, volume_files
 from ..disk import disk as disks
 from ..host import capabilities
-from . import hardware, nvram, packet_filter, seed
+from . import hardware, memory_encryption, nvram, packet_filter, seed, tuning
+from .elements import MIB
+from .elements import child as _child
+from .elements import ranges as _ranges
 from .terms import GUEST_AGENT, NAMESPACE, Host
 
 COPIED = (
@@ -32,7 +35,6 @@ COPIED = (
     "spec",
     "resources",
 )  # of the record, so that it can be taken back when it is lost
-MIB = 1024  # KiB
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 # Data disks begin at vde: a flavor has at most root, ephemeral and swap, and with the seed these are vda to vdd.
 FIRST_DATA = 4
@@ -40,15 +42,6 @@ DISKS_ON_SCSI = 7  # libvirt gives each controller so many, by their letters, an
 MAX_QUEUES = 16
 
 ElementTree.register_namespace("berth", NAMESPACE)
-
-
-def _child(parent, tag, text=None, **attributes):
-    element = ElementTree.SubElement(
-        parent, tag, {name: str(value) for name, value in attributes.items() if value is not None}
-    )
-    if text is not None:
-        element.text = str(text)
-    return element
 
 
 def render(record, host: Host):
@@ -63,18 +56,21 @@ def render(record, host: Host):
     root.append(metadata(record))
     _child(root, "memory", flavor["memory_mb"] * MIB, unit="KiB")
     _child(root, "currentMemory", flavor["memory_mb"] * MIB, unit="KiB")
+    realtime = wishes.realtime_cpus(flavor["vcpus"]) or set()
     cells = ((allocation or {}).get("numa_topology") or {}).get("cells") or []
-    _memory_backing(root, cells, wishes)
+    tuning.memory_backing(root, cells, wishes, realtime)
     _child(root, "vcpu", flavor["vcpus"], placement="static")
-    _pinning(root, allocation, cells)
+    tuning.pinning(root, cells, realtime)
     _firmware(root, host, machine(record, host), wishes, record.uuid, bool(boot_files.named(spec)))
     _direct_boot(root.find("os"), record, host)
-    _features(root, host, wishes)
+    _features(root, host, wishes, realtime)
     _cpu(root, host, flavor, wishes, cells)
     _clock(root, host)
     for event, action in (("poweroff", "destroy"), ("reboot", "restart"), ("crash", "destroy")):
         _child(root, "on_" + event, action)
     _devices(_child(root, "devices"), record, host, wishes)
+    if wishes.encrypts_memory():
+        memory_encryption.encrypt(root)
     hardware.place(root, spec)
     return ElementTree.tostring(root, encoding="unicode")
 
@@ -109,54 +105,6 @@ def metadata(record):
     return element
 
 
-def _memory_backing(root, cells, wishes):
-    """Huge pages where the allocation has them, which are never swapped; others are locked where that is asked for."""
-    pages = [(index, cell["pagesize"]) for index, cell in enumerate(cells) if (cell.get("pagesize") or 0) > 4]
-    locked = is_true(wishes.get("locked_memory", "false"))
-    if not (pages or locked):
-        return
-    backing = _child(root, "memoryBacking")
-    if locked:
-        _child(backing, "locked")
-    if pages:
-        huge = _child(backing, "hugepages")
-        for index, size in pages:
-            _child(huge, "page", size=size, unit="KiB", nodeset=index)
-
-
-def _pinning(root, allocation, cells):
-    """cputune and numatune: guest cell i is bound to the host cell of the allocation."""
-    if not cells:
-        return
-    tune = _child(root, "cputune")
-    everywhere, reserved = set(), set()
-    for cell in cells:
-        reserved.update(cell.get("cpuset_reserved") or ())  # hw:emulator_threads_policy=isolate
-        pins = {int(vcpu): [cpu] for vcpu, cpu in (cell.get("cpu_pinning") or {}).items()}
-        everywhere.update(cpu for cpus in pins.values() for cpu in cpus)
-        for vcpu, cpus in sorted(pins.items()):
-            _child(tune, "vcpupin", vcpu=vcpu, cpuset=_ranges(cpus))
-    if everywhere:
-        _child(tune, "emulatorpin", cpuset=_ranges(reserved or everywhere))
-    else:
-        root.remove(tune)
-    numa = _child(root, "numatune")
-    _child(numa, "memory", mode="strict", nodeset=_ranges(cell["id"] for cell in cells))
-    for index, cell in enumerate(cells):
-        _child(numa, "memnode", cellid=index, mode="strict", nodeset=cell["id"])
-
-
-def _ranges(numbers):
-    """ "0-3,8" of a set of numbers."""
-    parts = []
-    for number in sorted(set(numbers)):
-        if parts and parts[-1][1] == number - 1:
-            parts[-1][1] = number
-        else:
-            parts.append([number, number])
-    return ",".join(str(low) if low == high else "%d-%d" % (low, high) for low, high in parts)
-
-
 def _firmware(root, host, machine, wishes, uuid, has_kernel):
     """UEFI checks signatures only where the request says so: libvirt by itself takes a firmware that does."""
     uefi = wishes.get("firmware_type") == "uefi" or host.arch in ("aarch64", "riscv64") and not has_kernel
@@ -181,15 +129,19 @@ def _direct_boot(element, record, host):
         _child(element, "cmdline", options)
 
 
-def _features(root, host, wishes):
+def _features(root, host, wishes, realtime):
     element = _child(root, "features")
     if host.arch in ("x86_64", "i686"):
         _child(element, "acpi")
         _child(element, "apic")
         if wishes.secure_boot():
             _child(element, "smm", state="on")
+        if wishes.viommu_model() == "intel":
+            _child(element, "ioapic", driver="qemu")  # interrupts are remapped there alone
     elif host.arch == "aarch64":
         _child(element, "acpi")
+    if realtime:
+        _child(element, "pmu", state="off")
 
 
 def _cpu(root, host, flavor, wishes, cells):
@@ -256,6 +208,8 @@ def _devices(devices, record, host, wishes):
         _child(devices, "watchdog", model="i6300esb", action=action)
     if wishes.tpm_version():
         _tpm(devices, wishes)
+    if wishes.viommu_model():
+        _viommu(devices, wishes.viommu_model())
     for device in (record.resources or {}).get("pci_devices") or []:
         if not nics.is_of_nic(device):
             _hostdev(devices, device["address"])
@@ -283,15 +237,20 @@ def _volume(devices, pool, entry):
 
 def added_disk(record, host, path):
     """The XML text of the data disk or volume at ``path``, as it is in the definition."""
+    element = _added(record, host, path)
+    if Wishes.of(record.spec).encrypts_memory():
+        memory_encryption.through_iommu(element)
+    return ElementTree.tostring(element, encoding="unicode")
+
+
+def _added(record, host, path):
     for entry in volumes.of(record.spec):
         if paths.volume_file(host.pool_path, entry["uuid"]) == path:
-            element = _volume(ElementTree.Element("devices"), host.pool_path, entry)
-            return ElementTree.tostring(element, encoding="unicode")
+            return _volume(ElementTree.Element("devices"), host.pool_path, entry)
     data = [disk for disk in disks.plan(record.spec) if disk.kind == disks.DATA]
     files = [paths.instance(host.pool_path, record.uuid, disk.file) for disk in data]
     index = files.index(path)
-    element = _data_disk(ElementTree.Element("devices"), path, data[index], index)
-    return ElementTree.tostring(element, encoding="unicode")
+    return _data_disk(ElementTree.Element("devices"), path, data[index], index)
 
 
 def _targets(buses):
@@ -370,6 +329,13 @@ def _tpm(devices, wishes):
     """Emulated by swtpm; its state is kept by libvirt on the host, and goes when the guest is undefined."""
     element = _child(devices, "tpm", model=wishes.get("tpm_model", "tpm-tis"))
     _child(element, "backend", type="emulator", version=wishes.tpm_version())
+
+
+def _viommu(devices, model):
+    """A virtual IOMMU as Nova has it; drivers of guests find 48 bits of addresses."""
+    element = _child(devices, "iommu", model=model)
+    if model == "intel":
+        _child(element, "driver", intremap="on", caching_mode="on", eim="on", aw_bits=48, iotlb="on")
 
 
 def _hostdev(devices, address):

@@ -44,6 +44,7 @@ class DomainCapabilities:
     cpu_required: FrozenSet[str]
     cpu_disabled: FrozenSet[str]
     enums: Dict[Tuple[str, str], FrozenSet[str]]
+    encrypted_guests: int = 0  # how many guests with memory encrypted by AMD SEV may run at a time
 
 
 def parse_host(text) -> HostCapabilities:
@@ -101,6 +102,7 @@ def parse_domain(text) -> DomainCapabilities:
         cpu_required=frozenset(by_policy["require"]),
         cpu_disabled=frozenset(by_policy["disable"]),
         enums=enums,
+        encrypted_guests=int(root.findtext("features/sev[@supported='yes']/maxGuests") or 0),
     )
 
 

@@ -118,7 +118,7 @@ def _collect(connection, settings, records, state_dir, deadline, save_generation
     }
     topology, distances = numa.read_topology(host.topology, cpus["shared"], cpus["dedicated"])
     document["traits"] = _traits(connection, settings, host, guest_types, topology)
-    document.update(_pci(connection, settings, records, foreign))
+    document.update({**_pci(connection, settings, records, foreign), **_encrypted_guests(guest_types, records)})
     document["instances"] = [{**_own(record, found), **_by_hand(record, found)} for record in records] + [
         _foreign(domain, found[domain.uuid][1], disk_uses[domain.uuid], pools.get(settings.pool), cpus["dedicated"])
         for domain in foreign
@@ -193,7 +193,16 @@ def _traits(connection, settings, host, guest_types, topology):
     best = guest_types[0]
     features = capabilities.guest_cpu_features(connection, host.arch, best)
     threads = 2 if topology is not None and topology.has_threads else 1
-    return traits.host_traits(host.arch, features, best.enums, threads, settings.traits)
+    versions = (connection.getLibVersion(), connection.getVersion())
+    own = [*settings.traits, *traits.viommu_traits(host.arch, versions)]
+    return traits.host_traits(host.arch, features, best.enums, threads, own, best.encrypted_guests)
+
+
+def _encrypted_guests(guest_types, records):
+    """{encrypted_guests} of a host that can have some: Nova's MEM_ENCRYPTION_CONTEXT."""
+    total = guest_types[0].encrypted_guests if guest_types else 0
+    used = sum((record.resources.get("resources") or {}).get("MEM_ENCRYPTION_CONTEXT", 0) for record in records)
+    return {"encrypted_guests": {"total": total, "used": used}} if total or used else {}
 
 
 def _pci(connection, settings, records, foreign):

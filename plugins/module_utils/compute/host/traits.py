@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import Iterable, List
+from typing import Iterable, List, Tuple
 
 # CPU feature in libvirt's words -> the last part of HW_CPU_X86_*
 X86_FEATURES = {
@@ -99,6 +99,9 @@ ARCHITECTURES = {
     "x86_64": ("HW_ARCH_X86_64", "COMPUTE_ARCH_X86_64"),
 }
 
+# Versions as libvirt tells them: 8.3.0 and 7.0.0 are the first with a virtual IOMMU of model virtio.
+VIRTIO_IOMMU = (8003000, 7000000)
+
 # Network card models that every x86 QEMU has; libvirt's domain capabilities do not name them.
 X86_NETWORK_CARDS = ("VIRTIO", "E1000", "E1000E", "RTL8139")
 
@@ -117,12 +120,21 @@ def device_traits(enums) -> List[str]:
     )
 
 
-def host_traits(arch, features, enums, threads, custom=()) -> List[str]:
+def viommu_traits(arch: str, versions: Tuple[int, int]) -> List[str]:
+    """``versions``: of libvirt and QEMU. The domain capabilities do not name these models."""
+    own = {"x86_64": "INTEL", "aarch64": "SMMUV3"}.get(arch)
+    virtio = ["VIRTIO", "AUTO"] if all(has >= least for has, least in zip(versions, VIRTIO_IOMMU)) else []
+    return ["COMPUTE_VIOMMU_MODEL_" + model for model in ([own, *virtio] if own else [])]
+
+
+def host_traits(arch, features, enums, threads, custom=(), encrypted_guests=0) -> List[str]:
     """All traits of a host. ``threads``: per CPU core; ``custom``: those of the host's settings."""
     traits = {"COMPUTE_NODE", *IMAGE_TYPES, *ARCHITECTURES.get(arch, ()), *device_traits(enums), *custom}
     if arch in ("i686", "x86_64"):
         traits.update(cpu_traits(features))
         traits.update("COMPUTE_NET_VIF_MODEL_" + model for model in X86_NETWORK_CARDS)
+    if encrypted_guests:
+        traits.add("HW_CPU_X86_AMD_SEV")
     if threads > 1:
         traits.add("HW_CPU_HYPERTHREADING")
     return sorted(traits)

@@ -21,7 +21,7 @@ from ...model.move_errors import MigrationError
 from .. import paths
 from ..connection import LibvirtTimeout, connect, require_libvirt
 from ..guest import domain as guests
-from . import disks, jobs, storage, transfer
+from . import cells, disks, jobs, storage, transfer
 from .live_checks import OPEN_TIMEOUT, bracketed, remote_uri
 from .standing import has_left, is_migrating, job_of
 
@@ -88,8 +88,9 @@ def prepare(effects, record, manifest, arrived):
     }
 
 
-def migrate(connection, record, targets, options):
-    """On the source: hand the guest over, paused, or wait for the job that already does. Raises MigrationError.
+def migrate(connection, record, targets, options, there=None):
+    """On the source: hand the guest over, paused, or wait for the job that already does. ``there``: what the destination's
+    claim set aside. Raises MigrationError.
 
     -> the connection to the destination's libvirt, where one was made.
 
@@ -107,7 +108,7 @@ def migrate(connection, record, targets, options):
             return None
         raise MigrationError("the migration that ran did not succeed", hint=hints.run_again())
     remote = open_remote(targets, options)
-    start(found, record, targets, options)
+    start(found, record, targets, options, there)
     return remote
 
 
@@ -141,7 +142,7 @@ def note(found, uuid):
     transfer.write_progress(uuid, "migrating", done, total, rate, downtime=stats.get("downtime"))
 
 
-def start(found, record, targets, options):
+def start(found, record, targets, options, there=None):
     """Run the migration and watch it: progress, time limit."""
     library = require_libvirt()
     tls = options.get("tls", True)
@@ -152,8 +153,12 @@ def start(found, record, targets, options):
     parameters = {library.VIR_MIGRATE_PARAM_URI: "tcp://%s" % bracketed(targets["address"])}
     if not targets.get("shared"):
         flags |= library.VIR_MIGRATE_NON_SHARED_DISK
-        described = found.XMLDesc(library.VIR_DOMAIN_XML_MIGRATABLE | library.VIR_DOMAIN_XML_SECURE)
-        parameters[library.VIR_MIGRATE_PARAM_DEST_XML] = without_backing_images(described)
+    described = found.XMLDesc(library.VIR_DOMAIN_XML_MIGRATABLE | library.VIR_DOMAIN_XML_SECURE)
+    changed = described if targets.get("shared") else without_backing_images(described)
+    if cells.of(there):
+        changed = cells.bound(changed, record.spec, cells.of(there))
+    if changed is not described:
+        parameters[library.VIR_MIGRATE_PARAM_DEST_XML] = changed
     if options.get("bandwidth"):
         parameters[library.VIR_MIGRATE_PARAM_BANDWIDTH] = options["bandwidth"]
     outcome = []

@@ -20,7 +20,7 @@ from ..disk import disk as disks
 from ..disk import volume_files
 from ..guest import network
 from ..host import certificates
-from . import transfer
+from . import cells, transfer
 
 OPEN_TIMEOUT = 20  # s
 
@@ -142,9 +142,9 @@ def _space(pool_path, guest):
 # ---- the source judges -----------------------------------------------------------------------------------------------
 
 
-def judge(found, record, seen, tls, pool_path):
-    """All problems as sentences. ``seen`` is what ``look`` gave on the destination."""
-    problems = list(seen["problems"])
+def judge(found, record, seen, tls, pool_path, there=None):
+    """All problems as sentences. ``seen`` is what ``look`` gave on the destination, ``there`` what its claim set aside."""
+    problems = [*seen["problems"], *cells.problems(record.resources, there)]
     problems += _guest_problems(found, record, pool_path)
     problems += _left_behind(found, record, pool_path)
     if seen["shared"] and seen["pool_path"] != pool_path:
@@ -165,8 +165,6 @@ def _guest_problems(found, record, pool_path):
     root = ElementTree.fromstring(found.XMLDesc(0))
     if record.resources.get("pci_devices") or root.find("devices/hostdev") is not None:
         yield "the guest holds devices of the host"
-    if record.resources.get("numa_topology"):
-        yield "the guest is bound to NUMA cells, which are others on the destination"
     if found.snapshotNum(0):
         yield "the guest has snapshots, which libvirt cannot migrate"
     for source in root.findall("devices/disk/source"):

@@ -311,12 +311,12 @@ class Effects(Guests):
         shared = storage.is_shared(record)
         return live_checks.look(self.connection, guest, nics, pool_path, shared, self.address())
 
-    def check_live(self, record, seen, options):
+    def check_live(self, record, seen, options, there=None):
         """A guest that is on its way or has gone needs no check any more."""
         found = domain.find(self.connection, record.uuid)
         if found is None or not found.isActive() or standing.is_migrating(found):
             return []
-        return live_checks.judge(found, record, seen, options.get("tls", True), self.pool_path(record))
+        return live_checks.judge(found, record, seen, options.get("tls", True), self.pool_path(record), there)
 
     def prepare_live(self, record, manifest):
         self.host.compute.require_prepared()
@@ -329,8 +329,8 @@ class Effects(Guests):
         gate.permit(record.uuid)
         return prepared
 
-    def migrate_live(self, record, targets, options):
-        self.remote = live.migrate(self.connection, record, targets, options)
+    def migrate_live(self, record, targets, options, there=None):
+        self.remote = live.migrate(self.connection, record, targets, options, there)
         gate.revoke(record.uuid)
 
     def channel_to_destination(self, uuid, op):

@@ -25,7 +25,7 @@ def check_live(host, uuid, token, peer=None, options=None, **_ignored):
     if not (peer or {}).get("seen") or is_past(host.store.read(uuid), token["op"], (OUT, KEEP)):
         return False
     record = fenced(host, uuid, token, (OWN,))
-    problems = host.effects.check_live(record, peer["seen"], options or {})
+    problems = host.effects.check_live(record, peer["seen"], options or {}, peer.get("resources"))
     if problems:
         raise MigrationPreCheckError(uuid, problems)
     return False
@@ -72,7 +72,7 @@ def migrate_live(host, uuid, token, peer=None, options=None, **_ignored):
     record = fenced(host, uuid, token, (OWN,))
     if host.effects.running(uuid):
         host.effects.check_disks(record)
-    host.effects.migrate_live(record, said(peer, "targets"), options or {})
+    host.effects.migrate_live(record, said(peer, "targets"), options or {}, peer.get("resources"))
     # The lock was not held: the record tells whether this attempt still counts.
     record = fenced(host, uuid, token, (OWN,))
     put(host, record, moved(record, frozen=token["attempt"]), "the guest has left")

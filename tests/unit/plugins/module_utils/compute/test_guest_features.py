@@ -23,6 +23,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.model.record import Reco
 from ansible_collections.berth.kvm.plugins.module_utils.placement.request import build_request, resize_request
 
 ON_SCSI = {"hw_disk_bus": "scsi"}
+UEFI = {"hw_firmware_type": "uefi"}
 PINNED = {"hw:cpu_policy": "dedicated"}
 CELLS = {
     "hw:numa_nodes": "2",
@@ -53,6 +54,11 @@ SHOWN = {
     "hw_tpm_version": ({}, "2.0", ("devices/tpm/backend", "version", "2.0")),
     "hw_tpm_model": ({"hw_tpm_version": "2.0"}, "tpm-crb", ("devices/tpm", "model", "tpm-crb")),
     "hw:tpm_model": ({"hw:tpm_version": "2.0"}, "tpm-tis", ("devices/tpm", "model", "tpm-tis")),
+    "hw_viommu_model": ({}, "intel", ("devices/iommu", "model", "intel")),
+    "hw_mem_encryption": (UEFI, "true", ("launchSecurity", "type", "sev")),
+    "hw_mem_encryption_model": ({**UEFI, "hw_mem_encryption": "true"}, "amd-sev", ("launchSecurity", "type", "sev")),
+    "hw:cpu_realtime": ({**PINNED, "hw:cpu_realtime_mask": "^0"}, "true", ("memoryBacking/nosharepages", None, None)),
+    "hw_cpu_realtime_mask": ({**PINNED, "hw:cpu_realtime": "true"}, "^0", ("features/pmu", "state", "off")),
     "hw_auto_disk_config": ({}, "disabled", "seed"),
     "img_root_device_name": ({}, "/dev/vda", ("devices/disk/target", "dev", "vda")),
     "kernel_id": ({}, "vmlinuz", ("os/kernel", None, "/pool/instances/%s/kernel" % instance_uuid("default", "web-1"))),
@@ -151,9 +157,8 @@ def test_every_extra_spec_of_nova_has_a_fate(name):
 @pytest.mark.parametrize(
     "given",
     [
-        {"hw:cpu_realtime": "yes"},
-        {"hw_viommu_model": "intel"},
-        {"hw:mem_encryption": "true"},
+        {"hw:mem_encryption_model": "amd-sev-es"},
+        {"hw_mem_encryption_model": "intel-tdx"},
         {"hw:tpm_version": "1.2"},
         {"hw_tpm_version": "1.2"},
         {"hw:tpm_secret_security": "user"},
@@ -291,11 +296,31 @@ def test_a_value_that_cannot_be_built_is_refused_by_name(given, field):
         ({"hw_tpm_model": "tpm-crb"}, "hw:tpm_version 2.0 beside"),
         ({"hw:locked_memory": "true"}, "needs hw:mem_page_size"),
         ({"os:secure_boot": "required"}, "only with hw_firmware_type uefi"),
+        ({"hw:cpu_realtime": "yes", "hw:cpu_realtime_mask": "^0"}, "dedicated or mixed beside"),
+        ({"hw:cpu_realtime": "yes", **PINNED}, "or all of them beside hw:emulator_threads_policy"),
+        ({"hw:cpu_realtime": "yes", "hw:cpu_realtime_mask": "7", **PINNED}, "a part of the flavor's vCPUs"),
+        ({"hw:cpu_realtime_mask": "^0", **PINNED}, "hw:cpu_realtime yes beside"),
+        ({"hw:viommu_model": "intel", "hw_machine_type": "pc"}, "intel only with machine type q35"),
+        ({"hw_viommu_model": "smmuv3", "hw_machine_type": "q35"}, "smmuv3 only with machine type virt"),
+        ({"hw_viommu_model": "auto", "hw_machine_type": "pc-i440fx-7.2"}, "virtio only with machine type q35 or virt"),
+        ({"hw_viommu_model": "intel", "hw:viommu_model": "virtio"}, "both must agree"),
+        ({"hw:mem_encryption": "true"}, "only with hw_firmware_type uefi"),
+        ({"hw:mem_encryption": "true", **UEFI, "os:secure_boot": "required"}, "uefi without secure boot"),
+        ({"hw:mem_encryption": "true", **UEFI, "hw_mem_encryption": "false"}, "both must agree"),
         ({"os:secure_boot": "required", "hw_firmware_type": "uefi", "hw_machine_type": "pc"}, "machine type q35"),
     ],
 )
 def test_what_does_not_go_together_is_refused(given, words):
     assert words in str(refusals(*split(given))[0])
+
+
+def test_what_does_not_go_together_is_told_at_once():
+    found = refusals(
+        {"hw_machine_type": "pc", "hw_viommu_model": "intel"}, {"hw:mem_encryption": "true", "hw:cpu_realtime": "true"}
+    )
+    told = " ".join(map(str, found))
+    assert len(found) == 3
+    assert all(word in told for word in ("hw:cpu_realtime_mask", "intel only with", "hw:mem_encryption only with"))
 
 
 def test_ide_goes_with_the_machine_type_that_has_it():
@@ -304,12 +329,12 @@ def test_ide_goes_with_the_machine_type_that_has_it():
 
 
 def test_all_faults_of_flavor_and_image_are_told_at_once():
-    found = refusals({"hw_viommu_model": "intel"}, {"hw:cpu_realtime": "yes", "hw:pmu": "on", "hw:no_such": "1"})
+    found = refusals({"hw_sound_model": "ich9"}, {"hw:time_hpet": "yes", "hw:pmu": "on", "hw:no_such": "1"})
     assert sorted(entry.field for entry in found) == [
-        "berth_flavors.m1.extra_specs.hw:cpu_realtime",
         "berth_flavors.m1.extra_specs.hw:no_such",
         "berth_flavors.m1.extra_specs.hw:pmu",
-        "berth_images.debian-12.properties.hw_viommu_model",
+        "berth_flavors.m1.extra_specs.hw:time_hpet",
+        "berth_images.debian-12.properties.hw_sound_model",
     ]
 
 

@@ -5,9 +5,14 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from xml.etree import ElementTree
 
-from ansible_collections.berth.kvm.plugins.module_utils.compute.move import live
+import pytest
+from move_side import SPECS
+
+from ansible_collections.berth.kvm.plugins.module_utils.compute import connection
+from ansible_collections.berth.kvm.plugins.module_utils.compute.move import cells, live
 
 # as libvirt 9 gives it after it was started anew under a running guest
 GUEST = """
@@ -29,3 +34,65 @@ def test_the_destination_is_not_told_of_backing_images_and_of_all_else():
     assert [element.get("file") for element in told.iter("source")] == ["/pool/root.qcow2", "/pool/seed.iso", None]
     assert [element.get("dev") for element in told.iter("target")] == ["vda", "vdb"]
     assert told.find("devices/interface/source").get("bridge") == "br0"
+
+
+PINNED = """
+<domain type='kvm'><vcpu>2</vcpu>
+  <cputune><shares>500</shares><vcpupin vcpu='0' cpuset='2'/><vcpupin vcpu='1' cpuset='3'/><emulatorpin cpuset='2-3'/></cputune>
+  <numatune><memory mode='strict' nodeset='0'/><memnode cellid='0' mode='strict' nodeset='0'/></numatune>
+  <cpu><numa><cell id='0' cpus='0-1' memory='65536' unit='KiB'/></numa></cpu><devices/>
+</domain>
+"""
+THERE = [{"id": 1, "cpuset": [], "pcpuset": [0, 1], "memory_mb": 64, "cpu_pinning": {"0": 8, "1": 9}}]
+SPEC = dict(SPECS["new"], flavor=dict(SPECS["new"]["flavor"], extra_specs={"hw:cpu_policy": "dedicated"}))
+
+
+def test_on_the_destination_a_guest_is_bound_to_what_the_claim_there_set_aside():
+    root = ElementTree.fromstring(cells.bound(PINNED, SPEC, THERE))
+    pins = {pin.get("vcpu"): pin.get("cpuset") for pin in root.iterfind("cputune/vcpupin")}
+    assert pins == {"0": "8", "1": "9"} and root.find("cputune/emulatorpin").get("cpuset") == "8-9"
+    assert root.find("numatune/memory").get("nodeset") == root.find("numatune/memnode").get("nodeset") == "1"
+    assert root.find("cpu/numa/cell").get("cpus") == "0-1", "what the guest sees of itself stays"
+    assert root.findtext("cputune/shares") == "500", "what somebody tuned by hand stays"
+
+
+def test_a_real_time_vcpu_is_one_there_too():
+    specs = {"hw:cpu_policy": "dedicated", "hw:cpu_realtime": "yes", "hw:cpu_realtime_mask": "^0"}
+    spec = dict(SPEC, flavor=dict(SPEC["flavor"], extra_specs=specs))
+    root = ElementTree.fromstring(cells.bound(PINNED, spec, THERE))
+    assert root.find("cputune/vcpusched").get("vcpus") == "1" and root.find("cputune/emulatorpin").get("cpuset") == "8"
+
+
+def test_a_guest_that_only_shares_cpus_of_its_cells_has_no_pins():
+    shared = [{"id": 3, "cpuset": [0, 1], "pcpuset": [], "memory_mb": 64, "cpu_pinning": {}}]
+    root = ElementTree.fromstring(cells.bound(PINNED, SPEC, shared))
+    assert root.findall("cputune/vcpupin") == [] and root.find("numatune/memory").get("nodeset") == "3"
+
+
+NAMES = "LIVE PEER2PEER PAUSED AUTO_CONVERGE TLS NON_SHARED_DISK".split()
+LIBRARY = SimpleNamespace(
+    libvirtError=OSError, VIR_DOMAIN_XML_MIGRATABLE=1, VIR_DOMAIN_XML_SECURE=2, VIR_MIGRATE_PARAM_URI="uri",
+    VIR_MIGRATE_PARAM_DEST_XML="xml", **{"VIR_MIGRATE_" + name: 1 << at for at, name in enumerate(NAMES)},
+)  # fmt: skip
+
+
+def sent(monkeypatch, text, shared, there):
+    """The definition that libvirt is given for the destination, or None."""
+    monkeypatch.setattr(connection, "libvirt", LIBRARY)
+    given = []
+    unbounded = SimpleNamespace(migrateToURI3=lambda uri, parameters, flags: given.append(parameters))
+    guest = SimpleNamespace(XMLDesc=lambda flags: text, unbounded=unbounded)
+    monkeypatch.setattr(live, "watch", lambda found, uuid, thread, options: thread.join())
+    record = SimpleNamespace(uuid="u", spec=SPEC, resources={})
+    live.start(guest, record, {"address": "192.0.2.2", "shared": shared}, {}, there)
+    return given[0].get("xml")
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_libvirt_is_given_the_cells_of_the_destinations_claim(monkeypatch, shared):
+    text = sent(monkeypatch, PINNED, shared, {"numa_topology": {"cells": THERE}})
+    assert ElementTree.fromstring(text).find("cputune/vcpupin").get("cpuset") == "8"
+
+
+def test_of_a_guest_without_cells_on_one_storage_nothing_is_changed(monkeypatch):
+    assert sent(monkeypatch, PINNED, True, {"numa_topology": None}) is None

@@ -14,6 +14,8 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute import connectio
 from ansible_collections.berth.kvm.plugins.module_utils.compute.connection import LibvirtUnavailable
 from ansible_collections.berth.kvm.plugins.module_utils.compute.host import certificates
 from ansible_collections.berth.kvm.plugins.module_utils.compute.move import live_checks
+from ansible_collections.berth.kvm.plugins.module_utils.model import reply_shapes
+from ansible_collections.berth.kvm.plugins.module_utils.model.shape import Fault
 
 POOL = "/pool"
 UUID = "0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a"
@@ -134,7 +136,6 @@ SOURCES = {
         "devices of the host",
     ),
     "device put in by hand": (Found(DISK + "<hostdev/>"), {}, {}, "devices of the host"),
-    "NUMA cells": (Found(), {"numa_topology": {"cells": []}}, {}, "NUMA"),
     "snapshots": (Found(snapshots=2), {}, {}, "snapshots"),
     "foreign disk": (Found(DISK + "<disk><source dev='/dev/sdb'/></disk>"), {}, {}, "/dev/sdb"),
     "two places of one storage": (Found(), {}, {"shared": True, "pool_path": "/other"}, "/other there"),
@@ -148,6 +149,29 @@ def test_what_the_source_says(case):
     found, resources, seen, expected = SOURCES[case]
     record = instance(resources)
     problems = live_checks.judge(found, record, {**SEEN, **seen}, True, POOL)
+    assert [expected in problem for problem in problems] == ([True] if expected else []), problems
+
+
+def claimed(*sizes):
+    return {"numa_topology": {"cells": [{"id": at, "pagesize": size} for at, size in enumerate(sizes)]}}
+
+
+CELLS = {
+    "none": ({}, {}, None),
+    "other cells of the same kind": (claimed(2048, 2048), claimed(2048, 2048), None),
+    "a destination without cells": (claimed(None), {}, "1 NUMA cells, and the destination set 0 aside"),
+    "pages of another size": (
+        claimed(2048),
+        claimed(1048576),
+        "pages of 2048 KiB, and the destination set pages of 1048576",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CELLS)
+def test_a_guest_keeps_the_number_of_its_cells_and_the_size_of_its_pages(case):
+    here, there, expected = CELLS[case]
+    problems = live_checks.judge(Found(), instance(here), SEEN, True, POOL, there)
     assert [expected in problem for problem in problems] == ([True] if expected else []), problems
 
 
@@ -181,7 +205,8 @@ def test_everything_is_said_at_once(monkeypatch):
     monkeypatch.setattr(certificates, "faults", lambda: ["none here"])
     record = instance({"numa_topology": {}, "pci_devices": ["0000:01:00.0"]})
     seen = {**SEEN, "problems": ["no room", "no bridge"], "certificates": ["none there"]}
-    assert len(live_checks.judge(Found(snapshots=1), record, seen, True, POOL)) == 6
+    there = {"numa_topology": {"cells": [{"id": 0}]}}
+    assert len(live_checks.judge(Found(snapshots=1), record, seen, True, POOL, there)) == 7
 
 
 def test_a_guest_is_described_by_what_it_runs_with(tmp_path):
@@ -200,3 +225,10 @@ def test_a_guest_is_described_by_what_it_runs_with(tmp_path):
         assert (guest["cpu"] is not None, guest["host_cpu"] is not None) == expected
         assert guest["bytes"] == os.stat(tmp_path / "root.qcow2").st_blocks * 512
         assert (guest["machine"], guest["virt_type"]) == ("pc-q35-7.2", "kvm")
+
+
+def test_cells_that_a_destination_says_are_cells_or_its_reply_is_none():
+    """The source makes a definition of them."""
+    said = {"numa_topology": {"cells": [{"id": "0' evil='", "cpu_pinning": {"0": "no number"}}]}}
+    with pytest.raises(Fault):
+        reply_shapes._RESOURCES(said)

@@ -1,0 +1,47 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A running guest with NUMA cells or pinned CPUs on another host: there it has the cells and CPUs that its claim set aside."""
+
+from __future__ import annotations
+
+from xml.etree import ElementTree
+
+from ...model.guest_wishes import Wishes
+from ..guest import tuning
+
+REPLACED = ("vcpupin", "emulatorpin", "vcpusched")
+
+
+def of(resources):
+    """The host's cells that a claim set aside, in the order of the guest's."""
+    return ((resources or {}).get("numa_topology") or {}).get("cells") or []
+
+
+def problems(here, there):
+    """What of two claims, the source's and the destination's, a guest cannot change while it runs."""
+    old, new = of(here), of(there)
+    if len(old) != len(new):
+        yield "the guest has %d NUMA cells, and the destination set %d aside" % (len(old), len(new))
+    elif [cell.get("pagesize") for cell in old] != [cell.get("pagesize") for cell in new]:
+        yield "the guest's memory is in pages of %s KiB, and the destination set pages of %s KiB aside" % (
+            _sizes(old),
+            _sizes(new),
+        )
+
+
+def _sizes(cells):
+    return ", ".join(str(cell.get("pagesize")) for cell in cells)
+
+
+def bound(text, spec, cells):
+    """The definition of the running guest, bound to other cells and CPUs. What somebody else tuned stays."""
+    root = ElementTree.fromstring(text)
+    kept = [part for part in root.iterfind("cputune/*") if part.tag not in REPLACED]
+    for part in root.findall("cputune") + root.findall("numatune"):
+        root.remove(part)
+    tuning.pinning(root, cells, Wishes.of(spec).realtime_cpus(spec["flavor"]["vcpus"]) or set())
+    if kept:
+        tune = root.find("cputune")
+        (ElementTree.SubElement(root, "cputune") if tune is None else tune).extend(kept)
+    return ElementTree.tostring(root, encoding="unicode")
