@@ -141,12 +141,12 @@ def test_a_volume_goes_along_to_every_host_that_shares_its_storage(shared, image
     source = homes(shared.lab)["a"]
     play("cold_migrate")
     there = homes(shared.lab)["a"]
-    again = shared.lab.guest_facts("a", there, timeout=180, until=lambda said: said["boots"] == 2)
+    again = shared.lab.guest_facts("a", there, timeout=180, until=lambda said: said["boots"] == first["boots"] + 1)
     assert there != source and again["extra"] == first["nonce"]
     assert owners() == {source: ["OUT"], there: ["OWN"]}
     play("revert_resize")
     assert owners() == {source: ["OWN"]}
-    back = shared.lab.guest_facts("a", source, timeout=180, until=lambda said: said["up"] < 60)
+    back = shared.lab.guest_facts("a", source, timeout=180, until=lambda said: said["boots"] == first["boots"] + 1)
     play("live_migrate")
     last = homes(shared.lab)["a"]
     after = shared.lab.guest_facts("a", last, timeout=180, until=lambda said: said["ack"] > back["ack"])
