@@ -18,8 +18,9 @@ def check(operation, view, uuid, volume_gb):
         raise Violation("I4 the power is %s, the lock %s" % (record["power_state"], record.get("lock")))
     if off and (uuid in view.domains or view.permits):
         raise Violation("I4 a stopped guest is %s, permits %s" % (view.domains.get(uuid), view.permits))
-    named = [entry["uuid"] for entry in record["spec"].get("volumes") or []]
-    if len(named) != (operation.end == "attached"):
+    names = [entry["name"] for entry in record["spec"].get("volumes") or []]
+    named = sorted(volume for volume, found in view.volumes.items() if found["name"] in names)
+    if len(names) != len(named) or len(named) != (operation.end == "attached"):
         raise Violation("I13 the record names the volumes %s" % named)
     live = view.has_volumes[uuid] if uuid in view.domains else named
     if not (named == view.names_volumes.get(uuid, named) == live):

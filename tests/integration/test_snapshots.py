@@ -86,3 +86,28 @@ def test_a_snapshot_in_the_middle_of_the_copy_is_seen_before_the_source_lets_go(
     case.play("start", BIG)
     inside = facts(case, homes(case.lab)[cases.NAME], lambda said: said["boots"] > 2)
     assert inside["verify"]["result"] == "ok" and inside["ack"] >= acknowledged
+
+
+# what a backup program does that reads the disk over a socket: the job is there until it is ended
+BACKUP = """
+cat > /root/backup.xml <<EOF
+<domainbackup mode="pull"><server transport="unix" socket="/tmp/theirs.sock"/><disks>
+<disk name="vda" backup="yes" type="file"><scratch file="/var/lib/libvirt/images/theirs"/></disk>
+<disk name="vdb" backup="no"/></disks></domainbackup>
+EOF
+virsh backup-begin $(virsh -q list --uuid) /root/backup.xml
+"""
+
+
+def test_a_backup_that_is_under_way_is_broken_off_by_no_move(mover):  # noqa: F811
+    """It is refused by name before anything happens; a stop is what somebody asked for, and goes on."""
+    case, source = mover
+    case.lab.sh(source, BACKUP)
+    before = records(case.lab)
+    for playbook, variables in (("resize", BIG), ("live_migrate", {})):
+        done = case.play(playbook, variables, check=False)
+        assert done.rc and "DisksBusy" in done.output and "virsh domjobabort" in done.output, done.output
+        case.lab.sh(source, "virsh backup-dumpxml $(virsh -q list --uuid)")
+    assert records(case.lab) == before and len(case.look(source)["running"]) == 1, "I11"
+    case.play("stop")
+    assert case.look(source)["active"] == []

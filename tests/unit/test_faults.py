@@ -101,13 +101,14 @@ def test_a_record_that_libvirt_does_not_agree_with_is_seen(end, changed, violate
     }
     more.update((key, changed[key]) for key in more if key in changed)
     there = view(
-        "OWN", None if end == "stopped" else "running", spec={"volumes": [{"uuid": name} for name in has]}, **more
+        "OWN", None if end == "stopped" else "running", spec={"volumes": [{"name": "data"} for _name in has]}, **more
     )
     there.permits = changed.get("permits", [])
     there.has_volumes = {UUID: changed.get("live", has)}
     there.names_volumes = {UUID: changed.get("defined", has)}
     holder = changed.get("holder", UUID if has else None)
-    there.volumes = {"v": {"spec": {"instance": holder and {"uuid": holder}}, "resources": {"disk_gb": 1}}}
+    spec = {"instance": holder and {"uuid": holder}}
+    there.volumes = {"v": {"name": "data", "spec": spec, "resources": {"disk_gb": 1}}}
     there.volume_files = changed.get("files", ["v/disk.qcow2"])
     try:
         agreement.check(operation, there, UUID, 1)

@@ -47,6 +47,11 @@ class GuestHung(BerthError):
     """The guest's QEMU does not answer, so it can be neither copied nor handed over. It was left as it is."""
 
 
+class DisksBusy(BerthError):
+    """Another program backs up or copies the disks of the running guest (``virsh backup-begin``, ``virsh blockcopy``): a move would
+    break that off. Nothing was done."""
+
+
 class DisksNotHere(BerthError):
     """This host does not see the disks that are to be taken over, or the image below them; another one may."""
 

@@ -344,6 +344,14 @@ def hung_guest(name: str) -> str:
     return "Run the same again when it answers. berth.kvm.stop ends %s as a power cut does; then it can be moved" % name
 
 
+def end_job(host: str, uuid: str) -> str:
+    """Another program backs up or copies the disks of a running guest that is to be moved."""
+    return (
+        "Wait until it has ended, then run the same again. On %(host)s: virsh domjobabort %(uuid)s gives up a backup, "
+        "virsh blockjob %(uuid)s DISK --abort a copy" % {"host": host, "uuid": uuid}
+    )
+
+
 def guest_crashed(name: str) -> str:
     """A confirmation would remove the way back of a guest that is known to have crashed."""
     return (

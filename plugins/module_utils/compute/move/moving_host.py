@@ -17,7 +17,19 @@ from ..disk import disk, disk_chain, owner, volume
 from ..guest import definition, domain, gate, hardware, health, network, packet_filter
 from ..host import address
 from ..record.ledger import Ledger
-from . import disks, following, handover, increment, live, live_checks, standing, storage, transfer, volumes
+from . import (
+    disks,
+    following,
+    handover,
+    increment,
+    live,
+    live_checks,
+    others_jobs,
+    standing,
+    storage,
+    transfer,
+    volumes,
+)
 from .onlooker import Guests, Onlooker
 
 
@@ -51,8 +63,9 @@ class Effects(Guests):
     # the guest
 
     def check_movable(self, record):
-        """A guest that is there answers, and runs."""
+        """A guest that is there answers, and no other program works on its disks."""
         domain.check_answers(self.connection, record.uuid, record.name, self.host.identity["name"])
+        others_jobs.check(self.connection, record, self.host.identity["name"])
 
     def health(self, record):
         """What is known of how the guest does: {state, seen}."""

@@ -83,6 +83,7 @@ def freeze(host, uuid, token, peer=None, stop_timeout=60, **_ignored):
     host.effects.check_disks(record)
     if record.migration["frozen"] != token["attempt"]:
         host.effects.check_asked()
+        host.effects.check_movable(record)
         put(host, record, moved(record, frozen=token["attempt"]).replace(phase=FROZEN), "the guest is stopped")
     host.effects.stop(uuid, stop_timeout)
     # Somebody may have made a snapshot until the guest's very end.

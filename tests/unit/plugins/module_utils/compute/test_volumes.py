@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import multiprocessing
+import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -39,6 +41,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.model.volumes import vol
 
 pytestmark = pytest.mark.skipif(not shutil.which("qemu-img"), reason="qemu-img is not installed")
 DB = volume_uuid("default", "db")
+FORK = multiprocessing.get_context("fork")
 
 
 def named(name="db", slot=0, size_gb=2, goes=False, **more):
@@ -613,3 +616,42 @@ def test_sixteen_volumes_may_make_way_for_others(house):
     has = [named("v%d" % at, at) for at in range(volumes.MOST)]
     found = volumes.merged(has, [*has[1:], named("other")])
     assert [entry["slot"] for entry in found] == [*range(1, volumes.MOST), 0]
+
+
+@pytest.mark.parametrize("others", ["update_disks", "a claim"])
+def test_of_processes_that_want_one_volume_at_once_one_gets_it_in_each_of_twenty_rounds(house, others):
+    """Real processes on the host's real files: two instances that are there, or one of them and one that is claimed."""
+    names = ("web1", "web2")
+    web, other = [house.guest(name) for name in names]
+    web.make(named(new=True))
+    web.update()
+    if others == "update_disks":
+        other.make()
+    ask = [web.update, other.update if others == "update_disks" else other.claim]
+
+    def attempt(number, barrier):
+        barrier.wait(30)
+        try:
+            ask[number](named())
+        except BerthError as error:
+            os._exit(3 if "volume db is attached to %s" % names[1 - number] in str(error) else 4)
+        os._exit(0)
+
+    for _round in range(20):
+        barrier = FORK.Barrier(2)
+        workers = [FORK.Process(target=attempt, args=(number, barrier)) for number in range(2)]
+        for worker in workers:
+            worker.start()
+        for worker in workers:
+            worker.join(60)
+        codes = [worker.exitcode for worker in workers]
+        assert sorted(codes) == [0, 3]
+        winner = codes.index(0)
+        assert house.volume().spec["instance"]["name"] == names[winner] and house.file().exists()
+        has = [bool(volumes.of(guest.record.spec)) if guest.record else False for guest in (web, other)]
+        assert has == [winner == 0, winner == 1]
+        if winner == 1 and others == "a claim":
+            other.delete()
+        else:
+            (web, other)[winner].update()
+    assert house.volume().spec["instance"] is None and house.file().exists()

@@ -20,10 +20,17 @@ import memory_names  # noqa: E402
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute import connection
 from ansible_collections.berth.kvm.plugins.module_utils.compute.connection import Bounded, LibvirtTimeout  # noqa: E402
-from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import GuestHung  # noqa: E402
+from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import DisksBusy, GuestHung  # noqa: E402
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import domain  # noqa: E402
-from ansible_collections.berth.kvm.plugins.module_utils.compute.move import increment, jobs, live, standing  # noqa: E402
+from ansible_collections.berth.kvm.plugins.module_utils.compute.move import (  # noqa: E402
+    increment,
+    jobs,
+    live,
+    others_jobs,
+    standing,
+)
 from ansible_collections.berth.kvm.plugins.module_utils.compute.move.steps import table  # noqa: E402
+from ansible_collections.berth.kvm.plugins.module_utils.model import hints  # noqa: E402
 from ansible_collections.berth.kvm.plugins.module_utils.model import move_errors as errors  # noqa: E402
 
 S, D = memory_names.S, memory_names.D
@@ -252,6 +259,66 @@ def test_the_backup_of_another_program_is_not_ended(of):
     guest.backupGetXMLDesc = lambda _flags: "<domainbackup><server name='theirs'/></domainbackup>"
     increment.end_backup(of(guest))
     assert guest.job == JOB
+
+
+MIRROR = "<domain><devices><disk><target dev='vdb'/><mirror job='copy'/></disk></devices></domain>"
+# what libvirt tells of the backup (None: there is none), the running guest's definition -> whether a move is refused
+OTHERS = {
+    "no job": (None, "<domain/>", None),
+    "a backup of another program": ("<domainbackup><server name='theirs'/></domainbackup>", "<domain/>", "a backup"),
+    "one that goes to files": ("<domainbackup mode='push'/>", "<domain/>", "a backup"),
+    "one that a move began": (
+        "<domainbackup><server socket='/x/%s'/></domainbackup>" % increment.SOCKET,
+        "<domain/>",
+        None,
+    ),
+    "a copy of a disk": (None, MIRROR, "a copy of disk vdb"),
+}
+
+
+@pytest.mark.follows("end_job")
+@pytest.mark.parametrize("case", OTHERS)
+def test_a_guest_that_another_program_backs_up_or_copies_is_not_moved_until_that_has_ended(of, case):
+    """Its stop would break the backup off without a word to whoever relies on it."""
+    backup, text, said = OTHERS[case]
+    guest = Guest()
+
+    def backup_text(_flags):
+        if backup is None:
+            raise LibvirtError(0)
+        return backup
+
+    guest.backupGetXMLDesc, guest.XMLDesc = backup_text, lambda _flags: text
+    guest.isPersistent = lambda: 1
+    of(guest)
+    record = SimpleNamespace(uuid=memory.UUID, name="web1")
+    if said is None:
+        others_jobs.check(None, record, "kvm1")
+        return
+    with pytest.raises(DisksBusy, match=said) as refused:
+        others_jobs.check(None, record, "kvm1")
+    assert refused.value.hint == hints.end_job("kvm1", memory.UUID) and "abortJob" not in guest.called
+    backup, guest.XMLDesc = None, lambda _flags: "<domain/>"  # virsh domjobabort, or blockjob --abort
+    others_jobs.check(None, record, "kvm1")
+
+
+def test_a_backup_that_began_after_the_move_is_seen_before_the_guest_is_stopped(monkeypatch):
+    world, controller = memory.World(), memory.Controller("resize", "op0")
+    while not controller.is_before("freeze"):
+        controller.advance(world)
+
+    def busy(*_given):
+        raise DisksBusy("another program makes a backup of it")
+
+    monkeypatch.setattr(type(world.host(S).effects), "check_movable", busy)
+    with pytest.raises(DisksBusy):
+        table.run(world.host(S), memory.UUID, "freeze", controller.token, controller.walk.turn().peer)
+    assert world.guest[S] == memory.ON and world.records[S]["phase"] == "resizing"
+
+
+def test_a_guest_that_is_off_has_no_job(of):
+    of(Guest(now=SHUTOFF))
+    others_jobs.check(None, SimpleNamespace(uuid=memory.UUID, name="web1"), "kvm1")
 
 
 def test_a_block_job_that_does_not_come_on_is_not_waited_for_for_ever(monkeypatch):
