@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from client import REPOSITORY
 
@@ -72,3 +74,102 @@ def test_controller_killed_and_run_again_converges(lab, image, inventory, task):
     assert len(records(lab)) == 2
     lab.ansible_playbook("berth.kvm.delete", "-e", "berth_delete_all=true", inventory=[path])
     assert left(lab) == {}
+
+
+# All who come here wait for one another, as long as a minute.
+MEET = "touch %s/$$; for _ in $(seq 600); do [ $(ls %s | wc -l) -ge %d ] && exit; sleep 0.1; done"
+
+
+def meeting(directory, task, count):
+    """The environment of runs that all wait at a task until so many have come there."""
+    directory.mkdir()
+    return watched(at={task: MEET % (directory, directory, count)})
+
+
+def addresses(lab):
+    """The last bytes of the addresses that the records have."""
+    texts = [lab.sh(host, "cat /var/lib/berth/instances/*/record.json 2>/dev/null; true").stdout for host in lab.hosts]
+    return [int(last) for text in texts for last in re.findall(r'"address": ?"[0-9.]+\.([0-9]+)/', text)]
+
+
+def domains_and_records(lab, host):
+    """The uuids of the guests and of the records of a host."""
+    said = lab.sh(host, "virsh -q list --all --uuid; echo; ls /var/lib/berth/instances").stdout
+    return [sorted(part.split()) for part in said.split("\n\n")]
+
+
+def test_two_moves_at_once_never_put_an_anti_affine_pair_on_one_host(lab, image, inventory, tmp_path):
+    """A pair on two hosts, and both are sent to the third: the claims meet there, and one stays where it was (I6)."""
+    path = inventory({name: vm(server_group="pair", state="stopped") for name in ("a", "b")}, catalog(image))
+    lab.ansible_playbook("berth.kvm.create", inventory=[path])
+    before = homes(lab)
+    (free,) = set(lab.hosts) - set(before.values())
+    environment = meeting(tmp_path / "met", "Begin the move on its source", 2)
+    runs = {
+        name: lab.start_playbook(
+            "berth.kvm.cold_migrate",
+            "--limit",
+            name,
+            inventory=[path],
+            extra_vars={"berth_target_host": free},
+            env=environment,
+        )
+        for name in before
+    }
+    outputs = {name: run.communicate(timeout=300)[0] for name, run in runs.items()}
+    after = homes(lab)
+    (stayed,) = [name for name in after if after[name] == before[name]]
+    (moved,) = set(after) - {stayed}
+    assert after[moved] == free and (runs[moved].returncode, runs[stayed].returncode) == (0, 2), outputs
+    assert "anti-affinity" in outputs[stayed], outputs[stayed]
+    owned = sorted((host, name, "OWN") for name, host in after.items())
+    assert records(lab) == sorted([*owned, (before[moved], moved, "OUT")])
+
+
+SLOTS = {1: 4, 2: 3, 3: 3}
+FIRST, LAST = 201, 210
+REASONS = ("OverQuota", "QuotaExceeded", "NoValidHost", "AddressPoolExhausted", "ClaimFailed", "GroupPolicy")
+
+
+def test_many_creates_at_once_never_exceed_room_quota_group_and_addresses(lab, image, inventory, tmp_path):
+    """Eight controllers want two instances each, where ten fit into memory, quota and pool, and three into the group: there are
+    never more, no host holds a rest, and who got none is told why (I2, I6, I7)."""
+    for number, slots in SLOTS.items():
+        host = lab.host(number)
+        lab.sh(host, FILL % (free_memory(lab, host) - 128 * slots - 64))
+    lan = {"type": "bridge", "source": "br0", "cidr": "{{ lab_guest_cidr }}", "pool": {
+        "ranges": ["{{ lab_guest_prefix }}.%d-{{ lab_guest_prefix }}.%d" % (FIRST, LAST)]}}  # fmt: skip
+    variables = catalog(image, berth_networks_defined={"lan": lan}, berth_quotas={"default": {"instances": 10}})
+    wanted = [
+        {
+            "c%d-%d" % (run, number): vm(
+                state="stopped", **({"server_group": "pair"} if number == 0 and run < 4 else {})
+            )
+            for number in (0, 1)
+        }
+        for run in range(8)
+    ]
+    environment = meeting(tmp_path / "met", "Claim room", 8)
+    runs = [
+        lab.start_playbook(
+            "berth.kvm.create", inventory=[inventory(ones, variables, "run%d.yml" % run)], env=environment
+        )
+        for run, ones in enumerate(wanted)
+    ]
+    outputs = [run.communicate(timeout=600)[0] for run in runs]
+    where = homes(lab)
+    assert 0 < len(where) <= 10, outputs
+    for number, slots in SLOTS.items():
+        assert list(where.values()).count(lab.host(number)) <= slots
+        domains, held = domains_and_records(lab, lab.host(number))
+        assert len(domains) == len(held) + 1 and set(held) < set(domains), "an orphan"
+    pair = [where[name] for name in ("c%d-0" % run for run in range(4)) if name in where]
+    assert len(set(pair)) == len(pair)
+    assert {role for _host, _name, role in records(lab)} == {"OWN"}
+    found = addresses(lab)
+    assert len(set(found)) == len(found) == len(where) and all(FIRST <= last <= LAST for last in found)
+    for run, ones, output in zip(runs, wanted, outputs):
+        missing = [name for name in ones if name not in where]
+        assert bool(missing) == bool(run.returncode), output
+        assert not missing or any(reason in output for reason in REASONS), output
+    print("made %d of 16, %s" % (len(where), [run.returncode for run in runs]))

@@ -21,14 +21,15 @@ from .plan import Instance, fail
 LOST, DISKS_OF = "berth_lost_hosts", "berth_disks_of"
 
 
-def check_lost(lost: Collection[str], fleet: Fleet) -> None:
-    """Raises InvalidInput or HostNotLost unless a person named hosts as switched off, and none of them is there."""
+def check_lost(lost: Collection[str], fleet: Fleet, disks_of: Optional[str]) -> None:
+    """Raises InvalidInput or HostNotLost unless a person named hosts as switched off, and none of them is there. ``disks_of``,
+    which no host of the fleet has, says that what answers under such a name is another machine: it was installed anew."""
     if not lost:
         raise InvalidInput(
             LOST, None, "the hosts that are switched off for good", hint=take_over_hints.name_lost_hosts()
         )
     for host in sorted(lost):
-        if host in fleet.documents:
+        if host in fleet.documents and disks_of is None:
             raise HostNotLost(
                 "%s answers, so nothing of it is taken over" % host, hint=take_over_hints.nothing_to_take_over(host)
             )
@@ -42,8 +43,8 @@ def check_disks_of(disks_of: Optional[str], fleet: Fleet) -> None:
 
 def mark(instances: Dict[str, Instance], fleet: Fleet, lost: Collection[str], disks_of: Optional[str]) -> None:
     """Say of each instance that no host has any more whose disks it is to get. What cannot be taken over fails."""
-    check_lost(lost, fleet)
     check_disks_of(disks_of, fleet)
+    check_lost(lost, fleet, disks_of)
     answers = fleet.answers(lost)
     for instance in instances.values():
         if instance.get("state"):

@@ -16,7 +16,11 @@ def name_lost_hosts() -> str:
 
 def nothing_to_take_over(host: str) -> str:
     """A host was named as switched off and answers."""
-    return "Its instances are on %s: berth.kvm.start starts them there, and berth.kvm.migrate moves them" % host
+    return (
+        "Its instances are on %s: berth.kvm.start starts them there, and berth.kvm.migrate moves them. Where that host was installed "
+        "anew and has a new uuid, read the file instances/UUID/owner of the instance in the shared pool, and add -e berth_disks_of=UUID "
+        "with what it says, the uuid that the host had" % host
+    )
 
 
 def name_owner_of_disks(uuid: str) -> str:

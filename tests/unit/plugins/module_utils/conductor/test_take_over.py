@@ -53,6 +53,22 @@ def test_a_host_that_answers_is_not_lost():
     assert refused.value.hint == take_over_hints.nothing_to_take_over("kvm1")
 
 
+@pytest.mark.follows("nothing_to_take_over")
+def test_of_a_host_that_was_installed_anew_a_person_names_the_uuid_that_it_had():
+    """Another machine by its uuid, which has nothing of the former one. One that still has that uuid is the host itself."""
+    anew = fleet(KNOWN, silent=(), answer=("kvm1", "kvm2"))
+    anew.documents["kvm1"]["uuid"] = "44444444-3c6e-5d59-9d0b-3a1c9d7f1e2a"
+    with pytest.raises(HostNotLost, match="kvm1 answers") as refused:
+        mark(anew)
+    assert "berth_disks_of" in refused.value.hint
+    assert mark(anew, disks_of=LOST)["take_over"] == LOST
+    with pytest.raises(InvalidInput, match="berth_disks_of"):
+        mark(fleet(KNOWN, silent=(), answer=("kvm1", "kvm2")), disks_of=LOST)
+    anew.faults[LOST] = "the state directory is empty"
+    with pytest.raises(InvalidInput, match="berth_disks_of"):
+        mark(anew, disks_of=LOST)
+
+
 def test_a_host_that_is_there_and_out_of_order_is_not_lost():
     """Its guests run on while libvirt hangs."""
     with pytest.raises(HostNotLost, match="is there"):
