@@ -93,6 +93,14 @@ def check_delete(host, record):
     _refuse(host, record, found, hints.delete_changed_disks(goes, stays))
 
 
+def check_pool(host, record):
+    """DiskChainChanged where the pool has no instances at all, so that nothing of this one can be removed."""
+    directory = os.path.dirname(paths.instance(host.pool_of(record), record.uuid))
+    if not os.path.isdir(directory):
+        missing = Difference(MISSING, "%s is not there" % directory, None, (directory,))
+        _refuse(host, record, [missing], hints.delete_changed_disks([], []))
+
+
 def _refuse(host, record, found, more=None):
     if not found:
         return

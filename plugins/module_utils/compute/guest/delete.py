@@ -9,12 +9,18 @@ A run that ended on the way is ended by the next delete, or by the next run that
 from __future__ import annotations
 
 from ...model import volumes
-from ...model.lifecycle import DELETING
+from ...model.lifecycle import DELETING, OWN
 from .. import paths
-from ..disk import disk, volume
+from ..disk import disk, disk_chain, volume
 from ..record import journal
 from . import definition, gate, instance_pools
 from .startable import is_made
+
+
+def check_pool(host, record):
+    """DiskChainChanged for a delete that was begun, while the pool is not mounted: its disks would be there again with it."""
+    if record.role == OWN and record.vm_state != "building":
+        disk_chain.check_pool(host, record)
 
 
 def delete(instance, record, spec=None):

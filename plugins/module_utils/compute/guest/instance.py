@@ -110,6 +110,7 @@ class Instance:
         if record.role == CLAIM and record.token != token:
             raise ClaimRevoked("the claim of %s was adopted by another run" % record.name)
         if record.phase == DELETING and not dry:
+            delete.check_pool(self.host, record)
             delete.delete(self, record)
             raise DeletionFinished(
                 "an earlier run had begun to delete %s; that is done, now it can be placed anew" % record.name
@@ -197,6 +198,8 @@ class Instance:
 
     def _check_removable(self, record, changed_disks):
         self._refuse_moving(record)
+        if record.phase == DELETING and not changed_disks:
+            delete.check_pool(self.host, record)
         if record.phase == ACTIVE and not changed_disks:
             disk_chain.check_delete(self.host, record)
 

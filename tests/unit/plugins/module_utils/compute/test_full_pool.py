@@ -13,10 +13,12 @@ import shutil
 import subprocess
 
 import pytest
-from instance_case import Case
+from instance_case import Case, Killed
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import disk, image
+from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import DiskChainChanged
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest.instance import Instance
+from ansible_collections.berth.kvm.plugins.module_utils.model import hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import BerthError
 
 pytestmark = pytest.mark.skipif(
@@ -24,7 +26,7 @@ pytestmark = pytest.mark.skipif(
 )
 REAL_ENSURE, REAL_MAKE = image.ensure, disk.make
 MIB = 1 << 20
-STEPS = ["C3", "C4 disks", "C4 volumes", "C4 seed", "C5 define", "C6 active"]
+STEPS = ["build begin", "build disks", "build volumes", "build seed", "build define", "build active"]
 
 
 class Pool:
@@ -105,6 +107,25 @@ def test_a_pool_that_runs_full_while_the_image_is_copied_leaves_nothing_and_may_
     check_made_anew(web)
 
 
+@pytest.mark.follows("bring_disks_back", "delete_changed_disks")
+@pytest.mark.parametrize("killed_at", ["delete permit", "delete disks", "delete volumes", "delete record"])
+def test_a_delete_that_was_ended_is_not_gone_on_with_while_the_pool_is_not_mounted(web, pool, killed_at):
+    """Its record would be gone, and its disks there again with the pool."""
+    web.make()
+    with pytest.raises(Killed):
+        web.instance(killed_at).absent()
+    away = pool.path / "instances"
+    away.rename(pool.path / "unmounted")
+    before = web.record
+    for act in (web.instance().absent, web.instance().would_remove, lambda: web.instance().started("t1", web.seed)):
+        with pytest.raises(DiskChainChanged) as refused:
+            act()
+        assert hints.bring_disks_back("kvm1", "web1") in refused.value.hint and web.record == before
+    assert web.instance().would_remove(changed_disks=True)
+    (pool.path / "unmounted").rename(away)
+    assert web.instance().absent() and (web.record, web.root.parent.exists()) == (None, False)
+
+
 @pytest.mark.parametrize("step", STEPS)
 def test_a_pool_that_can_only_be_read_in_mid_build_starts_no_guest_and_the_next_run_builds(web, pool, step):
     try:
@@ -114,7 +135,7 @@ def test_a_pool_that_can_only_be_read_in_mid_build_starts_no_guest_and_the_next_
         assert failed.code != "BuildBroken" and "ead-only" in str(failed), failed
         assert web.domain is None or not web.domain.isActive()
     else:
-        assert step in ("C5 define", "C6 active") and web.root.exists()
+        assert step in ("build define", "build active") and web.root.exists()
     pool.remount("rw")
     if web.record is not None and web.record.phase == "active":
         return

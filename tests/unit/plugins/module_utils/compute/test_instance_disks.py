@@ -122,6 +122,8 @@ def test_a_delete_while_the_pool_is_not_mounted_is_refused_unless_it_is_told_tha
     assert box.instance.absent(changed_disks=True) and box.store.read(UUID) is None
 
 
-def test_a_delete_that_was_begun_is_ended(box):
+def test_a_delete_that_was_begun_is_ended(box, tmp_path):
+    (tmp_path / "pool" / "instances").mkdir(parents=True)
+    box.instance.host.pool_of = lambda record: str(tmp_path / "pool")
     box.store.compare_and_swap(box.record, box.record.next(phase="deleting"))
     assert box.instance.absent() and box.done == ["remove", "disks"]
