@@ -291,19 +291,19 @@ def test_a_guest_that_another_program_backs_up_or_copies_is_not_moved_until_that
     guest.backupGetXMLDesc, guest.XMLDesc = backup_text, lambda _flags: text
     guest.isPersistent = lambda: 1
     of(guest)
-    record = SimpleNamespace(uuid=memory.UUID, name="web1")
+    record = SimpleNamespace(uuid=memory_names.UUID, name="web1")
     if said is None:
         others_jobs.check(None, record, "kvm1")
         return
     with pytest.raises(DisksBusy, match=said) as refused:
         others_jobs.check(None, record, "kvm1")
-    assert refused.value.hint == hints.end_job("kvm1", memory.UUID) and "abortJob" not in guest.called
+    assert refused.value.hint == hints.end_job("kvm1", memory_names.UUID) and "abortJob" not in guest.called
     backup, guest.XMLDesc = None, lambda _flags: "<domain/>"  # virsh domjobabort, or blockjob --abort
     others_jobs.check(None, record, "kvm1")
 
 
 def test_a_backup_that_began_after_the_move_is_seen_before_the_guest_is_stopped(monkeypatch):
-    world, controller = memory.World(), memory.Controller("resize", "op0")
+    world, controller = memory.World(), memory_controller.Controller("resize", "op0")
     while not controller.is_before("freeze"):
         controller.advance(world)
 
@@ -312,13 +312,13 @@ def test_a_backup_that_began_after_the_move_is_seen_before_the_guest_is_stopped(
 
     monkeypatch.setattr(type(world.host(S).effects), "check_movable", busy)
     with pytest.raises(DisksBusy):
-        table.run(world.host(S), memory.UUID, "freeze", controller.token, controller.walk.turn().peer)
-    assert world.guest[S] == memory.ON and world.records[S]["phase"] == "resizing"
+        table.run(world.host(S), memory_names.UUID, "freeze", controller.token, controller.walk.turn().peer)
+    assert world.guest[S] == memory_names.ON and world.records[S]["phase"] == "resizing"
 
 
 def test_a_guest_that_is_off_has_no_job(of):
     of(Guest(now=SHUTOFF))
-    others_jobs.check(None, SimpleNamespace(uuid=memory.UUID, name="web1"), "kvm1")
+    others_jobs.check(None, SimpleNamespace(uuid=memory_names.UUID, name="web1"), "kvm1")
 
 
 def test_a_block_job_that_does_not_come_on_is_not_waited_for_for_ever(monkeypatch):
