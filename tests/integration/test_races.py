@@ -117,6 +117,7 @@ def test_two_moves_at_once_never_put_an_anti_affine_pair_on_one_host(lab, image,
         for name in before
     }
     outputs = {name: run.communicate(timeout=300)[0] for name, run in runs.items()}
+    assert len(list((tmp_path / "met").iterdir())) == 2, "they did not meet"
     after = homes(lab)
     (stayed,) = [name for name in after if after[name] == before[name]]
     (moved,) = set(after) - {stayed}
@@ -157,6 +158,7 @@ def test_many_creates_at_once_never_exceed_room_quota_group_and_addresses(lab, i
         for run, ones in enumerate(wanted)
     ]
     outputs = [run.communicate(timeout=600)[0] for run in runs]
+    assert len(list((tmp_path / "met").iterdir())) == 8, "they did not meet"
     where = homes(lab)
     assert 0 < len(where) <= 10, outputs
     for number, slots in SLOTS.items():
