@@ -28,9 +28,9 @@ MOST = {
     "instance_copy": 245,
     "instance_info": 150,
     "migration": 420,
-    "rescan": 90,
-    "unchanged_instances": 235,
-    "volume": 130,
+    "rescan": 95,
+    "unchanged_instances": 240,
+    "volume": 135,
 }
 CLAIMING = {"claim", "instance", "migration"}
 DEFINING = {"instance", "instance_copy", "migration", "unchanged_instances"}
