@@ -193,7 +193,7 @@ class Guest:
         if any(verdict[0] == "bad" or (verdict[0] == "ok" and int(verdict[1]) < written) for verdict in verdicts):
             raise Violation("I3 the guest acknowledged %d and found %s" % (written, verdicts))
         if verdicts and starts is False:
-            raise Violation("I4 the guest was started anew by an operation that leaves it running")
+            raise Violation("I4 an operation that leaves it running started it anew: %s" % self._evidence(host))
         self._is_the_same(guest_facts(text))
 
     def _evidence(self, host):
