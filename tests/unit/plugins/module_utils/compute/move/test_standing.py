@@ -26,6 +26,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.move import (  #
     increment,
     jobs,
     live,
+    moving_host,
     others_jobs,
     standing,
 )
@@ -314,6 +315,15 @@ def test_a_backup_that_began_after_the_move_is_seen_before_the_guest_is_stopped(
     with pytest.raises(DisksBusy):
         table.run(world.host(S), memory_names.UUID, "freeze", controller.token, controller.walk.turn().peer)
     assert world.guest[S] == memory_names.ON and world.records[S]["phase"] == "resizing"
+
+
+def test_whoever_asks_whether_a_guest_can_be_moved_asks_for_others_jobs_too(of):
+    guest = Guest()
+    guest.backupGetXMLDesc = lambda _flags: "<domainbackup mode='push'/>"
+    of(guest)
+    effects = moving_host.Effects(SimpleNamespace(connection=None, identity={"name": "kvm1"}))
+    with pytest.raises(DisksBusy):
+        effects.check_movable(SimpleNamespace(uuid=memory_names.UUID, name="web1"))
 
 
 def test_a_guest_that_is_off_has_no_job(of):
