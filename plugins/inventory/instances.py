@@ -81,6 +81,7 @@ keyed_groups:
     prefix: "on"
 """
 
+import fnmatch
 import json
 import os
 import subprocess
@@ -90,7 +91,7 @@ import tempfile
 from ansible.errors import AnsibleParserError
 from ansible.inventory.group import to_safe_group_name
 from ansible.inventory.helpers import get_group_vars
-from ansible.inventory.manager import InventoryManager
+from ansible.inventory.manager import InventoryManager, split_host_pattern
 from ansible.plugins.inventory import BaseInventoryPlugin, Cacheable, Constructable
 from ansible.utils.vars import combine_vars
 from ansible.vars.plugins import get_vars_from_inventory_sources
@@ -158,6 +159,7 @@ class Names:
         self._loader = loader
         self._found = {}
         self.kvm_hosts = {host.name for host in fleet.list_hosts(pattern)}
+        self._patterns = [part.partition("[")[0] for part in split_host_pattern(pattern) if not part.startswith("!")]
 
     def known(self, name):
         """The variables of an instance that is described there, None for a new name; see conductor/inventory_names.py."""
@@ -195,13 +197,22 @@ class Names:
         }
 
     def groups_of_kvm_hosts(self):
-        return {
+        """Those that have KVM hosts, and those whose hosts are KVM hosts by being in them, though they may be empty by now."""
+        having = {
             group.name
             for inventory in self._inventories
             for host in self.kvm_hosts
             if host in inventory.hosts
             for group in inventory.hosts[host].get_groups()
-        } - ROOTS
+        }
+        below = {
+            child.name
+            for inventory in self._inventories
+            for group in inventory.groups.values()
+            if any(fnmatch.fnmatch(group.name, pattern.lstrip("&")) for pattern in self._patterns)
+            for child in group.get_descendants(include_self=True)
+        }
+        return (having | below) - ROOTS
 
 
 class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):

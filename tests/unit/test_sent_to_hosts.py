@@ -19,18 +19,18 @@ from test_architecture import PLUGINS, SOURCES, imports  # noqa: E402
 # Our own part of what is sent for a module, in units of 1,000 bytes. Ansible's own part, about 169 of them, comes to it.
 MOST = {
     "cached_image": 115,
-    "claim": 255,
+    "claim": 260,
     "host_certificates": 95,
     "host_facts": 220,
     "host_prepare": 135,
     "host_system": 3,
-    "instance": 345,
-    "instance_copy": 245,
+    "instance": 350,
+    "instance_copy": 250,
     "instance_info": 150,
     "migration": 420,
     "rescan": 95,
-    "unchanged_instances": 240,
-    "volume": 135,
+    "unchanged_instances": 245,
+    "volume": 140,
 }
 CLAIMING = {"claim", "instance", "migration"}
 DEFINING = {"instance", "instance_copy", "migration", "unchanged_instances"}

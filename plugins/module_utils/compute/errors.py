@@ -38,6 +38,14 @@ class DisksWithoutRecord(BerthError):
     """The host has disks of an instance that it has no record of: they may be all there is, so nothing is built there."""
 
 
+class DirectoryInside(BerthError):
+    """Among the files that are to be removed there is a directory that berth did not make: none of them was removed."""
+
+
+class StorageNotMounted(BerthError):
+    """The pool does not have what is to be removed, nor the directory that it is in: it would be there again with its file system."""
+
+
 class DiskChainChanged(BerthError):
     """The guest's disks are not those that its record names: a snapshot's layer, a disk copied elsewhere or attached. What
     moves, starts or removes it would lose data, so nothing was done; the message has the command that takes it back."""

@@ -10,7 +10,8 @@ import os
 import re
 import stat
 
-from .errors import StateUnsafe
+from ..model import state_hints
+from .errors import DirectoryInside, StateUnsafe, StorageNotMounted
 from .record.store import check_uuid
 
 POOL_PATH = "/var/lib/libvirt/berth"
@@ -82,23 +83,43 @@ def make_directory(path):
     return path
 
 
-def remove_directory(path):
-    """Remove a directory of our own with the files in it; whether there was one. Links are removed, not followed."""
-    try:
-        check_directory(path)
-    except FileNotFoundError:
-        return False
-    for name in os.listdir(path):
-        os.unlink(os.path.join(path, name))
-    os.rmdir(path)
-    sync_directory(os.path.dirname(path))
-    return True
-
-
 def check_directory(path):
     status = os.lstat(path)
     if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid() or status.st_mode & 0o022:
         raise StateUnsafe("%s is not a directory that only its owner may write to" % path)
+
+
+def check_mounted(path):
+    """StorageNotMounted where the pool lacks even the directory that ``path`` is in, which nothing removes."""
+    directory = os.path.dirname(path)
+    if not os.path.isdir(directory):
+        raise StorageNotMounted(
+            "%s is not there, so nothing in it can be removed" % directory,
+            hint=state_hints.mount_storage_to_remove(directory),
+        )
+
+
+def remove_directory(path):
+    """Remove a directory of files with all in it; whether there was one. Links are removed, not followed. DirectoryInside, with
+    nothing removed, where there is another directory in it: nothing of ours made that."""
+    try:
+        check_directory(path)
+    except FileNotFoundError:
+        return False
+    with os.scandir(path) as entries:
+        files = {entry.path: entry.is_dir(follow_symlinks=False) for entry in entries}
+    inside = sorted(file for file, is_directory in files.items() if is_directory)
+    if inside or os.path.ismount(path):
+        there = inside[0] if inside else path
+        raise DirectoryInside(
+            "%s is a directory or a mount that somebody else made, so %s was not removed" % (there, path),
+            hint=state_hints.take_directory_away(there),
+        )
+    for file in files:
+        os.unlink(file)
+    os.rmdir(path)
+    sync_directory(os.path.dirname(path))
+    return True
 
 
 def sync_directory(path):

@@ -5,12 +5,36 @@
 
 from __future__ import annotations
 
+from typing import Sequence
+
 
 def restore_damaged_record(uuid: str) -> str:
     """The record of an instance cannot be read: its host counts as silent, since it may own anything."""
     return (
         "Restore record.json below instances/%s in the state directory of this host from a backup. Where there is none, move that "
         "file out of the state directory, keep it, and run berth.kvm.recover_record for the instance" % uuid
+    )
+
+
+def merge_layers(host: str, command: str, layers: Sequence[str]) -> str:
+    """A snapshot's layer lies beside a disk, and no definition says that a guest uses it."""
+    return "Where the guest used that last, as root on %s: %s. Where it did not, move %s elsewhere. Then run again" % (
+        host,
+        command,
+        " and ".join(layers),
+    )
+
+
+def take_directory_away(path: str) -> str:
+    """A directory, or a mounted file system, is among the files that are to be removed."""
+    return "Look what is in %s on the host. Move it elsewhere, or unmount it, then run the same again" % path
+
+
+def mount_storage_to_remove(directory: str) -> str:
+    """A pool lacks the directory of what is to be removed: its file system is not mounted, or lost."""
+    return (
+        "Mount on its host the storage that %s is on, and run the same again. Where that storage is lost for good, make that "
+        "directory there, empty, and run again: what was in it is forgotten" % directory
     )
 
 

@@ -93,7 +93,7 @@ def _read_page_size(text):
     word = {"any": PAGES_ANY, "large": PAGES_LARGE, "small": PAGES_SMALL}.get(text)
     if word is not None:
         return word
-    if text.isdigit():
+    if re.fullmatch("[0-9]+", text):  # no other digits, such as raised ones
         return int(text)
     match = _SIZE.match(text)
     if not match:

@@ -9,6 +9,8 @@ numa_policy, request_id}; a pool {vendor_id, product_id, numa_node, count, tag: 
 
 from __future__ import annotations
 
+import re
+
 from ..model.errors import InvalidInput
 from ..model.image import is_true
 from ..model.nics import nic_request
@@ -55,7 +57,7 @@ def requests_from(flavor, props, aliases):
     for part in (text or "").split(",") if text else ():
         name, _colon, count = part.partition(":")
         name = name.strip()
-        if not count.strip().isdigit():
+        if not re.fullmatch("[0-9]+", count.strip()):
             raise InvalidInput("pci_passthrough:alias", text, "alias:count, separated by commas")
         if name not in aliases:
             raise InvalidInput("pci_passthrough:alias", name, "a defined PCI alias", hint=did_you_mean(name, aliases))

@@ -25,10 +25,10 @@ from ..errors import DiskChainChanged, GuestSaved
 from ..guest import domain, nvram
 from . import disk as disks
 from . import qcow2_header, volume_files
+from .layers import chain, commit, layers_beside, merge, pull
 
-DEEPEST = 200  # layers
-OVERLAY, REPLACED, BASE, SNAPSHOT, FORMAT, FIRMWARE, EXTRA, MISSING, UNNAMED = (
-    "overlay", "replaced", "base", "snapshot", "format", "firmware", "extra", "missing", "unnamed",
+OVERLAY, LEFT, REPLACED, BASE, SNAPSHOT, FORMAT, FIRMWARE, EXTRA, MISSING, UNNAMED = (
+    "overlay", "left", "replaced", "base", "snapshot", "format", "firmware", "extra", "missing", "unnamed",
 )  # fmt: skip
 FROM_HERE = (ACTIVE, RESIZING, FROZEN)  # what saves its memory then has saved that of the guest which is to go on
 ONLY_MOVES = (SNAPSHOT, EXTRA, UNNAMED)  # the guest starts well with these; a move would lose them
@@ -107,6 +107,9 @@ def _refuse(host, record, found, more=None):
     name = host.connection.getHostname()
     commands = list(dict.fromkeys(difference.command for difference in found if difference.command))
     said = [hints.take_disks_back(name, commands)] if commands else []
+    left = [path for difference in found if difference.kind == LEFT for path in difference.files]
+    if left:
+        said.append(merge(name, left))
     if any(difference.kind == MISSING for difference in found):
         said.append(hints.bring_disks_back(name, record.name))
     unnamed = {
@@ -140,7 +143,7 @@ def differences(connection, record, pool_path) -> List[Difference]:
     found = domain.find(connection, record.uuid)
     missing = _missing(record, pool_path) + _left_out(record, pool_path, planned)
     if found is None:
-        return missing + _unknown_overlays(record, pool_path, planned)
+        return missing + _unknown_overlays(record, planned)
     live, at_rest = (text and ElementTree.fromstring(text) for text in domain.definitions(found))
     differing = missing
     for root, is_live in ((live, True), (at_rest, False)):
@@ -211,7 +214,7 @@ def _own(uuid, disk, planned, below, runs):
     strange = [path for path in chain(disk.path, disk.format) if os.path.realpath(path) not in _real(below)]
     if strange:
         text = "%s stands on %s, which is not its image" % (disk.path, strange[0])
-        command = "qemu-img rebase -f qcow2 -b '' -- %s" % shlex.quote(disk.path)
+        command = pull(disk.path)
         if runs:
             command = "virsh blockpull %s %s --wait" % (uuid, disk.target)
         found.append(Difference(BASE, text, command, tuple(strange)))
@@ -266,9 +269,7 @@ def _commit_running(uuid, target, base):
 def _commit_stopped(uuid, above, base):
     """The layers go into the disk and are removed, and the definition, which names them, is made anew from the record
     by the next run."""
-    quoted = " ".join(shlex.quote(path) for path in above)
-    commit = "qemu-img commit -f qcow2 -b %s -- %s" % (shlex.quote(base), shlex.quote(above[0]))
-    return " && ".join((commit, "rm -- " + quoted, FORGET % uuid))
+    return "%s && %s" % (commit(above, base), FORGET % uuid)
 
 
 def _missing(record, pool_path):
@@ -297,32 +298,9 @@ def _unnamed(path):
     return Difference(UNNAMED, "its record does not name the data disk %s" % path, None, (path,))
 
 
-def chain(path, form):
-    """The files below a disk, as its header and theirs name them."""
-    found = []
-    while form == "qcow2" and len(found) < DEEPEST:
-        header = qcow2_header.read(path)
-        if not header.backing:
-            break
-        path, form = header.backing, header.backing_format
-        found.append(path)
-    return found
-
-
-def _unknown_overlays(record, pool_path, planned):
+def _unknown_overlays(record, planned):
     """libvirt has lost the guest's definition: a layer beside the disks may be what the guest used last."""
     if record.role != OWN:
         return []
-    directory, found = paths.instance(pool_path, record.uuid), []
-    names = sorted(os.listdir(directory)) if os.path.isdir(directory) else []
-    for path in (os.path.join(directory, name) for name in names):
-        if path in planned or any(mark in path for mark in (".pre-", ".incoming-", ".scratch")):
-            continue
-        under = [layer for layer in chain(path, "qcow2") if layer in planned]
-        if under:
-            text = "libvirt has no definition of it, and %s is a layer over %s that the guest may have used last" % (
-                path,
-                under[0],
-            )
-            found.append(Difference(OVERLAY, text, None, (path,)))
-    return found
+    said = "libvirt has no definition of it, and %s is a layer over %s that the guest may have used last"
+    return [Difference(LEFT, said % layer, None, layer[:1]) for layer in layers_beside(planned)]

@@ -85,9 +85,12 @@ def remove(host, volume):
     """Remove a volume that no guest uses, with its file."""
     own = VolumeStore.beside(host.store)
     if volume.phase != CLAIMED:
+        directory = paths.volume(host.pool_of(volume), volume.uuid)
+        if volume.phase not in UNUSED:
+            paths.check_mounted(directory)
         if volume.phase != DELETING:
             volume = change(own, volume, "delete", instance_of(volume), phase=DELETING)
-        paths.remove_directory(paths.volume(host.pool_path(volume.spec.get("pool")), volume.uuid))
+        paths.remove_directory(directory)
     own.compare_and_swap(volume, None)
 
 

@@ -169,7 +169,12 @@ def detach_disk(domain, path, timeout):
 def _disk_of(text, path):
     """The <disk> of a definition that has the file, or None; ``text`` is None where there is no such definition."""
     found = ElementTree.fromstring(text).iterfind("devices/disk") if text else ()
-    return next((element for element in found if element.find("source[@file='%s']" % path) is not None), None)
+    return next((element for element in found if _file_of(element) == path), None)
+
+
+def _file_of(disk):
+    source = disk.find("source")
+    return None if source is None else source.get("file")
 
 
 def resize_disk(domain, path, size):

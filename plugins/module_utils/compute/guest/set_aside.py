@@ -148,6 +148,7 @@ def remove(instance):
         removed = sorted(listed(instance.store, instance.uuid))
         for path in removed:
             instance.observe("remove")
+            paths.check_mounted(path)
             paths.remove_directory(path)
             instance.observe("unlist")
             _list(instance.store, lambda entries, gone=path: {kept: entries[kept] for kept in entries if kept != gone})

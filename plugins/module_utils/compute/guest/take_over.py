@@ -16,7 +16,7 @@ import os
 from ...model import take_over_hints
 from ...model.lifecycle import ACTIVE, CLAIM, OWN
 from .. import paths
-from ..disk import disk, disk_chain, owner, virtual_size, volume
+from ..disk import disk, disk_chain, layers, owner, virtual_size, volume
 from ..errors import ClaimRevoked, DisksNotHere, DisksUnfit, typed
 from ..record import journal
 from . import startable
@@ -98,6 +98,6 @@ def _check_disk(record, planned, path):
             "%s has %d bytes, and the inventory gives %s %d" % (path, size, record.name, planned.size),
             hint=take_over_hints.wish_what_it_has(record.name),
         )
-    for below in disk_chain.chain(path, planned.format):
+    for below in layers.chain(path, planned.format):
         if not os.path.exists(below):
             raise DisksNotHere("%s stands on %s, which is not there" % (path, below))

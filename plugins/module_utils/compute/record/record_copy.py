@@ -21,7 +21,7 @@ from ..connection import require_libvirt
 from ..disk import owner
 from ..guest import domain, hardware
 from ..guest.domain_xml import COPIED
-from . import journal, state_directory, whereabouts
+from . import journal, state_directory, volume_claim, whereabouts
 
 
 class RecordUnrecoverable(BerthError):
@@ -52,6 +52,7 @@ def take_back(instance, after, dry=False):
             new = record or _from_copy(instance)
             epoch = max(after[0], new.generation[0], whereabouts.epoch(instance.store, instance.uuid)) + 1
             taken = journal.noted(new.replace(generation=[epoch, 0]), "record taken back")
+            volume_claim.take_back(instance.host, taken)  # first: who has the instance's record asks for no more
             instance.store.compare_and_swap(record, taken) if record else instance.store.restore(taken)
         return True
 

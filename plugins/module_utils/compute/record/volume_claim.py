@@ -8,13 +8,13 @@ from __future__ import annotations
 from xml.etree import ElementTree
 
 from ...model import hints, volume_hints, volumes
-from ...model.lifecycle import CLAIM, CLAIMED, DELETING
+from ...model.lifecycle import ACTIVE, CLAIM, CLAIMED, DELETING, OWN
 from ...model.record import Record
 from ...model.safe_text import clean
 from ...model.volume_errors import VolumeConflict, VolumeElsewhere, VolumeInUse, VolumeNotFound
 from .. import paths
 from ..connection import Deadline, LibvirtUnavailable, require_libvirt
-from ..disk import owner
+from ..disk import layers, owner
 from ..guest import domain, domains
 from . import journal, volume_move
 from .volume_store import UNUSED, VolumeStore, change, holder, instance_of, is_moving
@@ -31,6 +31,7 @@ def check_claim(host, spec):
             raise VolumeNotFound("this host has no volume %s" % entry["name"], hint=hints.run_again())
         if volume is not None:
             check_free(host, volume, spec["uuid"])
+            _check_file(host, volume)
             if entry.get("new") and volume.phase not in UNUSED or volume.phase == DELETING:
                 raise VolumeConflict(
                     "volume %s was made or is removed by another run" % entry["name"], hint=hints.run_again()
@@ -52,7 +53,7 @@ def check_free(host, volume, but=None):
     if found:
         raise _in_use(volume, found["name"], volume_hints.detach_volumes(found["name"], [volume.name]))
     # all records may be old ones, put back from one backup
-    path = paths.volume_file(host.pool_path(volume.spec.get("pool")), volume.uuid)
+    path = paths.volume_file(host.pool_of(volume), volume.uuid)
     for uuid, said in sorted(_users(host, path).items()):
         if uuid != but:
             name = clean(said, 100)
@@ -78,6 +79,12 @@ def is_elsewhere(host, volume):
     """Whether the volume was moved to another host, as the file beside its own says. It counts more than any record."""
     pool_path = host.pool_path(volume.spec.get("pool"))
     return owner.is_another(pool_path, volume.uuid, host.identify(), paths.volume)
+
+
+def _check_file(host, volume):
+    path = paths.volume_file(host.pool_of(volume), volume.uuid)
+    if volume.phase not in UNUSED:
+        layers.check_volume(volume.name, path, host.connection.getHostname())
 
 
 def _users(host, path):
@@ -106,6 +113,21 @@ def attach(store, spec, token):
             volume_move.take(own, volume)
         elif instance_of(volume) != instance:
             change(own, volume, "attach", instance)
+
+
+def take_back(host, record):
+    """The records of an instance's volumes, where they were lost with its own: of those whose files its guest has."""
+    own = VolumeStore.beside(host.store)
+    instance = {"uuid": record.uuid, "name": record.name}
+    with host.store.host_lock():
+        for entry in volumes.of(record.spec):
+            lost = _claimed(record.spec, entry, instance, record.token).replace(
+                role=OWN, phase=ACTIVE, generation=[1, 0]
+            )
+            used = record.uuid in _users(host, paths.volume_file(host.pool_of(lost), lost.uuid))
+            if used and own.read(lost.uuid) is None:
+                check_free(host, lost, record.uuid)
+                own.restore(journal.noted(lost, "record taken back", instance=record.name))
 
 
 def _claimed(spec, entry, instance, token):

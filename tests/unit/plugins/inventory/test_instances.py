@@ -164,7 +164,7 @@ all:
   hosts:
     laptop: {}
   children:
-    kvm_hosts: {hosts: {kvm1: {}, kvm2: {}}}
+    kvm_hosts: {hosts: {kvm1: {}, kvm2: {}}, children: {rack3: {children: {shelf: {}}}}}
     racks: {children: {kvm_hosts: {}}}
     web: {hosts: {web-1: {}}}
 """
@@ -258,10 +258,12 @@ def test_what_the_inventory_says_of_an_instance_stays(inventory):
 
 
 @pytest.mark.parametrize("files", [("a.yml", "z.berth.yml"), ("z.berth.yml", "a.yml")])
-@pytest.mark.parametrize("group", ["kvm_hosts", "racks"])
+@pytest.mark.parametrize("group", ["kvm_hosts", "racks", "rack3", "shelf"])
 def test_no_keyed_group_makes_an_instance_a_kvm_host(group, files, inventory):
+    """Nor one that is empty by now and lies below the group of the KVM hosts."""
     it, shown = inventory({"kvm1": [one("db", flavor={"name": group})]}, files=files)
-    assert {host.name for host in it.groups[group].get_hosts()} == {"kvm1", "kvm2"}
+    assert {host.name for host in it.groups["kvm_hosts"].get_hosts()} == {"kvm1", "kvm2"}
+    assert "kvm_hosts" not in {found.name for found in it.get_host("db").get_groups()}
     assert shown == ["Instance db is kept out of group %s, which has KVM hosts" % group]
 
 

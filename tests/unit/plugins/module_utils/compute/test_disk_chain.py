@@ -243,7 +243,7 @@ def test_without_a_definition_a_layer_beside_the_disks_may_be_what_the_guest_use
     assert guest.found() == []
     overlay(guest.file("root.s1"), guest.file("root.qcow2"))
     found = [(difference.kind, difference.command, difference.files) for difference in guest.found()]
-    assert found == [("overlay", None, (guest.file("root.s1"),))]
+    assert found == [("left", None, (guest.file("root.s1"),))]
     assert guest.found(record(role="OUT")) == [], "it was looked at before this host let go"
 
 

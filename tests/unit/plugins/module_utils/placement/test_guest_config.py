@@ -292,3 +292,14 @@ def test_an_image_that_is_uploaded_says_so_in_its_request():
     assert (spec["image"]["url"], spec["image"]["upload"]) == (None, "/srv/my images/a.img")
     assert request_shape.request(spec) == spec
     assert "upload" not in build()[0]["image"]
+
+
+# ---- numbers
+
+
+@pytest.mark.parametrize("name, value", [("hw:mem_page_size", "\u00b2"), ("pci_passthrough:alias", "gpu:\u00b2")])
+def test_a_digit_that_is_no_number_is_refused_by_the_name_of_its_extra_spec(name, value):
+    """Python calls a raised 2 a digit, and fails to make a number of it."""
+    flavors = copy.deepcopy(variables()["berth_flavors"])
+    flavors["m1.tiny"]["extra_specs"] = {name: value}
+    assert name in str(refusal(catalog={"berth_flavors": flavors}))
