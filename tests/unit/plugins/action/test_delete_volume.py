@@ -23,7 +23,7 @@ DB = volume_uuid("default", "db")
 
 def volume(instance=None):
     return {"uuid": DB, "name": "db", "project_id": "default", "size_gb": 2, "pool": "berth",
-            "instance": instance and {"uuid": WEB, "name": instance}, "phase": "active"}  # fmt: skip
+            "role": "OWN", "instance": instance and {"uuid": WEB, "name": instance}, "phase": "active"}  # fmt: skip
 
 
 def controller(run=None, instance=None, **hosts):

@@ -28,6 +28,7 @@ DB = {
     "project_id": "default",
     "size_gb": 2,
     "pool": "berth",
+    "role": "OWN",
     "instance": None,
     "phase": "active",
 }
