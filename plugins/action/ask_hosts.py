@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from ..plugin_utils import kept_facts
 from ..plugin_utils.asking import MODULES, answers, ask, warnings
 from ..plugin_utils.controller import ControllerAction
 
@@ -27,7 +28,7 @@ def summary(found, task_vars):
     result = {"changed": any(answer.get("changed") for answer in found.values()), "answers": found}
     if not found:
         result["skipped"] = True
-    own = found.get(task_vars["inventory_hostname"]) or {}
-    if "berth_host" in own.get("ansible_facts", {}):
-        result["ansible_facts"] = {"berth_host": own["ansible_facts"]["berth_host"]}
+    own = (found.get(task_vars["inventory_hostname"]) or {}).get("ansible_facts") or {}
+    if kept_facts.FACT in own:
+        result["ansible_facts"] = {name: own[name] for name in (kept_facts.FACT, kept_facts.READ) if name in own}
     return result

@@ -206,16 +206,21 @@ def read_reports(task_vars, hosts=None, oldest=None):
         )
         if old:
             reports[name] = {"reason": old}
-        elif "berth_host" in facts:
+        elif kept_facts.FACT in facts:
             cell = variables(task_vars, name, [CELL]).get(CELL) if CELL in known[name] else None
             reports[name] = {
-                "document": kept_facts.newer(plain(facts["berth_host"]), plain(kept.get(kept_facts.FACT))),
+                "document": kept_facts.newer(*(plain(_read_facts(source)) for source in (facts, kept))),
                 "notes": plain((reply or {}).get("notes") or {}),
                 "cell": None if cell is None else catalog_schema.CELL.check(cell, "%s of %s" % (CELL, name)),
             }
         else:
             reports[name] = {"reason": reason_of(reply or {})}
     return read_fleet(reports, host_document.check)
+
+
+def _read_facts(facts):
+    """What module host_facts said, and when."""
+    return {name: facts[name] for name in (kept_facts.FACT, kept_facts.READ) if name in facts}
 
 
 def reason_of(reply):

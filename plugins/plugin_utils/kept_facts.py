@@ -31,23 +31,34 @@ def too_old(read: Any, most: Optional[int]) -> Optional[str]:
     """Why facts that were kept do not count where they may be ``most`` seconds old, None where they do. ``read``: their stamp."""
     if most is None:
         return None
-    known = isinstance(read, Mapping) and read.get("by") == platform.node() and isinstance(read.get("at"), int)
-    age = int(time.time()) - read["at"] if known else None
+    age = int(time.time()) - read["at"] if _is_own(read) else None
     if age is not None and 0 <= age <= most:
         return None
     said = "are %d s old" % age if age is not None and age >= 0 else "are of an unknown age"
     return "its facts %s, and caching takes none of more than %d s: %s" % (said, most, host_hints.read_facts_first())
 
 
-def newer(answer: Dict[str, Any], kept: Any) -> Dict[str, Any]:
-    """The newer document of the two: that of this run's first answer, or the one that was kept since. By the numbers that the host
-    itself counts, never by a clock; what cannot be compared is not newer."""
-    if not isinstance(kept, Mapping) or not _is_later(kept, answer):
+def newer(answered: Mapping[str, Any], kept: Mapping[str, Any]) -> Dict[str, Any]:
+    """The newer document of the facts of this run's first answer and of those that Ansible has. By the numbers that the host itself
+    counts; what cannot be compared is not newer. Nor is what was read before the answer: a host that was restored as a whole
+    counts on from where its backup was."""
+    answer, other = answered[FACT], kept.get(FACT)
+    if not isinstance(other, Mapping) or not _is_read_since(answered, kept) or not _is_later(other, answer):
         return answer
     try:
-        return host_document.check(dict(kept))
+        return host_document.check(dict(other))
     except BerthError:
         return answer
+
+
+def _is_read_since(answered: Mapping[str, Any], kept: Mapping[str, Any]) -> bool:
+    """By this controller's own clock alone."""
+    first, second = answered.get(READ), kept.get(READ)
+    return _is_own(first) and _is_own(second) and second["at"] >= first["at"]
+
+
+def _is_own(read: Any) -> bool:
+    return isinstance(read, Mapping) and read.get("by") == platform.node() and isinstance(read.get("at"), int)
 
 
 def _is_later(first: Mapping[str, Any], second: Mapping[str, Any]) -> bool:

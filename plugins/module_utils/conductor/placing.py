@@ -108,9 +108,12 @@ def place(
     """
     decision = Decision(fleet, options, aggregates, seed)
     waiting = {instance["uuid"]: instance for instance in instances.values() if "state" not in instance}
+    zone_of = zones(decision.aggregates)
+    for instance in instances.values():
+        if instance.get("state") == CLAIMING:  # an ended run had claimed it
+            instance["zone"] = zone_of.get(str(instance["host"]), DEFAULT_ZONE)
     if not waiting:
         return decision
-    zone_of = zones(decision.aggregates)
     explained = explained or len(waiting) * len(fleet.documents) <= SMALL
     for answer in decision.run([instance["spec"] for instance in waiting.values()], explained):
         instance = waiting[answer.spec.instance_uuids[0]]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 
 FILES, METRICS, BYTES = 50, 100, 65536
 BIGGEST = float(1 << 62)
@@ -40,8 +41,12 @@ def read(directory, taken, warnings):
 def _lines(path):
     """A file that is none, such as a pipe, would hold the facts up."""
     fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    with os.fdopen(fd, "rb") as file:
-        data = file.read(BYTES + 1)
+    try:
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            raise ValueError("no file")
+        data = os.read(fd, BYTES + 1)
+    finally:
+        os.close(fd)
     if len(data) > BYTES:
         raise ValueError("more than %d bytes" % BYTES)
     return data.decode("utf-8", "replace").splitlines()

@@ -50,10 +50,12 @@ def test_the_time_of_facts_is_the_controllers_whatever_the_host_says():
     assert kept_facts.stamped({"failed": True}) == {"failed": True}
 
 
-def seen(answered, kept, silent=False):
+def seen(answered, kept, silent=False, answered_at=None, kept_at=None):
     """The generation that a run goes on with."""
-    it = controller({"a": VM}, more_facts={"h1": facts("h1", **kept), "h2": facts("h2")})
-    answer = {"reason": "UNREACHABLE"} if silent else {"ansible_facts": facts("h1", **answered)}
+    known = {**facts("h1", **kept), **(read_at(10) if kept_at is None else kept_at)}
+    it = controller({"a": VM}, more_facts={"h1": known, "h2": facts("h2")})
+    told = {**facts("h1", **answered), **(read_at(20) if answered_at is None else answered_at)}
+    answer = {"reason": "UNREACHABLE"} if silent else {"ansible_facts": told}
     it.register("localhost", __berth_facts={"answers": {"h1": answer}})
     fleet = read_reports({**it.task_vars(), "inventory_hostname": "localhost"}, ["h1"])
     return fleet.documents["h1"]["generation"] if fleet.documents else fleet.verdicts["h1"]
@@ -81,6 +83,16 @@ def test_an_answer_of_a_lower_generation_than_the_facts_that_were_kept_since_is_
 def test_facts_that_do_not_compare_never_replace_an_answer(kept):
     """S16: a host that was installed anew counts from 1 again."""
     assert seen({"generation": 7, "state": STATE}, {"generation": 900, **kept}) == 7
+
+
+@pytest.mark.parametrize(
+    "stamps",
+    [{"kept_at": read_at(30)}, {"kept_at": read_at(0, by="another")}, {"kept_at": {}}, {"answered_at": {}}],
+    ids=["read before", "another controller's", "of an earlier version", "an answer without a time"],
+)
+def test_facts_that_were_not_read_since_never_replace_an_answer(stamps):
+    """A host that was restored from a backup as a whole counts on from there, and a cache of facts still has what it was."""
+    assert seen({"generation": 7, "state": STATE}, {"generation": 9, "state": STATE}, **stamps) == 7
 
 
 def test_facts_that_were_kept_say_nothing_of_a_host_that_is_silent():

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from ansible.template import trust_as_template
+from held_case import held
 from placement_case import CATALOG, VM, controller, facts, place
 
 from ansible_collections.berth.kvm.plugins.action import placement
@@ -53,6 +54,15 @@ def test_a_claim_has_the_zone_of_its_own_host_beside_the_one_that_was_asked_for(
     claimed = {host: claims[0]["spec"] for host, claims in plan["claims"].items()}
     assert {host: spec["host_zone"] for host, spec in claimed.items()} == {"h1": "north", "h2": "nova"}
     assert claimed["h1"]["availability_zone"] is None
+
+
+def test_a_claim_of_an_ended_run_that_is_gone_on_with_keeps_the_zone_of_its_host():
+    left = held(role="CLAIM", phase="claimed", vm_state="building", generation=[1, 1])
+    told = {"h1": facts("h1", instances=[left], num_instances=1), "h2": facts("h2")}
+    zones = {"berth_aggregates": {"z": {"hosts": ["h1"], "availability_zone": "north"}}}
+    plan = place({"web1": VM}, zones, args={"plan": True}, more_facts=told)["ansible_facts"]["berth_plan"]
+    assert plan["instances"]["web1"]["why"] == "an earlier run had claimed it there"
+    assert plan["claims"]["h1"][0]["spec"]["host_zone"] == "north"
 
 
 def test_variables_of_an_instance_are_templates_of_its_own():
