@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 from typing import List, Optional
 
@@ -46,7 +47,7 @@ def _decode(data, uuid, hint=state_hints.restore_damaged_record):
         return RecordInvalid(clean(message, 400), hint=other or hint(uuid), uuid=uuid)
 
     try:
-        record = Record.from_dict(json.loads(data.decode("utf-8")))
+        record = Record.from_dict(json.loads(data.decode("utf-8"), parse_float=_number, parse_constant=_number))
     except (ValueError, RecursionError) as error:
         raise damaged("the record of %s is damaged: %s" % (uuid, error))
     except RecordInvalid as error:
@@ -54,6 +55,14 @@ def _decode(data, uuid, hint=state_hints.restore_damaged_record):
     if record.uuid != uuid:
         raise damaged("the record below %s is that of %s" % (uuid, record.uuid))
     return record
+
+
+def _number(text):
+    """NaN and what is beyond all floats are no JSON, and _encode could not write them again."""
+    value = float(text)
+    if not math.isfinite(value):
+        raise ValueError("%s is no number" % text)
+    return value
 
 
 def _encode(record):

@@ -17,6 +17,7 @@ from instance_case import Case
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import hardware, mend, summary
 from ansible_collections.berth.kvm.plugins.module_utils.compute.host import facts
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import BerthError
+from ansible_collections.berth.kvm.plugins.module_utils.model.record import RecordInvalid
 
 NONSENSE = [None, "x", -1, 1.5, True, [], [None], {}, {"a": 1}]
 
@@ -75,3 +76,14 @@ def test_nonsense_in_any_part_is_a_typed_error_or_does_no_harm(web):
             except Exception as error:  # pylint: disable=broad-exception-caught
                 untyped.append((place, value, repr(error)))
     assert not untyped
+
+
+@pytest.mark.parametrize("number", ["NaN", "-Infinity", "1e999"])
+@pytest.mark.parametrize("part", ["power_state", "of_a_later_version"])
+def test_a_number_that_could_not_be_written_again_is_a_typed_error(web, number, part):
+    path = os.path.join(web.host.store.state_dir, "instances", web.uuid, "record.json")
+    text = json.dumps({**web.record.to_dict(), part: "NUMBER"}).replace('"NUMBER"', number)
+    with open(path, "w", encoding="utf-8") as stream:
+        stream.write(text)
+    with pytest.raises(RecordInvalid, match="damaged: %s is no number" % number):
+        web.instance().stopped(1)
