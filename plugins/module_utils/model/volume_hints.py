@@ -57,6 +57,17 @@ def forget_old_volume(volume: str, uuid: str) -> str:
     )
 
 
+def forget_or_have_volume(volume: str, uuid: str, owner_file: str) -> str:
+    """The same, where the other host may be gone and the record here the only one."""
+    return (
+        "%s. Only where that host is switched off for good: leave the record there, run rm %s, and this host has it"
+        % (
+            forget_old_volume(volume, uuid),
+            shlex.quote(owner_file),
+        )
+    )
+
+
 def detach_by_hand(name: str, uuid: str, path: str) -> str:
     """A guest has the file of a volume that no record gives to it."""
     return (

@@ -10,8 +10,10 @@ that is there is never made anew, and is removed only after its record says so.
 
 from __future__ import annotations
 
+import os
+
 from ...model import volumes
-from ...model.lifecycle import ACTIVE, CLAIMED, DELETING, IN, OWN
+from ...model.lifecycle import ACTIVE, CLAIMED, DELETING, ERASING, OWN
 from ...model.volume_errors import VolumeInUse
 from .. import paths
 from ..record import volume_move
@@ -36,17 +38,25 @@ def release(host, record):
         volume = own.read(entry["uuid"])
         if not is_of(volume, record.uuid):
             continue
-        if volume.role != IN and is_elsewhere(host, volume):
+        comes = is_moving(volume) and record.phase == ERASING  # nobody else owns the instance, whose guest used it last
+        if is_elsewhere(host, volume) and not comes:
             volume_move.forget_one(own, volume)
             continue
         if is_moving(volume):
-            owner.write(host.pool_path(volume.spec.get("pool")), volume.uuid, host.identify(), paths.volume)
-            volume = volume_move.take(own, volume)
+            volume = _take(host, own, volume)
         goes = entry["delete_on_termination"] or entry.get("new") and volume.phase in UNUSED
         if goes and _is_alone(host, volume, record.uuid):
             remove(host, volume)
         else:
             detach(host, record, entry)
+
+
+def _take(host, own, volume):
+    """The volume as this host's; one whose files are gone has nothing that could say so beside them."""
+    pool_path = host.pool_of(volume)
+    if os.path.isdir(paths.volume(pool_path, volume.uuid)):
+        owner.write(pool_path, volume.uuid, host.identify(), paths.volume)
+    return volume_move.take(own, volume)
 
 
 def _is_alone(host, volume, uuid):

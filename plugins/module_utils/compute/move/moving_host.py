@@ -63,9 +63,11 @@ class Effects(Guests):
     # the guest
 
     def check_movable(self, record):
-        """A guest that is there answers, and no other program works on its disks."""
+        """A guest that is there answers, its disks and volumes are this host's, and no other program works on them."""
         domain.check_answers(self.connection, record.uuid, record.name, self.host.identity["name"])
         others_jobs.check(self.connection, record, self.host.identity["name"])
+        owner.check(self.pool_path(record), record.uuid, self.host.identity["uuid"])
+        self._volumes(record).check_movable()
 
     def health(self, record):
         """What is known of how the guest does: {state, seen}."""

@@ -14,7 +14,7 @@ from ...model.migration import RESIZE, same_host
 from ...model.volume_errors import VolumeStays
 from .. import paths
 from ..disk import owner, volume_files
-from ..record import volume_move, volume_store
+from ..record import volume_claim, volume_move, volume_store
 from ..record.volume_store import VolumeStore
 from . import storage
 
@@ -37,6 +37,13 @@ class Volumes:
             for entry in self.entries:
                 storage.mark(self.pool_path, self.record, self.identity["uuid"], entry["uuid"], paths.volume)
         return volume_move.told(self.records, self.record)
+
+    def check_movable(self):
+        """Before the move begins all are the instance's, and always none is another host's."""
+        if self.record.op is None:
+            self.check_attached()
+        if self.entries:
+            volume_claim.check_here(self.host, self.record)
 
     def check_seen(self, shared):
         """VolumeStays where this host, the destination, does not have the directories of the source."""

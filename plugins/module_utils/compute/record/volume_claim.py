@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import os
 from xml.etree import ElementTree
 
 from ...model import hints, volume_hints, volumes
@@ -63,7 +64,8 @@ def check_free(host, volume, but=None):
 def check_here(host, record):
     """VolumeElsewhere where another host has a volume of the instance by now."""
     for volume in (VolumeStore.beside(host.store).read(entry["uuid"]) for entry in volumes.of(record.spec)):
-        _check_not_elsewhere(host, volume)
+        if volume is not None:
+            _check_not_elsewhere(host, volume)
 
 
 def _check_not_elsewhere(host, volume):
@@ -71,7 +73,7 @@ def _check_not_elsewhere(host, volume):
         raise VolumeElsewhere(
             "volume %s is that of another host, which has the same storage: what this host knows of it is old"
             % volume.name,
-            hint=volume_hints.forget_old_volume(volume.name, volume.uuid),
+            hint=volume_hints.forget_or_have_volume(volume.name, volume.uuid, _owner_file(host, volume)),
         )
 
 
@@ -85,6 +87,10 @@ def _check_file(host, volume):
     path = paths.volume_file(host.pool_of(volume), volume.uuid)
     if volume.phase not in UNUSED:
         layers.check_volume(volume.name, path, host.connection.getHostname())
+
+
+def _owner_file(host, volume):
+    return os.path.join(paths.volume(host.pool_of(volume), volume.uuid), owner.FILE)
 
 
 def _users(host, path):

@@ -10,8 +10,8 @@ the host's VolumeStore, ``record`` that of the instance.
 
 from __future__ import annotations
 
-from ...model import hints, volumes
-from ...model.lifecycle import IN, OWN
+from ...model import hints, volume_hints, volumes
+from ...model.lifecycle import CLAIM, IN, OWN
 from ...model.move_errors import MigrationNotReady
 from ...model.record import Record
 from ...model.volume_errors import VolumeConflict
@@ -38,9 +38,18 @@ def expect(store, record, said):
         if there is None:
             store.compare_and_swap(None, _expected(record, entry, instance, generation))
         elif not is_of(there, record.uuid) or there.role != IN:
-            raise VolumeConflict("there is a record of volume %s here already" % entry["name"], hint=hints.run_again())
+            raise _known_already(there)
         elif list(there.generation) < generation:
             change(store, there, "expect", instance, generation=generation)
+
+
+def _known_already(there):
+    """The source has it, so a record here is an old one; a claim is that of a run which gives way."""
+    old = volume_hints.forget_old_volume(there.name, there.uuid)
+    return VolumeConflict(
+        "there is a record of volume %s here already" % there.name,
+        hint=hints.run_again() if there.role == CLAIM else old,
+    )
 
 
 def _expected(record, entry, instance, generation):

@@ -7,6 +7,7 @@ the run is killed, at most one host owns the volume, and the next run comes to t
 from __future__ import annotations
 
 import itertools
+import shutil
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -20,14 +21,15 @@ from instance_case import Case, Killed  # noqa: E402
 from memory_controller import Controller  # noqa: E402
 from memory_names import D, S  # noqa: E402
 
-from ansible_collections.berth.kvm.plugins.module_utils.compute import durable  # noqa: E402
-from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import volume  # noqa: E402
-from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import startable  # noqa: E402
+from ansible_collections.berth.kvm.plugins.module_utils.compute import durable, paths  # noqa: E402
+from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import owner, volume  # noqa: E402
+from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import startable, update_volumes  # noqa: E402
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest.instance import Instance  # noqa: E402
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest.update_disks import update_disks  # noqa: E402
 from ansible_collections.berth.kvm.plugins.module_utils.compute.move import live_checks, moving_host  # noqa: E402
+from ansible_collections.berth.kvm.plugins.module_utils.compute.move.steps import table  # noqa: E402
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record import claim  # noqa: E402
-from ansible_collections.berth.kvm.plugins.module_utils.compute.record.volume_store import VolumeStore  # noqa: E402
+from ansible_collections.berth.kvm.plugins.module_utils.compute.record.volume_store import VolumeStore, change  # noqa: E402
 from ansible_collections.berth.kvm.plugins.module_utils.model import volume_hints  # noqa: E402
 from ansible_collections.berth.kvm.plugins.module_utils.model.lifecycle import ACTIVE, OUT, OWN  # noqa: E402
 from ansible_collections.berth.kvm.plugins.module_utils.model.volume_errors import (  # noqa: E402
@@ -50,7 +52,7 @@ class Effects(moving_host.Effects):
         return []
 
     check_disks = check_deletable = check_kept = complete = receive = nothing
-    restore_disks = drop_disks = has_kept_disks = keep_disks = check_asked = check_movable = stop_transfer = nothing
+    restore_disks = drop_disks = has_kept_disks = keep_disks = check_asked = stop_transfer = nothing
 
     def has_left(self, uuid):
         return False
@@ -111,11 +113,14 @@ class Fleet:
     def volume(self, name):
         return VolumeStore.beside(self.hosts[name].store).read(DB)
 
+    def held(self, name):
+        return self.hosts[name].store.read(memory.UUID)
+
     def roles(self):
         """{host: (role of the instance, role of the volume)} of the hosts that know of either."""
         found = {}
-        for name, host in self.hosts.items():
-            held, volume = host.store.read(memory.UUID), self.volume(name)
+        for name in self.hosts:
+            held, volume = self.held(name), self.volume(name)
             if held or volume:
                 found[name] = (held and held.role, volume and volume.role)
         return found
@@ -144,6 +149,8 @@ def make_fleet(make_host, wanted, monkeypatch, tmp_path):
     monkeypatch.setattr(moving_host.disks, "swap_in", lambda *_: None)
     monkeypatch.setattr(moving_host.disks, "restore", lambda *_: None)
     monkeypatch.setattr(moving_host.disks, "manifest", lambda *_args, **_more: [])
+    monkeypatch.setattr(moving_host.domain, "check_answers", lambda *_: None)
+    monkeypatch.setattr(moving_host.others_jobs, "check", lambda *_: None)
     monkeypatch.setattr(moving_host.increment, "tidy", lambda *_: None)
     monkeypatch.setattr(moving_host.disk_chain, "differences", lambda *_: [])
     monkeypatch.setattr(moving_host.network, "check", lambda *_: None)
@@ -175,6 +182,10 @@ def make_fleet(make_host, wanted, monkeypatch, tmp_path):
 
 def file_of(fleet):
     return Path(fleet.host(S).compute.pool) / "volumes" / DB / "disk.qcow2"
+
+
+def owner_file(fleet):
+    return str(file_of(fleet).with_name("owner"))
 
 
 def files(fleet):
@@ -264,6 +275,104 @@ def kill_before(monkeypatch):
     return run
 
 
+def test_a_delete_of_what_a_killed_revert_has_given_back_leaves_the_volume_to_the_source(make_fleet, kill_before):
+    ends = []
+    for number in itertools.count():
+        fleet = make_fleet()
+        fleet.went("resize")
+        if not kill_before(number, lambda fleet=fleet: fleet.run("revert")):
+            break
+        if not any(held.op for held in map(fleet.held, fleet.hosts) if held):
+            continue  # the revert is over: a delete of what is at rest
+        fleet.went("delete")
+        ends.append(fleet.roles())
+        assert ends[-1] in ({S: (None, OWN)}, {D: (None, OWN)}), "killed before write %d" % number
+        (at,) = ends[-1]
+        assert fleet.volume(at).spec["instance"] is None and files(fleet) == ["disk.qcow2", "owner"]
+        assert volume.delete(fleet.host(at).compute, DB) is True and not file_of(fleet).exists()
+    assert {S: (None, OWN)} in ends and {D: (None, OWN)} in ends
+
+
+def doomed_alone(fleet, goes=False):
+    """A delete on the source, whose destination is given up as lost after the source has let go."""
+    fleet.went("resize")
+    source, record = fleet.host(S), fleet.held(S)
+    if goes:
+        spec = dict(record.spec, volumes=[dict(record.spec["volumes"][0], delete_on_termination=True)])
+        source.store.compare_and_swap(record, record.next(spec=spec))
+    token = {"op": record.op, "attempt": record.migration["attempt"]}
+    table.run(source, memory.UUID, "erase", token, lost=True)
+    assert fleet.volume(D).role == OWN, "nobody reached it"
+
+
+def test_a_delete_without_a_lost_destination_leaves_the_volume_to_the_source(fleet):
+    doomed_alone(fleet)
+    assert fleet.volume(S).role == OWN and fleet.volume(S).spec["instance"] is None and file_of(fleet).exists()
+    assert fleet.volume(S).generation > fleet.volume(D).generation
+    with pytest.raises(VolumeElsewhere):
+        startable.check(fleet.host(D).compute, fleet.held(D))
+
+
+def test_a_delete_without_a_lost_destination_removes_the_volume_that_goes(fleet):
+    doomed_alone(fleet, goes=True)
+    assert fleet.volume(S) is None and not file_of(fleet).exists()
+
+
+def test_a_delete_in_a_move_ends_though_the_files_of_the_volume_are_gone(fleet):
+    fleet.went("resize")
+    shutil.rmtree(file_of(fleet).parent)
+    record = fleet.held(S)
+    table.run(fleet.host(S), memory.UUID, "erase", {"op": record.op, "attempt": record.migration["attempt"]}, lost=True)
+    assert fleet.volume(S).role == OWN and fleet.volume(S).spec["instance"] is None
+
+
+@pytest.mark.parametrize("of, uuid", [(paths.instance, memory.UUID), (paths.volume, DB)])
+def test_a_host_whose_records_are_old_moves_nothing_of_another_hosts(fleet, of, uuid):
+    """Records that were put back from a backup, while the host that has the instance by now is silent."""
+    owner.write(fleet.host(S).compute.pool, uuid, UUIDS[D], of)
+    done = fleet.run("resize")
+    assert ("VolumeElsewhere" if uuid == DB else "DisksOfAnotherHost") in done.error
+    assert fleet.held(S).op is None and owner.read(fleet.host(S).compute.pool, uuid, of) == UUIDS[D]
+
+
+def test_a_move_of_what_does_not_have_its_volume_begins_nothing(fleet):
+    """So update_disks, which the hint names, can do its work."""
+    store = VolumeStore.beside(fleet.host(S).store)
+    change(store, store.read(DB), "detach", None)
+    done = fleet.run("resize")
+    assert "VolumeNotAttached" in done.error and fleet.held(S).op is None
+    web = Instance(fleet.host(S).compute, memory.UUID, timeout=1)
+    update_volumes.claim(web, web.at_rest("update_disks"), False, None)
+    fleet.went("resize")
+
+
+@pytest.mark.follows("forget_old_volume")
+def test_an_old_record_of_the_volume_on_the_destination_is_told_and_goes_by_hand(fleet, tmp_path, monkeypatch):
+    monkeypatch.setattr(fleet, "check", lambda: None)  # two say that it is theirs, as one is from a backup
+    free = dict(fleet.volume(S).spec, instance=None)
+    VolumeStore.beside(fleet.host(D).store).restore(fleet.volume(S).replace(spec=free))
+    done = fleet.run("resize")
+    assert "VolumeConflict" in done.error and volume_hints.forget_old_volume("db", DB) in done.error
+    (Path(fleet.host(D).store.state_dir) / "volumes" / DB / "record.json").rename(tmp_path / "kept")
+    fleet.went("resize")
+    fleet.went("confirm")
+    assert fleet.roles() == THERE
+
+
+@pytest.mark.follows("forget_or_have_volume")
+def test_a_volume_of_a_host_that_is_gone_for_good_is_had_by_who_gets_its_record(fleet):
+    fleet.went("resize")
+    fleet.went("confirm")
+    assert Instance(fleet.host(D).compute, memory.UUID, timeout=1).absent() is True
+    backup = fleet.volume(D)
+    VolumeStore.beside(fleet.host(S).store).restore(backup)
+    with pytest.raises(VolumeElsewhere) as caught:
+        volume.delete(fleet.host(S).compute, DB)
+    assert "run rm %s" % owner_file(fleet) in caught.value.hint
+    Path(owner_file(fleet)).unlink()
+    assert volume.delete(fleet.host(S).compute, DB) is True
+
+
 def seen_from_there(fleet):
     """What D says to a migration of the instance from another storage: the hint, or None."""
     move = {"type": "migration", "source": {"name": "kvm1"}}
@@ -305,13 +414,13 @@ def test_a_lost_destination_that_comes_back_starts_nothing_and_its_delete_leaves
     record = there.store.read(memory.UUID)
     with pytest.raises(VolumeElsewhere) as caught:
         startable.check(there.compute, record)
-    assert caught.value.hint == volume_hints.forget_old_volume("db", DB)
+    assert caught.value.hint == volume_hints.forget_or_have_volume("db", DB, owner_file(fleet))
     goes = dict(record.spec, volumes=[dict(record.spec["volumes"][0], delete_on_termination=True)])
     volume.release(there.compute, record.replace(spec=goes))
     assert fleet.volume(D) is None and file_of(fleet).exists() and fleet.volume(S).role == OWN
 
 
-@pytest.mark.follows("forget_old_volume")
+@pytest.mark.follows("forget_or_have_volume")
 def test_what_an_old_backup_says_of_a_volume_gives_it_to_nobody(fleet, tmp_path):
     """The record of the source is put back after the volume went to the destination, was kept there and is free."""
     old = Path(fleet.host(S).store.state_dir) / "volumes" / DB / "record.json"
@@ -325,7 +434,9 @@ def test_what_an_old_backup_says_of_a_volume_gives_it_to_nobody(fleet, tmp_path)
     old.chmod(0o600)
     with pytest.raises(VolumeElsewhere) as caught:
         volume.delete(fleet.host(S).compute, DB)
-    assert caught.value.hint == volume_hints.forget_old_volume("db", DB) and file_of(fleet).exists()
+    assert (
+        caught.value.hint == volume_hints.forget_or_have_volume("db", DB, owner_file(fleet)) and file_of(fleet).exists()
+    )
     old.rename(tmp_path / "kept")
     assert volume.delete(fleet.host(S).compute, DB) is False
     assert volume.delete(fleet.host(D).compute, DB) is True and not file_of(fleet).exists()
