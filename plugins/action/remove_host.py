@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 
-from ..module_utils.conductor.errors import KvmHostNotFound
+from ..module_utils.conductor.errors import AuthorityUnsafe, KvmHostNotFound
 from ..module_utils.conductor.removal import check_removable
 from ..module_utils.model import fleet_hints, input_hints
 from ..module_utils.model.errors import InvalidInput
@@ -34,20 +34,39 @@ class ActionModule(ControllerAction):
         if not host:
             raise InvalidInput("berth_remove_host", None, "the name of a KVM host", hint=input_hints.give_host())
         lost = lost_hosts(self.own_variables(task_vars, ["berth_lost_hosts"]))
-        books = self._books(directory_of(task_vars, [host, *hosts], args["directory"]))
+        directory = directory_of(task_vars, [host, *hosts], args["directory"])
+        books = self._books(directory)
         if host not in hosts and not (host in lost and any(host in book.hosts for book in books)):
             raise KvmHostNotFound.of("berth_remove_host", host, hosts)
         check_removable(read_reports(task_vars, hosts), host, lost)
         unknown = [book.authority.kind for book in books if host not in book.hosts]
         revoked = sum(book.revoke(host) for book in books)
-        say("", *told(host, revoked, unknown, self._task.check_mode), "")
+        done = told(host, revoked, unknown, self._task.check_mode) if books else nowhere(host, directory)
+        say("", *done, "")
         return {"changed": revoked > 0, "host": host, "revoked": revoked}
 
     def _books(self, directory):
         """What the authorities that are there have signed; one that is not there is not made."""
         found = [Authority(directory, kind, dry=True) for kind in KINDS]
         dry = self._task.check_mode
-        return [Signed(authority, directory, dry) for authority in found if authority.certificate]
+        return [Signed(authority, directory, dry) for authority in found if is_whole(authority)]
+
+
+def is_whole(authority):
+    """False where it was never made. AuthorityUnsafe where a part of it is gone: what it has signed counts all the same."""
+    parts = {authority.kind + "-ca.key": authority.key, authority.kind + "-ca.pem": authority.certificate}
+    lost = [name for name, part in parts.items() if not part]
+    if len(lost) == 1:
+        raise AuthorityUnsafe(
+            "%s is not there, so nothing can be revoked" % lost[0], hint=input_hints.bring_authority_key_back(lost[0])
+        )
+    return not lost
+
+
+def nowhere(host, directory):
+    """Nobody signed for the fleet, or this is not the machine, or the directory, of those who did."""
+    found = "There is no certificate authority in %s, so nothing is revoked. %s"
+    return [found % (directory, fleet_hints.name_authority()), fleet_hints.take_out_host(host)]
 
 
 def directory_of(task_vars, hosts, default):

@@ -56,14 +56,14 @@ def brought(authority, book, theirs, names, days):
     """(why, what the host is to install): certificate and authority, and the list of those that count no more."""
     why, parts = authority.reasons(theirs, names), {}
     book.note(names[0], theirs["certificate"])
+    book.take_over(theirs["revoked"])
     if book.has_revoked(theirs["certificate"]):
         why.append("it was revoked")
     if why and not book.dry:
         parts = {"certificate": authority.sign(theirs["request"], names, days), "authority": authority.text}
         book.note(names[0], parts["certificate"])
-    book.take_over(theirs["revoked"])
     if book.lacks(theirs["revoked"]):
-        why.append("certificates were revoked that the host would still take")
+        why.append("the host has not the newest list of revoked certificates")
         parts["revoked"] = book.text
     return why, parts
 

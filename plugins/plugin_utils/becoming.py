@@ -15,8 +15,9 @@ from ..module_utils.model import fleet_hints
 
 # What Ansible says itself, and how the lines begin in which the program speaks: alone, or after the shell's name.
 ANSIBLE = r"(?:Missing|Incorrect) %(method)s password|Timeout \(\w+\) waiting for privilege escalation prompt"
-PROGRAM = r"(?:\S+: (?:\d+: |line \d+: )?)?%(method)s: (?!unable to resolve host).*"
+PROGRAM = r"(?:\S+: (?:\d+: |line \d+: )?)?%(method)s: (?!unable to (?:resolve host|send audit)|setrlimit).*"
 REFUSALS = r"Sorry, (?:user|try again).*|\S+ is not (?:in the sudoers file|allowed to (?:run|execute)).*"
+RAN = "Traceback (most recent call last)"  # a module that was run, by whoever it became
 MOST = 300  # characters of it
 
 
@@ -37,6 +38,8 @@ def explained(become, host, result):
 
 def words_of(method, message):
     """What the method, or Ansible of it, says in the message of a failure; empty where that is about something else."""
+    if RAN in message:
+        return ""
     patterns = "|".join([ANSIBLE, PROGRAM, REFUSALS]) % {"method": re.escape(method)}
     found = re.search(r"(?:^|: |\n)(%s)" % patterns, message)
     return found.group(1).strip()[:MOST] if found else ""

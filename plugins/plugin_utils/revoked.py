@@ -3,7 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Whom an authority has signed, and which of its certificates count no more: files beside its key.
 
-The list of revoked ones (CRL) only grows, and lasts as long as the authority: one that ended would have libvirt refuse everybody.
+The list of revoked ones (CRL) only grows, and counts from the first day of the authority's certificate to its last: outside of
+that libvirt would refuse everybody, on a host whose clock is behind too. It is signed anew when that certificate is.
 """
 
 from __future__ import annotations
@@ -82,11 +83,14 @@ class Signed:
         return found is not None and found.serial_number in self.revoked
 
     def lacks(self, text):
-        """Whether a host with this list would take a certificate that counts no more."""
-        return bool(self.revoked - (self._numbers(text) or frozenset()))
+        """Whether a host with this list would take a certificate that counts no more, or has one that ends before ours."""
+        theirs = self._numbers(text)
+        return bool(self.revoked - (theirs or frozenset())) or bool(
+            theirs and self.text and _end(text) < _end(self.text)
+        )
 
     def _add(self, numbers):
-        if self.dry or numbers <= self.revoked:
+        if self.dry or numbers <= self.revoked and not self._ends_early():
             return
         with ca.locked(self.directory) as folder:
             self._load(folder)
@@ -94,8 +98,12 @@ class Signed:
             self.text = self._signed()
             write_file(folder, self._list, self.text.encode(), 0o644)
 
+    def _ends_early(self):
+        """Whether the authority was renewed since."""
+        return bool(self.text) and _end(self.text) < self.authority.certificate.not_valid_after_utc
+
     def _signed(self):
-        begin = ca.now() - ca.SKEW
+        begin = self.authority.certificate.not_valid_before_utc
         builder = (
             x509.CertificateRevocationListBuilder()
             .issuer_name(self.authority.certificate.subject)
@@ -114,6 +122,11 @@ def _certificate(text):
         return x509.load_pem_x509_certificate(text.encode())
     except ValueError:
         return None
+
+
+def _end(text):
+    """When a list ends."""
+    return x509.load_pem_x509_crl(text.encode()).next_update_utc
 
 
 def _hosts(data, name):

@@ -47,3 +47,11 @@ def note_certificates(host: str) -> str:
         "If %s is up, run berth.kvm.prepare_hosts --limit %s, which notes its certificates, and then this again. If not, the "
         "other hosts take its certificates until these end" % (host, host)
     )
+
+
+def name_authority() -> str:
+    """A host is removed, and there is no authority that could have signed for it."""
+    return (
+        "Where the hosts have certificates for live migration, run this again on the machine and with the kvm_host_ca_directory that "
+        "berth.kvm.prepare_hosts was run with"
+    )

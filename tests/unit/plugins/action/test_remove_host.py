@@ -17,6 +17,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from held_case import WEB, held
 
 from ansible_collections.berth.kvm.plugins.action import remove_host
+from ansible_collections.berth.kvm.plugins.action.sign_certificates import brought
 from ansible_collections.berth.kvm.plugins.module_utils.model import fleet_hints, hints, input_hints
 from ansible_collections.berth.kvm.plugins.plugin_utils import authority as ca
 from ansible_collections.berth.kvm.plugins.plugin_utils.revoked import Signed
@@ -70,6 +71,12 @@ class Fleet:
         controller = Controller({"kvm_hosts": list(answers)}, {"all": run})
         controller.register("localhost", __berth_facts={"answers": answers})
         return controller.run("remove_host", {"name": name} if name else {}, check_mode=check_mode)
+
+    def authority(self):
+        return ca.Authority(self.directory, "libvirt")
+
+    def book(self):
+        return Signed(self.authority(), self.directory)
 
     def revoked(self, host, kind="libvirt"):
         book = Signed(ca.Authority(self.directory, kind, dry=True), self.directory, dry=True)
@@ -176,6 +183,36 @@ def test_certificates_that_nobody_noted_are_noted_by_prepare_hosts_and_then_revo
     assert fleet.remove("kvm2")["revoked"] == 1
 
 
-def test_without_an_authority_none_is_made(tmp_path, said):
+@pytest.mark.follows("name_authority")
+def test_without_an_authority_none_is_made_and_it_is_said_where_none_is(fleet, tmp_path, said):
     assert Fleet(tmp_path / "none").remove()["revoked"] == 0
     assert not (tmp_path / "none").exists()
+    assert any(str(tmp_path / "none") in line and fleet_hints.name_authority() in line for line in said)
+    assert fleet.remove()["revoked"] == 2
+
+
+@pytest.mark.parametrize("part", ["libvirt-ca.key", "qemu-ca.pem"])
+@pytest.mark.parametrize("check_mode", [False, True])
+def test_an_authority_of_which_a_file_is_gone_is_not_taken_for_one_that_signed_nothing(fleet, part, check_mode):
+    path = Path(fleet.directory) / part
+    whole = path.read_bytes()
+    path.unlink()
+    refused = fleet.remove(check_mode=check_mode)
+    assert (refused["error_code"], part in refused["msg"]) == ("AuthorityUnsafe", True), refused
+    assert refused["msg"].endswith(input_hints.bring_authority_key_back(part))
+    path.write_bytes(whole)
+    path.chmod(0o600)
+    assert fleet.remove()["revoked"] == 2
+
+
+def test_a_host_that_brings_the_list_back_is_itself_judged_by_it(fleet):
+    """An authority from a backup: else the host would keep a certificate that the others refuse until the next run."""
+    authority, book = fleet.authority(), fleet.book()
+    held = {"request": request(), "authority": authority.text, "revoked": ""}
+    held["certificate"] = authority.sign(held["request"], ["kvm2"], 730)
+    book.note("kvm2", held["certificate"])
+    book.revoke("kvm2")
+    (Path(fleet.directory) / "libvirt-crl.pem").unlink()  # the backup is from before the removal
+    why, parts = brought(authority, fleet.book(), {**held, "revoked": book.text}, ["kvm2"], 730)
+    assert why == ["it was revoked"] and not fleet.book().has_revoked(parts["certificate"])
+    assert fleet.book().has_revoked(held["certificate"])

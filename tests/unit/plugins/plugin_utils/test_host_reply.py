@@ -132,6 +132,9 @@ def test_that_the_user_cannot_become_root_is_said_with_the_host_and_the_words_of
         (None, {"msg": "Missing sudo password"}),
         ("sudo", died("/bin/sh: 1: /usr/bin/python3: not found")),
         ("sudo", died("sudo: unable to resolve host kvm1: Name or service not known")),
+        ("sudo", died("sudo: something is odd\nTraceback (most recent call last):\nKeyError: 1")),
+        ("sudo", died("sudo: unable to send audit message\n/bin/sh: 1: /usr/bin/python3: not found")),
+        ("sudo", died("sudo: setrlimit(RLIMIT_CORE): Operation not permitted\nKilled")),
         ("sudo", {"error": {"code": "HostNotPrepared", "message": "sudo: no"}}),
     ],
 )

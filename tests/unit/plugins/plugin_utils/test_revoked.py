@@ -36,11 +36,12 @@ def sign(book, host):
     return certificate
 
 
-def accepted(tmp_path, book, certificate):
-    """Whether openssl takes the certificate, with the list of revoked ones."""
+def accepted(tmp_path, book, certificate, moment=None):
+    """Whether openssl takes the certificate at that moment, or now, with the list of revoked ones."""
     for name, text in (("ca.pem", book.authority.text), ("crl", book.text), ("one", certificate)):
         (tmp_path / name).write_text(text)
-    argv = ["openssl", "verify", "-crl_check", "-CAfile", "ca.pem", "-CRLfile", "crl", "one"]
+    when = ["-attime", str(int(moment.timestamp()))] if moment else []
+    argv = ["openssl", "verify", *when, "-crl_check", "-CAfile", "ca.pem", "-CRLfile", "crl", "one"]
     return subprocess.run(argv, cwd=tmp_path, capture_output=True, check=False).returncode == 0
 
 
@@ -77,6 +78,36 @@ def test_the_list_goes_on_when_its_authority_is_renewed(directory, tmp_path, mon
     assert [accepted(tmp_path, renewed, one) for one in (gone, other)] == [False, True]
 
 
+@pytest.mark.skipif(not shutil.which("openssl"), reason="needs openssl")
+def test_a_list_does_not_end_with_the_first_certificate_of_its_authority(directory, tmp_path, monkeypatch):
+    """The authority is renewed in time and nothing is revoked since: a list that ended would have libvirt refuse everybody."""
+    book = book_of(directory)
+    gone = sign(book, "kvm3")
+    book.revoke("kvm3")
+    held, end = book.text, book.authority.certificate.not_valid_after_utc
+    monkeypatch.setattr(ca, "now", lambda: end - datetime.timedelta(days=100))
+    renewed = book_of(directory)
+    other, later = sign(renewed, "kvm1"), end + datetime.timedelta(days=1)
+    assert renewed.authority.certificate.not_valid_after_utc > later
+    renewed.take_over(held)
+    assert renewed.lacks(held) and not renewed.lacks(renewed.text)
+    assert accepted(tmp_path, renewed, other, later) and not accepted(tmp_path, renewed, gone)
+    assert book_of(directory).text == renewed.text  # signed anew once
+
+
+@pytest.mark.skipif(not shutil.which("openssl"), reason="needs openssl")
+def test_a_host_whose_clock_is_behind_takes_the_others_also_with_the_list(directory, tmp_path, monkeypatch):
+    """It would else refuse everybody until its clock has come to the moment of the last removal."""
+    today = ca.now()
+    monkeypatch.setattr(ca, "now", lambda: today - datetime.timedelta(days=10))
+    book = book_of(directory)
+    gone, other = sign(book, "kvm3"), sign(book, "kvm1")
+    monkeypatch.setattr(ca, "now", lambda: today)
+    book.revoke("kvm3")
+    behind = today - datetime.timedelta(days=2)
+    assert [accepted(tmp_path, book, one, behind) for one in (gone, other)] == [False, True]
+
+
 def test_a_host_lacks_the_list_until_it_has_all_of_it(directory):
     book = book_of(directory)
     sign(book, "kvm3"), sign(book, "kvm4")
@@ -93,6 +124,9 @@ def test_an_authority_from_a_backup_takes_over_the_list_that_a_host_has(director
     shutil.copytree(directory, tmp_path / "backup")
     (tmp_path / "backup").chmod(0o700)
     book.revoke("kvm3")
+    dry = Signed(book.authority, str(tmp_path / "backup"), dry=True)
+    dry.take_over(book.text)
+    assert not dry.lacks(book.text) and not dry.has_revoked(certificate)
     restored = book_of(str(tmp_path / "backup"))
     restored.take_over(book.text)
     assert book_of(str(tmp_path / "backup")).has_revoked(certificate)
