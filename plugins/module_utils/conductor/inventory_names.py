@@ -61,12 +61,14 @@ def listed(
             except NotListed as error:
                 left_out.append(error)
     found = {}
+    times: Dict[str, int] = Counter()
     for name, claims in sorted(owners.items()):
         if len(claims) > 1:
             left_out.append(_twice(name, [owner[0] for owner in claims]))
         else:
             found[name] = _variables(*claims[0])
-    _give_addresses(found, known, taken)
+            times.update(_addresses(claims[0][1]).keys())
+    _give_addresses(found, times, known, taken)
     return found, left_out
 
 
@@ -121,10 +123,19 @@ def _twice(name: str, hosts: List[str]) -> NotListed:
     )
 
 
+def _addresses(instance: Mapping[str, Any]) -> Dict[str, Any]:
+    """Its addresses, each with its source, the one to reach it at first."""
+    told = [{"address": text, "source": "access"} for text in instance.get("access_ips") or ()]
+    found: Dict[str, Any] = {}
+    for each in [*told, instance.get("address") or {}]:
+        address = guest_address(each.get("address"))
+        if address:
+            found.setdefault(str(address), each.get("source"))
+    return found
+
+
 def _variables(host: str, instance: Mapping[str, Any], described: Described) -> Dict[str, Any]:
-    known = [{"address": text, "source": "access"} for text in instance.get("access_ips") or ()]
-    told = next((each for each in known if guest_address(each["address"])), None) or instance.get("address") or {}
-    address = guest_address(told.get("address"))
+    address, source = next(iter(_addresses(instance).items()), (None, None))
     found = {
         "berth_uuid": instance["uuid"],
         "berth_kvm_host": host,
@@ -134,16 +145,18 @@ def _variables(host: str, instance: Mapping[str, Any], described: Described) -> 
         "berth_present_project": instance.get("project_id"),
         "berth_present_server_group": instance.get("group"),
         "berth_present_zone": instance.get("zone"),
-        "berth_present_address": address and str(address),
-        "berth_present_address_source": told.get("source") if address else None,
+        "berth_present_address": address,
+        "berth_present_address_source": source,
     }
     # Its name and project are what an instance is: without the project of one that nobody describes no playbook finds it.
     return {**found, "berth_project": instance.get("project_id")} if described is None else found
 
 
-def _give_addresses(found: Mapping[str, Dict[str, Any]], known: Known, taken: Collection[str]) -> None:
-    """ansible_host, where the inventory has none and the address is nobody else's: a guest may say that it has any."""
-    times = Counter(variables["berth_present_address"] for variables in found.values())
+def _give_addresses(
+    found: Mapping[str, Dict[str, Any]], times: Mapping[str, int], known: Known, taken: Collection[str]
+) -> None:
+    """ansible_host, where the inventory has none and the address is nobody else's: a guest may say that it has any. ``times``: how
+    many instances have an address, be it not the first of theirs."""
     others = {*taken, *(str(guest_address(address)) for address in taken)}  # however the inventory writes it
     for name, variables in found.items():
         address = variables["berth_present_address"]

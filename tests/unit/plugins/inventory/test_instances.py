@@ -89,6 +89,16 @@ def test_the_address_that_people_named_comes_before_what_a_guest_or_a_host_knows
     assert told("127.0.0.1") == told() == ("192.0.2.7", "lease", "192.0.2.7")
 
 
+def test_no_guest_takes_an_address_of_an_instance_that_is_reached_at_another():
+    """An address of its own counts for it, whatever people said where it is reached."""
+    web = one("web-1", access_ips=["203.0.113.7", "2001:db8::7"], address={"address": "192.0.2.7", "source": "static"})
+    for text in ("192.0.2.7", "2001:db8::7", "203.0.113.7"):
+        liar = one("web-2", address={"address": text, "source": "agent"})
+        found = listed({"kvm1": [web], "kvm2": [liar]}, lambda name: None)[0]
+        assert "ansible_host" not in found["web-2"], text
+        assert ("ansible_host" in found["web-1"]) == (text != "203.0.113.7"), text
+
+
 @pytest.mark.parametrize("name", PUBLISHED)
 def test_each_variable_that_is_published_is_known_to_the_playbooks(name):
     assert name in KNOWN
