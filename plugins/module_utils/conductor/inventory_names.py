@@ -61,13 +61,13 @@ def listed(
             except NotListed as error:
                 left_out.append(error)
     found = {}
-    times: Dict[str, int] = Counter()
+    times: Counter[str] = Counter()
     for name, claims in sorted(owners.items()):
         if len(claims) > 1:
             left_out.append(_twice(name, [owner[0] for owner in claims]))
         else:
             found[name] = _variables(*claims[0])
-            times.update(_addresses(claims[0][1]).keys())
+            times.update(list(_addresses(claims[0][1])))
     _give_addresses(found, times, known, taken)
     return found, left_out
 

@@ -201,7 +201,7 @@ def _traits(connection, settings, host, guest_types, topology):
 def _encrypted_guests(guest_types, records):
     """{encrypted_guests} of a host that can have some: Nova's MEM_ENCRYPTION_CONTEXT."""
     total = guest_types[0].encrypted_guests if guest_types else 0
-    used = sum((record.resources.get("resources") or {}).get("MEM_ENCRYPTION_CONTEXT", 0) for record in records)
+    used = sum((record.resources.get("resources") or {}).get("MEM_ENCRYPTION_CONTEXT") or 0 for record in records)
     return {"encrypted_guests": {"total": total, "used": used}} if total or used else {}
 
 
