@@ -115,7 +115,6 @@ class Effects(VolumeEffects):
         self.world.disks[self.place] = self.world.kept[self.place] = self.world.parts[self.name] = None
         if self.world.shared:
             self.world.parts[D] = None
-        self.own_volumes(record)
         self.volumes.detach()
 
     def leaves_the_disks(self, record):

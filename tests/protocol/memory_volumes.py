@@ -59,5 +59,7 @@ class VolumeEffects:
         for volume in volume_move.moving(self.volumes, record):
             volume_move.take(self.volumes, volume)
 
+    take_given_volumes = own_volumes
+
     def forget_volumes(self, record):
         volume_move.forget(self.volumes, record)

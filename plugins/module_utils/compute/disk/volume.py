@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 
 from ...model import volumes
-from ...model.lifecycle import ACTIVE, CLAIMED, DELETING, ERASING, OWN
+from ...model.lifecycle import ACTIVE, CLAIMED, DELETING, OWN
 from ...model.volume_errors import VolumeInUse
 from .. import paths
 from ..record import volume_move
@@ -38,8 +38,7 @@ def release(host, record):
         volume = own.read(entry["uuid"])
         if not is_of(volume, record.uuid):
             continue
-        comes = is_moving(volume) and record.phase == ERASING  # nobody else owns the instance, whose guest used it last
-        if is_elsewhere(host, volume) and not comes:
+        if is_elsewhere(host, volume):
             volume_move.forget_one(own, volume)
             continue
         if is_moving(volume):

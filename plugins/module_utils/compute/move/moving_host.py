@@ -278,6 +278,9 @@ class Effects(Guests):
     def own_volumes(self, record):
         self._volumes(record).own()
 
+    def take_given_volumes(self, record):
+        self._volumes(record).take_given()
+
     # the same host, and what a confirm does with the old disks on one storage
 
     def keep_disks(self, record):

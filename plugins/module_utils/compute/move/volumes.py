@@ -72,8 +72,25 @@ class Volumes:
         for volume in volume_move.moving(self.records, self.record):
             if not os.path.isfile(paths.volume_file(self.pool_path, volume.uuid)):
                 raise volume_files.not_there(volume.name, paths.volume_file(self.pool_path, volume.uuid))
-            owner.write(self.pool_path, volume.uuid, self.identity["uuid"], paths.volume)
-            volume_move.take(self.records, volume)
+            if self._is_third(volume):
+                volume_claim.check_not_elsewhere(self.host, volume)
+            self._take(volume)
+
+    def take_given(self):
+        """Before a delete here, where the other host has let go or is lost. What is gone, or a third host's, is left as it is."""
+        for volume in volume_move.moving(self.records, self.record):
+            if os.path.isfile(paths.volume_file(self.pool_path, volume.uuid)) and not self._is_third(volume):
+                self._take(volume)
+
+    def _take(self, volume):
+        owner.write(self.pool_path, volume.uuid, self.identity["uuid"], paths.volume)
+        volume_move.take(self.records, volume)
+
+    def _is_third(self, volume):
+        """Whether a host that is no part of the move has the volume: then it went on since, and what is known here is old."""
+        move = self.record.migration or {}
+        sides = [self.identity["uuid"], *(move[side]["uuid"] for side in ("source", "destination") if side in move)]
+        return owner.read(self.pool_path, volume.uuid, paths.volume) not in (None, *sides)
 
     def check_attached(self):
         if self.entries:

@@ -49,7 +49,7 @@ def check_free(host, volume, but=None):
     noted = instance_of(volume)
     if is_moving(volume) and noted and noted["uuid"] != but:
         raise _in_use(volume, noted["name"], volume_hints.detach_volumes(noted["name"], [volume.name]))
-    _check_not_elsewhere(host, volume)
+    check_not_elsewhere(host, volume)
     found = holder(volume, host.store.records(), lambda uuid: domain.find(host.connection, uuid) is not None, but)
     if found:
         raise _in_use(volume, found["name"], volume_hints.detach_volumes(found["name"], [volume.name]))
@@ -65,10 +65,10 @@ def check_here(host, record):
     """VolumeElsewhere where another host has a volume of the instance by now."""
     for volume in (VolumeStore.beside(host.store).read(entry["uuid"]) for entry in volumes.of(record.spec)):
         if volume is not None:
-            _check_not_elsewhere(host, volume)
+            check_not_elsewhere(host, volume)
 
 
-def _check_not_elsewhere(host, volume):
+def check_not_elsewhere(host, volume):
     if is_elsewhere(host, volume):
         raise VolumeElsewhere(
             "volume %s is that of another host, which has the same storage: what this host knows of it is old"

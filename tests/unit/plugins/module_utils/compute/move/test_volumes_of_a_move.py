@@ -31,7 +31,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.move.steps impor
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record import claim  # noqa: E402
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record.volume_store import VolumeStore, change  # noqa: E402
 from ansible_collections.berth.kvm.plugins.module_utils.model import volume_hints  # noqa: E402
-from ansible_collections.berth.kvm.plugins.module_utils.model.lifecycle import ACTIVE, OUT, OWN  # noqa: E402
+from ansible_collections.berth.kvm.plugins.module_utils.model.lifecycle import ACTIVE, IN, OUT, OWN  # noqa: E402
 from ansible_collections.berth.kvm.plugins.module_utils.model.volume_errors import (  # noqa: E402
     VolumeElsewhere,
     VolumeInUse,
@@ -97,10 +97,10 @@ class Fleet:
     def spec(self, _like):
         return self.wanted
 
-    def run(self, action):
+    def run(self, action, until=lambda: False):
         controller = Run(action, None)
         for _turn in range(60):
-            if controller.state == "run":
+            if controller.state == "run" and not until():
                 controller.advance(self)
         return controller
 
@@ -293,15 +293,16 @@ def test_a_delete_of_what_a_killed_revert_has_given_back_leaves_the_volume_to_th
     assert {S: (None, OWN)} in ends and {D: (None, OWN)} in ends
 
 
-def doomed_alone(fleet, goes=False):
-    """A delete on the source, whose destination is given up as lost after the source has let go."""
+def doomed_alone(fleet, goes=False, lost=True, owned_by=UUIDS[D]):
+    """A delete on the source, after it has let go: its destination is ``lost``, or answers and has nothing of the move."""
     fleet.went("resize")
+    owner.write(fleet.host(S).compute.pool, DB, owned_by, paths.volume)
     source, record = fleet.host(S), fleet.held(S)
     if goes:
         spec = dict(record.spec, volumes=[dict(record.spec["volumes"][0], delete_on_termination=True)])
         source.store.compare_and_swap(record, record.next(spec=spec))
     token = {"op": record.op, "attempt": record.migration["attempt"]}
-    table.run(source, memory.UUID, "erase", token, lost=True)
+    table.run(source, memory.UUID, "erase", token, {"role": None, "lost": lost}, lost=True)
     assert fleet.volume(D).role == OWN, "nobody reached it"
 
 
@@ -316,6 +317,33 @@ def test_a_delete_without_a_lost_destination_leaves_the_volume_to_the_source(fle
 def test_a_delete_without_a_lost_destination_removes_the_volume_that_goes(fleet):
     doomed_alone(fleet, goes=True)
     assert fleet.volume(S) is None and not file_of(fleet).exists()
+
+
+@pytest.mark.parametrize("lost, owned_by", [(False, UUIDS[D]), (True, "3" * 8 + UUIDS[D][8:])])
+def test_a_delete_of_what_is_left_of_a_move_takes_no_volume_that_went_on(fleet, lost, owned_by):
+    """The source was lost while the move was confirmed. It is back, and by now the volume is another instance's."""
+    doomed_alone(fleet, goes=True, lost=lost, owned_by=owned_by)
+    assert fleet.volume(S) is None and file_of(fleet).exists()
+    assert owner.read(fleet.host(S).compute.pool, DB, paths.volume) == owned_by
+
+
+def test_a_delete_of_what_is_left_on_a_destination_takes_no_volume_that_stayed(fleet):
+    """The destination was lost and the move given up. It is back, and the source has deleted the instance and kept the volume."""
+    fleet.run("resize", until=lambda: fleet.volume(D))
+    there, record = fleet.host(D), fleet.held(D)
+    assert record.role == IN and fleet.volume(D).role == IN
+    token = {"op": record.op, "attempt": record.migration["attempt"]}
+    table.run(there, memory.UUID, "erase", token, {"role": None}, lost=True)
+    assert fleet.volume(D) is None and owner.read(there.compute.pool, DB, paths.volume) == UUIDS[S]
+
+
+def test_a_source_that_is_back_takes_no_volume_that_a_third_host_has(fleet):
+    fleet.went("resize")
+    third = "3" * 8 + UUIDS[D][8:]
+    owner.write(fleet.host(S).compute.pool, DB, third, paths.volume)
+    with pytest.raises(VolumeElsewhere):
+        fleet.host(S).effects.own_volumes(fleet.held(S))
+    assert fleet.volume(S).role == OUT and owner.read(fleet.host(S).compute.pool, DB, paths.volume) == third
 
 
 def test_a_delete_in_a_move_ends_though_the_files_of_the_volume_are_gone(fleet):
