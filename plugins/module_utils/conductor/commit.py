@@ -1,7 +1,8 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What becomes of each claim now that all hosts were read after it: build, withdraw, or try elsewhere.
+"""What becomes of each claim now that all hosts were read after it (name, quota, group, addresses): build, withdraw, or try
+elsewhere.
 
 Of two runs that write a claim and then read, at least one sees the other; who_gives_way.py says what it does then.
 """

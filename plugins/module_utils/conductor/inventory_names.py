@@ -1,7 +1,8 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which of the instances that hosts tell of may be hosts of an inventory: a host chooses neither names nor variables."""
+"""Which of the instances that hosts tell of may be hosts of an inventory, and with which ansible_host: a host chooses neither
+names nor variables."""
 
 from __future__ import annotations
 
