@@ -164,5 +164,5 @@ def test_a_guest_is_not_removed_where_its_pool_is_not_there_with_its_disks(web, 
     spec = dict(web.record.spec, pool="gone-pool")
     web.host.store.compare_and_swap(web.record, web.record.next(spec=spec, phase="deleting"))
     with contextlib.suppress(KeyError):
-        web.instance().absent()
+        web.instance().absent(changed_disks=True)
     assert web.domain is not None and web.record is not None
