@@ -16,8 +16,13 @@ import os
 from ..module_utils.conductor.errors import AuthorityUnsafe
 from ..module_utils.model import input_hints
 from . import authority as ca
-from .authority import hashes, serialization, x509
 from .documents import write_file
+
+try:
+    from cryptography import x509
+    from cryptography.hazmat.primitives import hashes, serialization
+except ImportError:
+    x509 = None
 
 
 class Signed:

@@ -148,6 +148,10 @@ def main():
     if wrong:
         print("\n".join(wrong))
         return 2
+    unknown = sorted(set(options.names) - {mutant.name for mutant in mutants})
+    if unknown:
+        print("there is no mutant called: %s" % ", ".join(unknown))
+        return 2
     if options.names:
         mutants = [mutant for mutant in mutants if mutant.name in options.names]
     elif options.sample:

@@ -10,6 +10,7 @@ import os
 import re
 import shutil
 import subprocess
+from functools import partial
 from html import escape
 from pathlib import Path
 from xml.etree import ElementTree
@@ -731,12 +732,12 @@ def test_a_directory_among_files_that_are_to_go_is_named_and_none_of_them_goes_b
     instance_directory = house.host.pool / "instances" / web.uuid
     if what == "a volume":
         web.delete()
-        directory, remove = house.file().parent, lambda: volume.delete(house.host, DB)
+        directory, remove = house.file().parent, partial(volume.delete, house.host, DB)
     elif what == "an instance":
         directory, remove = instance_directory, web.delete
     else:
         directory = Path(set_aside.set_aside(web.instance(), 0))
-        remove = lambda: set_aside.remove(web.instance())  # noqa: E731
+        remove = partial(set_aside.remove, web.instance())
     (directory / "mine").mkdir()
     (directory / "mine" / "backup").write_text("the only one")
     files = sorted(directory.iterdir())
@@ -756,10 +757,10 @@ def test_nothing_is_removed_while_its_pool_is_not_mounted(house, what):
     web.make(named(new=True))
     if what == "volumes":
         web.delete()
-        path, remove = house.file(), lambda: volume.delete(house.host, DB)
+        path, remove = house.file(), partial(volume.delete, house.host, DB)
     else:
         path = Path(set_aside.set_aside(web.instance(), 0))
-        remove = lambda: set_aside.remove(web.instance())  # noqa: E731
+        remove = partial(set_aside.remove, web.instance())
     away = directory.rename(house.host.pool / "elsewhere")
     for _again in range(2):
         with pytest.raises(errors.StorageNotMounted) as refused:

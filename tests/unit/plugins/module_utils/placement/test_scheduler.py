@@ -204,10 +204,10 @@ OVER = {"memory_mb": 8192, "reserved_host_memory_mb": 0, "memory_mb_used": 12288
 HAS = {"uuid": "vm", "role": "OWN", "vcpus": 4, "memory_mb": 4096}
 
 
-def resized_there(asked_mb=2048, host_has=OVER, instance=HAS, **more):
+def resized_there(asked_mb=2048, host_has=None, instance=None, **more):
     """The host of a resize that may stay where it is, by the plain and the fast pipeline, and what its claim says."""
     wanted = request(flavor=dict(FLAVOR, memory_mb=asked_mb), **more)
-    there = host("a", **host_has, instances=[instance])
+    there = host("a", **(host_has or OVER), instances=[instance or HAS])
     state = HostState.from_document(there)
     try:
         held = bool(capacity.allocate(state, RequestSpec.from_dict(wanted)))
