@@ -13,8 +13,8 @@ version_added: 0.2.0
 short_description: Revoke the certificates of a KVM host that leaves the fleet
 description:
   - Refuses with C(HostInUse) while the host has records of instances or volumes, or a guest of berth without a record, and
-    while it does not answer. A host that C(berth_lost_hosts) names is not asked; it is refused while other hosts remember
-    instances there that are nowhere else.
+    while it does not answer. A host that C(berth_lost_hosts) names is not asked. Either is refused while other hosts
+    remember instances there that are nowhere else. All instances of the inventory count, whichever the run selects.
   - Has the authorities of M(berth.kvm.sign_certificates) note that none of the host's certificates counts any more. The other
     hosts get that list by the next run of playbook C(berth.kvm.prepare_hosts).
   - Changes nothing on any host.

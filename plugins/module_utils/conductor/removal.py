@@ -24,6 +24,10 @@ def check_removable(fleet: Fleet, host: str, lost: Collection[str]) -> None:
         held = holdings(fleet.documents[host])
         if held:
             raise HostInUse("%s holds %s" % (host, _some(held)), hint=fleet_hints.empty_host(host))
+        missing = last_seen_on(fleet, host)
+        if missing:
+            told = "%s has no record of %s, which others saw there last" % (host, _some(missing))
+            raise HostInUse(told, hint=fleet_hints.find_records(host))
         return
     silence.check_lost(lost, {host: fleet.verdicts.get(host, silence.NO_ANSWER)})
     if host not in lost:
@@ -47,13 +51,17 @@ def holdings(document: Document) -> List[str]:
 
 
 def last_seen_on(fleet: Fleet, host: str) -> List[str]:
-    """The instances whose last owner was that host, as far as the others remember."""
+    """The instances whose last owner was that host, as far as the others remember. Another machine that answers by its name is
+    another host."""
     remembered = {uuid for notes in fleet.notes.values() for uuid in notes}
     known = {uuid: fleet.notes_on(uuid).known for uuid in remembered}
     return sorted(
         "instance %s" % uuid
         for uuid, last in known.items()
-        if last and last.host == host and not any(place["role"] == "OWN" for place in fleet.places.get(uuid, ()))
+        if last
+        and last.host == host
+        and fleet.uuids().get(host, last.host_uuid) == last.host_uuid
+        and not any(place["role"] == "OWN" for place in fleet.places.get(uuid, ()))
     )
 
 

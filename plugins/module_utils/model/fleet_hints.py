@@ -33,6 +33,15 @@ def give_up_instances(host: str) -> str:
     )
 
 
+def find_records(host: str) -> str:
+    """A host that is to be removed has no record of instances that others saw there last."""
+    return (
+        "Mount or restore the state directory of %s, or give the names of these instances to --limit: berth.kvm.recover_record takes up "
+        "what %s still has of them, berth.kvm.delete gives up those that nobody needs. Then run this again"
+        % (host, host)
+    )
+
+
 def take_out_host(host: str) -> str:
     """The certificates of a host were revoked."""
     return (

@@ -160,6 +160,23 @@ def test_a_lost_host_stays_while_others_remember_instances_there_that_are_nowher
     assert fleet.remove(kvm1=up("kvm1", seen="kvm3"), kvm2=made_anew, kvm3=SILENT, lost="kvm3")["revoked"] == 2
 
 
+@pytest.mark.follows("find_records")
+def test_a_host_that_says_nothing_of_instances_that_others_saw_there_stays(fleet):
+    """Its records were lost, or it lies."""
+    refused = fleet.remove(kvm1=up("kvm1", seen="kvm3"))
+    assert (refused["error_code"], WEB in refused["msg"]) == ("HostInUse", True)
+    assert refused["msg"].endswith(fleet_hints.find_records("kvm3")) and not fleet.revoked("kvm3")
+    deleted = up("kvm3")
+    deleted["notes"] = {WEB: {"known": None, "planned": [], "gone": [1, 4]}}  # what berth.kvm.delete has it note
+    assert fleet.remove(kvm1=up("kvm1", seen="kvm3"), kvm3=deleted)["revoked"] == 2
+
+
+def test_what_another_machine_of_that_name_held_is_no_reason_to_keep_this(fleet):
+    told = up("kvm1", seen="kvm3")
+    told["notes"][WEB]["known"]["host_uuid"] = str(uuid.uuid4())
+    assert fleet.remove(kvm1=told)["revoked"] == 2
+
+
 def test_a_name_that_no_host_has_is_refused_with_what_was_probably_meant(fleet):
     for lost in ("", "kvm33"):
         refused = fleet.remove("kvm33", lost=lost)
