@@ -33,13 +33,11 @@ def mark_used(store, record):
 
 def release(host, record):
     """The instance goes: its volumes stay and are free, but for those that go with it, and new ones that no guest wrote to."""
+    forget_old(host, record)
     own = VolumeStore.beside(host.store)
     for entry in volumes.of(record.spec):
         volume = own.read(entry["uuid"])
         if not is_of(volume, record.uuid):
-            continue
-        if is_elsewhere(host, volume):
-            volume_move.forget_one(own, volume)
             continue
         if is_moving(volume):
             volume = _take(host, own, volume)
@@ -48,6 +46,15 @@ def release(host, record):
             remove(host, volume)
         else:
             detach(host, record, entry)
+
+
+def forget_old(host, record):
+    """The records of those that another host has by now, as the file beside them says: what they say is old."""
+    own = VolumeStore.beside(host.store)
+    for entry in volumes.of(record.spec):
+        volume = own.read(entry["uuid"])
+        if is_of(volume, record.uuid) and is_elsewhere(host, volume):
+            volume_move.forget_one(own, volume)
 
 
 def _take(host, own, volume):

@@ -20,7 +20,7 @@ from ...model.lifecycle import ACTIVE, DELETING, OWN, SETTING_ASIDE
 from ...model.move_errors import InstanceInvalidState, InstanceNotFound
 from ...model.record import Record
 from .. import durable, paths
-from ..disk import owner
+from ..disk import owner, volume
 from ..errors import GuestSaved
 from ..record import journal, state_file
 from . import definition, domain, gate
@@ -80,6 +80,8 @@ def set_aside(instance, grace):
         definition.remove(instance.host.connection, instance.uuid)
         instance.observe("list")
         _list(instance.store, lambda entries: {**entries, path: record.to_dict()})
+        instance.observe("volumes")
+        volume.forget_old(instance.host, record)
         instance.observe("record")
         instance.store.compare_and_swap(record, None)
         return path

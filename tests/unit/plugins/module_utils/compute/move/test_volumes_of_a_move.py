@@ -23,7 +23,7 @@ from memory_names import D, S  # noqa: E402
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute import durable, paths  # noqa: E402
 from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import owner, volume  # noqa: E402
-from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import startable, update_volumes  # noqa: E402
+from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import set_aside, startable, update_volumes  # noqa: E402
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest.instance import Instance  # noqa: E402
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest.update_disks import update_disks  # noqa: E402
 from ansible_collections.berth.kvm.plugins.module_utils.compute.move import live_checks, moving_host  # noqa: E402
@@ -478,6 +478,26 @@ def test_a_volume_is_no_strange_disk_to_a_live_migration_and_another_file_is(fle
     assert list(live_checks._guest_problems(guest, record, pool)) == []
     found.xml = found.xml.replace(DB, "2" * 8 + DB[8:])
     assert "a disk that is not the instance's own" in " ".join(live_checks._guest_problems(guest, record, pool))
+
+
+def test_a_copy_with_old_records_that_is_set_aside_leaves_the_volume_to_the_host_that_has_it(fleet):
+    """Else two hosts would call it theirs, and no playbook would touch it any more."""
+    old = {Path(store.state_dir) / store.below / uuid: uuid for store, uuid in records_of(fleet, S)}
+    data = {path: (path / "record.json").read_bytes() for path in old}
+    fleet.went("resize")
+    fleet.went("confirm")
+    for path in old:
+        path.mkdir(mode=0o700, exist_ok=True)
+        (path / "record.json").write_bytes(data[path])
+        (path / "record.json").chmod(0o600)
+    assert fleet.roles() == {S: (OWN, OWN), D: (OWN, OWN)}
+    set_aside.set_aside(Instance(fleet.host(S).compute, memory.UUID, timeout=1), 1)
+    assert fleet.roles() == THERE and file_of(fleet).exists()
+
+
+def records_of(fleet, name):
+    store = fleet.host(name).store
+    return [(store, memory.UUID), (VolumeStore.beside(store), DB)]
 
 
 def test_no_other_instance_gets_a_volume_that_is_on_its_way(fleet, wanted):
