@@ -11,11 +11,12 @@ from __future__ import annotations
 from typing import Collection, Dict, Optional
 
 from ..model import take_over_hints, volumes
-from ..model.errors import InvalidInput
+from ..model.errors import BerthError, InvalidInput
 from ..model.identity import is_uuid
 from . import silence
 from .errors import DisksOwnerUnknown, HostNotLost
 from .fleet import Fleet
+from .locate import check_none_silent
 from .plan import Instance, fail
 
 LOST, DISKS_OF = "berth_lost_hosts", "berth_disks_of"
@@ -48,6 +49,12 @@ def mark(instances: Dict[str, Instance], fleet: Fleet, lost: Collection[str], di
     answers = fleet.answers(lost)
     for instance in instances.values():
         if instance.get("state"):
+            continue
+        try:
+            if disks_of is not None:  # of whom that uuid is, a host that is silent for now cannot say
+                check_none_silent(fleet, instance["name"], lost)
+        except BerthError as error:
+            fail(instance, error)
             continue
         known = fleet.notes_on(instance["uuid"]).known
         source = disks_of or (known.host_uuid if known and not answers.counts(known) else None)

@@ -87,6 +87,17 @@ def test_where_nobody_remembers_the_host_a_person_names_it_by_its_uuid():
             mark(fleet(), disks_of=wrong)
 
 
+def test_a_uuid_that_a_person_names_may_be_that_of_a_host_that_is_silent_for_now():
+    """Its guest runs on: the file beside the disks says whose they are, not whether that host is lost."""
+    silent = fleet(silent=("kvm1", "kvm3"))
+    instance = mark(silent, disks_of=LOST)
+    assert (
+        instance["error"]["code"] == "InstanceUnknown" and "kvm3, which does not answer" in instance["error"]["message"]
+    )
+    assert "take_over" not in instance
+    assert mark(silent, lost=("kvm1", "kvm3"), disks_of=LOST)["take_over"] == LOST
+
+
 def test_what_another_silent_host_had_is_not_the_lost_hosts():
     elsewhere = {"known": {"host": "kvm3", "host_uuid": "33333333-3c6e-5d59-9d0b-3a1c9d7f1e2a", "generation": [1, 4]}}
     assert mark(fleet(elsewhere, silent=("kvm1", "kvm3")))["error"]["code"] == DisksOwnerUnknown.__name__
