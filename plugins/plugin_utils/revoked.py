@@ -24,6 +24,8 @@ try:
 except ImportError:
     x509 = None
 
+MOST_BITS = 159  # of a certificate's number (RFC 5280)
+
 
 class Signed:
     """``hosts``: host -> {number of a certificate: when it ends}; ``revoked``: the numbers that count no more; ``text``: the list."""
@@ -140,7 +142,9 @@ def _hosts(data, name):
         hosts = json.loads(data) if data else {}
         for numbers in hosts.values():
             for number, ends in numbers.items():
-                int(number), _moment(ends)
+                _moment(ends)
+                if not 0 < int(number) < 1 << MOST_BITS:
+                    raise ValueError
     except (ValueError, TypeError, AttributeError):
         raise _damaged(name)
     return hosts

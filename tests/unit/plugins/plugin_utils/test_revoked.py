@@ -180,3 +180,11 @@ def test_a_damaged_file_is_an_error_that_names_it_and_one_from_a_backup_is_used(
     assert refused.value.hint == input_hints.bring_authority_key_back(name)
     path.write_bytes(whole)
     assert book_of(directory).has_revoked(certificate)
+
+
+@pytest.mark.parametrize("number", ["0", "-5", "9" * 60, "web1"])
+def test_a_number_that_no_certificate_has_is_damage_before_anything_is_revoked(directory, tmp_path, number):
+    sign(book_of(directory), "kvm3")
+    (tmp_path / "ca" / "libvirt-signed.json").write_text('{"kvm3": {"%s": "2030-01-01"}}' % number)
+    with pytest.raises(ca.AuthorityUnsafe, match="libvirt-signed.json"):
+        book_of(directory)

@@ -98,3 +98,15 @@ def test_nothing_is_installed_without_a_key(make):
 )
 def test_the_group_that_qemu_runs_as_is_libvirts_word(models, group):
     assert certificates.qemu_group("<capabilities><host>%s</host></capabilities>" % models) == group
+
+
+def test_a_long_list_of_what_is_revoked_is_read_whole(make):
+    """One that came back cut off would be written anew, with a restart of libvirt, in each run."""
+    first = make()
+    first.held()
+    text = "-----BEGIN X509 CRL-----\n" + "A" * 200000 + "\n"
+    first.install({"libvirt": {"revoked": text}})
+    again = make()
+    assert again.held()["libvirt"]["revoked"] == text
+    again.install({"libvirt": {"revoked": text}})
+    assert not again.changed
