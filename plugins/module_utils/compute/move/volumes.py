@@ -42,7 +42,7 @@ class Volumes:
         """Before the move begins all are the instance's, and always none is another host's."""
         if self.record.op is None:
             self.check_attached()
-        if self.entries:
+        elif self.entries:
             volume_claim.check_here(self.host, self.record)
 
     def check_seen(self, shared):
@@ -95,6 +95,7 @@ class Volumes:
     def check_attached(self):
         if self.entries:
             volume_store.check_attached(self.host.store, self.record)
+            volume_claim.check_here(self.host, self.record)
 
     def forget(self):
         volume_move.forget(self.records, self.record)

@@ -443,6 +443,9 @@ def test_a_lost_destination_that_comes_back_starts_nothing_and_its_delete_leaves
     with pytest.raises(VolumeElsewhere) as caught:
         startable.check(there.compute, record)
     assert caught.value.hint == volume_hints.forget_or_have_volume("db", DB, owner_file(fleet))
+    for way in (there.effects.start, there.effects.resume):
+        with pytest.raises(VolumeElsewhere):
+            way(record)
     goes = dict(record.spec, volumes=[dict(record.spec["volumes"][0], delete_on_termination=True)])
     volume.release(there.compute, record.replace(spec=goes))
     assert fleet.volume(D) is None and file_of(fleet).exists() and fleet.volume(S).role == OWN
