@@ -20,6 +20,7 @@ answer = importlib.util.module_from_spec(_spec)
 _spec.loader.exec_module(answer)
 
 ROWS = json.loads((TESTS / "vectors" / "differences.json").read_text(encoding="utf-8"))
+VIOMMU = (("h0", []), ("h1", ["COMPUTE_VIOMMU_MODEL_VIRTIO"]))
 PAGE = (TESTS.parent / "docs" / "nova-differences.md").read_text(encoding="utf-8")
 
 
@@ -50,3 +51,9 @@ def test_by_default_every_host_of_a_large_fleet_is_weighed():
     assert select_destinations(hosts, [small]).requests[0].hosts == ["h1000"]
     limited = select_destinations(hosts, [small], {"max_placement_results": 1000})
     assert limited.requests[0].hosts == ["h0"]
+
+
+def test_a_viommu_model_is_asked_of_hosts_without_the_prefilter_too():
+    hosts = [{"host": name, "vcpus": 4, "memory_mb": 4096, "local_gb": 50, "traits": traits} for name, traits in VIOMMU]
+    wanted = {"flavor": {"vcpus": 1, "memory_mb": 512, "extra_specs": {"hw:viommu_model": "virtio"}}}
+    assert select_destinations(hosts, [wanted]).requests[0].hosts == ["h1"]
