@@ -29,9 +29,19 @@ def verdicts(stamp, options):
     return it.run("placement", {"instances": ["a"]})["verdicts"]
 
 
-@pytest.mark.parametrize("stamp", [read_at(61), read_at(-100), read_at(0, by="another"), {}, {kept_facts.READ: "x"}])
-def test_the_caching_driver_takes_no_facts_that_are_too_old_or_of_an_unknown_age(stamp):
+STAMPS = {
+    "too old": lambda: read_at(61),
+    "of the future": lambda: read_at(-100),
+    "another controller's": lambda: read_at(0, by="another"),
+    "none": dict,
+    "no stamp": lambda: {kept_facts.READ: "x"},
+}
+
+
+@pytest.mark.parametrize("case", STAMPS)
+def test_the_caching_driver_takes_no_facts_that_are_too_old_or_of_an_unknown_age(case):
     """S05"""
+    stamp = STAMPS[case]()
     assert "caching takes none of more than 60 s" in verdicts(stamp, CACHING)["h1"]
     assert not verdicts(stamp, {"berth_placement": {"driver": "caching", "periodic_task_interval": -1}})
     assert not verdicts(stamp, {}), "the filter driver takes what it is given"
