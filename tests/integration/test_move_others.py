@@ -10,7 +10,7 @@ import shlex
 
 import pytest
 from conftest import make_whole
-from test_resize import cases, facts
+from test_resize import cases, facts, verified
 
 from playbooks import FLAVORS, homes, left, watched
 
@@ -48,7 +48,7 @@ def test_root_ephemeral_swap_and_seed_travel_and_grow(resized):
     """R01, R13."""
     case, source, destination = resized
     assert destination != source
-    inside = facts(case, destination, lambda said: said["verify"]["result"] != "none")
+    inside = facts(case, destination, verified)
     assert inside["verify"]["result"] == "ok" and inside["seed"] == "cidata"
     sizes = dict(inside["disks"])
     assert (sizes["vda"], sizes["vdb"], sizes["vdc"]) == (2 * GIB, 2 * GIB, 32 * MIB)

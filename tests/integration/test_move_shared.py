@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import pytest
 from conftest import make_whole
-from test_resize import cases, facts
+from test_resize import cases, facts, verified
 
 from playbooks import catalog, homes, left, records, vm
 
@@ -46,7 +46,7 @@ def test_a_resize_hands_the_disk_over_and_a_revert_gives_up_what_came_after(shar
     done = shared.play("resize", BIG)
     destination = homes(shared.lab)[cases.NAME]
     assert destination != source
-    inside = facts(shared, destination, lambda said: said["verify"]["result"] != "none")
+    inside = facts(shared, destination, verified)
     assert (inside["vcpus"], inside["disk"], inside["nonce"]) == (2, 2 << 30, before["nonce"])
     assert inside["verify"]["result"] == "ok" and inside["ack"] >= before["ack"], "all that was acknowledged is there"
     assert len([name for name in disks(shared) if name.startswith("root.qcow2")]) == 2, done.output[-3000:]
@@ -96,7 +96,7 @@ def test_after_a_host_was_switched_off_another_goes_on_with_its_disks_and_it_sta
     done = shared.play("take_over", gone)
     now = {name: host for host, name, role in records(shared.lab) if role == "OWN"}[cases.NAME]
     assert now != lost and "with the disks that it had" in " ".join(done.output.split()), done.output
-    after = facts(shared, now, lambda said: said["verify"]["result"] != "none")
+    after = facts(shared, now, verified)
     assert (after["verify"]["result"], after["nonce"]) == ("ok", before["nonce"]) and after["ack"] >= before["ack"]
     assert shared.play("take_over", gone).changed[cases.NAME] == 0
 

@@ -32,6 +32,11 @@ def facts(case, host, until=lambda said: True):
     return case.lab.guest_facts(cases.NAME, host, timeout=180, until=until)
 
 
+def verified(said):
+    """It was started, has looked at all that it had written, and writes on."""
+    return said["verify"]["result"] != "none" and said["ack"] > 0
+
+
 def phases(case):
     return {host: [record["phase"] for record in case.look(host)["records"]] for host in case.lab.hosts}
 
@@ -43,7 +48,7 @@ def test_resize_moves_the_guest_with_all_it_acknowledged_and_confirm_removes_the
     assert done.changed[cases.NAME] > 0
     destination = homes(case.lab)[cases.NAME]
     assert destination != source
-    inside = facts(case, destination, lambda said: said["verify"]["result"] != "none")
+    inside = facts(case, destination, verified)
     assert (inside["vcpus"], inside["disk"]) == (2, 2 << 30)
     assert inside["verify"]["result"] == "ok" and inside["ack"] >= acknowledged
     assert case.play("resize", BIG).changed[cases.NAME] == 0

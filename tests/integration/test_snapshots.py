@@ -12,7 +12,7 @@ import signal
 import time
 
 import pytest
-from test_resize import BIG, cases, facts, mover  # noqa: F401  pylint: disable=unused-import
+from test_resize import BIG, cases, facts, mover, verified  # noqa: F401  pylint: disable=unused-import
 
 from playbooks import homes, records
 
@@ -48,7 +48,7 @@ def test_a_snapshot_before_and_after_a_resize_is_named_and_its_data_comes_along_
     acknowledged = facts(case, source)["ack"]
     case.play("resize", BIG)
     destination = homes(case.lab)[cases.NAME]
-    inside = facts(case, destination, lambda said: said["verify"]["result"] != "none")
+    inside = facts(case, destination, verified)
     assert inside["verify"]["result"] == "ok" and inside["ack"] >= acknowledged
 
     case.lab.sh(destination, SNAPSHOT % "two")
@@ -84,7 +84,7 @@ def test_a_snapshot_in_the_middle_of_the_copy_is_seen_before_the_source_lets_go(
     case.play("resize", BIG)
     case.play("confirm_resize", BIG)
     case.play("start", BIG)
-    inside = facts(case, homes(case.lab)[cases.NAME], lambda said: said["boots"] > 2)
+    inside = facts(case, homes(case.lab)[cases.NAME], lambda said: said["boots"] > 2 and verified(said))
     assert inside["verify"]["result"] == "ok" and inside["ack"] >= acknowledged
 
 
