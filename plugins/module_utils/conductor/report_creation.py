@@ -85,14 +85,8 @@ def differs(instance: Dict[str, Any]) -> Optional[str]:
         security_group.difference(name, found.get("networks") or (), instance["spec"].get("networks") or ()),
         data_disks.difference(name, found.get("disks") or {}, data_disks.shown(instance["spec"])),
         volumes.difference(
-            name,
-            found.get("volumes") or {},
-            found.get("delete_on_termination") or (),
-            volumes.shown(instance["spec"]),
-            volumes.going(instance["spec"]),
-        )
-        if "volumes" in instance["spec"]
-        else None,
+            name, found.get("volumes") or {}, found.get("delete_on_termination") or (), instance["spec"]
+        ),
         *instance.get("differs", ()),
         found.get("mended"),
         drift.of_domain(name, found.get("domain_differs")),

@@ -83,7 +83,7 @@ def difference(operation: str, line: Outcome, moves: Dict[str, Any]) -> Optional
     owner, (host, flavor) = _owner(move), _now(move)
     migration = _migration(move) or {}
     kept = migration.get("vm_state_before") or owner.get("vm_state")
-    placed = operation not in ENDS and not (move["kind"] == migrations.LIVE)
+    placed = operation not in ENDS and move["kind"] != migrations.LIVE
     before = {"host": host, "flavor": flavor, "vm_state": owner.get("vm_state")}
     after = {"host": line.host, "flavor": line.flavor, "vm_state": "resized" if placed else kept}
     texts = [json.dumps(state, indent=1, sort_keys=True) + "\n" for state in (before, after)]

@@ -129,11 +129,12 @@ def cannot_shrink(name: str, has: int, wanted: int) -> CannotResizeDisk:
     )
 
 
-def difference(
-    name: str, has: Mapping[str, int], goes: Collection[str], wanted: Mapping[str, int], shall_go: Collection[str]
-) -> Optional[str]:
+def difference(name: str, has: Mapping[str, int], goes: Collection[str], spec: Mapping[str, Any]) -> Optional[str]:
     """What the inventory says otherwise of the volumes of the instance ``name``, and what follows it. ``goes`` are those that its
-    delete removes, ``shall_go`` those that the inventory has so."""
+    delete removes, ``spec`` the inventory's request, which may say nothing of volumes."""
+    if "volumes" not in spec:
+        return None
+    wanted, shall_go = shown(spec), going(spec)
     lacks = ["no volume %s" % volume for volume in sorted(set(wanted) - set(has))]
     both = sorted(set(has) & set(wanted))
     lacks += [

@@ -36,7 +36,7 @@ def planned(pool_path, spec):
 
 def make(host, record):
     """The files of the instance's volumes that are new; those of the others are there."""
-    store, files = VolumeStore.beside(host.store), planned(host.pool_path(record.spec.get("pool")), record.spec)
+    store, files = VolumeStore.beside(host.store), planned(host.pool_of(record), record.spec)
     for entry, (file, plan) in zip(volumes.of(record.spec), files.items()):
         is_there = os.path.lexists(file)
         volume = _begun(store, record, entry, is_there)
@@ -73,5 +73,5 @@ def _begun(store, record, entry, is_there):
 
 def without_file(host, record):
     """[(name, path)] of the volumes of an instance whose files are not there."""
-    files = planned(host.pool_path(record.spec.get("pool")), record.spec)
+    files = planned(host.pool_of(record), record.spec)
     return [(planned.serial, path) for path, planned in files.items() if not os.path.lexists(path)]

@@ -26,7 +26,7 @@ class Volumes:
         self.host, self.identity, self.record = host, identity, record
         self.entries = volumes.of(record.spec)
         self.records = VolumeStore.beside(host.store) if self.entries else None
-        self.pool_path = host.pool_path(record.spec.get("pool")) if self.entries else None
+        self.pool_path = host.pool_of(record) if self.entries else None
 
     def tell(self):
         """On the source, which owns them, also where an earlier run had let go of them and of nothing else: mark them. -> what the

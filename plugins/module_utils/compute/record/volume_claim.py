@@ -79,8 +79,7 @@ def check_not_elsewhere(host, volume):
 
 def is_elsewhere(host, volume):
     """Whether the volume was moved to another host, as the file beside its own says. It counts more than any record."""
-    pool_path = host.pool_path(volume.spec.get("pool"))
-    return owner.is_another(pool_path, volume.uuid, host.identify(), paths.volume)
+    return owner.is_another(host.pool_of(volume), volume.uuid, host.identify(), paths.volume)
 
 
 def _check_file(host, volume):

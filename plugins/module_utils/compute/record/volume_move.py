@@ -109,4 +109,4 @@ def forget_one(store, volume):
 def _of(store, record):
     """The records of the instance's volumes that say that they are its own."""
     found = (store.read(entry["uuid"]) for entry in volumes.of(record.spec))
-    return [volume for volume in found if volume is not None and is_of(volume, record.uuid)]
+    return [volume for volume in found if is_of(volume, record.uuid)]
