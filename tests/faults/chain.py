@@ -195,18 +195,20 @@ class Chain:
         agreement.check(operation, self.hosts[owner].view(), self.guest.uuid, self.volume_gb)
         if operation.end == "locked":
             self._check_lock()
-        if self._is_to_run(operation, owner):
+        if self.hosts[owner].view().running():
             self.guest.expect(owner, written, starts)
+        elif self._start(operation):
+            self.guest.expect(owner, written, starts=True)
         self.watcher.check()
         self.state = operation.end
         if not self.state.startswith("resized"):
             self._at_rest(owner, self.state)
 
-    def _is_to_run(self, operation, owner):
-        """Whether the guest is to run now; a power cut may have ended it, and most operations start nothing."""
-        running = self.hosts[owner].view().running()
-        if running or operation.end in ("stopped", "locked"):
-            return bool(running)
+    def _start(self, operation):
+        """A guest that a power cut ended before an operation that starts nothing is started now. -> whether it is; else the
+        operation ends with the guest off"""
+        if operation.end in ("stopped", "locked"):
+            return False
         if operation.end.startswith("resized"):
             raise Violation("I4 the guest does not run after the re-run")
         self.case.play("start", env=ENVIRONMENT)

@@ -177,10 +177,12 @@ class Guest:
     def expect(self, host, written, starts=True):
         """It writes on after block ``written`` and finds all before it intact (I3); it is the one it was (I8).
 
-        ``starts``: it must (true), may (none) or must not have been started since the mark.
+        ``starts``: it must (true), may (none) or must not have been started since the mark. Only what it says from now on
+        tells that it writes: before, a power cut may have ended it, and it boots still.
         """
         until = time.monotonic() + BOOT
-        while (now := self._writes_after(host, written, starts)) is None:
+        before = self._text(host)
+        while (now := self._writes_after(host, written, starts, before)) is None:
             if time.monotonic() > until:
                 now = self._writes_in_silence(host, written, starts)
                 break
@@ -207,11 +209,14 @@ class Guest:
             text[-1500:],
         )
 
-    def _writes_after(self, host, written, starts):
-        """The highest block acknowledged by the guest as it runs now, None before there is one after ``written``."""
-        _before, started, text = self._text(host).rpartition(BOOTED)
-        highest = acknowledged(text)
-        return highest if highest > written and (started or not starts) else None
+    def _writes_after(self, host, written, starts, before):
+        """The highest block acknowledged by the guest as it runs now, None before there is one after ``written`` that was
+        not in the text ``before``."""
+        text = self._text(host)
+        _old, started, lived = text.rpartition(BOOTED)
+        highest = acknowledged(lived)
+        writes = highest > written and acknowledged(text.removeprefix(before))
+        return highest if writes and (started or not starts) else None
 
     def _writes_in_silence(self, host, written, starts):
         """The block that a guest which was not to be started acknowledges over the network while nothing comes to the log of its

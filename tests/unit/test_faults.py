@@ -13,6 +13,8 @@ import pytest
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "faults"))
 
 import agreement  # noqa: E402
+import chain as chains  # noqa: E402
+import ends  # noqa: E402
 import invariants  # noqa: E402
 import operations  # noqa: E402
 import run  # noqa: E402
@@ -241,4 +243,91 @@ def test_every_operation_begins_where_another_one_ends():
 
 def test_a_sweep_that_was_ended_goes_on_with_what_did_not_pass():
     output = "ok live:controller:1.begin+134 (Begin; 25 s, 1 done)\n  as it was\nVIOLATION cold:cut-source:2.claim (x; 9 s, 2 done)\n"
-    assert run.passed(output) == {"live:controller:1.begin+134"}
+    assert run.passed(output) == {operations.Fault.called("live:controller:1.begin+134")}
+
+
+def test_a_fault_that_passed_at_the_times_of_another_run_has_passed():
+    def named(*names):
+        return [operations.Fault.called("live:controller:" + name) for name in names]
+
+    faults = named("1.begin", "1.begin+700", "6.migrate_live+900", "6.migrate_live+1900", "end")
+    assert run.left(faults, named("1.begin+300", "6.migrate_live+2100", "2.claim", "end")) == named(
+        "1.begin", "6.migrate_live+900"
+    )
+
+
+class GuestsHost:
+    """A host with one guest; ``said``: what its console gets while somebody waits, a piece at a time."""
+
+    def __init__(self, directory, monkeypatch, running=True):
+        self.log = directory / "console.log"
+        self.log.write_text("")
+        self.running, self.said = running, []
+        monkeypatch.setattr(ends.time, "sleep", lambda _seconds: self.say(self.said.pop(0)) if self.said else None)
+
+    def say(self, text):
+        with open(self.log, "a", encoding="ascii") as file:
+            file.write(text)
+
+    def console(self, _uuid):
+        return self.log
+
+    def view(self):
+        return view("OWN", "running" if self.running else None)
+
+
+def ack(number):
+    return "berth-guest ack n=%d up=3 end\n" % number
+
+
+BOOTS = "berth-guest verify result=ok:12 end\n"
+
+
+def test_the_mark_is_taken_when_a_guest_that_a_power_cut_ended_writes_on(tmp_path, monkeypatch):
+    """What it said before the cut does not tell that it writes: its boot would come after the mark."""
+    host = GuestsHost(tmp_path, monkeypatch)
+    guest = ends.Guest({"kvm1": host})
+    host.say(ack(12))
+    host.said = ["", BOOTS, "", ack(13)]
+    guest.expect("kvm1", 10, starts=None)
+    assert guest.mark("kvm1") == 13
+    host.said = [ack(14)]
+    guest.expect("kvm1", 13, starts=False)
+
+
+def test_a_guest_that_is_started_anew_where_it_must_not_be_is_seen(tmp_path, monkeypatch):
+    host = GuestsHost(tmp_path, monkeypatch)
+    guest = ends.Guest({"kvm1": host})
+    host.said = [BOOTS, ack(13)]
+    with pytest.raises(invariants.Violation, match="started it anew"):
+        guest.expect("kvm1", 12, starts=False)
+
+
+@pytest.mark.parametrize(
+    ("name", "running", "expected"),
+    [("unlock", True, [False]), ("unlock", False, ["start", True]), ("lock", True, [False]), ("lock", False, [])],
+)
+def test_a_guest_that_the_sweep_starts_itself_has_to_boot(tmp_path, monkeypatch, name, running, expected):
+    """A power cut before an operation that starts nothing left it off."""
+
+    class Lab:
+        hosts, state = [], tmp_path
+
+    class Case:
+        lab, shared = Lab, False
+
+        @staticmethod
+        def play(playbook, env, check=True):
+            seen.append(playbook)
+
+    seen = []
+    sweep = chains.Chain(Case)
+    sweep.hosts = {"kvm1": GuestsHost(tmp_path, monkeypatch, running), "kvm2": None}
+    sweep.source, sweep.destination = "kvm1", "kvm2"
+    sweep.guest = ends.Guest({"kvm1": sweep.hosts["kvm1"]})
+    sweep.guest.expect = lambda _host, _written, starts: seen.append(starts)
+    monkeypatch.setattr(chains.Chain, "_check_lock", lambda self: None)
+    monkeypatch.setattr(ends, "check", lambda *_all: None)
+    monkeypatch.setattr(agreement, "check", lambda *_all: None)
+    sweep._leave(operations.OPERATIONS[name], 10, starts=False)
+    assert seen == expected
