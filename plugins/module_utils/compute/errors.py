@@ -48,7 +48,7 @@ class StorageNotMounted(BerthError):
 
 class DiskChainChanged(BerthError):
     """The guest's disks are not those that its record names: a snapshot's layer, a disk copied elsewhere or attached. What
-    moves, starts or removes it would lose data, so nothing was done; the message has the command that takes it back."""
+    moves, starts or removes it would lose data, so the guest is left as it is; the message has the command that takes it back."""
 
 
 class GuestHung(BerthError):
@@ -57,7 +57,7 @@ class GuestHung(BerthError):
 
 class DisksBusy(BerthError):
     """Another program backs up or copies the disks of the running guest (``virsh backup-begin``, ``virsh blockcopy``): a move would
-    break that off. Nothing was done."""
+    break that off, so the guest is left as it is."""
 
 
 class DisksNotHere(BerthError):
@@ -76,7 +76,7 @@ class DisksUsed(BerthError):
 
 class GuestSaved(BerthError):
     """The guest's memory was saved, as ``virsh managedsave`` does: a move would lose it, or leave it beside disks that it does not
-    fit; a copy that is set aside would lose it. Nothing was done."""
+    fit; a copy that is set aside would lose it. The guest is left as it is."""
 
 
 class GuestCrashed(BerthError):

@@ -163,7 +163,10 @@ def duplicate(volume: str, found: Found) -> VolumeDuplicate:
         "%s (%s)" % (host, "attached to %s" % told["instance"]["name"] if told["instance"] else "free")
         for host, told in found
     )
-    return VolumeDuplicate("there is a volume %s on %s" % (volume, said))
+    return VolumeDuplicate(
+        "there is a volume %s on %s" % (volume, said),
+        hint=volume_hints.keep_one_volume(volume, found[0][1]["uuid"], [host for host, _told in found]),
+    )
 
 
 def in_use(volume: str, holder: str, name: str) -> VolumeInUse:

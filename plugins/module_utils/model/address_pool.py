@@ -33,8 +33,8 @@ class AddressRange:
             if "/" in value:
                 network = ipaddress.ip_network(value)
                 return "%s-%s" % (network[0], network[-1])
-            first, _dash, last = value.partition("-")
-            begin, end = (ipaddress.ip_address(text.strip()) for text in (first, last or first))
+            first, dash, last = value.partition("-")
+            begin, end = (ipaddress.ip_address(text.strip()) for text in (first, last if dash else first))
             if begin.version != end.version or int(begin) > int(end):
                 raise ValueError
             return "%s-%s" % (begin, end)

@@ -49,6 +49,16 @@ def restore_volume_record(uuid: str) -> str:
     )
 
 
+def keep_one_volume(volume: str, uuid: str, hosts: Sequence[str]) -> str:
+    """More than one host has a volume of this name, as when a host that was given up as lost is back."""
+    return (
+        "Copy volumes/%(uuid)s/disk.qcow2 of the storage pool on each of %(hosts)s, and find out which is right. On every other of "
+        "them: where an instance has it there, detach it (without %(volume)s in its berth_volumes, berth.kvm.update_disks --limit "
+        "with that instance); then move record.json below volumes/%(uuid)s out of the state directory and keep it. The file there "
+        "stays as it is. Then run the same again" % {"uuid": uuid, "hosts": " and ".join(hosts), "volume": volume}
+    )
+
+
 def forget_old_volume(volume: str, uuid: str) -> str:
     """A host has a record of a volume that another host has by now, in the storage of both."""
     return (

@@ -94,8 +94,11 @@ def would_set_aside(instance):
 
 
 def place(instance, record):
-    name = "%s-%d.%d" % (record.uuid, *record.generation)
-    return os.path.join(paths.set_aside(instance.host.pool_of(record)), name)
+    return _place_in(instance.host.pool_of(record), record)
+
+
+def _place_in(pool_path, record):
+    return os.path.join(paths.set_aside(pool_path), "%s-%d.%d" % (record.uuid, *record.generation))
 
 
 def _settable(instance):
@@ -158,10 +161,16 @@ def remove(instance):
 
 
 def _read_list(store):
-    def parse(data):
-        return state_file.dict_of(data, lambda entry: Record.from_dict(entry).to_dict())
+    return state_file.read(store.state_dir, FILE, _parse, {})
 
-    return state_file.read(store.state_dir, FILE, parse, {})
+
+def _parse(data):
+    entries = {path: Record.from_dict(entry) for path, entry in data.items()}
+    for path, record in entries.items():
+        pool_path = os.path.dirname(os.path.dirname(path))
+        if not os.path.isabs(path) or path != _place_in(os.path.normpath(pool_path), record):
+            raise ValueError("no copy of %s is put at %r" % (record.name, path))
+    return {path: record.to_dict() for path, record in entries.items()}
 
 
 def _list(store, change):

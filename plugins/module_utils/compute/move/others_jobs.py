@@ -22,7 +22,8 @@ def check(connection, record, host):
     work = _backup(found) or _copy(found)
     if work:
         raise DisksBusy(
-            "another program makes %s of %s (%s) on %s. Nothing was done" % (work, record.name, record.uuid, host),
+            "another program makes %s of %s (%s) on %s, so that guest is not stopped for a move"
+            % (work, record.name, record.uuid, host),
             hint=hints.end_job(host, record.uuid),
             instance=record.name,
             host=host,

@@ -16,6 +16,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import (
     GuestSaved,
 )
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import gate, set_aside
+from ansible_collections.berth.kvm.plugins.module_utils.compute.record.state_file import StateDamaged
 from ansible_collections.berth.kvm.plugins.module_utils.model import hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.move_errors import InstanceInvalidState, InstanceNotFound
 
@@ -155,3 +156,38 @@ def test_a_copy_on_the_move_is_neither_kept_nor_set_aside(copies, change):
         with pytest.raises(InstanceInvalidState):
             act()
     assert other.domain.isActive() and other.root.exists()
+
+
+EDITED = {
+    "another directory": "/srv/kept",
+    "the disks of an instance": "{pool}/instances/{uuid}",
+    "out of its directory": "{pool}/set-aside/../instances/{uuid}",
+    "the directory of all": "{pool}/set-aside",
+    "another instance's": "{pool}/set-aside/%s-1.5" % OTHER,
+    "another generation's": "{pool}/set-aside/{uuid}-7.7",
+    "not from the root": "set-aside/{uuid}-1.5",
+    "within a directory of the name": "{path}/{uuid}-1.5",
+}
+
+
+@pytest.mark.parametrize("case", EDITED)
+def test_a_list_that_was_edited_by_hand_has_nothing_else_removed(copies, case):
+    """Only what lies below set-aside under the name that this copy was given there; else the list is as damaged as any other."""
+    stays, other = copies
+    path = set_aside.set_aside(other.instance(), 1)
+    other.make()
+    listed = pathlib.Path(other.host.store.state_dir) / set_aside.FILE
+    entry = json.loads(listed.read_text())[path]
+    edited = EDITED[case].format(pool=other.host.pool, uuid=other.uuid, path=path)
+    listed.write_text(json.dumps({edited: entry}))
+    for act in (lambda: set_aside.remove(other.instance()), lambda: set_aside.listed(other.host.store)):
+        with pytest.raises(StateDamaged, match="set-aside.json is damaged: no copy of web1 is put at "):
+            act()
+    assert other.root.exists() and pathlib.Path(path).exists()
+
+
+def test_what_was_set_aside_is_found_where_it_was_put_though_its_pool_has_another_path_by_now(copies):
+    _stays, other = copies
+    path = set_aside.set_aside(other.instance(), 1)
+    other.host.pool_of = lambda _record: "/srv/another"
+    assert list(set_aside.listed(other.host.store, other.uuid)) == [path]

@@ -30,6 +30,8 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.host import fact
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record import claim
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record.record_copy import take_back
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record.volume_store import VolumeStore
+from ansible_collections.berth.kvm.plugins.module_utils.conductor import volumes as fleet_volumes
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.fleet import Fleet
 from ansible_collections.berth.kvm.plugins.module_utils.model import state_hints, volume_hints, volumes
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import BerthError
 from ansible_collections.berth.kvm.plugins.module_utils.model.lifecycle import ACTIVE, DELETING
@@ -37,6 +39,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.model.move_errors import
 from ansible_collections.berth.kvm.plugins.module_utils.model.record import RecordInvalid
 from ansible_collections.berth.kvm.plugins.module_utils.model.volume_errors import (
     VolumeConflict,
+    VolumeDuplicate,
     VolumeInUse,
     VolumeNotAttached,
     VolumeNotFound,
@@ -449,6 +452,41 @@ def test_a_damaged_record_stops_its_host_and_no_volume_is_lost_whichever_way_it_
     shutil.copy(backup, path)
     web.make(named())
     assert house.has() == (ACTIVE, "web1", True) and house.file().read_bytes() == before
+
+
+def refused_as_two(*houses):
+    """What a run says that reads these hosts and is about volume db."""
+    told = {}
+    for house in houses:
+        has = {"uuid": DB, "name": "db", "instance": house.volume().spec["instance"]}
+        told[house.host.connection.getHostname()] = {"volumes": [has]}
+    with pytest.raises(VolumeDuplicate) as caught:
+        fleet_volumes.to_delete(Fleet(told, {}), "db", DB, {}, ())
+    return caught.value
+
+
+@pytest.mark.follows("keep_one_volume")
+@pytest.mark.parametrize("attached", [False, True])
+def test_of_two_volumes_of_a_name_the_one_stays_that_a_person_chose_and_the_file_of_the_other_too(
+    house, make_host, wanted, tmp_path, attached
+):
+    """As when a host that was given up as lost comes back, after a create elsewhere made the volume anew."""
+    other = House(make_host("kvm2", "22222222-3c6e-5d59-9d0b-3a1c9d7f1e2a"), wanted)
+    for each in (house, other):
+        each.guest().make(named(new=True))
+        each.file().write_bytes(each.host.connection.getHostname().encode())
+    house.guest().delete()
+    if not attached:
+        other.guest().delete()
+    assert refused_as_two(house, other).hint == volume_hints.keep_one_volume("db", DB, ["kvm1", "kvm2"])
+    if attached:
+        other.guest().update()  # berth.kvm.update_disks, without it in berth_volumes
+    (Path(other.store.state_dir) / "volumes" / DB / "record.json").rename(tmp_path / "kept")
+    house.guest().make(named())
+    assert house.has() == (ACTIVE, "web1", True) and house.file().read_bytes() == b"kvm1"
+    with pytest.raises(VolumeConflict):
+        other.guest("web2").make(named(new=True))  # nobody takes the file that stays there, nor writes over it
+    assert other.file().read_bytes() == b"kvm2" and other.volume() is None
 
 
 @pytest.mark.parametrize(

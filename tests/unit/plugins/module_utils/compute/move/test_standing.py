@@ -299,6 +299,8 @@ def test_a_guest_that_another_program_backs_up_or_copies_is_not_moved_until_that
     with pytest.raises(DisksBusy, match=said) as refused:
         others_jobs.check(None, record, "kvm1")
     assert refused.value.hint == hints.end_job("kvm1", memory_names.UUID) and "abortJob" not in guest.called
+    # the same is said where a copy of this move was under way and is given up for it
+    assert "Nothing was done" not in str(refused.value) and "not stopped for a move" in str(refused.value)
     backup, guest.XMLDesc = None, lambda _flags: "<domain/>"  # virsh domjobabort, or blockjob --abort
     others_jobs.check(None, record, "kvm1")
 
