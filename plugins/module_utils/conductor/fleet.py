@@ -15,7 +15,7 @@ from typing import Any, Callable, Collection, Dict, Iterator, List, Optional, Tu
 from ..model import host_hints
 from ..model.errors import BerthError
 from ..model.messages import Document, Note
-from . import silence
+from . import doubles, silence
 from .notes import Answers, Notes, put_together
 
 # What a place has of the instance in the host's document.
@@ -82,19 +82,20 @@ class Fleet:
     """``documents``: inventory name -> host state document; ``verdicts``: inventory name -> why the host is left out;
     ``notes``: host uuid -> {instance uuid: what that host remembers}; ``strays``: instance uuid -> the domains of that uuid on
     hosts that have no record of it, also on those whose records do not count;
-    ``faults``: uuids of those hosts -> why."""
+    ``faults``: uuids of those hosts -> why; ``doubles``: host uuid -> the host that says to be that silent one."""
 
     documents: Dict[str, Document]
     verdicts: Dict[str, str]
     notes: Dict[str, Dict[str, Note]] = dataclasses.field(default_factory=dict)
     strays: Dict[str, List[Stray]] = dataclasses.field(default_factory=dict)
     faults: Dict[str, str] = dataclasses.field(default_factory=dict)
+    doubles: Dict[str, str] = dataclasses.field(default_factory=dict)
 
     def answers(self, lost_hosts: Collection[str] = ()) -> Answers:
         """HostNotLost where a lost host is there."""
         silence.check_lost(lost_hosts, self.verdicts)
         names = {uuid: name for name, uuid in self.uuids().items()}
-        return Answers(names, lost_hosts, self.faults, self.verdicts)
+        return Answers(names, lost_hosts, self.faults, self.verdicts, self.doubles)
 
     def told_of(self, uuid: str) -> Dict[str, Note]:
         """Host uuid -> what that host remembers of the instance."""
@@ -146,7 +147,6 @@ def read_fleet(reports: Dict[str, Report], check: Callable[[Any], Document]) -> 
     notes: Dict[str, Dict[str, Note]] = {}
     strays: Dict[str, List[Stray]] = {}
     faults: Dict[str, str] = {}
-    owners: Dict[str, List[str]] = {}
     for name, report in reports.items():
         if "document" not in report:
             verdicts[name] = report.get("reason") or "gave no facts"
@@ -170,17 +170,17 @@ def read_fleet(reports: Dict[str, Report], check: Callable[[Any], Document]) -> 
             document["service"] = {**document["service"], "disabled": True, "disabled_reason": not_prepared(name)}
         documents[name] = document
         notes[document["uuid"]] = report.get("notes") or {}
-        owners.setdefault(document["uuid"], []).append(name)
-    for uuid, names in owners.items():
-        if len(names) > 1:
-            notes.pop(uuid, None)
-            for name in names:
-                del documents[name]
-                verdicts[name] = "HostIdentityConflict: %s all say that they are host %s" % (
-                    ", ".join(sorted(names)),
-                    uuid,
-                )
-    return Fleet(documents, verdicts, notes, strays, faults)
+    for uuid, names in list(doubles.twice(documents)):
+        notes.pop(uuid, None)
+        for name in names:
+            del documents[name]
+            verdicts[name] = doubles.verdict(uuid, names)
+    alone = doubles.of_silent(documents, verdicts, notes)
+    for uuid, (name, silent) in alone.items():
+        notes.pop(uuid, None)
+        del documents[name]
+        verdicts[name] = doubles.verdict_alone(name, silent)
+    return Fleet(documents, verdicts, notes, strays, faults, {uuid: name for uuid, (name, _silent) in alone.items()})
 
 
 def not_prepared(host: str) -> str:

@@ -17,7 +17,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Collection, Dict, List, Mapping, Optional, Sequence, Set, Tuple
 
-from ..model import messages, state_hints
+from ..model import fleet_hints, messages, state_hints
 from . import silence
 from .errors import RecordOutdated
 
@@ -49,25 +49,34 @@ class Notes:
 class Answers:
     """``names``: host uuid -> inventory name of the hosts whose records count; ``lost``: names that are gone for good;
     ``faults``: host uuid -> why the records of a host that answers do not count; ``silent``: names of the hosts that said
-    nothing of their records -> why."""
+    nothing of their records -> why; ``doubles``: host uuid -> the host that says to be that silent one, see doubles.py."""
 
     names: Mapping[str, str]
     lost: Collection[str] = ()
     faults: Mapping[str, str] = dataclasses.field(default_factory=dict)
     silent: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    doubles: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     def counts(self, note: Note) -> bool:
-        return note.host not in self.lost and self.names.get(note.host_uuid) not in self.lost
+        """A machine that answers is not lost, whatever it was called once."""
+        return note.host_uuid in self.doubles or self.names.get(note.host_uuid, note.host) not in self.lost
 
     def has(self, note: Note) -> bool:
         return note.host_uuid in self.names
 
     def hint(self, note: Note) -> str:
+        if note.host_uuid in self.doubles:
+            return fleet_hints.renamed_or_copied(self.doubles[note.host_uuid], note.host)
         if note.host_uuid in self.faults:
             return state_hints.mount_state_directory("the state directory of %s" % note.host)
         return silence.hint([note.host], self.silent)
 
     def describe(self, note: Note) -> str:
+        if note.host_uuid in self.doubles:
+            return "%s, which does not answer, while %s says that it is that host" % (
+                note.host,
+                self.doubles[note.host_uuid],
+            )
         if note.host_uuid in self.faults:
             return "%s, whose records do not count: %s" % (note.host, self.faults[note.host_uuid])
         if note.host in self.names.values():

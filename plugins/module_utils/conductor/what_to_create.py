@@ -107,6 +107,7 @@ def told(fleet: Fleet, lost_hosts: Collection[str] = ()) -> Document:
     known: Dict[str, Dict[str, List[int]]] = {}
     gone: Dict[str, Dict[str, List[int]]] = {}
     lost: Set[str] = set()
+    there = {*fleet.uuids().values(), *fleet.doubles}
     for uuid, places in fleet.places.items():
         held = [place for place in places if place["role"] != CLAIM]
         if held:
@@ -121,7 +122,7 @@ def told(fleet: Fleet, lost_hosts: Collection[str] = ()) -> Document:
             if removed:
                 gone.setdefault(holder, {})[uuid] = removed
             for host in filter(None, [note.get("known"), *note.get("planned", ())]):
-                if host["host"] in lost_hosts and host["host_uuid"] not in fleet.uuids().values():
+                if host["host"] in lost_hosts and host["host_uuid"] not in there:
                     lost.add(host["host_uuid"])
     names = {uuid: name for name, uuid in fleet.uuids().items()}
     return {"hosts": names, "known": known, "gone": gone, "lost": sorted(lost)}

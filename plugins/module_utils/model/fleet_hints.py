@@ -64,3 +64,12 @@ def name_authority() -> str:
         "Where the hosts have certificates for live migration, run this again on the machine and with the kvm_host_ca_directory that "
         "berth.kvm.prepare_hosts was run with"
     )
+
+
+def renamed_or_copied(host: str, silent: str) -> str:
+    """A host has the uuid by which other hosts know a silent one: it was renamed, or is a copy of that one's disks."""
+    return (
+        "If %(host)s is that machine under another name, take %(silent)s out of the inventory. If it is a copy of its disks, switch "
+        "%(host)s off, take that out of the inventory and bring %(silent)s back. Then run the same again"
+        % {"host": host, "silent": silent}
+    )

@@ -22,6 +22,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.conductor import (
     build_results,
     errors,
     locate,
+    recovery,
     sides,
     what_to_create,
 )
@@ -29,7 +30,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.conductor import plan as
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.commit import commit
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.fleet import read_fleet
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.telling import Telling
-from ansible_collections.berth.kvm.plugins.module_utils.model import hints
+from ansible_collections.berth.kvm.plugins.module_utils.model import fleet_hints, hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.identity import instance_uuid
 from ansible_collections.berth.kvm.plugins.module_utils.model.record import Record
 
@@ -305,6 +306,20 @@ def another_uuid(fleet, home):
     fleet.inventory[home] = Host(os.path.dirname(fleet.hosts[home].store.state_dir), "new-" + home)
 
 
+def copied(fleet, home):
+    """A copy of all its disks answers under a name of its own, with its uuid and its records; it itself does not answer."""
+    original = fleet.hosts[home]
+    original.up = False
+    copy_of_it = Host(os.path.dirname(original.store.state_dir), "copy-of-" + home)
+    for path in ("state_dir", "identity_copy"):
+        there = getattr(copy_of_it.store, path)
+        (shutil.rmtree if os.path.isdir(there) else os.remove)(there)
+        from_there = getattr(original.store, path)
+        (shutil.copytree if os.path.isdir(from_there) else shutil.copy)(from_there, there)
+    copy_of_it.uuid = original.uuid
+    fleet.hosts["copy"] = fleet.inventory["copy"] = copy_of_it
+
+
 def unmounted(fleet, home):
     state = fleet.hosts[home].store.state_dir
     os.rename(state, state + ".away")
@@ -325,6 +340,7 @@ HAPPENINGS = {
     renamed: None,
     named_twice: "InstanceUnknown",
     another_uuid: "InstanceUnknown",
+    copied: "InstanceUnknown",
     unmounted: "DomainWithoutRecord",
     record_lost: "DomainWithoutRecord",
     record_and_domain_lost: "RecordMissing",
@@ -341,6 +357,36 @@ def test_create_makes_no_second_one_whatever_became_of_its_host(fleet, happens, 
     for _time in range(3):
         assert fleet.run() == HAPPENINGS[happens]
         assert fleet.owners() == ["h1"]
+
+
+@pytest.mark.follows("renamed_or_copied")
+@pytest.mark.parametrize("it_is", ["a copy", "that host under another name"])
+def test_a_host_that_answers_in_place_of_a_silent_one_has_its_instances_when_a_person_says_that_it_is_that_one(
+    fleet, it_is
+):
+    assert fleet.run() is None
+    copied(fleet, "h1")
+    for lost in ((), ("h1",)):
+        assert fleet.run(lost=lost) == "InstanceUnknown" and fleet.hint == fleet_hints.renamed_or_copied("copy", "h1")
+    assert fleet.read().verdicts["copy"].endswith(fleet.hint)
+    assert recovery.to_recover(fleet.read(), "web1", WEB, [])["hosts"] == []
+    if it_is == "a copy":
+        fleet.hosts["h1"].up = True
+        assert fleet.run() == "InstanceUnknown", "both answer: nobody knows which is right"
+        del fleet.inventory["copy"]
+    else:
+        fleet.hosts["h1"].runs = False
+        del fleet.inventory["h1"]
+    assert (fleet.run(), fleet.owners()) == (None, ["h1" if it_is == "a copy" else "copy"])
+
+
+def test_a_host_that_answers_under_another_name_is_not_lost_by_its_old_one(fleet):
+    """The other controller calls it so, or it was renamed, and that name is another machine's now."""
+    assert fleet.run() is None
+    renamed(fleet, "h1")
+    record_and_domain_lost(fleet, "h1")
+    assert fleet.run(lost=["h1"]) == "RecordMissing"
+    assert fleet.run(lost=["h1"]) == "RecordMissing", "the others still know it"
 
 
 @pytest.mark.parametrize("silent", SUBSETS[:6], ids="+".join)

@@ -1,0 +1,47 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Two hosts with one uuid: named twice in the inventory, or one is a copy of the other's disks with all its records.
+
+Where both answer, neither counts. A copy that answers alone would have every guest of the original a second time: it does not
+count while the others know its uuid by the name of a host that is silent.
+"""
+
+from __future__ import annotations
+
+from typing import Dict, Iterator, List, Mapping, Tuple
+
+from ..model import fleet_hints
+from ..model.messages import Document, Note
+
+Told = Mapping[str, Mapping[str, Note]]  # host uuid -> {instance uuid: what that host remembers}
+
+
+def twice(documents: Mapping[str, Document]) -> Iterator[Tuple[str, List[str]]]:
+    """(uuid, the names) of hosts that answer with the same uuid."""
+    names: Dict[str, List[str]] = {}
+    for name, document in documents.items():
+        names.setdefault(document["uuid"], []).append(name)
+    return ((uuid, sorted(same)) for uuid, same in names.items() if len(same) > 1)
+
+
+def of_silent(documents: Mapping[str, Document], silent: Mapping[str, str], told: Told) -> Dict[str, Tuple[str, str]]:
+    """Host uuid -> (the host that answers with it, the silent host that others know by it)."""
+    names = {document["uuid"]: name for name, document in documents.items()}
+    found: Dict[str, Tuple[str, str]] = {}
+    for notes in told.values():
+        for note in notes.values():
+            for host in filter(None, [note.get("known"), *(note.get("planned") or ())]):
+                name = names.get(host["host_uuid"])
+                if name and name != host["host"] and host["host"] in silent:
+                    found[host["host_uuid"]] = (name, host["host"])
+    return found
+
+
+def verdict(uuid: str, names: List[str]) -> str:
+    return "HostIdentityConflict: %s all say that they are host %s" % (", ".join(names), uuid)
+
+
+def verdict_alone(name: str, silent: str) -> str:
+    hint = fleet_hints.renamed_or_copied(name, silent)
+    return "HostIdentityConflict: it says that it is %s, which does not answer. %s" % (silent, hint)
