@@ -1,7 +1,8 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The time of the facts of a host with 200 domains, against the bare libvirt calls that they need; both in one run.
+"""The time of the facts of a host with 200 instances, against the bare libvirt calls that they need; both in one run. Each instance
+has a record and a definition, so the facts compare the two. ``--without-records`` has domains that others made instead.
 
 The best of all rounds is compared, since whatever else runs on the machine only adds; the median is told too.
 Needs a lab of its own and root. Writes .bench/host_facts.json: [{name, value, unit, against, ratio}].
@@ -32,22 +33,51 @@ PACKAGE = "ansible_collections/berth/kvm/plugins/module_utils"
 
 # Runs on the lab's host: defines the domains, then takes turns, so that both sides see the same load of the machine.
 ON_HOST = r"""
-import base64, json, statistics, subprocess, sys, tempfile, time
+import base64, json, os, statistics, subprocess, sys, tempfile, time
 archive = tempfile.NamedTemporaryFile(suffix=".zip")
 archive.write(base64.b64decode(ARCHIVE)); archive.flush()
 sys.path.insert(0, archive.name)
 import libvirt
-from ansible_collections.berth.kvm.plugins.module_utils.compute import connection
+from ansible_collections.berth.kvm.plugins.module_utils.compute import connection, durable
+from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import definition
 from ansible_collections.berth.kvm.plugins.module_utils.compute.host import facts, settings
+from ansible_collections.berth.kvm.plugins.module_utils.compute.host.host import Host
+from ansible_collections.berth.kvm.plugins.module_utils.compute.record import store as stores
+from ansible_collections.berth.kvm.plugins.module_utils.model.record import Record
 
 POOL = "/var/lib/libvirt/berth"
-DOMAIN = '''<domain type="qemu"><name>bench%d</name><memory unit="MiB">64</memory><vcpu>1</vcpu>
+DOMAIN = '''<domain type="qemu"><name>%s</name><uuid>%s</uuid><memory unit="MiB">64</memory><vcpu>1</vcpu>
 <os><type arch="x86_64">hvm</type></os><devices>
 <disk type="file" device="disk"><driver name="qemu" type="qcow2"/>
-<source file="''' + POOL + '''/bench%d"/><target dev="vda" bus="virtio"/></disk>
+<source file="''' + POOL + '''/%s"/><target dev="vda" bus="virtio"/></disk>
 <interface type="bridge"><source bridge="br0"/><model type="virtio"/></interface>
 <serial type="pty"/><console type="pty"/><rng model="virtio"><backend model="random">/dev/urandom</backend></rng>
 </devices></domain>'''
+
+
+def make(name, uuid):
+    if not RECORDS:
+        subprocess.run(["qemu-img", "create", "-q", "-f", "qcow2", "--", POOL + "/" + name, "1G"], check=True)
+        link.defineXML(DOMAIN % (name, uuid, POOL + "/" + name))
+        return
+    directory = os.path.join(POOL, "instances", uuid)
+    os.makedirs(directory)
+    subprocess.run(["qemu-img", "create", "-q", "-f", "qcow2", "--", directory + "/disk", "1G"], check=True)
+    spec = {
+        "uuid": uuid, "name": name, "pool": "berth", "metadata": {}, "image": {"name": "guest", "properties": {}},
+        "flavor": {"name": "tiny", "vcpus": 1, "memory_mb": 64, "root_gb": 1, "ephemeral_gb": 0, "swap_mb": 0, "extra_specs": {}},
+        "networks": [{"type": "bridge", "source": "br0", "mac": "02:00:00:00:%02x:%02x" % divmod(int(uuid[-6:], 16), 256)}],
+    }
+    record = Record(uuid, name, "default", "OWN", [1, 0], "t", "active", spec, {"vcpus": 1, "memory_mb": 64, "disk_gb": 1},
+                    vm_state="active")
+    record = definition.define(link, record, host.for_guests("berth"))
+    with store.instance_lock(uuid):
+        durable.write(store._held[uuid], stores.RECORD, stores._encode(record))
+
+
+def remove(name, uuid):
+    definition.remove(link, uuid) if RECORDS else link.lookupByName(name).undefine()
+
 
 link = connection.connect()
 subprocess.run(["mkdir", "-p", POOL], check=True)
@@ -58,9 +88,11 @@ except libvirt.libvirtError:
     pool = link.storagePoolDefineXML(pool)
 if not pool.isActive():
     pool.create()
-for number in range(DOMAINS):
-    subprocess.run(["qemu-img", "create", "-q", "-f", "qcow2", "--", POOL + "/bench%d" % number, "1G"], check=True)
-    link.defineXML(DOMAIN % (number, number))
+store = stores.Store(tempfile.mkdtemp())
+host = Host(store=store, settings=settings.HostSettings())
+guests = [("bench%d" % number, "00000000-0000-4000-8000-%012x" % number) for number in range(DOMAINS)]
+for guest in guests:
+    make(*guest)
 
 
 def raw():
@@ -92,13 +124,13 @@ for turn in range(ROUNDS + 2):
         if name == "raw":
             count = raw()
         else:
-            document = facts.collect(link, settings.HostSettings(), [], "/nonexistent")
+            document = facts.collect(link, host.settings, store.records(), store.state_dir)
         if turn > 1:
             times[name].append(time.perf_counter() - began)
 assert count == document["num_instances"] == DOMAINS, (count, document["num_instances"], DOMAINS)
-for number in range(DOMAINS):
-    link.lookupByName("bench%d" % number).undefine()
-    subprocess.run(["rm", "-f", POOL + "/bench%d" % number], check=True)
+assert not any(instance.get("domain_differs") for instance in document["instances"])
+for guest in guests:
+    remove(*guest)
 print(json.dumps({
     "best": {name: min(values) for name, values in times.items()},
     "median": {name: statistics.median(values) for name, values in times.items()},
@@ -132,12 +164,14 @@ def main():
     parser.add_argument("--lab", default="bench", help="name of the lab (default: %(default)s)")
     parser.add_argument("--domains", type=int, default=200)
     parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--without-records", action="store_true", help="domains that others made")
     options = parser.parse_args()
     lab = LabClient(options.lab)
     lab.up(1, "1:disk=2G")
     lab.compile_modules_each_run()
     try:
-        code = "DOMAINS, ROUNDS, ARCHIVE = %d, %d, %r\n" % (options.domains, options.rounds, archive()) + ON_HOST
+        given = (options.domains, options.rounds, not options.without_records, archive())
+        code = "DOMAINS, ROUNDS, RECORDS, ARCHIVE = %d, %d, %r, %r\n" % given + ON_HOST
         argv = [REPOSITORY / "lab" / "lab", "--name", lab.name, "exec", lab.host(1), "/usr/bin/python3", "-"]
         measured = json.loads(run(argv, stdin=code, check=True).stdout.splitlines()[-1])
     finally:
@@ -145,7 +179,8 @@ def main():
     checked = hosts_per_second(measured["document"])
     rows = [
         {
-            "name": "host_facts of %d domains, %s of %d" % (options.domains, kind, options.rounds),
+            "name": "host_facts of %d %s, %s of %d"
+            % (options.domains, "domains" if options.without_records else "instances", kind, options.rounds),
             "value": round(measured[kind]["facts"] * 1000, 1),
             "unit": "ms",
             "against": "bare libvirt calls, %.1f ms" % (measured[kind]["raw"] * 1000),

@@ -8,7 +8,7 @@ What is checked here was always written so; whether the values make sense is for
 
 from __future__ import annotations
 
-from typing import Any, Dict, Iterable, Iterator, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Tuple
 
 COUNT, TEXT, MAYBE_TEXT, OBJECT, MAYBE_OBJECT, OBJECTS, TEXTS, OBJECT_OF_TEXTS = (
     "a whole number from 0", "text", "text or null", "an object", "an object or null", "a list of objects", "a list of texts",
@@ -60,35 +60,39 @@ REQUIRED: Tuple[Tuple[str, ...], ...] = (
 
 def faults(record: Any) -> Iterator[Tuple[str, str]]:
     """(the part, what it has to be) of each part of another type; ``record`` is an object."""
-    for path, kind in TYPES.items():
-        holder, value = _find(record, path)
-        absent = value is None and (path not in REQUIRED or not isinstance(holder, dict))
-        if not absent and not _is(value, kind) or value is None and len(path) == 1 and not kind.endswith("or null"):
-            yield ".".join(path), kind
-
-
-def _find(record: Any, path: Iterable[str]) -> Tuple[Any, Any]:
-    """(what holds the part, the part); None for what is not there."""
-    holder, value = None, record
-    for name in path:
-        holder, value = value, value.get(name) if isinstance(value, dict) else None
-    return holder, value
-
-
-def _is(value: Any, kind: str) -> bool:
-    checks = {
-        COUNT: is_count,
-        TEXT: lambda part: isinstance(part, str),
-        MAYBE_TEXT: lambda part: isinstance(part, (str, type(None))),
-        OBJECT: lambda part: isinstance(part, dict),
-        MAYBE_OBJECT: lambda part: isinstance(part, (dict, type(None))),
-        OBJECTS: lambda part: isinstance(part, list) and all(isinstance(item, dict) for item in part),
-        TEXTS: lambda part: isinstance(part, list) and all(isinstance(item, str) for item in part),
-        OBJECT_OF_TEXTS: lambda part: isinstance(part, dict) and all(isinstance(item, str) for item in part.values()),
-    }
-    return checks[kind](value)
+    for path, parts in HOLDERS.items():
+        holder = record
+        for name in path:
+            holder = holder.get(name) if isinstance(holder, dict) else None
+        if isinstance(holder, dict):
+            for name, kind, may_lack in parts:
+                value = holder.get(name)
+                if not (may_lack if value is None else CHECKS[kind](value)):
+                    yield ".".join((*path, name)), kind
 
 
 def is_count(value: Any) -> bool:
     """A whole number from 0; True is none."""
     return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+def _holders() -> Dict[Tuple[str, ...], List[Tuple[str, str, bool]]]:
+    found: Dict[Tuple[str, ...], List[Tuple[str, str, bool]]] = {}
+    for path, kind in TYPES.items():
+        may_lack = kind.endswith("or null") or len(path) > 1 and path not in REQUIRED
+        found.setdefault(path[:-1], []).append((path[-1], kind, may_lack))
+    return found
+
+
+CHECKS: Dict[str, Callable[[Any], bool]] = {
+    COUNT: is_count,
+    TEXT: lambda part: isinstance(part, str),
+    MAYBE_TEXT: lambda part: isinstance(part, str),
+    OBJECT: lambda part: isinstance(part, dict),
+    MAYBE_OBJECT: lambda part: isinstance(part, dict),
+    OBJECTS: lambda part: isinstance(part, list) and all(isinstance(item, dict) for item in part),
+    TEXTS: lambda part: isinstance(part, list) and all(isinstance(item, str) for item in part),
+    OBJECT_OF_TEXTS: lambda part: isinstance(part, dict) and all(isinstance(item, str) for item in part.values()),
+}
+# What holds parts -> (part, type, whether it may be null): every record is looked at in every run, so each holder is found once.
+HOLDERS = _holders()

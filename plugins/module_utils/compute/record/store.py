@@ -103,7 +103,7 @@ class Store:
         def busy(who):
             return InstanceBusy("instance %s is locked by %s" % (uuid, who), holder=who, uuid=uuid)
 
-        with self._hold(uuid, lambda: self._open_instance(uuid, create=True), LOCK, timeout, busy):
+        with self._hold(uuid, lambda: self._open_instance(uuid), LOCK, timeout, busy):
             yield
 
     @contextlib.contextmanager
@@ -146,7 +146,17 @@ class Store:
         """The instance's record, or None. A damaged record or one of a newer schema raises RecordInvalid."""
         check_uuid(uuid)
         try:
-            directory_fd = self._open_instance(uuid)
+            instances = self._open_instances(create=False)
+        except FileNotFoundError:
+            return None
+        try:
+            return self._read_in(instances, uuid)
+        finally:
+            os.close(instances)
+
+    def _read_in(self, instances, uuid):
+        try:
+            directory_fd = durable.open_directory(uuid, create=False, dir_fd=instances)
         except FileNotFoundError:
             return None
         try:
@@ -162,10 +172,9 @@ class Store:
         except FileNotFoundError:
             return []
         try:
-            names = sorted(name for name in os.listdir(instances) if is_uuid(name))
+            found = [self._read_in(instances, name) for name in sorted(os.listdir(instances)) if is_uuid(name)]
         finally:
             os.close(instances)
-        found = (self.read(name) for name in names)
         return [record for record in found if record is not None]
 
     # writing
@@ -256,10 +265,10 @@ class Store:
         finally:
             os.close(state)
 
-    def _open_instance(self, uuid, create=False):
-        instances = self._open_instances(create=create)
+    def _open_instance(self, uuid):
+        instances = self._open_instances()
         try:
-            return durable.open_directory(uuid, create=create, dir_fd=instances)
+            return durable.open_directory(uuid, create=True, dir_fd=instances)
         finally:
             os.close(instances)
 
