@@ -16,6 +16,10 @@ try:
     import libvirt
 except ImportError:
     libvirt = None
+try:
+    import libvirt_qemu  # comes with the binding, where that was built for QEMU
+except ImportError:
+    libvirt_qemu = None
 
 URI = "qemu:///system"
 KEEPALIVE_INTERVAL = 5  # s

@@ -11,6 +11,7 @@ from xml.etree import ElementTree
 
 from ...model import hints
 from ...model.errors import InstanceExists
+from .. import connection as libvirt_connection
 from ..connection import Deadline, LibvirtTimeout, LibvirtUnavailable, require_libvirt
 from ..errors import BuildFailed, GuestHung, GuestNotSupported
 from . import dropped_parts
@@ -147,6 +148,13 @@ def define(connection, uuid, xml):
 def attach(domain, xml, flags):
     """Give the guest a device, in the running one and in its definition as ``flags`` say."""
     _call("attaching a device", domain.attachDeviceFlags, xml, flags)
+
+
+def ask_qemu(domain, command):
+    """What the QEMU of the running guest answers to a command in its own protocol, both as text: refusals are answers, too.
+    None where the binding of libvirt has no part for that."""
+    library = libvirt_connection.libvirt_qemu
+    return None if library is None else _call("asking QEMU", library.qemuMonitorCommand, domain, command, 0)
 
 
 def detach_disk(domain, path, timeout):

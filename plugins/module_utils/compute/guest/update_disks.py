@@ -23,7 +23,7 @@ from ..disk import disk_chain, virtual_size, volume_files
 from ..errors import BuildFailed, DiskNotAttached, GuestNotSupported
 from ..record import journal, room
 from ..run import run
-from . import domain, domain_xml, update_volumes
+from . import domain, domain_xml, leftover_nodes, update_volumes
 
 METHOD = "update the disks of"  # in the words of an error
 HOT_PLUGGED = ("virtio", "scsi")
@@ -181,10 +181,20 @@ def _attach(instance, record):
         return True
     for path, flags in missing.items():
         try:
-            domain.attach(found, domain_xml.added_disk(record, host, path), flags)
+            _attach_disk(found, domain_xml.added_disk(record, host, path), path, flags)
         except (BuildFailed, GuestNotSupported) as error:
             raise _refused(record, error)
     return True
+
+
+def _attach_disk(found, xml, path, flags):
+    try:
+        domain.attach(found, xml, flags)
+    except BuildFailed:
+        closed, _left = leftover_nodes.close(found, path)
+        if not closed:
+            raise
+        domain.attach(found, xml, flags)
 
 
 def _disks_of(spec):

@@ -10,12 +10,12 @@ point is ended by the next one.
 
 from __future__ import annotations
 
-from ...model import volume_hints, volumes
+from ...model import hints, volume_hints, volumes
 from .. import paths
 from ..disk import volume, volume_files
 from ..errors import DiskNotDetached
 from ..record import journal, room, volume_claim, volume_store
-from . import domain, domain_xml, hardware
+from . import domain, domain_xml, hardware, leftover_nodes
 
 TIMEOUT = 20  # s in which a guest lets go of a disk
 
@@ -67,6 +67,13 @@ def _take_from_guest(instance, new, gone):
             raise DiskNotDetached(
                 "the guest of %s does not let go of volume %s" % (new.name, entry["name"]),
                 hint=volume_hints.unmount(new.name, entry["name"]),
+                volume=entry["name"],
+            )
+        if leftover_nodes.close(found, path)[1]:
+            raise DiskNotDetached(
+                "the QEMU of %s has volume %s, and libvirt, which died as it attached it, does not know"
+                % (new.name, entry["name"]),
+                hint=hints.stop_and_update_disks(new.name),
                 volume=entry["name"],
             )
 

@@ -9,6 +9,7 @@ fixture ``prepared`` is a host as prepare_hosts leaves it, ``make_host`` makes s
 
 from __future__ import annotations
 
+import json
 import types
 from xml.etree import ElementTree
 
@@ -82,6 +83,7 @@ class FakeDomain:
         self.undefined_with = None
         self.saved, self.persistent = False, True
         self.takes_no_more, self.holds_on, self.resized = False, False, {}
+        self.nodes = {}  # of QEMU, that libvirt does not know: name -> (file, name of the one that uses it)
 
     def name(self):
         return ElementTree.fromstring(self.xml).findtext("name")
@@ -142,6 +144,8 @@ class FakeDomain:
     def attachDeviceFlags(self, xml, _flags):  # noqa: N802
         if self.takes_no_more:
             raise libvirtError(1, "No more available PCI slots")
+        if self.nodes:
+            raise libvirtError(1, "unable to execute QEMU command 'blockdev-add': Duplicate nodes")
         root = ElementTree.fromstring(self.xml)
         root.find("devices").append(ElementTree.fromstring(xml))
         self.xml = ElementTree.tostring(root, encoding="unicode")
@@ -346,3 +350,21 @@ class NamedHost:
 
     def pool_of(self, record):
         return self.pool
+
+
+class QemuPart:
+    """libvirt_qemu: what the QEMU of a fake domain answers about its ``nodes``."""
+
+    @staticmethod
+    def qemuMonitorCommand(domain, text, _flags):  # noqa: N802
+        asked = json.loads(text)
+        if asked["execute"] == "query-named-block-nodes":
+            return json.dumps(
+                {"return": [{"node-name": name, "file": file} for name, (file, _user) in domain.nodes.items()]}
+            )
+        name = asked["arguments"]["node-name"]
+        user = domain.nodes[name][1]
+        if user == "a device" or user in domain.nodes:
+            return json.dumps({"error": {"class": "GenericError", "desc": "Node %s is in use" % name}})
+        del domain.nodes[name]
+        return json.dumps({"return": {}})

@@ -29,6 +29,7 @@ def boot(monkeypatch):
 def make_host(tmp_path, monkeypatch, boot):
     """make_host(name="kvm1", uuid=..., pool=None): a FakeHost of its own, on its own pool or on that of another one."""
     monkeypatch.setattr(connection, "libvirt", fake_libvirt.library())
+    monkeypatch.setattr(connection, "libvirt_qemu", fake_libvirt.QemuPart)
     monkeypatch.setattr(gate, "daemons", lambda: [])
     made = {"path": "/image", "format": "qcow2", "virtual_size": 1 << 20}
     monkeypatch.setattr(image, "ensure", lambda *_: made)

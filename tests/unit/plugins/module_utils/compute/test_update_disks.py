@@ -211,6 +211,41 @@ def test_a_guest_that_takes_no_device_more_keeps_what_was_made_for_when_it_is_of
     assert (web.attached(), web.size()) == (["logs"], 2)
 
 
+def left_open(web, path, user=None):
+    """libvirtd died as it attached the file: QEMU has it open, in two layers, and libvirt does not know."""
+    web.domain.nodes = {"libvirt-5-storage": (path, "libvirt-5-format"), "libvirt-5-format": (path, user)}
+
+
+def test_what_a_libvirtd_that_died_left_of_a_disk_is_closed_and_the_disk_attached(web):
+    with pytest.raises(Killed):
+        web.update(LOGS, killed_at="disks attach")
+    left_open(web, str(web.file()))
+    assert web.update(LOGS) is True
+    assert (web.attached(), web.domain.nodes, web.update(LOGS)) == (["logs"], {}, False)
+
+
+@pytest.mark.follows("stop_and_update_disks")
+def test_a_disk_that_a_device_has_unknown_to_libvirt_comes_anew_while_the_guest_is_off(web):
+    with pytest.raises(Killed):
+        web.update(LOGS, killed_at="disks attach")
+    left_open(web, str(web.file()), user="a device")
+    with pytest.raises(DiskNotAttached):
+        web.update(LOGS)
+    assert len(web.domain.nodes) == 2
+    web.instance().stopped(1)
+    web.domain.nodes = {}
+    web.update(LOGS)
+    web.instance().started()
+    assert web.attached() == ["logs"]
+
+
+def test_files_of_other_disks_stay_open_when_one_is_not_attached(web):
+    left_open(web, "/somewhere/else")
+    with pytest.raises(DiskNotAttached, match="Duplicate nodes"):
+        web.update(LOGS)
+    assert len(web.domain.nodes) == 2
+
+
 def test_no_disk_changes_while_a_resize_waits_for_its_confirmation(web):
     plant(web.host.store, web.record.next(op="ab" * 16, phase="resized"))
     with pytest.raises(InstanceInvalidState):

@@ -343,6 +343,26 @@ def test_a_guest_that_does_not_let_go_keeps_the_volume(house, monkeypatch):
     assert web.update() is True and house.has() == (ACTIVE, None, True)
 
 
+@pytest.mark.parametrize("user", [None, "a device"])
+@pytest.mark.follows("stop_and_update_disks")
+def test_a_volume_that_qemu_has_unknown_to_libvirt_is_free_only_when_its_file_is_closed(house, user):
+    """libvirtd died as it attached the volume, and by now the volume is not wanted any more."""
+    web = house.guest()
+    web.make(named(new=True))
+    web.update()
+    with pytest.raises(Killed):
+        web.update(named(), killed_at="disks attach")
+    file = str(house.file())
+    web.domain.nodes = {"libvirt-5-storage": (file, "libvirt-5-format"), "libvirt-5-format": (file, user)}
+    if user:
+        with pytest.raises(errors.DiskNotDetached, match="does not know"):
+            web.update()
+        assert house.has() == (ACTIVE, "web1", True)
+        web.instance().stopped(1)
+        web.domain.nodes = {}
+    assert web.update() is True and house.has() == (ACTIVE, None, True) and not web.domain.nodes
+
+
 def test_a_volume_grows_and_never_shrinks_and_its_room_is_claimed_first(house):
     web = house.guest()
     web.make(named(new=True))
