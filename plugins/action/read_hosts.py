@@ -13,7 +13,7 @@ from ..module_utils.model.identity import uuid_of
 from ..plugin_utils import run_report
 from ..plugin_utils.asking import answers, ask, warnings
 from ..plugin_utils.controller import ControllerAction, instances_among, kvm_hosts, reason_of, variables
-from ..plugin_utils.selection import COUNTS, check_counts, no_kvm_hosts
+from ..plugin_utils.selection import COUNTS, check_counts, check_name, no_kvm_hosts
 from ..plugin_utils.variables import check_variables
 
 
@@ -32,6 +32,7 @@ class ActionModule(ControllerAction):
 
     def act(self, args, task_vars):
         check_variables(self, task_vars)
+        check_name(self.own_variables(task_vars, ["berth_name"]))
         check_counts(self.own_variables(task_vars, COUNTS))
         run_report.begin(self, task_vars)
         hosts = kvm_hosts(task_vars, args["hosts"])

@@ -22,6 +22,7 @@ from .screen import warn
 
 COUNTS = ("berth_count", "berth_min_count")
 MOST_AT_ONCE = 1000
+PATTERN = re.compile(r"[\s,:;!&*?\[\]{}]")  # what is in no name; playbooks/read_requested.yml has it too
 
 
 def check_counts(given: Dict[str, Any]) -> None:
@@ -32,6 +33,13 @@ def check_counts(given: Dict[str, Any]) -> None:
     least = given.get("berth_min_count") or count
     if not re.fullmatch("[0-9]{1,4}", str(least)) or not 1 <= int(least) <= int(count):
         raise InvalidInput("berth_min_count", least, "a whole number from 1 to berth_count, %s" % count)
+
+
+def check_name(given: Dict[str, Any]) -> None:
+    """berth_name is one name: Ansible would take a pattern or a list for other hosts than it says, or break on it."""
+    name = given.get("berth_name", "")
+    if PATTERN.search(str(name)):
+        raise InvalidInput("berth_name", name, "the name of one instance", hint=input_hints.select_several())
 
 
 def selected(task_vars: Dict[str, Any], names: List[str], hosts: List[str]) -> List[str]:
@@ -77,11 +85,16 @@ def check_hosts_selected(task_vars: Dict[str, Any], hosts: List[str]) -> None:
 def no_kvm_hosts(task_vars: Dict[str, Any]) -> NoHostAnswered:
     """The error for an inventory in which the group of KVM hosts is missing, empty or called otherwise."""
     groups = [str(group) for group in task_vars["groups"] if group not in ("all", "ungrouped", "kvm_hosts")]
-    near = nearest("kvm_hosts", groups)
-    return NoHostAnswered(
-        "the inventory has no KVM host: its group kvm_hosts, or berth_kvm_hosts, has none",
-        hint=input_hints.name_group_of_hosts(near),
-    )
+    pattern = task_vars.get("berth_kvm_hosts")
+    if not any(task_vars["groups"].values()):
+        return NoHostAnswered("the inventory has no KVM host: it is empty", hint=input_hints.give_inventory())
+    if pattern is not None:
+        known = [*groups, *(["kvm_hosts"] if task_vars["groups"].get("kvm_hosts") else [])]
+        return NoHostAnswered(
+            "berth_kvm_hosts=%s selects no host" % pattern, hint=did_you_mean(pattern, known, "group")
+        )
+    said = "the inventory has no KVM host: its group kvm_hosts has none"
+    return NoHostAnswered(said, hint=input_hints.name_group_of_hosts(nearest("kvm_hosts", groups)))
 
 
 def _check_no_kvm_host(name: str, hosts: List[str]) -> None:

@@ -13,7 +13,7 @@ from ansible.utils.vars import load_extra_vars
 from ..module_utils.conductor.errors import UnknownVariable
 from ..module_utils.conductor.inventory_names import ERROR, PUBLISHED
 from ..module_utils.model import input_hints
-from ..module_utils.model.errors import joined
+from ..module_utils.model.errors import InvalidInput, joined
 from ..module_utils.model.schema import ListOf, Text
 from ..module_utils.model.suggest import meant, nearest
 from . import receipts
@@ -79,10 +79,14 @@ HOST = (
 KNOWN = frozenset((*CATALOG, *INSTANCE, *RUN, *HOST, *PUBLISHED, ERROR))
 OURS = re.compile("berth[_-]", re.IGNORECASE)
 MOST_NAMED = 3
+LEFT_OVER = "_raw_params"  # where Ansible puts words of -e that are not name=value, and says nothing
 
 
 def check_variables(action: Any, task_vars: Dict[str, Any]) -> None:
     """Raise UnknownVariable for all unknown ones: of every host of the inventory, selected or not, of -e and of the play."""
+    given = load_extra_vars(action._loader)
+    if LEFT_OVER in given:
+        raise InvalidInput("-e", given[LEFT_OVER], "name=value", hint=input_hints.quote_value())
     hosts = [str(name) for name in task_vars["groups"]["all"]]
     found: Dict[str, List[str]] = {}
     for host in hosts:
@@ -90,7 +94,6 @@ def check_variables(action: Any, task_vars: Dict[str, Any]) -> None:
             found.setdefault(variable, []).append(host)
     for variable in _unknown(task_vars) - _names(action.own_variables(task_vars, [OWN]).get(OWN)):
         found.setdefault(variable, [])
-    given = set(load_extra_vars(action._loader)) if found else set()
     errors = [
         _error(variable, "-e" if variable in given else _where(names, hosts))
         for variable, names in sorted(found.items())

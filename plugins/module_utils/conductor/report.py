@@ -91,17 +91,18 @@ def address_of(networks: Any) -> str:
 def _table(outcomes: List[Outcome]) -> List[str]:
     cells = [[getattr(outcome, head.lower()) or "-" for head in HEADS[:-1]] for outcome in outcomes]
     taken = sum(max(len(row[at]) for row in [list(HEADS), *cells]) + 2 for at in range(len(HEADS) - 1))
+    stacked = _stacked(cells, outcomes)
     if WIDTH - taken < LEAST_WHY:
-        return _stacked(cells, outcomes)
-    rows = []
+        return stacked
+    rows: List[List[str]] = []
     for row, outcome in zip(cells, outcomes):
         first, *more = _wrapped(outcome.why, WIDTH - taken) or [""]
         rows += [[*row, first], *([""] * len(row) + [line] for line in more)]
-    return table(HEADS, rows, indent="")
+    return table(HEADS, rows, indent="") if len(rows) < len(stacked) else stacked
 
 
 def _stacked(cells: List[List[str]], outcomes: List[Outcome]) -> List[str]:
-    """For long names: each on a line of its own, what is told of it below."""
+    """For long names and long reasons: each name on a line of its own, what is told of it below."""
     head, *lines = table(HEADS[1:-1], [row[1:] for row in cells])
     found = [HEADS[0], head]
     for line, outcome in zip(lines, outcomes):

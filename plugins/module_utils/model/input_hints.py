@@ -118,6 +118,25 @@ def add_field(path: str) -> str:
     return "Add %s" % path
 
 
+def select_several() -> str:
+    """berth_name is given several names, or a pattern."""
+    return (
+        "Leave berth_name out and select several instances with --limit, such as --limit 'web1:web2' or --limit 'web*'"
+    )
+
+
+def quote_value() -> str:
+    """-e has words that belong to no name=value, most likely since a value has spaces."""
+    return "Quote a value that has spaces, as in -e 'name=\"a b\"'. Several instances are selected with --limit"
+
+
+def give_inventory() -> str:
+    """Ansible has no inventory: none was given, or it could not read it."""
+    return "%s, and pass the inventory with -i FILE. Where you did, Ansible says above why it could not read it" % (
+        name_group_of_hosts(None)
+    )
+
+
 def give_volume() -> str:
     """No volume was named."""
     return "Name it with -e berth_volume=NAME"

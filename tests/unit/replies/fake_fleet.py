@@ -111,7 +111,7 @@ def play(folder, playbook, extra=None, refuse=None, change=None, more_environmen
         Path(sys.executable).parent / "ansible-playbook",
         "-i",
         inventory,
-        "berth.kvm." + playbook[0],
+        folder / playbook[0] if playbook[0].endswith(".yml") else "berth.kvm." + playbook[0],
         *playbook[1:],
     ]
     done = subprocess.run(

@@ -24,7 +24,7 @@ import make_situations  # noqa: E402
 
 TABLE = yaml.safe_load((Path(__file__).parent / "situations.yml").read_text("utf-8"))
 PLAYED = [row for row in TABLE if "run" in row]
-KEYS = {"did", "run", "set", "environment", "rc", "says", "never", "json", "said", "verdict", "test"}
+KEYS = {"did", "site", "run", "set", "environment", "rc", "says", "never", "json", "said", "verdict", "test"}
 # what nobody is to see, whatever happens
 NEVER = ("Traceback", "MODULE FAILURE", "Unexpected failure", "VARIABLE IS NOT DEFINED", "KeyError", "<uuid>")
 
@@ -49,6 +49,8 @@ def changed(changes):
 
 @pytest.mark.parametrize("row", PLAYED, ids=[row["did"].replace(" ", "-") for row in PLAYED])
 def test_a_situation(row, tmp_path):
+    if "site" in row:
+        (tmp_path / "site.yml").write_text(yaml.safe_dump(row["site"]))
     done = play(
         tmp_path, shlex.split(row["run"]), change=changed(row.get("set", {})), more_environment=row.get("environment")
     )

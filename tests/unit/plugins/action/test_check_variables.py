@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import pytest
+from ansible.parsing.splitter import parse_kv
 from ansible.template import trust_as_template
 from controller import Controller
 
@@ -62,6 +63,17 @@ def test_one_of_the_command_line_is_named_once(monkeypatch):
     result = refusal({"all": {"berth_naem": "db"}}, {"berth_naem": "db"})
     assert result["msg"].startswith("UnknownVariable: -e: there is no variable berth_naem. Did you mean berth_name?")
     assert "also" not in result["error"]
+
+
+@pytest.mark.follows("quote_value")
+def test_words_of_the_command_line_that_ansible_would_drop_are_refused_and_quoted_they_count(monkeypatch):
+    dropped = parse_kv("berth_name=web1 web2")
+    monkeypatch.setattr(variables, "load_extra_vars", lambda loader: dropped)
+    said = refusal(play=dropped)["msg"]
+    assert "-e: 'web2' is not valid (name=value)" in said and input_hints.quote_value() in said
+    quoted = parse_kv('berth_lock_reason="a b"')
+    monkeypatch.setattr(variables, "load_extra_vars", lambda loader: quoted)
+    assert quoted == {"berth_lock_reason": "a b"} and "failed" not in refusal(play=quoted)
 
 
 @pytest.mark.follows("list_own_variables")

@@ -82,6 +82,31 @@ def test_a_group_of_hosts_with_another_name_is_proposed_and_with_that_name_given
     assert not run("check_variables", {"hosts": ["h1"]}, groups={"all": [], "kvm_hosts": ["h1"]}).get("failed")
 
 
+@pytest.mark.parametrize("pattern, hint", [("kvm_host", "Did you mean kvm_hosts?"), ("nodes", "Known: kvm_hosts, web")])
+def test_a_pattern_of_kvm_hosts_that_selects_none_is_told_by_itself(pattern, hint):
+    groups = {"all": ["a", "h1"], "ungrouped": [], "kvm_hosts": ["h1"], "web": ["a"]}
+    result = run("read_hosts", {"hosts": []}, groups=groups, berth_kvm_hosts=pattern)
+    assert result["error"]["hint"] == hint and "berth_kvm_hosts=%s selects no host" % pattern in result["msg"]
+
+
+@pytest.mark.follows("give_inventory")
+def test_who_gives_no_inventory_is_told_to_and_with_that_one_hosts_are_found():
+    result = run("check_variables", {"hosts": []}, groups={"all": [], "ungrouped": []})
+    assert result["error"]["hint"] == input_hints.give_inventory()
+    given = {"all": ["h1"], "ungrouped": [], "kvm_hosts": ["h1"]}
+    assert not run("check_variables", {"hosts": ["h1"]}, groups=given).get("failed")
+
+
+@pytest.mark.follows("select_several")
+@pytest.mark.parametrize("names", ["a,web-1", "a web-1", "web-*", "!a", "a:web-1", ["a", "web-1"], {"a": 1}])
+def test_a_name_that_is_none_or_several_is_refused_and_with_a_limit_several_are_selected(names):
+    result = run("read_hosts", {}, berth_name=names)
+    assert result["error"]["hint"] == input_hints.select_several()
+    assert result["msg"].startswith("InvalidInput: berth_name: ")
+    several = run("placement", {}, names=["a", "web-1"], ansible_limit="a:web-1")
+    assert not several.get("failed"), several
+
+
 def test_all_faults_of_an_instance_are_told_at_once():
     wrong = {"berth_flavor": "tinny", "berth_image": "gest", "berth_networks": ["lna"], "berth_server_group": "pear",
              "berth_availability_zone": "nvoa", "berth_locked": 7, "berth_metadata": 5}  # fmt: skip

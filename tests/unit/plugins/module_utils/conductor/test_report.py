@@ -50,6 +50,12 @@ def test_the_table_fits_80_columns(length):
     assert why in " ".join(" ".join(lines).split()).replace(" - ", " ")
 
 
+def test_a_long_reason_goes_below_its_line_where_that_takes_fewer_lines():
+    assert report.closing([Outcome("web1", "active", "kvm1", why="a few words")], {})[0].startswith(HEAD)
+    told = report.closing([Outcome("web1", "active", "kvm1", why="many words " * 40)], {})
+    assert told[0] == "INSTANCE" and told[2] == "web1" and len(told) <= 11
+
+
 def test_errors_and_hosts_that_were_left_out_are_below_the_table_each_on_a_line_of_its_own():
     """A hint has commands in it, which are copied: no line is broken."""
     error = "HostUnknown: kvm2 did not answer. " + "Bring it back and run again. " * 5
