@@ -83,7 +83,8 @@ CATALOG = {
         schema.AGGREGATE,
     ),
     "berth_pci_aliases": (
-        "PCI devices that a flavor may ask for, by name; several of one name are alternatives.",
+        "PCI devices that a flavor may ask for, by name; several of one name are alternatives. [vGPUs](guest-features.md#vgpus) need "
+        "no name here.",
         schema.PCI_ALIAS,
     ),
     "berth_quotas": ("What a project may use, by project; `*` is every other project; -1 is no limit.", schema.QUOTA),
@@ -208,6 +209,31 @@ guests it may have; each claims one `MEM_ENCRYPTION_CONTEXT`. The memory is lock
 each virtio device goes through the guest's own translation. Such a guest is not migrated while it runs
 (`OperationNotSupportedForSEV`); resize and cold migration take it along. Real-time CPUs, virtual IOMMU and encrypted
 memory are tested by the rendered definition and by recorded capabilities of hosts. Not tried on hardware.
+
+## vGPUs
+
+`resources:VGPU: "1"` in a flavor's extra specs is a vGPU: a mediated device of a GPU on the host, with VFIO's interface for
+PCI. A host offers the types that its variable names, one type for each GPU (Nova: `[devices] enabled_mdev_types`):
+
+    berth_host_enabled_mdev_types:
+      - {type: nvidia-35, parents: ["0000:84:00.0"]}    # this GPU
+      - {type: nvidia-36}                               # and every other one that has the type
+
+`berth.kvm.prepare_hosts` writes it to the host; `ls /sys/class/mdev_bus/*/mdev_supported_types` there shows GPUs and types. Its facts
+tell the GPUs as `vgpus`, with how many vGPUs each has in all and how many are claimed or were made by others. A GPU is a resource
+provider of its own, as in Nova: all vGPUs of an instance, at most 16, are of one GPU. Its type is a trait of the GPU and not of the host:
+`trait:CUSTOM_NVIDIA_36: required` beside `resources:VGPU` asks for that type, `forbidden` for another. One numbered group may
+ask for them too (`resources1:VGPU`, `trait1:...`).
+
+The claim fixes the GPU, the type and a uuid, which follows from that of the instance. The mediated device is made before each start,
+also after the host's reboot, and removed when the instance is stopped, moved away or deleted, or when its build fails; the claim holds
+the place until then. A GPU that is gone, a type that its host no longer enables, a place that others took, or a device that somebody
+else made under the uuid is `VgpuUnavailable`, told before the guest is touched. Devices of others are counted and left alone.
+
+Resize and cold migration claim a vGPU on the destination; the source's is free when the move is confirmed. A guest with one is not
+resized on its own host, nor migrated while it runs; libvirt does not save its memory. GPUs whose driver has no mediated devices, as
+NVIDIA's on kernels since 6.8, are given as [PCI devices](catalog.md#berth_pci_aliases). Tested by the definition, which libvirt's
+schema takes, and by files as the kernel has them below `/sys`. Not tried on hardware.
 """.strip().splitlines()
 
 

@@ -65,6 +65,7 @@ RESOURCES = {
     "resources": "the same by Placement's resource classes",
     "numa_topology": "its NUMA cells on the host, with the CPUs that it is pinned to",
     "pci_devices": "the PCI devices that it has",
+    "vgpus": "the vGPUs that it has, [{parent, type, uuid}]: the GPU, and the type and uuid of the mediated device",
 }
 MIGRATION = {
     "id": "the id of the operation",

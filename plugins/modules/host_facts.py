@@ -343,6 +343,14 @@ ansible_facts:
           type: list
           elements: dict
           sample: [{"available": 16, "name": "GRID T4-1B", "parent": "0000:af:00.0", "type": "nvidia-222"}]
+        vgpus:
+          description:
+            - The GPUs that offer vGPUs of a type which the settings enable, with how many each has in all, and how many are claimed
+              or were made by others.
+          type: list
+          elements: dict
+          returned: where the settings enable a type that a GPU has
+          sample: [{"parent": "0000:af:00.0", "total": 16, "type": "nvidia-222", "used": 3}]
         bridges:
           description: The bridges. Placement leaves the host out for an instance with a NIC on another one.
           type: list

@@ -63,6 +63,7 @@ HOST = (
     "berth_host_disabled_reason",
     "berth_host_disk_allocation_ratio",
     "berth_host_domain_type",
+    "berth_host_enabled_mdev_types",
     "berth_host_image_directories",
     "berth_host_max_concurrent_builds",
     "berth_host_metrics_directory",

@@ -129,6 +129,13 @@ class PacketFilterForeign(BerthError):
     retryable = True
 
 
+class VgpuUnavailable(BerthError):
+    """A vGPU that the host set aside for a guest cannot be had there: the GPU is gone, offers another type by now, is used up by
+    others, or somebody else made a mediated device with its uuid. Nothing was done to the guest."""
+
+    retryable = True
+
+
 class GuestNotSupported(BuildFailed):
     """This host's libvirt or QEMU refuses the guest's machine type, device or firmware; another host may accept it."""
 

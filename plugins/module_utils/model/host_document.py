@@ -85,6 +85,9 @@ def _check_whole(document: Document, uuid: Optional[str]) -> None:
         raise Fault(document["num_instances"], "the number of instances listed", "num_instances")
     if len({instance["uuid"] for instance in document["instances"]}) != len(document["instances"]):
         raise Fault(document["instances"], "each uuid once", "instances")
+    parents = [vgpu["parent"] for vgpu in document.get("vgpus") or ()]
+    if len(set(parents)) != len(parents):
+        raise Fault(document["vgpus"], "each parent once", "vgpus")
 
 
 _NAME = word(r"[A-Za-z0-9_][A-Za-z0-9._-]*", 253)
@@ -306,6 +309,7 @@ _DOCUMENT = object_of(
         "mdev_types": list_of(
             object_of({"parent": _PCI, "type": _NAME, "name": or_null(text()), "available": _COUNT}), DEVICES_LIMIT
         ),
+        "vgpus": list_of(object_of({"parent": _PCI, "type": _NAME, "total": _COUNT, "used": _COUNT}), DEVICES_LIMIT),
         "encrypted_guests": object_of({"total": _COUNT, "used": _COUNT}),
         "bridges": list_of(text(15), DEVICES_LIMIT),
         "networks": list_of(text(), DEVICES_LIMIT),
@@ -336,6 +340,7 @@ _DOCUMENT = object_of(
     },
     optional=(
         "mdev_types",
+        "vgpus",
         "encrypted_guests",
         "failed_instances",
         "volumes",

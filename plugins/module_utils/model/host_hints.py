@@ -44,6 +44,39 @@ def confine_guests() -> str:
     )
 
 
+def enable_mdev_type(kind: str, parent: str, host: str) -> str:
+    """An instance has a vGPU of a type that its host's settings no longer name for the GPU."""
+    return (
+        "Have {type: %s, parents: ['%s']} in berth_host_enabled_mdev_types of %s, and no other entry with that GPU, run "
+        "berth.kvm.prepare_hosts --limit %s (the name that the host has in the inventory), then this again"
+        % (kind, parent, host, host)
+    )
+
+
+def start_gpu_driver(parent: str, host: str) -> str:
+    """The kernel tells of no vGPUs of that type on a GPU: it was taken out, or its driver does not run."""
+    return (
+        "Start the driver of the GPU %s on %s, until /sys/class/mdev_bus/%s is there with the type. If the GPU is gone for good, "
+        "migrate the instance while it is off: it gets a vGPU of another host" % (parent, host, parent)
+    )
+
+
+def remove_mdev(device: str, host: str) -> str:
+    """A mediated device that berth did not make is in the way. Whoever made it may still use it."""
+    return (
+        "Find out who uses the mediated device %s on %s. When nobody does, remove it: "
+        "echo 1 > /sys/bus/mdev/devices/%s/remove, then run this again" % (device, host, device)
+    )
+
+
+def free_vgpus(parent: str, host: str) -> str:
+    """The GPU makes no more vGPUs: others made mediated devices beside berth."""
+    return (
+        "The mediated devices that others made on %s are those in /sys/class/mdev_bus/%s that no instance has in its record. Have "
+        "their owners remove one, then run this again" % (host, parent)
+    )
+
+
 def read_facts_first() -> str:
     """A decision was asked for without the host's facts."""
     return "run berth.kvm.host_facts on it first"

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from typing import Any, Callable, Dict, FrozenSet, List, Optional, Sequence, Tuple
 
+from . import vgpus
 from .aggregate import Aggregate
 from .disk_class import DISK, other_disks
 from .errors import InvalidInput
@@ -64,13 +65,14 @@ def inventories(doc: Document) -> Dict[str, Document]:
         (DISK, get("local_gb", 0), get("reserved_host_disk_gb", 0), get("disk_allocation_ratio", 1.0)),
         ("MEM_ENCRYPTION_CONTEXT", (get("encrypted_guests") or {}).get("total"), 0, 1.0),
         *((name, pool["capacity_gb"], 0, get("disk_allocation_ratio", 1.0)) for name, pool in other_disks(doc).items()),
+        *((name, total, 0, 1.0) for name, total in vgpus.totals(doc).items()),
     ):
         if total:
             found[name] = {
                 "total": total,
                 "reserved": reserved,
                 "min_unit": 1,
-                "max_unit": total,
+                "max_unit": min(total, vgpus.MOST) if name.startswith(vgpus.VGPU) else total,
                 "step_size": 1,
                 "allocation_ratio": ratio,
             }
@@ -93,6 +95,7 @@ def usages(doc: Document) -> Dict[str, int]:
         DISK: get("local_gb_used", 0),
         **({"MEM_ENCRYPTION_CONTEXT": doc["encrypted_guests"]["used"]} if doc.get("encrypted_guests") else {}),
         **{name: pool["promised_gb"] for name, pool in other_disks(doc).items()},
+        **vgpus.used(doc),
     }
     used.update(get("placement_used") or {})
     return used

@@ -96,6 +96,6 @@ def is_raw(flavor: Document) -> bool:
 
 
 def check_same_host(uuid: str, old: Document, new: Document) -> None:
-    """Pinned CPUs, NUMA cells and PCI devices cannot be held twice on one host."""
-    if any(part.get("numa_topology") or part.get("pci_devices") for part in (old, new)):
-        raise MigrationPreCheckError(uuid, ["NUMA cells and PCI devices are not resized on the same host"])
+    """Pinned CPUs, NUMA cells, PCI devices and vGPUs cannot be held twice on one host."""
+    if any(part.get("numa_topology") or part.get("pci_devices") or part.get("vgpus") for part in (old, new)):
+        raise MigrationPreCheckError(uuid, ["NUMA cells, PCI devices and vGPUs are not resized on the same host"])

@@ -29,7 +29,7 @@ class Record:
 
     ``generation`` is [epoch, n] and only grows; ``token`` is the nonce of whoever works on the record now;
     ``op`` the id of the operation under way; ``resources`` what the host has set aside for it (vcpus, pcpus,
-    memory_mb in MiB, disk_gb in GiB, numa_topology, pci_devices); ``lost_moves`` the ids of moves that went on without
+    memory_mb in MiB, disk_gb in GiB, numa_topology, pci_devices, vgpus); ``lost_moves`` the ids of moves that went on without
     their other host, which was lost for good: what turns up of them elsewhere is left over and owns nothing; ``lock`` who
     locked it, {by, reason, at}: nobody changes it until it is unlocked;
     ``unknown`` what a later version wrote beside these without a new schema: it is kept as it is.

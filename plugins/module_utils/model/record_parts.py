@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from typing import Any, Callable, Dict, Iterator, List, Tuple
 
-COUNT, TEXT, MAYBE_TEXT, OBJECT, MAYBE_OBJECT, OBJECTS, TEXTS, OBJECT_OF_TEXTS = (
+COUNT, TEXT, MAYBE_TEXT, OBJECT, MAYBE_OBJECT, OBJECTS, TEXTS, OBJECT_OF_TEXTS, VGPUS = (
     "a whole number from 0", "text", "text or null", "an object", "an object or null", "a list of objects", "a list of texts",
-    "an object of texts",
+    "an object of texts", "a list of vGPUs",
 )  # fmt: skip
 # The path of a part -> its type. A part that is not there is as good as one that is null, but for those in REQUIRED.
 TYPES: Dict[Tuple[str, ...], str] = {
@@ -41,6 +41,7 @@ TYPES: Dict[Tuple[str, ...], str] = {
     ("resources", "resources", "MEM_ENCRYPTION_CONTEXT"): COUNT,
     ("resources", "numa_topology"): OBJECT,
     ("resources", "pci_devices"): OBJECTS,
+    ("resources", "vgpus"): VGPUS,
     ("lock",): MAYBE_OBJECT,
     ("migration",): MAYBE_OBJECT,
     **{("migration", name): TEXT for name in ("id", "type", "vm_state_before")},
@@ -71,6 +72,11 @@ def faults(record: Any) -> Iterator[Tuple[str, str]]:
                     yield ".".join((*path, name)), kind
 
 
+def _is_vgpu(value: Any) -> bool:
+    parts = ("parent", "type", "uuid")
+    return isinstance(value, dict) and all(isinstance(value.get(part), str) for part in parts)
+
+
 def is_count(value: Any) -> bool:
     """A whole number from 0; True is none."""
     return isinstance(value, int) and not isinstance(value, bool) and value >= 0
@@ -93,6 +99,7 @@ CHECKS: Dict[str, Callable[[Any], bool]] = {
     OBJECTS: lambda part: isinstance(part, list) and all(isinstance(item, dict) for item in part),
     TEXTS: lambda part: isinstance(part, list) and all(isinstance(item, str) for item in part),
     OBJECT_OF_TEXTS: lambda part: isinstance(part, dict) and all(isinstance(item, str) for item in part.values()),
+    VGPUS: lambda part: isinstance(part, list) and all(map(_is_vgpu, part)),
 }
 # What holds parts -> (part, type, whether it may be null): every record is looked at in every run, so each holder is found once.
 HOLDERS = _holders()

@@ -10,6 +10,7 @@ The rule is that of openstack-placement. MEMORY_MB is MiB, DISK_GB is GiB.
 
 from __future__ import annotations
 
+from ..model import vgpus
 from ..model.disk_class import DISK, disk_class
 from ..model.lifecycle import OWN
 from ..model.resources import InstanceTopology
@@ -137,8 +138,28 @@ def doubtful(documents, amounts):
 
 
 def ask_of(host_state, ask, spec):
-    """A Requested as it is asked of one host: disks in another pool than the host's own count on that one's file system."""
-    return ask.with_disks_as(disk_class(host_state.document, spec.pool)) if spec.pool else ask
+    """A Requested as it is asked of one host: disks in another pool than the host's own count on that one's file system, and
+    vGPUs are of one GPU."""
+    ask = ask.with_disks_as(disk_class(host_state.document, spec.pool)) if spec.pool else ask
+    return _of_one_parent(host_state, ask) if vgpus.VGPU in ask.amounts else ask
+
+
+def _of_one_parent(host_state, ask):
+    """Its vGPUs asked of the host's first GPU with the traits that has room, or that has most; the same where none has the traits."""
+    suffix, group = ask.vgpu_group()
+    parents = {
+        name: traits
+        for name, traits in vgpus.traits(host_state.document).items()
+        if group.required <= (traits if suffix else traits | host_state.traits) and not group.forbidden & traits
+    }
+    if not parents:
+        return ask
+    amount, inventories, used = group.resources[vgpus.VGPU], host_state.inventories, host_state.used
+    roomy = (name for name in parents if broken_rule(amount, inventories.get(name), used.get(name, 0)) is None)
+    name = next(roomy, None) or max(
+        parents, key=lambda each: vgpus.totals(host_state.document)[each] - used.get(each, 0)
+    )
+    return ask.with_vgpus_as(name, parents[name])
 
 
 def request_shortfalls(host_state, ask, lowers=()):
@@ -210,8 +231,8 @@ def amounts_on(host_state, spec):
 def allocate(host_state, spec, limits=None, packing=False):
     """What the host would set aside for one instance of ``spec``; raises ClaimFailed with every shortfall.
 
-    Returns {vcpus, pcpus, memory_mb, disk_gb, resources, numa_topology, pci_devices}. Nothing is changed. ``limits``
-    are those of the decision (a Selection's), tested again here.
+    Returns {vcpus, pcpus, memory_mb, disk_gb, resources, numa_topology, pci_devices}, and vgpus where it has some. Nothing
+    is changed. ``limits`` are those of the decision (a Selection's), tested again here.
     """
     ask, found = amounts_on(host_state, spec)
     limits = limits or {}
@@ -238,7 +259,9 @@ def allocate(host_state, spec, limits=None, packing=False):
         found.append({"resource": "pci_devices", "asked": wanted, "reason": "has no free PCI devices for %s" % wanted})
     if found:
         raise ClaimFailed(host_state.host, found)
-    return allocation_of(ask.amounts, fitted, pci.give_addresses(host_state.pci_devices, taken))
+    allocation = allocation_of(ask.amounts, fitted, pci.give_addresses(host_state.pci_devices, taken))
+    bound = vgpus.bound(host_state.document, ask.amounts, spec.instance_uuid)
+    return {**allocation, "vgpus": bound} if bound else allocation
 
 
 def allocation_of(amounts, topology=None, pci_devices=()):

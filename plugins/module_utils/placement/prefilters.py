@@ -157,11 +157,11 @@ class Query:
             and self._answers(host_state, self.fallback)
         ):
             ask = self.fallback
-        if ask.required or ask.forbidden:
+        ask, asked = capacity.ask_of(host_state, ask, self.spec), ask
+        if asked.required or asked.forbidden:
             lacks, has = sorted(ask.required - host_state.traits), sorted(ask.forbidden & host_state.traits)
             words = ["lacks trait " + trait for trait in lacks] + ["has forbidden trait " + trait for trait in has]
             found.append(("traits", Verdict(not words, ", ".join(words), {"lacks": lacks, "forbidden": has})))
-        ask = capacity.ask_of(host_state, ask, self.spec)
         short = capacity.request_shortfalls(host_state, ask, capacity.lowered(host_state, self.spec))
         used = {name: host_state.used.get(name, 0) for name in ask.amounts}
         reason = "; ".join(shortfall["reason"] for shortfall in short)

@@ -13,6 +13,7 @@ import copy
 import re
 
 from ..model.disk_class import DISK
+from ..model.vgpus import VGPU
 from . import features, numa
 
 STANDARD_CLASSES = frozenset(
@@ -52,6 +53,12 @@ class Group:
         other.resources = {name if each == DISK else each: amount for each, amount in self.resources.items()}
         return other
 
+    def with_vgpus_as(self, name, required, forbidden):
+        other = copy.copy(self)
+        other.resources = {name if each == VGPU else each: amount for each, amount in self.resources.items()}
+        other.required, other.forbidden = required, forbidden
+        return other
+
     def add_trait(self, name, kind):
         if kind == "required":
             self.required.add(name)
@@ -76,9 +83,23 @@ class Requested:
         """This, with what is asked of DISK_GB asked of another resource class."""
         if name == DISK or DISK not in self.amounts:
             return self
+        return self._with_groups({suffix: group.with_disks_as(name) for suffix, group in self.groups.items()})
+
+    def vgpu_group(self):
+        """The suffix and the Group that asks for vGPUs, or (None, None)."""
+        return next(((suffix, group) for suffix, group in self.groups.items() if VGPU in group.resources), (None, None))
+
+    def with_vgpus_as(self, name, traits):
+        """This, with its vGPUs asked of another resource class, that of a parent with these traits. What of the traits is left is
+        asked of the host: of a numbered group nothing, since all of it comes from the parent."""
+        suffix, group = self.vgpu_group()
+        required, forbidden = (set(), set()) if suffix else (group.required - traits, group.forbidden)
+        return self._with_groups({**self.groups, suffix: group.with_vgpus_as(name, required, forbidden)})
+
+    def _with_groups(self, groups):
         other = copy.copy(self)
-        other.groups = {suffix: group.with_disks_as(name) for suffix, group in self.groups.items()}
-        other.amounts = other.merged()
+        other.groups = groups
+        other._sum_up()
         return other
 
     def group(self, suffix=None):
@@ -97,9 +118,7 @@ class Requested:
             group.resources = {name: amount for name, amount in group.resources.items() if amount}
             if not (group.resources or group.required or group.forbidden):
                 del self.groups[suffix]
-        self.amounts = self.merged()
-        self.required = frozenset(trait for group in self.groups.values() for trait in group.required)
-        self.forbidden = frozenset(trait for group in self.groups.values() for trait in group.forbidden)
+        self._sum_up()
         suffixed = sum(1 for suffix in self.groups if suffix)
         if suffixed > 1 and self.group_policy != "none":
             self.unanswerable = (
@@ -108,7 +127,14 @@ class Requested:
                 if self.group_policy == "isolate"
                 else "%d numbered resource groups need group_policy=none or isolate in the flavor" % suffixed
             )
+        elif sum(VGPU in group.resources for group in self.groups.values()) > 1:
+            self.unanswerable = "only one group of a request has VGPU: all vGPUs of an instance are of one GPU"
         return self
+
+    def _sum_up(self):
+        self.amounts = self.merged()
+        self.required = frozenset(trait for group in self.groups.values() for trait in group.required)
+        self.forbidden = frozenset(trait for group in self.groups.values() for trait in group.forbidden)
 
 
 def requested(spec, pin=True):

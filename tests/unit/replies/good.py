@@ -52,6 +52,7 @@ def resources(flavor="small"):
     amounts = {"small": (1, 128), "big": (2, 256)}[flavor]
     return {
         "vcpus": amounts[0], "pcpus": 0, "memory_mb": amounts[1], "disk_gb": 1, "numa_topology": None, "pci_devices": [],
+        "vgpus": [{"parent": "0000:84:00.0", "type": "nvidia-35", "uuid": "1b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2b"}],
     }  # fmt: skip
 
 

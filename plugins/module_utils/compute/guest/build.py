@@ -73,7 +73,7 @@ def _make(instance, record, given_seed, left_off):
     instance.host.check_machine(domain_xml.machine(record, host))
     record = instance.swap(record.replace(task_state="block_device_mapping"))
     instance.observe("build disks")
-    definition.remove(instance.host.connection, instance.uuid)
+    definition.remove(instance.host.connection, instance.uuid, record)
     disk.remove_all(host.pool_path, instance.uuid, instance.host.identify())
     disk.build(host.pool_path, instance.uuid, spec, instance.host.identify(), instance.host.settings)
     instance.observe("build volumes")

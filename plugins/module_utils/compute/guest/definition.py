@@ -1,10 +1,12 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""All that libvirt keeps for a guest: its domain, and the packet filters that the domain names. They come and go together."""
+"""All that libvirt keeps for a guest: its domain, and the packet filters that the domain names. They come and go together, and the
+mediated devices that a guest was started with go with them."""
 
 from __future__ import annotations
 
+from ..host import mdev
 from . import domain, domain_xml, hardware, packet_filter
 
 
@@ -16,7 +18,8 @@ def define(connection, record, host):
     return record.replace(spec=hardware.keep(record.spec, text))
 
 
-def remove(connection, uuid):
+def remove(connection, uuid, record=None):
     """End and undefine the guest; whether there was anything. libvirt lets no filter go that a guest uses."""
     found = domain.remove(connection, uuid)
+    found = mdev.remove(connection, uuid, record) or found
     return packet_filter.remove(connection, uuid) or found

@@ -43,7 +43,7 @@ def sweep(instance, record=None):
     instance.observe("delete permit")
     found = gate.revoke(instance.uuid, instance.host.run_dir)
     instance.observe("delete domain")
-    found = definition.remove(instance.host.connection, instance.uuid) or found
+    found = definition.remove(instance.host.connection, instance.uuid, record) or found
     instance.observe("delete disks")
     for pool_path in pools:
         found = disk.remove_all(pool_path, instance.uuid, instance.host.identify()) or found

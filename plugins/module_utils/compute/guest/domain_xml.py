@@ -5,7 +5,7 @@
 its disks and their buses, the seed's too, NICs, CPUs, firmware, devices.
 
 model/guest_features.py lists the image properties and extra specs that have a part here, by Nova's names (the flavor's
-hw:x goes before hw_x). CPU pinning, NUMA cells, page sizes and PCI devices come from the claim's allocation. The screen is
+hw:x goes before hw_x). CPU pinning, NUMA cells, page sizes, PCI devices and vGPUs come from the claim's allocation. The screen is
 VNC on 127.0.0.1.
 """
 
@@ -213,6 +213,8 @@ def _devices(devices, record, host, wishes):
     for device in (record.resources or {}).get("pci_devices") or []:
         if not nics.is_of_nic(device):
             _hostdev(devices, device["address"])
+    for vgpu in (record.resources or {}).get("vgpus") or []:
+        _vgpu(devices, vgpu["uuid"])
 
 
 def _data_disk(devices, path, disk, index):
@@ -341,6 +343,12 @@ def _viommu(devices, model):
 def _hostdev(devices, address):
     """A PCI device "0000:81:00.0", bound to VFIO and back by libvirt."""
     _pci_source(_child(devices, "hostdev", mode="subsystem", type="pci", managed="yes"), address, None)
+
+
+def _vgpu(devices, uuid):
+    """A mediated device, which is made before each start: libvirt does not."""
+    element = _child(devices, "hostdev", mode="subsystem", type="mdev", managed="no", model="vfio-pci")
+    _child(_child(element, "source"), "address", uuid=uuid)
 
 
 def _pci_source(element, address, kind="pci"):

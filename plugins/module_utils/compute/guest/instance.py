@@ -17,6 +17,7 @@ from ...model.safe_text import clean
 from .. import paths
 from ..disk import disk, disk_chain
 from ..errors import ClaimRevoked, DeletionFinished
+from ..host import mdev
 from ..record import build_slots, failed_instances, journal, whereabouts
 from . import build, delete, domain, gate, instance_pools, packet_filter, start, startable, summary
 from .startable import is_made
@@ -155,6 +156,7 @@ class Instance:
             self.observe("stop")
             gate.revoke(self.uuid, self.host.run_dir)
             forced = domain.stop(self.host.connection, self.uuid, grace)
+            mdev.remove(self.host.connection, self.uuid, record)
             self.observe("stopped")
             self.swap(journal.noted(record, "stop", forced=forced).replace(vm_state="stopped", task_state=None))
             return True

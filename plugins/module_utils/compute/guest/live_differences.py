@@ -68,7 +68,8 @@ def wished(record) -> Parts:
         "graphics": wishes.get("video_model", "none") != "none",
         "watchdog": wishes.get("watchdog_action", "disabled") != "disabled",
         "tpm": bool(wishes.tpm_version()),
-        "hostdev": sum(not nics.is_of_nic(device) for device in record.resources.get("pci_devices") or ()),
+        "hostdev": sum(not nics.is_of_nic(device) for device in record.resources.get("pci_devices") or ())
+        + len(record.resources.get("vgpus") or ()),
     }
     return {**found, **_counted(own)}
 

@@ -77,7 +77,7 @@ def set_aside(instance, grace):
         instance.observe("disks")
         _put_away(instance, record, path)
         instance.observe("domain")
-        definition.remove(instance.host.connection, instance.uuid)
+        definition.remove(instance.host.connection, instance.uuid, record)
         instance.observe("list")
         _list(instance.store, lambda entries: {**entries, path: record.to_dict()})
         instance.observe("volumes")

@@ -8,6 +8,7 @@ from __future__ import annotations
 from ...model import volumes
 from ...model.errors import BerthError
 from ..disk import volume
+from ..host import mdev
 from ..record import journal
 from . import definition, domain, gate, mend, packet_filter, startable
 from .startable import SPAWNING
@@ -53,6 +54,7 @@ def start(instance, record):
     else:
         mend.before_start(instance, record)
     packet_filter.define(instance.host.connection, record)
+    mdev.make(instance.host, record)
     startable.own_disks(instance.host, record)
     volume.mark_used(instance.store, record)
     instance.observe("start permit")

@@ -10,6 +10,7 @@ from ...model.lifecycle import ACTIVE, CLAIM, OWN
 from .. import paths
 from ..disk import disk, disk_chain, owner
 from ..errors import BuildFailed, DisksUsed, GuestRunsAlready
+from ..host import mdev
 from ..record import volume_claim, volume_store
 from ..run import run
 from . import domain
@@ -34,6 +35,7 @@ def check(host, record):
     if not _is_taking_over(pool_path, record):
         owner.check(pool_path, record.uuid, host.identify())
     disk_chain.check_start(host, record)
+    mdev.check(host, record.name, record.resources)
 
 
 def check_unmade(host, record):

@@ -22,7 +22,7 @@ from ..guest import domains, live_differences, network, summary
 from ..record import failed_builds, failed_instances, state_directory, state_generation
 from ..record.store import STATE_DIR, Store
 from ..record.volume_store import VolumeStore, holder, is_volume, size_gb
-from . import address, boot_time, capabilities, metrics, numa, own_metrics, pci, traits
+from . import address, boot_time, capabilities, mdev, metrics, numa, own_metrics, pci, traits
 from .settings import PATH, load
 
 SCHEMA = 1
@@ -212,7 +212,9 @@ def _pci(connection, settings, records, foreign):
     }
     users.update((address, domain.uuid) for domain in foreign for address in domain.pci_addresses)
     pci.mark(devices, users, settings.pci_devices)
-    return {"pci_devices": devices, "pci_pools": pci.pools(devices), "mdev_types": clean_all(mdev_types)}
+    offered = mdev.tell(settings, records)
+    vgpus = {"vgpus": offered} if offered else {}
+    return {"pci_devices": devices, "pci_pools": pci.pools(devices), "mdev_types": clean_all(mdev_types), **vgpus}
 
 
 def _pools(connection, settings, records, disk_uses, deadline, warnings):

@@ -51,6 +51,7 @@ class HostSettings:
     ``reserved_host_memory_mb`` is in MiB, ``reserved_host_disk_gb`` in GiB, the CPU sets are in Nova's notation
     ("0-3,8,^2"). ``uuid`` is libvirt's host uuid as it was at preparation. ``prepared`` is false where no file exists.
     Files of images are read below ``image_directories`` alone; ``metrics_directory`` has numbers of one's own for placement.
+    ``enabled_mdev_types`` are the types of vGPUs that GPUs offer, one for each GPU.
     """
 
     schema: int = SCHEMA
@@ -74,6 +75,7 @@ class HostSettings:
     security_driver_none_ok: bool = False
     image_directories: Tuple[str, ...] = ()
     metrics_directory: Optional[str] = None
+    enabled_mdev_types: Tuple[Dict[str, Any], ...] = ()
     prepared: bool = False
 
     def check_uuid(self, found: Optional[str]) -> None:
@@ -92,13 +94,21 @@ class HostSettings:
     def shared_cpus(self):
         return frozenset(parse_cpu_spec(self.cpu_shared_set))
 
+    def mdev_type(self, parent: str) -> Optional[str]:
+        """The type of vGPUs that the GPU at a PCI address offers: that of the entry which names it, else of the one for all others."""
+        named = [entry["type"] for entry in self.enabled_mdev_types if parent in entry.get("parents", ())]
+        others = [entry["type"] for entry in self.enabled_mdev_types if "parents" not in entry]
+        return next(iter(named + others), None)
+
     def to_dict(self):
-        """What is written to the file: every setting, without ``prepared``. ``metrics_directory`` is left out where it is not
-        set: earlier versions of the collection do not know it."""
+        """What is written to the file: every setting, without ``prepared``. What earlier versions of the collection do not know
+        is left out where it is not set."""
         data = dataclasses.asdict(self)
         del data["prepared"]
-        if self.metrics_directory is None:
-            del data["metrics_directory"]
+        data["enabled_mdev_types"] = list(data["enabled_mdev_types"])
+        for name in ("metrics_directory", "enabled_mdev_types"):
+            if not data[name]:
+                del data[name]
         return dict(
             data,
             pci_devices=[dict(device) for device in self.pci_devices],
@@ -154,14 +164,27 @@ class Directory:
         return value
 
 
+_PCI_ADDRESS = Text(r"[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]\Z", "an address such as 0000:81:00.0")
+
+
 class PciDevice:
     """A device that guests may have; without an address every device of that kind."""
 
     _id = Text(r"[0-9a-f]{4}\Z", "four hexadecimal digits in lower case")
-    _address = Text(r"[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]\Z", "an address such as 0000:81:00.0")
-    _fields = Fields({"vendor_id": _id, "product_id": _id, "address": _address}, defaults={"address": None})
+    _fields = Fields({"vendor_id": _id, "product_id": _id, "address": _PCI_ADDRESS}, defaults={"address": None})
 
     def check(self, value: Any, field: str) -> Dict[str, str]:
+        return {name: part for name, part in self._fields.check(value, field).items() if part is not None}
+
+
+class MdevType:
+    """A type of mediated devices that guests may have; without parents on every GPU that no other entry names."""
+
+    _type = Text(r"[A-Za-z0-9][A-Za-z0-9_.-]*\Z", "a type such as nvidia-35", longest=64)
+    _parents = OrNull(ListOf(_PCI_ADDRESS, longest=1000))
+    _fields = Fields({"type": _type, "parents": _parents}, defaults={"parents": None})
+
+    def check(self, value: Any, field: str) -> Dict[str, Any]:
         return {name: part for name, part in self._fields.check(value, field).items() if part is not None}
 
 
@@ -187,6 +210,7 @@ _CHECKS: Dict[str, Check] = {
     "security_driver_none_ok": Flag(),
     "image_directories": ListOf(Directory("images"), longest=100),
     "metrics_directory": OrNull(Directory("metrics")),
+    "enabled_mdev_types": ListOf(MdevType(), longest=100),
 }
 
 
@@ -211,7 +235,17 @@ def parse(data: Any) -> HostSettings:
             settings.cpu_shared_set,
             "CPU %d is in cpu_dedicated_set too" % min(both),
         )
+    _check_one_type(settings.enabled_mdev_types)
     return settings
+
+
+def _check_one_type(entries: Tuple[Dict[str, Any], ...]) -> None:
+    """A GPU offers one type, as in Nova."""
+    parents = [parent for entry in entries for parent in entry.get("parents", ("all other GPUs",))]
+    twice = [parent for parent in parents if parents.count(parent) > 1]
+    if twice:
+        rule = "one type for each GPU, %s has two: name the GPUs of each type as its parents" % twice[0]
+        raise SettingsInvalid("enabled_mdev_types", list(entries), rule)
 
 
 def load(path=PATH) -> HostSettings:

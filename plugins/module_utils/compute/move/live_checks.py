@@ -163,7 +163,7 @@ def _guest_problems(found, record, pool_path):
     own = {os.path.dirname(path) for path in volume_files.planned(pool_path, record.spec)}
     own.add(paths.instance(pool_path, record.uuid))
     root = ElementTree.fromstring(found.XMLDesc(0))
-    if record.resources.get("pci_devices") or root.find("devices/hostdev") is not None:
+    if record.resources.get("pci_devices") or record.resources.get("vgpus") or root.find("devices/hostdev") is not None:
         yield "the guest holds devices of the host"
     if found.snapshotNum(0):
         yield "the guest has snapshots, which libvirt cannot migrate"

@@ -15,7 +15,7 @@ from ...model.request_spec import RequestSpec
 from .. import paths
 from ..disk import disk, disk_chain, owner, volume
 from ..guest import definition, domain, gate, hardware, health, network, packet_filter
-from ..host import address
+from ..host import address, mdev
 from ..record.ledger import Ledger
 from . import (
     disks,
@@ -83,6 +83,7 @@ class Effects(Guests):
     def stop(self, uuid, timeout):
         gate.revoke(uuid)
         domain.stop(self.connection, uuid, timeout)
+        mdev.remove(self.connection, uuid, self.host.store.read(uuid))
 
     def start(self, record):
         self.host.compute.require_prepared()
@@ -93,6 +94,7 @@ class Effects(Guests):
         else:
             self.define(record)
         packet_filter.define(self.connection, record)
+        mdev.make(self.host.compute, record)
         gate.permit(record.uuid)
         domain.start(self.connection, record.uuid)
 
@@ -131,7 +133,7 @@ class Effects(Guests):
     def purge(self, record):
         """Remove what this host holds. Disks on one storage are the other host's too, and stay."""
         transfer.close(record.uuid)
-        definition.remove(self.connection, record.uuid)
+        definition.remove(self.connection, record.uuid, record)
         gate.revoke(record.uuid)
         pool_path, host_uuid = self.pool_path(record), self.host.identity["uuid"]
         if storage.is_shared(record) or owner.is_another(pool_path, record.uuid, host_uuid):
@@ -144,7 +146,7 @@ class Effects(Guests):
     def erase(self, record):
         """Remove the instance: this host owns it, so the disks are its own wherever they are."""
         self.stop_transfer(record.uuid)
-        definition.remove(self.connection, record.uuid)
+        definition.remove(self.connection, record.uuid, record)
         gate.revoke(record.uuid)
         pool_path, host_uuid = self.pool_path(record), self.host.identity["uuid"]
         if storage.exists(pool_path, record.uuid):

@@ -11,7 +11,7 @@ from ...model.errors import InstanceExists
 from ...model.host_state import HostState
 from ...placement import capacity
 from ..errors import GroupPolicyViolated
-from ..host import facts
+from ..host import facts, mdev
 from .volume_store import VolumeStore
 
 
@@ -19,6 +19,7 @@ class Ledger:
     """The host's state while claims are taken out of it, and who is on it."""
 
     def __init__(self, host):
+        self.host = host
         self.document = facts.collect(
             host.connection,
             host.settings,
@@ -37,6 +38,7 @@ class Ledger:
         if error:
             raise error
         allocation = capacity.allocate(self.state, request, limits)
+        mdev.check(self.host, request.document["name"], allocation)
         check_group(request.instance_group, request.document, self.present)
         return allocation
 

@@ -63,13 +63,20 @@ def _fix(state, spec, rule, verdict):
     return make(state, spec, verdict.numbers or {}) if make else None
 
 
-_UNITS = {"VCPU": "vCPUs", "PCPU": "pinned CPUs", "MEMORY_MB": "MiB of memory", "DISK_GB": "GiB of disk"}
+_UNITS = {
+    "VCPU": "vCPUs",
+    "PCPU": "pinned CPUs",
+    "MEMORY_MB": "MiB of memory",
+    "DISK_GB": "GiB of disk",
+    "VGPU": "vGPUs",
+}
+_PARTS = {"DISK_GB": " in the storage of pool %s", "VGPU": " of the GPU %s"}
 
 
 def _unit(name):
     """What an amount of a resource class is called."""
-    kind, _colon, pool = name.partition(":")
-    return _UNITS.get(kind, name) + (" in the storage of pool %s" % pool if pool else "")
+    kind, _colon, part = name.partition(":")
+    return _UNITS.get(kind, name) + (_PARTS[kind] % part if part else "")
 
 
 _RATIOS = {"VCPU": "cpu_allocation_ratio", "MEMORY_MB": "ram_allocation_ratio", "DISK_GB": "disk_allocation_ratio"}

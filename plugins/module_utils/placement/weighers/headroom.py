@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 
+from ...model import vgpus
 from ...model.resources import InstanceTopology
 from .. import numa, pci
 from ..base import Weigher
@@ -113,7 +114,7 @@ def capacity_of(host_state, names=(), aliases=None):
     further = [
         _free_devices(host_state, (aliases or {}).get(name[4:]))
         if name.startswith("pci:")
-        else _free_of(host_state, name)
+        else _free_of(host_state, name, *(vgpus.totals(host_state.document) if name == vgpus.VGPU else ()))
         for name in names
     ]
     free = (cpus[0][0] + cpus[1][0], memory[0], min(disk[0], host_state.free_disk_mb / 1024))
@@ -123,13 +124,15 @@ def capacity_of(host_state, names=(), aliases=None):
     )
 
 
-def _free_of(host_state, name):
-    """(free, capacity) of a resource class."""
-    inventory = host_state.inventories.get(name)
-    if inventory is None:
-        return 0, 0
-    capacity = limit_of(inventory["total"], inventory["reserved"], inventory["allocation_ratio"])
-    return capacity - host_state.used.get(name, 0), capacity
+def _free_of(host_state, *names):
+    """(free, capacity) of resource classes together."""
+    free = total = 0
+    for name in names:
+        inventory = host_state.inventories.get(name)
+        if inventory is not None:
+            capacity = limit_of(inventory["total"], inventory["reserved"], inventory["allocation_ratio"])
+            free, total = free + capacity - host_state.used.get(name, 0), total + capacity
+    return free, total
 
 
 def _free_devices(host_state, alias):

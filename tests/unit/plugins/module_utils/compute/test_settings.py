@@ -69,6 +69,13 @@ def test_what_is_written_reads_back_the_same(tmp_path):
         ("image_directories", ["/srv/../etc"]),
         ("image_directories", ["/srv/images/"]),
         ("image_directories", ["/srv/{{ x }}"]),
+        ("enabled_mdev_types", ["nvidia-35"]),
+        ("enabled_mdev_types", [{"type": "../nvidia-35"}]),
+        ("enabled_mdev_types", [{"parents": ["0000:84:00.0"]}]),
+        ("enabled_mdev_types", [{"type": "nvidia-35", "parents": ["84:00.0"]}]),
+        ("enabled_mdev_types", [{"type": "nvidia-35", "parents": "0000:84:00.0"}]),
+        ("enabled_mdev_types", [{"type": "nvidia-35"}, {"type": "nvidia-36"}]),
+        ("enabled_mdev_types", [{"type": kind, "parents": ["0000:84:00.0"]} for kind in ("nvidia-35", "nvidia-36")]),
     ],
 )
 def test_a_bad_value_is_an_error_that_names_the_field(name, value):
@@ -91,6 +98,20 @@ def test_a_bad_pci_device_is_named_with_its_place_in_the_list(device):
     with pytest.raises(settings.SettingsInvalid) as error:
         settings.parse({"pci_devices": [good, device]})
     assert error.value.field.startswith("pci_devices[1]")
+
+
+def test_a_gpu_offers_the_type_that_names_it_else_the_one_that_names_none():
+    found = settings.parse({"enabled_mdev_types": [{"type": "a", "parents": ["0000:84:00.0"]}, {"type": "b"}]})
+    assert [found.mdev_type(parent) for parent in ("0000:84:00.0", "0000:85:00.0")] == ["a", "b"]
+    only = settings.parse({"enabled_mdev_types": [{"type": "a", "parents": ["0000:84:00.0"]}]})
+    assert only.mdev_type("0000:85:00.0") is None
+    assert settings.HostSettings().mdev_type("0000:84:00.0") is None
+
+
+def test_an_older_version_reads_settings_without_what_it_does_not_know():
+    assert "enabled_mdev_types" not in settings.HostSettings().to_dict()
+    given = {"enabled_mdev_types": [{"type": "a", "parents": ["0000:84:00.0"]}]}
+    assert settings.parse(given).to_dict()["enabled_mdev_types"] == given["enabled_mdev_types"]
 
 
 def test_an_unknown_setting_is_an_error_with_the_nearest_name():

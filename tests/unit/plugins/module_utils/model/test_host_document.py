@@ -131,6 +131,7 @@ GOOD = {
     "pci_devices": [DEVICE],
     "pci_pools": [{"vendor_id": "8086", "product_id": "10ed", "numa_node": 0, "dev_type": "type-VF", "count": 1}],
     "mdev_types": [{"parent": "0000:81:00.0", "type": "nvidia-222", "name": "GRID T4-1B", "available": 16}],
+    "vgpus": [{"parent": "0000:81:00.0", "type": "nvidia-222", "total": 16, "used": 3}],
     "bridges": ["br0"],
     "networks": ["default"],
     "network_filters": ["clean-traffic"],
@@ -190,6 +191,7 @@ def test_what_passes_is_a_copy():
 
 OPTIONAL = {
     "mdev_types",
+    "vgpus",
     "bridges",
     "networks",
     "network_filters",
@@ -198,6 +200,12 @@ OPTIONAL = {
     "vlan_bridges",
     "pool",
 }
+
+
+def test_a_gpu_is_told_once():
+    with pytest.raises(HostDocumentInvalid) as error:
+        check(changed(("vgpus",), GOOD["vgpus"] * 2))
+    assert error.value.field == "vgpus"
 
 
 @pytest.mark.parametrize("field", sorted(set(GOOD) - OPTIONAL))
