@@ -5,27 +5,24 @@
 
 from __future__ import annotations
 
-from ..module_utils.model.catalog import Catalog
 from ..module_utils.model.errors import BerthError
-from ..module_utils.placement.request import build_request
-from ..module_utils.placement.request_nics import network_config
-from ..plugin_utils import uploads
-from ..plugin_utils.controller import CATALOG, INSTANCE, is_true, power_state, variables
+from ..plugin_utils import builds, uploads
 from ..plugin_utils.host_reply import HostAction, answer_of, ask_module
 
 
 class ActionModule(HostAction):
-    """Adds the seed to the module's arguments here, so that nothing secret is ever in the plan or in a task's arguments."""
+    """Says what the host answered when it built all of its new instances at once, or has it build this one."""
 
     def run(self, tmp=None, task_vars=None):
-        return answer_of(super().run(tmp, task_vars))
+        built = builds.built_already(task_vars, self._task.args.get("token"))
+        return built or answer_of(super().run(tmp, task_vars))
 
     def on_host(self, task_vars):
         _result, args = self.validate_argument_spec(
             argument_spec={
                 "spec": {"type": "dict", "required": True},
                 "token": {"type": "str"},
-                "timeout": {"type": "int", "default": 600},
+                "timeout": {"type": "int", "default": builds.TIMEOUT},
                 "take_over": {"type": "str"},
             }
         )
@@ -34,30 +31,14 @@ class ActionModule(HostAction):
         if args.get("take_over"):
             return ask_module(self, "instance", _taken_over(args), task_vars)
         name = task_vars["inventory_hostname"]
-        given = variables(task_vars, name, (*CATALOG, *INSTANCE, "berth_locked", "berth_mend"))
         try:
-            _spec, seed = build_request({**given, "inventory_hostname": name}, Catalog.from_variables(given))
-            mends = is_true(given, "berth_mend")
+            arguments = builds.arguments(task_vars, name, args["spec"], args.get("token"), args["timeout"])
         except BerthError as error:
             return {"changed": False, "error": error.to_dict()}
-        seed["network_config"] = network_config(args["spec"]["networks"])  # with the addresses of pools
         if args["spec"]["image"].get("upload"):
             trouble = uploads.bring(self, args["spec"], task_vars)
             if trouble:
                 return {"changed": False, **trouble}
-        arguments = {
-            "state": "present",
-            "uuid": args["spec"]["uuid"],
-            "spec": args["spec"],
-            "seed": seed,
-            "timeout": args["timeout"],
-        }
-        if mends:
-            arguments["mend"] = True
-        if power_state(given):
-            arguments["power_state"] = power_state(given)
-        if args.get("token"):
-            arguments["token"] = args["token"]
         return ask_module(self, "instance", arguments, task_vars)
 
 

@@ -214,12 +214,9 @@ error:
   sample: {"code": "BuildFailed", "message": "starting the guest failed", "retryable": true}
 """
 
-import contextlib
-import json
-
 from ansible.module_utils.basic import AnsibleModule
 
-from ..module_utils.compute.guest import locking, mend, power, unchanged
+from ..module_utils.compute.guest import locking, outcome, power
 from ..module_utils.compute.guest.instance import Instance
 from ..module_utils.compute.guest.recovery import recover, would_recover
 from ..module_utils.compute.guest.take_over import take_over, would_take_over
@@ -229,7 +226,6 @@ from ..module_utils.compute.record import journal
 from ..module_utils.compute.record.record_copy import take_back
 from ..module_utils.model import data_disks
 from ..module_utils.model.errors import BerthError
-from ..module_utils.model.safe_text import clean
 
 SEED = {
     "hostname": {"type": "str", "required": True},
@@ -285,8 +281,6 @@ ARGUMENTS = {
     "reason": {"type": "str", "default": ""},
     "by": {"type": "dict"},
 }
-SHOWN = ("state", "power_state", "flavor", "vcpus", "memory_mb", "root_gb", "disks", "volumes", "image", "networks")
-AFTER = {"present": "running", "started": "running", "stopped": "shutdown", "absent": "absent", "recovered": "running"}
 LOCKABLE = ("disks_updated", "started", "stopped", "rebooted", "absent")
 
 
@@ -299,12 +293,9 @@ def act(instance, params, dry):
 
 def bring(instance, params, dry):
     """Whether anything was changed, or would be."""
-    wanted, grace = params["power_state"], params["shutdown_timeout"]
+    grace = params["shutdown_timeout"]
     if params["state"] == "present":
-        if dry:
-            return unchanged.would_change(instance, params["token"], params["spec"], wanted)
-        changed = power.converge(instance, params["token"], params["seed"], wanted, grace)
-        return instance.filtered(params["spec"]) or changed
+        return outcome.present(instance, params, dry)
     if params["state"] == "rebooted":
         hard = params["reboot"] == "hard"
         return power.would_reboot(instance, hard) if dry else power.reboot(instance, hard, grace) or True
@@ -335,67 +326,20 @@ def warn_of_force(module, instance):
         module.warn("%s did not shut down within %d s and was ended" % (record.name, module.params["shutdown_timeout"]))
 
 
-def summary_after(instance):
-    """What is there once the work is done. Where libvirt does not say, no other host may do the work again."""
-    try:
-        return instance.summary()
-    except BerthError as error:
-        error.retryable = False
-        raise
-
-
-def of_domain(instance, mended, dry):
-    """What an existing instance's answer says beside: what was mended, and how the guest differs from its record now. What
-    cannot be known of that fails nothing: the work is done."""
-    differs = {}
-    with contextlib.suppress(BerthError):
-        record = instance.store.read(instance.uuid)
-        differs = mend.differing(instance, record) if record else {}
-    if not mended:
-        return {"domain_differs": differs}
-    parts = ", ".join("%s %s -> %s" % (part, has or "none", wished or "none") for part, wished, has in mended)
-    said = "%s: %s" % ("would be mended" if dry else "mended", clean(parts, 900))
-    return {"mended": said, "domain_differs": {when: differs[when] for when in differs if when == "now"}}
-
-
-def shown(summary, remains=(), definition=None):
-    """``remains``: what is here without a record; ``definition``: of what is mended, {part: value}."""
-    parts = {name: summary[name] for name in SHOWN if name in summary}
-    if remains:
-        parts["without_record"] = list(remains)
-    if definition:
-        parts["definition"] = definition
-    return json.dumps(parts, indent=1, sort_keys=True) + "\n"
-
-
 def main():
     module = AnsibleModule(argument_spec=ARGUMENTS, supports_check_mode=True)
     params = module.params
     journal.act_for(params["by"])
     try:
         instance = Instance(Host.here(params["state"]), params["uuid"], timeout=params["timeout"])
-        before, remains = instance.summary(), instance.remains() if params["state"] == "absent" else ()
-        mended = mend.mend(instance, module.check_mode) if params["mend"] and params["state"] == "present" else []
-        acted = act(instance, params, module.check_mode)
-        changed = acted or bool(mended)
-        after = (
-            dict(before, state=AFTER.get(params["state"], before["state"]))
-            if module.check_mode and acted
-            else summary_after(instance)
-        )
-        if params["state"] == "present":
-            after.update(of_domain(instance, mended, module.check_mode))
-        if params["state"] == "rebooted" and changed and not module.check_mode:
+        result = outcome.of(instance, params, module.check_mode, lambda: act(instance, params, module.check_mode))
+        if params["state"] == "rebooted" and result["changed"] and not module.check_mode:
             warn_of_force(module, instance)
-        for warning in unchanged.differences(instance, params["spec"]):
-            module.warn(warning)
     except BerthError as error:
         module.fail_json(**error.to_result())
-    diff = {
-        "before": shown(before, remains, {part: has for part, _wished, has in mended}),
-        "after": shown(after, definition={part: wished for part, wished, _has in mended}),
-    }
-    module.exit_json(changed=changed, instance=after, diff=diff)
+    for warning in result.pop("warnings"):
+        module.warn(warning)
+    module.exit_json(**result)
 
 
 if __name__ == "__main__":

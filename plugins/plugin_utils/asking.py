@@ -14,7 +14,7 @@ from ansible.plugins.action import ActionBase
 from . import known_ansible
 from .controller import answer
 from .host_reply import answer_of
-from .limits import host_timeouts
+from .limits import task_seconds
 
 MODULES = ("host_facts", "claim", "rescan", "volume")
 WARNINGS = ("warnings", "deprecations")
@@ -35,7 +35,7 @@ def ask(
     names = list(dict.fromkeys(hosts))
     given = {host: arguments_of(host, arguments, host_arguments or {}) for host in names}
     at_a_time = at_once(task_vars, bool(action._task.run_once))
-    seconds = host_timeouts(task_vars, names)
+    seconds = {host: task_seconds(task_vars, host, module) for host in names}
 
     def run_on(some: List[str]) -> Dict[str, Dict[str, Any]]:
         return known_ansible.delegates().run_on(some, "berth.kvm." + module, given, action._task, at_a_time, seconds)

@@ -19,6 +19,7 @@ HOUR = 3600
 # What is downloaded, installed or copied in one task takes as long as it is large: seconds beside those of the host.
 WORK = {
     "build_instance": 6 * HOUR,
+    "build_instances": 6 * HOUR,
     "instance": 6 * HOUR,
     "migration": 72 * HOUR,
     "host_prepare": HOUR,

@@ -60,6 +60,11 @@ def instance(_folder, params):
     return {"changed": bool(params.get("token")), "instance": {**shown, "generation": [1, 4], "vm_state": "active"}}
 
 
+def build_instances(folder, params):
+    builds = [{"uuid": each["uuid"], "reply": instance(folder, each)} for each in params["builds"]]
+    return {"changed": True, "builds": builds}
+
+
 def unchanged_instances(_folder, params):
     found = [instance(None, {**each, "token": None})["instance"] for each in params["wanted"]]
     return {
@@ -68,7 +73,12 @@ def unchanged_instances(_folder, params):
     }
 
 
-HANDLERS = {"claim": claim, "instance": instance, "unchanged_instances": unchanged_instances}
+HANDLERS = {
+    "build_instances": build_instances,
+    "claim": claim,
+    "instance": instance,
+    "unchanged_instances": unchanged_instances,
+}
 
 if __name__ == "__main__":
     print(json.dumps(HANDLERS[sys.argv[2]](Path(sys.argv[1]), arguments(sys.stdin.read()))))

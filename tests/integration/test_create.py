@@ -132,8 +132,8 @@ def test_stop_and_start(four):
     assert len(lab.domains(host)) == running
 
 
-def test_twenty_instances_take_one_module_run_each(lab, image, inventory, tmp_path):
-    """Happy path: per instance one build; all hosts are read, claimed on and told once for all of them.
+def test_twenty_instances_take_one_build_on_each_host(lab, image, inventory, tmp_path):
+    """Happy path: all hosts are read, claimed on, built on and told once for all of them; each instance then says how it fared.
 
     The guests have an empty disk: what they do does not matter here, and twenty that boot would load the machine.
     """
@@ -149,6 +149,7 @@ def test_twenty_instances_take_one_module_run_each(lab, image, inventory, tmp_pa
         "Read the state of all hosts": 1,
         "Choose a host for each instance": 1,
         "Claim room on the hosts": 1,
+        "Build and start the new instances": 1,
         "Build and start the instance": 20,
         "Record the results of the builds": 1,
     }

@@ -26,6 +26,7 @@ NEW = {
     "flavor": simulated_fleet.FLAVOR,
 }
 ASKED = {
+    "build_instances": {"builds": [{"uuid": NEW["uuid"], "spec": NEW, "token": "a" * 32}]},
     "claim": {"claims": [{"spec": NEW, "token": "a" * 32}]},
     "instance": {"uuid": NEW["uuid"], "spec": NEW, "token": "a" * 32},
     "unchanged_instances": {"wanted": [{"uuid": NEW["uuid"], "spec": NEW}]},

@@ -11,7 +11,7 @@ from ..model import hints
 from ..model.messages import Document
 from .errors import HostUnknown
 from .next_host import attempt_failed
-from .plan import ACTIVE, BUILDING, EXISTING, PLANNED, Built, Plan, fail, host_of, planned_instance
+from .plan import ACTIVE, BUILDING, EXISTING, PLANNED, Built, Instance, Plan, fail, host_of, planned_instance
 
 
 class Wanted(TypedDict, total=False):
@@ -53,6 +53,18 @@ def there_already(plan: Plan) -> Dict[str, List[Wanted]]:
             if instance.get("mend"):
                 wanted["mend"] = True
             found.setdefault(host_of(instance), []).append(wanted)
+    return found
+
+
+def builds_of_hosts(plan: Plan) -> Dict[str, Dict[str, Instance]]:
+    """Host -> inventory name -> instance, of those that one run of the host can build: their claims stand, and the host gets
+    their images by itself."""
+    found: Dict[str, Dict[str, Instance]] = {}
+    for name in plan["build"]:
+        instance = plan["instances"][name]
+        sent = (instance["spec"].get("image") or {}).get("upload")
+        if instance["state"] == BUILDING and not instance.get("take_over") and not sent:
+            found.setdefault(host_of(instance), {})[name] = instance
     return found
 
 

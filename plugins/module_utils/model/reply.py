@@ -13,7 +13,7 @@ InvalidReply, the error of that host.
 
 from __future__ import annotations
 
-from typing import Any, Iterable, Mapping, Optional, Set
+from typing import Any, Iterable, List, Mapping, Optional, Set
 
 from .errors import BerthError
 from .messages import Document
@@ -42,13 +42,19 @@ def check(module: str, reply: Any, host: str, arguments: Optional[Mapping[str, A
     One that failed has ``failed``, ``msg``, ``error_code``, ``retryable`` and ``error``. Raises InvalidReply.
     """
     try:
-        outcome = _outcome(reply)
-        if outcome["failed"]:
-            return _failure(outcome, reply)
-        cleaned_reply = REPLIES[module](reply)
-        _check_answers(module, cleaned_reply, arguments or {})
+        return _checked(module, reply, arguments or {})
     except Fault as fault:
         raise invalid(module, host, fault.field(), fault.value, fault.rule) from None
+
+
+def _checked(module: str, reply: Any, arguments: Mapping[str, Any]) -> Reply:
+    outcome = _outcome(reply)
+    if outcome["failed"]:
+        return _failure(outcome, reply)
+    cleaned_reply = REPLIES[module](reply)
+    _check_answers(module, cleaned_reply, arguments)
+    if module == "build_instances":
+        cleaned_reply["builds"] = _of_each_build(cleaned_reply["builds"])
     if outcome["warnings"]:
         cleaned_reply["warnings"] = outcome["warnings"]
     return {"changed": outcome["changed"], **cleaned_reply}
@@ -124,6 +130,7 @@ def _untyped(told: Reply) -> Reply:
 
 # Where a reply tells of many instances, and where of the single instance that the module was asked about.
 _OF_MANY = {
+    "build_instances": ("builds",),
     "claim": ("results",),
     "host_facts": ("moves",),
     "instance_info": ("instances", "foreign"),
@@ -148,17 +155,36 @@ def _check_answers(module: str, reply: Reply, arguments: Mapping[str, Any]) -> N
             raise Fault(told, "the operation that was asked for", "op", "token")
     if module == "claim":
         _check_claims(reply, arguments.get("claims") or ())
+    if module == "build_instances":
+        _check_asked(reply["builds"], {each["uuid"] for each in arguments.get("builds") or ()}, "builds")
     if module == "unchanged_instances":
         _check_looks(reply, {each["uuid"] for each in arguments.get("wanted") or ()})
     if not set(reply.get("notes") or ()) <= set(arguments.get("about") or ()):
         raise Fault(sorted(reply["notes"]), "the instances that were asked about", "notes")
 
 
+def _check_asked(entries: Iterable[Document], asked: Set[str], name: str) -> None:
+    for at, entry in enumerate(entries):
+        if entry["uuid"] not in asked:
+            raise Fault(entry["uuid"], "an instance that was asked about", "uuid", at, name)
+
+
+def _of_each_build(builds: Iterable[Document]) -> List[Document]:
+    """Each has the reply of a run of module instance, and is checked as that."""
+    found = []
+    for at, build in enumerate(builds):
+        try:
+            found.append({**build, "reply": _checked("instance", build["reply"], {"uuid": build["uuid"]})})
+        except Fault as fault:
+            fault.path += ["reply", at, "builds"]
+            raise
+    return found
+
+
 def _check_looks(reply: Reply, asked: Set[str]) -> None:
     """An instance that is said to be unchanged is shown, and is the one that was asked about."""
+    _check_asked(reply["instances"], asked, "instances")
     for at, entry in enumerate(reply["instances"]):
-        if entry["uuid"] not in asked:
-            raise Fault(entry["uuid"], "an instance that was asked about", "uuid", at, "instances")
         if entry["unchanged"] and (entry["instance"] or {}).get("uuid") != entry["uuid"]:
             raise Fault(entry["instance"], "the instance, where it is unchanged", "instance", at, "instances")
 

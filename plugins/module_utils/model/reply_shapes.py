@@ -256,15 +256,8 @@ _GUEST = object_of(
         "bytes": _BYTES,
     }
 )
-_SEEN = object_of(
-    {
-        "problems": list_of(cleaned(), 100),
-        "address": or_null(address),
-        "certificates": list_of(cleaned(), 100),
-        "shared": flag,
-        "pool_path": text(),
-    }
-)
+_OF_SEEN: Dict[str, Check] = {**dict.fromkeys(("problems", "certificates"), list_of(cleaned(), 100)), "shared": flag}
+_SEEN = object_of({**_OF_SEEN, "address": or_null(address), "pool_path": text()})
 _TARGET = object_of({"name": token, "host": address, "port": whole(1, 65535)})
 _PREPARED = object_of(
     {"arrived": flag, "address": or_null(address), "libvirt": _COUNT, "shared": flag, "pool_path": text()}
@@ -376,6 +369,7 @@ _FACTS = object_of(
 _NO_KEYS = object_of({})
 
 REPLIES = {
+    "build_instances": object_of({"builds": list_of(object_of({"uuid": uuid, "reply": mapping(dict)}), MOST_RECORDS)}),
     "cached_image": object_of({"present": flag}),
     "claim": _CLAIM,
     "host_certificates": _CERTIFICATES,

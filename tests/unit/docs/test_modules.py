@@ -18,6 +18,8 @@ MODULES = sorted((ROOT / "plugins" / "modules").glob("*.py"))
 INTERNAL = {
     "ask_hosts",
     "build_instance",
+    "build_instances",
+    "build_on_hosts",
     "check_variables",
     "doctor",
     "claim",

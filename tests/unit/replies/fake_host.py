@@ -52,17 +52,23 @@ def answer(directory, name, given):
     if name == "host_facts":
         return {part: value for part, value in reply.items() if part == "ansible_facts" or given.get(part)}
     if name == "instance":
-        return {
-            **reply,
-            "instance": {
-                **reply["instance"],
-                "uuid": given["uuid"],
-                "name": (given.get("spec") or {}).get("name") or "x",
-            },
-        }
+        return of_instance(reply, given)
+    if name == "build_instances":
+        builds = [{"uuid": each["uuid"], "reply": of_instance(good["instance"], each)} for each in given["builds"]]
+        return {"changed": True, "builds": builds}
     if name == "migration":
         return migrate(directory, reply, given)
     return reply
+
+
+def of_instance(reply, given):
+    """A reply of module instance, for the instance that was asked about."""
+    name = (given.get("spec") or {}).get("name") or "x"
+    return (
+        {**reply, "instance": {**reply["instance"], "uuid": given["uuid"], "name": name}}
+        if "instance" in reply
+        else reply
+    )
 
 
 def claim(directory, given):

@@ -206,6 +206,14 @@ def instance(host):
     return {"uuid": held.uuid, "state": "started"}, {"changed": True, "instance": said, "diff": diff}
 
 
+def build_instances(host):
+    """Of two, the second failed."""
+    (asked, made), (_asked, failed) = instance(host), failure(host)
+    other = record("old").uuid
+    said = [{"uuid": asked["uuid"], "reply": made}, {"uuid": other, "reply": failed}]
+    return {"builds": [{"uuid": asked["uuid"]}, {"uuid": other}]}, {"changed": True, "builds": said}
+
+
 def unchanged_instances(host):
     """Of two, the one is as it is wanted."""
     held, other = record("new-1" if host == "h1" else "new-2"), record("old")
@@ -313,6 +321,7 @@ KINDS = {
     "claims": ("claim", claim),
     "rescans": ("rescan", rescan),
     "builds": ("instance", instance),
+    "builds of a host": ("build_instances", build_instances),
     "errors": ("instance", failure),
     "looks": ("unchanged_instances", unchanged_instances),
     "cached images": ("cached_image", cached_image),

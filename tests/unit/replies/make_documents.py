@@ -141,6 +141,13 @@ LIES = {
         (["instances"], [], "harmless"),
     ],
     "builds": [(["instance", "uuid"], OTHER, "refused"), (["instance", "state"], "absent", "harmless")],
+    "builds of a host": [
+        (["builds", 0, "uuid"], OTHER, "refused"),
+        (["builds", 0, "reply", "instance", "uuid"], OTHER, "refused"),
+        (["builds", 1, "reply"], {"failed": True, "error": {"code": "A"}}, "refused"),
+        (["builds", 0, "reply", "ansible_facts"], ACTED_UPON["ansible_facts"], "same"),
+        (["builds"], [], "harmless"),
+    ],
     "moves": [
         (["move", "uuid"], OTHER, "refused"),
         (["token", "op"], OTHER, "refused"),

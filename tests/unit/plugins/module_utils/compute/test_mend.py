@@ -23,6 +23,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import (
     live_differences,
     mend,
     network,
+    outcome,
 )
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest.update_disks import update_disks
 from ansible_collections.berth.kvm.plugins.module_utils.compute.host import facts
@@ -30,7 +31,6 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.record import ro
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import drift
 from ansible_collections.berth.kvm.plugins.module_utils.model import hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.host_document import domain_differs
-from ansible_collections.berth.kvm.plugins.modules import instance as module
 
 MAC = "02:00:00:00:00:01"
 NIC = {"network": "lan", "type": "bridge", "source": "br0", "mac": MAC, "address": None}
@@ -299,14 +299,14 @@ def test_of_a_record_of_an_older_version_nothing_is_told_and_its_start_mends_not
 def test_what_cannot_be_compared_does_not_fail_what_was_done(web, monkeypatch, error):
     """A create that is told as failed would be made on another host."""
     monkeypatch.setattr(domain, "definitions", mock.Mock(side_effect=error))
-    assert module.of_domain(web.instance(), [], False) == {"domain_differs": {}}
-    assert "memory" in module.of_domain(web.instance(), [["memory", "1", "2"]], False)["mended"]
+    assert outcome.of_domain(web.instance(), [], False) == {"domain_differs": {}}
+    assert "memory" in outcome.of_domain(web.instance(), [["memory", "1", "2"]], False)["mended"]
 
 
 def test_a_libvirt_that_breaks_after_the_work_does_not_have_another_host_do_it_again(web, monkeypatch):
     monkeypatch.setattr(domain, "state", mock.Mock(side_effect=LibvirtUnavailable("gone")))
     with pytest.raises(LibvirtUnavailable) as raised:
-        module.summary_after(web.instance())
+        outcome.summary_after(web.instance())
     assert raised.value.to_dict()["retryable"] is False
 
 

@@ -1,0 +1,50 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Action build_on_hosts: see plugins/modules/build_on_hosts.py for its documentation."""
+
+from __future__ import annotations
+
+from ..module_utils.conductor.build_results import builds_of_hosts
+from ..module_utils.model.errors import BerthError
+from ..plugin_utils import builds
+from ..plugin_utils.asking import answers, ask, warnings
+from ..plugin_utils.controller import ControllerAction, current_plan, variables
+from ..plugin_utils.host_reply import answer_of
+
+NOTHING_SAID = {"changed": False, "reason": "its answer says nothing of this instance"}
+
+
+class ActionModule(ControllerAction):
+    """Changes nothing by its own count: build_instance says so for each instance."""
+
+    def act(self, args, task_vars):
+        planned = {} if self._task.check_mode else builds_of_hosts(current_plan(task_vars))
+        wanted = {host: self._arguments(instances, task_vars) for host, instances in planned.items()}
+        wanted = {host: each for host, each in wanted.items() if each}
+        results = ask(self, task_vars, wanted, "build_instances", {}, {"builds": wanted})
+        found = answers(results)
+        told = {
+            build["token"]: _answer(found[host], build["uuid"]) for host, asked in wanted.items() for build in asked
+        }
+        return {**warnings(results), "answers": told, "_ansible_verbose_override": True}
+
+    @staticmethod
+    def _arguments(instances, task_vars):
+        """What cannot even be asked for is left to the instance's own run, which says why."""
+        found = []
+        for name, instance in instances.items():
+            given = variables(task_vars, name, ["create_timeout"])
+            timeout = given.get("create_timeout", builds.TIMEOUT)
+            try:
+                found.append(builds.arguments(task_vars, name, instance["spec"], instance["token"], timeout))
+            except BerthError:
+                continue
+        return found
+
+
+def _answer(answer, uuid):
+    """Of one instance. Where the host gave none, or its module failed, that is the answer on each of its instances."""
+    if "builds" not in answer:
+        return answer
+    return next((answer_of(build["reply"]) for build in answer["builds"] if build["uuid"] == uuid), NOTHING_SAID)

@@ -1,0 +1,32 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The builds of several instances on this host, side by side: each is done, and replies, as in a run of its own."""
+
+from __future__ import annotations
+
+from ...model.errors import BerthError
+from .. import side_by_side
+from ..host import settings
+from ..host.host import Host
+from . import outcome
+from .instance import Instance
+
+ENDED = {"failed": True, "msg": "the process that built it ended before it was done"}
+
+
+def build(wanted, dry):
+    """[{uuid, reply}] for ``wanted``, each the arguments of the module instance; ``dry``: nothing is changed."""
+    replies = side_by_side.run(lambda each: _build(each, dry), wanted, settings.load().max_concurrent_builds)
+    return [{"uuid": each["uuid"], "reply": reply or ENDED} for each, reply in zip(wanted, replies)]
+
+
+def _build(wanted, dry):
+    try:
+        instance = Instance(Host.here(wanted["state"]), wanted["uuid"], timeout=wanted["timeout"])
+        return outcome.of(instance, wanted, dry, lambda: outcome.present(instance, wanted, dry))
+    except BerthError as error:
+        return {"failed": True, **error.to_result()}
+    except Exception as error:  # pylint: disable=broad-exception-caught
+        # as good as a module that broke: it ends no more than this build
+        return {"failed": True, "msg": "%s: %s" % (type(error).__name__, error)}

@@ -1,0 +1,79 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Brings an instance to what is wanted, and says of it what the module instance replies: what changed, and what it is now."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+
+from ...model.errors import BerthError
+from ...model.safe_text import clean
+from . import mend, power, unchanged
+
+SHOWN = ("state", "power_state", "flavor", "vcpus", "memory_mb", "root_gb", "disks", "volumes", "image", "networks")
+AFTER = {"present": "running", "started": "running", "stopped": "shutdown", "absent": "absent", "recovered": "running"}
+
+
+def of(instance, wanted, dry, bring):
+    """{changed, instance, diff, warnings} of what ``bring()`` does, which says whether it changed anything.
+
+    ``wanted``: the arguments of the module instance; ``dry``: nothing is changed.
+    """
+    state = wanted["state"]
+    before, remains = instance.summary(), instance.remains() if state == "absent" else ()
+    mended = mend.mend(instance, dry) if wanted["mend"] and state == "present" else []
+    acted = bring()
+    after = dict(before, state=AFTER.get(state, before["state"])) if dry and acted else summary_after(instance)
+    if state == "present":
+        after.update(of_domain(instance, mended, dry))
+    diff = {
+        "before": _shown(before, remains, {part: has for part, _wished, has in mended}),
+        "after": _shown(after, definition={part: wished for part, wished, _has in mended}),
+    }
+    said = unchanged.differences(instance, wanted["spec"])
+    return {"changed": acted or bool(mended), "instance": after, "diff": diff, "warnings": said}
+
+
+def present(instance, wanted, dry):
+    """Have the instance made, with the power and the packet filters that are wanted; whether anything was changed, or would be."""
+    if dry:
+        return unchanged.would_change(instance, wanted["token"], wanted["spec"], wanted["power_state"])
+    changed = power.converge(
+        instance, wanted["token"], wanted["seed"], wanted["power_state"], wanted["shutdown_timeout"]
+    )
+    return instance.filtered(wanted["spec"]) or changed
+
+
+def summary_after(instance):
+    """What is there once the work is done. Where libvirt does not say, no other host may do the work again."""
+    try:
+        return instance.summary()
+    except BerthError as error:
+        error.retryable = False
+        raise
+
+
+def of_domain(instance, mended, dry):
+    """What an existing instance's answer says beside: what was mended, and how the guest differs from its record now. What
+    cannot be known of that fails nothing: the work is done."""
+    differs = {}
+    with contextlib.suppress(BerthError):
+        record = instance.store.read(instance.uuid)
+        differs = mend.differing(instance, record) if record else {}
+    if not mended:
+        return {"domain_differs": differs}
+    parts = ", ".join("%s %s -> %s" % (part, has or "none", wished or "none") for part, wished, has in mended)
+    said = "%s: %s" % ("would be mended" if dry else "mended", clean(parts, 900))
+    return {"mended": said, "domain_differs": {when: differs[when] for when in differs if when == "now"}}
+
+
+def _shown(summary, remains=(), definition=None):
+    """``remains``: what is here without a record; ``definition``: of what is mended, {part: value}."""
+    parts = {name: summary[name] for name in SHOWN if name in summary}
+    if remains:
+        parts["without_record"] = list(remains)
+    if definition:
+        parts["definition"] = definition
+    return json.dumps(parts, indent=1, sort_keys=True) + "\n"

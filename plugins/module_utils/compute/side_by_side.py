@@ -1,0 +1,60 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Work on several things at a time, each in a process of its own: what one of them does to its process ends none of the others."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import sys
+
+PART = 1 << 16
+
+
+def run(work, items, at_once):
+    """What ``work(item)`` gives of each item, None where its process ended without; as JSON has it.
+
+    The processes are forks: call this before libvirt is opened, whose threads and connections do not survive one.
+    """
+    waiting, running, said = list(enumerate(items)), {}, [b""] * len(items)
+    while waiting or running:
+        while waiting and len(running) < at_once:
+            at, item = waiting.pop(0)
+            process, pipe = _start(work, item)
+            running[pipe] = (at, process)
+        for pipe in select.select(list(running), [], [])[0]:
+            at, process = running[pipe]
+            part = os.read(pipe, PART)
+            said[at] += part
+            if not part:
+                os.close(pipe)
+                os.waitpid(process, 0)
+                del running[pipe]
+    return [_read(text) for text in said]
+
+
+def _start(work, item):
+    reading, writing = os.pipe()
+    sys.stdout.flush()
+    process = os.fork()
+    if process == 0:
+        _live(work, item, writing)
+    os.close(writing)
+    return process, reading
+
+
+def _live(work, item, writing):
+    try:
+        with open(writing, "w", encoding="utf-8") as pipe:
+            pipe.write(json.dumps(work(item)))
+    finally:
+        os._exit(0)  # nothing of what the run does at its end
+
+
+def _read(text):
+    try:
+        return json.loads(text.decode("utf-8"))
+    except ValueError:
+        return None

@@ -1,0 +1,157 @@
+#!/usr/bin/python
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: build_instances
+version_added: 0.2.0
+short_description: "Internal: build several instances on a KVM host from their claims"
+description:
+  - Does for each of O(builds) what M(berth.kvm.instance) does with O(berth.kvm.instance#module:state=present), side by side and each
+    in a process of its own. A build that fails ends none of the others.
+options:
+  builds:
+    description: The instances to build. Each option is as for M(berth.kvm.instance).
+    type: list
+    elements: dict
+    required: true
+    suboptions:
+      state:
+        description: What is wanted.
+        type: str
+        choices: [present]
+        default: present
+      uuid:
+        description: The UUID of the instance.
+        type: str
+        required: true
+      token:
+        description: The token of the claim to build from.
+        type: str
+        required: true
+      spec:
+        description: The request spec of the instance.
+        type: dict
+        required: true
+      seed:
+        description: What cloud-init gets at first boot. Never kept in a record or a log.
+        type: dict
+        required: true
+        suboptions:
+          hostname:
+            description: The host name of the guest.
+            type: str
+            required: true
+          fqdn:
+            description: The same with its domain, where it has one.
+            type: str
+          ssh_keys:
+            description: Public SSH keys of the default user.
+            type: list
+            elements: str
+            default: []
+          user_data:
+            description: User data as plain text.
+            type: str
+          network_config:
+            description: Network configuration, version 2.
+            type: dict
+          metadata:
+            description: Free metadata of the instance.
+            type: dict
+          cloud_config:
+            description: What cloud-init gets as vendor data, as the text of a JSON object.
+            type: str
+      power_state:
+        description: Whether the guest is to run. One that is built for V(shutdown) is not started.
+        type: str
+        choices: [running, shutdown]
+      mend:
+        description: Whether a definition that somebody changed in libvirt is brought back.
+        type: bool
+        default: false
+      shutdown_timeout:
+        description: How long a guest may take to shut down, in seconds.
+        type: int
+        default: 60
+      timeout:
+        description: How long to wait for another run on the same instance, in seconds.
+        type: int
+        default: 600
+extends_documentation_fragment:
+  - berth.kvm.host
+  - berth.kvm.host.by
+author:
+  - The berth.kvm authors (!UNKNOWN)
+"""
+
+EXAMPLES = r"""
+- name: Build an instance
+  berth.kvm.build_instances:
+    builds:
+      - uuid: 0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a
+        token: 0123456789abcdef0123456789abcdef
+        spec: "{{ hostvars['localhost'].ansible_facts.berth_plan.instances['web-1'].spec }}"
+        seed: {hostname: web-1}
+"""
+
+RETURN = r"""
+builds:
+  description: Of each instance in O(builds), what M(berth.kvm.instance) would reply (C(reply)).
+  returned: success
+  type: list
+  elements: dict
+  sample:
+    - uuid: 0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a
+      reply: {changed: true, instance: {uuid: 0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a, name: web-1, state: running}}
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ..module_utils.compute.guest import build_many
+from ..module_utils.compute.record import journal
+from ..module_utils.model.errors import BerthError
+
+SEED = {
+    "hostname": {"type": "str", "required": True},
+    "fqdn": {"type": "str"},
+    "ssh_keys": {"type": "list", "elements": "str", "default": [], "no_log": False},
+    "user_data": {"type": "str", "no_log": True},
+    "network_config": {"type": "dict"},
+    "metadata": {"type": "dict"},
+    "cloud_config": {"type": "str", "no_log": True},
+}
+BUILD = {
+    "state": {"type": "str", "choices": ["present"], "default": "present"},
+    "uuid": {"type": "str", "required": True},
+    "token": {"type": "str", "required": True, "no_log": False},
+    "spec": {"type": "dict", "required": True},
+    "seed": {"type": "dict", "required": True, "no_log": False, "options": SEED},
+    "power_state": {"type": "str", "choices": ["running", "shutdown"]},
+    "mend": {"type": "bool", "default": False},
+    "shutdown_timeout": {"type": "int", "default": 60},
+    "timeout": {"type": "int", "default": 600},
+}
+ARGUMENTS = {
+    "builds": {"type": "list", "elements": "dict", "required": True, "options": BUILD},
+    "by": {"type": "dict"},
+}
+
+
+def main():
+    module = AnsibleModule(argument_spec=ARGUMENTS, supports_check_mode=True)
+    journal.act_for(module.params["by"])
+    try:
+        found = build_many.build(module.params["builds"], module.check_mode)
+    except BerthError as error:
+        module.fail_json(**error.to_result())
+    # the requests and seeds need not come back, as the arguments of a module otherwise do
+    changed = any(each["reply"].get("changed") for each in found)
+    module.exit_json(changed=changed, invocation={"module_args": {}}, builds=found)
+
+
+if __name__ == "__main__":
+    main()

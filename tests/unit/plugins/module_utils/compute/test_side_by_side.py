@@ -1,0 +1,74 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Work side by side: each piece in a process of its own, and one that ends early takes no other with it."""
+
+from __future__ import annotations
+
+import os
+import time
+
+import pytest
+
+from ansible_collections.berth.kvm.plugins.module_utils.compute import side_by_side
+
+
+@pytest.mark.parametrize("at_once", [1, 2, 9])
+def test_what_each_gives_comes_back_in_the_order_of_what_was_asked(at_once):
+    given = side_by_side.run(lambda item: {"twice": 2 * item}, [3, 1, 2], at_once)
+    assert given == [{"twice": 6}, {"twice": 2}, {"twice": 4}]
+
+
+def test_nothing_to_do_is_no_process():
+    assert side_by_side.run(os.abort, [], 3) == []
+
+
+def test_one_that_ends_in_the_middle_has_said_nothing_and_the_others_have():
+    def work(item):
+        if item == "killed":
+            os.kill(os.getpid(), 9)
+        if item == "left":
+            os._exit(0)
+        if item == "broken":
+            raise OSError("broken")
+        return item
+
+    assert side_by_side.run(work, ["a", "killed", "left", "broken", "b"], 2) == ["a", None, None, None, "b"]
+
+
+def test_more_than_a_pipe_holds_comes_whole():
+    assert side_by_side.run(lambda item: item * 300000, ["a", "b"], 2) == ["a" * 300000, "b" * 300000]
+
+
+def test_no_more_work_than_at_once(tmp_path):
+    def work(item):
+        (tmp_path / item).touch()
+        time.sleep(0.1)
+        found = len(list(tmp_path.iterdir()))
+        (tmp_path / item).unlink()
+        return found
+
+    found = side_by_side.run(work, list("abcdef"), 2)
+    assert max(found) <= 2
+
+
+def test_they_run_at_the_same_time(tmp_path):
+    """Each waits for the other."""
+
+    def work(item):
+        (tmp_path / item).touch()
+        end = time.monotonic() + 30
+        while len(list(tmp_path.iterdir())) < 2 and time.monotonic() < end:
+            time.sleep(0.01)
+        return len(list(tmp_path.iterdir()))
+
+    assert side_by_side.run(work, ["a", "b"], 2) == [2, 2]
+
+
+def test_what_a_piece_does_to_its_process_is_gone_with_it():
+    before = os.umask(0o022)
+    try:
+        side_by_side.run(lambda _item: os.umask(0o777), [1], 1)
+        assert os.umask(0o022) == 0o022
+    finally:
+        os.umask(before)
