@@ -202,9 +202,10 @@ class Guest:
         """Whether it stands still, or only its console is silent."""
         text = self._text(host)
         domains = self.hosts[host].view().domains
-        return "it is %s, %d characters on its console since, over the network it says %s\n%s" % (
+        return "it is %s, %d characters on its console since (%s), over the network it says %s\n%s" % (
             domains.get(self.uuid, ("not there",))[0],
             len(text),
+            self.hosts[host].log_of_console(self.uuid),
             acknowledged_over_the_network(self.address),
             text[-1500:],
         )
@@ -224,7 +225,8 @@ class Guest:
         said = re.fullmatch(r"block (\d+)", acknowledged_over_the_network(self.address))
         if starts or self._text(host) or not said or int(said.group(1)) <= written:
             return None
-        print("note: the console of the guest on %s has no log, over the network it writes on" % host)
+        log = self.hosts[host].log_of_console(self.uuid)
+        print("note: the console log of the guest on %s says nothing (%s), over the network it writes on" % (host, log))
         return int(said.group(1))
 
     def _is_the_same(self, facts):

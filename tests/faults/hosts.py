@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -74,6 +75,14 @@ class HostFiles:
     def console(self, uuid):
         return self.directory / "upper/var/log/libvirt/qemu" / (uuid + "-console.log")
 
+    def log_of_console(self, uuid):
+        """The console log and what of it the log daemon has open, in words: a log that stays empty is told from one that is gone."""
+        try:
+            size = "%d bytes" % self.console(uuid).stat().st_size
+        except OSError:
+            size = "no file"
+        return "%s, virtlogd has open %s" % (size, opened(self.root, "virtlogd", uuid) or "nothing of it")
+
     def working(self):
         """Processes that copy disks, and what transfers keep in /run."""
         root = self.root
@@ -127,6 +136,18 @@ def names(directory, pattern):
         return sorted(path.stem for path in directory.glob(pattern) if not path.is_dir())
     except OSError:
         return []
+
+
+def opened(root, program, part):
+    """The files with ``part`` in their path that processes of a program have open."""
+    found = []
+    for path in (root / "proc").glob("[0-9]*/fd/*") if root else ():
+        try:
+            if part in (file := os.readlink(path)) and (path.parents[1] / "comm").read_text().strip() == program:
+                found.append(file)
+        except OSError:
+            continue
+    return found
 
 
 def workers(root):

@@ -15,6 +15,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "faults"))
 import agreement  # noqa: E402
 import chain as chains  # noqa: E402
 import ends  # noqa: E402
+import hosts  # noqa: E402
 import invariants  # noqa: E402
 import operations  # noqa: E402
 import run  # noqa: E402
@@ -272,8 +273,30 @@ class GuestsHost:
     def console(self, _uuid):
         return self.log
 
+    def log_of_console(self, _uuid):
+        return "%d bytes" % self.log.stat().st_size
+
     def view(self):
         return view("OWN", "running" if self.running else None)
+
+
+def test_a_console_log_that_stays_empty_is_told_from_one_that_was_removed(tmp_path, monkeypatch):
+    class Lab:
+        state = tmp_path
+
+    host = hosts.HostFiles(Lab, "kvm1")
+    log = host.console(UUID)
+    log.parent.mkdir(parents=True)
+    log.write_text("")
+    pid = tmp_path / "root" / "proc" / "7"
+    (pid / "fd").mkdir(parents=True)
+    (pid / "comm").write_text("virtlogd\n")
+    (pid / "fd" / "9").symlink_to(log)
+    monkeypatch.setattr(hosts.HostFiles, "root", tmp_path / "root")
+    assert host.log_of_console(UUID) == "0 bytes, virtlogd has open ['%s']" % log
+    log.unlink()
+    (pid / "fd" / "9").unlink()
+    assert host.log_of_console(UUID) == "no file, virtlogd has open nothing of it"
 
 
 def ack(number):
