@@ -29,7 +29,15 @@ from ..plugin_utils.controller import (
 )
 from ..plugin_utils.plain import plain
 from ..plugin_utils.screen import say, verbosity, warn
-from ..plugin_utils.selection import check_counts, check_hosts, in_inventory, known_hosts, selected, warn_of_lost
+from ..plugin_utils.selection import (
+    check_counts,
+    check_hosts,
+    check_own_name,
+    in_inventory,
+    known_hosts,
+    selected,
+    warn_of_lost,
+)
 from ..plugin_utils.whose_variables import Catalogs
 
 RUN = (
@@ -176,6 +184,7 @@ class ActionModule(ControllerAction):
             catalog, given = catalogs.of(name), variables(task_vars, name, (*INSTANCE, "berth_locked", "berth_mend"))
             self._locks[name] = who_locked(given)
             try:
+                check_own_name(name, task_vars)
                 spec, _seed = build_request({**given, "inventory_hostname": name}, catalog)
                 check_hosts(spec, str(given.get("berth_availability_zone") or ""), hosts)
                 mends = is_true(given, "berth_mend")  # before anything is claimed: it is the hosts' work later

@@ -16,6 +16,7 @@ from ..module_utils.conductor.fleet import Fleet
 from ..module_utils.conductor.sides import InstanceNotFound
 from ..module_utils.model import hints, input_hints
 from ..module_utils.model.errors import InvalidInput, joined, together
+from ..module_utils.model.identity import RESERVED
 from ..module_utils.model.suggest import did_you_mean, nearest
 from .controller import instances_among, kvm_hosts, raw_vars, with_variable
 from .screen import warn
@@ -102,6 +103,14 @@ def _check_no_kvm_host(name: str, hosts: List[str]) -> None:
         raise InvalidInput(
             "inventory_hostname", name, "a name that no KVM host has", hint=input_hints.name_of_no_host(name)
         )
+
+
+def check_own_name(name: str, task_vars: Dict[str, Any]) -> None:
+    """Raise where --limit with the name of an instance that is to be made would stand for others too: a delete would take them."""
+    groups = task_vars["groups"] if "berth_name" in task_vars else ()
+    if name in RESERVED or name in groups:
+        hint = input_hints.name_of_no_group()
+        raise InvalidInput("inventory_hostname", name, "a name that is no group's, nor localhost", hint=hint)
 
 
 def known_hosts(task_vars: Dict[str, Any], hosts: List[str]) -> List[str]:

@@ -71,7 +71,8 @@ class DisksUnfit(BerthError):
 
 
 class DisksUsed(BerthError):
-    """A QEMU still uses a disk that is to be taken over: the host that was named as switched off is not off."""
+    """A QEMU still uses a disk that is to be taken over: the host that was named as switched off is not off. Or another domain has a
+    disk of an instance that is to be deleted."""
 
 
 class GuestSaved(BerthError):

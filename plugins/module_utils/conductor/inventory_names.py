@@ -11,11 +11,10 @@ from typing import Any, Callable, Collection, Dict, Iterable, List, Mapping, Opt
 
 from ..model.errors import BerthError
 from ..model.guest_address import guest_address
-from ..model.identity import DEFAULT_PROJECT, check_name, instance_uuid, project_of
+from ..model.identity import DEFAULT_PROJECT, RESERVED, check_name, instance_uuid, project_of
 from ..model.lifecycle import OWN
 from ..model.safe_text import clean
 
-RESERVED = ("all", "localhost", "ungrouped")
 # What an inventory has of the hosts alone. What it wishes, such as berth_flavor, is nothing that a host tells.
 PUBLISHED = (
     "berth_kvm_host",

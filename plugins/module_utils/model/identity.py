@@ -17,6 +17,7 @@ NAMESPACE = uuid.UUID("7d1d3a6e-4c86-5d0e-9e4f-6a4b1c2f9b10")
 UUID = r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
 _LABEL = "[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?"
 NAME = re.compile(r"(?!.*\.[0-9]+\Z)%s(\.%s)*\Z" % (_LABEL, _LABEL), re.ASCII)
+RESERVED = ("all", "localhost", "ungrouped")  # what Ansible itself means by these is no instance
 MOST_OF_A_NAME = 200  # libvirt makes the names of files of it
 
 

@@ -83,6 +83,11 @@ def name_of_no_host(name: str) -> str:
     return "Give the instance another name; if %s is none, take berth_flavor from it" % name
 
 
+def name_of_no_group() -> str:
+    """An instance that is to be made has the name of a group of the inventory, or one that Ansible keeps for itself."""
+    return "Give the instance a name of its own"
+
+
 def remove_quotes() -> str:
     """A number was given as text."""
     return "Remove the quotes"

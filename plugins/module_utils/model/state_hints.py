@@ -30,6 +30,14 @@ def take_directory_away(path: str) -> str:
     return "Look what is in %s on the host. Move it elsewhere, or unmount it, then run the same again" % path
 
 
+def delete_used_disks() -> str:
+    """Another domain has disks of an instance that is to be deleted."""
+    return (
+        "Where nobody needs those domains, undefine them, which keeps the disks, and run the same again. "
+        "-e berth_delete_changed_disks=true deletes it with its disks, and those domains lose theirs"
+    )
+
+
 def mount_storage_to_remove(directory: str) -> str:
     """A pool lacks the directory of what is to be removed: its file system is not mounted, or lost."""
     return (

@@ -17,12 +17,13 @@ import shlex
 from typing import List, Optional, Tuple
 from xml.etree import ElementTree
 
-from ...model import hints
+from ...model import hints, state_hints
 from ...model.guest_wishes import Wishes
 from ...model.lifecycle import ACTIVE, FROZEN, OWN, RESIZING
+from ...model.safe_text import clean
 from .. import paths
-from ..errors import DiskChainChanged, GuestSaved
-from ..guest import domain, nvram
+from ..errors import DiskChainChanged, DisksUsed, GuestSaved
+from ..guest import disk_users, domain, nvram
 from . import disk as disks
 from . import qcow2_header, volume_files
 from .layers import chain, commit, layers_beside, merge, pull
@@ -83,7 +84,9 @@ def check_start(host, record):
 def check_delete(host, record):
     """The same, with what a delete would do to the files that are not the record's. Disks that are not there stop it where
     the pool has none at all: its file system is not mounted, and they would be there again with it."""
-    found, own = found_on(host, record), paths.instance(host.pool_of(record), record.uuid)
+    own = paths.instance(host.pool_of(record), record.uuid)
+    _check_unshared(host, record, own)
+    found = found_on(host, record)
     others = [difference for difference in found if difference.kind != MISSING]
     if os.path.isdir(os.path.dirname(own)):
         found = others
@@ -91,6 +94,20 @@ def check_delete(host, record):
     goes = [path for path in files if os.path.dirname(path) == own]
     stays = [path for path in files if path not in goes]
     _refuse(host, record, found, hints.delete_changed_disks(goes, stays))
+
+
+def _check_unshared(host, record, own):
+    """DisksUsed where another domain, as a copy of the guest's definition by virsh edit, has its disks: a delete takes them away."""
+    if not os.path.isdir(own):
+        return
+    users = disk_users.of(host.connection, [os.path.join(own, file) for file in os.listdir(own)])
+    others = ["%s (%s)" % (clean(name, 100), uuid) for uuid, name in sorted(users.items()) if uuid != record.uuid]
+    if others:
+        raise DisksUsed(
+            "other domains on %s have disks of %s (%s): %s"
+            % (host.connection.getHostname(), record.name, record.uuid, ", ".join(others)),
+            hint=state_hints.delete_used_disks(),
+        )
 
 
 def check_pool(host, record):

@@ -108,24 +108,6 @@ def parse(text) -> Domain:
     )
 
 
-def users_of(connection, path):
-    """{uuid: name} of the domains, running or off, that have the file among their disks or below them."""
-    library = require_libvirt()
-    users = {}
-    for uuid, (domain, power_state) in states(connection).items():
-        flags = (library.VIR_DOMAIN_XML_INACTIVE,) if power_state in INACTIVE else (0, library.VIR_DOMAIN_XML_INACTIVE)
-        try:
-            roots = [ElementTree.fromstring(domain.XMLDesc(flag)) for flag in flags]
-        except library.libvirtError as error:
-            if error.get_error_code() == library.VIR_ERR_NO_DOMAIN:
-                continue  # gone since it was listed
-            raise
-        files = {source.get("file") for root in roots for source in root.iterfind("devices/disk//source")}
-        if os.path.realpath(path) in map(os.path.realpath, filter(None, files)):
-            users[uuid] = roots[0].findtext("title") or domain.name()
-    return users
-
-
 def is_managed(metadata) -> bool:
     """Whether the domain carries berth's mark: without it, it is somebody else's."""
     return metadata is not None and metadata.find("{%s}instance" % NAMESPACE) is not None

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import os
-from xml.etree import ElementTree
 
 from ...model import hints, volume_hints, volumes
 from ...model.lifecycle import ACTIVE, CLAIM, CLAIMED, DELETING, OWN
@@ -14,13 +13,10 @@ from ...model.record import Record
 from ...model.safe_text import clean
 from ...model.volume_errors import VolumeConflict, VolumeElsewhere, VolumeInUse, VolumeNotFound
 from .. import paths
-from ..connection import Deadline, LibvirtUnavailable, require_libvirt
 from ..disk import layers, owner
-from ..guest import domain, domains
+from ..guest import disk_users, domain
 from . import journal, volume_move
 from .volume_store import UNUSED, VolumeStore, change, holder, instance_of, is_moving
-
-TIMEOUT = 60  # s
 
 
 def check_claim(host, spec):
@@ -55,7 +51,7 @@ def check_free(host, volume, but=None):
         raise _in_use(volume, found["name"], volume_hints.detach_volumes(found["name"], [volume.name]))
     # all records may be old ones, put back from one backup
     path = paths.volume_file(host.pool_of(volume), volume.uuid)
-    for uuid, said in sorted(_users(host, path).items()):
+    for uuid, said in sorted(disk_users.of(host.connection, [path]).items()):
         if uuid != but:
             name = clean(said, 100)
             raise _in_use(volume, name, volume_hints.detach_by_hand(name, uuid, path))
@@ -92,14 +88,6 @@ def _owner_file(host, volume):
     return os.path.join(paths.volume(host.pool_of(volume), volume.uuid), owner.FILE)
 
 
-def _users(host, path):
-    library = require_libvirt()
-    try:
-        return Deadline(TIMEOUT).call(domains.users_of, host.connection, path, what="looking for a volume's guest")
-    except (library.libvirtError, ElementTree.ParseError) as error:
-        raise LibvirtUnavailable("libvirt does not tell which guest has a volume: %s" % error)
-
-
 def _in_use(volume, name, hint):
     return VolumeInUse(
         "volume %s is attached to %s" % (volume.name, name), hint=hint, volume=volume.name, instance=name
@@ -129,7 +117,7 @@ def take_back(host, record):
             lost = _claimed(record.spec, entry, instance, record.token).replace(
                 role=OWN, phase=ACTIVE, generation=[1, 0]
             )
-            used = record.uuid in _users(host, paths.volume_file(host.pool_of(lost), lost.uuid))
+            used = record.uuid in disk_users.of(host.connection, [paths.volume_file(host.pool_of(lost), lost.uuid)])
             if used and own.read(lost.uuid) is None:
                 check_free(host, lost, record.uuid)
                 own.restore(journal.noted(lost, "record taken back", instance=record.name))

@@ -45,6 +45,26 @@ def test_a_kvm_host_that_is_described_as_an_instance_is_refused_until_it_is_no_m
     assert list(it.run("placement", {"instances": ["a"]})["selections"]) == ["a"]
 
 
+@pytest.mark.parametrize("name", ["localhost", "all", "ungrouped", "web"])
+@pytest.mark.follows("name_of_no_group")
+def test_an_instance_whose_name_stands_for_others_too_is_not_made(name):
+    """A later delete --limit all would take everything with it."""
+    it = controller({name: VM}, {"berth_name": name})
+    if name == "web":
+        it.inventory.add_group("web")
+    values = {**it.task_vars(), "ansible_play_hosts_all": ["localhost"]}
+    refused = it.run("placement", {"instances": [name]}, values)
+    assert refused["error_code"] == "InvalidInput" and "'%s' is not valid" % name in refused["msg"]
+    assert input_hints.name_of_no_group() in refused["msg"]
+    assert list(run("placement", {}, variables={"berth_name": "a"})["selections"]) == ["a"]
+
+
+def test_an_instance_of_the_inventory_may_be_called_as_its_group_is():
+    it = controller({"a": VM})
+    it.inventory.add_group("a")
+    assert list(it.run("placement", {"instances": ["a"]})["selections"]) == ["a"]
+
+
 def test_a_flavor_that_all_hosts_have_makes_no_instance_of_a_kvm_host():
     assert place({"a": VM}, {"berth_flavor": "tiny"})["selections"]["a"]["host"] in ("h1", "h2")
 

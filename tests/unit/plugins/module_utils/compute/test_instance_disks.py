@@ -9,14 +9,18 @@ import functools
 from types import SimpleNamespace
 
 import pytest
+from fake_libvirt import RUNNING, SHUTOFF
+from instance_case import Case
 from records import plant
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute.disk.disk_chain import Difference
-from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import DiskChainChanged
+from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import DiskChainChanged, DisksUsed
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import instance as instances
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record.store import Store
+from ansible_collections.berth.kvm.plugins.module_utils.model import state_hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.record import Record
 
+OTHER = "22222222-3c6e-5d59-9d0b-3a1c9d7f1e2a"
 UUID = "0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a"
 OVERLAY = Difference("overlay", "vda is /x/root.s1", "virsh blockcommit", ("/x/root.s1",))
 MISSING = Difference("missing", "/x/root.qcow2 is not there", None, ("/x/root.qcow2",))
@@ -127,3 +131,26 @@ def test_a_delete_that_was_begun_is_ended(box, tmp_path):
     box.instance.host.pool_of = lambda record: str(tmp_path / "pool")
     box.store.compare_and_swap(box.record, box.record.next(phase="deleting"))
     assert box.instance.absent() and box.done == ["remove", "disks"]
+
+
+@pytest.mark.follows("delete_used_disks")
+@pytest.mark.parametrize("way", ["undefined", "told"])
+@pytest.mark.parametrize("runs", [True, False])
+def test_a_disk_that_another_domain_has_is_not_deleted_under_it(prepared, wanted, runs, way):
+    """Somebody gave the guest another uuid by virsh edit, which makes a second domain of the same disks."""
+    web = Case(prepared, wanted())
+    web.make()
+    web.instance().stopped(0)
+    text, libvirt = web.domain.xml, prepared.connection
+    for part in ("uuid", "name"):
+        text = text.replace("<%s>%s<" % (part, web.uuid), "<%s>%s<" % (part, OTHER))
+    libvirt.defineXMLFlags(text).now = RUNNING if runs else SHUTOFF
+    before = web.record
+    for refused in (web.instance().absent, web.instance().would_remove):
+        with pytest.raises(DisksUsed, match="other domains on kvm1 have disks of web1 .*%s" % OTHER) as caught:
+            refused()
+        assert caught.value.hint == state_hints.delete_used_disks()
+    assert web.record == before and web.root.exists() and web.domain
+    if way == "undefined":
+        del libvirt.domains[OTHER]
+    assert web.instance().absent(changed_disks=way == "told") and not web.root.exists() and web.record is None
