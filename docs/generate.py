@@ -231,7 +231,7 @@ the place until then. A GPU that is gone, a type that its host no longer enables
 else made under the uuid is `VgpuUnavailable`, told before the guest is touched. Devices of others are counted and left alone.
 
 Resize and cold migration claim a vGPU on the destination; the source's is free when the move is confirmed. A guest with one is not
-resized on its own host, nor migrated while it runs; libvirt does not save its memory. GPUs whose driver has no mediated devices, as
+resized on its own host, nor migrated while it runs. GPUs whose driver has no mediated devices, as
 NVIDIA's on kernels since 6.8, are given as [PCI devices](catalog.md#berth_pci_aliases). Tested by the definition, which libvirt's
 schema takes, and by files as the kernel has them below `/sys`. Not tried on hardware.
 """.strip().splitlines()

@@ -156,9 +156,8 @@ def _of_one_parent(host_state, ask):
         return ask
     amount, inventories, used = group.resources[vgpus.VGPU], host_state.inventories, host_state.used
     roomy = (name for name in parents if broken_rule(amount, inventories.get(name), used.get(name, 0)) is None)
-    name = next(roomy, None) or max(
-        parents, key=lambda each: vgpus.totals(host_state.document)[each] - used.get(each, 0)
-    )
+    totals = vgpus.totals(host_state.document)
+    name = next(roomy, None) or max(parents, key=lambda each: totals[each] - used.get(each, 0))
     return ask.with_vgpus_as(name, parents[name])
 
 

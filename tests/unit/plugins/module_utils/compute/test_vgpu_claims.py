@@ -62,6 +62,7 @@ def test_no_two_instances_get_one_slot_and_a_claim_that_goes_gives_it_back(host,
     results = claimed(host, asked("a"), asked("b"), asked("c"))
     assert [result["claimed"] for result in results] == [True, True, False]
     assert "VGPU:0000:84:00.0: needs 1, 0 free" in results[2]["error"]["message"]
+    assert claimed(host, asked("c"))[0]["claimed"] is False, "the next run sees the claims, of which no device is made"
     assert len({result["allocation"]["vgpus"][0]["uuid"] for result in results[:2]}) == 2
     (again,) = claimed(host, asked("a"))
     assert (again["changed"], again["allocation"]) == (False, results[0]["allocation"])
