@@ -5,6 +5,9 @@
 
 from __future__ import annotations
 
+import time
+
+from ..module_utils.conductor import time_away
 from ..module_utils.conductor.moving import unconfirmed
 from ..module_utils.conductor.sequences import FLEET
 from ..module_utils.conductor.walk import Move, Walk
@@ -37,6 +40,7 @@ def _take(walk, answer):
     elif walk.turn().leg.side == FLEET:
         walk.stands()
     else:
+        walk.away = time_away.after(walk.away, walk.turn().leg.steps, plain(answer.get("took") or {}), time.monotonic())
         walk.answered(plain(answer["move"]), plain(answer["token"]))
 
 

@@ -10,7 +10,7 @@ from typing import Any, Dict, Optional, Tuple
 
 from ..model import lifecycle
 from ..model import migration as migrations
-from . import drift
+from . import drift, time_away
 from .moving import unconfirmed
 from .report import FAILED, Outcome, address_of, failure, first_word
 
@@ -71,7 +71,8 @@ def outcome(operation: str, name: str, moves: Dict[str, Any], done: Dict[str, An
                 len(attempts) + 1,
                 ", ".join("%s on %s" % (entry["code"], entry["host"]) for entry in attempts),
             )
-        line.why = "; ".join(filter(None, [line.why, _other_flavor(operation, line, moves)]))
+        away = time_away.said(done.get("move_walk") or {})
+        line.why = "; ".join(filter(None, [line.why, away, _other_flavor(operation, line, moves)]))
     return line
 
 

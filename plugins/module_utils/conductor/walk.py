@@ -103,7 +103,7 @@ class Turn:
 @dataclass
 class Walk:
     """How far a move has come in this run. ``said``: the last word of either side; ``failure``: why it is given up;
-    ``attempts``: the hosts that were tried in vain."""
+    ``attempts``: the hosts that were tried in vain; ``away``: see time_away.py."""
 
     move: Move
     sequence: str = ""
@@ -117,6 +117,7 @@ class Walk:
     failure: Optional[str] = None
     attempts: List[Attempt] = field(default_factory=list)
     last: View = field(default_factory=View)
+    away: Dict[str, float] = field(default_factory=dict)
 
     @classmethod
     def begin(cls, move: Move) -> Walk:

@@ -44,6 +44,12 @@ def test_each_answer_brings_the_leg_after_it_up_to_the_end():
     assert (told["leg"], told["failure"], told["says"]) == (None, None, None)
 
 
+def test_how_long_the_guest_is_away_goes_from_leg_to_leg():
+    told = walk(after(3), {**SAID, "took": {"presend": 60.0, "freeze": 3.0, "send": 2.0, "release": 0.5}})
+    told = walk(told, {**SAID, "took": {"acquire": 1.0, "start": 1.0}})
+    assert told["labels"] == [] and 5.5 <= told["walk"]["away"]["seconds"] < 60
+
+
 def test_the_key_is_only_said_to_be_needed_and_never_in_what_is_registered():
     told = after(2, settings={"stop_timeout": 20})
     assert told["needs_key"] and "key" not in told["leg"]

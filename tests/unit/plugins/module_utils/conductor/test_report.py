@@ -116,6 +116,14 @@ def test_a_resize_says_that_it_waits():
     assert said.why == "was kvm1 small; waits for confirm_resize or revert_resize"
 
 
+@pytest.mark.parametrize("executing, told", [(True, True), (False, False)])
+def test_a_resize_tells_how_long_the_guest_was_away_where_it_runs_again(executing, told):
+    last = {"phase": "resized", "confirm_in": None, "executing": executing}
+    done = {"move_walk": {"move": last, "walk": {"away": {"seconds": 74.2}}}}
+    why = report_moves.outcome("resize", "web1", moves(), done, False).why
+    assert ("guest was away for 1m15s" in why) == told
+
+
 def test_a_move_that_failed_shows_where_the_instance_was():
     said = report_moves.outcome("resize", "web1", moves(), {"__berth_failure": "MigrationError: cut"}, False)
     assert (said.state, said.host, said.error) == ("failed", "kvm1", "MigrationError: cut")

@@ -1,0 +1,42 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""How long a guest was away is counted from the step that stops it to the end of the one that starts it."""
+
+from __future__ import annotations
+
+import pytest
+
+from ansible_collections.berth.kvm.plugins.module_utils.conductor import time_away
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.sequences import SEQUENCES
+
+
+def test_from_the_stop_on_one_host_to_the_start_on_the_other():
+    """presend, in which the guest runs, does not count; what passes between two answers does."""
+    took = {"presend": 600.0, "freeze": 4.0, "send": 5.0, "release": 1.0}
+    away = time_away.after({}, ("presend", "freeze", "send", "release"), took, 1000.0)
+    assert away == {"since": 990.0}
+    assert time_away.after(away, ("acquire", "start"), {"acquire": 1.0, "start": 2.0}, 1006.0) == {"seconds": 16.0}
+
+
+def test_what_follows_the_start_does_not_count():
+    took = {"reclaim": 1.0, "start": 2.0, "finish": 7.0}
+    assert time_away.after({"since": 90.0}, ("reclaim", "start", "finish"), took, 110.0) == {"seconds": 13.0}
+
+
+def test_on_one_host_it_is_what_the_steps_took():
+    took = {"freeze": 4.0, "resize_here": 0.5, "start": 2.0}
+    assert time_away.after({}, ("freeze", "resize_here", "start"), took, 100.0) == {"seconds": 6.5}
+
+
+def test_a_run_that_did_not_see_the_stop_says_nothing():
+    assert time_away.after({}, ("acquire", "start"), {"start": 2.0}, 100.0) == {}
+    assert time_away.said({"walk": {"away": {}}, "move": {"executing": True}}) is None
+
+
+@pytest.mark.parametrize("name", ["resize", "resize_here", "revert"])
+def test_the_steps_that_stop_and_start_a_guest_are_those_of_the_sequences(name):
+    away = {}
+    for leg in SEQUENCES[name].legs:
+        away = time_away.after(away, leg.steps, dict.fromkeys(leg.steps, 1.0), 0.0)
+    assert set(away) == {"seconds"}
