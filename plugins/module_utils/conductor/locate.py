@@ -56,7 +56,10 @@ def locate_to_take_back(fleet: Fleet, name: str, uuid: str, lost_hosts: Collecti
         raise _moving(name, uuid, places)
     here = [place["host"] for place in places] + strays
     if len(here) > 1:
-        raise DuplicateInstance("%s is on %s" % (name, " and ".join(sorted(here))), hint=hints.find_the_right_copy())
+        hint = (
+            state_hints.undefine_copies(uuid, sorted(strays), bool(places)) if strays else hints.find_the_right_copy()
+        )
+        raise DuplicateInstance("%s is on %s" % (name, " and ".join(sorted(here))), hint=hint)
     answers, found = fleet.answers(lost_hosts), fleet.notes_on(uuid)
     if found.known and here and answers.names.get(found.known.host_uuid) == here[0]:
         found = dataclasses.replace(found, known=None)

@@ -101,6 +101,15 @@ def restore_record(name: str, host: str) -> str:
     )
 
 
+def undefine_copies(uuid: str, hosts: Sequence[str], owned: bool) -> str:
+    """Guests of an instance run on ``hosts`` that have no record of it, as after a migration by hand; ``owned``: another host has one."""
+    where = " and on ".join(hosts) if owned else "each of %s but the one whose copy is right" % " and ".join(hosts)
+    return (
+        "Compare the copies, and save what only one of them has. Then on %s, as root: virsh shutdown %s; when it is off, virsh undefine "
+        "%s --keep-nvram, which leaves its disks where they are. Then run the same again" % (where, uuid, uuid)
+    )
+
+
 def restore_backup_of_record() -> str:
     """A record was lost, and the host has no guest of the instance whose definition has a copy of it."""
     return "Restore the state directory of this host from a backup, then run again"

@@ -30,7 +30,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.conductor import plan as
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.commit import commit
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.fleet import read_fleet
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.telling import Telling
-from ansible_collections.berth.kvm.plugins.module_utils.model import fleet_hints, hints
+from ansible_collections.berth.kvm.plugins.module_utils.model import fleet_hints, hints, state_hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.identity import instance_uuid
 from ansible_collections.berth.kvm.plugins.module_utils.model.record import Record
 
@@ -578,6 +578,23 @@ def test_a_record_is_not_taken_back_while_another_host_may_have_the_instance(fle
     record_lost(fleet, "h1")
     with pytest.raises(errors.DuplicateInstance):
         fleet.recover_record()
+
+
+@pytest.mark.follows("undefine_copies")
+@pytest.mark.parametrize("owned", [True, False], ids=["beside the owner's", "and no record anywhere"])
+def test_a_guest_that_somebody_migrated_by_hand_goes_as_the_hint_says_and_the_instance_stays(fleet, owned):
+    """keep_one chooses between two records, and there is at most one."""
+    assert fleet.run() is None
+    if not owned:
+        record_lost(fleet, "h1")
+    fleet.hosts["h3"].domain = True
+    with pytest.raises(errors.DuplicateInstance) as told:
+        fleet.recover_record()
+    hosts = ["h3"] if owned else ["h1", "h3"]
+    assert told.value.hint == state_hints.undefine_copies(WEB, hosts, owned)
+    fleet.hosts["h3"].domain = False  # virsh undefine
+    assert fleet.recover_record() == ([] if owned else ["h1"])
+    assert (fleet.run(), fleet.owners()) == (None, ["h1"])
 
 
 def test_a_record_from_an_old_backup_that_is_the_newest_there_is_goes_on_by_a_persons_word(fleet):
