@@ -147,14 +147,22 @@ class ActionModule(ControllerAction):
 
 
 def _wanted_disks(task_vars, fleet, name, found, project, lost):
-    """{disks, volumes} that the inventory gives the instance; no volumes where it says nothing of any."""
+    """{disks, volumes, new_volumes} that the inventory gives the instance; no volumes where it says nothing of any."""
     disks, wanted = _disks(task_vars, name), _volumes(task_vars, name, project)
     if wanted is None:
         return {"disks": disks}
     host = found["hosts"][-1] if found["hosts"] else None
-    volumes.to_have(fleet, name, found["uuid"], host, wanted, lost)
+    new = volumes.to_have(fleet, name, found["uuid"], host, wanted, lost)
     parts = ("name", "size_gb", "delete_on_termination")
-    return {"disks": disks, "volumes": [{part: entry[part] for part in parts} for entry in wanted]}
+    return {
+        "disks": disks,
+        "volumes": [{part: entry[part] for part in parts} for entry in wanted],
+        "new_volumes": [
+            {**{part: entry[part] for part in ("uuid", "name", "size_gb", "pool")}, "instance": found["uuid"]}
+            for entry in wanted
+            if entry["uuid"] in new
+        ],
+    }
 
 
 def _disks(task_vars, name):
@@ -172,11 +180,7 @@ def _volumes(task_vars, name, project):
     wanted = INSTANCE["berth_volumes"].check(given["berth_volumes"], "berth_volumes")
     defined = VOLUMES.check(given.get("berth_volumes_defined") or {}, "berth_volumes_defined")
     return [
-        {
-            **entry,
-            "uuid": volume_uuid(project, entry["name"]),
-            "size_gb": defined_volume(entry["name"], defined)["size_gb"],
-        }
+        {**entry, **defined_volume(entry["name"], defined), "uuid": volume_uuid(project, entry["name"])}
         for entry in wanted
     ]
 

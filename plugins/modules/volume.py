@@ -8,15 +8,45 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: volume
 version_added: 0.2.0
-short_description: Remove a volume from a KVM host
+short_description: Make or remove a volume on a KVM host
 description:
   - Removes a volume that no instance has, with its file. One that an instance has is refused, with the instance's name.
-  - Playbook C(berth.kvm.delete_volume) runs it.
+  - Makes one for an instance that is there, in two steps, claimed and present. It is empty and no instance's until it is attached.
+  - Playbooks C(berth.kvm.delete_volume) and C(berth.kvm.update_disks) run it.
 options:
   uuid:
     description: The UUID of the volume.
     type: str
     required: true
+  state:
+    description:
+      - What the volume is to be. V(claimed) takes room for a new one, V(present) makes it from the claim with O(token). V(absent)
+        removes one, or with O(token) no more than the claim with that token.
+    type: str
+    choices: [absent, claimed, present]
+    default: absent
+  token:
+    description: Whose claim it is.
+    type: str
+  volume:
+    description: What is to be claimed.
+    type: dict
+    suboptions:
+      name:
+        description: Its name.
+        type: str
+        required: true
+      size_gb:
+        description: Its size in GiB.
+        type: int
+        required: true
+      pool:
+        description: The storage pool that it is to be in, which has to be that of the instance.
+        type: str
+      instance:
+        description: The UUID of the instance beside which it is made.
+        type: str
+        required: true
 extends_documentation_fragment:
   - berth.kvm.host
   - berth.kvm.host.by
@@ -28,6 +58,11 @@ EXAMPLES = r"""
 - name: Remove a volume
   berth.kvm.volume:
     uuid: 2f3c0d8e-9a71-5b1c-8a55-0f6f0d3f7c11
+- name: Make the volume that was claimed
+  berth.kvm.volume:
+    uuid: 2f3c0d8e-9a71-5b1c-8a55-0f6f0d3f7c11
+    state: present
+    token: 5f0c1f7d
 """
 
 RETURN = r"""
@@ -40,21 +75,51 @@ uuid:
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ..module_utils.compute.disk import volume
+from ..module_utils.compute.disk import new_volume, volume
 from ..module_utils.compute.host.host import Host
 from ..module_utils.compute.record import journal, state_directory
 from ..module_utils.model.errors import BerthError
 
+VOLUME = {
+    "name": {"type": "str", "required": True},
+    "size_gb": {"type": "int", "required": True},
+    "pool": {"type": "str"},
+    "instance": {"type": "str", "required": True},
+}
+ARGUMENTS = {
+    "uuid": {"type": "str", "required": True},
+    "state": {"type": "str", "choices": ["absent", "claimed", "present"], "default": "absent"},
+    "token": {"type": "str", "no_log": False},
+    "volume": {"type": "dict", "options": VOLUME},
+    "by": {"type": "dict"},
+}
+
+
+def act(host, params, dry):
+    """Whether anything was changed."""
+    uuid, token = params["uuid"], params["token"]
+    if params["state"] == "claimed":
+        new_volume.claim(host, params["volume"], token, dry)
+    elif params["state"] == "present":
+        new_volume.make(host, uuid, token)
+    elif token:
+        return new_volume.withdraw(host, uuid, token)
+    else:
+        return volume.delete(host, uuid, dry=dry)
+    return True
+
 
 def main():
     module = AnsibleModule(
-        argument_spec={"uuid": {"type": "str", "required": True}, "by": {"type": "dict"}}, supports_check_mode=True
+        argument_spec=ARGUMENTS,
+        required_if=[("state", "claimed", ("token", "volume")), ("state", "present", ("token",))],
+        supports_check_mode=True,
     )
     journal.act_for(module.params["by"])
     try:
         host = Host.here("volume")
         state_directory.check(host.store)
-        changed = volume.delete(host, module.params["uuid"], dry=module.check_mode)
+        changed = act(host, module.params, module.check_mode)
     except BerthError as error:
         module.fail_json(**error.to_result())
     module.exit_json(changed=changed, uuid=module.params["uuid"])

@@ -9,7 +9,7 @@ from playbooks import catalog, homes, vm
 
 FILES = "find /var/lib/libvirt/berth/volumes /var/lib/berth/volumes -type f 2>/dev/null; true"
 # the lab's guest writes once on the disk that is called data, and says what is on it at every later boot
-VOLUMES = {"berth_volumes_defined": {"data": {"size_gb": 1}}}
+VOLUMES = {"berth_volumes_defined": {"data": {"size_gb": 1}, "more": {"size_gb": 2}}}
 
 
 def play(lab, path, playbook, *more, **options):
@@ -39,6 +39,12 @@ def test_what_a_guest_wrote_on_a_volume_is_there_after_delete_and_create(lab, im
     assert play(lab, path, "update_disks", **none).changed["a"] > 0
     lab.guest_facts("a", home, timeout=60, until=lambda said: 1 << 30 not in list(said["disks"].values())[1:])
     assert play(lab, path, "update_disks", **none).changed.get("a", 0) == 0
+    new = {"extra_vars": {"berth_volumes": ["more"]}}
+    assert "disks would be updated" in play(lab, path, "update_disks", "--check", **new).output
+    assert play(lab, path, "update_disks", **new).changed["a"] > 0
+    lab.guest_facts("a", home, timeout=60, until=lambda said: 2 << 30 in list(said["disks"].values())[1:])
+    play(lab, path, "update_disks", **none)
+    play(lab, path, "delete_volume", "-e", "berth_volume=more")
     play(lab, path, "delete_volume", "-e", "berth_volume=data")
     assert [line for line in lab.sh(home, FILES).stdout.split() if not line.endswith("/lock")] == []
     assert "is on no host" in play(lab, path, "delete_volume", "-e", "berth_volume=data").output

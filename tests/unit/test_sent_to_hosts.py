@@ -31,9 +31,9 @@ MOST = {
     "migration": 420,
     "rescan": 95,
     "unchanged_instances": 245,
-    "volume": 140,
+    "volume": 320,
 }
-CLAIMING = {"claim", "instance", "migration"}
+CLAIMING = {"claim", "instance", "migration", "volume"}
 DEFINING = {"build_instances", "instance", "instance_copy", "migration", "unchanged_instances"}
 # File -> the modules that need it on a host, and why the others do not.
 ONLY_FOR = {
@@ -43,9 +43,12 @@ ONLY_FOR = {
     "module_utils/placement/numa.py": (CLAIMING, "what is used of NUMA cells is in numa_usage.py"),
     "module_utils/compute/host/facts.py": (CLAIMING | {"host_facts"}, "the others need a part of it at most"),
     "module_utils/compute/guest/domain_xml.py": (DEFINING, "what its readers need is in terms.py"),
-    "module_utils/compute/guest/iso9660.py": (DEFINING, "only a build writes a seed"),
+    "module_utils/compute/guest/iso9660.py": (
+        DEFINING | {"volume"},
+        "only a build writes a seed, and who makes disks has it",
+    ),
     "module_utils/compute/disk/image.py": (
-        DEFINING | {"cached_image", "host_prepare"},
+        DEFINING | {"cached_image", "host_prepare", "volume"},
         "the others never read an image",
     ),
     "module_utils/compute/move/moving_host.py": ({"migration"}, "who only looks at a host has onlooker.py"),

@@ -13,7 +13,8 @@ from typing import Any, Collection, Dict, Iterable, List, Mapping, Optional, Tup
 
 from ..model import hints, volume_hints, volumes
 from ..model.errors import BerthError
-from ..model.lifecycle import DELETING, IN, OUT
+from ..model.lifecycle import BUILDING as BEING_MADE
+from ..model.lifecycle import CLAIMED, DELETING, IN, OUT
 from ..model.messages import Document
 from ..model.suggest import did_you_mean
 from ..model.volume_errors import (
@@ -92,16 +93,22 @@ def to_have(
     host: Optional[str],
     wanted: Iterable[Mapping[str, Any]],
     lost_hosts: Collection[str],
-) -> None:
-    """Raise where the instance on ``host`` cannot have the volumes ``wanted`` [{name, uuid}]: each has to be there already."""
+) -> List[str]:
+    """The uuids of those of the volumes ``wanted`` [{name, uuid}] that are still to be made on ``host``, for the instance there.
+    Raises where it cannot have them."""
+    new = []
     for entry in wanted:
         found = the_only(fleet, name, uuid, entry, lost_hosts)
-        if found is None:
-            raise VolumeNotFound(
-                "no host has volume %s: a volume is made together with an instance, by berth.kvm.create" % entry["name"]
-            )
-        if found[0] != host:
+        if found and found[0] != host:
             raise VolumeElsewhere("volume %s is on %s, %s on %s" % (entry["name"], found[0], name, host))
+        if found is None or is_unused(found[1]):
+            new.append(entry["uuid"])
+    return new
+
+
+def is_unused(told: Mapping[str, Any]) -> bool:
+    """Whether it is what a run left that was ended before it had made the volume."""
+    return told.get("phase") in (CLAIMED, BEING_MADE) and not told["instance"]
 
 
 def to_delete(
@@ -109,7 +116,7 @@ def to_delete(
 ) -> Optional[str]:
     """The host that has the volume; None where no host has it and the inventory defines it. VolumeInUse where an instance has it."""
     found = find(fleet, uuid)
-    if len(found) > 1:
+    if len(found) > 1 and not all(is_unused(told) for _host, told in found):
         raise duplicate(volume, found)
     if found:
         holder = found[0][1]["instance"]
@@ -137,6 +144,8 @@ def the_only(
         check_none_silent(volume, fleet.verdicts, lost_hosts)
         return None
     host, told = found[0]
+    if is_unused(told):
+        check_none_silent(volume, fleet.verdicts, lost_hosts)
     holder = told["instance"]
     if holder and holder["uuid"] != uuid:
         raise in_use(volume, holder["name"], name)
@@ -189,17 +198,24 @@ def check_claims(
             if not entry.get("new"):
                 continue
             try:
-                check_none_silent(entry["name"], silent, lost_hosts)
-                others = [
-                    host
-                    for host, scan in told.items()
-                    if host != host_of(instance) and entry["uuid"] in (scan.get("volumes") or ())
-                ]
-                if others:
-                    raise VolumeConflict(
-                        "another run makes volume %s on %s" % (entry["name"], ", ".join(others)), hint=hints.run_again()
-                    )
+                check_claim(entry, host_of(instance), told, silent, lost_hosts)
             except BerthError as error:
                 withdraw_claim(plan, instance)
                 fail(instance, error)
                 break
+
+
+def check_claim(
+    entry: Mapping[str, Any],
+    host: str,
+    told: Mapping[str, Mapping[str, Any]],
+    silent: Mapping[str, str],
+    lost_hosts: Collection[str],
+) -> None:
+    """Raise where another host than ``host`` has the volume {name, uuid} that was claimed there, or may have it."""
+    check_none_silent(entry["name"], silent, lost_hosts)
+    others = [other for other, scan in told.items() if other != host and entry["uuid"] in (scan.get("volumes") or ())]
+    if others:
+        raise VolumeConflict(
+            "another run makes volume %s on %s" % (entry["name"], ", ".join(others)), hint=hints.run_again()
+        )

@@ -28,6 +28,7 @@ INTERNAL = {
     "forget_deleted",
     "host_task",
     "locate_instances",
+    "make_volumes",
     "migration",
     "plan_moves",
     "read_hosts",

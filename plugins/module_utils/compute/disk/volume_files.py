@@ -12,7 +12,7 @@ from ...model import hints, volume_hints, volumes
 from ...model.lifecycle import BUILDING, CLAIMED, OWN
 from ...model.volume_errors import VolumeConflict, VolumeNotAttached, VolumeNotFound
 from .. import paths
-from ..record.volume_store import VolumeStore, change, instance_of, is_of
+from ..record.volume_store import VolumeStore, change, instance_of, is_of, size_gb
 from . import disk
 
 FORM = "qcow2"
@@ -38,37 +38,49 @@ def make(host, record):
     """The files of the instance's volumes that are new; those of the others are there."""
     store, files = VolumeStore.beside(host.store), planned(host.pool_of(record), record.spec)
     for entry, (file, plan) in zip(volumes.of(record.spec), files.items()):
-        is_there = os.path.lexists(file)
-        volume = _begun(store, record, entry, is_there)
-        if is_there:
-            continue
-        if volume.phase != BUILDING:
-            raise not_there(entry["name"], file)
-        paths.make_directory(os.path.dirname(os.path.dirname(file)))
-        paths.make_directory(os.path.dirname(file))
-        paths.remove(file + ".tmp")
-        disk.make(plan, file + ".tmp", None)
-        os.chmod(file + ".tmp", 0o600)
-        paths.publish(file + ".tmp", file)
+        volume = store.read(entry["uuid"])
+        if not is_of(volume, record.uuid):
+            raise VolumeNotAttached(
+                "volume %s is not that of %s" % (entry["name"], record.name), hint=hints.create_again()
+            )
+        _make(host, store, volume, file, plan)
+
+
+def make_alone(host, store, volume):
+    """The file of a new volume that no instance has yet."""
+    entry = {"name": volume.name, "size_gb": size_gb(volume), "slot": 0}
+    ((file, plan),) = planned(host.pool_of(volume), {"project_id": volume.project_id, "volumes": [entry]}).items()
+    _make(host, store, volume, file, plan)
+
+
+def _make(host, store, volume, file, plan):
+    """The record of a new volume says that its file is being made, before it is."""
+    check_no_file(host, volume)
+    if volume.phase == CLAIMED:
+        volume = change(store, volume, "build", instance_of(volume), role=OWN, phase=BUILDING)
+    if os.path.lexists(file):
+        return
+    if volume.phase != BUILDING:
+        raise not_there(volume.name, file)
+    paths.make_directory(os.path.dirname(os.path.dirname(file)))
+    paths.make_directory(os.path.dirname(file))
+    paths.remove(file + ".tmp")
+    disk.make(plan, file + ".tmp", None)
+    os.chmod(file + ".tmp", 0o600)
+    paths.publish(file + ".tmp", file)
 
 
 def not_there(name, file):
     return VolumeNotFound("the file of volume %s is not there: %s" % (name, file))
 
 
-def _begun(store, record, entry, is_there):
-    """The record of the volume; that of a new one says that its file is being made, before it is."""
-    volume = store.read(entry["uuid"])
-    if not is_of(volume, record.uuid):
-        raise VolumeNotAttached("volume %s is not that of %s" % (entry["name"], record.name), hint=hints.create_again())
-    if volume.phase == CLAIMED:
-        if is_there:
-            raise VolumeConflict(
-                "volume %s has a file already, which its record does not know" % entry["name"],
-                hint=volume_hints.restore_volume_record(entry["uuid"]),
-            )
-        volume = change(store, volume, "build", instance_of(volume), role=OWN, phase=BUILDING)
-    return volume
+def check_no_file(host, volume):
+    """VolumeConflict where there is a file of a volume that is claimed and not begun yet."""
+    if volume.phase == CLAIMED and os.path.lexists(paths.volume_file(host.pool_of(volume), volume.uuid)):
+        raise VolumeConflict(
+            "volume %s has a file already, which its record does not know" % volume.name,
+            hint=volume_hints.restore_volume_record(volume.uuid),
+        )
 
 
 def without_file(host, record):

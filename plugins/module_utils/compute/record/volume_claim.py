@@ -101,7 +101,7 @@ def attach(store, spec, token):
     for entry in volumes.of(spec):
         volume = own.read(entry["uuid"])
         if volume is None:
-            own.compare_and_swap(None, _claimed(spec, entry, instance, token))
+            own.compare_and_swap(None, claimed(spec, entry, instance, token))
         elif is_moving(volume):
             volume_move.take(own, volume)
         elif instance_of(volume) != instance:
@@ -114,7 +114,7 @@ def take_back(host, record):
     instance = {"uuid": record.uuid, "name": record.name}
     with host.store.host_lock():
         for entry in volumes.of(record.spec):
-            lost = _claimed(record.spec, entry, instance, record.token).replace(
+            lost = claimed(record.spec, entry, instance, record.token).replace(
                 role=OWN, phase=ACTIVE, generation=[1, 0]
             )
             used = record.uuid in disk_users.of(host.connection, [paths.volume_file(host.pool_of(lost), lost.uuid)])
@@ -123,7 +123,8 @@ def take_back(host, record):
                 own.restore(journal.noted(lost, "record taken back", instance=record.name))
 
 
-def _claimed(spec, entry, instance, token):
+def claimed(spec, entry, instance, token):
+    """The first record of a volume; ``instance`` is {uuid, name} or None."""
     record = Record(
         uuid=entry["uuid"],
         name=entry["name"],
@@ -136,4 +137,4 @@ def _claimed(spec, entry, instance, token):
         resources={"disk_gb": entry["size_gb"]},
         power_state="shutdown",
     )
-    return journal.noted(record, "claim", instance=instance["name"])
+    return journal.noted(record, "claim", instance=(instance or {}).get("name"))

@@ -131,10 +131,9 @@ def test_a_host_that_became_silent_after_the_claim_may_have_the_volume():
 
 def test_what_is_attached_to_an_instance_that_runs_has_to_be_on_its_host():
     wanted = [{"name": "db", "uuid": volume_uuid("default", "db")}]
-    volumes.to_have(fleet(kvm1=[told()]), "web1", "u1", "kvm1", wanted, ())
+    assert volumes.to_have(fleet(kvm1=[told()]), "web1", "u1", "kvm1", wanted, ()) == []
     for has, error in (
         (fleet(kvm1=[], kvm2=[told()]), VolumeElsewhere),
-        (fleet(kvm1=[]), VolumeNotFound),
         (fleet(kvm1=[], silent=["kvm2"]), VolumeUnknown),
         (fleet(kvm1=[told(instance=WEB2)]), VolumeInUse),
     ):
@@ -210,3 +209,20 @@ def test_what_a_delete_would_remove_against_the_inventory_is_told_by_create():
     assert report_creation.differs(web) is None
     web["result"]["delete_on_termination"] = []
     assert "volume db, which its delete keeps against the inventory" in report_creation.differs(web)
+
+
+def test_what_no_host_has_is_made_for_an_instance_that_is_there_and_so_is_what_an_ended_run_had_begun():
+    db = volume_uuid("default", "db")
+    wanted = [{"name": "db", "uuid": db}]
+    assert volumes.to_have(fleet(kvm1=[], kvm2=[]), "web1", "u1", "kvm1", wanted, ()) == [db]
+    for phase, role in (("claimed", "CLAIM"), ("building", "OWN")):
+        left = told(phase=phase, role=role)
+        assert volumes.to_have(fleet(kvm1=[left], kvm2=[]), "web1", "u1", "kvm1", wanted, ()) == [db]
+        with pytest.raises(VolumeUnknown):  # that run had not read all hosts after its claim
+            volumes.to_have(fleet(kvm1=[left], silent=["kvm2"]), "web1", "u1", "kvm1", wanted, ())
+    assert volumes.to_have(fleet(kvm1=[told(instance=WEB1)]), "web1", "u1", "kvm1", wanted, ()) == []
+
+
+def test_what_ended_runs_had_begun_on_two_hosts_can_be_removed():
+    both = fleet(kvm1=[told(phase="claimed", role="CLAIM")], kvm2=[told(phase="claimed", role="CLAIM")])
+    assert volumes.to_delete(both, "db", volume_uuid("default", "db"), {}, ()) == "kvm1"

@@ -1,0 +1,94 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A volume that is made for an instance that is there: claimed first, made when all hosts were read, free until it is attached.
+
+    claim -> CLAIM claimed -> make: OWN building, its file -> active, of no instance
+
+A run that ended on the way leaves a free volume on which nothing is; the next one goes on with it, delete_volume removes it.
+"""
+
+from __future__ import annotations
+
+from ...model import data_disks, hints
+from ...model.errors import InvalidInput
+from ...model.lifecycle import ACTIVE, CLAIMED, OWN
+from ...model.volume_errors import VolumeConflict, VolumeElsewhere
+from ...model.volumes import volume_uuid
+from ..record import journal, room, volume_claim
+from ..record.volume_store import UNUSED, VolumeStore, change, instance_of
+from . import disk_chain, volume_files
+
+
+def claim(host, wanted, token, dry=False):
+    """Claim room for the volume ``wanted`` {name, size_gb, pool, instance} (the instance's uuid), in the pool of the instance."""
+    host.require_prepared()
+    with host.store.host_lock():
+        record = _at_rest(host, wanted)
+        spec = dict(record.spec, project_id=record.project_id)
+        _check(host, record, wanted)
+        own, entry = VolumeStore.beside(host.store), dict(wanted, uuid=volume_uuid(record.project_id, wanted["name"]))
+        there, new = own.read(entry["uuid"]), volume_claim.claimed(spec, entry, None, token)
+        volume_files.check_no_file(host, there or new)
+        if there is not None:
+            _check_left(host, there, wanted)
+            new = journal.noted(there, "claim", adopted=True).next(token=token)
+        else:
+            room.allocate(host, record, wanted["size_gb"])
+        if not dry:
+            own.compare_and_swap(there, new)
+
+
+def _at_rest(host, wanted):
+    """The record of the instance, which is not in a move, and whose disks are there: so its pool is mounted."""
+    record = host.store.read(wanted["instance"])
+    if record is None or (record.role, record.phase) != (OWN, ACTIVE) or record.op:
+        raise VolumeConflict(
+            "the instance that is to have volume %s was changed by another run" % wanted["name"], hint=hints.run_again()
+        )
+    disk_chain.check_unsaved(host, record)
+    disk_chain.check(host, record)
+    return record
+
+
+def _check(host, record, wanted):
+    name, pool = data_disks.check_name_and_size("volumes", 0, wanted), record.spec.get("pool")
+    if name in data_disks.shown(record.spec):
+        raise InvalidInput("berth_volumes.%s" % name, name, "another name than that of a data disk")
+    if wanted.get("pool") not in (None, pool or host.settings.pool):
+        raise VolumeElsewhere("volume %s is in pool %s, %s in pool %s" % (name, wanted["pool"], record.name, pool))
+
+
+def _check_left(host, volume, wanted):
+    """What another run left may be gone on with, where no instance has it."""
+    volume_claim.check_free(host, volume)
+    if volume.phase not in UNUSED or instance_of(volume) or volume.resources.get("disk_gb") != wanted["size_gb"]:
+        raise VolumeConflict("volume %s was made or is removed by another run" % volume.name, hint=hints.run_again())
+
+
+def make(host, uuid, token):
+    """Make the file of the volume that was claimed with the token; its record says before that it is being made."""
+    own = VolumeStore.beside(host.store)
+    with own.instance_lock(uuid):
+        volume = _claimed_by(own, uuid, token)
+        if volume.phase in UNUSED:
+            volume_files.make_alone(host, own, volume)
+            change(own, own.read(uuid), "made", None, role=OWN, phase=ACTIVE)
+
+
+def withdraw(host, uuid, token):
+    """Give up the claim with the token; whether there was one. What another run goes on with stays."""
+    own = VolumeStore.beside(host.store)
+    with host.store.host_lock():
+        volume = own.read(uuid)
+        mine = volume is not None and (volume.token, volume.phase) == (token, CLAIMED) and not instance_of(volume)
+        if mine:
+            own.compare_and_swap(volume, None)
+        return mine
+
+
+def _claimed_by(own, uuid, token):
+    volume = own.read(uuid)
+    if volume is None or volume.token != token or instance_of(volume):
+        raise VolumeConflict("the claim of volume %s was adopted by another run" % uuid, hint=hints.run_again())
+    return volume

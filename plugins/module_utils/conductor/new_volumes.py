@@ -1,0 +1,92 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Volumes that update_disks makes for instances that are there: claimed on their hosts, made once all hosts were read after that.
+
+Of two runs that make one volume on two hosts at least one sees the other's claim, and gives way.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, Callable, Collection, Dict, Iterable, List, Mapping, Optional
+
+from ..model.errors import BerthError
+from ..model.messages import Document
+from . import volumes
+
+
+@dataclasses.dataclass
+class Making:
+    """A volume {uuid, name, size_gb, pool, instance (its uuid)} that is to be made for the instance ``name`` on ``host``."""
+
+    name: str
+    host: str
+    volume: Document
+    token: str
+    is_claimed: bool = False
+    error: Optional[str] = None
+
+    @property
+    def uuid(self) -> str:
+        return str(self.volume["uuid"])
+
+    def arguments(self, state: str) -> Document:
+        """What the host is asked."""
+        asked = {"uuid": self.uuid, "state": state, "token": self.token}
+        parts = {part: value for part, value in self.volume.items() if part != "uuid"}
+        return {**asked, "volume": parts} if state == "claimed" else asked
+
+
+def to_make(instances: Mapping[str, Mapping[str, Any]], new_token: Callable[[], str]) -> List[Making]:
+    """``instances``: name -> {hosts, new_volumes}. A volume that two of them want is made for the first alone."""
+    found: List[Making] = []
+    takers: Dict[str, str] = {}
+    for name, instance in instances.items():
+        for volume in instance.get("new_volumes") or ():
+            making = Making(name, instance["hosts"][-1], dict(volume), new_token())
+            taker = takers.setdefault(making.uuid, name)
+            if taker != name:
+                making.error = told(volumes.in_use(str(volume["name"]), taker, name))
+            found.append(making)
+    return found
+
+
+def rounds(makings: Iterable[Making]) -> List[Dict[str, Making]]:
+    """[host -> what it is asked next]: a host is asked one thing at a time."""
+    found: List[Dict[str, Making]] = []
+    for making in makings:
+        free = next((each for each in found if making.host not in each), None)
+        if free is None:
+            found.append({making.host: making})
+        else:
+            free[making.host] = making
+    return found
+
+
+def decide(
+    makings: Iterable[Making],
+    scans: Mapping[str, Mapping[str, Any]],
+    silent: Mapping[str, str],
+    lost_hosts: Collection[str],
+) -> None:
+    """What was claimed fails where another host has the volume, or may have it. ``scans``: host -> what it told after the claims."""
+    for making in makings:
+        if making.is_claimed and not making.error:
+            try:
+                volumes.check_claim(making.volume, making.host, scans, silent, lost_hosts)
+            except BerthError as error:
+                making.error = told(error)
+
+
+def told(error: BerthError) -> str:
+    return str(error.to_result()["msg"])
+
+
+def failures(makings: Iterable[Making]) -> Dict[str, str]:
+    """instance -> why it does not get its volumes; the first reason of each."""
+    found: Dict[str, str] = {}
+    for making in makings:
+        if making.error:
+            found.setdefault(making.name, making.error)
+    return found

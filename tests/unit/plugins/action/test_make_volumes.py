@@ -1,0 +1,91 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A new volume for an instance that is there is claimed, made once all hosts were read after that, or given up (C26)."""
+
+from __future__ import annotations
+
+import pytest
+from held_case import WEB, held
+from test_delete_volume import DB, controller, volume
+
+from ansible_collections.berth.kvm.plugins.action import make_volumes
+
+WANTED = {"berth_volumes_defined": {"db": {"size_gb": 4}}, "berth_volumes": ["db"]}
+ASKED = {"name": "db", "size_gb": 4, "pool": None, "instance": WEB}
+
+
+@pytest.fixture
+def asked(monkeypatch):
+    """The questions [(host, module, state, ...)] and what a host answers to (module, state or None)."""
+    told = {"questions": [], "replies": {}}
+
+    def ask(_action, _task_vars, hosts, module, _arguments, own=None):
+        replies = {}
+        for host in hosts:
+            given = {part: values[host] for part, values in (own or {}).items() if host in values}
+            told["questions"].append((host, module, given.get("state"), given.get("volume")))
+            good = {"changed": True, "uuid": DB} if module == "volume" else {"host_uuid": host, "volumes": []}
+            replies[host] = told["replies"].get((host, module, given.get("state")), good)
+        return replies
+
+    monkeypatch.setattr(make_volumes, "ask", ask)
+    return told
+
+
+def run(asked, check_mode=False, wanted=WANTED, **hosts):
+    """(what was asked, the result, berth_located)"""
+    there = controller(instance=wanted, **hosts)
+    args = {"instances": ["web1"], "method": "update_disks", "selected": True}
+    located = there.run("locate_instances", args)["ansible_facts"]["berth_located"]
+    there.variable_manager.set_host_facts("localhost", {"berth_located": located})
+    result = there.run("make_volumes", {"hosts": list(hosts)}, check_mode=check_mode)
+    return asked["questions"], result, result.get("ansible_facts", {}).get("berth_located", located)
+
+
+def test_a_volume_that_no_host_has_is_claimed_then_all_hosts_are_read_then_it_is_made(asked):
+    questions, result, located = run(asked, h1=([held()], []), h2=([], []))
+    assert questions == [
+        ("h1", "volume", "claimed", ASKED),
+        ("h1", "rescan", None, None),
+        ("h2", "rescan", None, None),
+        ("h1", "volume", "present", None),
+    ]
+    assert result["changed"] and located["found"] == ["web1"] and not located["errors"]
+
+
+def test_nothing_is_asked_for_a_volume_that_is_there(asked):
+    questions, result, _located = run(asked, h1=([held()], [volume()]), h2=([], []))
+    assert questions == [] and not result["changed"]
+
+
+def test_who_sees_the_volume_of_another_run_gives_its_claim_up(asked):
+    asked["replies"]["h2", "rescan", None] = {"host_uuid": "h2", "volumes": [DB]}
+    questions, result, located = run(asked, h1=([held()], []), h2=([], []))
+    assert questions[-1] == ("h1", "volume", "absent", None) and not result["changed"]
+    assert located["found"] == [] and "VolumeConflict" in located["errors"]["web1"]
+
+
+def test_a_host_that_falls_silent_after_the_claim_may_have_the_volume(asked):
+    asked["replies"]["h2", "rescan", None] = {"unreachable": True, "msg": "gone"}
+    questions, _result, located = run(asked, h1=([held()], []), h2=([], []))
+    assert questions[-1] == ("h1", "volume", "absent", None)
+    assert "VolumeUnknown" in located["errors"]["web1"]
+
+
+def test_while_a_host_is_silent_nothing_is_claimed(asked):
+    questions, _result, located = run(asked, h1=([held()], []), h2=None)
+    assert questions == [] and "VolumeUnknown" in located["errors"]["web1"]
+
+
+def test_what_the_host_refuses_is_told_with_its_hint_and_nothing_more_is_asked(asked):
+    error = {"code": "ClaimFailed", "message": "no room", "hint": "Make room"}
+    asked["replies"]["h1", "volume", "claimed"] = {"failed": True, "error": error}
+    questions, result, located = run(asked, h1=([held()], []), h2=([], []))
+    assert [question[1] for question in questions] == ["volume"] and not result["changed"]
+    assert located["errors"]["web1"] == "ClaimFailed: volume db on h1: no room. Make room"
+
+
+def test_check_mode_asks_for_the_claim_alone(asked):
+    questions, result, _located = run(asked, check_mode=True, h1=([held()], []), h2=([], []))
+    assert questions == [("h1", "volume", "claimed", ASKED)] and result["changed"]
