@@ -157,6 +157,11 @@ def ask_qemu(domain, command):
     return None if library is None else _call("asking QEMU", library.qemuMonitorCommand, domain, command, 0)
 
 
+def has_disk(domain, path):
+    """Whether libvirt says that the running guest has the disk with the file ``path``."""
+    return _disk_of(definitions(domain)[0], path) is not None
+
+
 def detach_disk(domain, path, timeout):
     """Take the disk with the file ``path`` from the guest and its definition; whether the guest let go of it in time."""
     library = require_libvirt()

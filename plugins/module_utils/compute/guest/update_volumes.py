@@ -63,13 +63,14 @@ def _take_from_guest(instance, new, gone):
         return
     for entry in gone:
         path = paths.volume_file(host.pool_path, entry["uuid"])
+        known = domain.has_disk(found, path)
         if not domain.detach_disk(found, path, TIMEOUT):
             raise DiskNotDetached(
                 "the guest of %s does not let go of volume %s" % (new.name, entry["name"]),
                 hint=volume_hints.unmount(new.name, entry["name"]),
                 volume=entry["name"],
             )
-        if leftover_nodes.close(found, path)[1]:
+        if not known and leftover_nodes.close(found, path)[1]:
             raise DiskNotDetached(
                 "the QEMU of %s has volume %s, and libvirt, which died as it attached it, does not know"
                 % (new.name, entry["name"]),

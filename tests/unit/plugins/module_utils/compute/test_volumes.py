@@ -15,6 +15,7 @@ from html import escape
 from pathlib import Path
 from xml.etree import ElementTree
 
+import fake_libvirt
 import pytest
 from instance_case import BUILD_STEPS, Killed
 from records import plant
@@ -292,6 +293,14 @@ def test_a_volume_that_qemu_has_unknown_to_libvirt_is_free_only_when_its_file_is
         web.instance().stopped(1)
         web.domain.nodes = {}
     assert web.update() is True and house.has() == (ACTIVE, None, True) and not web.domain.nodes
+
+
+def test_qemu_itself_is_not_asked_of_a_volume_that_libvirt_detaches(house, monkeypatch):
+    """libvirt marks a guest whose QEMU was asked past it as tainted."""
+    monkeypatch.setattr(fake_libvirt.QemuPart, "qemuMonitorCommand", lambda *_asked: pytest.fail("QEMU was asked"))
+    web = house.guest()
+    web.make(named(new=True))
+    assert web.update() is True
 
 
 def test_a_volume_grows_and_never_shrinks_and_its_room_is_claimed_first(house):
