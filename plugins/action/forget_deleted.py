@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from ..plugin_utils import group_members
 from ..plugin_utils.asking import ask
 from ..plugin_utils.controller import ControllerAction, raw_vars, replies
 from ..plugin_utils.plain import plain
@@ -19,5 +20,7 @@ class ActionModule(ControllerAction):
             if instance.get("owner") and done and not (done.get("failed") or done.get("unreachable")):
                 gone.setdefault(instance["owner"], {})[instance["uuid"]] = instance["after"]
         if gone:
-            ask(self, task_vars, list(replies(task_vars, "__berth_facts")), "rescan", {"told": {"gone": gone}})
+            hosts = list(replies(task_vars, "__berth_facts"))
+            ask(self, task_vars, hosts, "rescan", {"told": {"gone": gone}})
+            group_members.follow(self, task_vars, hosts)
         return {}

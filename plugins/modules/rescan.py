@@ -68,6 +68,8 @@ instances:
       pcpus: 0
       memory_mb: 2048
       nics: ["MAC address 02:00:00:00:00:01", "address 192.0.2.10 on bridge br0"]
+      lets_in:
+        1c8a55d0-9a71-5b1c-8a55-0f6f0d3f7c11: ["address 192.0.2.11 on bridge br0"]
 volumes:
   description: The UUIDs of the host's volumes.
   returned: success
@@ -91,7 +93,7 @@ from ..module_utils.compute.host.settings import load
 from ..module_utils.compute.record import failed_instances, whereabouts
 from ..module_utils.compute.record.store import Store, check_uuid
 from ..module_utils.compute.record.volume_store import VolumeStore
-from ..module_utils.model import nics
+from ..module_utils.model import group_members, nics
 from ..module_utils.model.errors import BerthError
 
 
@@ -130,7 +132,9 @@ def main():
         for uuid in module.params["about"]:
             check_uuid(uuid)
         notes = whereabouts.recall(store, module.params["about"])
-        instances = [summary(record) for record in store.records()]
+        records = store.records()
+        lets_in = group_members.told((record.uuid, record.spec) for record in records)
+        instances = [{**summary(record), **lets_in[record.uuid]} for record in records]
         volumes = [record.uuid for record in VolumeStore.beside(store).records()]
         if not module.check_mode:
             told = module.params["told"]

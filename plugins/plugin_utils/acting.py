@@ -12,7 +12,7 @@ import socket
 from ..module_utils.model.safe_text import clean
 
 # Modules that write events into records.
-NOTING = ("build_instances", "claim", "instance", "instance_copy", "migration", "volume")
+NOTING = ("build_instances", "claim", "group_members", "instance", "instance_copy", "migration", "volume")
 
 
 def _user() -> str:

@@ -19,6 +19,7 @@ import pytest
 
 from ansible_collections.berth.kvm.plugins.module_utils.model import (
     fleet_hints,
+    group_hints,
     hints,
     host_hints,
     input_hints,
@@ -30,7 +31,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.model import (
 ROOT = Path(__file__).resolve().parents[2]
 EACH = [
     (name, hint)
-    for home in (fleet_hints, hints, host_hints, input_hints, state_hints, take_over_hints, volume_hints)
+    for home in (fleet_hints, group_hints, hints, host_hints, input_hints, state_hints, take_over_hints, volume_hints)
     for name, hint in inspect.getmembers(home, inspect.isfunction)
     if hint.__module__ == home.__name__
 ]
@@ -39,6 +40,7 @@ HOMES = [
     ROOT / "plugins/module_utils/model" / name
     for name in (
         "fleet_hints.py",
+        "group_hints.py",
         "hints.py",
         "host_hints.py",
         "input_hints.py",
@@ -121,7 +123,16 @@ def test_every_hint_is_printed_somewhere():
         if isinstance(node, ast.Attribute)
         and isinstance(node.value, ast.Name)
         and node.value.id
-        in ("fleet_hints", "hints", "host_hints", "input_hints", "state_hints", "take_over_hints", "volume_hints")
+        in (
+            "fleet_hints",
+            "group_hints",
+            "hints",
+            "host_hints",
+            "input_hints",
+            "state_hints",
+            "take_over_hints",
+            "volume_hints",
+        )
     }
     assert set(names()) <= called, "no code gives these: remove them"
 

@@ -18,19 +18,20 @@ from test_architecture import PLUGINS, SOURCES, imports  # noqa: E402
 
 # Our own part of what is sent for a module, in units of 1,000 bytes. Ansible's own part, about 169 of them, comes to it.
 MOST = {
-    "build_instances": 270,
+    "build_instances": 275,
     "cached_image": 115,
-    "claim": 260,
+    "claim": 285,
+    "group_members": 120,
     "host_certificates": 95,
-    "host_facts": 220,
+    "host_facts": 245,
     "host_prepare": 135,
     "host_system": 3,
-    "instance": 350,
-    "instance_copy": 250,
+    "instance": 370,
+    "instance_copy": 270,
     "instance_info": 150,
-    "migration": 420,
-    "rescan": 95,
-    "unchanged_instances": 245,
+    "migration": 425,
+    "rescan": 100,
+    "unchanged_instances": 270,
     "volume": 320,
 }
 CLAIMING = {"claim", "instance", "migration", "volume"}

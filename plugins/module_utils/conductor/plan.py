@@ -258,9 +258,12 @@ def withdraw_claim(plan: Plan, instance: Instance) -> None:
 
 
 def addresses(held: Mapping[str, Iterable[Mapping[str, Any]]]) -> address_clash.Index:
-    """Who has which address on any host. ``held``: host -> its records."""
+    """Who has which address on any host. ``held``: host -> its records. What an instance has comes before what filters let in as its."""
     found: address_clash.Index = {}
-    for host, records in held.items():
+    records_of = {host: list(records) for host, records in held.items()}
+    for host, records in records_of.items():
         for nic, names in address_clash.index(records, " on %s" % host).items():
             found.setdefault(nic, {}).update(names)
+    for host, records in records_of.items():
+        address_clash.add_let_in(found, records, " on %s" % host)
     return found

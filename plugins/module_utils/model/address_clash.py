@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from typing import Any, Dict, Iterable, Mapping, Optional
 
-from . import hints
+from . import group_hints, hints
 from .errors import BerthError
 from .nics import taken
 
 Instance = Mapping[str, Any]  # {uuid, name, nics: what taken() gives}
 Index = Dict[str, Dict[str, str]]
+LETS_IN = " lets in as another's"
 
 
 class AddressTaken(BerthError):
@@ -28,6 +29,15 @@ def index(instances: Iterable[Instance], where: str = "") -> Index:
     return found
 
 
+def add_let_in(found: Index, instances: Iterable[Instance], where: str = "") -> Index:
+    """Also what packet filters let in as the address of an instance: whoever had it next would be let in too."""
+    for instance in instances:
+        for member, words in (instance.get("lets_in") or {}).items():
+            for word in words:
+                found.setdefault(word, {}).setdefault(member, "%s%s%s" % (instance["name"], where, LETS_IN))
+    return found
+
+
 def clash(spec: Mapping[str, Any], held: Index) -> Optional[AddressTaken]:
     """The error for an address of the request that another instance has, or that the request has twice; or None."""
     mine = taken(spec.get("networks"))
@@ -35,16 +45,19 @@ def clash(spec: Mapping[str, Any], held: Index) -> Optional[AddressTaken]:
         if nic in mine[:at]:
             return _error(spec, nic, "would have twice:")
         others = sorted(name for uuid, name in held.get(nic, {}).items() if uuid != spec["uuid"])
+        if others and all(name.endswith(LETS_IN) for name in others):
+            why = "would have what the packet filter of %s:" % " and of ".join(others)
+            return _error(spec, nic, why, group_hints.filters_follow_first(spec["name"]))
         if others:
             return _error(spec, nic, "would have what %s has:" % " and ".join(others))
     return None
 
 
-def _error(spec: Mapping[str, Any], what: str, why: str) -> AddressTaken:
+def _error(spec: Mapping[str, Any], what: str, why: str, hint: Optional[str] = None) -> AddressTaken:
     return AddressTaken(
         "%s %s %s" % (spec["name"], why, what),
         field="berth_networks",
         value=what,
         rule="one instance for each MAC address, and for each address of a network",
-        hint=hints.another_address(spec["name"]),
+        hint=hint or hints.another_address(spec["name"]),
     )

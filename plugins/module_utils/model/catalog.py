@@ -17,6 +17,7 @@ from . import catalog_schema as schema
 from .errors import BerthError, InvalidInput, together
 from .messages import Document
 from .schema import Check
+from .security_group import check_remote_groups
 from .suggest import did_you_mean
 from .unknown_names import FlavorNotFound, ImageNotFound, KeypairNotFound, VolumeNotDefined
 
@@ -87,6 +88,7 @@ class Catalog:
             "volumes": functools.partial(checked, "berth_volumes_defined", schema.VOLUMES),
         }
         parts = dict(zip(checks, together(checks.values())))
+        check_remote_groups(parts["security_groups"], "berth_security_groups_defined")
         parts["pci_aliases"] = [
             dict({part: value for part, value in entry.items() if value is not None}, name=name)
             for name, entries in parts["pci_aliases"].items()

@@ -159,6 +159,8 @@ domain_differs = object_of(
     dict.fromkeys(("now", "next_start"), list_of(_difference, 20)), optional=("now", "next_start")
 )
 
+lets_in = map_of(uuid, list_of(text(), 1000), 10000)  # what model/group_members.py tells
+
 _INSTANCE = object_of(
     {
         "uuid": uuid,
@@ -183,6 +185,7 @@ _INSTANCE = object_of(
         "availability_zone": or_null(text()),
         "image_props": _MAPPING,
         "nics": list_of(text(), 1000),
+        "lets_in": lets_in,
         "numa_topology": instance_topology,
         "disks": map_of(text(), _COUNT, 1000),
         "wishes": map_of(word("[a-z_]+", 32), word("[0-9a-f]{12}", 12), 20),
@@ -192,6 +195,7 @@ _INSTANCE = object_of(
     optional=(
         "numa_topology",
         "nics",
+        "lets_in",
         "generation",
         "managed",
         "locked",

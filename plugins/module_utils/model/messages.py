@@ -115,7 +115,13 @@ class ClaimResult(TypedDict):
     error: Optional[ErrorReply]
 
 
-class ScannedRecord(TypedDict):
+class _ScannedMore(TypedDict, total=False):
+    lets_in: Dict[
+        str, List[str]
+    ]  # uuid of a member -> addresses that packet filters let in as its: see group_members.py
+
+
+class ScannedRecord(_ScannedMore):
     """A record as the module rescan tells it after a claim."""
 
     uuid: str

@@ -106,19 +106,18 @@ _RESCAN = object_of(
             object_of(
                 {
                     "uuid": uuid,
-                    "name": text(),
-                    "project_id": text(),
+                    **dict.fromkeys(("name", "project_id"), text()),
                     "role": _ROLE,
                     "generation": generation,
                     "phase": state,
                     "token": token,
                     "power_state": _POWER,
                     "group": or_null(text()),
-                    "vcpus": _COUNT,
-                    "pcpus": _COUNT,
-                    "memory_mb": _COUNT,
+                    **dict.fromkeys(("vcpus", "pcpus", "memory_mb"), _COUNT),
                     "nics": list_of(text(), 1000),
-                }
+                    "lets_in": host_document.lets_in,
+                },
+                optional=("lets_in",),
             ),
             MOST_RECORDS,
         ),
@@ -367,11 +366,13 @@ _FACTS = object_of(
     optional=("moves", "notes", "addresses", "checkup", "digests"),
 )
 _NO_KEYS = object_of({})
+_WAITING = object_of({"uuid": uuid, "name": text(), "why": cleaned(500)})
 
 REPLIES = {
     "build_instances": object_of({"builds": list_of(object_of({"uuid": uuid, "reply": mapping(dict)}), MOST_RECORDS)}),
     "cached_image": object_of({"present": flag}),
     "claim": _CLAIM,
+    "group_members": object_of({"waiting": list_of(_WAITING, MOST_RECORDS)}),
     "host_certificates": _CERTIFICATES,
     "host_facts": _FACTS,
     "host_prepare": _PREPARE,

@@ -5,14 +5,16 @@
 
 from __future__ import annotations
 
+import functools
 import ipaddress
 import re
 from typing import Any, Iterable, List, Mapping, Optional
 
 from . import hints
-from .errors import InvalidInput
+from .errors import InvalidInput, together
 from .messages import Document
 from .schema import Fields, ListOf, OneOf, Text
+from .unknown_names import SecurityGroupNotFound
 
 MOST_RULES = 256
 MAC = Text(r"[0-9a-fA-F][02468aceACE](:[0-9a-fA-F]{2}){5}\Z", "a unicast MAC address such as 02:00:00:00:00:01")
@@ -53,22 +55,49 @@ RULE = Fields(
         "protocol": OneOf("tcp", "udp", "sctp", "icmp", "any"),
         "ports": Ports(),
         "remote": ListOf(Block(), single=True, longest=MOST_RULES),
+        "remote_group": Text(),
     },
-    defaults={"direction": "in", "ports": None, "remote": []},
+    defaults={"direction": "in", "ports": None, "remote": [], "remote_group": None},
 )
 
 
 class Rule:
-    """A rule: what is allowed. A port goes with a protocol that has ports."""
+    """A rule: what is allowed. A port goes with a protocol that has ports; the other end is networks or a group, not both.
+
+    A rule has ``remote_group`` only where it names one, and no ``remote`` then, not even the empty one that means anyone.
+    """
 
     def check(self, value: Any, field: str) -> Document:
         rule = RULE.check(value, field)
         if rule["ports"] and rule["protocol"] not in WITH_PORTS:
             raise InvalidInput(field + ".ports", rule["ports"], "only with protocol " + ", ".join(WITH_PORTS))
+        if rule["remote_group"] is None:
+            del rule["remote_group"]
+        elif rule["remote"]:
+            raise InvalidInput(field + ".remote_group", rule["remote_group"], "remote or remote_group, a rule for each")
+        else:
+            rule["remote"] = None
         return rule
 
 
 SECURITY_GROUP = Fields({"rules": ListOf(Rule(), longest=MOST_RULES)}, defaults={"rules": []})
+
+
+def check_remote_groups(groups: Mapping[str, Any], field: str) -> None:
+    """SecurityGroupNotFound for each rule that names a group which is none of ``groups``."""
+    together(
+        functools.partial(_check_remote_group, "%s.%s.rules[%d].remote_group" % (field, name, at), rule, groups)
+        for name, group in groups.items()
+        for at, rule in enumerate(group["rules"])
+    )
+
+
+def _check_remote_group(path: str, rule: Mapping[str, Any], groups: Mapping[str, Any]) -> None:
+    name = rule.get("remote_group")
+    if name is not None and name not in groups:
+        raise SecurityGroupNotFound.named(path, name, groups)
+
+
 _ALLOWED = Fields({"address": Block(), "mac": MAC}, defaults={"mac": None})
 
 

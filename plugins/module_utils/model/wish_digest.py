@@ -33,8 +33,8 @@ def digests(spec: Mapping[str, Any]) -> Dict[str, str]:
 
 
 def _security(nic: Mapping[str, Any]) -> Any:
-    """Without a group or an allowed address a filter is as good as none."""
-    security = nic.get("security") or {}
+    """Without a group or an allowed address a filter is as good as none. Who is in a group follows from other instances."""
+    security = {part: value for part, value in (nic.get("security") or {}).items() if part != "members"}
     return security if security.get("groups") or security.get("allowed") else None
 
 

@@ -172,6 +172,7 @@ def rescan(host):
             "generation": list(record.generation), "token": record.token, "power_state": record.power_state, "group": "web",
             **{part: record.resources[part] for part in ("vcpus", "pcpus", "memory_mb")},
             "nics": nics.taken(record.spec["networks"]),
+            "lets_in": {record.uuid: ["address 192.0.2.11 on bridge br0"]},
         }
         for record in records
     ]  # fmt: skip
@@ -315,6 +316,12 @@ def volume(host):
     return {"uuid": uuid}, {"changed": True, "uuid": uuid}
 
 
+def group_members(host):
+    uuid = instance_uuid("default", "at-rest-" + host)
+    waiting = [{"uuid": uuid, "name": "at-rest-" + host, "why": "Instance at-rest is locked by ann"}]
+    return {"instances": [uuid], "groups": {}}, {"changed": True, "waiting": waiting}
+
+
 # kind of document -> (module, what makes arguments and reply)
 KINDS = {
     "facts": ("host_facts", host_facts),
@@ -332,4 +339,5 @@ KINDS = {
     "services": ("systemd_service", systemd_service),
     "systems": ("host_system", host_system),
     "volumes": ("volume", volume),
+    "group members": ("group_members", group_members),
 }

@@ -15,7 +15,7 @@ import re
 import uuid as uuids
 from xml.etree import ElementTree
 
-from ...model import hints
+from ...model import group_members, hints
 from ..connection import Deadline, LibvirtUnavailable, require_libvirt
 from ..errors import BuildFailed, PacketFilterForeign
 from ..record import journal
@@ -81,7 +81,7 @@ def render(record):
             if not nic["security"].get("open"):
                 _addresses(root, nic)
             if nic["security"].get("rules") is not None:
-                _rules(root, nic["security"]["rules"])
+                _rules(root, nic["security"]["rules"], group_members.of_nic(nic))
             found[name(record.uuid, at)] = ElementTree.tostring(root, encoding="unicode")
     return found
 
@@ -127,9 +127,9 @@ def _before_it_has_one(root, mac):
     _rule(root, "accept", "out", "ipv6", srcmacaddr=mac, srcipaddr="::", srcipmask=128)
 
 
-def _rules(root, rules):
+def _rules(root, rules, members):
     for rule in rules:
-        for version, block in _remotes(rule):
+        for version, block in _remotes(rule, members):
             fields = _ends(rule, block)
             _rule(root, "accept", rule["direction"], _protocol(rule["protocol"], version), **fields)
     if not any(rule["direction"] == "out" for rule in rules):
@@ -145,8 +145,11 @@ def _rules(root, rules):
         _rule(root, "drop", "inout", protocol)
 
 
-def _remotes(rule):
-    """(4 or 6, the network or None for any)"""
+def _remotes(rule, members):
+    """(4 or 6, the network or None for any); of a group without members nothing."""
+    if rule.get("remote_group"):
+        blocks = [ipaddress.ip_network(text) for text in group_members.blocks(members, rule["remote_group"])]
+        return [(block.version, block) for block in blocks]
     blocks = [ipaddress.ip_network(text) for text in rule["remote"]]
     return [(block.version, block if block.prefixlen else None) for block in blocks] or [(4, None), (6, None)]
 
@@ -259,20 +262,53 @@ def _call(what, function, *args):
 def follow(connection, record, wanted, swap=None):
     """Bring the guest's filters to what the request ``wanted`` says; whether anything was changed. Without ``swap``, which
     writes the record, nothing is, and the answer is whether anything would be."""
-    spec = with_rules_of(record.spec, wanted or {})
+    return bring(connection, record, with_rules_of(record.spec, wanted or {}), "security groups", swap)
+
+
+def let_in(connection, record, members, swap=None):
+    """Have the guest's filters let in the ``members`` of the groups that their rules name, and no others; as follow()."""
+    nics = [dict(nic) for nic in record.spec.get("networks") or []]
+    for nic in nics:
+        if nic.get("security"):
+            nic["security"] = group_members.with_members(nic["security"], members)
+    return bring(connection, record, {**record.spec, "networks": nics}, "members of security groups", swap)
+
+
+def bring(connection, record, spec, event, swap=None):
+    """Bring record and filters to ``spec``. The record tells what its filter lets in, so that nobody else gets such an address: before
+    the filter lets in more, and until it lets in less."""
     filtered = record.replace(spec=spec)
     if swap is None:
         return spec != record.spec or bool(missing(connection, filtered))
-    if spec != record.spec:
-        swap(journal.noted(filtered, "security groups"))
-    return define(connection, filtered) or spec != record.spec
+    changed = spec != record.spec
+    both = _of_both(record.spec, spec)
+    if both != record.spec:
+        record = swap(journal.noted(record.replace(spec=both), event))
+    changed |= define(connection, filtered)
+    if both != spec:
+        swap(record.replace(spec=spec))
+    return changed
+
+
+def _of_both(old, new):
+    """The request ``new`` with the members of ``old`` beside its own."""
+    if not any(map(group_members.of_nic, old.get("networks") or [])):
+        return new
+    nics = [dict(nic) for nic in new["networks"]]
+    for nic, before in zip(nics, old["networks"]):
+        if group_members.of_nic(before):
+            members = group_members.merged(group_members.of_nic(before), group_members.of_nic(nic))
+            nic["security"] = {**nic["security"], "members": members}
+    return {**new, "networks": nics}
 
 
 def with_rules_of(spec, wanted):
     """The request with the rules and addresses that ``wanted`` has for NICs which have a filter; port security that was
-    switched off leaves an empty one. Nothing else of a NIC changes, and one without a filter gets none."""
+    switched off leaves an empty one. Nothing else of a NIC changes, and one without a filter gets none. Who is in the groups that
+    rules name stays as it is: see let_in()."""
     nics = [dict(nic) for nic in spec.get("networks") or []]
     for nic, new in zip(nics, wanted.get("networks") or []):
         if nic.get("security") and nic["mac"] == new["mac"] and "security" in new:
-            nic["security"] = new["security"] or {"groups": [], "rules": None, "allowed": [], "open": True}
+            rules = new["security"] or {"groups": [], "rules": None, "allowed": [], "open": True}
+            nic["security"] = group_members.with_members(rules, group_members.of_nic(nic))
     return {**spec, "networks": nics} if nics else spec

@@ -12,7 +12,7 @@ import hashlib
 import json
 from xml.etree import ElementTree
 
-from ...model import data_disks, nics, wish_digest
+from ...model import data_disks, group_members, nics, wish_digest
 from ...model.collection_version import COLLECTION_VERSION
 from ...model.lifecycle import BUSY
 from ...model.safe_text import clean, clean_all
@@ -119,7 +119,7 @@ def _collect(connection, settings, records, state_dir, deadline, save_generation
     topology, distances = numa.read_topology(host.topology, cpus["shared"], cpus["dedicated"])
     document["traits"] = _traits(connection, settings, host, guest_types, topology)
     document.update({**_pci(connection, settings, records, foreign), **_encrypted_guests(guest_types, records)})
-    document["instances"] = [{**_own(record, found), **_by_hand(record, found)} for record in records] + [
+    document["instances"] = _instances(records, found) + [
         _foreign(domain, found[domain.uuid][1], disk_uses[domain.uuid], pools.get(settings.pool), cpus["dedicated"])
         for domain in foreign
     ]
@@ -130,6 +130,11 @@ def _collect(connection, settings, records, state_dir, deadline, save_generation
     document["generation"] = state_generation.of(_fingerprint(document, settings, records), save_generation, state_dir)
     document["warnings"] = [clean(warning, WARNING_LENGTH) for warning in warnings[:WARNINGS_LIMIT]]
     return document
+
+
+def _instances(records, found):
+    lets_in = group_members.told((record.uuid, record.spec) for record in records)
+    return [{**_own(record, found), **_by_hand(record, found), **lets_in[record.uuid]} for record in records]
 
 
 def _foreign_domains(found, records):

@@ -34,7 +34,8 @@ class Ledger:
     def allocate(self, request, limits):
         """What the request takes here; the caller holds the host's lock until that is written down."""
         check_names(request.document, self.present)
-        error = address_clash.clash(request.document, address_clash.index(self.present, " on this host"))
+        here = (self.present, " on this host")
+        error = address_clash.clash(request.document, address_clash.add_let_in(address_clash.index(*here), *here))
         if error:
             raise error
         allocation = capacity.allocate(self.state, request, limits)

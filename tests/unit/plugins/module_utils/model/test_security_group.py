@@ -10,6 +10,7 @@ from sample_catalog import variables
 
 from ansible_collections.berth.kvm.plugins.module_utils.model.catalog import Catalog
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import BerthError, InvalidInput
+from ansible_collections.berth.kvm.plugins.module_utils.model.wish_digest import digests
 from ansible_collections.berth.kvm.plugins.module_utils.placement.request import build_request
 
 GROUPS = "berth_security_groups_defined"
@@ -43,6 +44,8 @@ BAD = {
     "a name": ({"protocol": "tcp", "remote": ["web"]}, "remote[0]"),
     "XML": ({"protocol": "tcp", "remote": "'/><rule action='accept'"}, "remote"),
     "a typo": ({"protocol": "tcp", "port": 80}, "port"),
+    "networks and a group": ({"protocol": "tcp", "remote": "192.0.2.0/24", "remote_group": "web"}, "remote_group"),
+    "two groups": ({"protocol": "tcp", "remote_group": ["web", "ssh"]}, "remote_group"),
 }
 
 
@@ -135,3 +138,24 @@ def test_a_group_that_is_gone_from_the_catalog_is_named_with_what_was_probably_m
         nics("lan", groups=["wbe", "gone"])
     assert refused.value.code == "SecurityGroupNotFound" and "web" in refused.value.hint
     assert refused.value.also[0].value == "gone"
+
+
+def test_a_rule_that_names_a_group_which_is_not_there_is_refused_with_what_was_probably_meant():
+    with pytest.raises(BerthError) as refused:
+        catalog(web={"rules": [{"protocol": "tcp", "remote_group": "sssh"}]}, ssh=SSH)
+    assert refused.value.field == GROUPS + ".web.rules[0].remote_group" and "ssh" in refused.value.hint
+
+
+def test_a_rule_without_a_group_is_written_as_it_was_before_there_were_such_rules():
+    """So that guests from before are as the inventory wants them; and an older version fails at one that names a group."""
+    first, second = catalog(
+        web={"rules": [{"protocol": "tcp"}, {"protocol": "tcp", "remote_group": "web"}]}
+    ).security_groups["web"]["rules"]
+    assert first == {"direction": "in", "protocol": "tcp", "ports": None, "remote": []}
+    assert second == {"direction": "in", "protocol": "tcp", "ports": None, "remote": None, "remote_group": "web"}
+
+
+def test_who_is_in_a_group_is_no_wish_of_the_inventory():
+    spec = {"networks": [{"security": {"groups": ["web"], "rules": [], "allowed": []}}]}
+    with_members = {"networks": [{"security": {**spec["networks"][0]["security"], "members": {"web": {}}}}]}
+    assert digests(spec) == digests(with_members)

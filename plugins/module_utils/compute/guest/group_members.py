@@ -1,0 +1,62 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The packet filters of this host's instances follow the members of the security groups that their rules name."""
+
+from __future__ import annotations
+
+from ...model import group_members
+from ...model.errors import BerthError
+from ...model.lifecycle import ACTIVE, OWN
+from ...model.move_errors import InstanceInvalidState
+from . import packet_filter
+
+LOCK_TIMEOUT = 30  # s: what another run is at follows with the next run
+
+
+def follow(host, uuids, groups, dry=False):
+    """(whether anything was changed, [{uuid, name, why}] of those that did not follow) of the instances ``uuids``.
+
+    ``groups``: project -> group -> {members: {uuid: words}, unseen: uuids}. The addresses of unseen members stay as they are.
+    """
+    changed, waiting = False, []
+    for record in host.store.records():
+        if record.uuid in uuids and _names_groups(record):
+            try:
+                changed |= _follow(host, record.uuid, groups, dry)
+            except BerthError as error:
+                waiting.append({"uuid": record.uuid, "name": record.name, "why": str(error)[:500]})
+    return changed, waiting
+
+
+def _names_groups(record):
+    nics = record.spec.get("networks") or ()
+    return any(group_members.named(nic.get("security")) or group_members.of_nic(nic) for nic in nics)
+
+
+def _follow(host, uuid, groups, dry):
+    def swap(new):
+        return host.store.compare_and_swap(host.store.read(uuid), new.next())
+
+    with host.store.instance_lock(uuid, timeout=LOCK_TIMEOUT):
+        record = host.store.read(uuid)
+        if record is None:
+            return False
+        if record.op or (record.role, record.phase) != (OWN, ACTIVE):
+            now = "%s %s%s" % (record.role, record.phase, ", in a move" if record.op else "")
+            raise InstanceInvalidState(record.name, "state", now, "change the packet filter of")
+        record.check_unlocked()
+        members = _wanted(record, groups.get(record.project_id) or {})
+        return packet_filter.let_in(host.connection, record, members, None if dry else swap)
+
+
+def _wanted(record, groups):
+    """group -> uuid -> words, of the groups that the record's rules name."""
+    had = {}
+    for nic in record.spec["networks"]:
+        had = group_members.merged(had, group_members.of_nic(nic))
+    wanted = {}
+    for group, told in groups.items():
+        kept = {uuid: words for uuid, words in had.get(group, {}).items() if uuid in told["unseen"]}
+        wanted[group] = {**kept, **told["members"]}
+    return wanted

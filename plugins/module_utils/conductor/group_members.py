@@ -1,0 +1,148 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Who is in the security groups that rules name as the other end, and at which addresses.
+
+The inventory says who is a member, by which NIC. At which address comes from the host that has the member, and counts only where it is on
+the network of that NIC and nobody else's. Where a host is silent, nothing is known of members that may be there: their
+addresses stay as they are.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import ipaddress
+from typing import Any, Dict, Iterable, List, Mapping, Set, Tuple
+
+from ..model import group_hints, nics
+from ..model.group_members import MOST_ADDRESSES
+from ..model.lifecycle import CLAIM, OWN
+from ..model.messages import Document, ScannedRecord
+
+Network = Mapping[str, Any]
+Key = Tuple[str, str]  # project and group
+
+
+@dataclasses.dataclass
+class Membership:
+    """What the inventory says. ``by_group``: project and group -> uuid -> the networks by which it is in the group; ``remote``: those
+    that rules of ``instances`` name; ``unknown``: uuids of instances with faults in their variables, whose groups nobody knows."""
+
+    names: Dict[str, str] = dataclasses.field(default_factory=dict)
+    by_group: Dict[Key, Dict[str, List[Network]]] = dataclasses.field(default_factory=dict)
+    remote: Set[Key] = dataclasses.field(default_factory=set)
+    instances: List[str] = dataclasses.field(default_factory=list)
+    unknown: List[str] = dataclasses.field(default_factory=list)
+
+    def add(
+        self, uuid: str, name: str, project: str, nics_of: Iterable[Tuple[List[str], Network]], rules: Network
+    ) -> None:
+        """``nics_of``: the groups and the network of each NIC; ``rules``: the catalog's security groups."""
+        self.names[uuid] = name
+        for groups, network in nics_of:
+            for group in groups:
+                self.by_group.setdefault((project, group), {}).setdefault(uuid, []).append(network)
+                named = {rule.get("remote_group") for rule in rules[group]["rules"]} - {None}
+                self.remote.update((project, remote) for remote in named)
+        self.instances.append(uuid)
+
+
+def wanted(
+    membership: Membership, told: Mapping[str, List[ScannedRecord]], silent: Iterable[str]
+) -> Tuple[Document, List[str]]:
+    """What the hosts are sent, project -> group -> {members: uuid -> words, unseen: uuids}, and what people are told.
+
+    ``told``: host -> its records; ``silent``: the hosts that did not answer."""
+    found: Document = {}
+    said: List[str] = []
+    owners, by_uuid = _owners(told), _by_uuid(told)
+    for project, group in sorted(membership.remote):
+        members: Dict[str, List[str]] = {}
+        unseen = list(membership.unknown)
+        for uuid, networks in sorted(membership.by_group.get((project, group), {}).items()):
+            records = by_uuid.get(uuid, [])
+            if not records:
+                unseen += [uuid] if list(silent) else []
+                continue
+            members[uuid] = _words(uuid, networks, records, owners)
+            if not members[uuid]:
+                said.append(_without_address(membership.names[uuid], group))
+        said += _cut(members, group)
+        found.setdefault(project, {})[group] = {"members": {k: v for k, v in members.items() if v}, "unseen": unseen}
+    return found, said
+
+
+def _owners(told: Mapping[str, List[ScannedRecord]]) -> Dict[str, Set[str]]:
+    """Who has an address, by what hosts tell of instances, claimed ones too."""
+    found: Dict[str, Set[str]] = {}
+    for records in told.values():
+        for record in records:
+            for word in record["nics"]:
+                found.setdefault(word, set()).add(record["uuid"])
+    return found
+
+
+def _by_uuid(told: Mapping[str, List[ScannedRecord]]) -> Dict[str, List[ScannedRecord]]:
+    """The records of instances that were made."""
+    found: Dict[str, List[ScannedRecord]] = {}
+    for records in told.values():
+        for record in records:
+            if record["role"] != CLAIM:
+                found.setdefault(record["uuid"], []).append(record)
+    return found
+
+
+def _words(
+    uuid: str, networks: List[Network], records: List[ScannedRecord], owners: Mapping[str, Set[str]]
+) -> List[str]:
+    """The member's addresses on these networks. Of one that two hosts own nobody knows which address is its own."""
+    if sum(record["role"] == OWN for record in records) > 1:
+        return []
+    words = dict.fromkeys(word for record in records for word in record["nics"] if owners[word] == {uuid})
+    return [word for word in words if any(_is_on(word, network) for network in networks)]
+
+
+def _is_on(word: str, network: Network) -> bool:
+    address = nics.address_of(word, network)
+    try:
+        found = ipaddress.ip_address(address or "")
+    except ValueError:
+        return False
+    return not network.get("cidr") or found in ipaddress.ip_network(network["cidr"])
+
+
+def _cut(members: Dict[str, List[str]], group: str) -> List[str]:
+    """No more addresses than a filter takes: which is the same in every run."""
+    many, left = sum(map(len, members.values())), MOST_ADDRESSES
+    for uuid, words in members.items():
+        members[uuid] = words[:left]
+        left -= len(members[uuid])
+    if many <= MOST_ADDRESSES:
+        return []
+    told = "rules with remote_group %s let in %d of its %d addresses" % (group, MOST_ADDRESSES, many)
+    return ["%s. %s" % (told, group_hints.divide_group())]
+
+
+def _without_address(name: str, group: str) -> str:
+    told = "%s is in security group %s and has no address that berth gave it and nobody else has" % (name, group)
+    return "%s, so rules with remote_group %s do not let it in. %s" % (told, group, group_hints.address_for_group(name))
+
+
+def waits(name: str, why: str) -> str:
+    """What people are told of a filter that did not follow."""
+    told = "the packet filter of %s lets in the members of security groups that it let in before: %s" % (name, why)
+    return "%s. Nobody else gets their addresses. %s" % (told, group_hints.bring_filters())
+
+
+def silent_hosts(hosts: Iterable[str]) -> str:
+    told = "packet filters on %s, and what others let in of instances there, stay as they are: no answer"
+    return "%s. %s" % (told % " and ".join(sorted(hosts)), group_hints.bring_filters())
+
+
+def not_followed(why: str) -> str:
+    told = "packet filters did not follow the members of security groups: %s" % why
+    return "%s. %s" % (told, group_hints.bring_filters())
+
+
+def groups_unknown(name: str, why: str) -> str:
+    return "%s stays in packet filters as it is, since its security groups are not known: %s" % (name, why)

@@ -1,0 +1,32 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What people are told to do where the packet filters of instances do not follow the members of security groups."""
+
+from __future__ import annotations
+
+
+def bring_filters() -> str:
+    """The packet filters of an instance or of a host could not follow the members of security groups."""
+    return "Run berth.kvm.create again when that is over: each run has all packet filters follow"
+
+
+def filters_follow_first(name: str) -> str:
+    """A packet filter lets in an address as that of an instance which had it before."""
+    return (
+        "Run berth.kvm.create again for %s: each run has all packet filters follow. Where it says the same again, its warnings say "
+        "which filter waits and why, or give %s another address" % (name, name)
+    )
+
+
+def address_for_group(name: str) -> str:
+    """An instance in a security group that rules name, of which berth knows no address."""
+    return (
+        "Give %s an address in berth_networks, or its network a pool; it has that when it is deleted and created anew. Or have the rule "
+        "name its network as remote" % name
+    )
+
+
+def divide_group() -> str:
+    """A security group that rules name has more members than a packet filter takes."""
+    return "Divide the group, or have the rules name its network as remote"

@@ -1,0 +1,85 @@
+#!/usr/bin/python
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: group_members
+version_added: 0.2.0
+short_description: "Internal: have packet filters follow the members of security groups"
+description:
+  - Brings the packet filters of instances on this host to the members of the security groups that their rules name as
+    C(remote_group). Running guests go on.
+  - Part of the playbooks C(berth.kvm.create) and C(berth.kvm.delete). Who is a member is what the inventory says.
+options:
+  instances:
+    description: The UUIDs of the instances whose filters follow. Those that are not here are passed over.
+    type: list
+    elements: str
+    required: true
+  groups:
+    description:
+      - For each project and group, the addresses of the C(members) by their UUIDs, and in C(unseen) the UUIDs of those that may be
+        on a host which does not answer. Filters keep what they have of these.
+    type: dict
+    required: true
+extends_documentation_fragment:
+  - berth.kvm.host
+  - berth.kvm.host.by
+author:
+  - The berth.kvm authors (!UNKNOWN)
+"""
+
+EXAMPLES = r"""
+- name: Let the web servers in to the database
+  berth.kvm.group_members:
+    instances: [0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a]
+    groups:
+      default:
+        web:
+          members:
+            1c8a55d0-9a71-5b1c-8a55-0f6f0d3f7c11: ["address 192.0.2.11 on bridge br0"]
+          unseen: []
+"""
+
+RETURN = r"""
+waiting:
+  description: Instances whose filters did not follow, and why.
+  returned: success
+  type: list
+  elements: dict
+  sample: [{uuid: 0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a, name: db-1, why: Instance db-1 is locked}]
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ..module_utils.compute.guest import group_members
+from ..module_utils.compute.host.host import Host
+from ..module_utils.compute.record import journal, state_directory
+from ..module_utils.model.errors import BerthError
+
+
+def main():
+    arguments = {
+        "instances": {"type": "list", "elements": "str", "required": True},
+        "groups": {"type": "dict", "required": True},
+        "by": {"type": "dict"},
+    }
+    module = AnsibleModule(argument_spec=arguments, supports_check_mode=True)
+    journal.act_for(module.params["by"])
+    try:
+        host = Host.here("group_members")
+        state_directory.check(host.store)
+        changed, waiting = group_members.follow(
+            host, set(module.params["instances"]), module.params["groups"], dry=module.check_mode
+        )
+    except BerthError as error:
+        module.fail_json(**error.to_result())
+    # who is in which group need not come back, as the arguments of a module otherwise do
+    module.exit_json(changed=changed, invocation={"module_args": {}}, waiting=waiting)
+
+
+if __name__ == "__main__":
+    main()

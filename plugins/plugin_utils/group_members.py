@@ -1,0 +1,100 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""After a run that makes or deletes instances, the packet filters of all instances of the inventory follow the members of security
+groups, whoever is selected."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, List
+
+from ansible.errors import AnsibleError
+from ansible.plugins.action import ActionBase
+
+from ..module_utils.conductor import group_members
+from ..module_utils.conductor.group_members import Membership
+from ..module_utils.model import catalog_schema
+from ..module_utils.model.errors import BerthError
+from ..module_utils.model.identity import project_of, uuid_of
+from .asking import answers, ask
+from .controller import kvm_hosts, lost_hosts, raw_vars, variables
+from .plain import plain
+from .screen import warn
+from .whose_variables import Catalogs, is_rendered
+
+GROUPS = "berth_security_groups_defined"
+OF_NICS = ("berth_networks", "berth_security_groups", "berth_project")
+# Who writes a filter looks again after it, as who claims an address does: of the two at least one sees the other.
+PASSES = 3
+
+
+def follow(action: ActionBase, task_vars: Dict[str, Any], reachable: List[str]) -> None:
+    """Have the filters follow on the ``reachable`` hosts. What is wrong here is told and stops nobody: the next run does it."""
+    names = task_vars["groups"]["all"]
+    if not any(_may_name_a_group(raw_vars(task_vars, name).get(GROUPS)) for name in names):
+        return
+    try:
+        catalogs = Catalogs(task_vars, [], kvm_hosts(task_vars), action._loader)
+        membership = _membership(task_vars, catalogs)
+        if not membership.remote:
+            return
+        lost = lost_hosts(catalogs.run)
+        for _pass in range(PASSES):
+            if not _pass_over(action, task_vars, membership, reachable, lost):
+                return
+    except (BerthError, AnsibleError) as error:
+        warn(group_members.not_followed(str(error)))
+
+
+def _pass_over(action, task_vars, membership, reachable, lost) -> bool:
+    """Whether a filter was changed, so that one has to look again."""
+    scans = plain(answers(ask(action, task_vars, reachable, "rescan", {})))
+    told = {host: scan["instances"] for host, scan in scans.items() if "instances" in scan}
+    silent = [host for host in kvm_hosts(task_vars) if host not in told and host not in lost]
+    groups, said = group_members.wanted(membership, told, silent)
+    given = {"instances": membership.instances, "groups": groups}
+    found = plain(answers(ask(action, task_vars, told, "group_members", given)))
+    changed = any(answer.get("changed") for answer in found.values()) and not action._task.check_mode
+    if not changed:
+        for host, answer in found.items():
+            if "waiting" not in answer:
+                silent.append(host)
+            said += [group_members.waits(each["name"], each["why"]) for each in answer.get("waiting", ())]
+        if silent:
+            said.append(group_members.silent_hosts(silent))
+        for line in dict.fromkeys(said):
+            warn(line)
+    return changed
+
+
+def _membership(task_vars, catalogs) -> Membership:
+    """Who is in which group, of all instances of the inventory."""
+    membership = Membership()
+    for name in catalogs.instances:
+        given = variables(task_vars, name, OF_NICS)
+        try:
+            uuid = uuid_of(name, given)
+        except BerthError:
+            continue  # no instance can have this name
+        try:
+            catalog = catalogs.of(name)
+            membership.add(uuid, name, project_of(given), _nics(given, catalog), catalog.security_groups)
+        except (BerthError, KeyError) as error:
+            membership.unknown.append(uuid)
+            warn(group_members.groups_unknown(name, str(error)))
+    return membership
+
+
+def _nics(given, catalog) -> list:
+    """[(groups, network)] of the NICs of an instance."""
+    checks = {part: catalog_schema.INSTANCE[part] for part in ("berth_networks", "berth_security_groups")}
+    found = {part: check.check(given.get(part) or [], part) for part, check in checks.items()}
+    own = found["berth_security_groups"]
+    return [
+        (own if nic["security_groups"] is None else nic["security_groups"], catalog.networks[nic["network"]])
+        for nic in found["berth_networks"]
+    ]
+
+
+def _may_name_a_group(raw) -> bool:
+    return raw is not None and ("remote_group" in repr(raw) or is_rendered(raw))
