@@ -56,65 +56,65 @@ GENERAL = {
 CATALOG = {
     "berth_flavors": ("Sizes of instances, by name. `projects`: only these may use it.", schema.FLAVOR),
     "berth_images": (
-        "Images, by name, each with either `url` or `upload`. `properties` have Nova's names. One with `projects` is private to them. "
-        "A file that is uploaded goes to a host when the first instance there needs it, once, through Ansible's directory for temporary "
-        "files on the host (`remote_tmp`), which needs room for it; moves need it on no other host.",
+        "Images, by name, each with either `url` or `upload`. `properties` have Nova's names. If an image has `projects`, only these may "
+        "use it. An uploaded file is sent to a host once, when the first instance there needs it, through Ansible's directory for "
+        "temporary files on the host (`remote_tmp`), which needs room for it. Moves need it on no other host.",
         schema.Image.fields,
     ),
     "berth_networks_defined": ("Networks that NICs can be on, by name.", schema.Network.fields),
     "berth_security_groups_defined": (
-        "Rules of what may reach a guest and what it may reach, by name. [What they mean](networks.md#security-groups).",
+        "Rules for the traffic to and from a guest, by name. [What they mean](networks.md#security-groups).",
         schema.SECURITY_GROUP,
     ),
     "berth_server_groups": (
-        "Groups of instances that want to be together or apart, by name.",
+        "Groups of instances to keep together or apart, by name.",
         schema.ServerGroup.fields,
     ),
-    "berth_keypairs_defined": ("Public keys, by name; the key alone will do.", schema.KeyPair.fields),
+    "berth_keypairs_defined": ("Public keys, by name. The value may be just the key.", schema.KeyPair.fields),
     "berth_volumes_defined": (
         "Disks that outlive their instance, by name. [What they are](volumes.md).",
         schema.VOLUME,
     ),
     "berth_aggregates": (
         "Sets of hosts, by name. `groups` are inventory groups whose hosts belong to it. `availability_zone` is the zone of these "
-        "hosts. An instance's record keeps the zone of the host that was chosen (`nova` where it is in none), after a move or a "
-        "revert that of the host it has come to; `show`, the facts of the hosts and the inventory plugin tell it. Where this "
-        "variable says another zone by now, the inventory plugin and the report go by the variable.",
+        "hosts. An instance's record keeps the zone of its host (`nova` if the host is in none); a move or a revert updates it. "
+        "`show`, the facts of the hosts and the inventory plugin show it. If this variable names another zone by now, the inventory "
+        "plugin and the report use the variable.",
         schema.AGGREGATE,
     ),
     "berth_pci_aliases": (
-        "PCI devices that a flavor may ask for, by name; several of one name are alternatives. [vGPUs](guest-features.md#vgpus) need "
-        "no name here.",
+        "PCI devices that a flavor may request, by name. Several entries of one name are alternatives. "
+        "[vGPUs](guest-features.md#vgpus) need no name here.",
         schema.PCI_ALIAS,
     ),
-    "berth_quotas": ("What a project may use, by project; `*` is every other project; -1 is no limit.", schema.QUOTA),
+    "berth_quotas": ("Limits by project. `*` is every other project; -1 is no limit.", schema.QUOTA),
 }
 INSTANCE_NOTES = {
     "berth_flavor": "the name of a flavor; required, and what makes an inventory host an instance",
     "berth_image": "the name of an image; required",
     "berth_networks": "NICs: names of networks, or {network, address, mac, security_groups, ...}, see [networks](networks.md)",
-    "berth_security_groups": "the security groups of all its NICs that name none themselves",
+    "berth_security_groups": "the security groups of those of its NICs that name none themselves",
     "berth_server_group": "the name of a server group",
-    "berth_project": "whose it is (default)",
+    "berth_project": "the project that it belongs to (`default`)",
     "berth_availability_zone": "a zone, zone:host or zone:host:node",
-    "berth_pool": "the storage pool (berth); hosts that lack it are left out, and its space is what the disks count against",
+    "berth_pool": "the storage pool (`berth`); hosts without it are left out, and the disks count against its space",
     "berth_disks": "data disks: {name: {size_gb, bus}}, or a list of {name, size_gb, bus}; see [below](#data-disks)",
     "berth_volumes": "volumes: names, or {name: {delete_on_termination}}, see [volumes](volumes.md)",
     "berth_ssh_keys": "public keys for the guest's first user",
     "berth_hints": "scheduler hints; same_host and different_host take names of instances or uuids",
     "berth_target_host": "only this host, if every filter lets it pass",
     "berth_ignore_hosts": "never these hosts",
-    "berth_force_hosts": "one of these hosts without asking the filters, which a warning says; its capacity is claimed all the same",
+    "berth_force_hosts": "one of these hosts, bypassing the filters, with a warning; capacity is still claimed",
     "berth_key_names": "names of key pairs for the guest's first user, beside berth_ssh_keys",
-    "berth_metadata": "names and texts that are kept with the instance and told to the guest, see [the guest](guest-features.md)",
+    "berth_metadata": "names and texts that are kept with the instance and passed to the guest, see [the guest](guest-features.md)",
     "berth_files": "files that cloud-init writes: {path, content, encoding (text or base64), mode ('0644'), owner (root:root)}",
     "berth_admin_password_hash": "the sha512 or yescrypt hash of the password of the guest's first user",
-    "berth_admin_password": "refused: a password is given as its hash alone",
-    "berth_disk_config": "auto: the root file system grows to its disk; manual: it does not; not given: as the image does",
-    "berth_access_ip_v4": "an address at which the guest is reached, such as one that a router translates",
+    "berth_admin_password": "refused: give only the hash of a password",
+    "berth_disk_config": "auto: the root file system grows to its disk; manual: it does not; not set: the image decides",
+    "berth_access_ip_v4": "an address at which the guest is reached, for example one that a router translates",
     "berth_access_ip_v6": "the same for IPv6",
-    "berth_state": "the power that [create](create-and-delete.md#power-and-locks) brings it to, `active` or `stopped`; else as found",
-    "berth_user_data": "cloud-init's user data: text that begins as such, or base64; at most 65535 bytes in base64",
+    "berth_state": "the power state that [create](create-and-delete.md#power-and-locks) brings it to, `active` or `stopped`; if not set, `create` leaves it as it is",
+    "berth_user_data": "cloud-init's user data: text that begins with a header of cloud-init, or base64; at most 65535 bytes in base64",
 }
 DATA_DISKS = """### Data disks
 
@@ -122,23 +122,28 @@ DATA_DISKS = """### Data disks
       logs: {size_gb: 10}
       db: {size_gb: 200, bus: scsi}
 
-They are made with the instance, empty, in its pool, and removed with it. A name has at most %d characters of a-z, 0-9 and `-`; `size_gb`
-is from 1 to %d; `bus` is %s, by default the image's `hw_disk_bus`. At most %d.
-Their sizes count as the flavor's do, beside a flavor's `resources:DISK_GB`: in placement, in the claim, against the pool.
+They are created empty with the instance, in its pool, and deleted with it. A name has at most %d characters of a-z, 0-9 and `-`;
+`size_gb` is from 1 to %d; `bus` is %s, by default the image's `hw_disk_bus`. An instance has at most %d.
+Their sizes count like the flavor's disks, in addition to a flavor's `resources:DISK_GB`: in placement, in the claim, against the pool.
 
-In the guest a disk has its name as serial number: `/dev/disk/by-id/virtio-logs`, `/dev/disk/by-id/scsi-0QEMU_QEMU_HARDDISK_db`. Use that,
-in cloud-init's `fs_setup` and `mounts` too: `/dev/vdb` is another disk after a resize to a flavor with swap.
+In the guest the serial number of a disk is its name: `/dev/disk/by-id/virtio-logs`, `/dev/disk/by-id/scsi-0QEMU_QEMU_HARDDISK_db`.
+Use that path, also in cloud-init's `fs_setup` and `mounts`: `/dev/vdb` is another disk after a resize to a flavor with swap.
 
-A resize and every migration take them along as they are. `create` changes none of an instance that is there, and its table says where the
-inventory names others (`has no data disk logs. Run berth.kvm.update_disks --limit web1`).
-That adds those that the instance lacks and makes
-larger those that shall be larger, while the guest runs or is off. Room for them is claimed first; `--check` says whether it would change
-anything. Nothing makes a disk smaller (`CannotResizeDisk`) or takes one away: what `berth_disks` names no more stays as it is, with its
-data. A running guest takes no SATA disk, no SCSI disk where it has no SCSI controller, and only as many disks as it has free slots for
-(`DiskNotAttached`): it gets them while it is off. The file system on a disk is the guest's to grow. While a resize waits for its
-confirmation no disk changes (`InstanceInvalidState`).
-A disk whose file is not there, or over which a snapshot's layer lies, stops a start and every move (`DiskChainChanged`): none is ever made
-anew for a guest that had one.
+| you want | do |
+| --- | --- |
+| more or larger data disks | change `berth_disks`, then run `berth.kvm.update_disks --limit web1`, while the guest runs or is off. It claims room first; `--check` says whether it would change anything |
+| a smaller disk | not possible (`CannotResizeDisk`) |
+| fewer disks | nothing removes a disk: one that `berth_disks` no longer names stays as it is, with its data |
+
+- `create` does not change the disks of an existing instance. Its table says if the inventory names others
+  (`has no data disk logs. Run berth.kvm.update_disks --limit web1`).
+- A resize and every migration take the disks along as they are. While a resize waits for its confirmation no disk changes
+  (`InstanceInvalidState`).
+- A running guest accepts no SATA disk, no SCSI disk if it has no SCSI controller, and only as many disks as it has free slots
+  (`DiskNotAttached`): add them while it is off.
+- The guest must grow the file system on a disk itself.
+- If the file of a disk is missing, or a snapshot's layer lies over it, every start and every move is refused (`DiskChainChanged`):
+  a disk that a guest had is never created again.
 """ % (
     data_disks.LONGEST_NAME,
     data_disks.MOST_GB,
