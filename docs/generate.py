@@ -165,55 +165,55 @@ The seed is a NoCloud disk. `berth_metadata` is in its `meta-data`: in a guest w
 | `berth_admin_password_hash` | `user.hashed_passwd`, for the first user; whether sshd takes passwords is the image's | at the first boot |
 | `berth_disk_config` | `growpart` and `resize_rootfs`; an image forbids `auto` by `hw_auto_disk_config: disabled` | at each boot |
 
-Vendor-data is apart from the user data, which is handed over byte by byte as it was given. cloud-init drops a key of the
-vendor-data that the user data has too, so a request with both (such as `berth_files` and `write_files`) is refused where the
-user data can be read; behind an `#include` it cannot. An image whose cloud-init is told to ignore vendor-data ignores all of this.
-Files and hash are in the seed alone: not in the record, a receipt, a log or a message. They are read when the instance is
-made, as are `berth_ssh_keys` and the key pairs that `berth_key_names` name: a guest that is there keeps what it has got, also when a key
-pair is not defined any more. At most 64 files, 1 MiB together.
+Vendor-data is separate from the user data, which is passed on unchanged, byte by byte. cloud-init drops a key of the
+vendor-data that the user data has too, so a request with both (such as `berth_files` and `write_files`) is refused if the
+user data can be read; behind an `#include` it cannot. If an image's cloud-init ignores vendor-data, it ignores all of this.
+Files and hash are only in the seed: not in the record, a receipt, a log or a message. They are read when the instance is
+created, and so are `berth_ssh_keys` and the key pairs in `berth_key_names`: an existing guest keeps what it has, even if a key
+pair is no longer defined. At most 64 files, 1 MiB together.
 
-`berth_access_ip_v4` and `berth_access_ip_v6` are Nova's access_ip: where the guest is reached, such as an address that a router
-translates. The guest is told nothing of them. The record keeps them as they were when the instance was made, `show` tells them, and
-the inventory plugin sets `ansible_host` by them.
+`berth_access_ip_v4` and `berth_access_ip_v6` are Nova's access_ip: the address at which the guest is reached, for example one that a
+router translates. The guest does not learn them. The record keeps them as they were when the instance was created, `show` prints
+them, and the inventory plugin sets `ansible_host` from them.
 
 ## A kernel of its own
 
 An image with `kernel` (and `initrd`), each a `url` and a `checksum`, or with the properties `kernel_id` and `ramdisk_id`, which name other
-images of `disk_format` raw, is booted by it and not from its disk; `os_command_line` is its command line. Both files are cached and
-proven as images are, and lie beside the disks of the instance, so a move takes them along and needs no web server. Such an
+images of `disk_format` raw, boots that kernel and not from its disk; `os_command_line` is its command line. Both files are cached and
+checked as images are, and are kept beside the disks of the instance, so a move takes them along and needs no web server. Such an
 image has no UEFI firmware. A resize keeps the kernel.
 
 ## TPM and locked memory
 
-`hw:tpm_version: "2.0"` gives the guest a TPM that swtpm emulates; hosts without swtpm are left out. Its state is libvirt's, on that
-host, and is removed with the instance. It is not among the disks: an instance with a TPM is not resized or migrated
-(`OperationNotSupportedForVTPM`), and the state is not encrypted. `hw:locked_memory` needs `hw:mem_page_size`, as in Nova.
-Both are tested by the definition that libvirt reads back; they were not tried on hardware.
+`hw:tpm_version: "2.0"` gives the guest a TPM that swtpm emulates; hosts without swtpm are left out. libvirt keeps its state on that
+host, unencrypted, and removes it with the instance. The state is not among the disks, so an instance with a TPM cannot be resized or
+migrated (`OperationNotSupportedForVTPM`). `hw:locked_memory` needs `hw:mem_page_size`, as in Nova.
+Tests check both in the definition that libvirt reads back; they were not tried on hardware.
 
 ## Real-time CPUs
 
 `hw:cpu_realtime: "yes"` beside `hw:cpu_policy: dedicated` (or `mixed`) gives the vCPUs of `hw:cpu_realtime_mask` (the
-image's mask goes before the flavor's; `^0` is all but the first) the scheduler `fifo` with priority 1. The memory is
-locked and not shared, there is no PMU, and the emulator's threads run on the CPUs of the other vCPUs. Where all vCPUs
-are real-time, `hw:emulator_threads_policy: isolate` gives them a CPU of their own. Such a guest needs a host with
-CPUs for pinning; that its kernel is a real-time one is the host's affair, as with Nova: a trait such as
-`CUSTOM_REALTIME` in the host's settings and `trait:CUSTOM_REALTIME=required` in the flavor choose it.
+image's mask overrides the flavor's; `^0` is all but the first) the scheduler `fifo` with priority 1. The memory is
+locked and not shared, there is no PMU, and the emulator's threads run on the CPUs of the other vCPUs. If all vCPUs
+are real-time, `hw:emulator_threads_policy: isolate` gives these threads a CPU of their own. Such a guest needs a host with
+CPUs for pinning. As with Nova, berth does not check that the host's kernel is a real-time one: set a trait such as
+`CUSTOM_REALTIME` in the host's settings, and `trait:CUSTOM_REALTIME=required` in the flavor.
 
 ## A virtual IOMMU
 
 `hw:viommu_model` or the image's `hw_viommu_model` is `intel` (x86, machine type q35), `smmuv3` (ARM, machine type
-virt) or `virtio` (both); `auto` is `virtio`. Hosts tell what they have by the traits `COMPUTE_VIOMMU_MODEL_*`:
-`virtio` and `auto` with libvirt 8.3 and QEMU 7.0. Others are left out by name. Flavor and image must agree.
+virt) or `virtio` (both); `auto` is `virtio`. Hosts report what they have with the traits `COMPUTE_VIOMMU_MODEL_*`:
+`virtio` and `auto` with libvirt 8.3 and QEMU 7.0. Other hosts are left out, and the verdict says so. Flavor and image must agree.
 
 ## Encrypted memory
 
 `hw:mem_encryption: "true"`, or `hw_mem_encryption` of the image, is AMD SEV (`hw:mem_encryption_model` `amd-sev`;
-SEV-ES, SEV-SNP and TDX are refused). It needs UEFI firmware without secure boot and machine type q35. A host tells by
-the trait `HW_CPU_X86_AMD_SEV` that libvirt can do it there, and by `encrypted_guests` in its facts how many such
+SEV-ES, SEV-SNP and TDX are refused). It needs UEFI firmware without secure boot and machine type q35. A host reports with
+the trait `HW_CPU_X86_AMD_SEV` that libvirt can do it there, and with `encrypted_guests` in its facts how many such
 guests it may have; each claims one `MEM_ENCRYPTION_CONTEXT`. The memory is locked, the policy is Nova's (`0x0033`),
-each virtio device goes through the guest's own translation. Such a guest is not migrated while it runs
-(`OperationNotSupportedForSEV`); resize and cold migration take it along. Real-time CPUs, virtual IOMMU and encrypted
-memory are tested by the rendered definition and by recorded capabilities of hosts. Not tried on hardware.
+each virtio device goes through the guest's own translation. Such a guest cannot be migrated while it runs
+(`OperationNotSupportedForSEV`); resize and cold migration work. Tests check real-time CPUs, virtual IOMMU and encrypted
+memory with the rendered definition and with recorded capabilities of hosts. None was tried on hardware.
 
 ## vGPUs
 
@@ -225,20 +225,20 @@ PCI. A host offers the types that its variable names, one type for each GPU (Nov
       - {type: nvidia-36}                               # and every other one that has the type
 
 `berth.kvm.prepare_hosts` writes it to the host; `ls /sys/class/mdev_bus/*/mdev_supported_types` there shows GPUs and types. Its facts
-tell the GPUs as `vgpus`, with how many vGPUs each has in all and how many are claimed or were made by others. A GPU is a resource
+list the GPUs as `vgpus`, with how many vGPUs each has in total and how many are claimed or were made by others. A GPU is a resource
 provider of its own, as in Nova: all vGPUs of an instance, at most 16, are of one GPU. Its type is a trait of the GPU and not of the host:
 `trait:CUSTOM_NVIDIA_36: required` beside `resources:VGPU` asks for that type, `forbidden` for another. One numbered group may
 ask for them too (`resources1:VGPU`, `trait1:...`).
 
 The claim fixes the GPU, the type and a uuid, which follows from that of the instance. The mediated device is made before each start,
 also after the host's reboot, and removed when the instance is stopped, moved away or deleted, or when its build fails; the claim holds
-the place until then. A GPU that is gone, a type that its host no longer enables, a place that others took, or a device that somebody
-else made under the uuid is `VgpuUnavailable`, told before the guest is touched. Devices of others are counted and left alone.
+the place until then. If the GPU is gone, its host no longer enables the type, others took the place, or somebody else made a device under
+the uuid, the error is `VgpuUnavailable`, before the guest is touched. Devices of others are counted and left alone.
 
-Resize and cold migration claim a vGPU on the destination; the source's is free when the move is confirmed. A guest with one is not
-resized on its own host, nor migrated while it runs. GPUs whose driver has no mediated devices, as
-NVIDIA's on kernels since 6.8, are given as [PCI devices](catalog.md#berth_pci_aliases). Tested by the definition, which libvirt's
-schema takes, and by files as the kernel has them below `/sys`. Not tried on hardware.
+Resize and cold migration claim a vGPU on the destination; the source's is free when the move is confirmed. A guest with a vGPU cannot be
+resized on its own host, nor migrated while it runs. If a GPU's driver has no mediated devices, as
+NVIDIA's on kernels since 6.8, use [PCI devices](catalog.md#berth_pci_aliases). Tests check the definition, which libvirt's schema
+accepts, and use files as the kernel has them below `/sys`. Not tried on hardware.
 """.strip().splitlines()
 
 
@@ -315,11 +315,11 @@ def features_page():
         "<!-- Written by docs/generate.py from plugins/module_utils/model/guest_features.py. -->",
         "# What guests are built with",
         "",
-        "Each image property and each extra spec that Nova knows, and what becomes of it. What is refused is refused before",
-        "anything is claimed, when an instance is created and for the new flavor of a resize. Extra specs that are not here are",
-        "refused in the scopes %s;" % ", ".join("`%s:`" % one for one in sorted(guest_features.OUR_SCOPES)),
-        "in others they are somebody's own, as are image properties that do not begin with `hw_`, `img_` or `os_`.",
-        "The flavor's `hw:x` goes before the image's `hw_x`. A resize keeps firmware type and secure boot.",
+        "This page lists each image property and each extra spec that Nova knows: built, refused, or used for placement only.",
+        "A create, or a resize to a new flavor, refuses what is marked `refused` before it claims anything. Extra specs that are",
+        "not listed are refused in the scopes %s;" % ", ".join("`%s:`" % one for one in sorted(guest_features.OUR_SCOPES)),
+        "in other scopes they are yours to use, and so are image properties that do not begin with `hw_`, `img_` or `os_`.",
+        "The flavor's `hw:x` overrides the image's `hw_x`. A resize keeps firmware type and secure boot.",
         "",
     ]
     for title, table in (("Image properties", guest_features.IMAGE), ("Extra specs", guest_features.FLAVOR)):
@@ -327,10 +327,10 @@ def features_page():
         lines += ["| `%s` | %s |" % (name, escaped(fate_of(fate))) for name, fate in sorted(table.items())]
         lines.append("")
     lines += [
-        "A guest with cloud-init mounts its ephemeral disk at `/mnt` and uses its swap disk: the seed's vendor-data says so, by the",
-        "labels `ephemeral0` and `swap`. Vendor-data is apart from the user data; `mounts` in the user data replaces it. A seed is",
-        "made once: disks that a resize adds are the guest's to use. Where a resize makes the ephemeral disk larger, systemd grows",
-        "its file system when the guest boots.",
+        "A guest with cloud-init mounts its ephemeral disk at `/mnt` and uses its swap disk, because the seed's vendor-data says so, by",
+        "the labels `ephemeral0` and `swap`. Vendor-data is separate from the user data; `mounts` in the user data replaces it. A seed",
+        "is made once, so set up disks that a resize adds in the guest. If a resize makes the ephemeral disk larger, systemd grows its",
+        "file system when the guest boots.",
         "",
         *GUEST_DATA,
     ]
@@ -350,10 +350,10 @@ def catalog_page():
         "<!-- Written by docs/generate.py from plugins/module_utils/model/catalog_schema.py. -->",
         "# The catalog: what instances are made of",
         "",
-        "These variables belong into `group_vars/all`. Each instance is judged by its own flavors, images, networks and PCI",
-        "aliases, so groups of instances may have other ones. What instances share must be the same for all instances of the",
+        "Put these variables into `group_vars/all`. Each instance uses its own flavors, images, networks and PCI aliases, so",
+        "groups of instances can have different ones. What instances share must be the same for all instances of the",
         "inventory, selected or not: `berth_quotas`, `berth_placement`, `berth_server_groups`, `berth_aggregates`, and the run's",
-        "`berth_lost_hosts` and `berth_strict_uniqueness`. Where two differ the run is refused and names them.",
+        "`berth_lost_hosts` and `berth_strict_uniqueness`. If two instances differ in one of these, the run is refused and names them.",
         "All are checked before anything is done; an error names the",
         "field, as in `berth_flavors.m1.vcpus`, its value, the rule, and for unknown names what was probably meant.",
         "Things by name may also be a list of things that carry their `name`. Sizes are MiB for `memory_mb`, `min_ram`",
