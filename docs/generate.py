@@ -113,7 +113,7 @@ INSTANCE_NOTES = {
     "berth_disk_config": "auto: the root file system grows to its disk; manual: it does not; not set: the image decides",
     "berth_access_ip_v4": "an address at which the guest is reached, for example one that a router translates",
     "berth_access_ip_v6": "the same for IPv6",
-    "berth_state": "the power state that [create](create-and-delete.md#power-and-locks) brings it to, `active` or `stopped`; if not set, `create` leaves it as it is",
+    "berth_state": "the power state that [create](create-and-delete.md#power-and-locks) sets, `active` or `stopped`; default: as it is",
     "berth_user_data": "cloud-init's user data: text that begins with a header of cloud-init, or base64; at most 65535 bytes in base64",
 }
 DATA_DISKS = """### Data disks
@@ -131,10 +131,11 @@ Use that path, also in cloud-init's `fs_setup` and `mounts`: `/dev/vdb` is anoth
 
 | you want | do |
 | --- | --- |
-| more or larger data disks | change `berth_disks`, then run `berth.kvm.update_disks --limit web1`, while the guest runs or is off. It claims room first; `--check` says whether it would change anything |
+| more or larger data disks | change `berth_disks`, then run `berth.kvm.update_disks --limit web1`, while the guest runs or is off |
 | a smaller disk | not possible (`CannotResizeDisk`) |
 | fewer disks | nothing removes a disk: one that `berth_disks` no longer names stays as it is, with its data |
 
+- `update_disks` claims the room first. `--check` says whether it would change anything.
 - `create` does not change the disks of an existing instance. Its table says if the inventory names others
   (`has no data disk logs. Run berth.kvm.update_disks --limit web1`).
 - A resize and every migration take the disks along as they are. While a resize waits for its confirmation no disk changes
@@ -317,7 +318,8 @@ def features_page():
         "",
         "This page lists each image property and each extra spec that Nova knows: built, refused, or used for placement only.",
         "A create, or a resize to a new flavor, refuses what is marked `refused` before it claims anything. Extra specs that are",
-        "not listed are refused in the scopes %s;" % ", ".join("`%s:`" % one for one in sorted(guest_features.OUR_SCOPES)),
+        "not listed are refused in the scopes %s;"
+        % ", ".join("`%s:`" % one for one in sorted(guest_features.OUR_SCOPES)),
         "in other scopes they are yours to use, and so are image properties that do not begin with `hw_`, `img_` or `os_`.",
         "The flavor's `hw:x` overrides the image's `hw_x`. A resize keeps firmware type and secure boot.",
         "",
