@@ -113,10 +113,15 @@ def check_no_stray(fleet: Fleet, name: str, uuid: str) -> None:
     strays = fleet.strays.get(uuid)
     if strays:
         first = strays[0]
+        hint = hints.another_name()
+        if first["managed"]:
+            hint = state_hints.restore_record(name, first["host"])
+        elif fleet.places.get(uuid):
+            hint = state_hints.undefine_copies(uuid, [first["host"]], True)
         raise DomainWithoutRecord(
             "%s has the domain %s (%s) with the uuid of %s and no record of it"
             % (first["host"], first["name"], first["power_state"], name),
-            hint=state_hints.restore_record(name, first["host"]) if first["managed"] else hints.another_name(),
+            hint=hint,
             host=first["host"],
             domain=first["name"],
         )

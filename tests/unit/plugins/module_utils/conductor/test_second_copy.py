@@ -597,6 +597,19 @@ def test_a_guest_that_somebody_migrated_by_hand_goes_as_the_hint_says_and_the_in
     assert (fleet.run(), fleet.owners()) == (None, ["h1"])
 
 
+@pytest.mark.follows("undefine_copies")
+def test_an_instance_that_is_there_gets_no_other_name_for_a_domain_that_somebody_made_with_its_uuid(fleet):
+    assert fleet.run() is None
+    fleet.hosts["h3"].domain = True
+    seen = fleet.read()
+    seen.strays[WEB][0]["managed"] = False  # as virsh define makes it of a definition without berth's mark
+    with pytest.raises(errors.DomainWithoutRecord) as told:
+        locate.locate(seen, "web1", WEB)
+    assert told.value.hint == state_hints.undefine_copies(WEB, ["h3"], True)
+    fleet.hosts["h3"].domain = False
+    assert locate.locate(fleet.read(), "web1", WEB) == ["h1"]
+
+
 def test_a_record_from_an_old_backup_that_is_the_newest_there_is_goes_on_by_a_persons_word(fleet):
     assert fleet.run() is None
     whereabouts.remember(fleet.hosts["h2"].store, {"hosts": {"id-h1": "h1"}, "known": {"id-h1": {WEB: [1, 9]}}})
