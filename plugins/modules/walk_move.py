@@ -96,6 +96,12 @@ attempts:
   type: list
   elements: dict
   sample: [{attempt: 1, host: kvm2, code: ClaimFailed, cause: there is no room}]
+away:
+  description: For how many seconds the guest was away, when the move has come to its end and this run stopped and started it.
+  returned: success
+  type: float
+  sample: 14.2
+  version_added: 0.2.0
 move:
   description: What the last leg said of the record, when the move has come to its end.
   returned: success

@@ -30,6 +30,6 @@ def after(away: Mapping[str, float], steps: Sequence[str], took: Mapping[str, fl
 
 def said(walked: Mapping[str, Any]) -> Optional[str]:
     """What the closing table tells of a guest that runs again, by what module walk_move said last."""
-    seconds = ((walked.get("walk") or {}).get("away") or {}).get(SECONDS)
+    seconds = walked.get("away")
     runs = (walked.get("move") or {}).get("executing")
     return "guest was away for %s" % duration(max(seconds, 0)) if runs and seconds is not None else None

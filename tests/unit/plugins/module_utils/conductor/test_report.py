@@ -119,7 +119,7 @@ def test_a_resize_says_that_it_waits():
 @pytest.mark.parametrize("executing, told", [(True, True), (False, False)])
 def test_a_resize_tells_how_long_the_guest_was_away_where_it_runs_again(executing, told):
     last = {"phase": "resized", "confirm_in": None, "executing": executing}
-    done = {"move_walk": {"move": last, "walk": {"away": {"seconds": 74.2}}}}
+    done = {"move_walk": {"move": last, "away": 74.2}}
     why = report_moves.outcome("resize", "web1", moves(), done, False).why
     assert ("guest was away for 1m15s" in why) == told
 
