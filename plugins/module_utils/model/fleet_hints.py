@@ -10,7 +10,7 @@ from __future__ import annotations
 def allow_become(host: str, method: str) -> str:
     """The user of the login may not become root on the host, has no password for it, or the program is not there."""
     return (
-        "On %s install %s and let that user run everything by it; where it asks for a password, run this again with "
+        "On %s install %s and let that user run everything through it; if it asks for a password, run this again with "
         "--ask-become-pass. Or log in there as root (ansible_user)" % (host, method)
     )
 
@@ -28,7 +28,7 @@ def give_up_instances(host: str) -> str:
     return (
         "For those whose disks are on storage that others share run berth.kvm.take_over -e berth_lost_hosts=%(host)s first. The others "
         "are lost with %(host)s: give their names to --limit, and run berth.kvm.delete -e berth_lost_hosts=%(host)s for those that "
-        "nobody needs, berth.kvm.create -e berth_lost_hosts=%(host)s for those that are to be made anew, empty. Then run this again"
+        "nobody needs, berth.kvm.create -e berth_lost_hosts=%(host)s for those that you want to create again, empty. Then run this again"
         % {"host": host}
     )
 
@@ -36,7 +36,7 @@ def give_up_instances(host: str) -> str:
 def find_records(host: str) -> str:
     """A host that is to be removed has no record of instances that others saw there last."""
     return (
-        "Mount or restore the state directory of %s, or give the names of these instances to --limit: berth.kvm.recover_record takes up "
+        "Mount or restore the state directory of %s, or give the names of these instances to --limit: berth.kvm.recover_record restores "
         "what %s still has of them, berth.kvm.delete gives up those that nobody needs. Then run this again"
         % (host, host)
     )
@@ -45,8 +45,8 @@ def find_records(host: str) -> str:
 def take_out_host(host: str) -> str:
     """The certificates of a host were revoked."""
     return (
-        "Take %s out of the inventory now. Then run berth.kvm.prepare_hosts: it gives the other hosts the list of what is "
-        "revoked, and until then they take its certificates" % host
+        "Take %s out of the inventory now. Then run berth.kvm.prepare_hosts: it gives the other hosts the list of "
+        "revoked certificates. Until then they accept those of this host" % host
     )
 
 
@@ -54,14 +54,14 @@ def note_certificates(host: str) -> str:
     """An authority does not remember what it has signed for a host: an earlier version did not note it."""
     return (
         "If %s is up, run berth.kvm.prepare_hosts --limit %s, which notes its certificates, and then this again. If not, the "
-        "other hosts take its certificates until these end" % (host, host)
+        "other hosts accept its certificates until they expire" % (host, host)
     )
 
 
 def name_authority() -> str:
     """A host is removed, and there is no authority that could have signed for it."""
     return (
-        "Where the hosts have certificates for live migration, run this again on the machine and with the kvm_host_ca_directory that "
+        "If the hosts have certificates for live migration, run this again on the machine and with the kvm_host_ca_directory that "
         "berth.kvm.prepare_hosts was run with"
     )
 

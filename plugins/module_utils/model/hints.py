@@ -108,7 +108,7 @@ def move_again(name: str, playbook: str) -> str:
 
 def delete_again(name: str) -> str:
     """A delete of the instance was begun and has not ended."""
-    return "A delete of %s was begun: run berth.kvm.delete again to end it" % name
+    return "A delete of %s was begun: run berth.kvm.delete again to finish it" % name
 
 
 def another_run() -> str:
@@ -171,8 +171,8 @@ def no_copy_to_revert_to() -> str:
 def confirm_without(source: str) -> str:
     """A revert was begun, and the source holds nothing of the instance any more."""
     return (
-        "%s holds no copy to go back to. berth.kvm.confirm_resize -e berth_lost_hosts=%s lets the guest go on where it is, "
-        "with all that it wrote" % (source, source)
+        "%s holds no copy to go back to. berth.kvm.confirm_resize -e berth_lost_hosts=%s keeps the guest where it is, "
+        "with everything that it wrote" % (source, source)
     )
 
 
@@ -209,7 +209,7 @@ def create_to_filter(name: str) -> str:
 def make_anew_to_follow(name: str) -> str:
     """The inventory says otherwise what an instance keeps as it was made: networks, keys, image, metadata, server group."""
     return (
-        "It keeps these until it is made anew. For that, save what is on its disks, run berth.kvm.delete --limit %s, which "
+        "It keeps these until it is created again. To do that, save what is on its disks, run berth.kvm.delete --limit %s, which "
         "removes them, then berth.kvm.create --limit %s" % (name, name)
     )
 
@@ -222,8 +222,8 @@ def mend(name: str) -> str:
 def make_anew_to_filter(name: str) -> str:
     """The inventory puts an instance into security groups that was made without packet filters."""
     return (
-        "Only the guest itself can filter until it is made anew. For that, save what is on its disks, run berth.kvm.delete --limit %s, "
-        "which removes them, then berth.kvm.create --limit %s" % (name, name)
+        "Only the guest itself can filter until it is created again. To do that, save what is on its disks, run "
+        "berth.kvm.delete --limit %s, which removes them, then berth.kvm.create --limit %s" % (name, name)
     )
 
 
@@ -247,7 +247,7 @@ def create_it(name: str) -> str:
 
 def create_again() -> str:
     """Another run made the instance meanwhile, or a build failed and was cleaned up."""
-    return "Run berth.kvm.create again: it finds what is there and goes on"
+    return "Run berth.kvm.create again: it continues from what is there"
 
 
 def create_or_delete(name: str) -> str:
@@ -279,7 +279,7 @@ def keep_one_confirmed(name: str, host: str, others: Sequence[str]) -> str:
 
 def keep_one_again(name: str) -> str:
     """A run that set this copy aside was interrupted."""
-    return "Run berth.kvm.keep_one for %s again, with the same berth_keep_on: it ends what it began" % name
+    return "Run berth.kvm.keep_one for %s again, with the same berth_keep_on: it finishes what it began" % name
 
 
 def keep_or_drop_memory(name: str, host: str, uuid: str) -> str:
@@ -293,8 +293,8 @@ def keep_or_drop_memory(name: str, host: str, uuid: str) -> str:
 def disks_of_another_host(uuid: str) -> str:
     """On storage that hosts share, the disks of the instance belong to another host. The only copy may be there."""
     return (
-        "Bring that host back: the instance is there. Where it is switched off for good: berth.kvm.take_over --limit %s "
-        "-e berth_lost_hosts=HOST has another host go on with these disks" % uuid
+        "Bring that host back: the instance is there. If it is switched off for good, run berth.kvm.take_over --limit %s "
+        "-e berth_lost_hosts=HOST: another host then continues with these disks" % uuid
     )
 
 
@@ -379,7 +379,7 @@ def unlock(name: str) -> str:
 
 def let_go_on(name: str) -> str:
     """The guest is paused."""
-    return "berth.kvm.start lets %s go on; then run the same again" % name
+    return "berth.kvm.start resumes %s; then run the same again" % name
 
 
 def foreign_filter(name: str) -> str:

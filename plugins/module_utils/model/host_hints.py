@@ -9,8 +9,8 @@ from __future__ import annotations
 def prepare_host(host: str) -> str:
     """The host has no settings or certificates, or libvirt does not ask the boot gate. The host says its own name."""
     return (
-        "Run berth.kvm.prepare_hosts --limit %s (the name that the host has in the inventory): it restarts libvirt where "
-        "that is needed, guests keep running. Then run this again" % host
+        "Run berth.kvm.prepare_hosts --limit %s (the name that the host has in the inventory): it restarts libvirt "
+        "if needed; guests keep running. Then run this again" % host
     )
 
 
@@ -84,13 +84,13 @@ def read_facts_first() -> str:
 
 def doctor_fixes() -> str:
     """Something small on a host is not as it was made, and is made so again without touching a guest."""
-    return "berth.kvm.doctor -e berth_fix=true mends it"
+    return "berth.kvm.doctor -e berth_fix=true repairs it"
 
 
 def check_again(host: str) -> str:
     """The doctor could not look at something on a host, such as a file that cannot be read or libvirt that does not answer."""
     return (
-        "Until then nothing is known of what this check looks at. Put right on %s what stands in its way, then run "
+        "Until then the result of this check is unknown. Repair on %s what prevents it, then run "
         "berth.kvm.doctor again" % host
     )
 

@@ -56,7 +56,7 @@ def list_own_variables(variable: str) -> str:
 def name_group_of_hosts(group: Optional[str]) -> str:
     """The inventory has no KVM hosts; ``group`` has a name that is like that of their group."""
     if group:
-        return "If those of group %s are the KVM hosts, pass -e berth_kvm_hosts=%s or call the group kvm_hosts" % (
+        return "If the hosts of group %s are the KVM hosts, pass -e berth_kvm_hosts=%s or call the group kvm_hosts" % (
             group,
             group,
         )
@@ -80,7 +80,7 @@ def plain_name() -> str:
 
 def name_of_no_host(name: str) -> str:
     """An instance has the name of a KVM host, or a KVM host the variable that makes an instance."""
-    return "Give the instance another name; if %s is none, take berth_flavor from it" % name
+    return "Give the instance another name; if %s is not an instance, remove berth_flavor from it" % name
 
 
 def name_of_no_group() -> str:
@@ -137,7 +137,7 @@ def quote_value() -> str:
 
 def give_inventory() -> str:
     """Ansible has no inventory: none was given, or it could not read it."""
-    return "%s, and pass the inventory with -i FILE. Where you did, Ansible says above why it could not read it" % (
+    return "%s, and pass the inventory with -i FILE. If you did, Ansible says above why it could not read it" % (
         name_group_of_hosts(None)
     )
 

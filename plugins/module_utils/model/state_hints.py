@@ -11,14 +11,14 @@ from typing import Sequence
 def restore_damaged_record(uuid: str) -> str:
     """The record of an instance cannot be read: its host counts as silent, since it may own anything."""
     return (
-        "Restore record.json below instances/%s in the state directory of this host from a backup. Where there is none, move that "
+        "Restore record.json below instances/%s in the state directory of this host from a backup. If there is none, move that "
         "file out of the state directory, keep it, and run berth.kvm.recover_record for the instance" % uuid
     )
 
 
 def merge_layers(host: str, command: str, layers: Sequence[str]) -> str:
     """A snapshot's layer lies beside a disk, and no definition says that a guest uses it."""
-    return "Where the guest used that last, as root on %s: %s. Where it did not, move %s elsewhere. Then run again" % (
+    return "If the guest used that last, as root on %s: %s. If it did not, move %s elsewhere. Then run again" % (
         host,
         command,
         " and ".join(layers),
@@ -27,7 +27,7 @@ def merge_layers(host: str, command: str, layers: Sequence[str]) -> str:
 
 def take_directory_away(path: str) -> str:
     """A directory, or a mounted file system, is among the files that are to be removed."""
-    return "Look what is in %s on the host. Move it elsewhere, or unmount it, then run the same again" % path
+    return "Check what is in %s on the host. Move it elsewhere, or unmount it, then run the same again" % path
 
 
 def delete_used_disks() -> str:
@@ -41,7 +41,7 @@ def delete_used_disks() -> str:
 def mount_storage_to_remove(directory: str) -> str:
     """A pool lacks the directory of what is to be removed: its file system is not mounted, or lost."""
     return (
-        "Mount on its host the storage that %s is on, and run the same again. Where that storage is lost for good, make that "
+        "Mount on its host the storage that %s is on, and run the same again. If that storage is lost for good, make that "
         "directory there, empty, and run again: what was in it is forgotten" % directory
     )
 
@@ -49,7 +49,7 @@ def mount_storage_to_remove(directory: str) -> str:
 def restore_damaged_volume(uuid: str) -> str:
     """The record of a volume cannot be read: its host counts as silent, since it may have any volume."""
     return (
-        "Restore record.json below volumes/%s in the state directory of this host from a backup. Where there is none, move that "
+        "Restore record.json below volumes/%s in the state directory of this host from a backup. If there is none, move that "
         "file out of the state directory and keep it: the volume has no record then, its file stays in the pool as it is"
         % uuid
     )
@@ -58,7 +58,7 @@ def restore_damaged_volume(uuid: str) -> str:
 def restore_or_move_away(path: str) -> str:
     """A small file of the state directory is damaged."""
     return (
-        "Restore %s from a backup of this host. Where there is none, wait until no run is under way on it, move the file elsewhere "
+        "Restore %s from a backup of this host. If there is none, wait until no run works on it, move the file elsewhere "
         "and run again" % path
     )
 
@@ -66,21 +66,21 @@ def restore_or_move_away(path: str) -> str:
 def close_to_others(host: str) -> str:
     """A file or directory of a host's state is a link, or others than its owner may write or read it."""
     return (
-        "Find out who changed it. With chown and chmod on %s give it the owner and the mode that it is to have. Where it is a link or "
-        "no plain file, move that elsewhere and put back what was there. Then run berth.kvm.doctor again" % host
+        "Find out who changed it. With chown and chmod on %s restore its owner and its mode. If it is a link or "
+        "not a plain file, move it elsewhere and put back what was there. Then run berth.kvm.doctor again" % host
     )
 
 
 def make_room() -> str:
     """A file of the state directory cannot be written."""
-    return "Make room on the file system of the state directory of this host, or have it writable again; then run again"
+    return "Make room on the file system of the state directory of this host, or make it writable again; then run again"
 
 
 def restore_whereabouts(written: str) -> str:
     """The file in which a host remembers other hosts' instances is damaged or gone; ``written`` lies beside it."""
     return (
-        "Restore it from a backup of this host. Where there is none, bring all other hosts up first, move it and %s beside it "
-        "away, and run berth.kvm.create, which writes both anew" % written
+        "Restore it from a backup of this host. If there is none, bring all other hosts up first, move it and %s beside it "
+        "away, and run berth.kvm.create, which writes both again" % written
     )
 
 
@@ -97,7 +97,7 @@ def restore_record(name: str, host: str) -> str:
     """A host has no record of the instance, or an older one than others have seen there."""
     return (
         "Mount or restore the state directory of %s, then run again. If there is no newer copy: berth.kvm.recover_record "
-        "--limit %s takes up what %s has, where no other host may have the instance" % (host, name, host)
+        "--limit %s restores what %s has, if no other host can have the instance" % (host, name, host)
     )
 
 

@@ -17,16 +17,16 @@ def name_lost_hosts() -> str:
 def nothing_to_take_over(host: str) -> str:
     """A host was named as switched off and answers."""
     return (
-        "Its instances are on %s: berth.kvm.start starts them there, and berth.kvm.migrate moves them. Where that host was installed "
-        "anew and has a new uuid, read the file instances/UUID/owner of the instance in the shared pool, and add -e berth_disks_of=UUID "
-        "with what it says, the uuid that the host had" % host
+        "Its instances are on %s: berth.kvm.start starts them there, and berth.kvm.migrate moves them. If that host "
+        "was reinstalled and has a new uuid, read the file instances/UUID/owner of the instance in the shared pool, and add "
+        "-e berth_disks_of=UUID with what it says, the uuid that the host had" % host
     )
 
 
 def name_owner_of_disks(uuid: str) -> str:
     """The hosts' notes on the lost host are gone, such as after a create with berth_lost_hosts."""
     return (
-        "Read the file instances/%s/owner in the shared pool: it has the uuid of the host that owns the disks. Where that is the host "
+        "Read the file instances/%s/owner in the shared pool: it has the uuid of the host that owns the disks. If that is the host "
         "that is switched off for good, add -e berth_disks_of=UUID" % uuid
     )
 
@@ -42,8 +42,8 @@ def find_its_address(uuid: str) -> str:
 def take_over_without_volumes(name: str) -> str:
     """Whose the lost host's volumes are and which of them are on the shared storage is in no other host's records."""
     return (
-        "Bring that host back. Or take berth_volumes away from %s in the inventory and run again: it goes on without them, and "
-        "nothing that is on them is touched" % name
+        "Bring that host back. Or remove berth_volumes of %s from the inventory and run again: it continues without them, and "
+        "nothing on them is touched" % name
     )
 
 
@@ -59,4 +59,4 @@ def wish_what_it_has(name: str) -> str:
 
 def bring_back_for_move() -> str:
     """The lost host was in a move of the instance: which of the disks are the right ones only its record says."""
-    return "Bring that host back and end the move there, or restore the disks from a backup"
+    return "Bring that host back and finish the move there, or restore the disks from a backup"

@@ -40,7 +40,7 @@ def test_a_kvm_host_that_is_described_as_an_instance_is_refused_until_it_is_no_m
     it = controller({"a": VM})
     it.inventory.hosts["h1"].set_variable("berth_flavor", "tiny")
     refused = it.run("placement", {"instances": ["a"]})
-    assert "'h1' is not valid" in refused["msg"] and "take berth_flavor from it" in refused["msg"]
+    assert "'h1' is not valid" in refused["msg"] and "remove berth_flavor from it" in refused["msg"]
     del it.inventory.hosts["h1"].vars["berth_flavor"]
     assert list(it.run("placement", {"instances": ["a"]})["selections"]) == ["a"]
 

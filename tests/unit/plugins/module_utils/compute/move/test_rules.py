@@ -130,7 +130,7 @@ def test_a_live_migration_needs_a_running_guest_and_says_what_it_is_instead(powe
 def test_a_paused_guest_is_neither_running_nor_off_and_begins_no_move(kind, power):
     """It would not hear that it shall shut down, and be ended with what it has not written."""
     held = record()
-    with pytest.raises(errors.InstanceInvalidState, match="berth.kvm.start lets vm go on"):
+    with pytest.raises(errors.InstanceInvalidState, match="berth.kvm.start resumes vm"):
         guards.check_begin(held, kind, held.spec, power)
 
 
