@@ -35,6 +35,17 @@ def test_a_reply_about_another_instance_is_none():
     refused("migration", good.migration_of("h1"), lambda _asked, said: said["move"].update(uuid=OTHER), "move.uuid")
 
 
+def test_a_build_of_another_instance_is_none_and_nor_are_the_others_of_that_reply():
+    said_of = good.build_instances("h1")
+    refused("build_instances", said_of, lambda _asked, said: said["builds"][1].update(uuid=OTHER), "builds[1].uuid")
+    refused(
+        "build_instances",
+        said_of,
+        lambda _asked, said: said["builds"][0]["reply"]["instance"].update(uuid=OTHER),
+        "builds[0].reply.instance.uuid",
+    )
+
+
 def test_a_look_at_an_instance_that_nobody_asked_about_is_none():
     look = good.unchanged_instances("h1")
     refused(
@@ -58,7 +69,13 @@ def test_a_reply_about_another_operation_is_none():
 
 @pytest.mark.parametrize(
     "module, part",
-    [("rescan", "instances"), ("claim", "results"), ("host_facts", "moves"), ("unchanged_instances", "instances")],
+    [
+        ("build_instances", "builds"),
+        ("rescan", "instances"),
+        ("claim", "results"),
+        ("host_facts", "moves"),
+        ("unchanged_instances", "instances"),
+    ],
 )
 def test_no_instance_is_told_twice(module, part):
     good_one = getattr(good, module)("h1")
