@@ -153,10 +153,14 @@ def _wanted_disks(task_vars, fleet, name, found, project, lost):
         return {"disks": disks}
     host = found["hosts"][-1] if found["hosts"] else None
     new = volumes.to_have(fleet, name, found["uuid"], host, wanted, lost)
-    parts = ("name", "size_gb", "delete_on_termination")
+    boots = [entry["name"] for entry in wanted if entry["uuid"] in new and entry["boot_index"] == 0]
+    if boots:
+        rule = "given where the instance is created: one that is there boots from what it was made with"
+        raise InvalidInput("berth_volumes.%s.boot_index" % boots[0], 0, rule)
+    parts = ("name", "size_gb", "delete_on_termination", "boot_index")
     return {
         "disks": disks,
-        "volumes": [{part: entry[part] for part in parts} for entry in wanted],
+        "volumes": [{part: entry[part] for part in parts if entry[part] is not None} for entry in wanted],
         "new_volumes": [
             {**{part: entry[part] for part in ("uuid", "name", "size_gb", "pool")}, "instance": found["uuid"]}
             for entry in wanted

@@ -111,6 +111,9 @@ options:
         description: Whether it is removed with the instance.
         type: bool
         default: false
+      boot_index:
+        description: 0 for the volume that the guest boots from, which does not change.
+        type: int
     version_added: 0.2.0
   timeout:
     description: How long to wait for another run on the same instance, in seconds.
@@ -245,6 +248,7 @@ VOLUME = {
     "name": {"type": "str", "required": True},
     "size_gb": {"type": "int", "required": True},
     "delete_on_termination": {"type": "bool", "default": False},
+    "boot_index": {"type": "int"},
 }
 ARGUMENTS = {
     "state": {

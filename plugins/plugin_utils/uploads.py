@@ -15,7 +15,7 @@ from ansible import constants
 from ansible.errors import AnsibleConnectionFailure, AnsibleError
 
 from ..module_utils.conductor.errors import UploadFailed, UploadUnusable
-from ..module_utils.model import input_hints
+from ..module_utils.model import input_hints, volumes
 from ..module_utils.model.errors import BerthError
 from ..module_utils.model.safe_text import clean
 from .host_reply import answer_of, ask_module, host_of
@@ -29,7 +29,7 @@ def bring(action, spec, task_vars):
     arguments = {
         "image": {part: image[part] for part in ("name", "checksum", "disk_format")},
         "pool": spec.get("pool"),
-        "root_gb": spec["flavor"].get("root_gb") or 0,
+        "root_gb": volumes.root_gb(spec),
     }
     with _one_at_a_time(host, image["checksum"]):
         answer = ask_module(action, "cached_image", arguments, task_vars)

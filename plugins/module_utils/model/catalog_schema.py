@@ -288,11 +288,26 @@ VOLUME = Fields({"size_gb": Whole(1, data_disks.MOST_GB, "GiB"), "pool": POOL_NA
 VOLUMES = Named(VOLUME, name=_VOLUME_NAME)
 
 
+class BootIndex:
+    """Which volume the guest boots from."""
+
+    rule = "0, of the volume that the guest boots from; the others have none"
+
+    def check(self, value: Any, field: str) -> int:
+        if str(value) != "0":
+            raise InvalidInput(field, value, self.rule)
+        return 0
+
+
 class VolumesOfInstance:
-    """The volumes of an instance by name, in their order: [{name, delete_on_termination}]; names alone will do."""
+    """The volumes of an instance by name, in their order: [{name, delete_on_termination, boot_index}]; names alone will do."""
 
     named = Named(
-        Fields({"delete_on_termination": Flag()}, defaults={"delete_on_termination": False}), name=_VOLUME_NAME
+        Fields(
+            {"delete_on_termination": Flag(), "boot_index": BootIndex()},
+            defaults={"delete_on_termination": False, "boot_index": None},
+        ),
+        name=_VOLUME_NAME,
     )
 
     def check(self, value: Any, field: str) -> List[Document]:
@@ -304,6 +319,9 @@ class VolumesOfInstance:
         found = list(self.named.check(value, field).values())
         if len(found) > volumes.MOST:
             raise InvalidInput(field, len(found), "at most %d volumes" % volumes.MOST)
+        boots = [entry["name"] for entry in found if entry["boot_index"] == 0]
+        if len(boots) > 1:
+            raise InvalidInput(field, ", ".join(boots), "boot_index 0 for one volume at most")
         return found
 
 

@@ -276,7 +276,9 @@ _TARGETS = list_of(_TARGET, 100)
 _HEALTH = object_of({"state": choice("crashed", "answers", "no panic seen", "off", "not looked at"), "seen": cleaned()})
 _SAID: Dict[str, Check] = {
     "disks": list_of(_DISK, 100),
-    "volumes": list_of(object_of({"uuid": uuid, "generation": generation}), volumes.MOST),
+    "volumes": list_of(
+        object_of({"uuid": uuid, "generation": generation, "image": text()}, optional=("image",)), volumes.MOST
+    ),
     "guest": or_null(_GUEST),
     "seen": or_null(_SEEN),
     "targets": or_null(_targets),

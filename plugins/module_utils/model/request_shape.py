@@ -107,8 +107,9 @@ _OF_VOLUME = object_of(
         "delete_on_termination": flag,
         "slot": whole(0, volumes.MOST - 1),
         "new": flag,
+        "boot_index": whole(0, 0),
     },
-    optional=("new",),
+    optional=("new", "boot_index"),
 )
 
 

@@ -36,6 +36,10 @@ class VolumeNotAttached(BerthError):
     """The record of the volume does not say that it is this instance's, so the guest is not started with it."""
 
 
+class VolumeNotBootable(BerthError):
+    """The volume was made from another image than the instance's, or from none, so the instance does not boot from it."""
+
+
 class VolumeStays(BerthError):
     """The instance has volumes, and the host that it was to go to does not share the storage that they are in."""
 

@@ -4,8 +4,9 @@
 """Volumes: disks that outlive the instance that has them (berth_volumes_defined, berth_volumes).
 
 In a request they are [{name, size_gb (GiB), delete_on_termination, slot}], with ``new`` where the volume is made for the
-instance, until its guest was started. The slot is its place among the guest's devices. A volume has a record of its own on
-its host, which says whose it is.
+instance, until its guest was started. The slot is its place among the guest's devices. The guest boots from the one with
+``boot_index`` 0, which is made from the image, and has no root disk beside it then. A volume has a record of its own on its
+host, which says whose it is.
 """
 
 from __future__ import annotations
@@ -44,7 +45,33 @@ def check(spec: Mapping[str, Any]) -> List[Document]:
             raise InvalidInput("volumes[%d].slot" % at, slot, "a whole number from 0 to %d, each once" % (MOST - 1))
         named.add(name)
         slots.add(slot)
+    boots = [entry["name"] for entry in of(spec) if entry.get("boot_index") is not None]
+    if len(boots) > 1 or boots and boot(spec) is None:
+        raise InvalidInput("volumes.boot_index", boots, "0, of one volume")
     return of(spec)
+
+
+def boot(spec: Mapping[str, Any]) -> Optional[Document]:
+    """The volume that the guest boots from, None where it has a root disk of its own."""
+    return next((entry for entry in of(spec) if entry.get("boot_index") == 0), None)
+
+
+def root_gb(spec: Mapping[str, Any]) -> int:
+    """GiB of what the guest boots from; 0 is the image's own size."""
+    own = boot(spec)
+    return int((own or {}).get("size_gb") or 0) if own else int(spec["flavor"].get("root_gb") or 0)
+
+
+def _boot_index(entry: Mapping[str, Any]) -> Document:
+    return {} if entry.get("boot_index") is None else {"boot_index": entry["boot_index"]}
+
+
+def check_boot_stays(name: str, has: Mapping[str, Any], wanted: Sequence[Mapping[str, Any]]) -> None:
+    """Raise where the instance, which is there, would boot from something else than it was made to boot from."""
+    before, after = boot(has), [entry["name"] for entry in wanted if entry.get("boot_index") == 0]
+    if after != ([before["name"]] if before else []):
+        rule = "volume %s with boot_index 0" % before["name"] if before else "no boot_index"
+        raise InvalidInput("berth_volumes", after, "%s, as %s was created: it boots from that" % (rule, name))
 
 
 def new_gb(spec: Mapping[str, Any]) -> int:
@@ -98,6 +125,7 @@ def requested(names: Sequence[Mapping[str, Any]], defined: Mapping[str, Document
             "size_gb": defined[entry["name"]]["size_gb"],
             "delete_on_termination": entry["delete_on_termination"],
             "slot": slot,
+            **_boot_index(entry),
         }
         for slot, entry in enumerate(names)
     ]
@@ -116,7 +144,7 @@ def merged(has: Sequence[Document], wanted: Sequence[Mapping[str, Any]]) -> List
         if old and entry["size_gb"] < old["size_gb"]:
             raise cannot_shrink(entry["name"], old["size_gb"], entry["size_gb"])
         parts = {part: entry[part] for part in ("name", "size_gb", "delete_on_termination")}
-        found.append({**parts, "slot": old["slot"] if old else next(free)})
+        found.append({**parts, "slot": old["slot"] if old else next(free), **_boot_index(entry)})
     return found
 
 

@@ -45,7 +45,8 @@ def build_request(hostvars, catalog):
     image = with_boot_files(
         catalog.image(given["berth_image"], project), lambda name, field: catalog.image(name, project, field)
     )
-    check_image_fits(flavor, image)
+    boots = _boot_volume(given, catalog, image, Wishes(flavor["extra_specs"], image["properties"]))
+    check_image_fits(dict(flavor, root_gb=0) if boots else flavor, image)
     check_guest(flavor, image)
     own_uuid = instance_uuid(project, name)
     seed = _seed(name, given, decode_user_data(hostvars.get("berth_user_data")), image, catalog)
@@ -76,9 +77,33 @@ def build_request(hostvars, catalog):
         **{part: given.get("berth_" + part) for part in ACCESS_IPS},
         "ssh_keys_digest": wish_digest.of(sorted(seed["ssh_keys"])),
         "batch_id": None,
+        **({"is_bfv": True} if boots else {}),
     }
     _derive(spec, catalog)
     return spec, {**seed, "network_config": request_nics.network_config(nics)}
+
+
+def _boot_volume(given, catalog, image, wishes):
+    """The name of the volume that the guest boots from, or None. All that is wrong with it is told at once."""
+    name = next((entry["name"] for entry in given.get("berth_volumes", []) if entry["boot_index"] == 0), None)
+    if name is None:
+        return None
+
+    def is_large_enough():
+        size = defined_volume(name, catalog.volumes)["size_gb"]
+        if size < image["min_disk"]:
+            rule = "at least min_disk of image %s, %d GiB" % (image["name"], image["min_disk"])
+            raise InvalidInput("berth_volumes_defined.%s.size_gb" % name, size, rule)
+
+    def is_on_its_bus():
+        bus = wishes.get("disk_bus", "virtio")
+        if bus != "virtio":
+            raise InvalidInput(
+                "berth_volumes.%s.boot_index" % name, 0, "hw_disk_bus virtio, not %s: volumes have no other" % bus
+            )
+
+    together([is_large_enough, is_on_its_bus])
+    return name
 
 
 def _disks(given, catalog, bus):
@@ -131,7 +156,7 @@ def resize_request(spec, hostvars, catalog, allow_disabled=False):
     """
     given = _given(hostvars, ("berth_flavor",), ("berth_flavor",), spec["name"])
     flavor = catalog.flavor(given["berth_flavor"], spec["project_id"], allow_disabled=allow_disabled)
-    check_image_fits(flavor, spec["image"])
+    check_image_fits(dict(flavor, root_gb=0) if volumes.boot(spec) else flavor, spec["image"])
     resized = dict(spec, flavor=_flavor_snapshot(flavor))
     if resized["flavor"] != spec["flavor"] and not allow_disabled:  # what is under way goes on as it was begun
         check_guest(flavor, spec["image"], look_at_image=False)

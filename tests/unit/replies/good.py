@@ -255,7 +255,7 @@ def migration_of(host):
     }  # fmt: skip
     said = {
         "disks": [{"name": "root", "format": "qcow2", "size": 1 << 30}],
-        "volumes": [{"uuid": volume_uuid("default", "db"), "generation": [1, 3]}],
+        "volumes": [{"uuid": volume_uuid("default", "db"), "generation": [1, 3], "image": "guest"}],
         "guest": guest,
         "seen": seen,
         "targets": [{"name": "root", "host": "192.0.2.1", "port": 49216}],

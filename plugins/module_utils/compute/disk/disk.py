@@ -4,6 +4,7 @@
 """The disks of an instance: which there are follows from its request, and a second look gives the same answer.
 
 root      qcow2 on the cached image (overlay), or a copy of it: flavor extra spec berth:root_disk = overlay, full or raw
+          none where the guest boots from a volume
 ephemeral0 raw, ext4, labelled ephemeral0
 swap      raw, labelled swap
 data-NAME qcow2, empty; the guest knows it by its serial number NAME
@@ -17,7 +18,7 @@ import contextlib
 import os
 import re
 
-from ...model import data_disks, hints
+from ...model import data_disks, hints, volumes
 from ...model.errors import InvalidInput
 from ...model.safe_text import clean
 from .. import paths
@@ -51,7 +52,8 @@ def plan(spec):
     flavor = spec["flavor"]
     kind = root_kind(spec)
     form = "raw" if kind == "raw" else "qcow2"
-    disks = [Disk("root", "root." + form, form, (flavor.get("root_gb") or 0) * GIB or None, kind)]
+    root = Disk("root", "root." + form, form, (flavor.get("root_gb") or 0) * GIB or None, kind)
+    disks = [] if volumes.boot(spec) else [root]
     if flavor.get("ephemeral_gb"):
         disks.append(Disk("ephemeral0", "ephemeral0", "raw", flavor["ephemeral_gb"] * GIB, "ephemeral"))
     if flavor.get("swap"):
@@ -94,7 +96,8 @@ def planned(spec):
 
 def build(pool_path, uuid, spec, host_uuid, settings):
     """Make all disks of an instance afresh on the host ``host_uuid`` with these settings; what was there of an earlier try is discarded."""
-    base = images.ensure(pool_path, spec["image"], spec["flavor"].get("root_gb") or 0, settings)
+    root_gb = volumes.root_gb(spec)
+    base = None if volumes.boot(spec) else images.ensure(pool_path, spec["image"], root_gb, settings)
     paths.make_directory(os.path.join(pool_path, "instances"))
     paths.make_directory(paths.instance(pool_path, uuid))
     owner.write(pool_path, uuid, host_uuid)
@@ -111,7 +114,7 @@ def build(pool_path, uuid, spec, host_uuid, settings):
 
 
 def make(disk, path, base):
-    """Make one disk at ``path``; a root disk from ``base``, the cached image."""
+    """Make one disk at ``path``; a root disk and a volume to boot from are made from ``base``, the cached image."""
     with _private():
         if disk.kind == "overlay":
             size = str(disk.size or base["virtual_size"])
@@ -119,7 +122,7 @@ def make(disk, path, base):
                 ["qemu-img", "create", "-q", "-f", "qcow2", "-F", base["format"], "-b", base["path"], "--", path, size],
                 60,
             )
-        elif disk.name == "root":
+        elif disk.name == "root" or disk.kind == VOLUME and base:
             _read_image(
                 ["qemu-img", "convert", "-q", "-f", base["format"], "-O", disk.format, "--", base["path"], path]
             )

@@ -14,6 +14,7 @@ from ...model.volume_errors import VolumeConflict, VolumeNotAttached, VolumeNotF
 from .. import paths
 from ..record.volume_store import VolumeStore, change, instance_of, is_of, size_gb
 from . import disk
+from . import image as images
 
 FORM = "qcow2"
 
@@ -43,7 +44,7 @@ def make(host, record):
             raise VolumeNotAttached(
                 "volume %s is not that of %s" % (entry["name"], record.name), hint=hints.create_again()
             )
-        _make(host, store, volume, file, plan)
+        _make(host, store, volume, file, plan, record.spec if entry.get("boot_index") == 0 else None)
 
 
 def make_alone(host, store, volume):
@@ -53,8 +54,8 @@ def make_alone(host, store, volume):
     _make(host, store, volume, file, plan)
 
 
-def _make(host, store, volume, file, plan):
-    """The record of a new volume says that its file is being made, before it is."""
+def _make(host, store, volume, file, plan, booting=None):
+    """The record of a new volume says that its file is being made, before it is. ``booting``: the request whose guest boots from it."""
     check_no_file(host, volume)
     if volume.phase == CLAIMED:
         volume = change(store, volume, "build", instance_of(volume), role=OWN, phase=BUILDING)
@@ -62,10 +63,12 @@ def _make(host, store, volume, file, plan):
         return
     if volume.phase != BUILDING:
         raise not_there(volume.name, file)
+    pool_path = host.pool_of(volume)
+    base = booting and images.ensure(pool_path, booting["image"], volumes.root_gb(booting), host.settings)
     paths.make_directory(os.path.dirname(os.path.dirname(file)))
     paths.make_directory(os.path.dirname(file))
     paths.remove(file + ".tmp")
-    disk.make(plan, file + ".tmp", None)
+    disk.make(plan, file + ".tmp", base)
     os.chmod(file + ".tmp", 0o600)
     paths.publish(file + ".tmp", file)
 

@@ -177,14 +177,14 @@ def _devices(devices, record, host, wishes):
     data = [disk for disk in planned if disk.kind == disks.DATA]
     buses = [bus] * (len(planned) - len(data)) + [cdrom_bus or bus]
     names = _targets(buses)
+    _volumes(devices, pool, spec, True)  # first, so that the guest finds it as it finds a root disk
     for disk, name in zip(planned, names[:-1]):
         element = _disk(devices, paths.instance(pool, uuid, disk.file), disk.format, name, bus, "disk")
         if disk.name == "root":
             _child(element, "boot", order=1)
     for index, disk in enumerate(data):
         _data_disk(devices, paths.instance(pool, uuid, disk.file), disk, index)
-    for entry in volumes.of(spec):
-        _volume(devices, pool, entry)
+    _volumes(devices, pool, spec, False)
     element = _disk(
         devices, paths.instance(pool, uuid, seed.FILE), "raw", names[-1], buses[-1], "cdrom" if cdrom_bus else "disk"
     )
@@ -229,11 +229,20 @@ def target_of(entry):
     return "%sa%s" % (TARGET_PREFIX["virtio"], LETTERS[entry["slot"]])
 
 
+def _volumes(devices, pool, spec, boots):
+    """The volume that the guest boots from, or the others."""
+    for entry in volumes.of(spec):
+        if (entry.get("boot_index") == 0) == boots:
+            _volume(devices, pool, entry)
+
+
 def _volume(devices, pool, entry):
     element = _disk(
         devices, paths.volume_file(pool, entry["uuid"]), volume_files.FORM, target_of(entry), "virtio", "disk"
     )
     _child(element, "serial", entry["name"])
+    if entry.get("boot_index") == 0:
+        _child(element, "boot", order=1)
     return element
 
 

@@ -34,6 +34,7 @@ def update_disks(instance, wanted, volumes=None):
     (None: those that it has); whether anything changed."""
     with instance.store.instance_lock(instance.uuid, timeout=instance.timeout):
         record = instance.at_rest(METHOD)
+        update_volumes.check_boot(record, volumes)
         merged = _merged(record, wanted)
         made = _publish_made(instance, record)
         _check_disks(instance, _with_found(instance, record, merged))
@@ -50,6 +51,7 @@ def update_disks(instance, wanted, volumes=None):
 
 def would_update_disks(instance, wanted, volumes=None):
     record = instance.at_rest(METHOD)
+    update_volumes.check_boot(record, volumes)
     merged = _merged(record, wanted)
     _with_found(instance, record, merged)
     if merged != data_disks.of(record.spec):

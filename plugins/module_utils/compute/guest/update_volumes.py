@@ -20,6 +20,12 @@ from . import domain, domain_xml, hardware, leftover_nodes
 TIMEOUT = 20  # s in which a guest lets go of a disk
 
 
+def check_boot(record, wanted):
+    """InvalidInput where the guest would boot from something else than before."""
+    if wanted is not None:
+        volumes.check_boot_stays(record.name, record.spec, wanted)
+
+
 def would_change(instance, record, wanted):
     """Whether another volume comes, goes or grows."""
     return _planned(instance, record, wanted) is not None

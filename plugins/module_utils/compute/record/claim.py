@@ -119,7 +119,7 @@ def check_identity(spec):
 
 
 def _same_room(old, new):
-    parts = ("flavor", "image", "group", "numa_topology", "pci_requests", "pool")
+    parts = ("flavor", "image", "group", "numa_topology", "pci_requests", "pool", "is_bfv")
     same = all(old.get(part) == new.get(part) for part in parts) and data_disks.of(old) == data_disks.of(new)
     return same and volumes.shown(old) == volumes.shown(new)
 

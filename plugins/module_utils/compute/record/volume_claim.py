@@ -11,12 +11,12 @@ from ...model import hints, volume_hints, volumes
 from ...model.lifecycle import ACTIVE, CLAIM, CLAIMED, DELETING, OWN
 from ...model.record import Record
 from ...model.safe_text import clean
-from ...model.volume_errors import VolumeConflict, VolumeElsewhere, VolumeInUse, VolumeNotFound
+from ...model.volume_errors import VolumeConflict, VolumeElsewhere, VolumeInUse, VolumeNotBootable, VolumeNotFound
 from .. import paths
 from ..disk import layers, owner
 from ..guest import disk_users, domain
 from . import journal, volume_move
-from .volume_store import UNUSED, VolumeStore, change, holder, instance_of, is_moving
+from .volume_store import UNUSED, VolumeStore, change, first_spec, holder, instance_of, is_moving
 
 
 def check_claim(host, spec):
@@ -29,6 +29,8 @@ def check_claim(host, spec):
         if volume is not None:
             check_free(host, volume, spec["uuid"])
             _check_file(host, volume)
+            if entry.get("boot_index") == 0:
+                _check_bootable(volume, spec)
             if entry.get("new") and volume.phase not in UNUSED or volume.phase == DELETING:
                 raise VolumeConflict(
                     "volume %s was made or is removed by another run" % entry["name"], hint=hints.run_again()
@@ -76,6 +78,17 @@ def check_not_elsewhere(host, volume):
 def is_elsewhere(host, volume):
     """Whether the volume was moved to another host, as the file beside its own says. It counts more than any record."""
     return owner.is_another(host.pool_of(volume), volume.uuid, host.identify(), paths.volume)
+
+
+def _check_bootable(volume, spec):
+    """Old or new, the volume has to be one that was made from the instance's image."""
+    image = volume.spec.get("source_image")
+    if image != spec["image"]["name"]:
+        made = "made from image %s" % clean(str(image), 100) if image else "not made from an image"
+        raise VolumeNotBootable(
+            "volume %s was %s, so %s does not boot from it with image %s"
+            % (volume.name, made, spec["name"], spec["image"]["name"])
+        )
 
 
 def _check_file(host, volume):
@@ -133,7 +146,7 @@ def claimed(spec, entry, instance, token):
         generation=[0, 1],
         token=token,
         phase=CLAIMED,
-        spec={"flavor": {}, "pool": spec.get("pool"), "instance": instance},
+        spec=first_spec(spec, instance, spec["image"]["name"] if entry.get("boot_index") == 0 else None),
         resources={"disk_gb": entry["size_gb"]},
         power_state="shutdown",
     )

@@ -17,17 +17,25 @@ from ...model.record import Record
 from ...model.volume_errors import VolumeConflict
 from ...model.volume_lifecycle import EXPECTED, LET_GO, OWNED
 from . import journal
-from .volume_store import change, instance_of, is_moving, is_of
+from .volume_store import change, first_spec, instance_of, is_moving, is_of
 
 
 def told(store, record):
-    """[{uuid, generation}] of the instance's volumes, for the other host."""
-    return [{"uuid": volume.uuid, "generation": list(volume.generation)} for volume in _of(store, record)]
+    """[{uuid, generation, image}] of the instance's volumes, for the other host; the image of those that were made from one."""
+    return [
+        {
+            "uuid": volume.uuid,
+            "generation": list(volume.generation),
+            **({"image": volume.spec["source_image"]} if volume.spec.get("source_image") else {}),
+        }
+        for volume in _of(store, record)
+    ]
 
 
 def expect(store, record, said):
     """On the destination: each volume of the instance has a record that waits for it. ``said`` is what the source told."""
     generations = {entry["uuid"]: list(entry["generation"]) for entry in said}
+    images = {entry["uuid"]: entry.get("image") for entry in said}
     instance = {"uuid": record.uuid, "name": record.name}
     for entry in volumes.of(record.spec):
         there, generation = store.read(entry["uuid"]), generations.get(entry["uuid"])
@@ -36,7 +44,7 @@ def expect(store, record, said):
                 "the source has not told of volume %s of %s" % (entry["name"], record.name), hint=hints.run_again()
             )
         if there is None:
-            store.compare_and_swap(None, _expected(record, entry, instance, generation))
+            store.compare_and_swap(None, _expected(record, entry, instance, generation, images[entry["uuid"]]))
         elif not is_of(there, record.uuid) or there.role != IN:
             raise _known_already(there)
         elif list(there.generation) < generation:
@@ -52,7 +60,7 @@ def _known_already(there):
     )
 
 
-def _expected(record, entry, instance, generation):
+def _expected(record, entry, instance, generation, image):
     role, phase = EXPECTED
     volume = Record(
         uuid=entry["uuid"],
@@ -62,7 +70,7 @@ def _expected(record, entry, instance, generation):
         generation=generation,
         token=record.token,
         phase=phase,
-        spec={"flavor": {}, "pool": record.spec.get("pool"), "instance": instance},
+        spec=first_spec(record.spec, instance, image),
         resources={"disk_gb": entry["size_gb"]},
         power_state="shutdown",
     )

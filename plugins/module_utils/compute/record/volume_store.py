@@ -42,6 +42,11 @@ def instance_of(record):
     return {part: str(noted.get(part)) for part in ("uuid", "name")} if noted else None
 
 
+def first_spec(spec, instance, image):
+    """What the record of a new volume keeps of the request ``spec``; ``image``: the name of the one that it is made from, if any."""
+    return {"flavor": {}, "pool": spec.get("pool"), "instance": instance, **({"source_image": image} if image else {})}
+
+
 def size_gb(record):
     return record.resources.get("disk_gb", 0)
 

@@ -1,0 +1,86 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A request that boots from a volume: its flavor's root disk takes no room, the volume does (A15, A21)."""
+
+from __future__ import annotations
+
+import pytest
+
+from ansible_collections.berth.kvm.plugins.module_utils.model.catalog import Catalog
+from ansible_collections.berth.kvm.plugins.module_utils.model.errors import BerthError, InvalidInput
+from ansible_collections.berth.kvm.plugins.module_utils.model.request_spec import RequestSpec
+from ansible_collections.berth.kvm.plugins.module_utils.placement.request import build_request, resize_request
+from ansible_collections.berth.kvm.plugins.module_utils.placement.requested import requested
+
+IMAGE = {"url": "http://example.org/i", "checksum": "sha256:" + "0" * 64, "disk_format": "qcow2", "min_disk": 8}
+CATALOG = {
+    "berth_flavors": {
+        "tiny": {"vcpus": 1, "memory_mb": 64, "root_gb": 5},
+        "swaps": {"vcpus": 1, "memory_mb": 64, "root_gb": 5, "ephemeral_gb": 3},
+    },
+    "berth_images": {"guest": IMAGE, "sata": {**IMAGE, "properties": {"hw_disk_bus": "sata"}}},
+    "berth_volumes_defined": {"os": {"size_gb": 10}, "small": {"size_gb": 4}, "db": {"size_gb": 20}},
+}
+OS = {"os": {"boot_index": 0}}
+
+
+def build(volumes, **given):
+    web = {"inventory_hostname": "web1", "berth_flavor": "tiny", "berth_image": "guest", "berth_volumes": volumes}
+    return build_request({**web, **given}, Catalog.from_variables(CATALOG))[0]
+
+
+def disk_gb(spec):
+    return requested(RequestSpec.from_dict(spec)).amounts.get("DISK_GB", 0)
+
+
+def test_the_volume_counts_and_the_flavors_root_disk_does_not():
+    spec = build({**OS, "db": None}, berth_flavor="swaps")
+    assert spec["is_bfv"] is True and [entry.get("boot_index") for entry in spec["volumes"]] == [0, None]
+    assert disk_gb(spec) == 3  # both are there
+    new = {**spec, "volumes": [dict(entry, new=True) for entry in spec["volumes"]]}
+    assert disk_gb(new) == 3 + 10 + 20
+
+
+def test_a_request_that_boots_from_its_own_root_disk_is_what_it_was():
+    with pytest.raises(BerthError) as caught:  # the flavor's root disk is too small for the image
+        build(["db"])
+    assert caught.value.code == "FlavorDiskSmallerThanMinDisk"
+    catalog = {**CATALOG, "berth_images": {"guest": {**IMAGE, "min_disk": 0}}}
+    web = {"inventory_hostname": "web1", "berth_flavor": "tiny", "berth_image": "guest", "berth_volumes": ["db"]}
+    spec = build_request(web, Catalog.from_variables(catalog))[0]
+    assert "is_bfv" not in spec and "boot_index" not in spec["volumes"][0] and disk_gb(spec) == 5
+
+
+@pytest.mark.parametrize("index", [0, "0"])
+def test_zero_is_the_one_boot_index(index):
+    assert build({"os": {"boot_index": index}})["volumes"][0]["boot_index"] == 0
+
+
+@pytest.mark.parametrize(
+    "volumes, field",
+    [
+        ({"os": {"boot_index": 1}}, "berth_volumes.os.boot_index"),
+        ({"os": {"boot_index": -1}}, "berth_volumes.os.boot_index"),
+        ({"os": {"boot_index": True}}, "berth_volumes.os.boot_index"),
+        ({"os": {"boot_index": 0}, "db": {"boot_index": 0}}, "berth_volumes"),
+        ({"os": {"boot_index": 0, "source": "snapshot"}}, "berth_volumes.os.source"),
+        ({"small": {"boot_index": 0}}, "berth_volumes_defined.small.size_gb"),
+    ],
+)
+def test_what_is_not_built_or_does_not_fit_is_refused_by_its_field(volumes, field):
+    with pytest.raises(InvalidInput) as caught:
+        build(volumes)
+    assert caught.value.field == field
+
+
+def test_all_faults_of_a_volume_to_boot_from_are_told_at_once():
+    with pytest.raises(BerthError) as caught:
+        build({"small": {"boot_index": 0}}, berth_image="sata")
+    assert "min_disk of image sata" in str(caught.value) and "hw_disk_bus virtio" in str(caught.value)
+
+
+def test_a_resize_leaves_it_as_it_is():
+    spec = build(OS)
+    parts = resize_request(spec, {"berth_flavor": "swaps"}, Catalog.from_variables(CATALOG))
+    assert disk_gb({**spec, **parts}) == 3
