@@ -5,6 +5,9 @@
 
 from __future__ import annotations
 
+from ansible.errors import AnsibleError
+from ansible.module_utils.common.validation import check_type_int
+
 from ..module_utils.conductor.build_results import builds_of_hosts
 from ..module_utils.model.errors import BerthError
 from ..plugin_utils import builds
@@ -34,11 +37,11 @@ class ActionModule(ControllerAction):
         """What cannot even be asked for is left to the instance's own run, which says why."""
         found = []
         for name, instance in instances.items():
-            given = variables(task_vars, name, ["create_timeout"])
-            timeout = given.get("create_timeout", builds.TIMEOUT)
             try:
+                given = variables(task_vars, name, ["create_timeout"])
+                timeout = check_type_int(given.get("create_timeout", builds.TIMEOUT))
                 found.append(builds.arguments(task_vars, name, instance["spec"], instance["token"], timeout))
-            except BerthError:
+            except (AnsibleError, BerthError, TypeError):  # its module would take none of the host's builds
                 continue
         return found
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 
 import pytest
+from ansible.template import trust_as_template
 from controller import Controller
 from placement_case import CATALOG, VM
 
@@ -110,10 +111,25 @@ def test_what_takes_a_run_of_its_own_is_left_to_that(monkeypatch, asked, own):
     assert [build["uuid"] for build in given["kvm1"]["builds"]] == ["uuid-of-web-2"]
 
 
-def test_what_cannot_be_asked_for_is_left_to_its_own_run_which_says_why(monkeypatch, asked):
-    run(monkeypatch, asked, ALL, variables={"web-1": {**VM, "berth_mend": "now"}})
+UNDEFINED = trust_as_template("{{ nowhere_defined }}")
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"berth_mend": "now"}, *({"create_timeout": value} for value in ("soon", "", [60], {}, UNDEFINED))],
+    ids=repr,
+)
+def test_what_cannot_be_asked_for_is_left_to_its_own_run_which_says_why(monkeypatch, asked, wrong):
+    """The host's module would refuse the builds of all others with it."""
+    run(monkeypatch, asked, ALL, variables={"web-1": {**VM, **wrong}})
     ((_module, given, _seconds),) = asked
     assert [build["uuid"] for build in given["kvm1"]["builds"]] == ["uuid-of-web-2"]
+
+
+def test_each_build_waits_as_long_for_another_run_as_its_instance_says(monkeypatch, asked):
+    run(monkeypatch, asked, ALL, variables={"web-1": {**VM, "create_timeout": "20"}})
+    ((_module, given, _seconds),) = asked
+    assert [build["timeout"] for build in given["kvm1"]["builds"]] == [20, 600]
 
 
 def test_check_mode_asks_no_host(monkeypatch, asked):

@@ -8,6 +8,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 import pytest
+from ansible import constants
 from ansible.errors import AnsibleConnectionFailure, AnsibleError
 from ansible.module_utils._internal._messages import Event, WarningSummary
 
@@ -36,6 +37,20 @@ def raising(error):
         raise error
 
     return run
+
+
+@pytest.mark.parametrize(
+    "module, is_logged",
+    [("build_instances", False), ("instance", False), ("migration", False), ("claim", True), ("host_system", True)],
+)
+def test_no_module_that_gets_secrets_has_ansible_write_its_arguments_into_the_hosts_system_log(module, is_logged):
+    """Ansible masks a secret by its text, and there it stands as Python writes it: with \\n for each line break."""
+    given = {}
+    action = action_on_host(None, dict)
+    action._execute_module = lambda **how: given.update(how) or {}
+    host_reply.run_module(action, module, {}, {"x": 1})
+    is_off = constants.config.get_config_value("DEFAULT_NO_TARGET_SYSLOG", variables=given["task_vars"])
+    assert is_off is not is_logged and given["task_vars"]["x"] == 1
 
 
 def test_what_ansible_would_act_upon_ends_here():
