@@ -14,6 +14,7 @@ from conftest import make_whole
 
 from playbooks import catalog, homes, left, vm
 
+FILTER_OF_ONE = "for f in $(virsh -q nwfilter-list | grep -o 'berth-.*'); do virsh nwfilter-dumpxml $f; done"
 FILTERS = "virsh -q nwfilter-list | grep -c ' berth-' || true"
 
 
@@ -38,7 +39,8 @@ def guests(prepared_lab, image, tmp_path_factory):
 
     def create(port, playbook="berth.kvm.create", *more):
         rule = {"protocol": "tcp", "ports": port, "remote": "{{ lab_guest_cidr }}"}
-        groups = {"berth_security_groups_defined": {"web": {"rules": [rule]}}}
+        own = {"protocol": "tcp", "ports": 443, "remote_group": "web"}
+        groups = {"berth_security_groups_defined": {"web": {"rules": [rule, own]}}}
         hosts = {
             "web": vm(security_groups=["web"], networks=[{"network": "lan", "address": "{{ lab_guest_prefix }}.231"}]),
             "free": vm(),
@@ -57,6 +59,8 @@ def test_a_guest_is_reached_on_the_ports_of_its_groups_alone_and_a_change_is_at_
     lab, create = guests
     create(22)
     web, free = comes_up(lab, "web"), comes_up(lab, "free")
+    here = homes(lab)["web"]
+    assert "srcipaddr='%s'" % web in lab.sh(here, FILTER_OF_ONE).stdout, "the group lets in its own member"
     assert reaches(free), "without a group all may come in, also behind the anti-spoofing of a guest that asked DHCP"
     time.sleep(2)
     assert not reaches(web)
@@ -64,7 +68,6 @@ def test_a_guest_is_reached_on_the_ports_of_its_groups_alone_and_a_change_is_at_
     assert changed.changed["web"] == 1 and changed.changed["free"] == 0
     assert reaches(web)
     assert set(create(80).changed.values()) == {0}
-    here = homes(lab)["web"]
     create(80, "berth.kvm.live_migrate", "--limit", "web")
     there = homes(lab)["web"]
     assert there != here and reaches(web)
