@@ -142,8 +142,7 @@ ARGUMENTS = {
 
 
 def main():
-    # Ansible logs a secret inside an option with line ends as it is, so the call is not logged on the host
-    module = AnsibleModule(argument_spec=ARGUMENTS, supports_check_mode=True, no_log=True)
+    module = AnsibleModule(argument_spec=ARGUMENTS, supports_check_mode=True)
     journal.act_for(module.params["by"])
     try:
         found = build_many.build(module.params["builds"], module.check_mode)

@@ -331,8 +331,7 @@ def warn_of_force(module, instance):
 
 
 def main():
-    # Ansible logs a secret inside an option with line ends as it is, so the call is not logged on the host
-    module = AnsibleModule(argument_spec=ARGUMENTS, supports_check_mode=True, no_log=True)
+    module = AnsibleModule(argument_spec=ARGUMENTS, supports_check_mode=True)
     params = module.params
     journal.act_for(params["by"])
     try:

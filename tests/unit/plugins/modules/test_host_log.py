@@ -6,16 +6,29 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
 
 import pytest
+from ansible import constants
 from ansible.module_utils import basic
 
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import BerthError
 from ansible_collections.berth.kvm.plugins.modules import build_instances, instance
+from ansible_collections.berth.kvm.plugins.plugin_utils import host_reply
 
 UUID = "0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a"
 SEED = {"hostname": "web1", "user_data": "#cloud-config\npassword: correct-horse\n", "cloud_config": '{"battery": 1}\n'}
 OF_ONE = {"uuid": UUID, "token": "t1", "spec": {}, "seed": SEED}
+
+
+def sent(module, arguments):
+    """What the host gets: Ansible puts its own wish beside the arguments, and that goes before whatever the module says."""
+    given = {}
+    action = SimpleNamespace(_task=SimpleNamespace(delegate_to="kvm1"), _connection=None)
+    action._execute_module = lambda **how: given.update(how) or {}
+    host_reply.run_module(action, module.__name__.rpartition(".")[2], arguments, {})
+    off = constants.config.get_config_value("DEFAULT_NO_TARGET_SYSLOG", variables=given["task_vars"])
+    return json.dumps({"ANSIBLE_MODULE_ARGS": {**given["module_args"], "_ansible_no_log": off}}).encode()
 
 
 def refuse(*_args, **_options):
@@ -28,7 +41,7 @@ def refuse(*_args, **_options):
 def test_user_data_is_in_no_log_of_a_host(module, arguments, monkeypatch):
     logged = []
     monkeypatch.setattr(basic.AnsibleModule, "log", lambda _self, *said, **more: logged.append(str((said, more))))
-    monkeypatch.setattr(basic, "_ANSIBLE_ARGS", json.dumps({"ANSIBLE_MODULE_ARGS": arguments}).encode())
+    monkeypatch.setattr(basic, "_ANSIBLE_ARGS", sent(module, arguments))
     monkeypatch.setattr(basic, "_ANSIBLE_PROFILE", "legacy", raising=False)
     monkeypatch.setattr(instance.Host, "here", refuse)
     monkeypatch.setattr(build_instances.build_many, "build", refuse)
