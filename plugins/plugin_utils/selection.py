@@ -138,7 +138,8 @@ def check_hosts(spec: Dict[str, Any], zone: str, hosts: List[str]) -> None:
 def warn_of_lost(lost: Iterable[str], hosts: List[str], fleet: Fleet) -> None:
     """Say which lost hosts are in no inventory and remembered by no host. None is proposed: a host is not given up by guessing."""
     noted = [note for notes in fleet.notes.values() for note in notes.values()]
-    told = {place["host"] for note in noted for place in (note.get("known"), *note.get("planned", ())) if place}
+    places = [place for note in noted for place in (note.get("known"), *note.get("planned", ())) if place]
+    told = {place[key] for place in places for key in ("host", "host_uuid")}
     for name in sorted(set(lost) - told - set(hosts)):
         warn(
             "berth_lost_hosts: there is no KVM host %s, and of these instances no host remembers it. The inventory has %s"

@@ -10,7 +10,8 @@ Of two runs that write a claim and then read, at least one sees the other; who_g
 from __future__ import annotations
 
 import dataclasses
-from typing import Callable, Collection, Dict, List, Mapping, Optional, Tuple, TypedDict
+import functools
+from typing import Callable, Collection, Dict, List, Mapping, Optional, Set, Tuple, TypedDict
 
 from ..model import address_clash, hints
 from ..model.errors import BerthError, InstanceExists
@@ -20,7 +21,7 @@ from . import addressing, groups, volumes
 from .errors import ClaimConflict, InstanceMoving
 from .found_nowhere import check_absent
 from .next_host import attempt_failed
-from .notes import Answers, Notes, put_together
+from .notes import Answers, Notes, called, put_together
 from .plan import (
     BUILDING,
     CLAIMING,
@@ -81,7 +82,13 @@ class Look:
         }
 
     def answers(self) -> Answers:
-        return Answers({scan["host_uuid"]: name for name, scan in self.scans.items()}, self.lost)
+        names = {scan["host_uuid"]: name for name, scan in self.scans.items()}
+        return Answers(names, self.lost, called=self.known_as)
+
+    @functools.cached_property
+    def known_as(self) -> Dict[str, Set[str]]:
+        """Name -> the uuids of the hosts that anybody remembers by it."""
+        return called(scan.get("notes") or {} for scan in self.scans.values())
 
     def notes_on(self, instance: Instance) -> Notes:
         """What the hosts remembered before this run, and what they remember after its claim; of each host the later."""

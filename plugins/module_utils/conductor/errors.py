@@ -71,6 +71,10 @@ class HostNotLost(BerthError):
     """A host that was said to be lost for good answers."""
 
 
+class HostNameAmbiguous(BerthError):
+    """Several hosts that do not answer are remembered by the name that was given as lost: none of them is given up."""
+
+
 class HostInUse(BerthError):
     """A KVM host that is to be removed holds instances or volumes, or may hold some: nothing was changed."""
 

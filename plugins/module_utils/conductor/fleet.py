@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from typing import Any, Callable, Collection, Dict, Iterator, List, Optional, Tuple, TypedDict, cast
+from typing import Any, Callable, Collection, Dict, Iterator, List, Optional, Set, Tuple, TypedDict, cast
 
 from ..model import host_hints
 from ..model.errors import BerthError
 from ..model.messages import Document, Note
 from . import doubles, silence
-from .notes import Answers, Notes, put_together
+from .notes import Answers, Notes, called, put_together
 
 # What a place has of the instance in the host's document.
 PLACE = (
@@ -92,10 +92,21 @@ class Fleet:
     doubles: Dict[str, str] = dataclasses.field(default_factory=dict)
 
     def answers(self, lost_hosts: Collection[str] = ()) -> Answers:
-        """HostNotLost where a lost host is there."""
+        """HostNotLost where a lost host is there, HostNameAmbiguous where its name tells not which it is."""
         silence.check_lost(lost_hosts, self.verdicts)
+        answers = self.all_answers(lost_hosts)
+        answers.check_lost()
+        return answers
+
+    def all_answers(self, lost_hosts: Collection[str]) -> Answers:
+        """The same, whatever ``lost_hosts`` names."""
         names = {uuid: name for name, uuid in self.uuids().items()}
-        return Answers(names, lost_hosts, self.faults, self.verdicts, self.doubles)
+        return Answers(names, lost_hosts, self.faults, self.verdicts, self.doubles, self.known_as)
+
+    @functools.cached_property
+    def known_as(self) -> Dict[str, Set[str]]:
+        """Name -> the uuids of the hosts that anybody remembers by it."""
+        return called(self.notes.values())
 
     def told_of(self, uuid: str) -> Dict[str, Note]:
         """Host uuid -> what that host remembers of the instance."""

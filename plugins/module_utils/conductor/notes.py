@@ -15,11 +15,11 @@ A plan never stops the owner that answers, a known owner of a higher generation 
 from __future__ import annotations
 
 import dataclasses
-from typing import Collection, Dict, List, Mapping, Optional, Sequence, Set, Tuple
+from typing import Collection, Dict, Iterable, List, Mapping, Optional, Sequence, Set, Tuple
 
 from ..model import fleet_hints, messages, state_hints
 from . import silence
-from .errors import RecordOutdated
+from .errors import HostNameAmbiguous, RecordOutdated
 
 Generation = Tuple[int, int]
 NEVER: Generation = (0, 0)
@@ -47,19 +47,40 @@ class Notes:
 
 @dataclasses.dataclass(frozen=True)
 class Answers:
-    """``names``: host uuid -> inventory name of the hosts whose records count; ``lost``: names that are gone for good;
+    """``names``: host uuid -> inventory name of the hosts whose records count; ``lost``: names or uuids that are gone for good;
     ``faults``: host uuid -> why the records of a host that answers do not count; ``silent``: names of the hosts that said
-    nothing of their records -> why; ``doubles``: host uuid -> the host that says to be that silent one, see doubles.py."""
+    nothing of their records -> why; ``doubles``: host uuid -> the host that says to be that silent one, see doubles.py;
+    ``called``: name -> the uuids of the hosts that anybody remembers by it."""
 
     names: Mapping[str, str]
     lost: Collection[str] = ()
     faults: Mapping[str, str] = dataclasses.field(default_factory=dict)
     silent: Mapping[str, str] = dataclasses.field(default_factory=dict)
     doubles: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    called: Mapping[str, Set[str]] = dataclasses.field(default_factory=dict)
 
     def counts(self, note: Note) -> bool:
-        """A machine that answers is not lost, whatever it was called once."""
-        return note.host_uuid in self.doubles or self.names.get(note.host_uuid, note.host) not in self.lost
+        return note.host_uuid in self.doubles or not self.gives_up(note.host, note.host_uuid)
+
+    def gives_up(self, host: str, uuid: str) -> bool:
+        """A machine that answers is not lost, whatever it was called once. A name gives up no more than a single silent machine."""
+        if uuid in self.lost:
+            return uuid not in self.names
+        name = self.names.get(uuid, host)
+        return name in self.lost and self.silent_called(name) <= {uuid}
+
+    def silent_called(self, name: str) -> Set[str]:
+        return self.called.get(name, set()) - set(self.names) - set(self.doubles)
+
+    def check_lost(self) -> None:
+        """HostNameAmbiguous for a name by which several silent machines are remembered, none of which is told by its uuid."""
+        for name in sorted(self.lost):
+            uuids = self.silent_called(name)
+            if len(uuids) > 1 and not uuids & set(self.lost):
+                raise HostNameAmbiguous(
+                    "%s is the name of several hosts that do not answer: %s" % (name, ", ".join(sorted(uuids))),
+                    hint=fleet_hints.lost_by_uuid(name, sorted(uuids)),
+                )
 
     def has(self, note: Note) -> bool:
         return note.host_uuid in self.names
@@ -82,6 +103,16 @@ class Answers:
         if note.host in self.names.values():
             return "%s, where another machine answers now (it was host %s)" % (note.host, note.host_uuid)
         return silence.describe(note.host, self.silent)
+
+
+def called(told: Iterable[Mapping[str, messages.Note]]) -> Dict[str, Set[str]]:
+    """Name -> uuids of the hosts that are remembered by it. ``told``: what each host remembers, by instance."""
+    found: Dict[str, Set[str]] = {}
+    for notes in told:
+        for note in notes.values():
+            for host in filter(None, [note.get("known"), *(note.get("planned") or ())]):
+                found.setdefault(host["host"], set()).add(host["host_uuid"])
+    return found
 
 
 def put_together(told: Mapping[str, messages.Note]) -> Notes:

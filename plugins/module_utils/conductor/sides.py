@@ -9,9 +9,9 @@ A host that does not answer is unknown, and then nothing is done. That it is los
 
 from __future__ import annotations
 
-from typing import Collection, List, Mapping, Optional, Set, Tuple
+from typing import Collection, Iterable, List, Mapping, Optional, Set, Tuple
 
-from ..model import hints
+from ..model import fleet_hints, hints
 from ..model.lifecycle import CLAIM, OWN
 from ..model.messages import Side, View
 from ..model.move_errors import InstanceNotFound
@@ -19,6 +19,7 @@ from . import notes, silence
 from .errors import (
     DuplicateInstance,
     HostLibvirtTimeout,
+    HostNameAmbiguous,
     HostNotLost,
     HostUnknown,
     InstanceSuperseded,
@@ -94,7 +95,23 @@ def check(fleet: Fleet, uuid: str, name: str, found: Sides, lost: Collection[str
     ]
     if views:
         generation, host = max(views)
-        notes.check_owner(name, host, notes.generation(generation), fleet.notes_on(uuid), fleet.answers(lost))
+        answers = fleet.answers(lost)
+        _check_lost_sides(name, (here, there), answers)
+        notes.check_owner(name, host, notes.generation(generation), fleet.notes_on(uuid), answers)
+
+
+def _check_lost_sides(name: str, views: Iterable[View], answers: notes.Answers) -> None:
+    """A lost name gives up no side of the move that is another machine than the others remember by it."""
+    for move in filter(None, (view.get("migration") for view in views)):
+        for side in (move["source"], move["destination"]):
+            host, uuid = side["name"], side["uuid"]
+            if host in answers.lost and uuid not in answers.names and not answers.gives_up(host, uuid):
+                others = sorted({uuid, *answers.silent_called(host)})
+                raise HostNameAmbiguous(
+                    "%s is in a move with %s, as the host %s, and others know another machine by that name"
+                    % (name, host, uuid),
+                    hint=fleet_hints.lost_by_uuid(host, others),
+                )
 
 
 def _ended_by(host: str, found: Mapping[str, View]) -> Set[str]:

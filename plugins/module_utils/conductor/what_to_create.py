@@ -108,6 +108,7 @@ def told(fleet: Fleet, lost_hosts: Collection[str] = ()) -> Document:
     gone: Dict[str, Dict[str, List[int]]] = {}
     lost: Set[str] = set()
     there = {*fleet.uuids().values(), *fleet.doubles}
+    answers = fleet.all_answers(lost_hosts)
     for uuid, places in fleet.places.items():
         held = [place for place in places if place["role"] != CLAIM]
         if held:
@@ -122,7 +123,7 @@ def told(fleet: Fleet, lost_hosts: Collection[str] = ()) -> Document:
             if removed:
                 gone.setdefault(holder, {})[uuid] = removed
             for host in filter(None, [note.get("known"), *note.get("planned", ())]):
-                if host["host"] in lost_hosts and host["host_uuid"] not in there:
+                if host["host_uuid"] not in there and answers.gives_up(host["host"], host["host_uuid"]):
                     lost.add(host["host_uuid"])
     names = {uuid: name for name, uuid in fleet.uuids().items()}
     return {"hosts": names, "known": known, "gone": gone, "lost": sorted(lost)}

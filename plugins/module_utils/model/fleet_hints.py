@@ -6,6 +6,8 @@ hints.py; no host has to have them."""
 
 from __future__ import annotations
 
+from typing import Sequence
+
 
 def allow_become(host: str, method: str) -> str:
     """The user of the login may not become root on the host, has no password for it, or the program is not there."""
@@ -63,6 +65,15 @@ def name_authority() -> str:
     return (
         "If the hosts have certificates for live migration, run this again on the machine and with the kvm_host_ca_directory that "
         "berth.kvm.prepare_hosts was run with"
+    )
+
+
+def lost_by_uuid(name: str, uuids: Sequence[str]) -> str:
+    """Several silent hosts were called by the name that was given as lost."""
+    return (
+        "Find out which of them is switched off for good, and give its uuid beside the name: -e berth_lost_hosts=%s,UUID. "
+        "On a host that runs, virsh capabilities says its uuid; bring that one back, by the name that it has now. "
+        "Where all are switched off for good: -e berth_lost_hosts=%s" % (name, ",".join([name, *uuids]))
     )
 
 

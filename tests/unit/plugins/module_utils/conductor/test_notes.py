@@ -9,9 +9,18 @@ import pytest
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record import whereabouts
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record.store import Store
+from ansible_collections.berth.kvm.plugins.module_utils.conductor import sides, what_to_create
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.errors import (
+    HostNameAmbiguous,
+    InstanceUnknown,
+    RecordMissing,
+)
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.fleet import Fleet
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.locate import locate
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.notes import put_together
+from ansible_collections.berth.kvm.plugins.module_utils.model import fleet_hints
 
-WEB = "0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a"
+WEB, WEB2 = "0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a", "1b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a"
 
 
 def note(known=None, gone=None):
@@ -66,3 +75,81 @@ def test_after_any_way_through_the_fleet_a_delete_leaves_no_owner_behind(tmp_pat
     assert remembered().known is None
     del stores[way[-1]]
     assert remembered().known is None, "nor while the host that had it last is silent"
+
+
+def two_of_one_name(lost, answering=()):
+    """web1 was seen on the first kvm1, web2 on the machine that has its name now. Both are silent, but for ``answering``."""
+    names = {"id-kvm2": "kvm2", **dict(answering)}
+    documents = {name: {"uuid": uuid, "instances": []} for uuid, name in names.items()}
+    silent = {} if "id-new" in names else {"kvm1": "UNREACHABLE"}
+    notes = {WEB: seen_on("id-old"), WEB2: seen_on("id-new")}
+    return Fleet(documents, silent, {"id-kvm2": notes}), lost
+
+
+def seen_on(host_uuid):
+    return {"known": {"host": "kvm1", "host_uuid": host_uuid, "generation": [1, 1]}, "planned": [], "gone": None}
+
+
+def is_given_up(fleet, lost, uuid):
+    try:
+        locate(fleet, "web", uuid, lost)
+    except (InstanceUnknown, RecordMissing):
+        return False
+    return True
+
+
+@pytest.mark.parametrize("uuid", [WEB, WEB2])
+def test_a_name_that_several_silent_machines_had_gives_up_none_of_them(uuid):
+    fleet, lost = two_of_one_name(["kvm1"])
+    for _time in range(2):
+        with pytest.raises(HostNameAmbiguous, match="id-new, id-old") as refused:
+            locate(fleet, "web", uuid, lost)
+        assert refused.value.hint == fleet_hints.lost_by_uuid("kvm1", ["id-new", "id-old"])
+    assert what_to_create.told(fleet, lost)["lost"] == [], "nor do the hosts forget them"
+
+
+@pytest.mark.follows("lost_by_uuid")
+@pytest.mark.parametrize(
+    "lost, given_up",
+    [
+        (["kvm1", "id-new"], {"id-new"}),
+        (["kvm1", "id-old"], {"id-old"}),
+        (["kvm1", "id-new", "id-old"], {"id-new", "id-old"}),
+        (["id-new"], set()),
+    ],
+    ids=["the later", "the first", "both", "no name: kvm1 is silent and may have anything"],
+)
+def test_a_machine_is_given_up_by_its_uuid_beside_its_name(lost, given_up):
+    fleet, lost = two_of_one_name(lost)
+    found = {host for host, uuid in (("id-old", WEB), ("id-new", WEB2)) if is_given_up(fleet, lost, uuid)}
+    assert found == given_up
+    if "kvm1" in lost:
+        assert what_to_create.told(fleet, lost)["lost"] == sorted(given_up)
+
+
+def test_a_lost_name_is_that_of_the_silent_machine_where_another_answers_by_it():
+    fleet, lost = two_of_one_name(["kvm1"], {"id-new": "kvm1"}.items())
+    assert is_given_up(fleet, lost, WEB) and not is_given_up(fleet, lost, WEB2)
+    assert what_to_create.told(fleet, lost)["lost"] == ["id-old"]
+
+
+def test_a_machine_that_answers_is_not_given_up_by_its_uuid():
+    fleet, lost = two_of_one_name(["id-new"], {"id-new": "kvm1"}.items())
+    assert not is_given_up(fleet, lost, WEB2)
+    assert what_to_create.told(fleet, lost)["lost"] == []
+
+
+@pytest.mark.parametrize(
+    "lost, refused", [(["kvm1"], True), (["kvm1", "id-new"], True), (["kvm1", "id-old"], False)], ids=str
+)
+def test_a_side_of_a_move_is_given_up_as_the_machine_that_it_is(lost, refused):
+    """web1 moves from kvm2 to the first kvm1; web2 was seen on the machine that has its name now."""
+    fleet, lost = two_of_one_name(lost)
+    move = {"source": {"name": "kvm2", "uuid": "id-kvm2"}, "destination": {"name": "kvm1", "uuid": "id-old"}}
+    view = {"role": "OWN", "generation": [1, 4], "migration": move}
+    found = ("kvm2", view, "kvm1", {"role": None, "lost": True})
+    if refused:
+        with pytest.raises(HostNameAmbiguous):
+            sides.check(fleet, WEB, "web1", found, lost)
+    else:
+        sides.check(fleet, WEB, "web1", found, lost)
