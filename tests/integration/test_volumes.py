@@ -48,3 +48,22 @@ def test_what_a_guest_wrote_on_a_volume_is_there_after_delete_and_create(lab, im
     play(lab, path, "delete_volume", "-e", "berth_volume=data")
     assert [line for line in lab.sh(home, FILES).stdout.split() if not line.endswith("/lock")] == []
     assert "is on no host" in play(lab, path, "delete_volume", "-e", "berth_volume=data").output
+
+
+def test_a_guest_boots_from_a_volume_and_what_it_wrote_is_there_when_it_is_booted_again(lab, image, inventory):
+    """After delete and create, and then by another instance."""
+    catalogs = catalog(image, berth_volumes_defined={"os": {"size_gb": 2}})
+    boot = {"os": {"boot_index": 0}}
+    path = inventory({"b": vm(volumes=boot), "c": vm(volumes=boot)}, catalogs)
+    play(lab, path, "create", "--limit", "b")
+    home = homes(lab)["b"]
+    first = lab.guest_facts("b", home, timeout=180)
+    assert (first["boots"], first["disk"]) == (1, 2 << 30)
+    assert "root." not in lab.sh(home, "find /var/lib/libvirt/berth/instances -type f").stdout
+    for name, boots in (("b", 2), ("c", 3)):
+        play(lab, path, "delete", "--limit", "b,c")
+        play(lab, path, "create", "--limit", name)
+        again = lab.guest_facts(name, home, timeout=180, until=lambda said, boots=boots: said["boots"] == boots)
+        assert again["nonce"] == first["nonce"] and homes(lab) == {name: home}
+    refused = play(lab, path, "create", "--limit", "b", check=False)
+    assert refused.rc and "attached to c" in refused.output

@@ -26,7 +26,7 @@ MOST = {
     "host_facts": 245,
     "host_prepare": 135,
     "host_system": 3,
-    "instance": 370,
+    "instance": 372,
     "instance_copy": 270,
     "instance_info": 150,
     "migration": 425,

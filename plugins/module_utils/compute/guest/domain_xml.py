@@ -176,8 +176,8 @@ def _devices(devices, record, host, wishes):
     planned = disks.plan(spec)
     data = [disk for disk in planned if disk.kind == disks.DATA]
     buses = [bus] * (len(planned) - len(data)) + [cdrom_bus or bus]
-    names = _targets(buses)
-    _volumes(devices, pool, spec, True)  # first, so that the guest finds it as it finds a root disk
+    names = _targets(["virtio"] * bool(volumes.boot(spec)) + buses)[-len(buses) :]
+    _volumes(devices, pool, spec, True)
     for disk, name in zip(planned, names[:-1]):
         element = _disk(devices, paths.instance(pool, uuid, disk.file), disk.format, name, bus, "disk")
         if disk.name == "root":
@@ -225,7 +225,10 @@ def _data_disk(devices, path, disk, index):
 
 
 def target_of(entry):
-    """The name of a volume's device does not depend on the disks beside it, of which some may come and go: vdaa for the first slot."""
+    """The name of a volume's device does not depend on the disks beside it, of which some may come and go: vdaa for the first slot.
+    libvirt orders disks by it, so what the guest boots from has that of a root disk."""
+    if entry.get("boot_index") == 0:
+        return TARGET_PREFIX["virtio"] + "a"
     return "%sa%s" % (TARGET_PREFIX["virtio"], LETTERS[entry["slot"]])
 
 

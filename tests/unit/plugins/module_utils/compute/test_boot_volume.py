@@ -70,6 +70,16 @@ def test_the_volume_is_made_from_the_image_and_the_guest_has_no_other_root_disk(
     assert web.go_on() is False
 
 
+def test_the_guest_finds_it_where_it_finds_a_root_disk(house):
+    """libvirt orders disks by their targets, whatever their order in the definition."""
+    web = booting(house)
+    web.spec["flavor"].update(ephemeral_gb=1, swap=64)
+    web.make(named("logs", new=True), named("os", slot=1, new=True, **BOOT))
+    disks = ElementTree.fromstring(web.domain.xml).iterfind("devices/disk")
+    targets = {element.find("target").get("dev"): element.findtext("serial") for element in disks}
+    assert targets == {"vda": "os", "vdb": None, "vdc": None, "vdd": None, "vdaa": "logs"}
+
+
 def test_delete_keeps_it_and_the_next_create_boots_from_it_with_all_that_is_on_it(house, made):
     web = booting(house)
     web.make(named(new=True, **BOOT))
