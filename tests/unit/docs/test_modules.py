@@ -26,6 +26,7 @@ INTERNAL = {
     "claim_room",
     "commit_move",
     "forget_deleted",
+    "group_members",
     "host_task",
     "locate_instances",
     "make_volumes",
@@ -61,7 +62,7 @@ def test_a_step_of_the_playbooks_says_internal_first(path):
 def test_options_that_actions_share_are_written_once(option):
     """They are in the fragment ``controller``; an action that lists hosts to ask means something else."""
     own = {path.stem for path in MODULES if option in documentation(path).get("options", {})}
-    assert own <= {"instances": {"placement"}, "hosts": {"ask_hosts"}}[option]
+    assert own <= {"instances": {"placement", "group_members"}, "hosts": {"ask_hosts"}}[option]
 
 
 def test_no_page_and_no_source_names_a_label():
