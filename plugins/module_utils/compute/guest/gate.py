@@ -122,7 +122,7 @@ def check(host_name, path=HOOK, run_dir=RUN_DIR):
     if not is_installed(path):
         what = "is missing or is not as it was installed (%s)" % path
     elif needs_restart(run_dir) or not is_read(path):
-        what = "came after libvirt was started, which reads its hooks only then"
+        what = "came after libvirt was started, which reads its hooks only then, or the clock was set back since"
     else:
         return
     raise BootGateMissing(

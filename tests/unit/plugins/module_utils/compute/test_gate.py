@@ -206,3 +206,13 @@ def test_one_of_several_libvirt_daemons_that_has_not_read_the_gate_is_enough_to_
     monkeypatch.setattr(gate, "daemons", [start_time(5), start_time(-60)].copy)
     with pytest.raises(BootGateMissing):
         gate.check("kvm2", str(path), run_dir)
+
+
+def test_a_clock_that_was_set_back_is_named_and_prepare_hosts_ends_the_trouble(installed, monkeypatch):
+    path, run_dir = installed
+    now = gate.time.time
+    monkeypatch.setattr(gate.time, "time", lambda: now() - 86400)
+    with pytest.raises(BootGateMissing, match="or the clock was set back since") as refused:
+        gate.check("kvm2", str(path), run_dir)
+    assert refused.value.hint.startswith("Run berth.kvm.prepare_hosts --limit kvm2")
+    assert gate.install(str(path), run_dir) is True and gate.needs_restart(run_dir) is True
