@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import dataclasses
 import ipaddress
-from typing import Any, Dict, Iterable, List, Mapping, Set, Tuple
+from typing import Any, Collection, Dict, Iterable, List, Mapping, Set, Tuple
 
 from ..model import group_hints, nics
 from ..model.group_members import MOST_ADDRESSES
@@ -48,7 +48,7 @@ class Membership:
 
 
 def wanted(
-    membership: Membership, told: Mapping[str, List[ScannedRecord]], silent: Iterable[str]
+    membership: Membership, told: Mapping[str, List[ScannedRecord]], silent: Collection[str]
 ) -> Tuple[Document, List[str]]:
     """What the hosts are sent, project -> group -> {members: uuid -> words, unseen: uuids}, and what people are told.
 
@@ -61,10 +61,12 @@ def wanted(
         unseen = list(membership.unknown)
         for uuid, networks in sorted(membership.by_group.get((project, group), {}).items()):
             records = by_uuid.get(uuid, [])
-            if not records:
-                unseen += [uuid] if list(silent) else []
+            own = [record for record in records if record["role"] == OWN]
+            if silent and not own:
+                unseen.append(uuid)
+            if not (own if silent else records):
                 continue
-            members[uuid] = _words(uuid, networks, records, owners)
+            members[uuid] = _words(uuid, networks, own or records, owners)
             if not members[uuid]:
                 said.append(_without_address(membership.names[uuid], group))
         said += _cut(members, group)
@@ -95,8 +97,9 @@ def _by_uuid(told: Mapping[str, List[ScannedRecord]]) -> Dict[str, List[ScannedR
 def _words(
     uuid: str, networks: List[Network], records: List[ScannedRecord], owners: Mapping[str, Set[str]]
 ) -> List[str]:
-    """The member's addresses on these networks. Of one that two hosts own nobody knows which address is its own."""
-    if sum(record["role"] == OWN for record in records) > 1:
+    """The member's addresses on these networks. ``records``: its owner's, or in a move those of who takes part. Of one that two hosts
+    own nobody knows which address is its own."""
+    if len(records) > 1 and all(record["role"] == OWN for record in records):
         return []
     words = dict.fromkeys(word for record in records for word in record["nics"] if owners[word] == {uuid})
     return [word for word in words if any(_is_on(word, network) for network in networks)]

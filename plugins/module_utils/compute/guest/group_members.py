@@ -42,12 +42,14 @@ def _follow(host, uuid, groups, dry):
         record = host.store.read(uuid)
         if record is None:
             return False
+        members = _wanted(record, groups.get(record.project_id) or {})
+        if not packet_filter.let_in(host.connection, record, members):
+            return False
         if record.op or (record.role, record.phase) != (OWN, ACTIVE):
             now = "%s %s%s" % (record.role, record.phase, ", in a move" if record.op else "")
             raise InstanceInvalidState(record.name, "state", now, "change the packet filter of")
         record.check_unlocked()
-        members = _wanted(record, groups.get(record.project_id) or {})
-        return packet_filter.let_in(host.connection, record, members, None if dry else swap)
+        return dry or packet_filter.let_in(host.connection, record, members, swap)
 
 
 def _wanted(record, groups):

@@ -192,8 +192,11 @@ def _attach(instance, record):
 def _attach_disk(found, xml, path, flags):
     try:
         domain.attach(found, xml, flags)
-    except BuildFailed:
-        closed, _left = leftover_nodes.close(found, path)
+    except BuildFailed as refused:
+        try:
+            closed, _left = leftover_nodes.close(found, path)
+        except (BuildFailed, GuestNotSupported):
+            raise refused  # why the disk does not come is what people have to know
         if not closed:
             raise
         domain.attach(found, xml, flags)

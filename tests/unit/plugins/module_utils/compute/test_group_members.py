@@ -244,6 +244,30 @@ def test_an_address_that_two_instances_have_and_a_member_on_two_hosts_are_not_le
         assert let_in(db) == set()
 
 
+@pytest.mark.parametrize("role", ["IN", "OUT"])
+def test_a_host_that_says_a_member_comes_to_it_adds_no_address(world, role):
+    db, web = world.make("db", ["db"], "192.0.2.20"), world.make("web1", ["web"], "192.0.2.100")
+    told, more = world.told, {"role": role, "nics": ["address 192.0.2.66 on bridge br0"]}
+    lie = {**next(each for each in told() if each["uuid"] == web.uuid), **more}
+    world.told = lambda: [*told(), lie]
+    run(world)
+    assert let_in(db) == {"192.0.2.100/32"}, "who owns it says where it is"
+    world.told = lambda: [*(each for each in told() if each["uuid"] != web.uuid), lie]
+    run(world, silent=True)
+    assert let_in(db) == {"192.0.2.100/32"}, "nor while its owner may be silent"
+
+
+def test_of_a_locked_instance_whose_filter_is_as_it_should_be_nothing_is_said(world):
+    db, web = world.make("db", ["db"], "192.0.2.20"), world.make("web1", ["web"], "192.0.2.100")
+    run(world)
+    locking.lock(db.instance(), "ann", "audit")
+    run(world)
+    assert world.warned == []
+    web.instance().absent()
+    run(world)
+    assert "db is locked by ann" in world.warned[0] and let_in(db) == {"192.0.2.100/32"}
+
+
 @pytest.mark.follows("address_for_group")
 def test_a_member_that_asks_dhcp_is_named_and_let_in_when_it_was_made_anew_with_an_address(world):
     db, web = world.make("db", ["db"], "192.0.2.20"), world.make("web1", ["web"])

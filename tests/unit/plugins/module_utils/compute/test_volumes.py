@@ -295,6 +295,19 @@ def test_a_volume_that_qemu_has_unknown_to_libvirt_is_free_only_when_its_file_is
     assert web.update() is True and house.has() == (ACTIVE, None, True) and not web.domain.nodes
 
 
+def test_what_the_guest_refuses_is_told_where_qemu_itself_cannot_be_asked(house, monkeypatch):
+    def no_monitor(*_asked):
+        raise fake_libvirt.libvirtError(1, "the monitor is not there")
+
+    web = house.guest()
+    web.make(named(new=True))
+    web.update()
+    web.domain.takes_no_more = True
+    monkeypatch.setattr(fake_libvirt.QemuPart, "qemuMonitorCommand", no_monitor)
+    with pytest.raises(errors.DiskNotAttached, match="No more available PCI slots"):
+        web.update(named())
+
+
 def test_qemu_itself_is_not_asked_of_a_volume_that_libvirt_detaches(house, monkeypatch):
     """libvirt marks a guest whose QEMU was asked past it as tainted."""
     monkeypatch.setattr(fake_libvirt.QemuPart, "qemuMonitorCommand", lambda *_asked: pytest.fail("QEMU was asked"))
