@@ -685,7 +685,7 @@ def layer_over(house, guest=None, name="disk.snapshot"):
 def as_told(error):
     """Run the commands for root that the hint names."""
     subprocess.run(
-        re.search(r"as root on kvm1: (.*?)(; then|\. Where)", error.hint, re.I).group(1), shell=True, check=True
+        re.search(r"as root on kvm1: (.*?)(; then|\. Where|\. If)", error.hint, re.I).group(1), shell=True, check=True
     )
 
 
