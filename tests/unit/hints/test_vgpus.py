@@ -6,14 +6,19 @@
 from __future__ import annotations
 
 import re
+import sys
+from pathlib import Path
 
-import fake_libvirt
 import pytest
-from fake_gpus import FakeGpus
 
-from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import VgpuUnavailable
-from ansible_collections.berth.kvm.plugins.module_utils.compute.host import mdev, settings
-from ansible_collections.berth.kvm.plugins.module_utils.model import host_hints, vgpus
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "plugins" / "module_utils"))
+
+import fake_libvirt  # noqa: E402
+from fake_gpus import FakeGpus  # noqa: E402
+
+from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import VgpuUnavailable  # noqa: E402
+from ansible_collections.berth.kvm.plugins.module_utils.compute.host import mdev, settings  # noqa: E402
+from ansible_collections.berth.kvm.plugins.module_utils.model import host_hints, vgpus  # noqa: E402
 
 GPU, KIND, INSTANCE = "0000:84:00.0", "nvidia-35", "0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a"
 MINE = vgpus.own_uuid(INSTANCE, 0)
