@@ -108,6 +108,11 @@ class Bounded:
         return Bounded(value, self._seconds) if type(value).__module__ == "libvirt" else value
 
 
+def qemu_part():
+    """The part of the binding that asks a guest's QEMU past libvirt, or None where it has none."""
+    return libvirt_qemu
+
+
 def require_libvirt():
     """The binding, or LibvirtUnavailable where it is not installed for this Python."""
     if libvirt is None:

@@ -49,7 +49,7 @@ def used(doc: Document) -> Dict[str, int]:
 
 def bound(doc: Document, amounts: Dict[str, int], instance: str) -> List[Document]:
     """The vGPUs [{parent, type, uuid}] that these amounts of an allocation are."""
-    given = [each for each in doc.get("vgpus") or () for _ in range(amounts.get(class_of(each["parent"]), 0))]
+    given = [each for each in doc.get("vgpus") or () for _each in range(amounts.get(class_of(each["parent"]), 0))]
     return [
         {"parent": each["parent"], "type": each["type"], "uuid": own_uuid(instance, at)}
         for at, each in enumerate(given)

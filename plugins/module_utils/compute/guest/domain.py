@@ -153,7 +153,7 @@ def attach(domain, xml, flags):
 def ask_qemu(domain, command):
     """What the QEMU of the running guest answers to a command in its own protocol, both as text: refusals are answers, too.
     None where the binding of libvirt has no part for that."""
-    library = libvirt_connection.libvirt_qemu
+    library = libvirt_connection.qemu_part()
     return None if library is None else _call("asking QEMU", library.qemuMonitorCommand, domain, command, 0)
 
 

@@ -33,9 +33,9 @@ def asked(monkeypatch):
     return told
 
 
-def run(asked, check_mode=False, wanted=WANTED, **hosts):
+def run(asked, check_mode=False, wanted=None, **hosts):
     """(what was asked, the result, berth_located)"""
-    there = controller(instance=wanted, **hosts)
+    there = controller(instance=wanted or WANTED, **hosts)
     args = {"instances": ["web1"], "method": "update_disks", "selected": True}
     located = there.run("locate_instances", args)["ansible_facts"]["berth_located"]
     there.variable_manager.set_host_facts("localhost", {"berth_located": located})

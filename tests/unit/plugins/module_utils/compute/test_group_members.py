@@ -77,20 +77,20 @@ class World:
         changed, waiting = on_host.follow(self.host, set(given["instances"]), given["groups"])
         return {"changed": changed, "waiting": waiting}
 
-    def run(self, monkeypatch, groups=GROUPS, lost=()):
+    def run(self, monkeypatch, groups=None, lost=()):
         """What the end of create and of delete do."""
         controller = Controller(
             {"kvm_hosts": ["kvm1", "kvm2"], "vms": list(self.inventory)},
             {
                 **self.inventory,
-                "vms": {**CATALOG, "berth_security_groups_defined": groups, "berth_lost_hosts": list(lost)},
+                "vms": {**CATALOG, "berth_security_groups_defined": groups or GROUPS, "berth_lost_hosts": list(lost)},
             },
         )
-        monkeypatch.setattr(
-            delegates,
-            "run_on",
-            lambda hosts, module, given, *_: {host: self.answer(module, given[host]) for host in hosts},
-        )
+
+        def run_on(hosts, module, given, *_rest):
+            return {host: self.answer(module, given[host]) for host in hosts}
+
+        monkeypatch.setattr(delegates, "run_on", run_on)
         self.warned.clear()
         monkeypatch.setattr(group_members, "warn", self.warned.append)
         task = type("Task", (), {"run_once": True, "check_mode": False})()
