@@ -12,7 +12,15 @@ from ..module_utils.model.errors import BerthError
 from ..module_utils.model.identity import uuid_of
 from ..plugin_utils import run_report
 from ..plugin_utils.asking import answers, ask, warnings
-from ..plugin_utils.controller import ControllerAction, instances_among, kvm_hosts, reason_of, variables
+from ..plugin_utils.controller import (
+    ControllerAction,
+    described,
+    instances_among,
+    kvm_hosts,
+    raw_vars,
+    reason_of,
+    variables,
+)
 from ..plugin_utils.selection import COUNTS, check_counts, check_name, no_kvm_hosts
 from ..plugin_utils.variables import check_variables
 
@@ -53,6 +61,9 @@ class ActionModule(ControllerAction):
         names = instances_among(task_vars, args["instances"])
         if args["most"] is not None and len(names) > args["most"]:
             return []
+        if any(raw_vars(task_vars, name).get("berth_lost_hosts") for name in names):
+            # only who remembers a lost name shows whether several machines had it, also where --limit selects few
+            names = dict.fromkeys([*names, *described(task_vars, task_vars["groups"]["all"])])
         found = []
         for name in names:
             try:

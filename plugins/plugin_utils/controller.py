@@ -180,6 +180,11 @@ def instances_among(task_vars, names):
     """Those that the inventory describes, or that the inventory plugin found; all of them with berth_name."""
     if "berth_name" in task_vars:
         return [str(name) for name in names]
+    return described(task_vars, names)
+
+
+def described(task_vars, names):
+    """Those that the inventory describes as instances."""
     return [str(name) for name in names if not MARKS.isdisjoint(raw_vars(task_vars, name))]
 
 

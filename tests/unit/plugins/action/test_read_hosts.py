@@ -47,6 +47,14 @@ def test_each_instance_is_asked_about_by_its_project_and_name_unless_there_are_t
     assert given["h1"]["about"] == (wanted if asked else [])
 
 
+@pytest.mark.parametrize("lost", [None, "h2"])
+def test_where_a_host_is_lost_the_hosts_are_asked_about_all_instances_whatever_is_selected(read, monkeypatch, lost):
+    monkeypatch.setitem(VARIABLES, "web-1", {**VARIABLES["web-1"], **({"berth_lost_hosts": lost} if lost else {})})
+    _result, given = read(["web-1", "db", "no-instance"], {"h1": FACTS}, instances=["web-1"])
+    others = [instance_uuid("shop", "db")] if lost else []
+    assert given["h1"]["about"] == [instance_uuid("default", "web-1"), *others]
+
+
 def test_a_silent_host_is_an_answer_while_another_answers(read):
     result, _asked = read(["web-1"], {"h1": FACTS, "h2": SILENT})
     assert result["answers"]["h2"]["reason"].endswith("no answer within 60 s (berth_host_timeout)")
