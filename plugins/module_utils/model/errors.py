@@ -80,9 +80,8 @@ class InvalidInput(BerthError):
         shown = repr(value)
         if len(shown) > 120:
             shown = shown[:117] + "..."
-        super().__init__(
-            "%s: %s is not valid" % (field, shown), field=field, value=shown, rule=rule, hint=hint, **details
-        )
+        said = "nothing is given" if value is None else "%s is not valid" % shown
+        super().__init__("%s: %s" % (field, said), field=field, value=shown, rule=rule, hint=hint, **details)
 
 
 class InstanceExists(BerthError):

@@ -484,4 +484,4 @@ def test_a_file_of_somebody_else_among_the_receipts_is_passed_over(own_state):
 
 @pytest.mark.parametrize("action, variable", [("replay_receipt", "receipt"), ("show_decision", "berth_name")])
 def test_what_the_playbook_was_not_given_is_named(action, variable):
-    assert run(action, {})["msg"].startswith("InvalidInput: %s: None" % variable)
+    assert run(action, {})["msg"].startswith("InvalidInput: %s: nothing is given" % variable)
