@@ -111,25 +111,16 @@ builds:
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ..module_utils.compute.guest import build_many
+from ..module_utils.compute.guest import build_many, seed
 from ..module_utils.compute.record import journal
 from ..module_utils.model.errors import BerthError
 
-SEED = {
-    "hostname": {"type": "str", "required": True},
-    "fqdn": {"type": "str"},
-    "ssh_keys": {"type": "list", "elements": "str", "default": [], "no_log": False},
-    "user_data": {"type": "str", "no_log": True},
-    "network_config": {"type": "dict"},
-    "metadata": {"type": "dict"},
-    "cloud_config": {"type": "str", "no_log": True},
-}
 BUILD = {
     "state": {"type": "str", "choices": ["present"], "default": "present"},
     "uuid": {"type": "str", "required": True},
     "token": {"type": "str", "required": True, "no_log": False},
     "spec": {"type": "dict", "required": True},
-    "seed": {"type": "dict", "required": True, "no_log": False, "options": SEED},
+    "seed": {"type": "dict", "required": True, "no_log": False, "options": seed.ARGUMENTS},
     "power_state": {"type": "str", "choices": ["running", "shutdown"]},
     "mend": {"type": "bool", "default": False},
     "shutdown_timeout": {"type": "int", "default": 60},

@@ -219,7 +219,7 @@ error:
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ..module_utils.compute.guest import locking, outcome, power
+from ..module_utils.compute.guest import locking, outcome, power, seed
 from ..module_utils.compute.guest.instance import Instance
 from ..module_utils.compute.guest.recovery import recover, would_recover
 from ..module_utils.compute.guest.take_over import take_over, would_take_over
@@ -230,15 +230,6 @@ from ..module_utils.compute.record.record_copy import take_back
 from ..module_utils.model import data_disks
 from ..module_utils.model.errors import BerthError
 
-SEED = {
-    "hostname": {"type": "str", "required": True},
-    "fqdn": {"type": "str"},
-    "ssh_keys": {"type": "list", "elements": "str", "default": [], "no_log": False},
-    "user_data": {"type": "str", "no_log": True},
-    "network_config": {"type": "dict"},
-    "metadata": {"type": "dict"},
-    "cloud_config": {"type": "str", "no_log": True},
-}
 DISK = {
     "name": {"type": "str", "required": True},
     "size_gb": {"type": "int", "required": True},
@@ -272,7 +263,7 @@ ARGUMENTS = {
     "token": {"type": "str", "no_log": False},
     "spec": {"type": "dict"},
     "after": {"type": "list", "elements": "int"},
-    "seed": {"type": "dict", "no_log": False, "options": SEED},
+    "seed": {"type": "dict", "no_log": False, "options": seed.ARGUMENTS},
     "timeout": {"type": "int", "default": 600},
     "shutdown_timeout": {"type": "int", "default": 60},
     "changed_disks": {"type": "bool", "default": False},

@@ -15,7 +15,16 @@ from . import iso9660
 
 FILE = "seed.iso"
 LABEL = "cidata"
-PARTS = ("hostname", "fqdn", "ssh_keys", "user_data", "network_config", "metadata", "cloud_config")
+# What the modules that build take as a seed.
+ARGUMENTS = {
+    "hostname": {"type": "str", "required": True},
+    "fqdn": {"type": "str"},
+    "ssh_keys": {"type": "list", "elements": "str", "default": [], "no_log": False},
+    "user_data": {"type": "str", "no_log": True},
+    "network_config": {"type": "dict"},
+    "metadata": {"type": "dict"},
+    "cloud_config": {"type": "str", "no_log": True},
+}
 
 
 # name of a disk -> its line of fstab. By the label that it was made with: device names depend on buses and order.
@@ -32,9 +41,9 @@ def documents(uuid, seed, disks=()):
     ``disks``: the names of the guest's disks. What makes use of them, and what else the request asks of cloud-init
     (``cloud_config``), is vendor-data: cloud-init keeps it apart from the user data, which goes before it.
     """
-    unknown = sorted(set(seed) - set(PARTS))
+    unknown = sorted(set(seed) - set(ARGUMENTS))
     if unknown:
-        raise InvalidInput("seed.%s" % unknown[0], "...", "one of " + ", ".join(PARTS))
+        raise InvalidInput("seed.%s" % unknown[0], "...", "one of " + ", ".join(ARGUMENTS))
     meta_data = ["instance-id: %s" % uuid, "local-hostname: %s" % seed["hostname"]]
     if seed.get("ssh_keys"):
         meta_data.append("public-keys: %s" % yaml_text(list(seed["ssh_keys"])))
