@@ -1,13 +1,14 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How long ``create`` takes for 12 instances on 3 hosts of a lab, against a shell script that makes the same guests, and with
-nothing to do, against ``host_facts``.
+"""How long ``create`` takes for 12 instances on 3 hosts of a lab, against a shell script that makes the same guests and against a
+playbook that makes them with community.libvirt, and with nothing to do, against ``host_facts``.
 
-The script runs on all hosts at once over SSH and makes the guests of a host side by side: qemu-img with the same backing file,
-the same seed, virsh define with the same XML but for its packet filters, virsh start. All take turns. The guests have an empty
-disk, so that what they do does not matter. Needs root; writes .bench/create.json: [{name, value, median, unit, load, against,
-ratio}], where value is the least.
+The playbook is looped.yml: its collection comes from PyPI's package ``ansible``, and needs python3-lxml on the hosts. The script
+runs on all hosts at once over SSH and makes the guests of a host side by side: qemu-img with the same backing file, the same seed,
+virsh define with the same XML but for its packet filters, virsh start. All take turns. The guests have an empty disk, so that what
+they do does not matter. Needs root; writes .bench/create.json: [{name, value, median, unit, load, against, ratio}], where value is
+the least.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import zipfile
 from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -35,6 +37,7 @@ from whole import make_whole  # noqa: E402
 from playbooks import catalog, vm  # noqa: E402
 
 COUNT = 12
+PACKAGE = "ansible==12.0.0"  # has community.libvirt 2.0.0
 DIRECTORY = "/var/lib/libvirt/berth/instances/%s"
 IMAGE = "/srv/shared/images/empty.raw"
 # Of each guest on a host: its definition, its seed and how its disk was made, as the playbook left them.
@@ -78,6 +81,48 @@ def guests(lab):
     return found
 
 
+def community_libvirt(folder):
+    """Put the collection below .cache/bench, once -> the directory of collections."""
+    collections = REPOSITORY / ".cache" / "bench"
+    if not (collections / "ansible_collections" / "community" / "libvirt").is_dir():
+        download = [
+            sys.executable,
+            "-m",
+            "pip",
+            "download",
+            "-q",
+            "--no-deps",
+            "--only-binary",
+            ":all:",
+            "-d",
+            folder,
+            PACKAGE,
+        ]
+        subprocess.run(download, check=True)
+        (wheel,) = Path(folder).glob("ansible-*.whl")
+        with zipfile.ZipFile(wheel) as package:
+            ours = [name for name in package.namelist() if name.startswith("ansible_collections/community/libvirt/")]
+            package.extractall(collections, ours)
+    return collections
+
+
+def looped(lab, found, folder):
+    """How to run looped.yml for these guests."""
+    guests_of = {}
+    for host, made in found.items():
+        for guest in made:
+            seed = Path(folder) / (guest["uuid"] + ".iso")
+            seed.write_bytes(base64.b64decode(guest["seed"]))
+            xml = base64.b64decode(guest["xml"]).decode()
+            name = re.search("<name>([^<]*)</name>", xml).group(1)
+            guests_of.setdefault(host, []).append({**guest, "seed": str(seed), "xml": xml, "name": name})
+    variables = Path(folder) / "guests.json"
+    variables.write_text(json.dumps({"guests": guests_of}))
+    environment = {"ANSIBLE_COLLECTIONS_PATH": str(community_libvirt(folder))}
+    playbook = str(Path(__file__).with_name("looped.yml"))
+    return lambda: lab.ansible_playbook(playbook, "-e", "@%s" % variables, env=environment)
+
+
 def by_hand(lab, scripts):
     """Run the script of each host, over SSH and all at once."""
     tree = yaml.safe_load(lab.inventory.read_text())["all"]["children"]["kvm_hosts"]
@@ -92,9 +137,9 @@ def by_hand(lab, scripts):
     assert [process.wait(timeout=300) for process in running] == [0] * len(running)
 
 
-def measure(lab, inventory, rounds):
+def measure(lab, inventory, rounds, folder):
     """What was measured -> its seconds in each round."""
-    seen = {"create": [], "again": [], "host_facts": [], "by hand": [], "load": []}
+    seen = {"create": [], "again": [], "host_facts": [], "by hand": [], "looped": [], "load": []}
     play = {
         name: lambda name=name, **more: lab.ansible_playbook("berth.kvm." + name, inventory=[inventory], **more)
         for name in ("create", "host_facts")
@@ -105,6 +150,8 @@ def measure(lab, inventory, rounds):
     play["create"]()  # the image is on each host then
     made = guests(lab)
     play["delete"]()
+    play["looped"] = looped(lab, made, folder)
+    remove = {host: "".join(REMOVE % guest for guest in found) for host, found in made.items()}
     for _round in range(rounds):
         seen["create"].append(seconds(play["create"]))
         seen["host_facts"].append(seconds(play["host_facts"]))
@@ -112,8 +159,10 @@ def measure(lab, inventory, rounds):
         play["delete"]()
         make = {host: "".join(MAKE % guest for guest in found) + WAIT for host, found in made.items()}
         seen["by hand"].append(seconds(lambda make=make: by_hand(lab, make)))
+        by_hand(lab, remove)
+        seen["looped"].append(seconds(play["looped"]))
+        by_hand(lab, remove)
         seen["load"].append(os.getloadavg()[0])
-        by_hand(lab, {host: "".join(REMOVE % guest for guest in found) for host, found in made.items()})
         print({name: round(found[-1], 2) for name, found in seen.items()}, flush=True)
     return seen
 
@@ -149,10 +198,11 @@ def main():
         names = {"vm%02d" % at: vm() for at in range(COUNT)}
         inventory = Path(folder) / "instances.json"
         inventory.write_text(json.dumps({"all": {"vars": catalog(image), "children": {"instances": {"hosts": names}}}}))
-        seen = measure(lab, inventory, options.rounds)
+        seen = measure(lab, inventory, options.rounds, folder)
     lab.down()
     rows = [
         row("create of %d on 3 hosts" % COUNT, seen, "create", "by hand"),
+        row("create of %d, as a loop" % COUNT, seen, "create", "looped"),
         row("create of %d that are there" % COUNT, seen, "again", "host_facts"),
     ]
     for entry in rows:
