@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from ...model import vgpus
 from ..text import number
 from .cells import fix_cells
 from .devices import fix_devices
@@ -85,11 +86,21 @@ _RATIOS = {"VCPU": "cpu_allocation_ratio", "MEMORY_MB": "ram_allocation_ratio", 
 def _fix_capacity(state, spec, numbers):
     fixes = []
     for shortfall in numbers.get("shortfalls", ()):
-        if shortfall["resource"] not in state.inventories or not ("short" in shortfall or "max_unit" in shortfall):
+        inventory = state.inventories.get(shortfall["resource"])
+        if inventory and _is_too_large(shortfall, inventory):
+            fixes.append(_more_in_all(state, shortfall))
+        elif inventory and "short" in shortfall and shortfall["asked"] <= inventory["max_unit"]:
+            fixes.append(_more_free(shortfall))
+        else:
             return None
-        too_large = shortfall["asked"] > state.inventories[shortfall["resource"]]["max_unit"]
-        fixes.append(_more_in_all(state, shortfall) if too_large else _more_free(shortfall))
     return fixes
+
+
+def _is_too_large(shortfall, inventory):
+    """Whether it is the size of the host that refuses so much: not where one instance gets no more of it on any host."""
+    asked, kind = shortfall["asked"], shortfall["resource"].partition(":")[0]
+    bounded = inventory["max_unit"] < inventory["total"] or (kind == vgpus.VGPU and asked > vgpus.MOST)
+    return asked > inventory["max_unit"] and not bounded
 
 
 def _more_free(shortfall):

@@ -11,6 +11,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.model.host_state import 
 from ansible_collections.berth.kvm.plugins.module_utils.model.request_spec import RequestSpec
 from ansible_collections.berth.kvm.plugins.module_utils.placement import capacity
 from ansible_collections.berth.kvm.plugins.module_utils.placement.changes import limits
+from ansible_collections.berth.kvm.plugins.module_utils.placement.changes.would_fit import smallest_changes
 from ansible_collections.berth.kvm.plugins.module_utils.placement.errors import ClaimFailed
 from ansible_collections.berth.kvm.plugins.module_utils.placement.scheduler import select_destinations
 from ansible_collections.berth.kvm.plugins.module_utils.placement.weighers import headroom
@@ -145,6 +146,28 @@ def test_a_host_without_gpus_refuses_the_claim():
 
 def test_a_person_is_told_how_many_vgpus_of_which_gpu_are_missing():
     assert limits._unit("VGPU:" + LARGE) == "vGPUs of the GPU " + LARGE
+
+
+@pytest.mark.parametrize(
+    ("asked", "gpu", "told"),
+    [
+        (2, {"total": 2, "used": 1}, ["on gpu: 1 more vGPUs of the GPU %s (1 free, 2 needed)" % SMALL]),
+        (3, {"total": 2, "used": 0}, ["on gpu: 3 vGPUs of the GPU %s in all instead of 2" % SMALL]),
+        (16, {"total": 2, "used": 0}, ["on gpu: 16 vGPUs of the GPU %s in all instead of 2" % SMALL]),
+        (17, {"total": 2, "used": 0}, []),
+        (17, {"total": 32, "used": 0}, []),
+    ],
+)
+def test_a_larger_gpu_is_proposed_only_where_an_instance_may_have_so_many(asked, gpu, told):
+    hosts = [host(vgpus=[{"parent": SMALL, "type": "nvidia-35", **gpu}])]
+    changes = smallest_changes(hosts, [asks(("resources:VGPU", str(asked)))])
+    assert [change.text for change in changes] == told
+
+
+@pytest.mark.parametrize("unit", [{"max_unit": 4}, {"min_unit": 9}])
+def test_no_host_is_proposed_to_grow_where_the_amount_of_one_instance_is_bounded(unit):
+    hosts = [host(inventory={"CUSTOM_X": {"total": 16, **unit}})]
+    assert smallest_changes(hosts, [asks(("resources:CUSTOM_X", "8"))]) == []
 
 
 def test_dense_packing_counts_the_vgpus_of_all_gpus():
