@@ -235,6 +235,7 @@ The claim fixes the GPU, the type and a uuid, which follows from that of the ins
 also after the host's reboot, and removed when the instance is stopped, moved away or deleted, or when its build fails; the claim holds
 the place until then. If the GPU is gone, its host no longer enables the type, others took the place, or somebody else made a device under
 the uuid, the error is `VgpuUnavailable`, before the guest is touched. Devices of others are counted and left alone.
+The [doctor](doctor.md) finds one that was left behind by an instance without a record, as after records were put back from a backup.
 
 Resize and cold migration claim a vGPU on the destination; the source's is free when the move is confirmed. A guest with a vGPU cannot be
 resized on its own host, nor migrated while it runs. If a GPU's driver has no mediated devices, as

@@ -70,6 +70,7 @@ TODO: Dict[str, Callable[[str, str, str], str]] = {
     "CertificateEndsSoon": lambda host, name, said: host_hints.prepare_host(host),
     "PortClosed": lambda host, name, said: host_hints.prepare_host(host),
     "PermitWithoutRecord": lambda host, name, said: host_hints.doctor_fixes(),
+    "VgpuWithoutRecord": lambda host, name, said: host_hints.doctor_fixes(),
     "DisksWithoutRecord": lambda host, name, said: hints.disks_without_record(said.rpartition(" ")[2]),
     "DisksMissing": lambda host, name, said: host_hints.mount_storage(host),
     "DomainMissing": lambda host, name, said: hints.start_it(name),

@@ -1,9 +1,10 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What only the host itself can see of its health: gate, confinement, pools, certificates, port, permits, disks, domains.
+"""What only the host itself can see of its health: gate, confinement, pools, certificates, port, permits, disks, domains,
+vGPUs.
 
-Looks and tells; two things are mended where that is asked for, and nothing that a guest is made of.
+Looks and tells; three things are mended where that is asked for, and nothing that a guest is made of.
 """
 
 from __future__ import annotations
@@ -16,13 +17,15 @@ from ...model.errors import BerthError
 from ...model.identity import is_uuid
 from ...model.lifecycle import ACTIVE, OWN
 from ...model.record import Record
+from ...model.safe_text import clean
 from .. import paths
 from ..connection import require_libvirt
 from ..disk import owner
 from ..errors import BootGateMissing
 from ..guest import domains, gate
+from ..record import whereabouts
 from ..run import run
-from . import certificates
+from . import certificates, mdev
 from .host import Host, check_confinement
 
 TLS_PORT = 16514
@@ -51,6 +54,7 @@ def look(host: Host, fix: bool = False, pki: str = certificates.PKI, port: int =
         lambda: _permits(host, records, fix),
         lambda: _disks(host, records),
         lambda: _domains(host, records),
+        lambda: _vgpus(host, records, fix),
     )
     found: List[Finding] = []
     for check in checks:
@@ -124,17 +128,17 @@ def _permits(host: Host, records: Sequence[Record], fix: bool) -> Iterator[Findi
     for uuid in sorted(filter(is_uuid, _listed(os.path.join(host.run_dir, gate.PERMITS)))):
         # One that was made while the others were looked at has its record before its permit and its disks.
         if uuid not in known and host.store.read(uuid) is None:
-            if fix and not _revoked(host, uuid):
+            if fix and not _without_record(host, uuid, lambda uuid: gate.revoke(uuid, host.run_dir)):
                 continue
             yield finding("PermitWithoutRecord", WARNING, "may start here, and has no record here", uuid, fixed=fix)
 
 
-def _revoked(host: Host, uuid: str) -> bool:
-    """Whether its permit was taken back: of an instance of which there is a record by now it stays."""
+def _without_record(host: Host, uuid: str, mend: Callable[[str], Any]) -> bool:
+    """Whether ``mend`` was done: where there is a record of the instance by now, nothing is."""
     with host.store.instance_lock(uuid):
         if host.store.read(uuid) is not None:
             return False
-        gate.revoke(uuid, host.run_dir)
+        mend(uuid)
         return True
 
 
@@ -167,6 +171,23 @@ def _domains(host: Host, records: Sequence[Record]) -> Iterator[Finding]:
             yield finding(
                 "RunsWithoutOwner", ERROR, "%s runs here, and this host does not own it" % record.name, record.uuid
             )
+
+
+def _vgpus(host: Host, records: Sequence[Record], fix: bool) -> Iterator[Finding]:
+    """Mediated devices with the uuids that berth gives them, of instances that this host heard of and has no record of."""
+    heard_of = {*whereabouts.heard_of(host.store), *_with_disks(host)} - {record.uuid for record in records}
+    for uuid, device, parent in mdev.left_behind(host.connection, sorted(heard_of)):
+        # As for permits, one that was made while the others were looked at is well.
+        if host.store.read(uuid) is None:
+            if fix and not _without_record(host, uuid, lambda uuid: mdev.remove(host.connection, uuid)):
+                continue
+            said = "its vGPU %s still takes a place on the GPU %s, and it has no record here" % (device, clean(parent))
+            yield finding("VgpuWithoutRecord", WARNING, said, uuid, fixed=fix)
+
+
+def _with_disks(host: Host) -> Iterator[str]:
+    for path in host.pool_paths():
+        yield from filter(is_uuid, _listed(os.path.join(path, "instances")))
 
 
 def _is_at_rest(record: Record) -> bool:

@@ -145,7 +145,7 @@ def remove(connection, uuid, record=None):
     """Remove the mediated devices of an instance whose guest is off; whether there was one. Without a record it is those that have its
     uuids. What lies elsewhere than the record says, or what another guest runs with, is somebody else's and stays."""
     devices = made()
-    own = {vgpus.own_uuid(uuid, at) for at in range(vgpus.MOST if devices else 0)}
+    own = _own_uuids(uuid) if devices else ()
     claims = None if record is None else [(each["uuid"], (each["parent"], each["type"])) for each in claimed(record)]
     mine = [
         device for device, place in devices.items() if device in own and (claims is None or (device, place) in claims)
@@ -159,6 +159,19 @@ def remove(connection, uuid, record=None):
         except OSError as error:
             raise BuildFailed("removing the mediated device %s: %s" % (device, error.strerror))
     return bool(going)
+
+
+def left_behind(connection, uuids):
+    """[(uuid of an instance, its device, GPU)] of those of these instances with which no guest runs."""
+    devices = made()
+    if not devices:
+        return []
+    mine = [(uuid, device) for uuid in uuids for device in sorted(_own_uuids(uuid).intersection(devices))]
+    return [(uuid, device, devices[device][0]) for uuid, device in mine if not _is_used(connection, device)]
+
+
+def _own_uuids(uuid):
+    return {vgpus.own_uuid(uuid, at) for at in range(vgpus.MOST)}
 
 
 def _is_used(connection, device):

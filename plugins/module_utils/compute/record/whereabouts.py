@@ -16,7 +16,7 @@ read, and later runs ask. What is remembered is of three kinds, and one never ov
 from __future__ import annotations
 
 import json
-from typing import Any, Dict, Iterable
+from typing import Any, Dict, Iterable, List
 
 from ...model import hints, state_hints, whereabouts_digest
 from ...model.errors import BerthError
@@ -159,6 +159,12 @@ def recall_all(store) -> Dict[str, Dict[str, Any]]:
     """The same of every instance that is known or planned elsewhere."""
     notes = _read(store)
     return recall(store, sorted({*notes.known, *notes.planned}))
+
+
+def heard_of(store) -> List[str]:
+    """The uuids of all instances that there are notes on, also of those that are gone."""
+    notes = _read(store)
+    return sorted({*notes.known, *notes.planned, *notes.gone})
 
 
 def digests(store, but: Iterable[str] = ()) -> Dict[str, str]:
