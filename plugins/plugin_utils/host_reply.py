@@ -16,7 +16,7 @@ from ansible.plugins.action import ActionBase
 from ..module_utils.model import reply
 from ..module_utils.model.errors import BerthError
 from ..module_utils.model.safe_text import clean
-from . import acting, becoming, known_ansible, limits
+from . import acting, becoming, known_ansible, limits, sent_code
 from .plain import plain
 
 COLLECTION = "berth.kvm."
@@ -44,6 +44,11 @@ class HostAction(ActionBase):
         """In the process that asks."""
         return run_module(self, self._task.action.rpartition(".")[2], dict(self._task.args), task_vars)
 
+    def _configure_module(self, *args, **how):
+        """What is sent to the host, and the path of the module."""
+        built, path = super()._configure_module(*args, **how)
+        return self.sending.form(built, self._task.check_mode), path
+
 
 def host_of(action, task_vars):
     """The inventory name of the host that a task is for."""
@@ -61,8 +66,14 @@ def run_module(action, name, arguments, task_vars):
         name,
         arguments,
         task_vars,
-        lambda: action._execute_module(module_name=COLLECTION + name, module_args=arguments, task_vars=task_vars),
+        lambda: _execute(action, module_name=COLLECTION + name, module_args=arguments, task_vars=task_vars),
     )
+
+
+def _execute(action, **module):
+    action.sending = sent_code.Sending()
+    result = action._execute_module(**module)
+    return action._execute_module(**module) if action.sending.has_to_have_code(result) else result
 
 
 def run_builtin(action, name, arguments, task_vars):

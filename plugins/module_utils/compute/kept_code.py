@@ -1,0 +1,168 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Keeps the code of our modules on a host, compiled, so that it is neither sent nor compiled in each run.
+
+The text of this file goes to the host in front of Ansible's wrapper, see plugin_utils/sent_code.py. It is a cache: whatever
+is wrong with it, the module runs from the code that is sent.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+DIRECTORY = "/var/cache/berth"
+MOST_FILES, MOST_BYTES = 64, 64 << 20
+DAY = 86400  # s after which a file that is used is marked as used
+
+
+def kept_zip(digest, may_keep, sent=None):
+    """The zip of a module, in base64 as Ansible's wrapper wants it. Where it is not kept here and was not sent, this says so and
+    ends the run, before anything of the module has run."""
+    _forget_the_folder()
+    import base64
+    import json
+
+    kept = _read(_name_of(digest), may_keep)
+    if kept:
+        return base64.b64encode(kept).decode()
+    if sent is None:
+        sys.stdout.write(json.dumps({"missing_code": digest}) + "\n")
+        sys.exit(0)
+    kept = _keep(_name_of(digest), base64.b64decode(sent)) if may_keep else None
+    return base64.b64encode(kept).decode() if kept else sent
+
+
+def _forget_the_folder():
+    """Python would import from where the script lies, or from the home of who logged in, and this may be root. Ansible's wrapper
+    does the same later."""
+    here = {"", "."}
+    try:
+        here.add(os.path.dirname(os.path.realpath(sys.modules["__main__"].__file__)))
+    except (AttributeError, OSError):  # it came by standard input
+        pass
+    sys.path = [path for path in sys.path if path not in here]
+
+
+def _name_of(digest):
+    """Each Python compiles for itself."""
+    from importlib.util import MAGIC_NUMBER
+
+    return "%s-%s-%s-%d" % (digest, sys.implementation.cache_tag, MAGIC_NUMBER.hex(), sys.flags.optimize)
+
+
+def _folder():
+    """A descriptor of the directory. OSError where it is not there, or others may write in it."""
+    folder = os.open(DIRECTORY, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    try:
+        _check_owner(folder)
+    except OSError:
+        os.close(folder)
+        raise
+    return folder
+
+
+def _check_owner(descriptor):
+    found = os.fstat(descriptor)
+    if found.st_uid != os.geteuid() or found.st_mode & 0o022:
+        raise OSError("others may write there")
+
+
+def _digest(name, code):
+    import hashlib
+
+    return hashlib.sha256(name.encode() + b"\n" + code).digest()
+
+
+def _read(name, may_touch):
+    """The kept code; None where there is none that is whole and only this user could write."""
+    import stat
+    import time
+
+    try:
+        folder = _folder()
+        try:
+            file = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=folder)
+        finally:
+            os.close(folder)
+        with os.fdopen(file, "rb") as opened:
+            _check_owner(file)
+            found = os.fstat(file)
+            if not stat.S_ISREG(found.st_mode) or found.st_size > MOST_BYTES:
+                return None
+            said, code = opened.read(32), opened.read()
+            if said != _digest(name, code):
+                return None
+            if may_touch and abs(time.time() - found.st_mtime) > DAY:
+                os.utime(file)
+            return code
+    except OSError:
+        return None
+
+
+def _keep(name, sent):
+    """The code as it is kept from now on; None where it cannot be."""
+    try:
+        if not os.path.lexists(DIRECTORY):
+            os.mkdir(DIRECTORY, 0o700)
+        folder = _folder()
+        try:
+            code = _compiled(sent)
+            _write(folder, name, _digest(name, code) + code)
+            _prune(folder)
+        finally:
+            os.close(folder)
+        return code
+    except Exception:  # pylint: disable=broad-exception-caught  # what is wrong with the cache is no error of the module
+        return None
+
+
+def _compiled(sent):
+    """The zip with each source compiled: Python takes it as it is, unchecked. A traceback still names file and line."""
+    import io
+    import marshal
+    import zipfile
+    from importlib.util import MAGIC_NUMBER, source_hash
+
+    made = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(sent)) as sources, zipfile.ZipFile(made, "w", zipfile.ZIP_STORED) as kept:
+        for name in sources.namelist():
+            content = sources.read(name)
+            if name.endswith(".py"):
+                code = compile(content, DIRECTORY + "/" + name, "exec", dont_inherit=True)
+                flags = (1).to_bytes(4, "little")
+                content, name = MAGIC_NUMBER + flags + source_hash(content) + marshal.dumps(code), name + "c"
+            kept.writestr(zipfile.ZipInfo(name), content)
+    return made.getvalue()
+
+
+def _write(folder, name, content):
+    """All of it or nothing, also where the host loses power."""
+    fresh = ".new-" + os.urandom(8).hex()
+    file = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600, dir_fd=folder)
+    try:
+        with os.fdopen(file, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.rename(fresh, name, src_dir_fd=folder, dst_dir_fd=folder)
+    except BaseException:
+        os.unlink(fresh, dir_fd=folder)
+        raise
+
+
+def _prune(folder):
+    """Remove what was not used for the longest time, of more than MOST_FILES or MOST_BYTES."""
+    import time
+
+    now, found = time.time(), []
+    for name in os.listdir(folder):
+        state = os.stat(name, dir_fd=folder, follow_symlinks=False)
+        # a time to come is that of a wrong clock
+        found.append((state.st_mtime if state.st_mtime <= now + DAY else 0, state.st_size, name))
+    size = 0
+    for at, (_used, bytes_, name) in enumerate(sorted(found, reverse=True)):
+        size += bytes_
+        if at >= MOST_FILES or size > MOST_BYTES:
+            os.unlink(name, dir_fd=folder)

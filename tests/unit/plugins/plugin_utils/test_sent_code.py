@@ -1,0 +1,150 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What is sent to a host for a module: real Ansible asks a host that is a name for this machine, and notes what it gets."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from ansible_collections.berth.kvm.plugins.plugin_utils import host_reply, sent_code
+
+REPOSITORY = Path(__file__).resolve().parents[4]
+# Plays the host's Python: what it gets, by standard input or as a file, is noted, and its cache is one of the test.
+PYTHON = """#!/bin/sh
+n=$(ls "$0".d | wc -l)
+cat "${1:-/dev/stdin}" > "$0".d/$n
+sed 's#/var/cache/berth#'"$0.cache"'#' "$0".d/$n > "$0.module"
+exec %s "$0.module"
+"""
+LIES = """#!/bin/sh
+n=$(ls "$0".d | wc -l)
+cat > "$0".d/$n
+sed -n 's/^zip_data=kept_zip(.\\([0-9a-f]*\\).*/{"missing_code": "\\1"}/p' "$0".d/$n
+"""
+
+
+class Host:
+    def __init__(self, folder, script):
+        self.python, self.folder = folder / "python", folder
+        self.received, self.cache = folder / "python.d", folder / "python.cache"
+        self.received.mkdir()
+        self.python.write_text(script)
+        self.python.chmod(0o755)
+
+    def run(self, *more, pipelining=True, environment=None):
+        """The reply to one run of module host_system, and the size of each text that the host got for it."""
+        shutil.rmtree(str(self.received))
+        self.received.mkdir()
+        host = {
+            "ansible_connection": "local", "ansible_pipelining": pipelining, "ansible_become": False,
+            "ansible_python_interpreter": str(self.python), "ansible_remote_tmp": str(self.folder / "remote"),
+        }  # fmt: skip
+        inventory = self.folder / "hosts.json"
+        inventory.write_text(json.dumps({"all": {"hosts": {"kvm1": host}}}))
+        command = [
+            Path(sys.executable).parent / "ansible",
+            "-i",
+            inventory,
+            "kvm1",
+            "-m",
+            "berth.kvm.host_system",
+            *more,
+        ]
+        variables = {
+            "ANSIBLE_COLLECTIONS_PATH": str(REPOSITORY / ".cache" / "collections"), "ANSIBLE_NOCOLOR": "1",
+            "ANSIBLE_HOME": str(self.folder / "home"), "ANSIBLE_LOAD_CALLBACK_PLUGINS": "1",
+        }  # fmt: skip
+        done = subprocess.run(
+            list(map(str, command)), env={**os.environ, **variables, **(environment or {})}, capture_output=True,
+            text=True, check=False, timeout=120,
+        )  # fmt: skip
+        self.sizes = [path.stat().st_size for path in sorted(self.received.iterdir())]
+        return done.stdout + done.stderr
+
+
+GOOD = '"service_manager": '
+
+
+@pytest.fixture(name="host")
+def host_(tmp_path):
+    return Host(tmp_path, PYTHON % sys.executable)
+
+
+@pytest.mark.parametrize("pipelining", [True, False])
+def test_the_code_of_a_module_is_sent_once(host, pipelining):
+    said = host.run(pipelining=pipelining)
+    assert GOOD in said and len(host.sizes) == 2 and host.sizes[1] > 150_000, said
+    said = host.run(pipelining=pipelining)
+    assert GOOD in said and len(host.sizes) == 1 and host.sizes[0] < 20_000, said
+    assert host.cache.stat().st_mode & 0o777 == 0o700
+
+
+def test_in_check_mode_the_module_runs_and_the_host_keeps_nothing(host):
+    assert GOOD in host.run("--check") and len(host.sizes) == 2 and not host.cache.exists()
+
+
+def test_whoever_keeps_the_files_of_a_run_gets_them_as_ansible_makes_them(host):
+    said = host.run(pipelining=False, environment={"ANSIBLE_KEEP_REMOTE_FILES": "1"})
+    assert GOOD in said and len(host.sizes) == 1 and host.sizes[0] > 150_000 and not host.cache.exists()
+
+
+def test_a_host_that_always_says_it_lacks_the_code_is_sent_it_once_and_has_not_answered(tmp_path):
+    host = Host(tmp_path, LIES)
+    said = host.run()
+    assert "InvalidReply" in said and len(host.sizes) == 2 and "Traceback" not in said, said
+
+
+@dataclasses.dataclass(frozen=True)
+class Built:
+    b_module_data: bytes
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"",
+        b"#!/usr/bin/perl\n",
+        b"zip_data='AAAA',\n",
+        sent_code.CALL + b"zip_data='AAAA',\nextensions={'coverage': {}},\n)\n",
+        sent_code.CALL + b"zip_data='AAAA',\nzip_data='AAAA',\nextensions={},\n)\n",
+        sent_code.CALL + b"zip_data=b'AAAA',\nextensions={},\n)\n",
+    ],
+)
+def test_a_wrapper_of_another_kind_is_sent_as_it_is(text):
+    sending, built = sent_code.Sending(), Built(text)
+    assert sending.form(built, False) is built
+    assert not sending.has_to_have_code({"missing_code": None})
+
+
+def test_only_the_digest_that_was_asked_for_is_believed_to_be_missing(monkeypatch):
+    sending = sent_code.Sending()
+    monkeypatch.setattr(sent_code, "digest_of", lambda _zip: "a" * 64)
+    sending.form(Built(sent_code.CALL + b"zip_data='AAAA',\nextensions={},\n)\n"), False)
+    for lie in (None, True, "b" * 64, ["a" * 64]):
+        assert not sending.has_to_have_code({"missing_code": lie})
+    assert sending.has_to_have_code({"missing_code": "a" * 64})
+    assert not sending.has_to_have_code({"missing_code": "a" * 64})
+
+
+def test_a_reply_to_the_whole_code_is_never_asked_for_again():
+    """A module runs at most once."""
+    asked = []
+
+    def execute(**_how):
+        asked.append(1)
+        return {"missing_code": "a" * 64}
+
+    action = SimpleNamespace(
+        _task=SimpleNamespace(delegate_to="kvm1"), _connection=SimpleNamespace(become=None), _execute_module=execute
+    )
+    assert host_reply.run_module(action, "host_system", {}, {})["error_code"] == "InvalidReply" and len(asked) == 1
