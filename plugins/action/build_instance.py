@@ -5,9 +5,12 @@
 
 from __future__ import annotations
 
+from ..module_utils.conductor.errors import KvmHostNotFound
 from ..module_utils.model.errors import BerthError
+from ..module_utils.model.safe_text import visible_all
 from ..plugin_utils import builds, uploads
-from ..plugin_utils.host_reply import HostAction, answer_of, ask_module
+from ..plugin_utils.controller import kvm_hosts
+from ..plugin_utils.host_reply import HostAction, answer_of, ask_module, host_of
 
 
 class ActionModule(HostAction):
@@ -15,7 +18,15 @@ class ActionModule(HostAction):
 
     def run(self, tmp=None, task_vars=None):
         built = builds.built_already(task_vars, self._task.args.get("token"))
-        return built or answer_of(super().run(tmp, task_vars))
+        return built or self._refused(task_vars) or answer_of(super().run(tmp, task_vars))
+
+    def _refused(self, task_vars):
+        """The failure where the role was given a host that is not in the inventory; Ansible would make one of that name up."""
+        host = host_of(self, task_vars)
+        if host in (*task_vars["groups"]["all"], "localhost"):
+            return None
+        error = KvmHostNotFound.of("create_host", host, kvm_hosts(task_vars))
+        return {"failed": True, "changed": False, **visible_all(error.to_result())}
 
     def on_host(self, task_vars):
         _result, args = self.validate_argument_spec(

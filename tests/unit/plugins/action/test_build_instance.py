@@ -48,3 +48,13 @@ def test_a_word_that_is_neither_yes_nor_no_is_refused_before_the_host_is_asked(m
     task_vars = {**it.task_vars(), "inventory_hostname": "a"}
     result = it.run("build_instance", {"spec": {"uuid": "u", "image": {}, "networks": []}}, task_vars)
     assert result["error"]["field"] == "berth_mend"
+
+
+def test_a_host_that_is_in_no_inventory_fails_the_role_and_the_right_name_is_told(monkeypatch):
+    monkeypatch.setattr(build_instance, "ask_module", lambda *_: pytest.fail("the host was asked"))
+    it = controller({"a": {**VM, "berth_networks": []}})
+    near = it.task_vars()["groups"]["kvm_hosts"][0]
+    task_vars = {**it.task_vars(), "inventory_hostname": near + "x"}
+    result = it.run("build_instance", {"spec": {"uuid": "u", "image": {}, "networks": []}}, task_vars)
+    assert result["failed"] and result["error_code"] == "KvmHostNotFound"
+    assert "create_host: there is no KVM host %sx. Did you mean %s?" % (near, near) in result["msg"]
