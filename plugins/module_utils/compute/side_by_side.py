@@ -8,23 +8,32 @@ from __future__ import annotations
 import json
 import os
 import select
+import signal
 import sys
+import time
 
 PART = 1 << 16
 
 
-def run(work, items, at_once):
-    """What ``work(item)`` gives of each item, None where its process ended without; as JSON has it.
+def run(work, items, at_once, seconds):
+    """What ``work(item)`` gives of each item, None where its process ended without, or had not ended after ``seconds``; as JSON
+    has it.
 
     The processes are forks: call this before libvirt is opened, whose threads and connections do not survive one.
     """
+    end = time.monotonic() + seconds
     waiting, running, said = list(enumerate(items)), {}, [b""] * len(items)
     while waiting or running:
         while waiting and len(running) < at_once:
             at, item = waiting.pop(0)
             process, pipe = _start(work, item)
             running[pipe] = (at, process)
-        for pipe in select.select(list(running), [], [])[0]:
+        ready = select.select(list(running), [], [], max(0, end - time.monotonic()))[0]
+        if not ready:
+            for _at, process in running.values():
+                os.kill(process, signal.SIGKILL)  # and not waited for: one that hangs in the kernel stays
+            break
+        for pipe in ready:
             at, process = running[pipe]
             part = os.read(pipe, PART)
             said[at] += part

@@ -51,16 +51,16 @@ def holdings(document: Document) -> List[str]:
 
 
 def last_seen_on(fleet: Fleet, host: str) -> List[str]:
-    """The instances whose last owner was that host, as far as the others remember. Another machine that answers by its name is
-    another host."""
+    """The instances whose last owner was that host, as far as the others remember: where it answers by its uuid, whatever it was
+    called then; else by its name, if no host that answers is that machine."""
+    own, there = fleet.uuids().get(host), set(fleet.uuids().values())
     remembered = {uuid for notes in fleet.notes.values() for uuid in notes}
     known = {uuid: fleet.notes_on(uuid).known for uuid in remembered}
     return sorted(
         "instance %s" % uuid
         for uuid, last in known.items()
         if last
-        and last.host == host
-        and fleet.uuids().get(host, last.host_uuid) == last.host_uuid
+        and (last.host_uuid == own if own else last.host == host and last.host_uuid not in there)
         and not any(place["role"] == "OWN" for place in fleet.places.get(uuid, ()))
     )
 

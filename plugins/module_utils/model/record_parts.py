@@ -10,11 +10,14 @@ from __future__ import annotations
 
 from typing import Any, Callable, Dict, Iterator, List, Tuple
 
-COUNT, TEXT, MAYBE_TEXT, OBJECT, MAYBE_OBJECT, OBJECTS, TEXTS, OBJECT_OF_TEXTS, VGPUS = (
+from .identity import is_uuid
+
+COUNT, TEXT, MAYBE_TEXT, OBJECT, MAYBE_OBJECT, OBJECTS, TEXTS, OBJECT_OF_TEXTS, VGPUS, FLAVOR, CELLS = (
     "a whole number from 0", "text", "text or null", "an object", "an object or null", "a list of objects", "a list of texts",
-    "an object of texts", "a list of vGPUs",
+    "an object of texts", "a list of vGPUs", "a flavor with its name", "an object with a list of cells",
 )  # fmt: skip
-# The path of a part -> its type. A part that is not there is as good as one that is null, but for those in REQUIRED.
+# The path of a part -> its type. A part that is not there is as good as one that is null, but for those in REQUIRED, and for numbers:
+# one that is null is nobody's.
 TYPES: Dict[Tuple[str, ...], str] = {
     **{(name,): TEXT for name in ("uuid", "name", "project_id", "token", "phase", "power_state")},
     **{(name,): MAYBE_TEXT for name in ("op", "vm_state", "task_state")},
@@ -22,10 +25,11 @@ TYPES: Dict[Tuple[str, ...], str] = {
     ("history",): OBJECTS,
     ("lost_moves",): TEXTS,
     ("spec",): OBJECT,
-    ("spec", "flavor"): OBJECT,
+    ("spec", "flavor"): FLAVOR,
     **{("spec", "flavor", name): COUNT for name in ("vcpus", "memory_mb", "root_gb", "ephemeral_gb", "swap")},
     ("spec", "flavor", "extra_specs"): OBJECT,
     ("spec", "image"): OBJECT,
+    ("spec", "image", "name"): TEXT,
     ("spec", "image", "properties"): OBJECT,
     ("spec", "group"): OBJECT,
     ("spec", "networks"): OBJECTS,
@@ -39,7 +43,7 @@ TYPES: Dict[Tuple[str, ...], str] = {
     **{("resources", name): COUNT for name in ("vcpus", "pcpus", "memory_mb", "disk_gb")},
     ("resources", "resources"): OBJECT,
     ("resources", "resources", "MEM_ENCRYPTION_CONTEXT"): COUNT,
-    ("resources", "numa_topology"): OBJECT,
+    ("resources", "numa_topology"): CELLS,
     ("resources", "pci_devices"): OBJECTS,
     ("resources", "vgpus"): VGPUS,
     ("lock",): MAYBE_OBJECT,
@@ -68,13 +72,14 @@ def faults(record: Any) -> Iterator[Tuple[str, str]]:
         if isinstance(holder, dict):
             for name, kind, may_lack in parts:
                 value = holder.get(name)
-                if not (may_lack if value is None else CHECKS[kind](value)):
+                missing = value is None and (kind != COUNT or name not in holder)
+                if not (may_lack if missing else CHECKS[kind](value)):
                     yield ".".join((*path, name)), kind
 
 
 def _is_vgpu(value: Any) -> bool:
-    parts = ("parent", "type", "uuid")
-    return isinstance(value, dict) and all(isinstance(value.get(part), str) for part in parts)
+    texts = isinstance(value, dict) and all(isinstance(value.get(part), str) for part in ("parent", "type"))
+    return texts and is_uuid(value.get("uuid"))
 
 
 def is_count(value: Any) -> bool:
@@ -99,6 +104,8 @@ CHECKS: Dict[str, Callable[[Any], bool]] = {
     OBJECTS: lambda part: isinstance(part, list) and all(isinstance(item, dict) for item in part),
     TEXTS: lambda part: isinstance(part, list) and all(isinstance(item, str) for item in part),
     OBJECT_OF_TEXTS: lambda part: isinstance(part, dict) and all(isinstance(item, str) for item in part.values()),
+    FLAVOR: lambda part: isinstance(part, dict) and (not part or isinstance(part.get("name"), str)),  # {}: a volume's
+    CELLS: lambda part: isinstance(part, dict) and isinstance(part.get("cells"), list),
     VGPUS: lambda part: isinstance(part, list) and all(map(_is_vgpu, part)),
 }
 # What holds parts -> (part, type, whether it may be null): every record is looked at in every run, so each holder is found once.

@@ -42,19 +42,19 @@ def check(module: str, reply: Any, host: str, arguments: Optional[Mapping[str, A
     One that failed has ``failed``, ``msg``, ``error_code``, ``retryable`` and ``error``. Raises InvalidReply.
     """
     try:
-        return _checked(module, reply, arguments or {})
+        return _checked(module, reply, host, arguments or {})
     except Fault as fault:
         raise invalid(module, host, fault.field(), fault.value, fault.rule) from None
 
 
-def _checked(module: str, reply: Any, arguments: Mapping[str, Any]) -> Reply:
+def _checked(module: str, reply: Any, host: str, arguments: Mapping[str, Any]) -> Reply:
     outcome = _outcome(reply)
     if outcome["failed"]:
         return _failure(outcome, reply)
     cleaned_reply = REPLIES[module](reply)
     _check_answers(module, cleaned_reply, arguments)
     if module == "build_instances":
-        cleaned_reply["builds"] = _of_each_build(cleaned_reply["builds"])
+        cleaned_reply["builds"] = _of_each_build(cleaned_reply["builds"], host)
     if outcome["warnings"]:
         cleaned_reply["warnings"] = outcome["warnings"]
     return {"changed": outcome["changed"], **cleaned_reply}
@@ -169,15 +169,17 @@ def _check_asked(entries: Iterable[Document], asked: Set[str], name: str) -> Non
             raise Fault(entry["uuid"], "an instance that was asked about", "uuid", at, name)
 
 
-def _of_each_build(builds: Iterable[Document]) -> List[Document]:
-    """Each has the reply of a run of module instance, and is checked as that."""
+def _of_each_build(builds: Iterable[Document], host: str) -> List[Document]:
+    """Each has the reply of a run of module instance, and is checked as that: what does not fit is that build's error alone."""
     found = []
     for at, build in enumerate(builds):
         try:
-            found.append({**build, "reply": _checked("instance", build["reply"], {"uuid": build["uuid"]})})
+            checked = _checked("instance", build["reply"], host, {"uuid": build["uuid"]})
         except Fault as fault:
             fault.path += ["reply", at, "builds"]
-            raise
+            error = invalid("build_instances", host, fault.field(), fault.value, fault.rule)
+            checked = {"failed": True, "changed": False, **error.to_result()}
+        found.append({**build, "reply": checked})
     return found
 
 

@@ -66,7 +66,7 @@ _OF_RESOURCES = {
     **dict.fromkeys(("vcpus", "pcpus", "memory_mb", "disk_gb"), _COUNT),
     "numa_topology": or_null(host_document.instance_topology),
     "pci_devices": or_null(list_of(mapping(large), 1000)),
-    "vgpus": list_of(object_of({"parent": text(12), "type": text(), "uuid": uuid}), 1000),
+    "vgpus": or_null(list_of(object_of({"parent": text(12), "type": text(), "uuid": uuid}), 1000)),
 }
 _RESOURCES = object_of(_OF_RESOURCES, set(_OF_RESOURCES))
 _ERROR_OF_CLAIM = object_of(

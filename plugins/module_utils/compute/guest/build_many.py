@@ -12,12 +12,14 @@ from ..host.host import Host
 from . import outcome
 from .instance import Instance
 
-ENDED = {"failed": True, "msg": "the process that built it ended before it was done"}
+LIMIT = 5 * 3600  # s: one that hangs ends before the controller gives up the host, so that it is told of the others
+ENDED = {"failed": True, "msg": "the process that built it ended before it was done, or took longer than 5 hours"}
 
 
 def build(wanted, dry):
     """[{uuid, reply}] for ``wanted``, each the arguments of the module instance; ``dry``: nothing is changed."""
-    replies = side_by_side.run(lambda each: _build(each, dry), wanted, settings.load().max_concurrent_builds)
+    at_once = settings.load().max_concurrent_builds
+    replies = side_by_side.run(lambda each: _build(each, dry), wanted, at_once, LIMIT)
     return [{"uuid": each["uuid"], "reply": reply or ENDED} for each, reply in zip(wanted, replies)]
 
 

@@ -282,7 +282,7 @@ def _own(record, found):
         "uuid": record.uuid,
         "name": record.name,
         "project_id": record.project_id,
-        "flavor": clean_all(spec.get("flavor")),
+        "flavor": clean_all(spec.get("flavor")) or None,
         "group": clean_all((spec.get("group") or {}).get("name")),
         "role": record.role,
         "generation": list(record.generation),

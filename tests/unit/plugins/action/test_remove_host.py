@@ -177,6 +177,20 @@ def test_what_another_machine_of_that_name_held_is_no_reason_to_keep_this(fleet)
     assert fleet.remove(kvm1=told)["revoked"] == 2
 
 
+def test_what_others_saw_on_it_by_an_earlier_name_keeps_a_host_that_has_no_record_of_it(fleet):
+    told = up("kvm1", seen="kvm3")
+    told["notes"][WEB]["known"]["host"] = "old-name"
+    refused = fleet.remove(kvm1=told)
+    assert (refused["error_code"], WEB in refused["msg"]) == ("HostInUse", True)
+    assert not fleet.revoked("kvm3")
+
+
+def test_what_is_on_a_host_that_was_renamed_does_not_keep_its_old_name_in_the_fleet(fleet):
+    told = up("kvm1", seen="kvm3")
+    told["notes"][WEB]["known"]["host_uuid"] = UUIDS["kvm2"]
+    assert fleet.remove(kvm1=told, kvm3=None, lost="kvm3")["revoked"] == 2
+
+
 def test_a_name_that_no_host_has_is_refused_with_what_was_probably_meant(fleet):
     for lost in ("", "kvm33"):
         refused = fleet.remove("kvm33", lost=lost)

@@ -13,6 +13,7 @@ from instance_case import Case
 from ansible_collections.berth.kvm.plugins.module_utils.compute import side_by_side
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import build_many, outcome
 from ansible_collections.berth.kvm.plugins.module_utils.compute.host.host import Host
+from ansible_collections.berth.kvm.plugins.plugin_utils import limits
 
 NAMES = ("web1", "web2", "web3")
 
@@ -29,7 +30,7 @@ def cases(prepared, wanted, monkeypatch):
 @pytest.fixture
 def in_turn(monkeypatch):
     """What the fake libvirt is told in another process is not told here."""
-    monkeypatch.setattr(side_by_side, "run", lambda work, items, _at_once: [work(item) for item in items])
+    monkeypatch.setattr(side_by_side, "run", lambda work, items, _at_once, _seconds: [work(item) for item in items])
 
 
 def asked(case, **more):
@@ -94,3 +95,7 @@ def test_each_is_built_in_a_process_of_its_own_and_one_that_is_killed_says_nothi
     assert [bool(each["reply"].get("failed")) for each in found] == [False, True, False]
     assert found[1]["reply"] == build_many.ENDED
     assert [case.record.role for case in cases] == ["OWN", "CLAIM", "OWN"]
+
+
+def test_one_that_hangs_ends_while_the_controller_still_waits_for_the_others():
+    assert build_many.LIMIT < limits.WORK["build_instances"]

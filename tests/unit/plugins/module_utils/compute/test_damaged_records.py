@@ -16,8 +16,11 @@ from instance_case import Case
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import hardware, mend, summary
 from ansible_collections.berth.kvm.plugins.module_utils.compute.host import facts
+from ansible_collections.berth.kvm.plugins.module_utils.model import host_document, reply_shapes
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import BerthError
 from ansible_collections.berth.kvm.plugins.module_utils.model.record import RecordInvalid
+from ansible_collections.berth.kvm.plugins.module_utils.model.shape import Fault
+from ansible_collections.berth.kvm.plugins.modules import rescan
 
 NONSENSE = [None, "x", -1, 1.5, True, [], [None], {}, {"a": 1}]
 
@@ -50,15 +53,7 @@ def with_all_parts(record):
     return dict(record, spec=dict(record["spec"], **zones), resources=resources)
 
 
-def tell(web):
-    """A controller takes none but texts of a host."""
-    told = facts._own(web.record, {})
-    texts = [told["availability_zone"] or "none", *told.get("access_ips", ())]
-    assert all(isinstance(text, str) for text in texts), texts
-
-
 USES = [
-    tell,
     lambda web: facts._encrypted_guests([], [web.record]),
     lambda web: summary.describe(web.record, "running"),
     lambda web: facts._own(web.record, {}),
@@ -92,6 +87,35 @@ def test_nonsense_in_any_part_is_a_typed_error_or_does_no_harm(web):
             except Exception as error:  # pylint: disable=broad-exception-caught
                 untyped.append((place, value, repr(error)))
     assert not untyped
+
+
+def told(record):
+    """What the controller gets of a record, through its checks."""
+    host_document._INSTANCE(facts._own(record, {}))
+    reply_shapes._SHOWN({**summary.describe(record, "running"), "token": record.token})
+    scan = {"host_uuid": record.uuid, "instances": [rescan.summary(record)], "notes": {}, "volumes": []}
+    reply_shapes.REPLIES["rescan"](scan)
+    result = {"uuid": record.uuid, "name": record.name, "claimed": True, "token": "t", "error": None}
+    claimed = {"results": [{**result, "allocation": record.resources}], "withdrawn": []}
+    reply_shapes.REPLIES["claim"](claimed)
+
+
+def test_the_host_refuses_itself_what_the_controller_would_not_take_from_it(web):
+    """Otherwise nobody learns which record it is, nor how to get it back: the controller names a field of a reply."""
+    path = os.path.join(web.host.store.state_dir, "instances", web.uuid, "record.json")
+    vgpu = {"parent": "0000:84:00.0", "type": "nvidia-35", "uuid": web.uuid}
+    good, refused = with_all_parts(web.record.to_dict()), []
+    good["resources"].update(vgpus=[vgpu], pci_devices=[], numa_topology=None)
+    for place, value in itertools.product(places(good), NONSENSE):
+        with open(path, "w", encoding="utf-8") as stream:
+            json.dump(edited(good, place, value), stream)
+        try:
+            told(web.record)
+        except BerthError:
+            continue
+        except Fault as fault:
+            refused.append((place, value, fault.field()))
+    assert not refused
 
 
 @pytest.mark.parametrize("number", ["NaN", "-Infinity", "1e999"])

@@ -15,12 +15,12 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute import side_by_s
 
 @pytest.mark.parametrize("at_once", [1, 2, 9])
 def test_what_each_gives_comes_back_in_the_order_of_what_was_asked(at_once):
-    given = side_by_side.run(lambda item: {"twice": 2 * item}, [3, 1, 2], at_once)
+    given = side_by_side.run(lambda item: {"twice": 2 * item}, [3, 1, 2], at_once, 60)
     assert given == [{"twice": 6}, {"twice": 2}, {"twice": 4}]
 
 
 def test_nothing_to_do_is_no_process():
-    assert side_by_side.run(os.abort, [], 3) == []
+    assert side_by_side.run(os.abort, [], 3, 60) == []
 
 
 def test_one_that_ends_in_the_middle_has_said_nothing_and_the_others_have():
@@ -33,11 +33,11 @@ def test_one_that_ends_in_the_middle_has_said_nothing_and_the_others_have():
             raise OSError("broken")
         return item
 
-    assert side_by_side.run(work, ["a", "killed", "left", "broken", "b"], 2) == ["a", None, None, None, "b"]
+    assert side_by_side.run(work, ["a", "killed", "left", "broken", "b"], 2, 60) == ["a", None, None, None, "b"]
 
 
 def test_more_than_a_pipe_holds_comes_whole():
-    assert side_by_side.run(lambda item: item * 300000, ["a", "b"], 2) == ["a" * 300000, "b" * 300000]
+    assert side_by_side.run(lambda item: item * 300000, ["a", "b"], 2, 60) == ["a" * 300000, "b" * 300000]
 
 
 def test_no_more_work_than_at_once(tmp_path):
@@ -48,7 +48,7 @@ def test_no_more_work_than_at_once(tmp_path):
         (tmp_path / item).unlink()
         return found
 
-    found = side_by_side.run(work, list("abcdef"), 2)
+    found = side_by_side.run(work, list("abcdef"), 2, 60)
     assert max(found) <= 2
 
 
@@ -62,13 +62,25 @@ def test_they_run_at_the_same_time(tmp_path):
             time.sleep(0.01)
         return len(list(tmp_path.iterdir()))
 
-    assert side_by_side.run(work, ["a", "b"], 2) == [2, 2]
+    assert side_by_side.run(work, ["a", "b"], 2, 60) == [2, 2]
 
 
 def test_what_a_piece_does_to_its_process_is_gone_with_it():
     before = os.umask(0o022)
     try:
-        side_by_side.run(lambda _item: os.umask(0o777), [1], 1)
+        side_by_side.run(lambda _item: os.umask(0o777), [1], 1, 60)
         assert os.umask(0o022) == 0o022
     finally:
         os.umask(before)
+
+
+def test_one_that_hangs_has_said_nothing_in_the_end_and_is_ended(tmp_path):
+    def work(item):
+        if item == "hung":
+            (tmp_path / "process").write_text(str(os.getpid()))
+            time.sleep(600)
+        return item
+
+    assert side_by_side.run(work, ["a", "hung", "b"], 2, 3) == ["a", None, "b"]
+    _process, status = os.waitpid(int((tmp_path / "process").read_text()), 0)
+    assert os.WTERMSIG(status) == 9
