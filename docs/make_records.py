@@ -25,36 +25,37 @@ SPDX-License-Identifier: GPL-3.0-or-later
 # Fields of records and requests
 
 The record of an instance is `/var/lib/berth/instances/<uuid>/record.json` on its host, an object in JSON; that of a volume, below
-`volumes`, has the same fields. How it changes is told in [architecture](architecture.md#the-record). Do not edit it: a record with a part
-of another type than here is refused (`RecordInvalid`), and nothing is done to its instance.
+`volumes`, has the same fields. [Architecture](architecture.md#the-record) describes how it changes. Do not edit it: a record with a field
+of the wrong type is refused (`RecordInvalid`), and its instance is left alone.
 
 Which versions read which records:
 
-- A record with a higher `schema` than a version knows is refused; nothing of it is changed.
-- A record of the same schema with fields that a version does not know is read, and every write keeps these fields as they are. They stay on
-  that host: a move makes a new record on the other one. A field that has to be understood gets a new schema instead.
-- A field that an older version did not write means what its absence meant then.
-- Unknown fields of the request (`spec`) are kept, too, and go along with a move.
+- A record with a higher `schema` than a version knows is refused and not changed.
+- A record of the same schema may have fields that a version does not know: it reads the record, and every write keeps these
+  fields. They stay on that host, because a move makes a new record on the other one. A field that every version must
+  understand gets a new schema instead.
+- If a field is missing because an older version wrote the record, it means what it meant in that version.
+- Unknown fields of the request (`spec`) are kept, too, and a move takes them along.
 """
 RECORD = {
     "uuid": "the instance's uuid, which follows from project and name",
     "name": "its name",
     "project_id": "its project",
-    "role": "what the host has to do with it: OWN, IN (it comes), OUT (it left), CLAIM (room alone)",
-    "generation": "[epoch, n]: the epoch counts its owners, n the writes of one owner; it only grows",
-    "token": "a nonce of whoever wrote it last; a write compares it",
-    "phase": "how far it is, see [life cycle](lifecycle.md)",
-    "spec": "the request, below, with the flavor as it was when the instance got it",
-    "resources": "what the host has set aside for it, below",
+    "role": "the host's part: OWN (it has the instance), IN (the instance arrives), OUT (the instance has left), CLAIM (room is reserved)",
+    "generation": "[epoch, n]: the epoch grows with each change of the owner, n with each write; a lower one is refused",
+    "token": "a random text from the last write; the next write must name it (compare and swap)",
+    "phase": "the state within the role, see [life cycle](lifecycle.md)",
+    "spec": "the request, below, with the flavor as it was at the create or the last resize",
+    "resources": "the resources that the host reserves for it, below",
     "op": "the id of the move it is in, else null",
     "vm_state": "Nova's vm_state",
     "task_state": "Nova's task_state: of a build scheduling, networking, block_device_mapping, spawning, then null",
-    "power_state": "how its guest shall be: running or shutdown",
+    "power_state": "how its guest should be: running or shutdown",
     "migration": "the move it is in, below, else null",
     "faults": "what failed on this host, for people",
     "history": "what was done, by whom, when, in which run; the last 100, for people",
     "lost_moves": "ids of moves that went on without their other host, which was lost for good",
-    "lock": "who locked it: {by, reason, at}; it is not there where nobody did",
+    "lock": "who locked it: {by, reason, at}; missing if it is not locked",
     "schema": "the schema of the record",
 }
 RESOURCES = {
@@ -63,7 +64,7 @@ RESOURCES = {
     "memory_mb": "MiB of memory",
     "disk_gb": "GiB of all disks",
     "resources": "the same by Placement's resource classes",
-    "numa_topology": "its NUMA cells on the host, with the CPUs that it is pinned to",
+    "numa_topology": "its NUMA cells on the host, with the CPUs that they are pinned to",
     "pci_devices": "the PCI devices that it has",
     "vgpus": "the vGPUs that it has, [{parent, type, uuid}]: the GPU, and the type and uuid of the mediated device",
 }
@@ -73,18 +74,18 @@ MIGRATION = {
     "status": "Nova's status of a migration",
     "source": "the host that it leaves, {uuid, name}",
     "destination": "the host that it goes to, {uuid, name}",
-    "attempt": "how often the move was taken up; a step with a lower one is refused",
-    "frozen": "the attempt for which the guest was stopped",
+    "attempt": "the fencing token: how many runs have worked on the move; a step with a lower one is refused",
+    "frozen": "the attempt in which the guest was stopped",
     "verified": "the attempt in which a live guest arrived",
-    "shared": "whether both hosts have one storage",
+    "shared": "whether both hosts have the same shared storage",
     "started": "whether the guest was started on the destination",
-    "vm_state_before": "what a revert goes back to",
-    "old_spec": "the request from before",
+    "vm_state_before": "the vm_state that a revert restores",
+    "old_spec": "the request before the move",
     "new_spec": "the request with the new flavor",
-    "old_resources": "what was set aside before",
-    "new_resources": "on one host, what will be set aside after a confirm",
+    "old_resources": "the reserved resources before the move",
+    "new_resources": "in a move on the same host, the resources that stay reserved after a confirm",
     "confirm_window": "seconds until confirm_due confirms it, 0: never",
-    "waits_since": "the destination's time since its boot when it took over",
+    "waits_since": "uptime of the destination when it took over, from which the confirm window counts",
     "created_at": "when it began, for people",
 }
 REQUEST = {
@@ -92,29 +93,29 @@ REQUEST = {
     "uuid": "as in the record",
     "name": "as in the record",
     "project_id": "as in the record",
-    "flavor": "the flavor, whole: name, vcpus, memory_mb, root_gb, ephemeral_gb, swap, extra_specs",
+    "flavor": "the complete flavor: name, vcpus, memory_mb, root_gb, ephemeral_gb, swap, extra_specs",
     "image": "the image: name, url or upload, checksum, disk_format, min_disk, min_ram, properties",
     "networks": "the NICs, each with its MAC address, network, fixed address, filter",
     "disks": "the data disks",
     "volumes": "the volumes",
     "group": "the server group with its policy and members",
     "availability_zone": "the zone that was asked for",
-    "host_zone": "the zone of the host that was chosen; after a move that of the host it has come to",
-    "access_ip_v4": "where people said that it is reached, see [the guest](guest-features.md)",
-    "access_ip_v6": "the same for IPv6",
+    "host_zone": "the zone of the host; a move updates it",
+    "access_ip_v4": "the address under which the instance is reached, as the user set it, see [the guest](guest-features.md)",
+    "access_ip_v6": "the IPv6 address, likewise",
     "scheduler_hints": "the hints, each a list",
     "pool": "the storage pool",
-    "ignore_hosts": "hosts that were left out",
-    "force_hosts": "hosts that were forced",
-    "force_nodes": "nodes that were forced",
-    "requested_destination": "the one host, or the cell, that was asked for",
+    "ignore_hosts": "hosts to leave out",
+    "force_hosts": "hosts to use without asking the filters",
+    "force_nodes": "nodes to use without asking the filters",
+    "requested_destination": "the requested host or cell",
     "num_instances": "1",
     "instance_uuids": "its uuid",
     "numa_topology": "the NUMA cells that flavor and image ask for",
     "pci_requests": "the PCI devices that flavor and NICs ask for",
     "is_bfv": "whether it boots from a volume",
-    "network_metadata": "what NUMA placement knows of the networks",
-    "metadata": "names and texts of berth_metadata",
+    "network_metadata": "what NUMA placement knows about the networks",
+    "metadata": "keys and values of berth_metadata",
     "ssh_keys_digest": "a digest of its public keys",
     "hardware": "the machine type and addresses that its guest was first defined with",
     "batch_id": "the run of `-e berth_count` that it belongs to",

@@ -21,13 +21,13 @@ SPDX-License-Identifier: GPL-3.0-or-later
 <!-- Written by docs/make_situations.py from tests/unit/situations/situations.yml: change it there. -->
 # Situations
 
-What a new user gets into, and what the playbooks say then. A row whose test is
-*played* is a test itself: the command is run against three hosts that reply as real ones do (`tests/unit/situations`), and the words
-below have to be said. "mended": it was not fine when it was first tried. "left": it is not as one would wish, and why.
+Mistakes that new users make, and how the playbooks answer. A row whose test is *played* is itself a test: the command runs
+against three simulated hosts (`tests/unit/situations`), and its output must contain the words in the second column.
+"fixed": the answer was bad at first and was improved. "left": the answer is still not ideal, and the row says why.
 
 %s
 
-| what was done | what is said | verdict | test |
+| what the user did | what berth answers | verdict | test |
 |---|---|---|---|
 """
 
@@ -37,7 +37,7 @@ def text():
     counts = collections.Counter(row["verdict"] for row in rows)
     told = "%d situations: %s." % (
         len(rows),
-        ", ".join("%d %s" % (counts[name], name) for name in ("fine", "mended", "left")),
+        ", ".join("%d %s" % (counts[name], name) for name in ("fine", "fixed", "left")),
     )
     return HEAD % told + "".join(_line(row) for row in rows)
 

@@ -1,11 +1,11 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The life of an instance's record on one host: what it can be, what may follow, and what Nova calls it.
+"""The life of an instance's record on one host: its states, the legal changes between them, and Nova's names.
 
 A state is (role, phase). The record store refuses every change that is not in this table, and the diagram in
-docs/lifecycle.md is drawn from it. Only the role OWN may run the guest. What a host holds of a move that ended without
-it (it was given up as lost) is removed from any state of that move.
+docs/lifecycle.md is drawn from it. Only the role OWN may run the guest. If a move ended without this host (it was declared
+lost), its record may be removed in any state of that move.
 """
 
 from __future__ import annotations
@@ -57,25 +57,28 @@ _ERASED = (None, "deleting", "cancelled")
 
 STAGES: Dict[State, Stage] = {
     (CLAIM, CLAIMED): Stage(
-        "room is set aside; another run may take the claim over",
+        "room is reserved; another run may take over the claim",
         _after((CLAIM, CLAIMED), (CLAIM, DELETING), (OWN, BUILDING), (OWN, ACTIVE), GONE),
     ),
-    (CLAIM, DELETING): Stage("a claim is deleted before it was built", _after((CLAIM, DELETING), GONE)),
+    (CLAIM, DELETING): Stage("a claim is deleted, the instance was never built", _after((CLAIM, DELETING), GONE)),
     (OWN, BUILDING): Stage(
-        "disks, seed and definition are made; the guest has never run",
+        "disks, seed and definition are being made; the guest has never run",
         _after((OWN, BUILDING), (OWN, ACTIVE), (OWN, DELETING)),
     ),
     (OWN, ACTIVE): Stage(
-        "the guest runs or is stopped; its disks are never made again",
+        "the guest runs or is stopped; its disks are never recreated",
         _after((OWN, ACTIVE), (OWN, DELETING), (OWN, SETTING_ASIDE), (OWN, RESIZING)),
         busy=False,
     ),
-    (OWN, DELETING): Stage("guest, disks and record are removed", _after((OWN, DELETING), (OWN, SETTING_ASIDE), GONE)),
+    (OWN, DELETING): Stage(
+        "guest, disks and record are being removed", _after((OWN, DELETING), (OWN, SETTING_ASIDE), GONE)
+    ),
     (OWN, SETTING_ASIDE): Stage(
-        "one of two copies, of which the other stays, is put away with its disks", _after((OWN, SETTING_ASIDE), GONE)
+        "of two copies, the other stays; this one is renamed with its disks and kept",
+        _after((OWN, SETTING_ASIDE), GONE),
     ),
     (OWN, RESIZING): Stage(
-        "a move was begun; the guest is as it was",
+        "a move has begun; the guest is unchanged",
         _after((OWN, RESIZING), (OWN, FROZEN), (OUT, KEEP), (OWN, REVERTING), (OWN, RESTORING), (OWN, ERASING), GONE),
         cold=(None, "resize_prep", "pre-migrating"),
         live=(None, "migrating", "preparing"),
@@ -95,18 +98,18 @@ STAGES: Dict[State, Stage] = {
         cold=(None, "resize_migrating", "migrating"),
     ),
     (IN, INCOMING): Stage(
-        "room is set aside for an instance that comes; its disks arrive",
+        "room is reserved for an arriving instance; its disks are copied here",
         _after((IN, INCOMING), (IN, VERIFIED), (OWN, RESIZED), (OWN, ERASING), GONE),
         cold=(None, "resize_migrating", "migrating"),
         live=(None, "migrating", "preparing"),
     ),
     (IN, VERIFIED): Stage(
-        "the whole guest of a live migration is here, paused",
+        "the guest of a live migration has arrived completely and is paused",
         _after((IN, VERIFIED), (IN, INCOMING), (OWN, RESIZED), (OWN, ERASING), GONE),
         live=(None, "migrating", "running"),
     ),
     (OUT, KEEP): Stage(
-        "the source has let go and keeps its disks until the move is confirmed",
+        "the source has given up the instance and keeps its disks until the confirm",
         _after((OUT, KEEP), (OWN, RESTORING), (OWN, ERASING), GONE),
         busy=False,
         cold=(None, "resize_migrated", "post-migrating"),
@@ -120,13 +123,13 @@ STAGES: Dict[State, Stage] = {
         live=(None, "migrating", "running"),
     ),
     (OWN, CONFIRMING): Stage(
-        "there is no way back; what the source kept is removed",
+        "a revert is no longer possible; the source's disks are removed",
         _after((OWN, CONFIRMING), (OWN, ACTIVE), (OWN, ERASING), GONE),
         cold=("resized", None, "confirming"),
         live=(None, "migrating", "completed"),
     ),
     (OWN, REVERTING): Stage(
-        "the guest is stopped to go back",
+        "the guest is stopped for the revert",
         _after((OWN, REVERTING), (OUT, REVERTED), (OWN, RESTORING), (OWN, CONFIRMING), (OWN, ERASING), GONE),
         cold=("resized", "resize_reverting", "reverting"),
     ),
@@ -137,13 +140,13 @@ STAGES: Dict[State, Stage] = {
         cold=("resized", "resize_reverting", "reverting"),
     ),
     (OWN, RESTORING): Stage(
-        "the instance is back where it was; what the other host holds is removed",
+        "the instance is back on its old host; what the other host holds is removed",
         _after((OWN, RESTORING), (OWN, ACTIVE), (OWN, FROZEN), (OWN, ERASING), GONE),
         cold=("resized", "resize_reverting", "reverting"),
         live=(None, "migrating", "failed"),
     ),
     (OWN, ERASING): Stage(
-        "the instance is deleted in the middle of a move", _after((OWN, ERASING), GONE), True, _ERASED, _ERASED
+        "the instance is deleted during a move", _after((OWN, ERASING), GONE), True, _ERASED, _ERASED
     ),
 }
 # What a record may begin as.
