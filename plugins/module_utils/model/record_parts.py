@@ -14,7 +14,7 @@ from .identity import is_uuid
 
 COUNT, TEXT, MAYBE_TEXT, OBJECT, MAYBE_OBJECT, OBJECTS, TEXTS, OBJECT_OF_TEXTS, VGPUS, FLAVOR, CELLS = (
     "a whole number from 0", "text", "text or null", "an object", "an object or null", "a list of objects", "a list of texts",
-    "an object of texts", "a list of vGPUs", "a flavor with its name", "an object with a list of cells",
+    "an object of texts", "a list of vGPUs", "a flavor", "an object with a list of cells",
 )  # fmt: skip
 # The path of a part -> its type. A part that is not there is as good as one that is null, but for those in REQUIRED, and for numbers:
 # one that is null is nobody's.
@@ -104,7 +104,7 @@ CHECKS: Dict[str, Callable[[Any], bool]] = {
     OBJECTS: lambda part: isinstance(part, list) and all(isinstance(item, dict) for item in part),
     TEXTS: lambda part: isinstance(part, list) and all(isinstance(item, str) for item in part),
     OBJECT_OF_TEXTS: lambda part: isinstance(part, dict) and all(isinstance(item, str) for item in part.values()),
-    FLAVOR: lambda part: isinstance(part, dict) and (not part or isinstance(part.get("name"), str)),  # {}: a volume's
+    FLAVOR: lambda part: isinstance(part, dict) and isinstance(part.get("name", ""), str),
     CELLS: lambda part: isinstance(part, dict) and isinstance(part.get("cells"), list),
     VGPUS: lambda part: isinstance(part, list) and all(map(_is_vgpu, part)),
 }
