@@ -38,9 +38,9 @@ from ..plugin_utils.controller import (
     variables,
     who_locked,
 )
+from ..plugin_utils.inventory_differences import InventoryDifferences, by_hand
 from ..plugin_utils.screen import say
 from ..plugin_utils.selection import in_inventory, known_hosts, not_found, selected, warn_of_lost
-from ..plugin_utils.wished import Wished, by_hand
 
 METHODS = (
     "console", "delete", "keep_one", "lock", "reboot", "recover", "recover_record", "remove_set_aside", "start", "stop", "unlock",
@@ -83,7 +83,7 @@ class ActionModule(ControllerAction):
         for field in [field for field in CHECKED if field in run]:
             CHECKED[field].check(run[field], field)
         found, moving, errors, notes, self._skipped = {}, [], {}, {}, {}
-        wished = Wished(task_vars, names, hosts, self._loader)
+        inventory = InventoryDifferences(task_vars, names, hosts, self._loader)
         for name in names:
             try:
                 given = variables(task_vars, name, ["berth_project", "berth_locked", "berth_state"])
@@ -99,7 +99,7 @@ class ActionModule(ControllerAction):
                     if method in NEEDED or not in_inventory(task_vars, name):
                         raise not_found(task_vars, fleet, name)
                 said = note(method, given.get("berth_state"), who_locked(given), fleet.places.get(uuid, ()))
-                differs = wished.differences(name, fleet.places.get(uuid, ())) if method in TELLING else ()
+                differs = inventory.differences(name, fleet.places.get(uuid, ())) if method in TELLING else ()
                 notes[name] = joined(said, *differs)
             except BerthError as error:
                 if isinstance(error, InstanceMoving) and method == "delete":

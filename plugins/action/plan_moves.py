@@ -26,11 +26,11 @@ from ..plugin_utils.controller import (
     variables,
     who_locked,
 )
+from ..plugin_utils.inventory_differences import InventoryDifferences
 from ..plugin_utils.plain import plain
 from ..plugin_utils.screen import say, verbosity
 from ..plugin_utils.selection import InstanceNotFound, known_hosts, not_found, selected, warn_of_lost
 from ..plugin_utils.whose_variables import Catalogs
-from ..plugin_utils.wished import Wished
 
 KINDS = {"resize": migration.RESIZE, "cold_migrate": migration.COLD, "live_migrate": migration.LIVE, "migrate": None}
 MIGRATION = OneOf("auto", "cold", "live")
@@ -103,11 +103,11 @@ class ActionModule(ControllerAction):
         for move in moves.values():
             move["look"] = sorted(fleet.documents) if moving.needs_a_look(move, catalog.quotas) else []
         facts = self._facts(moves, errors, fleet, action)
-        wished = Wished(task_vars, names, hosts, self._loader)
+        inventory = InventoryDifferences(task_vars, names, hosts, self._loader)
         facts["differs"] = {}
         for name, move in moves.items():
-            facts["differs"][name] = wished.all_differences(name, fleet.places.get(move["uuid"], ()))
-        facts["wished"] = {name: wished.flavor(name) for name in moves}
+            facts["differs"][name] = inventory.all_differences(name, fleet.places.get(move["uuid"], ()))
+        facts["wished"] = {name: inventory.flavor(name) for name in moves}
         if args["again"]:
             facts = _both(plain(raw_vars(task_vars, "localhost")["ansible_facts"]["berth_moves"]), facts)
         return {"ansible_facts": {"berth_moves": facts}, "_ansible_verbose_override": True}

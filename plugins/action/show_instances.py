@@ -22,9 +22,9 @@ from ..plugin_utils.controller import (
     results_fact,
     variables,
 )
+from ..plugin_utils.inventory_differences import InventoryDifferences
 from ..plugin_utils.screen import say, verbosity
 from ..plugin_utils.selection import in_inventory, not_found
-from ..plugin_utils.wished import Wished
 
 EVENTS = 15  # all of them with -v
 
@@ -47,7 +47,7 @@ class ActionModule(ControllerAction):
                 outcomes.append(_failed(name, error))
         failed = failed_requests.known(hosts)
         told, silent = self._ask(task_vars, fleet, uuids)
-        wished = Wished(task_vars, names, hosts, self._loader)
+        inventory = InventoryDifferences(task_vars, names, hosts, self._loader)
         for name, uuid in uuids.items():
             held = told.get(uuid) or []
             holders = _holders(fleet, uuid)
@@ -60,7 +60,7 @@ class ActionModule(ControllerAction):
                 shown[name] = [dict(found, host=host) for host, found in held]
                 said, differs = (
                     report_instance.outcome(name, held),
-                    wished.all_differences(name, fleet.places.get(uuid, ())),
+                    inventory.all_differences(name, fleet.places.get(uuid, ())),
                 )
                 said.why = "; ".join(part for part in (said.why, *differs) if part)
                 outcomes.append(said)

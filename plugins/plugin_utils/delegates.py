@@ -23,17 +23,15 @@ from ansible.utils.multiprocessing import context
 from ..module_utils.model.safe_text import visible
 from . import limits
 
-# What the asking task has for itself; a copy of it that asks a host has none of that.
-OF_THE_ASKER = {
+# Keywords of the asking task. The copies of it that ask a host do not get them.
+ASKING_TASK_KEYWORDS = {
     "loop": None, "loop_with": None, "when": [], "until": [], "retries": None, "changed_when": [], "failed_when": [],
     "register": None, "notify": None, "async_val": 0, "timeout": 0,
 }  # fmt: skip
-LOOK = 0.1  # s between two looks at the memory of those that ask
-MESSAGES = 1000  # that one host may cause on the screen, which -vvv shows
-GROWN = (
-    32 << 20
-)  # bytes by which a process may have grown, and still ask another host with nearly all of its memory left
-IDLE = 60  # s that a process waits for its next host; longer only where nobody is left who asks
+MEMORY_CHECK_INTERVAL = 0.1  # s between two checks of the memory of the processes
+MAX_MESSAGES = 1000  # lines that one host may print on the screen with -vvv
+MAX_GROWTH = 32 << 20  # bytes that a process may have grown and still be used for another host
+IDLE_TIMEOUT = 60  # s that a process waits for its next host
 
 
 def run_on(hosts, module, arguments, task, at_once, seconds):
@@ -93,7 +91,7 @@ def _for_host(task, host, module):
     copy._parent = task._parent
     # From 2.21 on a running task has its own host's connection, such as local; each host shall have the play's or its own.
     own = {"action": module, "args": {}, "delegate_to": host, "connection": task._parent.connection}
-    for name, value in {**OF_THE_ASKER, **own}.items():
+    for name, value in {**ASKING_TASK_KEYWORDS, **own}.items():
         setattr(copy, name, value)
     return copy
 
@@ -126,18 +124,18 @@ class _Worker(worker.WorkerProcess):
     def run(self):
         """Ask one host after the other, each as if it were the first."""
         task, task_vars, play_context = self._task, self._task_vars, self._play_context
-        of_the_asker = self._host.vars, self._host.groups
+        host_vars_and_groups = self._host.vars, self._host.groups
         # The kernel ends it at its time, whatever it is at by then, and also where nobody is left who asked.
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
-        signal.alarm(IDLE)
+        signal.alarm(IDLE_TIMEOUT)
         for host, seconds in iter(self._next_host, (None, None)):
             self.seconds = seconds
             self._task, self._task_vars = _for_host(task, host, self.module), dict(task_vars)
             # As Ansible made it for the play: the task's own has the addresses and passwords of its host by now.
             self._play_context = play_context.copy()
             super().run()
-            signal.alarm(IDLE)
-            self._host.vars, self._host.groups = of_the_asker  # which Ansible takes away at the end of a task
+            signal.alarm(IDLE_TIMEOUT)
+            self._host.vars, self._host.groups = host_vars_and_groups  # which Ansible takes away at the end of a task
 
     def _next_host(self):
         try:
@@ -169,9 +167,9 @@ class _Asking:
             if more:
                 self._begin()
             # where another one may begin, only those that have said something by now are heard
-            for key, _events in self._selector.select(0 if more else LOOK):
+            for key, _events in self._selector.select(0 if more else MEMORY_CHECK_INTERVAL):
                 self._hear(key.data)
-            if time.monotonic() > self._looked + LOOK:
+            if time.monotonic() > self._looked + MEMORY_CHECK_INTERVAL:
                 self._looked = time.monotonic()
                 for asked in self.running:
                     asked.look()
@@ -235,7 +233,7 @@ class _Asked:
             self.result = said
         elif kind == "begun":
             self.begun = True
-        elif self._messages < MESSAGES:
+        elif self._messages < MAX_MESSAGES:
             self._messages += 1
             with contextlib.suppress(OSError):  # the controller was killed, and what goes on without it ends by itself
                 self._queue.send_display(kind, *said[0], **said[1])
@@ -245,8 +243,8 @@ class _Asked:
         return self.host is not None and self.result is not None
 
     def is_small(self):
-        """Whether what it has from one host leaves another its share of the memory."""
-        return limits.resident(self.process.pid) < self._resident + GROWN
+        """Whether it has enough memory left to ask another host."""
+        return limits.resident(self.process.pid) < self._resident + MAX_GROWTH
 
     def look(self):
         """End it where it takes too much memory: a reply that is long, or never ends, is all in there."""

@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The one door by which replies from hosts come into the controller.
+"""Every reply of a host comes into the controller through this file.
 
 Every module of ours that runs on hosts has an action, a HostAction, and Ansible's own are run by the action host_task; all
 of them call the functions here. A reply goes through model/reply.py, then it is looked at. Ansible would make variables of

@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The one way of our text to the terminal: it may have a host's words in it, so it is made visible here."""
+"""All our text reaches the terminal through this file, which makes control characters from a host visible."""
 
 from __future__ import annotations
 

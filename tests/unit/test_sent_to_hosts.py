@@ -53,7 +53,7 @@ ONLY_FOR = {
         "the others never read an image",
     ),
     "module_utils/compute/move/moving_host.py": ({"migration"}, "who only looks at a host has onlooker.py"),
-    "module_utils/compute/move/live.py": ({"migration"}, "how a guest stands is in standing.py"),
+    "module_utils/compute/move/live.py": ({"migration"}, "the state of a guest is read in guest_state.py"),
 }
 
 

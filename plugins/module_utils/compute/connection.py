@@ -32,14 +32,14 @@ _event_loop_runs = False
 
 
 class LibvirtUnavailable(BerthError):
-    """libvirt on this host cannot be reached or used. Another host may do."""
+    """libvirt on this host cannot be reached or used. Another host may work."""
 
     retryable = True
     host_fault = True
 
 
 class LibvirtTimeout(BerthError):
-    """libvirt on this host did not answer in time: the call may still be under way there."""
+    """libvirt on this host did not answer in time. The call may still be running there."""
 
     retryable = True
     host_fault = True

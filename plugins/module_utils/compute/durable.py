@@ -23,7 +23,7 @@ class TooLarge(StateUnsafe):
 
 
 class StateNotWritten(BerthError):
-    """A file of the state cannot be written, such as on a full or read-only file system. It is as it was before."""
+    """A state file cannot be written, for example on a full or read-only file system. It was not changed."""
 
     retryable = True
     host_fault = True

@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What can go wrong on the KVM host.
+"""Errors on the KVM host.
 
 ``retryable`` follows Nova: a lost claim and trouble of the host go to the next host, bad input does not.
 """
@@ -23,66 +23,67 @@ class InstanceBusy(BerthError):
 
 
 class StaleRecord(BerthError):
-    """The record changed since it was read: somebody else took over."""
+    """Another run changed the record after it was read."""
 
 
 class StateUnsafe(BerthError):
-    """A file or directory of the state is a link, or others than its owner may write or read it."""
+    """A state file or directory is a link, or other users than its owner can read or write it."""
 
 
 class DisksOfAnotherHost(BerthError):
-    """The pool is one storage for several hosts, and the disks there belong to an instance on another host."""
+    """Several hosts share this pool, and the disks in it belong to an instance on another host."""
 
 
 class DisksWithoutRecord(BerthError):
-    """The host has disks of an instance that it has no record of: they may be all there is, so nothing is built there."""
+    """The host has disks of the instance but no record of it. They may be the only copy, so nothing is built there."""
 
 
 class DirectoryInside(BerthError):
-    """Among the files that are to be removed there is a directory that berth did not make: none of them was removed."""
+    """Among the files to remove is a directory that berth did not make. No file was removed."""
 
 
 class StorageNotMounted(BerthError):
-    """The pool does not have what is to be removed, nor the directory that it is in: it would be there again with its file system."""
+    """The files to remove and their directory are missing from the pool, probably because its file system is not mounted.
+    They would reappear with it."""
 
 
 class DiskChainChanged(BerthError):
-    """The guest's disks are not those that its record names: a snapshot's layer, a disk copied elsewhere or attached. What
-    moves, starts or removes it would lose data, so the guest is left as it is; the message has the command that takes it back."""
+    """The guest's disks are not those that its record names: a snapshot's layer, a disk copied elsewhere or attached. To
+    move, start or delete it would lose data, so the guest was left as it is. The message has the command that undoes the change."""
 
 
 class GuestHung(BerthError):
-    """The guest's QEMU does not answer, so it can be neither copied nor handed over. It was left as it is."""
+    """The guest's QEMU does not answer, so the guest cannot be moved. It was left as it is."""
 
 
 class DisksBusy(BerthError):
     """Another program backs up or copies the disks of the running guest (``virsh backup-begin``, ``virsh blockcopy``): a move would
-    break that off, so the guest is left as it is."""
+    interrupt that, so the guest was left as it is."""
 
 
 class DisksNotHere(BerthError):
-    """This host does not see the disks that are to be taken over, or the image below them; another one may."""
+    """This host does not see the disks to take over, or their base image. Another host may."""
 
     retryable = True
 
 
 class DisksUnfit(BerthError):
-    """The disks that are to be taken over are not those that the inventory describes, or a move of them has not ended."""
+    """The disks to take over are not those that the inventory describes, or a move of them is unfinished."""
 
 
 class DisksUsed(BerthError):
-    """A QEMU still uses a disk that is to be taken over: the host that was named as switched off is not off. Or another domain has a
-    disk of an instance that is to be deleted."""
+    """A QEMU process still uses a disk to take over: the host that was declared off is not off. Or another domain uses a disk of the
+    instance to delete."""
 
 
 class GuestSaved(BerthError):
-    """The guest's memory was saved, as ``virsh managedsave`` does: a move would lose it, or leave it beside disks that it does not
-    fit; a copy that is set aside would lose it. The guest is left as it is."""
+    """The guest's memory was saved, as ``virsh managedsave`` does: A move would lose this memory or separate it from its disks;
+    setting a copy aside would lose it. The guest was left as it is."""
 
 
 class GuestCrashed(BerthError):
-    """A resize or migration is to be confirmed, and its guest has crashed. A confirmation removes the way back, so nothing was
-    done."""
+    """The guest has crashed. A confirm would make a revert impossible, so nothing
+    was done."""
 
 
 class ClaimRevoked(BerthError):
@@ -90,13 +91,13 @@ class ClaimRevoked(BerthError):
 
 
 class GroupPolicyViolated(BerthError):
-    """A member of the instance's server group on this host forbids it (the late check)."""
+    """The host's final check: a member of the instance's server group on this host forbids the instance."""
 
     retryable = True
 
 
 class ImageInvalid(BerthError):
-    """The image is not what it was declared to be, or is of a form that is never used."""
+    """The image differs from its declaration, or its format is not allowed."""
 
 
 class ImageUnavailable(BerthError):
@@ -106,11 +107,11 @@ class ImageUnavailable(BerthError):
 
 
 class ImageUrlDead(BerthError):
-    """Nothing is at the image's url: its server is unknown, refuses, or has no such file. No host would find it."""
+    """There is no image at the url: its server is unknown, refuses, or has no such file. No host would find it."""
 
 
 class ImagePathRefused(BerthError):
-    """The image's path is not below the directories that the host's settings name for images, or has a link in it."""
+    """The image's path is outside the image directories in the host's settings, or contains a link."""
 
 
 class FlavorTooSmall(BerthError):
@@ -125,14 +126,14 @@ class BuildFailed(BerthError):
 
 
 class PacketFilterForeign(BerthError):
-    """This host has a network filter with the name of a guest's packet filter that berth did not make: it is left alone."""
+    """This host has a network filter with the name of the guest's packet filter, but berth did not make it. It was left alone."""
 
     retryable = True
 
 
 class VgpuUnavailable(BerthError):
-    """A vGPU that the host set aside for a guest cannot be had there: the GPU is gone, offers another type by now, is used up by
-    others, or somebody else made a mediated device with its uuid. Nothing was done to the guest."""
+    """The host cannot provide the guest's vGPU: the GPU is gone, now offers another type, has no free vGPU, or somebody else made
+    a mediated device with that uuid. Nothing was done to the guest."""
 
     retryable = True
 
@@ -144,23 +145,23 @@ class GuestNotSupported(BuildFailed):
 
 
 class GuestRunsAlready(BerthError):
-    """The record says that the guest was not made yet, and the guest runs: the record is an old copy. Nothing was done."""
+    """The record says that the guest was never built, but the guest runs: the record is an old copy. Nothing was done."""
 
 
 class BuildBroken(BerthError):
-    """The build met an error that nobody foresaw, most likely a defect of this collection; it left nothing behind."""
+    """The build failed with an unexpected error, most likely a defect of this collection. It left nothing behind."""
 
 
 class StateUnknown(BerthError):
-    """libvirt did not answer in time: what it did is not known, so no other host is tried."""
+    """libvirt did not answer in time. Its result is unknown, so no other host is tried."""
 
 
 class DiskNotAttached(BerthError):
-    """The running guest takes no disk of this kind, or none more: it gets it while it is off."""
+    """The running guest cannot get a disk of this kind, or no more disks. Attach it while the guest is off."""
 
 
 class DiskNotDetached(BerthError):
-    """The running guest does not let go of a disk, such as one that is mounted: it keeps it."""
+    """The running guest does not release the disk, for example because it is mounted. The disk stays attached."""
 
 
 class DeletionFinished(BerthError):
@@ -174,19 +175,19 @@ class CleanupFailed(BerthError):
 
 
 class HostNotPrepared(BerthError):
-    """The host lacks what role kvm_host installs, or is set up in a way that is refused."""
+    """The host lacks what the role kvm_host installs, or its configuration is refused."""
 
     retryable = True
 
 
 class HostIdentityChanged(BerthError):
-    """libvirt's host uuid is not the one that was pinned when the host was prepared: a copied disk, or another machine."""
+    """libvirt's host uuid differs from the one recorded when the host was prepared: its disk was copied, or it is another machine."""
 
     retryable = True
 
 
 class BootGateMissing(HostNotPrepared):
-    """libvirt does not ask the boot gate on this host, so nothing is started there: run berth.kvm.prepare_hosts on it."""
+    """libvirt on this host does not run the boot gate, so nothing is started there: run berth.kvm.prepare_hosts for it."""
 
 
 def typed(error):

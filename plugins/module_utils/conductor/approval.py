@@ -21,7 +21,7 @@ APPROVED = MapOf(Fields({"host": Text(longest=255), "request": Text(longest=64)}
 
 
 class NotApproved(BerthError):
-    """What create would do is not what was approved in berth_approved. Nothing was claimed or made."""
+    """Create would do something else than berth_approved allows. Nothing was claimed or created."""
 
 
 def approval(instances: Mapping[str, Instance]) -> Dict[str, Dict[str, str]]:

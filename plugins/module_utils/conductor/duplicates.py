@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Two hosts own one instance, and a person says which copy stays: what each of the hosts is to do."""
+"""Two hosts own one instance, and a person has named the copy to keep: what each host has to do."""
 
 from __future__ import annotations
 

@@ -12,45 +12,45 @@ from ..model.suggest import did_you_mean
 
 
 class AddressPoolExhausted(BerthError):
-    """All addresses of a network's pool are taken: nothing was claimed."""
+    """All addresses of the network's pool are taken. Nothing was claimed."""
 
 
 class AddressesUnknown(BerthError):
-    """A host does not answer, so which addresses of a network's pool its instances have is not known: none is given out."""
+    """A host does not answer, so it is unknown which addresses of the pool its instances have. No address was given out."""
 
 
 class ClaimConflict(BerthError):
-    """Another run is creating the same instance; it goes first."""
+    """Another run is creating the same instance and has priority."""
 
 
 class InstanceUnknown(BerthError):
-    """The instance may be on a host that does not answer: nothing is done about it (fail closed)."""
+    """The instance may be on a host that does not answer. Nothing was done (fail closed)."""
 
 
 class InstanceMoving(BerthError):
-    """The instance is in the middle of a move, or was not confirmed after it: Nova's InstanceInvalidState for what is not
-    allowed then."""
+    """The instance is in a move, or waits for confirm or revert, and this is not allowed then (Nova:
+    InstanceInvalidState)."""
 
 
 class RecordMissing(BerthError):
-    """A host held the instance and has no record of it any more, though it never removed it: its records were lost."""
+    """A host held the instance and never removed it, but has no record of it now: its records were lost."""
 
 
 class RecordOutdated(BerthError):
-    """The record of the host that answers as owner is older than what other hosts have seen: another owns it, or it is an old
-    copy."""
+    """The record of the host that answers as owner is older than other hosts remember: another host owns the instance, or the
+    record is an old copy."""
 
 
 class DomainWithoutRecord(BerthError):
-    """libvirt knows a guest with the instance's uuid on a host that has no record of it: it is not made or started anywhere."""
+    """A host without a record of the instance has a guest with its uuid. The instance is not created or started anywhere."""
 
 
 class DisksOwnerUnknown(BerthError):
-    """No host remembers which host had the instance that is to be taken over, so whose disks it gets is not known."""
+    """No host remembers which host had the instance to take over, so the owner of its disks is unknown."""
 
 
 class DuplicateInstance(BerthError):
-    """More than one host says that it owns the instance: a person has to look."""
+    """More than one host reports that it owns the instance. A person has to decide."""
 
 
 class DuplicateRuns(BerthError):
@@ -58,45 +58,45 @@ class DuplicateRuns(BerthError):
 
 
 class GroupPolicyViolation(BerthError):
-    """The server group's policy does not hold for the place the instance was given."""
+    """The instance's host breaks the policy of its server group."""
 
     retryable = True
 
 
 class InstanceSuperseded(BerthError):
-    """A host that was given up as lost is back with its copy of the instance, which has gone on elsewhere."""
+    """A host that was declared lost is back with its old copy of the instance, which now belongs to another host."""
 
 
 class HostNotLost(BerthError):
-    """A host that was said to be lost for good answers."""
+    """A host that berth_lost_hosts declares lost answers."""
 
 
 class HostNameAmbiguous(BerthError):
-    """Several hosts that do not answer are remembered by the name that was given as lost: none of them is given up."""
+    """Other hosts remember several silent hosts by the name given in berth_lost_hosts. None of them is treated as lost."""
 
 
 class HostInUse(BerthError):
-    """A KVM host that is to be removed holds instances or volumes, or may hold some: nothing was changed."""
+    """The KVM host to remove holds instances or volumes, or may hold some. Nothing was changed."""
 
 
 class HostUnknown(BerthError):
-    """The host stopped answering while it worked on the instance: what it did is not known, so no other host is tried."""
+    """The host stopped answering while it worked on the instance. Its result is unknown, so no other host is tried."""
 
 
 class HostLibvirtTimeout(BerthError):
-    """libvirt of a host that may hold the instance does not answer: whether it is there is not known."""
+    """libvirt does not answer on a host that may hold the instance, so it is unknown whether the instance is there."""
 
 
 class AnsibleUnknown(BerthError):
-    """The collection was not tried with this ansible-core; no host was asked and nothing was changed."""
+    """The collection was not tested with this ansible-core. No host was contacted and nothing was changed."""
 
 
 class BecomeFailed(BerthError):
-    """The user that Ansible logs in as cannot become root on the host, by sudo or what is used for it: nothing was done there."""
+    """The user that Ansible logs in as cannot become root on the host, by sudo or another become method. Nothing was done there."""
 
 
 class NoHostAnswered(BerthError):
-    """No KVM host answered, or the inventory has none: nothing is known, so nothing is done."""
+    """No KVM host answered, or the inventory has none. Nothing was done."""
 
 
 class KvmHostNotFound(BerthError):
@@ -130,11 +130,11 @@ class SelectionNotExplicit(BerthError):
 
 
 class CertificateForeign(BerthError):
-    """The host has certificates that another authority signed; they are not replaced."""
+    """The host has certificates that another authority signed. They were not replaced."""
 
 
 class AuthorityUnsafe(BerthError):
-    """The directory of the authorities, or a key in it, may be read by others than its owner, or is broken."""
+    """The directory of the authorities, or a key in it, can be read by other users than its owner, or is damaged."""
 
 
 class MoveContradicted(BerthError):
@@ -142,10 +142,10 @@ class MoveContradicted(BerthError):
 
 
 class UploadUnusable(BerthError):
-    """The file that an image is uploaded from is not there, is no plain file, or has another checksum."""
+    """The file to upload as an image does not exist, is not a regular file, or has another checksum."""
 
 
 class UploadFailed(BerthError):
-    """An image could not be copied from the controller to the host, such as where its disk is full."""
+    """The image could not be copied from the controller to the host, for example because its disk is full."""
 
     retryable = True

@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""No record of an instance was found. Whether it may be made now, or may be on a silent host all the same.
+"""No record of an instance was found: may it be created now, or may it be on a silent host?
 
 It may be there where that host was its last known owner, and where a run once meant to make it there.
 """

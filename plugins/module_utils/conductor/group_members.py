@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Who is in the security groups that rules name as the other end, and at which addresses.
+"""The members of the security groups that rules name as the remote side, and their addresses.
 
 The inventory says who is a member, by which NIC. At which address comes from the host that has the member, and counts only where it is on
 the network of that NIC and nobody else's. Where a host is silent, nothing is known of members that may be there: their

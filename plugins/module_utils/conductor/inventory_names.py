@@ -32,7 +32,7 @@ ERROR = "berth_error"  # and what this controller has: why a request failed
 
 
 class NotListed(BerthError):
-    """A host told of an instance that must not be a host of the inventory: its name, uuid or owner is in doubt."""
+    """A host reported an instance that must not become a host of the inventory: its name, uuid or owner is doubtful."""
 
 
 Described = Optional[Mapping[str, Any]]

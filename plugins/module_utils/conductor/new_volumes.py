@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Volumes that update_disks makes for instances that are there: claimed on their hosts, made once all hosts were read after that.
+"""Volumes that update_disks makes for existing instances: claimed on their hosts, made after all hosts were read again.
 
 Of two runs that make one volume on two hosts at least one sees the other's claim, and gives way.
 """

@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the hosts remember of an instance, put together, and what that forbids where its owner answers.
+"""The notes of all hosts about an instance, combined, and what they forbid if its owner answers.
 
 The absence of an answer, of a record, or of a host in the inventory is never taken for the absence of the instance:
 

@@ -1,8 +1,8 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""For how long a guest was away while it was moved cold: from the beginning of the step that stops it to the end of the one
-that starts it.
+"""The downtime of a guest in a cold move: from the beginning of the step that stops it to the end of the step that
+starts it.
 
 Hosts say how long their steps took; between two hosts the controller's own clock counts, and no other.
 """

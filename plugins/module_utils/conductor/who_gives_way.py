@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Two runs create the same instance at the same time: the claim with the smaller token goes first, the other gives way.
+"""Two runs create the same instance at the same time: the claim with the smaller token stays, the other is withdrawn.
 
 Both claims are withdrawn. The run that goes first tries again, on another host where it has one; the other run ends.
 """

@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Two instances never have one MAC address, nor one fixed address on one network: who has what, and what clashes."""
+"""Two instances never share a MAC address, nor a fixed address on a network: who has which address, and what clashes."""
 
 from __future__ import annotations
 

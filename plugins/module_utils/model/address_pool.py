@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The pool of a network: the addresses that instances without one of their own are given.
+"""The address pool of a network: addresses for instances that name none.
 
 A pool is a list of ranges such as 192.0.2.10-192.0.2.99. Where an instance begins to look in it follows from its uuid, so that
 it finds the same address again, and two runs at once seldom choose the same.

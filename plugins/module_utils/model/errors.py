@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Every error of the collection: typed, with a stable code, and a word on whether another host makes sense."""
+"""The base of every error of the collection: a stable code, and whether another host should be tried."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class BerthError(Exception):
 
 
 class InvalidInput(BerthError):
-    """A value that breaks a rule: the field, the value and the rule are named, nothing was changed."""
+    """A value breaks a rule. The error names the field, the value and the rule. Nothing was changed."""
 
     def __init__(self, field: str, value: Any, rule: Optional[str], hint: Optional[str] = None, **details: Any) -> None:
         shown = repr(value)
@@ -85,11 +85,11 @@ class InvalidInput(BerthError):
 
 
 class InstanceExists(BerthError):
-    """A host holds the instance already, came to hold it meanwhile, or has a domain of its name or uuid that is not berth's."""
+    """A host already holds the instance, or has a domain with its name or uuid that berth does not manage."""
 
 
 class InstanceIsLocked(BerthError):
-    """The instance is not to be changed: somebody locked it with berth.kvm.lock, or the inventory says so."""
+    """The instance is locked, with berth.kvm.lock or in the inventory, so it was not changed."""
 
 
 def joined(errors: Iterable[BerthError]) -> BerthError:

@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What people are told to do where the packet filters of instances do not follow the members of security groups."""
+"""Hints for packet filters that could not be updated to the members of security groups: see hints.py."""
 
 from __future__ import annotations
 

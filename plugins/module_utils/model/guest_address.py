@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which addresses a guest may be reached at: whoever told of it, none that is the controller's own or no single machine's."""
+"""Which addresses may count as a guest's: never one of the controller, and never one that is not a single machine's."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What becomes of each image property and flavor extra spec that Nova knows: built into the guest, refused, or for
+"""What happens with each image property and flavor extra spec that Nova knows: built into the guest, refused, or for
 placement only. Data; guest_check.py refuses by it, and a test holds it against the XML of the guest."""
 
 from __future__ import annotations

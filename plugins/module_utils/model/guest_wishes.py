@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What flavor and image ask of a guest, read in one place by who checks it and who builds it."""
+"""What flavor and image ask of a guest, for the check of the request and for the build."""
 
 from __future__ import annotations
 

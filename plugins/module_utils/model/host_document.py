@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The controller's check of what a host says of itself: a host may lie, and must not own the controller by it.
+"""The controller's check of a host's facts: a host that lies must not gain control of the controller.
 
 Works on plain objects, as json reads them. What passes is a new document with known fields only; the first fault is a
 HostDocumentInvalid that names field and host. Sizes are limited before anything is looked at closely.
@@ -47,7 +47,7 @@ DEVICES_LIMIT = 10000
 
 
 class HostDocumentInvalid(BerthError):
-    """A host state document that breaks its schema: the host is left out, the others go on."""
+    """The state document of a host breaks its schema. The host is left out, the run continues with the others."""
 
     retryable = True
 

@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What errors tell people to do about what they gave: certificates, variables, images. The rules of hints.py are theirs too."""
+"""Hints about the user's input: certificates, variables, images. See hints.py."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a move is called while it happens: Nova's names for a migration, and the part of a record that tells of it."""
+"""Nova's names for a migration and its states, and the part of a record that describes it."""
 
 from __future__ import annotations
 

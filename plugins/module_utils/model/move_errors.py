@@ -39,11 +39,11 @@ class CannotResizeDisk(BerthError):
 
 
 class MigrationFenced(BerthError):
-    """Another run has taken the move up since: this one must not go on. Look again and run once more."""
+    """Another run has taken over the move, so this run must stop. Run the same playbook again."""
 
 
 class MigrationEnded(BerthError):
-    """The move was given up or has ended, or the instance was deleted; a late step of it is refused."""
+    """The move was abandoned or has ended, or the instance was deleted. A late step of the move was refused."""
 
 
 class MigrationConflict(BerthError):
@@ -51,11 +51,11 @@ class MigrationConflict(BerthError):
 
 
 class MigrationNotReady(BerthError):
-    """A step came before what it needs: the guest still runs, or the copy is not proven."""
+    """A step was run too early: the guest still runs, or the copy is not verified."""
 
 
 class SourceDiffers(BerthError):
-    """The source of a move says another thing of the instance than placement decided from: the destination refuses."""
+    """The source describes the instance differently from what placement used. The destination refuses the move."""
 
 
 class MigrationPreCheckError(BerthError):
@@ -68,7 +68,7 @@ class MigrationPreCheckError(BerthError):
 
 
 class OperationNotSupportedForVTPM(BerthError):
-    """The instance has a TPM, whose state is its host's: what the guest has sealed by it could not be read after a move."""
+    """The instance has a TPM, whose state stays on its host. After a move the guest could not read what it sealed with it."""
 
     def __init__(self, name: str, kind: str) -> None:
         super().__init__(
@@ -79,7 +79,7 @@ class OperationNotSupportedForVTPM(BerthError):
 
 
 class OperationNotSupportedForSEV(BerthError):
-    """The instance's memory is encrypted for its host's processor: no other could read it, so it is not migrated while it runs."""
+    """The instance's memory is encrypted for its host's processor, so it cannot be migrated while it runs."""
 
     def __init__(self, name: str, kind: str) -> None:
         super().__init__(

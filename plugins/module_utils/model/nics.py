@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The NICs of a request: what they take, in words that compare, and which PCI request is one of theirs."""
+"""The NICs of a request: the addresses that they take, in a comparable form, and their PCI requests."""
 
 from __future__ import annotations
 

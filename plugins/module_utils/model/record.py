@@ -20,7 +20,7 @@ HISTORY_LIMIT = 100
 
 
 class RecordInvalid(BerthError):
-    """A record that is not of the documented shape, or was written by a newer version of the collection."""
+    """The record does not have the documented format, or a newer version of the collection wrote it."""
 
 
 @dataclasses.dataclass(frozen=True)

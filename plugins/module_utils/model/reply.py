@@ -28,7 +28,7 @@ OUTCOME = ("changed", "failed", "msg", "error", "module_stderr", "warnings")
 
 
 class InvalidReply(BerthError):
-    """What a module replied from a host is not of its documented shape: nothing of it is used, the other hosts go on."""
+    """The reply of a module on a host does not have its documented format. It was not used; the run continues with the other hosts."""
 
 
 def wanted(module: str) -> Set[str]:

@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What contradicts itself of a guest with real-time CPUs, a virtual IOMMU or encrypted memory."""
+"""Contradictions in a request for real-time CPUs, a virtual IOMMU or encrypted memory."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What to do about the files of a host's state directory: hints as in hints.py."""
+"""Hints about the files of a host's state directory: see hints.py."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from .suggest import did_you_mean
 
 
 class UnknownName(BerthError):
-    """A name in an instance's variables that is not in the catalog."""
+    """The instance's variables contain a name that is not in the catalog."""
 
     kind: str
 

@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What can go wrong with volumes. Nothing was done to a volume or to an instance then."""
+"""Errors about volumes. When one is raised, nothing was done to a volume or an instance."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from .errors import BerthError
 
 
 class VolumeInUse(BerthError):
-    """Another instance has the volume: one volume has one instance."""
+    """Another instance uses the volume. Only one instance can use a volume."""
 
 
 class VolumeNotFound(BerthError):
-    """No host has the volume, or the host on which it was found has it no more."""
+    """No host has the volume, or its host does not have it any more."""
 
 
 class VolumeUnknown(BerthError):
-    """A host that may have the volume does not answer: it is neither made nor removed."""
+    """A host that may have the volume does not answer. The volume was neither made nor removed."""
 
 
 class VolumeDuplicate(BerthError):
-    """More than one host has a volume of this name: a person has to look."""
+    """More than one host has a volume of this name. A person has to decide."""
 
 
 class VolumeConflict(BerthError):
@@ -29,18 +29,18 @@ class VolumeConflict(BerthError):
 
 
 class VolumeElsewhere(BerthError):
-    """The volume is on another host, or in another storage pool, than the instance that is to have it."""
+    """The volume is on another host or in another storage pool than the instance."""
 
 
 class VolumeNotAttached(BerthError):
-    """The record of the volume does not say that it is this instance's, so the guest is not started with it."""
+    """The record of the volume does not name this instance, so the guest was not started with it."""
 
 
 class VolumeNotBootable(BerthError):
-    """The volume was made from another image than the instance's, or from none, so the instance does not boot from it."""
+    """The volume was made empty or from another image than the instance's, so the instance cannot boot from it."""
 
 
 class VolumeStays(BerthError):
-    """The instance has volumes, and the host that it was to go to does not share the storage that they are in."""
+    """The destination does not share the storage that contains the instance's volumes."""
 
     retryable = True

@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The life of a volume's record on one host: that of an instance at rest, and the ways there and back of a move.
+"""The life of a volume's record on one host: its states and the legal changes, at rest and in a move.
 
 A volume goes with its instance: who lets go of the instance lets go of its volumes first, and who takes it over takes them
 first. So of two hosts at most one owns a volume, and a host that owns an instance and not its volumes starts nothing.

@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Digests of what a request wishes, a part each: a host tells those of its record, the controller compares its own with them.
+"""Digests of the parts of a request. A host reports those of its record, and the controller compares them with its own.
 
 Only what an instance keeps for its life is in them. Flavor, addresses, data disks and server group are told as they are; user
 data is nowhere, since a digest of a short secret gives it away.

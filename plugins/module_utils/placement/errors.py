@@ -50,15 +50,15 @@ class SchedulerWeigherNotFound(InvalidInput):
 
 
 class UnsupportedPolicy(BerthError):
-    """A server group's policy whose filter or weigher is not enabled (Nova: UnsupportedPolicyException)."""
+    """The filter or weigher of the server group's policy is not enabled (Nova: UnsupportedPolicyException)."""
 
 
 class FilterRemoved(InvalidInput):
-    """A filter that Nova once had and that cannot work here."""
+    """Nova once had this filter. It cannot work here."""
 
 
 class PluginFailed(InvalidInput):
-    """A filter or weigher that is there, but cannot be imported or made; the error names it and the cause."""
+    """A filter or weigher exists but cannot be imported or instantiated. The error names it and the cause."""
 
 
 class UnknownOption(InvalidInput):

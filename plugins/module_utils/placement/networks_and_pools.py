@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What an instance finds on a host by name: its networks and its storage pool.
+"""Whether a host has the networks and the storage pool that an instance names.
 
 Read from the host's document; a host that does not tell what it has passes, and its claim or build will tell.
 """

@@ -27,7 +27,7 @@ LEVEL = 6
 
 
 class ReceiptInvalid(BerthError):
-    """A file is no receipt that can be decided again: damaged, edited, of a newer version, or no receipt at all."""
+    """The file is not a receipt that can be replayed: it is damaged, edited, from a newer version, or no receipt at all."""
 
 
 def pack(receipt, documents, about):

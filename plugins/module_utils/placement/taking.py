@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Takes a placed instance out of the host it was placed on, so that the next instance sees what is left."""
+"""Subtracts a placed instance from its host, so that the next instance sees what is left."""
 
 from __future__ import annotations
 

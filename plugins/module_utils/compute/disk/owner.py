@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Whose the disks of an instance are: a file beside them with the uuid of the host that owns the instance. A volume that was
+"""Who owns the disks of an instance: a file beside them with the uuid of the host that owns the instance. A volume that was
 moved with its instance has one too: ``of`` is paths.volume then.
 
 A pool may be one directory on several hosts. A host removes or makes anew only disks that no other host calls its own,

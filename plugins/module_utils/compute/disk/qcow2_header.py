@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a qcow2 file stands on, from its own header: it can be read while QEMU has the file, and no other is opened."""
+"""The backing file of a qcow2 file, from its own header, which can be read while QEMU uses the file. No other file is opened."""
 
 from __future__ import annotations
 

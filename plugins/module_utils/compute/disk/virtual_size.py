@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How large a disk of a guest says it is, and how much of it lies on the disk, without asking QEMU."""
+"""The virtual size of a guest's disk and its real size in the pool, without asking QEMU."""
 
 from __future__ import annotations
 

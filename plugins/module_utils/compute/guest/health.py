@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How a guest does, as far as a host can tell without logging in: libvirt's word, its agent, the end of its console log.
+"""The health of a guest, as far as a host can tell without logging in: libvirt's state, the guest agent, the end of the console log.
 
 Guests get no pvpanic device: libvirt would stop one that reboots by itself after a panic.
 """

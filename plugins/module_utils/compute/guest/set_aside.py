@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Two hosts own one instance, and a person has said which copy stays: the other is set aside, and nothing of it is lost.
+"""Two hosts own one instance, and a person has named the copy to keep: the other copy is set aside without losing anything.
 
     the copy that stays   its generation is raised above that of every other copy, so that it counts from here on
     the other copy        phase setting_aside, guest stopped, disks renamed to set-aside/<uuid>-<generation> in their pool with

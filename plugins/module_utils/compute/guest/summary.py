@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What people get to see of an instance: its record and its guest, in Nova's words. Nothing in it is secret."""
+"""The summary of an instance for users: its record and its guest, in Nova's words. It contains no secrets."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a guest's definition has in common with those who only read one, so that these need not be sent how one is written."""
+"""Constants of a guest's definition that code needs which only reads one, so that the code that writes it is not sent."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""New and larger data disks for an instance that is there, while its guest runs or is off.
+"""Adds and grows the data disks of an existing instance, while its guest runs or is off.
 
 First the room is claimed and the record says what there shall be; then files and guest follow the record. So a run that ended at
 any point is ended by the next one, and no disk is ever made in the place of one that the record has.

@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Volumes of an instance that is there come, go and grow, while its guest runs or is off.
+"""Attaches, detaches and grows the volumes of an existing instance, while its guest runs or is off.
 
 One that goes is taken from the guest first, then its record says that it is free, then the instance's forgets it. One that
 comes is in the instance's record first, then its own says whose it is, then the guest gets it. So a run that ended at any

@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What this host is told about itself: /etc/berth/host.json, to berth what nova.conf is to nova-compute."""
+"""The settings of this host, /etc/berth/host.json: what nova.conf is to nova-compute."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MAX_BYTES = 1 << 20
 
 
 class SettingsInvalid(InvalidInput):
-    """The settings of a host break a rule. Nothing was changed; another host may do."""
+    """The settings of the host break a rule. Nothing was changed; another host may work."""
 
     retryable = True
 
@@ -39,7 +39,7 @@ class SettingsInvalid(InvalidInput):
 
 
 class SettingsUnreadable(BerthError):
-    """The settings of a host cannot be read, or are no JSON object."""
+    """The settings of the host cannot be read, or are not a JSON object."""
 
     retryable = True
 

@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which kind of system this host is, as far as what is installed on it is called otherwise elsewhere."""
+"""Which distribution this host runs, as far as names of packages, services and files depend on it."""
 
 from __future__ import annotations
 

@@ -22,8 +22,8 @@ from .. import paths
 from ..connection import LibvirtTimeout, connect, require_libvirt
 from ..guest import domain as guests
 from . import cells, disks, jobs, storage, transfer
+from .guest_state import has_left, is_migrating, job_of
 from .live_checks import OPEN_TIMEOUT, bracketed, remote_uri
-from .standing import has_left, is_migrating, job_of
 
 POLL = 0.2
 

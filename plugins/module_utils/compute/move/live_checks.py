@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Everything that speaks against a live migration, told at once before anything is started.
+"""All checks before a live migration. Every problem is reported at once, and nothing is started.
 
 The source describes the guest, the destination looks whether it can take it, the source judges. Nova: the checks of
 check_can_live_migrate_destination and _source, and those that libvirt would only make half way.

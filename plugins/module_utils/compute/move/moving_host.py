@@ -20,12 +20,12 @@ from ..record.ledger import Ledger
 from . import (
     disks,
     following,
+    guest_state,
     handover,
     increment,
     live,
     live_checks,
     others_jobs,
-    standing,
     storage,
     transfer,
     volumes,
@@ -334,7 +334,7 @@ class Effects(Guests):
     def check_live(self, record, seen, options, there=None):
         """A guest that is on its way or has gone needs no check any more."""
         found = domain.find(self.connection, record.uuid)
-        if found is None or not found.isActive() or standing.is_migrating(found):
+        if found is None or not found.isActive() or guest_state.is_migrating(found):
             return []
         return live_checks.judge(found, record, seen, options.get("tls", True), self.pool_path(record), there)
 

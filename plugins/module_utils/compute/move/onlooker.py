@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A host as the view of a record needs it (steps/common.view_of): its store, and how its guests stand. Nothing is changed."""
+"""A host as the view of a record needs it (steps/common.view_of): its store, and the state of its guests. Changes nothing."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ..connection import Bounded
 from ..guest import domain
 from ..host import boot_time
 from ..host.host import Host
-from . import standing
+from . import guest_state
 
 
 class Onlooker:
@@ -40,7 +40,7 @@ class Guests:
         return domain.state(self.connection, uuid) == "running"
 
     def has_left(self, uuid):
-        return standing.has_left(self.connection, uuid)
+        return guest_state.has_left(self.connection, uuid)
 
     def halted(self, uuid):
-        return standing.is_halted(self.connection, uuid)
+        return guest_state.is_halted(self.connection, uuid)

@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Whether another program works on the disks of a running guest: a stop for a move would break that off without a word."""
+"""Whether another program works on the disks of a running guest, which a stop for a move would silently interrupt."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Have source and destination one storage? Proven, never guessed from a path.
+"""Do source and destination share a storage? This is proven with a marker file, never guessed from a path.
 
 The source leaves a mark in the instance's directory that has the id of the operation, a nonce, in its name. Where the
 destination finds it in its own pool the directory is one: then nothing is copied, the disks change hands, and what is

@@ -30,7 +30,7 @@ TIMEOUT = 60  # s
 
 
 class StateDirectoryChanged(BerthError):
-    """The host's state directory is not mounted, another one, or older than it was: what it says of instances proves nothing."""
+    """The host's state directory is not mounted, was exchanged, or is older than before. What it says about instances cannot be trusted."""
 
     retryable = True
 

@@ -17,7 +17,7 @@ NONSENSE = (ValueError, KeyError, IndexError, TypeError, AttributeError, Recursi
 
 
 class StateDamaged(BerthError):
-    """A file of the host's state directory is not as it was written there. Nothing is decided by it, and it is left as it is."""
+    """A file in the host's state directory is damaged or was edited. It is not used and was left as it is."""
 
 
 def read(directory, name, parse, absent):

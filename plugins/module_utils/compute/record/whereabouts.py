@@ -31,11 +31,11 @@ RULE = "at most %d MiB" % (durable.LIMIT >> 20)
 
 
 class WhereaboutsDamaged(BerthError):
-    """The host's notes on other hosts' instances cannot be read: nothing is decided by what it answers."""
+    """The host's notes about instances of other hosts cannot be read, so its answers are not used."""
 
 
 class WhereaboutsFull(BerthError):
-    """The host can keep no more notes on other hosts' instances; those it has stay as they are."""
+    """The host's notes about instances of other hosts are full. Existing notes were not changed."""
 
 
 class Notes:

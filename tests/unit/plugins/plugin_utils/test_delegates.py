@@ -114,7 +114,7 @@ def test_a_process_asks_the_next_host_when_it_has_the_answer_of_the_last(run):
 
 def test_a_process_that_has_grown_asks_no_other_host(run, monkeypatch):
     """What one host sent would be counted against the next one."""
-    monkeypatch.setattr(delegates, "GROWN", -(1 << 60))
+    monkeypatch.setattr(delegates, "MAX_GROWTH", -(1 << 60))
     assert len(run(lambda host: {}, ["h1", "h2", "h3"], 1)) == 3
     assert len(run.started) == 3
 
@@ -212,7 +212,7 @@ def test_what_ansible_says_of_a_host_has_its_words_made_harmless():
 
 
 def test_a_host_shows_only_so_many_messages(monkeypatch):
-    monkeypatch.setattr(delegates, "MESSAGES", 3)
+    monkeypatch.setattr(delegates, "MAX_MESSAGES", 3)
     receiver, sender = context.Pipe(duplex=False)
     shown = []
     queue = SimpleNamespace(send_display=lambda method, text, **how: shown.append(text))

@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A run that was overtaken can do no further step of the move.
+"""After another run has taken over a move, the old run can do no further step of it.
 
 ``attempt`` says who works on the move now. The owner hands it out, it only grows, and a step that carries an older one is
 fenced (MigrationFenced). A deleted or abandoned move leaves a tombstone, so a late claim finds it.

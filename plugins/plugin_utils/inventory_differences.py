@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the inventory says otherwise of instances that are there, for playbooks that do not follow it: it is told, and no more."""
+"""Differences between the inventory and existing instances, for playbooks that only report them."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ def by_hand(name: str, places: Iterable[Place]) -> List[str]:
     return [said] if said else []
 
 
-class Wished:
-    """The requests of instances by the inventory, looked at when they are needed."""
+class InventoryDifferences:
+    """The instances' requests in the inventory, compared with the instances when they are needed."""
 
     def __init__(self, task_vars: Dict[str, Any], names: Sequence[str], hosts: Iterable[str], loader: Any):
         self._task_vars, self._names, self._hosts, self._loader = task_vars, names, hosts, loader
@@ -42,7 +42,7 @@ class Wished:
         return Catalogs(self._task_vars, self._names, self._hosts, self._loader)
 
     def differences(self, name: str, places: Iterable[Place]) -> List[str]:
-        """None for what is not one host's, and none where the inventory is not valid: create says why that is."""
+        """None if not exactly one host owns the instance, or if the inventory is invalid, which create reports."""
         place = owner(places)
         if place is None or not in_inventory(self._task_vars, name):
             return []

@@ -23,12 +23,12 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.connection impor
 from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import DisksBusy, GuestHung  # noqa: E402
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import domain  # noqa: E402
 from ansible_collections.berth.kvm.plugins.module_utils.compute.move import (  # noqa: E402
+    guest_state,
     increment,
     jobs,
     live,
     moving_host,
     others_jobs,
-    standing,
 )
 from ansible_collections.berth.kvm.plugins.module_utils.compute.move.steps import table  # noqa: E402
 from ansible_collections.berth.kvm.plugins.module_utils.model import hints  # noqa: E402
@@ -131,12 +131,12 @@ HALTED = {
 def test_a_guest_is_halted_where_it_stands_and_nothing_is_under_way(of, case):
     now, reason, job, expected = HALTED[case]
     of(Guest(now, reason, job))
-    assert standing.is_halted(None, memory_names.UUID) is expected
+    assert guest_state.is_halted(None, memory_names.UUID) is expected
 
 
 def test_of_a_guest_that_does_not_answer_it_is_not_said_that_it_is_halted(of):
     of(Guest(PAUSED, stuck=("jobStats",)))
-    assert standing.is_halted(None, memory_names.UUID) is False
+    assert guest_state.is_halted(None, memory_names.UUID) is False
 
 
 @pytest.mark.parametrize("reason", [USER, MIGRATION])

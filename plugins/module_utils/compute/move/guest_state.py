@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How a guest stands, as far as a move has to know; nothing here changes it."""
+"""The state of a guest in libvirt, as far as a move needs it. Changes nothing."""
 
 from __future__ import annotations
 
