@@ -84,6 +84,7 @@ def differs(instance: Dict[str, Any]) -> Optional[str]:
         drift.of_flavor_name(name, found.get("flavor"), (instance["spec"].get("flavor") or {}).get("name")),
         security_group.difference(name, found.get("networks") or (), instance["spec"].get("networks") or ()),
         data_disks.difference(name, found.get("disks") or {}, data_disks.shown(instance["spec"])),
+        volumes.boot_difference(name, found.get("boots_from"), instance["spec"]),
         volumes.difference(
             name, found.get("volumes") or {}, found.get("delete_on_termination") or (), instance["spec"]
         ),

@@ -70,7 +70,12 @@ def mark(instances: Dict[str, Instance], fleet: Fleet, lost: Collection[str], di
             )
         elif left:
             rule = "no volumes: what is on %s, only the records of the lost host say" % ", ".join(left)
-            hint = take_over_hints.take_over_without_volumes(instance["name"])
+            boot = volumes.boots_from(instance["spec"])
+            hint = (
+                take_over_hints.bring_boot_volume_back(instance["name"], boot)
+                if boot
+                else take_over_hints.take_over_without_volumes(instance["name"])
+            )
             fail(instance, InvalidInput("berth_volumes", None, rule, hint=hint))
         elif without:
             rule = "the addresses that it has on %s, which only the lost host knew" % ", ".join(without)

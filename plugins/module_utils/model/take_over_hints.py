@@ -47,6 +47,11 @@ def take_over_without_volumes(name: str) -> str:
     )
 
 
+def bring_boot_volume_back(name: str, volume: str) -> str:
+    """The instance boots from a volume of the lost host, and has no root disk to go on with."""
+    return "Bring that host back: %s boots from volume %s, and does not continue without it" % (name, volume)
+
+
 def switch_user_of_disk_off(path: str) -> str:
     """A QEMU on some host has a disk open that is to be taken over."""
     return "Switch off the host on which a guest still uses %s, then run again" % path

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import shlex
-from typing import Sequence
+from typing import Optional, Sequence
 
 
 def detach_volumes(name: str, volumes: Sequence[str]) -> str:
@@ -29,6 +29,23 @@ def detach_volumes_to_move(name: str, volumes: Sequence[str], resize: bool) -> s
         else ""
     )
     return here + detach_volumes(name, volumes)
+
+
+def stay_with_boot_volume(name: str, volume: str, resize: bool) -> str:
+    """An instance is to go to another host and boots from a volume, which nobody can detach."""
+    here = "Resize it where it is, with -e berth_allow_resize_to_same_host=true. " if resize else ""
+    return here + "%s boots from %s, so it goes to hosts with the same storage only. It runs on where it is" % (
+        name,
+        volume,
+    )
+
+
+def say_what_it_boots_from(name: str, has: Optional[str], wanted: Optional[str]) -> str:
+    """The inventory gives boot_index 0 to another volume of an instance than it was created with, or to none."""
+    if not has:
+        return "Take boot_index from %s in berth_volumes of %s" % (wanted, name)
+    give = "Give %s boot_index: 0 in berth_volumes of %s" % (has, name)
+    return "%s, and take it from %s" % (give, wanted) if wanted else give
 
 
 def unmount(name: str, volume: str) -> str:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import uuid
 from typing import Any, Collection, Dict, List, Mapping, Optional, Sequence
 
-from . import data_disks, hints
+from . import data_disks, hints, volume_hints
 from .errors import InvalidInput
 from .identity import NAMESPACE
 from .messages import Document
@@ -154,6 +154,26 @@ def cannot_shrink(name: str, has: int, wanted: int) -> CannotResizeDisk:
         field="berth_volumes_defined.%s.size_gb" % name,
         value=wanted,
         rule="at least %d GiB" % has,
+    )
+
+
+def boots_from(spec: Mapping[str, Any]) -> Optional[str]:
+    """The name of the volume that the guest boots from, None where it has a root disk of its own."""
+    own = boot(spec)
+    return str(own["name"]) if own else None
+
+
+def boot_difference(name: str, has: Optional[str], spec: Mapping[str, Any]) -> Optional[str]:
+    """What the inventory's request says otherwise of what the instance ``name`` boots from, ``has``, and what to do about it."""
+    wanted = boots_from(spec)
+    if "volumes" not in spec or wanted == has:
+        return None
+    own = "volume %s" % has if has else "its own root disk"
+    said = "volume %s" % wanted if wanted else "a root disk of its own"
+    return "boots from %s, the inventory says from %s. That stays as it was created. %s" % (
+        own,
+        said,
+        volume_hints.say_what_it_boots_from(name, has, wanted),
     )
 
 

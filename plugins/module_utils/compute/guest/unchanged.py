@@ -58,8 +58,9 @@ def differences(instance, spec):
         if (record.spec.get(part) or {}).get("name") != (spec.get(part) or {}).get("name")
     ]
     disks = data_disks.difference(record.name, data_disks.shown(record.spec), data_disks.shown(spec))
+    boot = volumes.boot_difference(record.name, volumes.boots_from(record.spec), spec)
     own = volumes.difference(record.name, volumes.shown(record.spec), volumes.going(record.spec), spec)
-    said = ["instance %s %s" % (record.name, different) for different in (disks, own) if different]
+    said = ["instance %s %s" % (record.name, different) for different in (disks, boot, own) if different]
     return said + [
         "instance %s has %s %s, the inventory says %s. Nothing was changed about it. %s"
         % (

@@ -50,10 +50,13 @@ class Volumes:
         unseen = [entry["name"] for entry in self.entries if not (shared and self._is_seen(entry))]
         if unseen:
             move, name = self.record.migration, self.record.name
+            boot, resize = volumes.boots_from(self.record.spec), move["type"] == RESIZE
             raise VolumeStays(
                 "%s has volume %s on %s, and %s does not have that storage: nothing was moved"
                 % (name, ", ".join(unseen), move["source"]["name"], self.identity["name"]),
-                hint=volume_hints.detach_volumes_to_move(name, unseen, move["type"] == RESIZE),
+                hint=volume_hints.stay_with_boot_volume(name, boot, resize)
+                if boot in unseen
+                else volume_hints.detach_volumes_to_move(name, unseen, resize),
                 volumes=unseen,
             )
 

@@ -126,6 +126,17 @@ def test_an_instance_with_volumes_is_taken_over_without_them():
     assert mark(fleet(KNOWN))["take_over"] == LOST
 
 
+@pytest.mark.follows("bring_boot_volume_back")
+def test_an_instance_that_boots_from_a_volume_is_not_taken_over_and_waits_for_its_host():
+    instances = wanted()
+    instances["web1"]["spec"]["volumes"] = [{"name": "os", "size_gb": 1, "boot_index": 0}]
+    take_over.mark(instances, fleet(KNOWN), ["kvm1"], None)
+    assert instances["web1"]["error"]["hint"] == take_over_hints.bring_boot_volume_back("web1", "os")
+    assert "take_over" not in instances["web1"]
+    with pytest.raises(HostNotLost):  # the host is back: its instances are where they were
+        mark(fleet(KNOWN, silent=(), answer=("kvm1", "kvm2")), lost=("kvm1",))
+
+
 def test_a_host_that_answers_and_whose_records_do_not_count_is_nobody_to_take_disks_from():
     """Its state directory is not mounted, and its guests run on."""
     found = fleet(silent=("kvm9",))

@@ -211,6 +211,28 @@ def test_what_a_delete_would_remove_against_the_inventory_is_told_by_create():
     assert "volume db, which its delete keeps against the inventory" in report_creation.differs(web)
 
 
+@pytest.mark.follows("say_what_it_boots_from")
+@pytest.mark.parametrize("has, wanted", [(None, "db"), ("db", None), ("db", "os")])
+def test_create_tells_what_an_instance_boots_from_against_the_inventory(has, wanted):
+    def found(boots):
+        web = {**instance("db", "os"), "state": ACTIVE}
+        web["result"] = {"volumes": {"db": 2, "os": 2}, "boots_from": has}
+        for entry in web["spec"]["volumes"]:
+            entry.update(size_gb=2, **({"boot_index": 0} if entry["name"] == boots else {}))
+        return report_creation.differs(web)
+
+    said = found(wanted)
+    assert said.startswith("boots from volume db" if has else "boots from its own root disk")
+    assert said.endswith(volume_hints.say_what_it_boots_from("web1", has, wanted)) and "update_disks" not in said
+    assert found(has) is None
+
+
+def test_an_inventory_without_volumes_says_nothing_about_what_an_instance_boots_from():
+    web = {**instance("db"), "state": ACTIVE, "result": {"volumes": {"db": 2}, "boots_from": "db"}}
+    del web["spec"]["volumes"]
+    assert report_creation.differs(web) is None
+
+
 def test_what_no_host_has_is_made_for_an_instance_that_is_there_and_so_is_what_an_ended_run_had_begun():
     db = volume_uuid("default", "db")
     wanted = [{"name": "db", "uuid": db}]

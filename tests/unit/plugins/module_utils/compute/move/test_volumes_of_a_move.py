@@ -31,6 +31,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.move.steps impor
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record import claim  # noqa: E402
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record.volume_store import VolumeStore, change  # noqa: E402
 from ansible_collections.berth.kvm.plugins.module_utils.model import volume_hints  # noqa: E402
+from ansible_collections.berth.kvm.plugins.module_utils.model.errors import InvalidInput  # noqa: E402
 from ansible_collections.berth.kvm.plugins.module_utils.model.lifecycle import ACTIVE, IN, OUT, OWN  # noqa: E402
 from ansible_collections.berth.kvm.plugins.module_utils.model.volume_errors import (  # noqa: E402
     VolumeElsewhere,
@@ -141,7 +142,7 @@ def fleet(make_fleet):
 
 @pytest.fixture
 def make_fleet(make_host, wanted, monkeypatch, tmp_path):
-    """make_fleet(): the instance runs on S with volume db; D has the same pool."""
+    """make_fleet(**more): the instance runs on S with volume db, of which the request says ``more``; D has the same pool."""
     permitted = set()
     monkeypatch.setattr(moving_host.gate, "permit", lambda uuid, *_: permitted.add(uuid))
     monkeypatch.setattr(moving_host.gate, "revoke", lambda uuid, *_: permitted.discard(uuid))
@@ -162,12 +163,12 @@ def make_fleet(make_host, wanted, monkeypatch, tmp_path):
     )
     monkeypatch.setattr(claim.Ledger, "take", lambda *_: None)
 
-    def make():
+    def make(**more):
         number = next(OPS)
         pool = tmp_path / ("pool%d" % number)
         made = {name: make_host("%s-%d" % (HOSTS[name], number), UUIDS[name], pool) for name in (S, D)}
         spec, seed = wanted(memory.NAME)
-        entry = {"name": "db", "size_gb": 2, "delete_on_termination": False, "slot": 0, "new": True}
+        entry = {"name": "db", "size_gb": 2, "delete_on_termination": False, "slot": 0, "new": True, **more}
         spec.update(pool="berth", volumes=[entry])
         assert claim.claim_all(made[S], [{"spec": spec, "token": "t1"}])[0]["error"] is None
         guest = Case(made[S], (spec, seed))
@@ -401,9 +402,15 @@ def test_a_volume_of_a_host_that_is_gone_for_good_is_had_by_who_gets_its_record(
     assert volume.delete(fleet.host(S).compute, DB) is True
 
 
-def seen_from_there(fleet):
-    """What D says to a migration of the instance from another storage: the hint, or None."""
-    move = {"type": "migration", "source": {"name": "kvm1"}}
+def elsewhere(fleet, tmp_path):
+    """D has another storage."""
+    fleet.host(D).compute.connection.pool_path = str(tmp_path / "another")
+    (tmp_path / "another" / "instances").mkdir(parents=True)
+
+
+def seen_from_there(fleet, kind="migration"):
+    """What D says to a move of the instance from another storage: the hint, or None."""
+    move = {"type": kind, "source": {"name": "kvm1"}}
     record = fleet.host(S).store.read(memory.UUID).replace(op="ab" * 16, migration=move)
     try:
         moving_host.volumes.Volumes(fleet.host(D).compute, fleet.host(D).identity, record).check_seen(False)
@@ -413,8 +420,7 @@ def seen_from_there(fleet):
 
 @pytest.mark.follows("detach_volumes_to_move")
 def test_a_host_that_does_not_see_the_volume_is_refused_before_the_guest_is_touched(fleet, tmp_path):
-    fleet.host(D).compute.connection.pool_path = str(tmp_path / "another")
-    (tmp_path / "another" / "instances").mkdir(parents=True)
+    elsewhere(fleet, tmp_path)
     done = fleet.run("resize")
     assert done.state == "failed" and "VolumeStays" in done.error and "volume db" in done.error
     assert fleet.roles() == BACK and fleet.host(S).effects.running(memory.UUID)
@@ -423,6 +429,30 @@ def test_a_host_that_does_not_see_the_volume_is_refused_before_the_guest_is_touc
     update_disks(Instance(fleet.host(S).compute, memory.UUID, timeout=1), [], [])
     assert fleet.volume(S).spec["instance"] is None and file_of(fleet).exists()
     assert seen_from_there(fleet) is None, "without its volume it may go there"
+
+
+@pytest.mark.follows("stay_with_boot_volume")
+@pytest.mark.parametrize("kind", ["resize", "migration", "live-migration"])
+def test_what_boots_from_a_volume_of_its_host_alone_stays_there_and_is_told_no_detach(make_fleet, tmp_path, kind):
+    fleet = make_fleet(boot_index=0)
+    elsewhere(fleet, tmp_path)
+    done = fleet.run("resize")
+    assert done.state == "failed" and "VolumeStays" in done.error
+    assert fleet.roles() == BACK and fleet.host(S).effects.running(memory.UUID), "it runs on where it is"
+    assert seen_from_there(fleet, kind) == volume_hints.stay_with_boot_volume(memory.NAME, "db", kind == "resize")
+    with pytest.raises(InvalidInput, match="boots from that"):  # what it is not told to do
+        update_disks(Instance(fleet.host(S).compute, memory.UUID, timeout=1), [], [])
+
+
+def test_what_boots_from_a_volume_goes_to_a_host_that_sees_it_and_back(make_fleet):
+    fleet = make_fleet(boot_index=0)
+    fleet.went("resize")
+    assert fleet.roles() == WAITS and fleet.volume(D).spec["source_image"] == fleet.volume(S).spec["source_image"]
+    fleet.went("revert")
+    assert fleet.roles() == BACK
+    fleet.went("resize")
+    fleet.went("confirm")
+    assert fleet.roles() == THERE and fleet.host(D).effects.running(memory.UUID)
 
 
 def test_a_host_that_sees_the_instance_and_not_its_volume_is_refused(fleet, monkeypatch):
