@@ -103,12 +103,13 @@ def read_only(manifest):
 
 
 def check_arrived(pool_path, record):
-    """Nothing is taken over that is not here any more."""
-    root = paths.instance(pool_path, record.uuid, planned(record.migration["old_spec"])[0].file)
-    # On one storage the old disk has this name too, until swap_in has given it the other one.
-    done = kept(root, record) if record.migration.get("shared") else root
-    if not os.path.lexists(part_of(root, record)) and not os.path.lexists(done):
-        raise TransferFailed("the copy of %s is not here any more; the source keeps the original" % record.uuid)
+    """Nothing is taken over that is not here any more. What boots from a volume may have no disk of its own."""
+    for disk in disks.plan(record.migration["old_spec"])[:1]:
+        path = paths.instance(pool_path, record.uuid, disk.file)
+        # On one storage the old disk has this name too, until swap_in has given it the other one.
+        done = kept(path, record) if record.migration.get("shared") else path
+        if not os.path.lexists(part_of(path, record)) and not os.path.lexists(done):
+            raise TransferFailed("the copy of %s is not here any more; the source keeps the original" % record.uuid)
 
 
 def check_kept(pool_path, record):

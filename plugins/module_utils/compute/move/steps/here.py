@@ -49,13 +49,13 @@ def restore_here(host, uuid, token, peer=None, stop_timeout=60, **_ignored):
     if record.op != token["op"] or record.role != OWN or record.phase == CONFIRMING:
         raise InstanceNotResized(uuid)
     check_one_host(host, record)
-    if host.effects.has_kept_disks(record):
+    if is_on_new(host, record):
         host.effects.check_disks(record)
     if record.phase != REVERTING:
         fenced(host, uuid, token, (OWN,))
         taken = moved(record, attempt=attempt_of(record) + 1)
         record = put(host, record, taken.replace(phase=REVERTING), "revert begins")
-    if host.effects.has_kept_disks(record):
+    if is_on_new(host, record):
         host.effects.stop(uuid, stop_timeout)
     old = moved(record, frozen=None).replace(
         phase=RESTORING, spec=record.migration["old_spec"], resources=record.migration["old_resources"]
@@ -65,3 +65,8 @@ def restore_here(host, uuid, token, peer=None, stop_timeout=60, **_ignored):
     host.effects.define_unless_changed(old)
     put(host, record, old, "taken back")
     return True
+
+
+def is_on_new(host, record):
+    """Whether the guest may have the new flavor or the new disks; what boots from a volume may have no disk that is kept."""
+    return record.spec["flavor"] != record.migration["old_spec"]["flavor"] or host.effects.has_kept_disks(record)

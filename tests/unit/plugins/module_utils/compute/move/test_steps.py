@@ -248,6 +248,18 @@ def test_on_one_host_nothing_goes_back_that_was_confirmed(source):
     refuses(source, errors.InstanceNotResized, "restore_here")
 
 
+@pytest.mark.parametrize(
+    "state, stops", [(("OWN", "resized"), True), (("OWN", "reverting"), True), (("OWN", "resizing"), False)]
+)
+def test_on_one_host_a_guest_with_the_new_flavor_is_stopped_before_it_gets_the_old_one(source, state, stops):
+    """Also one that boots from a volume: it has no disk of its own that is kept. What has not begun to change runs on."""
+    source.holds(state, destination=S)
+    source.effects.on, source.effects.has_kept_disks = True, lambda _record: False
+    source.step("restore_here")
+    assert ("stop" in source.effects.done) is stops
+    assert source.store.read(UUID).spec["flavor"]["name"] == "old"
+
+
 def test_a_resize_is_not_confirmed_by_itself_before_its_time(destination):
     destination.holds(("OWN", "resized"), epoch=4)
     for destination.uptime in (100, 699):

@@ -192,6 +192,20 @@ def test_the_old_disk_is_not_taken_for_the_new_one_where_the_layer_over_it_is_mi
     disks.check_arrived(pool, record())
 
 
+def test_what_boots_from_a_volume_and_has_no_disk_of_its_own_lacks_none_when_it_has_arrived(pool):
+    """Its seed stays as it is: no layer is made over that, and none is waited for."""
+    volumes = [{"name": "os", "size_gb": 1, "slot": 0, "boot_index": 0}]
+    spec = {"flavor": {"name": "old", "vcpus": 1, "memory_mb": 128}, "project_id": "default", "volumes": volumes}
+    moving = record()
+    moving.migration.update(old_spec=spec, new_spec=spec)
+    (Path(pool) / "instances" / UUID / seed.FILE).write_bytes(b"seed")
+    disks.check_arrived(pool, moving)
+    disks.swap_in(pool, moving)
+    disks.check_kept(pool, moving)
+    disks.restore(pool, moving)
+    assert os.listdir(Path(pool) / "instances" / UUID) == [seed.FILE]
+
+
 @needs_qemu_img
 @pytest.mark.parametrize("renames", range(9))
 def test_a_hand_over_killed_at_any_rename_is_finished_or_undone_by_the_next_run(files, pool, monkeypatch, renames):
