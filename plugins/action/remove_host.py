@@ -5,18 +5,15 @@
 
 from __future__ import annotations
 
-import os
-
 from ..module_utils.conductor.errors import AuthorityUnsafe, KvmHostNotFound
 from ..module_utils.conductor.removal import check_removable
 from ..module_utils.model import fleet_hints, input_hints
 from ..module_utils.model.errors import InvalidInput
+from ..plugin_utils import trust
 from ..plugin_utils.authority import KINDS, Authority
-from ..plugin_utils.controller import ControllerAction, kvm_hosts, lost_hosts, read_reports, variables
+from ..plugin_utils.controller import ControllerAction, kvm_hosts, lost_hosts, read_reports
 from ..plugin_utils.revoked import Signed
 from ..plugin_utils.screen import say
-
-DIRECTORY = "kvm_host_ca_directory"
 
 
 class ActionModule(ControllerAction):
@@ -34,12 +31,13 @@ class ActionModule(ControllerAction):
         if not host:
             raise InvalidInput("berth_remove_host", None, "the name of a KVM host", hint=input_hints.give_host())
         lost = lost_hosts(self.own_variables(task_vars, ["berth_lost_hosts"]))
-        directory = directory_of(task_vars, [host, *hosts], args["directory"])
+        directory = trust.directory_of(task_vars, [host, *hosts], args["directory"])
         books = self._books(directory)
         if host not in hosts and not (host in lost and any(host in book.hosts for book in books)):
             raise KvmHostNotFound.of("berth_remove_host", host, hosts)
         check_removable(read_reports(task_vars, hosts), host, lost)
-        unknown = [book.authority.kind for book in books if host not in book.hosts]
+        known = {book.authority.kind for book in books if host in book.hosts}
+        unknown = sorted({book.authority.kind for book in books} - known)
         revoked = sum(book.revoke(host) for book in books)
         done = told(host, revoked, unknown, self._task.check_mode) if books else nowhere(host, directory)
         say("", *done, "")
@@ -47,14 +45,15 @@ class ActionModule(ControllerAction):
 
     def _books(self, directory):
         """What the authorities that are there have signed; one that is not there is not made."""
-        found = [Authority(directory, kind, dry=True) for kind in KINDS]
+        trusted = trust.load(directory).trusted
+        found = [Authority(directory, kind, True, number) for kind in KINDS for number in trusted]
         dry = self._task.check_mode
         return [Signed(authority, directory, dry) for authority in found if is_whole(authority)]
 
 
 def is_whole(authority):
     """False where it was never made. AuthorityUnsafe where a part of it is gone: what it has signed counts all the same."""
-    parts = {authority.kind + "-ca.key": authority.key, authority.kind + "-ca.pem": authority.certificate}
+    parts = {authority.stem + "-ca.key": authority.key, authority.stem + "-ca.pem": authority.certificate}
     lost = [name for name, part in parts.items() if not part]
     if len(lost) == 1:
         raise AuthorityUnsafe(
@@ -67,16 +66,6 @@ def nowhere(host, directory):
     """Nobody signed for the fleet, or this is not the machine, or the directory, of those who did."""
     found = "There is no certificate authority in %s, so nothing is revoked. %s"
     return [found % (directory, fleet_hints.name_authority()), fleet_hints.take_out_host(host)]
-
-
-def directory_of(task_vars, hosts, default):
-    """Where prepare_hosts has the authorities, which is said in the variables of KVM hosts."""
-    for host in hosts:
-        if host in task_vars["hostvars"]:
-            found = variables(task_vars, host, [DIRECTORY]).get(DIRECTORY)
-            if found:
-                return os.path.expanduser(found)
-    return default
 
 
 def told(host, revoked, unknown, check_mode):

@@ -9,10 +9,10 @@ import os
 
 from ..module_utils.model import input_hints
 from ..module_utils.model.errors import InvalidInput
-from ..plugin_utils.authority import KINDS, Authority, check_names
+from ..plugin_utils import trust
+from ..plugin_utils.authority import KINDS, check_names
 from ..plugin_utils.controller import ControllerAction
 from ..plugin_utils.plain import plain
-from ..plugin_utils.revoked import Signed
 from ..plugin_utils.screen import say, warn
 
 HELD = ("request", "certificate", "authority", "revoked")
@@ -25,6 +25,7 @@ class ActionModule(ControllerAction):
         "directory": {"type": "path", "required": True},
         "days": {"type": "int", "default": 730},
         "address": {"type": "str"},
+        "restart_pending": {"type": "bool", "default": False},
     }
 
     def act(self, args, task_vars):
@@ -34,38 +35,25 @@ class ActionModule(ControllerAction):
         if args["address"] and args["address"] not in names:
             warn(unnamed(task_vars["inventory_hostname"], args["address"]))
         signed, reasons, made = {}, {}, []
+        rotation = trust.load(args["directory"])
         for kind in KINDS:
             theirs = {part: str((held.get(kind) or {}).get(part) or "") for part in HELD}
-            authority = Authority(args["directory"], kind, dry=self._task.check_mode)
-            made += [kind] if authority.made else []
-            book = Signed(authority, args["directory"], dry=self._task.check_mode)
-            why, parts = brought(authority, book, theirs, names, days)
+            trusted = trust.Trust(args["directory"], kind, rotation, dry=self._task.check_mode)
+            made += [kind] if trusted.made else []
+            why, parts = trusted.brought(theirs, names, days)
             if why:
                 reasons[kind] = why
             if parts and not self._task.check_mode:
                 signed[kind] = parts
         if made or (self._would_make(args["directory"]) and _is_first(task_vars)):
             say(*told_of_authority(args["directory"], bool(made)))
-        return {"changed": bool(reasons), "reasons": reasons, "signed": signed}
+        rotating = rotation.phase != trust.REST
+        if rotating and not (reasons or args["restart_pending"] or self._task.check_mode):
+            trust.note_ready(args["directory"], task_vars["inventory_hostname"], rotation)
+        return {"changed": bool(reasons), "reasons": reasons, "signed": signed, "rotating": rotating}
 
     def _would_make(self, directory):
         return self._task.check_mode and not os.path.isdir(directory)
-
-
-def brought(authority, book, theirs, names, days):
-    """(why, what the host is to install): certificate and authority, and the list of those that count no more."""
-    why, parts = authority.reasons(theirs, names), {}
-    book.note(names[0], theirs["certificate"])
-    book.take_over(theirs["revoked"])
-    if book.has_revoked(theirs["certificate"]):
-        why.append("it was revoked")
-    if why and not book.dry:
-        parts = {"certificate": authority.sign(theirs["request"], names, days), "authority": authority.text}
-        book.note(names[0], parts["certificate"])
-    if book.lacks(theirs["revoked"]):
-        why.append("the host has not the newest list of revoked certificates")
-        parts["revoked"] = book.text
-    return why, parts
 
 
 def _is_first(task_vars):

@@ -18,6 +18,8 @@ description:
     Their keys never leave it. An authority's certificate is made anew with the same key when it is due.
   - What was signed for a host is remembered in O(directory), for M(berth.kvm.remove_host). A host that lacks a part of the list of
     revoked certificates gets it.
+  - While the authorities are being changed by M(berth.kvm.rotate_authority), a host gets the certificates of both, and is noted
+    when it has what it is to have in that phase.
   - Certificates that another authority signed are not replaced, the task fails with C(CertificateForeign).
 options:
   held:
@@ -42,6 +44,10 @@ options:
       - The address at which the host says that others reach it. Where it is not in O(names) there is a warning. It is in
         no certificate by itself, since a host could name itself as another one.
     type: str
+  restart_pending:
+    description: Whether libvirt on the host runs with older certificates than these until it is restarted.
+    type: bool
+    default: false
 extends_documentation_fragment:
   - berth.kvm.controller
 author:
@@ -76,4 +82,9 @@ signed:
   returned: success
   type: dict
   sample: {}
+rotating:
+  description: Whether the authorities are being changed, so that the host is to show again that it has what it got.
+  returned: success
+  type: bool
+  sample: false
 """

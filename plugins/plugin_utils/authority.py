@@ -65,14 +65,19 @@ def _general_names(names):
     return [x509.IPAddress(_address(name)) if _address(name) else x509.DNSName(name) for name in names]
 
 
-class Authority:
-    """One of the two authorities: its key and certificate, made at first use, in ``directory``."""
+def stem(kind, generation):
+    """What the names of an authority's files begin with."""
+    return kind if generation == 1 else "%s-%d" % (kind, generation)
 
-    def __init__(self, directory, kind, dry=False):
+
+class Authority:
+    """One of the two authorities: its key and certificate, made at first use, in ``directory``. ``generation``: see trust.py."""
+
+    def __init__(self, directory, kind, dry=False, generation=1):
         """``dry``: make and write nothing; ``certificate`` is None where there is none yet. ``made``: this call made its key."""
         if x509 is None:
             raise AuthorityUnsafe("the Python package cryptography is not installed on the controller")
-        self.kind = kind
+        self.kind, self.stem = kind, stem(kind, generation)
         self.key = self.certificate = None
         self.made = False
         if dry and not os.path.isdir(directory):
@@ -81,44 +86,45 @@ class Authority:
             self._load(folder, dry)
 
     def _load(self, folder, dry):
-        key, certificate = read(folder, self.kind + "-ca.key", private=True), read(folder, self.kind + "-ca.pem")
+        key, certificate = read(folder, self.stem + "-ca.key", private=True), read(folder, self.stem + "-ca.pem")
         try:
             if key:
                 self.key = serialization.load_pem_private_key(key, None)
             if certificate:
                 self.certificate = x509.load_pem_x509_certificate(certificate)
         except (ValueError, TypeError, UnsupportedAlgorithm) as error:
-            raise AuthorityUnsafe("the authority %s cannot be read: %s" % (self.kind, error))
+            raise AuthorityUnsafe("the authority %s cannot be read: %s" % (self.stem, error))
         if self.key and self.certificate and self.key.public_key() != self.certificate.public_key():
-            raise AuthorityUnsafe("the key of the authority %s is not that of its certificate" % self.kind)
+            raise AuthorityUnsafe("the key of the authority %s is not that of its certificate" % self.stem)
         if dry:
             return
         if not self.key:
             if self.certificate:
                 raise AuthorityUnsafe(
-                    "the authority %s has no key" % self.kind,
-                    hint=input_hints.bring_authority_key_back(self.kind + "-ca.key"),
+                    "the authority %s has no key" % self.stem,
+                    hint=input_hints.bring_authority_key_back(self.stem + "-ca.key"),
                 )
             self.key = ec.generate_private_key(ec.SECP256R1())
-            write_file(folder, self.kind + "-ca.key", _private_text(self.key), 0o600)
+            write_file(folder, self.stem + "-ca.key", _private_text(self.key), 0o600)
             self.made = True
         if not self.certificate or _is_due(self.certificate):
             # The same key and name: what it signed before stays good.
-            self.certificate = _self_signed(self.key, "berth.kvm %s" % self.kind)
-            write_file(folder, self.kind + "-ca.pem", _text(self.certificate).encode(), 0o644)
+            self.certificate = _self_signed(self.key, "berth.kvm %s" % self.stem)
+            write_file(folder, self.stem + "-ca.pem", _text(self.certificate).encode(), 0o644)
 
     @property
     def text(self):
         return _text(self.certificate) if self.certificate else ""
 
-    def reasons(self, held, names):
+    def reasons(self, held, names, trusted=None, ours=()):
         """Why the host needs a new certificate; empty where it does not. ``held``: {request, certificate, authority}.
 
+        ``trusted``: the authorities that the host is to have; ``ours``: further ones that are this fleet's.
         Raises CertificateForeign where the host trusts somebody else.
         """
         if not held["certificate"] and not held["authority"]:
             return ["there is none"]
-        self._check_ours(held)
+        self._check_ours(held, [self, *ours])
         try:
             certificate = x509.load_pem_x509_certificate(held["certificate"].encode())
         except ValueError:
@@ -130,16 +136,21 @@ class Authority:
             found.append("it is for other names")
         if _is_due(certificate):
             found.append("it ends on %s" % certificate.not_valid_after_utc.date())
-        if held["authority"] != self.text:
+        if self.certificate and not self.has_signed(certificate):
+            found.append("another key of the authority signs now")
+        if held["authority"] != (self.text if trusted is None else trusted):
             found.append("the authority has a newer certificate")
         return found
 
-    def _check_ours(self, held):
+    def _check_ours(self, held, ours):
+        made = [authority for authority in ours if authority.certificate]
+        keys = [authority.certificate.public_key() for authority in made]
         try:
-            theirs = x509.load_pem_x509_certificate(held["authority"].encode()).public_key()
-            mine = self.certificate and theirs == self.certificate.public_key()
+            theirs = x509.load_pem_x509_certificates(held["authority"].encode())
+            mine = all(certificate.public_key() in keys for certificate in theirs)
             if mine and held["certificate"]:
-                mine = self.has_signed(x509.load_pem_x509_certificate(held["certificate"].encode()))
+                certificate = x509.load_pem_x509_certificate(held["certificate"].encode())
+                mine = any(authority.has_signed(certificate) for authority in made)
         except (ValueError, TypeError):
             mine = False
         if not mine:

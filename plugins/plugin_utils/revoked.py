@@ -12,6 +12,7 @@ from __future__ import annotations
 import datetime
 import json
 import os
+import re
 
 from ..module_utils.conductor.errors import AuthorityUnsafe
 from ..module_utils.model import input_hints
@@ -24,6 +25,7 @@ try:
 except ImportError:
     x509 = None
 
+LIST = re.compile("-----BEGIN X509 CRL-----.*?-----END X509 CRL-----", re.DOTALL)
 MOST_BITS = 159  # of a certificate's number (RFC 5280)
 
 
@@ -39,11 +41,11 @@ class Signed:
 
     @property
     def _book(self):
-        return self.authority.kind + "-signed.json"
+        return self.authority.stem + "-signed.json"
 
     @property
     def _list(self):
-        return self.authority.kind + "-crl.pem"
+        return self.authority.stem + "-crl.pem"
 
     def _load(self, folder):
         self.hosts = _hosts(ca.read(folder, self._book), self._book)
@@ -54,13 +56,22 @@ class Signed:
         self.revoked = numbers or frozenset()
 
     def _numbers(self, text):
-        """The numbers of a list that this authority has signed, None where it is none."""
-        try:
-            found = x509.load_pem_x509_crl(text.encode())
-        except ValueError:
-            return None
+        """The numbers of the lists that this authority has signed, None where there is none."""
+        lists = self._lists(text)
+        return frozenset(entry.serial_number for found in lists for entry in found) if lists else None
+
+    def _lists(self, text):
+        """Those that this authority has signed; a host has those of two while they are changed."""
         key = self.authority.certificate and self.authority.certificate.public_key()
-        return frozenset(one.serial_number for one in found) if key and found.is_signature_valid(key) else None
+        try:
+            found = [x509.load_pem_x509_crl(part.encode()) for part in LIST.findall(text)]
+        except ValueError:
+            return []
+        return [each for each in found if key and each.is_signature_valid(key)]
+
+    def _end(self, text):
+        """When the first of its lists ends."""
+        return min(found.next_update_utc for found in self._lists(text))
 
     def note(self, host, certificate):
         """Remember that a certificate (PEM) is the host's, where it has the host's name and this authority signed it."""
@@ -93,7 +104,7 @@ class Signed:
         """Whether a host with this list would take a certificate that counts no more, or has one that ends before ours."""
         theirs = self._numbers(text)
         return bool(self.revoked - (theirs or frozenset())) or bool(
-            theirs and self.text and _end(text) < _end(self.text)
+            theirs and self.text and self._end(text) < self._end(self.text)
         )
 
     def _add(self, numbers):
@@ -107,7 +118,7 @@ class Signed:
 
     def _ends_early(self):
         """Whether the authority was renewed since."""
-        return bool(self.text) and _end(self.text) < self.authority.certificate.not_valid_after_utc
+        return bool(self.text) and self._end(self.text) < self.authority.certificate.not_valid_after_utc
 
     def _signed(self):
         begin = self.authority.certificate.not_valid_before_utc
@@ -129,11 +140,6 @@ def _certificate(text):
         return x509.load_pem_x509_certificate(text.encode())
     except ValueError:
         return None
-
-
-def _end(text):
-    """When a list ends."""
-    return x509.load_pem_x509_crl(text.encode()).next_update_utc
 
 
 def _hosts(data, name):

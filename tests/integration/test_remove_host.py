@@ -23,3 +23,17 @@ def test_a_removed_host_is_refused_by_libvirt_and_the_others_are_not(lab):
     finally:
         lab.ansible_playbook("berth.kvm.prepare_hosts")
     assert reaches(third, first)
+
+
+def test_the_authorities_are_changed_and_the_hosts_reach_one_another_before_and_after(lab):
+    first, second = lab.host(1), lab.host(2)
+    old = lab.exec(first, "cat", "/etc/pki/CA/cacert.pem").stdout
+    done = lab.ansible_playbook("berth.kvm.rotate_authority")
+    assert "Step 3 of 3" in done.stdout and "are dropped" in done.stdout
+    new = lab.exec(first, "cat", "/etc/pki/CA/cacert.pem").stdout
+    assert new.count("BEGIN CERTIFICATE") == 1 and new != old
+    for source, destination in ((first, second), (second, first)):
+        uri = "qemu+tls://%s/system" % destination
+        assert lab.exec(source, "virsh", "-q", "-c", uri, "list", check=False).rc == 0
+    again = lab.ansible_playbook("berth.kvm.prepare_hosts")
+    assert "changed=0" in again.stdout

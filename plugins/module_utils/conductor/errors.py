@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import Iterable
+from typing import Iterable, List
 
 from ..model.errors import BerthError
 from ..model.suggest import did_you_mean
@@ -131,6 +131,15 @@ class SelectionNotExplicit(BerthError):
 
 class CertificateForeign(BerthError):
     """The host has certificates that another authority signed. They were not replaced."""
+
+
+class AuthorityStillNeeded(BerthError):
+    """Hosts have not shown that they can go on to the next phase of a rotation: the authorities stay trusted as they are."""
+
+    @classmethod
+    def of(cls, hosts: List[str], awaited: str, hint: str) -> AuthorityStillNeeded:
+        said = "not known to %s: %s" % (awaited, ", ".join(hosts)) if hosts else "there is no KVM host"
+        return cls("%s. Until then no authority is dropped" % said, hosts=hosts, hint=hint)
 
 
 class AuthorityUnsafe(BerthError):

@@ -60,6 +60,14 @@ def note_certificates(host: str) -> str:
     )
 
 
+def go_on_rotating() -> str:
+    """A rotation of the authorities waits for hosts."""
+    return (
+        "Run berth.kvm.rotate_authority again without --limit when each KVM host answers: it goes on where it is. Remove a host "
+        "that is gone for good first, with berth.kvm.remove_host"
+    )
+
+
 def name_authority() -> str:
     """A host is removed, and there is no authority that could have signed for it."""
     return (

@@ -17,9 +17,9 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from held_case import WEB, held
 
 from ansible_collections.berth.kvm.plugins.action import remove_host
-from ansible_collections.berth.kvm.plugins.action.sign_certificates import brought
 from ansible_collections.berth.kvm.plugins.module_utils.model import fleet_hints, hints, input_hints
 from ansible_collections.berth.kvm.plugins.plugin_utils import authority as ca
+from ansible_collections.berth.kvm.plugins.plugin_utils import trust
 from ansible_collections.berth.kvm.plugins.plugin_utils.revoked import Signed
 
 HOST = json.loads((Path(__file__).parent / "host.json").read_text())
@@ -244,6 +244,7 @@ def test_a_host_that_brings_the_list_back_is_itself_judged_by_it(fleet):
     book.note("kvm2", held["certificate"])
     book.revoke("kvm2")
     (Path(fleet.directory) / "libvirt-crl.pem").unlink()  # the backup is from before the removal
-    why, parts = brought(authority, fleet.book(), {**held, "revoked": book.text}, ["kvm2"], 730)
+    trusted = trust.Trust(fleet.directory, "libvirt", trust.Rotation())
+    why, parts = trusted.brought({**held, "revoked": book.text}, ["kvm2"], 730)
     assert why == ["it was revoked"] and not fleet.book().has_revoked(parts["certificate"])
     assert fleet.book().has_revoked(held["certificate"])

@@ -1,0 +1,48 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Action rotate_authority: see plugins/modules/rotate_authority.py for its documentation."""
+
+from __future__ import annotations
+
+from ..plugin_utils import trust
+from ..plugin_utils.controller import ControllerAction, is_true, kvm_hosts, variables
+from ..plugin_utils.screen import say
+from ..plugin_utils.selection import known_hosts
+
+WANTED = "kvm_host_certificates"
+TOLD = {
+    trust.TRUST: "Step 1 of 3: each host trusts the new authorities beside the old ones.",
+    trust.SIGN: "Step 2 of 3: the new authorities sign for each host.",
+    trust.DROP: "Step 3 of 3: each host trusts the new authorities alone.",
+    trust.REST: "The old authorities are dropped. Back up %s.",
+}
+
+
+class ActionModule(ControllerAction):
+    argument_spec = {
+        "phase": {"type": "str", "required": True, "choices": [trust.TRUST, trust.SIGN, trust.DROP, trust.REST]},
+        "directory": {"type": "path", "default": "~/.berth/ca"},
+        "hosts": {"type": "list", "elements": "str"},
+    }
+
+    def act(self, args, task_vars):
+        hosts = known_hosts(task_vars, kvm_hosts(task_vars, args["hosts"]))
+        directory = trust.directory_of(task_vars, hosts, args["directory"])
+        before = trust.load(directory)
+        if self._task.check_mode:
+            return {"changed": args["phase"] == trust.TRUST and before.phase == trust.REST, "phase": before.phase}
+        now = (
+            trust.begin(directory)
+            if args["phase"] == trust.TRUST
+            else trust.advance(directory, args["phase"], wanted(task_vars, hosts))
+        )
+        if now.phase != before.phase:
+            told = TOLD[now.phase]
+            say(told % directory if "%s" in told else told)
+        return {"changed": now.phase != before.phase, "phase": now.phase}
+
+
+def wanted(task_vars, hosts):
+    """Those that have certificates of ours."""
+    return [host for host in hosts if is_true({WANTED: True, **variables(task_vars, host, [WANTED])}, WANTED)]
