@@ -11,7 +11,7 @@ import secrets
 from ansible.module_utils.parsing.convert_bool import BOOLEANS_FALSE, boolean
 from ansible.plugins.action import ActionBase
 
-from ..module_utils.conductor.build_results import POWER_STATES
+from ..module_utils.conductor import build_results
 from ..module_utils.conductor.fleet import read_fleet
 from ..module_utils.conductor.inventory_names import ERROR
 from ..module_utils.conductor.silence import is_there
@@ -99,10 +99,8 @@ def is_true(values, name):
 
 
 def power_state(values):
-    """What the variables of an instance say of its power, as its host is asked for it; None leaves it as it is found."""
-    if who_locked(values):
-        return None
-    return POWER_STATES.get(values.get("berth_state"))
+    """The power state that the variables of an instance ask for; None leaves the guest as it is."""
+    return build_results.power_state(values.get("berth_state"), who_locked(values))
 
 
 def raw_vars(task_vars, name):

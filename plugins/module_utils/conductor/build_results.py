@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import Dict, List, TypedDict
+from typing import Any, Dict, List, Optional, TypedDict
 
 from ..model import hints
 from ..model.messages import Document
@@ -37,8 +37,9 @@ class LookAnswer(TypedDict, total=False):
     instances: List[Look]
 
 
-# What an instance's variable berth_state has its host make of it.
-POWER_STATES = {"active": "running", "stopped": "shutdown"}
+def power_state(berth_state: Any, locked: Any) -> Optional[str]:
+    """The power state that the variable berth_state asks for; None leaves the guest as it is, as a lock does."""
+    return None if locked else {"active": "running", "stopped": "shutdown"}.get(berth_state)
 
 
 def there_already(plan: Plan) -> Dict[str, List[Wanted]]:
@@ -47,9 +48,9 @@ def there_already(plan: Plan) -> Dict[str, List[Wanted]]:
     for instance in (plan["instances"][name] for name in plan["build"]):
         if instance["state"] == EXISTING:
             wanted: Wanted = {"uuid": instance["uuid"], "spec": instance["spec"]}
-            state = instance.get("berth_state", "")
-            if state in POWER_STATES and not instance.get("locked"):
-                wanted["power_state"] = POWER_STATES[state]
+            power = power_state(instance.get("berth_state"), instance.get("locked"))
+            if power:
+                wanted["power_state"] = power
             if instance.get("mend"):
                 wanted["mend"] = True
             found.setdefault(host_of(instance), []).append(wanted)

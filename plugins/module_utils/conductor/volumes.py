@@ -121,10 +121,7 @@ def to_delete(
     if found:
         holder = found[0][1]["instance"]
         if holder:
-            raise VolumeInUse(
-                "volume %s is attached to %s" % (volume, holder["name"]),
-                hint=volume_hints.detach_volumes(holder["name"], [volume]),
-            )
+            raise in_use(volume, holder["name"])
         return found[0][0]
     check_none_silent(volume, fleet.verdicts, lost_hosts)
     if volume not in defined:
@@ -178,9 +175,11 @@ def duplicate(volume: str, found: Found) -> VolumeDuplicate:
     )
 
 
-def in_use(volume: str, holder: str, name: str) -> VolumeInUse:
+def in_use(volume: str, holder: str, name: Optional[str] = None) -> VolumeInUse:
+    """``name`` is the instance that wants the volume, if one does."""
+    so = ", so %s cannot have it" % name if name else ""
     return VolumeInUse(
-        "volume %s is attached to %s, so %s cannot have it" % (volume, holder, name),
+        "volume %s is attached to %s%s" % (volume, holder, so),
         hint=volume_hints.detach_volumes(holder, [volume]),
         volume=volume,
         instance=holder,

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import Any, Dict, cast
 
-from . import data_disks, host_document, volumes
+from . import data_disks, host_document, preparation_shapes, volumes
 from .identity import instance_uuid
 from .lifecycle import ROLES
 from .messages import Document, View
@@ -42,7 +42,6 @@ from .shape import (
     uuid,
     whole,
     word,
-    words,
 )
 
 MOST_RECORDS = 10000
@@ -50,7 +49,6 @@ _TIME = whole(0, 1 << 33)  # s since 1970
 _SECONDS = number(0, float(1 << 33))
 _BYTES = whole(0, 1 << 60)
 _COUNT = whole(0, 1 << 40)
-_PEM = block(1 << 20)
 _XML = or_null(block(1 << 16))
 _ROLE = choice(*ROLES)
 _POWER = or_null(word("[a-z]+", 32))
@@ -192,7 +190,6 @@ _OF_INSTANCE: Dict[str, Check] = {
 _SHOWN = object_of(_OF_INSTANCE, optional=set(_OF_INSTANCE) - {"uuid", "state"})
 _LOOK = object_of({"uuid": uuid, "unchanged": flag, "instance": or_null(_SHOWN)})
 _FOREIGN = object_of({"uuid": uuid, "name": cleaned(255), "state": word("[a-z]+", 32)})
-_DIFF = object_of({"before": block(1 << 20), "after": block(1 << 20)})
 
 # ---- moves -----------------------------------------------------------------------------------------------------------
 
@@ -318,34 +315,12 @@ _MIGRATE = object_of(
         "move": view,
         "token": object_of({"op": _TOKEN, "attempt": _COUNT}, optional=("op", "attempt")),
         "took": map_of(word("[a-z_]+", 32), _SECONDS, 100),
-        "diff": _DIFF,
+        "diff": preparation_shapes.DIFF,
     },
     optional=("diff",),
 )
-# ---- preparation -----------------------------------------------------------------------------------------------------
+# ---- facts -----------------------------------------------------------------------------------------------------------
 
-_PREPARE = object_of(
-    {
-        "parts": list_of(choice("state", "settings", "pool", "gate"), 10),
-        "host_uuid": uuid,
-        "restart_libvirtd": flag,
-        "removed_images": words("[0-9a-f]+", MOST_RECORDS),
-        "diff": _DIFF,
-    },
-    optional=("diff",),
-)
-_PARTS = ("request", "certificate", "authority", "revoked")
-_CERTIFICATES_OF_ONE_USE = object_of(dict.fromkeys(_PARTS, _PEM), optional=_PARTS)
-_CERTIFICATES = object_of(
-    {
-        "held": map_of(choice("libvirt", "qemu"), _CERTIFICATES_OF_ONE_USE, 2),
-        "address": or_null(address),
-        "files": list_of(text(), 100),
-        "loose": list_of(text(), 100),
-        "restart_libvirtd": flag,
-    }
-)
-_SYSTEM = object_of({"os_family": word("[A-Za-z]+", 32), "service_manager": word("[a-z]+", 32)})
 _FINDING = object_of(
     {
         "code": word("[A-Za-z][A-Za-z0-9]*", 64),
@@ -376,11 +351,11 @@ REPLIES = {
     "cached_image": object_of({"present": flag}),
     "claim": _CLAIM,
     "group_members": object_of({"waiting": list_of(_WAITING, MOST_RECORDS)}),
-    "host_certificates": _CERTIFICATES,
+    "host_certificates": preparation_shapes.CERTIFICATES,
     "host_facts": _FACTS,
-    "host_prepare": _PREPARE,
-    "host_system": _SYSTEM,
-    "instance": object_of({"instance": _SHOWN, "diff": _DIFF}, optional=("diff",)),
+    "host_prepare": preparation_shapes.PREPARE,
+    "host_system": preparation_shapes.SYSTEM,
+    "instance": object_of({"instance": _SHOWN, "diff": preparation_shapes.DIFF}, optional=("diff",)),
     "instance_copy": object_of({"instance_copy": object_of({"uuid": uuid, "paths": list_of(text(), 1000)})}),
     "instance_info": object_of(
         {"instances": list_of(_SHOWN, MOST_RECORDS), "foreign": list_of(_FOREIGN, MOST_RECORDS)}
