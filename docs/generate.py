@@ -370,7 +370,8 @@ def catalog_page():
             lines.append("| `%s` | %s | %s |" % (field, escaped(described_check(one)), default))
         lines.append("")
     lines += ["## berth_placement", "", "[The options of placement](placement/options.md).", "", "## An instance", ""]
-    lines += ["Variables of its inventory host; the host's name is the name of the instance.", ""]
+    lines += ["Variables of its inventory host; the host's name is the name of the instance. Settings of KVM hosts"]
+    lines += ["(`berth_host_...`, `kvm_host_...`) do nothing there, and every run warns of them.", ""]
     lines += ["| variable | meaning |", "| --- | --- |"]
     if set(schema.INSTANCE) | {"berth_user_data"} != set(INSTANCE_NOTES):
         raise SystemExit("docs/generate.py: INSTANCE_NOTES and the checks do not name the same variables")

@@ -39,11 +39,11 @@ class ActionModule(ControllerAction):
     }
 
     def act(self, args, task_vars):
-        check_variables(self, task_vars)
+        hosts = kvm_hosts(task_vars, args["hosts"])
+        check_variables(self, task_vars, hosts)
         check_name(self.own_variables(task_vars, ["berth_name"]))
         check_counts(self.own_variables(task_vars, COUNTS))
         run_report.begin(self, task_vars)
-        hosts = kvm_hosts(task_vars, args["hosts"])
         more = {name: args[name] for name in ("digests", "moves", "addresses", "checkup", "fix")}
         if not hosts:
             raise no_kvm_hosts(task_vars)

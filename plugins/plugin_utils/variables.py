@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any, Dict, List, Mapping, Set
+from typing import Any, Dict, Iterable, List, Mapping, Set
 
 from ansible.utils.vars import load_extra_vars
 
@@ -18,6 +18,7 @@ from ..module_utils.model.schema import ListOf, Text
 from ..module_utils.model.suggest import meant, nearest
 from . import receipts
 from .controller import CATALOG, INSTANCE, raw_vars, variables
+from .misplaced import ROLE, listed, warn_of_misplaced
 
 OWN = "berth_own_variables"
 # What says which instances and hosts a run is about, and how it is done.
@@ -78,21 +79,26 @@ HOST = (
     "berth_host_traits",
 )
 KNOWN = frozenset((*CATALOG, *INSTANCE, *RUN, *HOST, *PUBLISHED, ERROR))
+OF_HOSTS = (*HOST, *ROLE)
 OURS = re.compile("berth[_-]", re.IGNORECASE)
-MOST_NAMED = 3
 LEFT_OVER = "_raw_params"  # where Ansible puts words of -e that are not name=value, and says nothing
 
 
-def check_variables(action: Any, task_vars: Dict[str, Any]) -> None:
-    """Raise UnknownVariable for all unknown ones: of every host of the inventory, selected or not, of -e and of the play."""
+def check_variables(action: Any, task_vars: Dict[str, Any], kvm_hosts: Iterable[str]) -> None:
+    """Raise UnknownVariable for all unknown ones: of every host of the inventory, selected or not, of -e and of the play. Those
+    of KVM hosts that an instance has for itself are told."""
     given = load_extra_vars(action._loader)
     if LEFT_OVER in given:
         raise InvalidInput("-e", given[LEFT_OVER], "name=value", hint=input_hints.quote_value())
-    hosts = [str(name) for name in task_vars["groups"]["all"]]
+    hosts, of_kvm = [str(name) for name in task_vars["groups"]["all"]], frozenset(kvm_hosts)
     found: Dict[str, List[str]] = {}
+    settings: Dict[str, Dict[str, Any]] = {}
     for host in hosts:
-        for variable in _unknown_of(task_vars, host):
+        values = raw_vars(task_vars, host)
+        for variable in _unknown_of(task_vars, host, values):
             found.setdefault(variable, []).append(host)
+        if host in of_kvm or "berth_flavor" in values:
+            settings[host] = {name: values[name] for name in OF_HOSTS if name in values}
     for variable in _unknown(task_vars) - _names(action.own_variables(task_vars, [OWN]).get(OWN)):
         found.setdefault(variable, [])
     errors = [
@@ -102,6 +108,10 @@ def check_variables(action: Any, task_vars: Dict[str, Any]) -> None:
     if errors:
         errors[-1].hint = " ".join(filter(None, [errors[-1].hint, input_hints.list_own_variables(OWN)]))
         raise joined(errors)
+    instances = {host: own for host, own in settings.items() if own and host not in of_kvm}
+    if instances:
+        others = [settings[host] for host in of_kvm if host in settings] + [raw_vars(task_vars, "localhost")]
+        warn_of_misplaced(instances, others)
 
 
 def _unknown(values: Mapping[str, Any]) -> Set[str]:
@@ -110,8 +120,8 @@ def _unknown(values: Mapping[str, Any]) -> Set[str]:
     return {str(name) for name in values if OURS.match(name) and name not in KNOWN and name not in facts}
 
 
-def _unknown_of(task_vars: Dict[str, Any], host: str) -> Set[str]:
-    unknown = _unknown(raw_vars(task_vars, host))
+def _unknown_of(task_vars: Dict[str, Any], host: str, values: Mapping[str, Any]) -> Set[str]:
+    unknown = _unknown(values)
     return unknown - _names(variables(task_vars, host, [OWN]).get(OWN)) if unknown else unknown
 
 
@@ -126,8 +136,7 @@ def _where(names: List[str], hosts: List[str]) -> str:
         return "the play"
     if names == hosts and len(names) > 1:
         return "all hosts"
-    more = " and %d more" % (len(names) - MOST_NAMED) if len(names) > MOST_NAMED else ""
-    return ", ".join(names[:MOST_NAMED]) + more
+    return listed(names)
 
 
 def _error(variable: str, where: str) -> UnknownVariable:

@@ -12,6 +12,7 @@ from pathlib import Path
 import yaml
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute.host.settings import HostSettings
+from ansible_collections.berth.kvm.plugins.plugin_utils.misplaced import ROLE
 from ansible_collections.berth.kvm.plugins.plugin_utils.variables import HOST, KNOWN
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -46,3 +47,4 @@ def test_the_settings_of_a_host_are_those_that_the_host_knows():
         "berth_host_cell",
         "berth_host_timeout",
     }
+    assert {name for name in options if name.startswith("kvm_host_")} == set(ROLE)

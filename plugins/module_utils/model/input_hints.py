@@ -53,6 +53,14 @@ def list_own_variables(variable: str) -> str:
     return "A variable of your own with that prefix goes into the list %s" % variable
 
 
+def set_on_kvm_host(variable: str) -> str:
+    """An instance has a setting of KVM hosts."""
+    return (
+        "Set %s for the KVM hosts that it is meant for, in their group or their host_vars, and remove it here"
+        % variable
+    )
+
+
 def name_group_of_hosts(group: Optional[str]) -> str:
     """The inventory has no KVM hosts; ``group`` has a name that is like that of their group."""
     if group:

@@ -11,7 +11,7 @@ from ansible.template import trust_as_template
 from controller import Controller
 
 from ansible_collections.berth.kvm.plugins.module_utils.model import input_hints
-from ansible_collections.berth.kvm.plugins.plugin_utils import delegates, variables
+from ansible_collections.berth.kvm.plugins.plugin_utils import delegates, misplaced, variables
 
 
 def refusal(of=None, play=None, action="check_variables", args=None, facts=None):
@@ -98,3 +98,41 @@ def test_no_host_is_asked_where_a_variable_is_unknown(monkeypatch):
     monkeypatch.setattr(delegates, "run_on", lambda *args: pytest.fail("a host was asked"))
     result = refusal({"web1": {"berth_flavour": 1}}, action="read_hosts", args={"instances": ["web1"]})
     assert result["error_code"] == "UnknownVariable"
+
+
+def told(monkeypatch, of, **more):
+    """The warnings of a run that is not refused."""
+    lines = []
+    monkeypatch.setattr(misplaced, "warn", lines.append)
+    of = {**of, "web": {"berth_flavor": "tiny", **of.get("web", {})}}
+    assert "failed" not in refusal(of, **more)
+    return lines
+
+
+@pytest.mark.follows("set_on_kvm_host")
+@pytest.mark.parametrize("name", ["berth_host_cpu_allocation_ratio", "berth_host_timeout", "kvm_host_packages"])
+@pytest.mark.parametrize("hosts", [{}, {"kvm_hosts": 8}, {"kvm1": 8}])
+def test_a_setting_of_kvm_hosts_that_an_instance_has_is_told_until_it_is_where_it_counts(monkeypatch, name, hosts):
+    there = {host: {name: value} for host, value in hosts.items()}
+    assert told(monkeypatch, {**there, "web1": {name: 4}}) == [
+        "web1: %s is a setting of KVM hosts and does nothing on an instance. %s"
+        % (name, input_hints.set_on_kvm_host(name))
+    ]
+    assert told(monkeypatch, {"kvm_hosts": {name: 4}}) == [] and told(monkeypatch, {"kvm1": {name: 4}}) == []
+
+
+def test_many_instances_that_have_it_are_one_warning(monkeypatch):
+    (line,) = told(monkeypatch, {"web": {"berth_host_disabled": True}})
+    assert line.startswith("web1, web2, web3 and 2 more: berth_host_disabled is")
+
+
+def test_what_all_have_is_no_mistake_also_where_the_kvm_hosts_have_another(monkeypatch):
+    assert told(monkeypatch, {"all": {"berth_host_pool": "fast"}}) == []
+    assert told(monkeypatch, {"all": {"berth_host_pool": "fast"}, "kvm_hosts": {"berth_host_pool": "x"}}) == []
+
+
+def test_what_is_no_instance_may_have_it(monkeypatch):
+    """A host in a group of another name, or one that this run is not about."""
+    of = {"web": {"berth_host_pool": "fast"}}
+    assert told(monkeypatch, of, args={"hosts": ["web1", "web2", "web3", "web4", "web5"]}) == []
+    assert told(monkeypatch, {"kvm2": {"berth_host_pool": "fast"}}, args={"hosts": ["kvm1"]}) == []

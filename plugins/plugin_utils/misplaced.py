@@ -1,0 +1,41 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Settings of KVM hosts that an instance has for itself: nothing reads them there, so whoever set one believes what is not so."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, List, Mapping, Sequence
+
+from ..module_utils.model import input_hints
+from .screen import warn
+
+# Of the role kvm_host, beside the settings that begin with berth_host_.
+ROLE = (
+    "kvm_host_packages",
+    "kvm_host_accept_state_directory",
+    "kvm_host_certificates",
+    "kvm_host_ca_directory",
+    "kvm_host_certificate_days",
+    "kvm_host_certificate_names",
+    "kvm_host_libvirt_service",
+)
+MOST_NAMED = 3
+
+
+def warn_of_misplaced(instances: Mapping[str, Mapping[str, Any]], others: Sequence[Mapping[str, Any]]) -> None:
+    """``instances``: name -> its settings of KVM hosts. What it has in common with one of the ``others``, the variables of
+    KVM hosts and of localhost, is a variable of all: it is the instance's own that counts nowhere."""
+    found: Dict[str, List[str]] = {}
+    for instance, own in instances.items():
+        for name, value in own.items():
+            if not any(name in other and other[name] == value for other in others):
+                found.setdefault(name, []).append(instance)
+    for name, names in sorted(found.items()):
+        said = "%s: %s is a setting of KVM hosts and does nothing on an instance" % (listed(names), name)
+        warn("%s. %s" % (said, input_hints.set_on_kvm_host(name)))
+
+
+def listed(names: List[str]) -> str:
+    more = " and %d more" % (len(names) - MOST_NAMED) if len(names) > MOST_NAMED else ""
+    return ", ".join(names[:MOST_NAMED]) + more
