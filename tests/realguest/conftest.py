@@ -73,10 +73,13 @@ def key(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def make_guest(lab, key, tmp_path_factory):
-    """make_guest(name, last part of the address, loader, properties) -> Guest, not created yet."""
+    """make_guest(name, last part of the address, loader, instance, properties) -> Guest, not created yet.
+
+    ``instance``: variables of its own.
+    """
     prefix = run(["sed", "-n", "s/.*lab_guest_prefix: \\([0-9.]*\\).*/\\1/p", lab.inventory], check=True).stdout.strip()
 
-    def make(name, number=220, loader="signed", **properties):
+    def make(name, number=220, loader="signed", instance=None, **properties):
         file = "debian12-%s.qcow2" % loader
         checksum = (image.DIRECTORY / (file + ".sha256")).read_text().strip()
         lan = {
@@ -91,15 +94,20 @@ def make_guest(lab, key, tmp_path_factory):
             "berth_flavors": FLAVORS,
             "berth_images": {"debian": {**source, "properties": properties}},
             "berth_networks_defined": {"lan": lan, "inner": {"type": "bridge", "source": "br9", "cidr": INNER}},
+            "berth_volumes_defined": {"os": {"size_gb": 4}, "more": {"size_gb": 1}},
+            "berth_security_groups_defined": {
+                "ssh": {"rules": [{"protocol": "tcp", "ports": 22, "remote": lan["cidr"]}]}
+            },
         }
         address = "%s.%d" % (prefix, number)
-        instance = {
+        variables_of_its_own = {
             "berth_flavor": "{{ flavor | default('debian') }}",
             "berth_image": "debian",
             "berth_networks": [{"network": "lan", "address": address}, {"network": "inner", "address": "192.0.2.7"}],
             "berth_ssh_keys": [key[1]],
             "berth_user_data": USER_DATA,
+            **(instance or {}),
         }
-        return Guest(lab, tmp_path_factory.mktemp(name), name, address, key[0], instance, variables)
+        return Guest(lab, tmp_path_factory.mktemp(name), name, address, key[0], variables_of_its_own, variables)
 
     return make

@@ -72,6 +72,11 @@ def cloud_init():
     }
 
 
+def links(directory):
+    """{name: device} of what udev names there."""
+    return {os.path.basename(path): os.path.realpath(path) for path in glob.glob("/dev/disk/by-%s/*" % directory)}
+
+
 def label(name):
     return os.path.realpath("/dev/disk/by-label/" + name)
 
@@ -90,7 +95,10 @@ print(
             "ephemeral": mounted("/mnt"),
             "swaps": swaps(),
             "labels": {name: label(name) for name in ("ephemeral0", "swap", "cidata")},
-            "kept": read("/mnt/kept"),
+            "data": mounted("/srv/data"),
+            "kept": [read("/mnt/kept"), read("/srv/data/kept")],
+            "disks": links("id"),
+            "listening": sorted({line.split()[3].rpartition(":")[2] for line in ask("ss", "-Hltn").splitlines()}),
             "addresses": addresses(),
             "routes": ask("ip", "route", "show", "default").splitlines(),
             "nameservers": ask("resolvectl", "dns").split(),
