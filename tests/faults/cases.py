@@ -6,15 +6,19 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
+import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT / ".cache" / "collections"))
 sys.path.insert(0, str(ROOT / "lab"))
 sys.path.insert(0, str(ROOT / "tests" / "integration"))
+sys.path.insert(0, str(ROOT / "tests" / "faults"))
 
-from client import CommandFailed, LabClient  # noqa: E402
+from client import CommandFailed, Done, LabClient  # noqa: E402
+from warm import Warm  # noqa: E402
 
 from playbooks import catalog, vm  # noqa: E402
 
@@ -39,6 +43,7 @@ class Case:
 
     def __init__(self, lab, image, directory, shared=False, **more):
         self.lab, self.shared = lab, shared
+        self.warm = None  # or warm.Warm, which its runs are forks of
         self.path = Path(directory) / (lab.name + "-mover.yml")
         variables = catalog(image)
         variables["berth_flavors"] = {**variables["berth_flavors"], **LADDER}
@@ -52,17 +57,25 @@ class Case:
         if self.shared:
             self.lab.sh(host, SHARE)
 
+    def start(self, playbook, variables=(), env=None):
+        """A playbook for ``mover`` without waiting -> subprocess.Popen or warm.Run"""
+        playbook, limit, given = "berth.kvm." + playbook, ("--limit", NAME), dict(variables)
+        if not self.warm:
+            return self.lab.start_playbook(playbook, *limit, inventory=[self.path], extra_vars=given, env=env)
+        argv = self.lab.ansible_argv(playbook, *limit, "-e", json.dumps(given), inventory=[self.path])
+        return self.warm.start(argv, env or {})
+
     def play(self, playbook, variables=(), env=None, check=True, timeout=300):
-        return self.lab.ansible_playbook(
-            "berth.kvm." + playbook,
-            "--limit",
-            NAME,
-            inventory=[self.path],
-            extra_vars=dict(variables),
-            env=env,
-            check=check,
-            timeout=timeout,
-        )
+        process, began = self.start(playbook, variables, env), time.monotonic()
+        try:
+            output = process.communicate(timeout=timeout)[0]
+        except subprocess.TimeoutExpired:
+            process.kill()
+            raise
+        done = Done(process.returncode, output, "", time.monotonic() - began)
+        if check and done.rc:
+            raise CommandFailed("%s: exit status %d\n%s" % (playbook, done.rc, output))
+        return done
 
     def look(self, host):
         parts = self.lab.sh(host, LOOK, check=False).stdout.split("---\n")
@@ -94,6 +107,7 @@ def make(name, directory, shared=False):
     checksum = (ROOT / ".cache" / "image" / "guest.qcow2.sha256").read_text().strip()
     image = {"url": "/srv/shared/images/guest.qcow2", "checksum": "sha256:" + checksum, "disk_format": "qcow2"}
     case = Case(lab, image, directory, shared)
+    case.warm = Warm(lab.environment())
     for host in lab.hosts:
         case.mount(host)
     return case

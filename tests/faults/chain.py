@@ -35,6 +35,8 @@ HIT = {
     "ANSIBLE_TIMEOUT": "4",
     "ANSIBLE_SSH_ARGS": "-o ControlMaster=auto -o ControlPersist=60s -o ServerAliveInterval=2 -o ServerAliveCountMax=2",
 }
+# Before a leg these leave no process and no module at work: what the hosts hold is all that is left of the run.
+NOTHING_LEFT = ("controller", "cut-source", "cut-destination")
 LAB_COMMANDS = {"libvirtd": "libvirtd-kill", "crash": "crash", "cut": "cut"}
 
 
@@ -110,7 +112,7 @@ class Chain:
         said = [self._run(operation, variables, fault)]
         self.heal()
         self.watcher.check()
-        if fault.kind == "controller" and not fault.delay_ms and ends.held(self.hosts) == before:
+        if fault.kind in NOTHING_LEFT and not fault.delay_ms and ends.held(self.hosts) == before:
             self.step = step
             return "as it was"  # the next fault's first run is this one's re-run
         said.append(self._again(operation, variables, fault, said[0]))
@@ -127,13 +129,8 @@ class Chain:
         host = self.source if side == "source" else self.destination
         command = "%s/lab/lab --name %s %s %s" % (cases.ROOT, self.lab.name, LAB_COMMANDS.get(what), host)
         shot = {"leg": fault.leg, "delay_ms": fault.delay_ms, "command": command if side else None}
-        process = self.lab.start_playbook(
-            "berth.kvm." + operation.playbook,
-            "--limit",
-            cases.NAME,
-            inventory=[self.case.path],
-            extra_vars=variables,
-            env={**ENVIRONMENT, **HIT, "BERTH_FAULT": json.dumps(shot)},
+        process = self.case.start(
+            operation.playbook, variables, {**ENVIRONMENT, **HIT, "BERTH_FAULT": json.dumps(shot)}
         )
         try:
             return process.communicate(timeout=PATIENCE)[0]

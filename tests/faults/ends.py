@@ -200,14 +200,21 @@ class Guest:
 
     def _evidence(self, host):
         """Whether it stands still, or only its console is silent."""
-        text = self._text(host)
-        domains = self.hosts[host].view().domains
-        return "it is %s, %d characters on its console since (%s), over the network it says %s\n%s" % (
-            domains.get(self.uuid, ("not there",))[0],
-            len(text),
-            self.hosts[host].log_of_console(self.uuid),
-            acknowledged_over_the_network(self.address),
-            text[-1500:],
+        text, home = self._text(host), self.hosts[host]
+        used = home.seconds_of_cpu(self.uuid)
+        time.sleep(2)
+        state = home.view().domains.get(self.uuid, ("not there",))[0]
+        used = home.seconds_of_cpu(self.uuid) - used
+        return (
+            "it is %s (%.1f s of CPU in 2 s), %d characters on its console since (%s), over the network it says %s\n%s"
+            % (
+                state,
+                used,
+                len(text),
+                home.log_of_console(self.uuid),
+                acknowledged_over_the_network(self.address),
+                text[-1500:],
+            )
         )
 
     def _writes_after(self, host, written, starts, before):

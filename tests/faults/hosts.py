@@ -83,6 +83,15 @@ class HostFiles:
             size = "no file"
         return "%s, virtlogd has open %s" % (size, opened(self.root, "virtlogd", uuid) or "nothing of it")
 
+    def seconds_of_cpu(self, uuid):
+        """What the QEMU of a guest has used so far: a guest that hangs uses none, or all of it."""
+        try:
+            pid = STATUS.search((self.root / "run/libvirt/qemu" / (uuid + ".xml")).read_text())[2]
+            fields = (self.root / "proc" / pid / "stat").read_text().rpartition(")")[2].split()
+            return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        except (OSError, TypeError, AttributeError):
+            return 0.0
+
     def working(self):
         """Processes that copy disks, and what transfers keep in /run."""
         root = self.root

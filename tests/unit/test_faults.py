@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
 import sys
 from pathlib import Path
 
@@ -19,6 +21,7 @@ import hosts  # noqa: E402
 import invariants  # noqa: E402
 import operations  # noqa: E402
 import run  # noqa: E402
+import warm  # noqa: E402
 from hosts import View  # noqa: E402
 
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import sequences  # noqa: E402
@@ -276,6 +279,9 @@ class GuestsHost:
     def log_of_console(self, _uuid):
         return "%d bytes" % self.log.stat().st_size
 
+    def seconds_of_cpu(self, _uuid):
+        return 0.0
+
     def view(self):
         return view("OWN", "running" if self.running else None)
 
@@ -354,3 +360,85 @@ def test_a_guest_that_the_sweep_starts_itself_has_to_boot(tmp_path, monkeypatch,
     monkeypatch.setattr(agreement, "check", lambda *_all: None)
     sweep._leave(operations.OPERATIONS[name], 10, starts=False)
     assert seen == expected
+
+
+ANSWER = """
+- name: Tell what the run has for itself
+  hosts: localhost
+  connection: local
+  gather_facts: false
+  tasks:
+    - name: Tell
+      ansible.builtin.debug:
+        msg: "word {{ lookup('env', 'BERTH_WORD') }} with {{ word }}"
+    - name: Fail
+      ansible.builtin.fail:
+      when: word == "wrong"
+"""
+
+
+def test_each_run_of_a_loaded_ansible_has_its_own_words_and_its_own_end(tmp_path):
+    """A fork that kept something of the run before would judge another fault than it says."""
+    playbook = tmp_path / "answer.yml"
+    playbook.write_text(ANSWER)
+    forks = warm.Warm({"ANSIBLE_NOCOLOR": "1", "ANSIBLE_HOME": str(tmp_path)})
+    seen = []
+    for word in ("first", "wrong", "third"):
+        argv = ["ansible-playbook", "-i", "localhost,", playbook, "-e", json.dumps({"word": word})]
+        this = forks.start(argv, {"BERTH_WORD": "of " + word})
+        output = this.communicate(timeout=60)[0]
+        seen.append((this.returncode, "word of %s with %s" % (word, word) in output, "first" in output))
+    forks.end()
+    assert seen == [(0, True, True), (2, True, False), (0, True, False)]
+
+
+def test_a_run_that_is_killed_is_told_from_one_that_ends_and_the_next_goes_on(tmp_path):
+    playbook = tmp_path / "wait.yml"
+    playbook.write_text(ANSWER.replace("ansible.builtin.fail:", "ansible.builtin.pause: {seconds: 60}"))
+    forks = warm.Warm({"ANSIBLE_NOCOLOR": "1", "ANSIBLE_HOME": str(tmp_path)})
+
+    def started(word):
+        return forks.start(["ansible-playbook", "-i", "localhost,", playbook, "-e", "word=" + word], {})
+
+    waiting = started("wrong")
+    with pytest.raises(subprocess.TimeoutExpired):
+        waiting.communicate(timeout=0.5)
+    waiting.kill()
+    after = started("right")
+    after.communicate(timeout=60)
+    forks.end()
+    assert (waiting.returncode, after.returncode) == (-9, 0)
+
+
+@pytest.mark.parametrize(
+    ("name", "hosts_hold", "came"),
+    [
+        ("live:controller:3.receive_seed", ["same", "same"], "as it was"),
+        ("live:cut-destination:3.receive_seed", ["same", "same"], "as it was"),
+        ("live:cut-source:3.receive_seed", ["same", "other"], "converged"),
+        ("live:cut-source:6.migrate_live+900", ["same", "same"], "converged"),
+        ("live:libvirtd-source:3.receive_seed", ["same", "same"], "converged"),
+        ("live:crash-source:3.receive_seed", ["same", "same"], "converged"),
+    ],
+)
+def test_only_what_leaves_nothing_at_work_and_the_hosts_as_they_were_goes_without_a_re_run(
+    tmp_path, monkeypatch, name, hosts_hold, came
+):
+    class Lab:
+        hosts, state = [], tmp_path
+
+    class Case:
+        lab, shared = Lab, False
+
+    runs = []
+    held = iter(hosts_hold)
+    sweep = chains.Chain(Case)
+    monkeypatch.setattr(ends, "held", lambda _hosts: next(held))
+    sweep.heal = lambda: None
+    sweep._enter = lambda name: (operations.OPERATIONS[name], {}, 7)
+    sweep._run = lambda *_all: runs.append("hit") or ""
+    sweep._again = lambda *_all: runs.append("again") or ""
+    sweep._play = lambda *_all: runs.append("quiet") or chains.cases.Done(0, "", "", 1.0)
+    sweep._leave = lambda _operation, _written, starts: runs.append("judged")
+    assert sweep.suffer(operations.Fault.called(name)) == came
+    assert runs == (["hit"] if came == "as it was" else ["hit", "again", "quiet", "judged"])
