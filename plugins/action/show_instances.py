@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from ..module_utils.conductor import report, report_instance
+from ..module_utils.conductor import free_volumes, report, report_instance
 from ..module_utils.conductor.errors import HostUnknown, InstanceMoving
 from ..module_utils.conductor.locate import locate
 from ..module_utils.model.errors import BerthError
@@ -77,8 +77,10 @@ class ActionModule(ControllerAction):
                 outcomes.append(_failed(name, not_found(task_vars, fleet, name)))
             if uuid in failed:
                 say("", "%s: %s" % (name, failed_requests.line(failed[uuid])))
-        say("", *report.closing(outcomes, fleet.verdicts), "")
-        return {**results_fact(outcomes, fleet.verdicts), "instances": shown}
+        free = [] if _some_are_asked_for(task_vars) else free_volumes.of(fleet)
+        say("", *report.closing(outcomes, fleet.verdicts), *free_volumes.lines(free), "")
+        told = [dict(volume, host=host) for host, volume in free]
+        return {**results_fact(outcomes, fleet.verdicts), "instances": shown, "free_volumes": told}
 
     def _ask(self, task_vars, fleet, uuids):
         """(instance uuid -> [(host, what it says of it)], host -> why it says nothing)."""
@@ -94,6 +96,11 @@ class ActionModule(ControllerAction):
             for instance in reply.get("instances") or ():
                 found.setdefault(instance["uuid"], []).append((host, instance))
         return found, silent
+
+
+def _some_are_asked_for(task_vars):
+    """Whether the run is about some instances only: free volumes are nobody's, so it does not tell of them."""
+    return any(task_vars.get(name) is not None for name in ("ansible_limit", "berth_name", "berth_instances"))
 
 
 def _holders(fleet, uuid):

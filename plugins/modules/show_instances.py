@@ -34,6 +34,12 @@ instances:
   returned: success
   type: dict
   sample: {web-1: [{host: kvm1, role: OWN, vm_state: active, locked: null}]}
+free_volumes:
+  description: The volumes that no instance has, where the run is not about some instances only.
+  returned: success
+  type: list
+  elements: dict
+  sample: [{name: db, project_id: default, size_gb: 20, pool: berth, host: kvm1, changed_at: "2026-11-22T00:00:00Z"}]
 outcomes:
   description: A line of the table for each instance.
   returned: success

@@ -12,11 +12,11 @@ import dataclasses
 import textwrap
 from typing import Callable, Dict, Iterator, List, Mapping, Sequence, Tuple
 
-from ..model import hints, host_hints, state_hints
+from ..model import hints, host_hints, state_hints, volume_hints
 from ..model.lifecycle import ACTIVE, DELETING, OWN, SETTING_ASIDE
 from ..model.messages import Document
 from ..placement.text import table
-from . import silence
+from . import free_volumes, silence
 from .fleet import Fleet, Place
 from .locate import is_moving, unconfirmed
 
@@ -73,6 +73,8 @@ TODO: Dict[str, Callable[[str, str, str], str]] = {
     "VgpuWithoutRecord": lambda host, name, said: host_hints.doctor_fixes(),
     "DisksWithoutRecord": lambda host, name, said: hints.disks_without_record(said.rpartition(" ")[2]),
     "DisksMissing": lambda host, name, said: host_hints.mount_storage(host),
+    "VolumeFileMissing": lambda host, name, said: volume_hints.mount_or_restore_volume(host),
+    "VolumeWithoutRecord": lambda host, name, said: volume_hints.restore_volume_record(name),
     "DomainMissing": lambda host, name, said: hints.start_it(name),
     "GuestPaused": lambda host, name, said: hints.let_go_on(name),
     "RunsWithoutOwner": lambda host, name, said: hints.find_the_right_copy(),
@@ -90,6 +92,7 @@ def examine(case: Case) -> List[Finding]:
         *_strays(case),
         *_instances(case),
         *_missing(case),
+        *_free_volumes(case),
     ]
     return sorted(found, key=lambda one: (SEVERITIES.index(one.severity), one.where, one.code, one.instance))
 
@@ -125,9 +128,31 @@ def _silent(case: Case) -> Iterator[Finding]:
 def _of_hosts(case: Case) -> Iterator[Finding]:
     for host, checkup in case.checkups.items():
         for one in checkup["findings"]:
+            if one["code"] == "VolumeWithoutRecord" and _may_be_known(case, one["uuid"]):
+                continue
             name = case.name(one["uuid"]) if one["uuid"] else ""
             todo = TODO.get(one["code"], lambda host, name, said: host_hints.check_again(host))(host, name, one["said"])
             yield Finding(one["code"], one["severity"], host, one["said"], todo, name, one["fixed"])
+
+
+def _may_be_known(case: Case, uuid: str) -> bool:
+    """Whether another host of the same storage has the record of a volume, or may have it."""
+    told = (volume for document in case.fleet.documents.values() for volume in document.get("volumes") or ())
+    return bool(case.fleet.verdicts) or uuid in [volume["uuid"] for volume in told]
+
+
+def _free_volumes(case: Case) -> Iterator[Finding]:
+    for host, volume in free_volumes.of(case.fleet):
+        since = " since %s" % volume["changed_at"] if volume.get("changed_at") else ""
+        said = "no instance has volume %s of %d GiB in pool %s%s" % (
+            volume["name"],
+            volume["size_gb"],
+            volume["pool"],
+            since,
+        )
+        yield Finding(
+            "VolumeFree", NOTE, host, said, volume_hints.use_or_delete_volume(volume["name"], volume["project_id"])
+        )
 
 
 def _clocks(case: Case) -> Iterator[Finding]:

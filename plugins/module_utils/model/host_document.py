@@ -217,7 +217,9 @@ _VOLUME = object_of(
         "instance": or_null(object_of({"uuid": uuid, "name": text()})),
         "role": choice("OWN", "IN", "OUT", "CLAIM"),
         "phase": state,
-    }
+        "changed_at": or_null(text(40)),
+    },
+    optional=("changed_at",),
 )
 
 _CELL = object_of(

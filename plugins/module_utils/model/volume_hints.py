@@ -58,6 +58,24 @@ def delete_volume_again(volume: str) -> str:
     return "Run berth.kvm.delete_volume -e berth_volume=%s again" % volume
 
 
+def use_or_delete_volume(volume: str, project: str) -> str:
+    """No instance has a volume."""
+    also = "" if project == "default" else " -e berth_project=%s" % shlex.quote(project)
+    return (
+        "It keeps its room. Name it in berth_volumes of an instance of project %s and run berth.kvm.create or berth.kvm.update_disks, or "
+        "delete it with all that is on it: berth.kvm.delete_volume -e berth_volume=%s%s"
+        % (project, shlex.quote(volume), also)
+    )
+
+
+def mount_or_restore_volume(host: str) -> str:
+    """The file of a volume is not where its record says."""
+    return (
+        "Mount the storage that it is on at %s again, or restore the file from a backup. Nothing is made in its place"
+        % host
+    )
+
+
 def restore_volume_record(uuid: str) -> str:
     """A host has the file of a volume and no record of it, or the storage is another host's too."""
     return (

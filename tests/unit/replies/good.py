@@ -116,7 +116,8 @@ def document(host):
     own = {"uuid": UUIDS[host], "host": host, "instances": instances, "num_instances": len(instances)}
     own["volumes"] = [
         {"uuid": volume_uuid("default", "db-" + host), "name": "db-" + host, "project_id": "default", "size_gb": 20, "role": "OWN",
-         "pool": "berth", "instance": {"uuid": instances[0]["uuid"], "name": instances[0]["name"]}, "phase": "active"}
+         "pool": "berth", "instance": {"uuid": instances[0]["uuid"], "name": instances[0]["name"]}, "phase": "active",
+         "changed_at": "2026-11-22T00:00:00Z"}
     ]  # fmt: skip
     return {**copy.deepcopy(DOCUMENT), **own}
 

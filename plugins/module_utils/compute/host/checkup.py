@@ -24,6 +24,7 @@ from ..disk import owner
 from ..errors import BootGateMissing
 from ..guest import domains, gate
 from ..record import whereabouts
+from ..record.volume_store import VolumeStore
 from ..run import run
 from . import certificates, mdev
 from .host import Host, check_confinement
@@ -53,6 +54,7 @@ def look(host: Host, fix: bool = False, pki: str = certificates.PKI, port: int =
         lambda: _port(pki, port),
         lambda: _permits(host, records, fix),
         lambda: _disks(host, records),
+        lambda: _volumes(host),
         lambda: _domains(host, records),
         lambda: _vgpus(host, records, fix),
     )
@@ -157,6 +159,27 @@ def _disks(host: Host, records: Sequence[Record]) -> Iterator[Finding]:
     for record in records:
         if _is_at_rest(record) and record.uuid not in here:
             yield finding("DisksMissing", ERROR, "%s has no disks in a pool of this host" % record.name, record.uuid)
+
+
+def _volumes(host: Host) -> Iterator[Finding]:
+    store = VolumeStore.beside(host.store)
+    volumes = store.records()
+    for volume in volumes:
+        if _is_at_rest(volume):
+            path = paths.volume_file(host.pool_of(volume), volume.uuid)
+            if not os.path.lexists(path) and store.read(volume.uuid) is not None:
+                yield finding("VolumeFileMissing", ERROR, "the file of volume %s is gone: %s" % (volume.name, path))
+    known = {volume.uuid for volume in volumes}
+    for pool_path in host.pool_paths():
+        for uuid in sorted(filter(is_uuid, _listed(os.path.join(pool_path, "volumes")))):
+            path = paths.volume_file(pool_path, uuid)
+            if (
+                uuid not in known
+                and os.path.lexists(path)
+                and store.read(uuid) is None
+                and not owner.is_another(pool_path, uuid, host.settings.uuid, paths.volume)
+            ):
+                yield finding("VolumeWithoutRecord", ERROR, "a volume that no host has a record of: %s" % path, uuid)
 
 
 def _domains(host: Host, records: Sequence[Record]) -> Iterator[Finding]:

@@ -333,6 +333,7 @@ def _volume(record, pool, records, domains_found):
         "instance": clean_all(holder(record, records, domains_found.__contains__)),
         "role": record.role,
         "phase": record.phase,
+        "changed_at": record.history[-1]["at"] if record.history else None,
     }
 
 

@@ -44,12 +44,13 @@ def reply(told):
 def show(monkeypatch, capsys):
     """show(h1=[...], ...): (the action's result, what it said); a host of None is silent."""
 
-    def act(answers=None, described=True, notes=None, **hosts):
+    def act(answers=None, described=True, notes=None, volumes=(), limit=None, **hosts):
         identity = {name: str(uuid.uuid5(uuid.NAMESPACE_DNS, name)) for name in hosts}
         facts = {}
         for name, instances in hosts.items():
             if instances is not None:
                 document = {**HOST, "uuid": identity[name], "instances": instances, "num_instances": len(instances)}
+                document["volumes"] = list(volumes)
                 facts[name] = {"ansible_facts": {"berth_host": document}, "notes": (notes or {}).get(name) or {}}
             else:
                 facts[name] = {"reason": "UNREACHABLE: no route"}
@@ -62,6 +63,7 @@ def show(monkeypatch, capsys):
             lambda names, *_rest: {host: reply(answers[host]) for host in names},
         )
         values = {**it.task_vars(), "ansible_forks": 5, "ansible_play_hosts_all": ["localhost"]}
+        values.update({"ansible_limit": limit} if limit else {})
         return it.run("show_instances", {"instances": ["web1"]}, values), capsys.readouterr().out
 
     return act
@@ -142,3 +144,19 @@ def test_what_a_host_holds_that_says_no_more_of_it_is_not_taken_for_absent(show)
     result, _said = show({"h1": None}, h1=[held()], h2=[])
     failed = result["ansible_facts"]["berth_results"]["failed"]
     assert "HostUnknown: web1 is on h1 (UNREACHABLE: no route), which says no more of it" in failed["web1"]
+
+
+def test_volumes_that_nobody_has_are_shown_where_no_instance_is_asked_for(show):
+    free = {
+        "uuid": WEB, "name": "db", "project_id": "blue", "size_gb": 20, "pool": "berth", "instance": None, "role": "OWN",
+        "phase": "active", "changed_at": "2026-11-22T00:00:00Z",
+    }  # fmt: skip
+    used = {**free, "uuid": str(uuid.uuid4()), "name": "logs", "instance": {"uuid": WEB, "name": "web1"}}
+    old = {part: value for part, value in free.items() if part != "changed_at"}
+    result, said = show({"h1": KNOWN}, h1=[held()], volumes=[free, used])
+    assert "db blue 20 GiB berth h1 2026-11-22T00:00:00Z" in rows(said) and "logs" not in said
+    assert [(found["name"], found["host"]) for found in result["free_volumes"]] == [("db", "h1")]
+    assert "db blue 20 GiB berth h1 -" in rows(show({"h1": KNOWN}, h1=[held()], volumes=[old])[1])
+    for less in ({"limit": "web1", "volumes": [free]}, {"described": False, "volumes": [free]}, {"volumes": [used]}):
+        result, said = show({"h1": KNOWN}, h1=[held()], **less)
+        assert "FREE VOLUME" not in said and result["free_volumes"] == []

@@ -9,19 +9,23 @@ import dataclasses
 import os
 import shutil
 import socket
+from pathlib import Path
 from types import SimpleNamespace
 
 import fake_libvirt
 import pytest
 from instance_case import Case
+from records import plant
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute import paths
 from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import owner
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import gate
 from ansible_collections.berth.kvm.plugins.module_utils.compute.host import certificates, checkup
+from ansible_collections.berth.kvm.plugins.module_utils.compute.record.volume_store import VolumeStore
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import doctor
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.fleet import Fleet
-from ansible_collections.berth.kvm.plugins.module_utils.model import host_hints, state_hints
+from ansible_collections.berth.kvm.plugins.module_utils.model import host_hints, state_hints, volume_hints
+from ansible_collections.berth.kvm.plugins.module_utils.model.record import Record
 
 STRANGER = "0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a"
 
@@ -189,6 +193,52 @@ def test_what_stood_in_the_way_of_a_check_is_named_and_the_check_is_made_when_it
     assert told(found).todo == host_hints.check_again("kvm1")
     os.remove(permits)
     os.rename(permits + ".away", permits)
+    assert look() == []
+
+
+def has_volume(host, phase="active"):
+    """A record of volume db, and its file."""
+    volume = Record(
+        uuid=STRANGER, name="db", project_id="default", role="OWN", generation=[1, 1], token="t", phase=phase,
+        spec={"flavor": {}, "pool": None, "instance": None}, resources={"disk_gb": 1}, power_state="shutdown",
+    )  # fmt: skip
+    plant(VolumeStore.beside(host.store), volume)
+    file = Path(paths.volume_file(host.pool_path(), STRANGER))
+    file.parent.mkdir(parents=True, mode=0o711)
+    file.write_text("what is on it")
+    return VolumeStore.beside(host.store), file
+
+
+@pytest.mark.follows("mount_or_restore_volume")
+def test_a_volume_whose_file_is_gone_is_found_until_it_is_back(well, tmp_path):
+    host, _uuid, look = well
+    _store, file = has_volume(host)
+    assert look() == []
+    backup = file.rename(tmp_path / "backup")
+    (found,) = look()
+    assert (found["code"], found["severity"]) == ("VolumeFileMissing", "error") and "volume db" in found["said"]
+    assert told(found).todo == volume_hints.mount_or_restore_volume("kvm1") and not file.exists()
+    backup.rename(file)
+    assert look() == []
+
+
+def test_a_volume_that_is_being_made_has_no_file_yet(well):
+    host, _uuid, look = well
+    has_volume(host, phase="building")[1].unlink()
+    assert look() == []
+
+
+def test_the_file_of_a_volume_without_a_record_is_found_unless_it_is_another_hosts(well):
+    host, _uuid, look = well
+    store, file = has_volume(host)
+    volume = store.read(STRANGER)
+    os.remove(os.path.join(host.store.state_dir, "volumes", STRANGER, "record.json"))
+    assert codes(look()) == [("VolumeWithoutRecord", "error", STRANGER, False)]
+    assert codes(look(fix=True)) == codes(look()) and file.exists()
+    owner.write(host.pool_path(), STRANGER, "22222222-3c6e-5d59-9d0b-3a1c9d7f1e2a", paths.volume)
+    assert look() == []
+    os.remove(file.with_name(owner.FILE))
+    store.restore(volume)  # as restore_volume_record says
     assert look() == []
 
 

@@ -13,7 +13,7 @@ import pytest
 from ansible_collections.berth.kvm.plugins.module_utils.compute.host import checkup
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import doctor
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.fleet import Fleet
-from ansible_collections.berth.kvm.plugins.module_utils.model import host_hints
+from ansible_collections.berth.kvm.plugins.module_utils.model import host_hints, volume_hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.identity import instance_uuid
 
 WEB, DB = (instance_uuid("default", name) for name in ("web1", "db"))
@@ -165,3 +165,40 @@ def test_what_a_newer_host_says_is_shown_too():
     found = examine(fleet(WELL), {"kvm1": {"clock": 102.0, "findings": [told]}})
     assert shown(found) == [("Unheard", "error", "kvm1", "")]
     assert found[0].todo == host_hints.check_again("kvm1")
+
+
+VOLUME = {
+    "uuid": DB, "name": "db", "project_id": "default", "size_gb": 20, "pool": "berth", "instance": None, "role": "OWN",
+    "phase": "active", "changed_at": "2026-11-22T00:00:00Z",
+}  # fmt: skip
+
+
+@pytest.mark.follows("use_or_delete_volume")
+@pytest.mark.parametrize("project", ["default", "blue"])
+def test_a_free_volume_is_told_until_an_instance_has_it_or_it_is_gone(project):
+    free = {**VOLUME, "project_id": project}
+    (found,) = examine(fleet(WELL, kvm1={"volumes": [free]}))
+    assert shown([found]) == [("VolumeFree", "note", "kvm1", "")]
+    assert found.said == "no instance has volume db of 20 GiB in pool berth since 2026-11-22T00:00:00Z"
+    assert found.todo == volume_hints.use_or_delete_volume("db", project)
+    assert ("-e berth_project=blue" in found.todo) is (project == "blue")
+    used = {**free, "instance": {"uuid": WEB, "name": "web1"}}
+    assert examine(fleet(WELL, kvm1={"volumes": [used]})) == [] == examine(fleet(WELL, kvm1={"volumes": []}))
+
+
+@pytest.mark.parametrize(
+    "change", [{"role": "IN"}, {"role": "OUT"}, {"role": "CLAIM"}, {"phase": "building"}, {"phase": "deleting"}]
+)
+def test_a_volume_on_its_way_or_being_made_is_not_free(change):
+    assert examine(fleet(WELL, kvm1={"volumes": [{**VOLUME, **change}]})) == []
+
+
+def test_a_volume_whose_record_another_host_of_the_storage_has_or_may_have_is_not_without():
+    stray = {"code": "VolumeWithoutRecord", "severity": "error", "said": "/pool/volumes/x", "uuid": DB, "fixed": False}
+    checkups = {"kvm1": {"clock": 102.0, "findings": [stray]}}
+    (found,) = examine(fleet(WELL), checkups)
+    assert (found.code, found.todo) == ("VolumeWithoutRecord", volume_hints.restore_volume_record(DB))
+    used = {**VOLUME, "instance": {"uuid": WEB, "name": "web1"}}
+    assert examine(fleet(WELL, kvm2={"volumes": [used]}), checkups) == []
+    silent = examine(fleet(WELL, {"kvm2": "UNREACHABLE: no answer"}), checkups)
+    assert [found.code for found in silent] == ["HostLeftOut"]
