@@ -82,4 +82,4 @@ def told(host, revoked, unknown, check_mode):
         lines.append(
             "No certificate of %s for %s is remembered. %s" % (host, kinds, fleet_hints.note_certificates(host))
         )
-    return [*lines, fleet_hints.take_out_host(host)]
+    return lines if check_mode else [*lines, fleet_hints.take_out_host(host)]  # it has to be there for the run itself

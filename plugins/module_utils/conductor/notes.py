@@ -146,11 +146,14 @@ def generation(numbers: Sequence[int]) -> Generation:
 
 
 def check_owner(name: str, host: str, generation: Generation, notes: Notes, answers: Answers) -> None:
-    """RecordOutdated where the owner that answers is known to have been followed by another, or to have been further."""
+    """RecordOutdated where the owner that answers is known to have been followed by another, or to have been further. No two owners
+    have the same generation: who has that of another was brought its records."""
     known = notes.known
-    if not known or known.generation <= tuple(generation) or not answers.counts(known):
+    if not known or not answers.counts(known):
         return
     owner = answers.names.get(known.host_uuid)
+    if known.generation < tuple(generation) or (known.generation == tuple(generation) and owner == host):
+        return
     raise RecordOutdated(
         "%s has a record of %s of generation %d.%d, but %d.%d was seen on %s"
         % (host, name, *generation, *known.generation, owner or answers.describe(known)),

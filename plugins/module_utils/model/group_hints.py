@@ -14,8 +14,9 @@ def bring_filters() -> str:
 def filters_follow_first(name: str) -> str:
     """A packet filter lets in an address as that of an instance which had it before."""
     return (
-        "Run berth.kvm.create again for %s: each run has all packet filters follow. Where it says the same again, its warnings say "
-        "which filter waits and why, or give %s another address" % (name, name)
+        "Run berth.kvm.create again for %s: each run has the packet filters of all instances of its inventory follow. Where it says the "
+        "same again, its warnings say which filter waits and why; that of an instance which is not in this inventory follows with "
+        "the inventory that has it, and goes when that instance is deleted. Or give %s another address" % (name, name)
     )
 
 

@@ -110,6 +110,9 @@ def undefine_copies(uuid: str, hosts: Sequence[str], owned: bool) -> str:
     )
 
 
-def restore_backup_of_record() -> str:
-    """A record was lost, and the host has no guest of the instance whose definition has a copy of it."""
-    return "Restore the state directory of this host from a backup, then run again"
+def restore_backup_of_record(uuid: str) -> str:
+    """A record was lost, and the host has no guest of the instance whose definition has a copy of it. The other records stay."""
+    return (
+        "Restore record.json below instances/%s in the state directory of this host from a backup, and nothing else there, then run again"
+        % uuid
+    )

@@ -67,7 +67,8 @@ def _from_copy(instance):
         parts["spec"] = hardware.keep(parts["spec"], text)
     except (AttributeError, TypeError, ValueError, KeyError):
         raise RecordUnrecoverable(
-            "there is no copy of the record of %s here" % instance.uuid, hint=state_hints.restore_backup_of_record()
+            "there is no copy of the record of %s here" % instance.uuid,
+            hint=state_hints.restore_backup_of_record(instance.uuid),
         )
     host = instance.host
     owner.check(host.pool_path(parts["spec"].get("pool")), instance.uuid, host.identify())
@@ -83,6 +84,7 @@ def _from_copy(instance):
     )
     if record.uuid != instance.uuid:
         raise RecordUnrecoverable(
-            "the definition here is that of %s" % record.uuid, hint=state_hints.restore_backup_of_record()
+            "the definition here is that of %s" % record.uuid,
+            hint=state_hints.restore_backup_of_record(instance.uuid),
         )
     return Record.from_dict(record.to_dict())

@@ -102,6 +102,7 @@ def said(monkeypatch):
 def test_a_host_that_holds_nothing_is_revoked_once_and_the_others_get_the_list(fleet, said):
     dry = fleet.remove(check_mode=True)
     assert (dry["changed"], dry["revoked"], fleet.revoked("kvm3")) == (True, 2, False)
+    assert fleet_hints.take_out_host("kvm3") not in said, "the run itself would not know that host any more"
     done = fleet.remove()
     assert (done["changed"], done["revoked"], fleet.revoked("kvm3")) == (True, 2, True)
     assert "2 certificates of kvm3 would be revoked." in said and fleet_hints.take_out_host("kvm3") in said

@@ -189,6 +189,25 @@ def test_an_address_that_a_filter_lets_in_is_nobody_elses_until_the_filter_has_f
     assert let_in(db) == set() and address_clash.clash(evil, world.held()) is None
 
 
+@pytest.mark.follows("filters_follow_first")
+@pytest.mark.parametrize("way", ["with the inventory that has it", "goes when that instance is deleted"])
+def test_the_filter_of_an_instance_that_left_the_inventory_holds_an_address_as_the_hint_says(world, way):
+    db, web = world.make("db", ["db"], "192.0.2.20"), world.make("web1", ["web"], "192.0.2.100")
+    run(world)
+    web.instance().absent()
+    described = world.inventory.pop("db")
+    nic = {"type": "bridge", "source": "br0", "mac": "02:00:00:00:00:77", "address": "192.0.2.100/24"}
+    evil = {"uuid": instance_uuid("default", "evil"), "name": "evil", "networks": [nic]}
+    run(world)
+    assert way in address_clash.clash(evil, world.held()).hint and world.warned == []
+    if way.startswith("with"):
+        world.inventory["db"] = described
+    else:
+        db.instance().absent()
+    run(world)
+    assert address_clash.clash(evil, world.held()) is None
+
+
 @pytest.mark.parametrize("write", [1, 2])
 def test_a_run_that_is_killed_while_a_filter_follows_leaves_the_address_held(world, monkeypatch, write):
     db, web = world.make("db", ["db"], "192.0.2.20"), world.make("web1", ["web"], "192.0.2.100")

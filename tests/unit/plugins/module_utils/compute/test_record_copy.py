@@ -19,6 +19,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import owne
 from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import DisksOfAnotherHost, GuestRunsAlready
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record import state_directory, whereabouts
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record.record_copy import RecordUnrecoverable, take_back
+from ansible_collections.berth.kvm.plugins.module_utils.model import state_hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.record import RecordInvalid
 
 
@@ -58,20 +59,24 @@ def test_a_record_that_others_saw_later_is_taken_for_the_newest_by_a_persons_wor
 
 
 @pytest.mark.follows("restore_backup_of_record")
-def test_without_a_guest_or_a_copy_nothing_is_made_up(web, tmp_path):
+def test_without_a_guest_or_a_copy_nothing_is_made_up(web, wanted, tmp_path):
     backup = shutil.copytree(web.host.store.state_dir, tmp_path / "backup")
     lose_record(web)
     web.domain.xml = web.domain.xml.replace("record>", "note>")
-    with pytest.raises(RecordUnrecoverable, match="from a backup"):
+    with pytest.raises(RecordUnrecoverable, match="from a backup") as refused:
         take_back(web.instance(), [0, 0])
+    assert refused.value.hint == state_hints.restore_backup_of_record(web.uuid)
     domain = web.host.connection.domains.pop(web.uuid)
     with pytest.raises(RecordUnrecoverable, match="from a backup"):
         take_back(web.instance(), [0, 0])
     assert web.record is None
     web.host.connection.domains[web.uuid] = domain
-    shutil.rmtree(web.host.store.state_dir)
-    shutil.copytree(backup, web.host.store.state_dir)
-    assert take_back(web.instance(), web.record.generation) is False
+    other = Case(web.host, wanted("made-since-the-backup"))
+    other.make()
+    shutil.copytree(backup / "instances" / web.uuid, os.path.join(web.host.store.state_dir, "instances", web.uuid))
+    assert take_back(web.instance(), [7, 3]) and web.record.generation == [8, 0]
+    state_directory.check(web.host.store)
+    assert other.record.phase == "active", "a backup of all of it would have taken the records of others back with it"
 
 
 @pytest.mark.follows("restore_damaged_record")

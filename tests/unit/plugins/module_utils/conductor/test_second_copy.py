@@ -531,6 +531,25 @@ def test_a_state_directory_from_an_old_backup_starts_nothing_while_the_owner_is_
     assert fleet.owners() == ["h2"]
 
 
+@pytest.mark.follows("mount_state_directory")
+@pytest.mark.parametrize("silent", [("h1",), ("h1", "h3")], ids=" and ".join)
+def test_a_state_directory_of_another_host_owns_nothing_by_a_persons_word_that_it_is_the_newest(fleet, silent):
+    """Restored on the wrong host, or the disk was put into another machine: the generation is the same."""
+    assert fleet.run() is None
+    here = fleet.hosts["h2"].store
+    shutil.rmtree(here.state_dir)
+    shutil.copytree(fleet.hosts["h1"].store.state_dir, here.state_dir)
+    fleet.silence(*silent)
+    assert "another one than this host was prepared with" in fleet.read().verdicts["h2"]
+    state_directory.establish(here, accept=True)
+    assert (fleet.run(), fleet.owners()) == ("RecordOutdated", ["h1"])
+    assert fleet.hint == hints.bring_back_or_lost(["h1"])
+    with pytest.raises(errors.RecordOutdated):
+        locate.locate(fleet.read(), "web1", WEB)
+    fleet.hosts["h1"].runs = False
+    assert (fleet.run(lost=["h1"]), fleet.owners()) == (None, ["h2"])
+
+
 def test_of_a_host_whose_records_do_not_count_it_is_told_why_and_what_to_run(fleet):
     assert fleet.run() is None
     unmounted(fleet, "h1")
