@@ -44,10 +44,11 @@ class HostAction(ActionBase):
         """In the process that asks."""
         return run_module(self, self._task.action.rpartition(".")[2], dict(self._task.args), task_vars)
 
-    def _configure_module(self, *args, **how):
-        """What is sent to the host, and the path of the module."""
-        built, path = super()._configure_module(*args, **how)
-        return self.sending.form(built, self._task.check_mode), path
+    def _configure_module(self, module_name, *args, **how):
+        """What is sent to the host, and the path of the module. Ansible may run others of its own on the way."""
+        built, path = super()._configure_module(module_name, *args, **how)
+        ours = module_name.startswith(COLLECTION)
+        return self.sending.form(built, self._task.check_mode) if ours else built, path
 
 
 def host_of(action, task_vars):

@@ -15,6 +15,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from ansible.plugins.action import ActionBase
 
 from ansible_collections.berth.kvm.plugins.plugin_utils import host_reply, sent_code
 
@@ -148,3 +149,14 @@ def test_a_reply_to_the_whole_code_is_never_asked_for_again():
         _task=SimpleNamespace(delegate_to="kvm1"), _connection=SimpleNamespace(become=None), _execute_module=execute
     )
     assert host_reply.run_module(action, "host_system", {}, {})["error_code"] == "InvalidReply" and len(asked) == 1
+
+
+def test_a_module_of_ansibles_own_is_sent_as_it_is(monkeypatch):
+    """Such as stat, which Ansible runs before it copies a file: nobody would send its code a second time."""
+    built = object()
+    monkeypatch.setattr(ActionBase, "_configure_module", lambda *_given, **_how: (built, "stat.py"))
+    action = host_reply.HostAction.__new__(host_reply.HostAction)
+    assert action._configure_module(module_name="ansible.legacy.stat", module_args={}, task_vars={}) == (
+        built,
+        "stat.py",
+    )
