@@ -16,6 +16,7 @@ import functools
 import hashlib
 import io
 import re
+import struct
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -60,10 +61,12 @@ class Sending:
 
 @functools.lru_cache(maxsize=1)  # a process asks its hosts for the same module
 def digest_of(zip_data: bytes) -> str:
-    """That of the code itself: Ansible puts the time into the zip."""
-    made = hashlib.sha256(KEPT_CODE)
-    with zipfile.ZipFile(io.BytesIO(base64.b64decode(zip_data))) as members:
-        for name in sorted(members.namelist()):
-            content = members.read(name)
-            made.update(b"\0%s\0%d\0" % (name.encode(), len(content)) + content)
+    """That of the code itself, as it is compressed: Ansible puts the time into the zip."""
+    data, made = base64.b64decode(zip_data), hashlib.sha256(KEPT_CODE)
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        for member in sorted(archive.infolist(), key=lambda member: member.filename):
+            # after the local header, which ends with the lengths of the name and of what else follows it
+            begin = member.header_offset + 30 + sum(struct.unpack_from("<HH", data, member.header_offset + 26))
+            made.update(b"\0%s\0%d\0" % (member.filename.encode(), member.compress_size))
+            made.update(data[begin : begin + member.compress_size])
     return made.hexdigest()

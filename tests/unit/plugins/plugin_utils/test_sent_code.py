@@ -5,12 +5,15 @@
 
 from __future__ import annotations
 
+import base64
 import dataclasses
+import io
 import json
 import os
 import shutil
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -103,6 +106,27 @@ def test_a_host_that_always_says_it_lacks_the_code_is_sent_it_once_and_has_not_a
     host = Host(tmp_path, LIES)
     said = host.run()
     assert "InvalidReply" in said and len(host.sizes) == 2 and "Traceback" not in said, said
+
+
+def digest(members, year, extra, how):
+    made = io.BytesIO()
+    with zipfile.ZipFile(made, "w") as archive:
+        for name, content in members.items():
+            member = zipfile.ZipInfo(name, (year, 1, 1, 0, 0, 0))
+            member.extra = extra
+            archive.writestr(member, content, how)
+    return sent_code.digest_of(base64.b64encode(made.getvalue()))
+
+
+@pytest.mark.parametrize("extra", [b"", b"\x99\x99\x08\0" + bytes(8)])
+@pytest.mark.parametrize("how", [zipfile.ZIP_DEFLATED, zipfile.ZIP_STORED])
+def test_code_is_another_where_any_byte_or_name_of_it_is_and_only_there(extra, how):
+    code = {"a.py": b"x = 1\n" * 9, "b.py": b"", "c.py": b"y = 2"}
+    same = digest(code, 2020, extra, how)
+    assert same == digest(code, 2026, extra, how) == digest(dict(reversed(code.items())), 2026, b"", how)
+    others = [{**code, "c.py": b"y = 3"}, {**code, "a.py": b"x = 1\n" * 8 + b"x = 2\n"}, {**code, "b.py": b" "}]
+    others += [{"a.py": code["a.py"], "b.py": b"", "d.py": code["c.py"]}, {**code, "d.py": b""}]
+    assert len({same, *(digest(other, 2026, extra, how) for other in others)}) == 6
 
 
 @dataclasses.dataclass(frozen=True)
