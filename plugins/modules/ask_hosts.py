@@ -13,13 +13,13 @@ version_added: 0.2.0
 short_description: "Internal: run a module of berth.kvm on several KVM hosts at once"
 description:
   - Runs a module on each of O(hosts) as C(delegate_to) would, with the host's own address, user, key, C(become) and
-    Python. As many are asked at once as Ansible has forks, over all hosts of the play together.
-  - A host that cannot be reached or a module that fails does not fail the task. The answer of that host has C(reason) or
-    C(error) instead, so that one bad host does not stop the instances of others.
-  - A host that does not answer within the seconds of its variable C(berth_host_timeout), 60 where it has none, is one
-    that cannot be reached. One whose reply is larger than 16 MiB or never ends has failed.
-  - The task itself needs no connection. Delegate it to C(localhost), so that nothing has to be right about the address
-    of the host that asks.
+    Python. At most as many hosts are asked at once as Ansible has forks, counted over all hosts of the play.
+  - A host that cannot be reached or a module that fails does not fail the task. The answer for that host has C(reason) or
+    C(error) instead, so that one bad host does not stop the instances on the others.
+  - A host that does not answer within C(berth_host_timeout) seconds (default 60) counts as unreachable. A host whose
+    reply is larger than 16 MiB or never ends counts as failed.
+  - The task itself needs no connection. Delegate it to C(localhost), so that the address of the asking host does not
+    matter.
 
 options:
   hosts:

@@ -12,8 +12,8 @@ module: build_on_hosts
 version_added: 0.2.0
 short_description: "Internal: have each host build all of its new instances in one run"
 description:
-  - Part of playbook C(berth.kvm.create). Runs module M(berth.kvm.build_instances) on each host that has claims of this run which
-    stand. M(berth.kvm.build_instance) then tells of each instance what its host said.
+  - Part of playbook C(berth.kvm.create). Runs module M(berth.kvm.build_instances) on each host where claims of this run stand.
+    M(berth.kvm.build_instance) then reports the result of each instance.
   - A failure or a silent host does not fail the task. In check mode no host is asked.
 
 extends_documentation_fragment:

@@ -10,7 +10,7 @@ module: cached_image
 version_added: 0.2.0
 short_description: Look for an image in the cache of a KVM host, or put one there
 description:
-  - Says whether the host has an image, by its checksum. With O(path) the file is proven by checksum and header as a download is, and
+  - Says whether the host has an image, by its checksum. With O(path) the file is checked by checksum and header, like a download, and
     becomes the host's image.
   - Images with C(upload) come this way from the controller, when the first instance of a host needs one.
 options:

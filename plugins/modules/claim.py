@@ -10,7 +10,7 @@ module: claim
 version_added: 0.1.0
 short_description: "Internal: claim room on a KVM host for instances, or withdraw claims"
 description:
-  - A placement is advice, the host has the last word. Under the host's lock, and with the arithmetic of the scheduler,
+  - Placement proposes a host, and the host decides. Under the host's lock, and with the arithmetic of the scheduler,
     each claim is tested against what the host holds now, for capacity, server group, and name.
   - One run decides all claims of a host. A claim that does not hold is a result with an error, the task does not fail.
   - The same token again gives the same claim. Another token adopts the claim of a run that has ended.

@@ -14,7 +14,7 @@ short_description: "Internal: claim room on the chosen hosts and decide which cl
 description:
   - Part of playbook C(berth.kvm.create). Claims room on the hosts that placement chose, then reads all hosts again. A claim
     stands where no other host holds the instance, no silent host is remembered to hold it, and the policy of the server
-    group and the quota hold over all hosts. The others are withdrawn or tried on another host.
+    group and the quota hold over all hosts. The other claims are withdrawn or tried on another host.
 
 extends_documentation_fragment:
   - berth.kvm.controller

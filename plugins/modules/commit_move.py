@@ -12,9 +12,9 @@ module: commit_move
 version_added: 0.2.0
 short_description: "Internal: decide whether the claim of a move stands"
 description:
-  - Part of role C(move), after it has claimed room. Counts the quota of the project again where the instance is resized,
-    and looks at its server group over all hosts, with what all hosts answered since.
-  - It fails where the claim does not stand. The role then gives the move up, and the guest is left as it was.
+  - Part of role C(move), after it has claimed room. Counts the quota of the project again for a resize, and checks the
+    server group across all hosts, from answers that are newer than the claim.
+  - It fails if the claim does not stand. The role then abandons the move, and the guest is left as it was.
 
 options:
   move:

@@ -12,8 +12,8 @@ module: delete_volume
 version_added: 0.2.0
 short_description: Remove a volume that no instance has
 description:
-  - Finds the host that has the volume and removes it there, with all that is on it. One that an instance has is refused, and so
-    is one that no host tells of while a host is silent.
+  - Finds the host that has the volume and deletes it there, with all its data. A volume that an instance uses is refused. So is
+    a volume that no host reports while a host does not answer.
 options:
   name:
     description: The name of the volume.

@@ -10,7 +10,7 @@ module: doctor
 version_added: 0.2.0
 short_description: "Internal: tell what is wrong in the fleet"
 description:
-  - Part of the playbook C(berth.kvm.doctor). Compares what the hosts told of themselves, of each other and of their instances with the
+  - Part of the playbook C(berth.kvm.doctor). Compares what the hosts report about themselves, each other and their instances with the
     inventory.
 options:
   asked:
@@ -41,7 +41,7 @@ findings:
   sample:
     - {code: GuestPaused, severity: warning, where: kvm1, instance: web1, said: "web1 is paused", todo: "...", fixed: false}
 counts:
-  description: How many of each severity, without those that were mended.
+  description: The number of findings of each severity, without those that were repaired.
   returned: always
   type: dict
   sample: {error: 0, warning: 1, note: 0}

@@ -12,7 +12,7 @@ module: fleet_report
 version_added: 0.1.0
 short_description: Show the KVM hosts as a table
 description:
-  - Gives one line per host with what is used of what there is, and why a host is left out.
+  - Prints one line for each host, with its used and total resources, or the reason why it is left out.
 
 options:
   dest:

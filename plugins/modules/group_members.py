@@ -10,9 +10,9 @@ module: group_members
 version_added: 0.2.0
 short_description: "Internal: have packet filters follow the members of security groups"
 description:
-  - Brings the packet filters of instances on this host to the members of the security groups that their rules name as
-    C(remote_group). Running guests go on.
-  - Part of the playbooks C(berth.kvm.create) and C(berth.kvm.delete). Who is a member is what the inventory says.
+  - Updates the packet filters of instances on this host to the members of the security groups that their rules name as
+    C(remote_group). Guests keep running.
+  - Part of the playbooks C(berth.kvm.create) and C(berth.kvm.delete). The inventory decides who is a member.
 options:
   instances:
     description: The UUIDs of the instances whose filters follow. Those that are not here are passed over.

@@ -10,7 +10,7 @@ module: host_certificates
 version_added: 0.2.0
 short_description: Keys and certificates with which a KVM host migrates guests
 description:
-  - Tells which certificates the host has in C(/etc/pki) for libvirt and QEMU, and makes the host's keys and certificate
+  - Reports which certificates the host has in C(/etc/pki) for libvirt and QEMU, and makes the host's keys and certificate
     requests where they are missing. Keys never leave the host.
   - With O(signed) installs what M(berth.kvm.sign_certificates) signed on the controller.
   - Role P(berth.kvm.kvm_host#role) calls it.

@@ -12,8 +12,8 @@ version_added: 0.1.0
 description:
   - Returns everything that the placement of instances must know of a KVM host, as Nova's HostState has it.
   - Domains that this collection did not make count against the capacity and are listed as foreign.
-  - No call waits for a QEMU process, so a guest that hangs does not hold up the facts.
-    It is named in RV(ansible_facts.berth_host.warnings).
+  - No call waits for a QEMU process, so a guest that hangs does not delay the facts.
+    Such a guest is listed in RV(ansible_facts.berth_host.warnings).
 options:
   timeout:
     description:
@@ -51,8 +51,8 @@ options:
     version_added: 0.2.0
   fix:
     description:
-      - Whether what O(checkup) finds is mended where that is safe. A storage pool is started with the host, a permit without a record
-        is taken back; nothing that a guest is made of is touched.
+      - Whether what O(checkup) finds is repaired where that is safe. A storage pool is set to start with the host, a permit without a
+        record is removed; guests, disks and records are not touched.
     type: bool
     default: false
     version_added: 0.2.0
@@ -345,7 +345,7 @@ ansible_facts:
           sample: [{"available": 16, "name": "GRID T4-1B", "parent": "0000:af:00.0", "type": "nvidia-222"}]
         vgpus:
           description:
-            - The GPUs that offer vGPUs of a type which the settings enable, with how many each has in all, and how many are claimed
+            - The GPUs that offer vGPUs of a type which the settings enable, with the total number of each, and how many are claimed
               or were made by others.
           type: list
           elements: dict

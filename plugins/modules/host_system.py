@@ -7,10 +7,10 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: host_system
 version_added: 0.2.0
-short_description: Which kind of system a KVM host runs
+short_description: Detect the operating system of a KVM host
 description:
-  - Tells the family of the operating system and what manages its services, which is all that role
-    P(berth.kvm.kvm_host#role) has to know before it installs anything. Needs no libvirt.
+  - Returns the family of the operating system and its service manager, which is all that role
+    P(berth.kvm.kvm_host#role) needs before it installs anything. Needs no libvirt.
 extends_documentation_fragment:
   - berth.kvm.host
 attributes:

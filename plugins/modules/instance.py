@@ -12,20 +12,20 @@ short_description: Bring one instance on a KVM host to a state
 description:
   - With O(state=present) builds the instance from its claim (image, disks, seed, definition, start). It can be run again
     after an end at any point, and goes on there. An instance that was made is left as it is found, on or off.
-  - A build that fails removes what it made, says why, and says with RV(retryable) whether another host may do better.
+  - A build that fails removes what it made, says why, and says in RV(retryable) whether another host should be tried.
   - Does not place instances, the C(create) playbook does.
 options:
   state:
     description:
-      - V(present) means that it was made, V(started) that the guest runs, V(stopped) that it is off and its disks stay,
-        V(absent) that it is gone with its disks. What was not made yet is made by V(started), too.
-      - V(recovered) starts the guest where its record says that it runs and nobody ended it, as after a power cut of the
-        host. One that was ended from inside, or by hand, in this boot of the host stays off.
-      - V(rebooted) has the guest shut down and starts it anew. One that does not shut down in time is ended.
-      - V(locked) keeps everybody from changing the instance until it is V(unlocked). What was locked before stays so by whom it
-        was.
-      - V(recorded) has a record of the guest again, from the copy in its definition, where the record was lost; one that is
-        older than O(after) is taken for the newest there is. That no other host has the instance is for the caller to know.
+      - V(present) means that the instance exists, V(started) that the guest runs, V(stopped) that it is off and keeps
+        its disks, V(absent) that the instance and its disks are deleted. V(started) also builds an instance that was only claimed.
+      - V(recovered) starts the guest if its record says that it runs and nobody stopped it, as after a power cut of the
+        host. A guest that was stopped from inside, or by hand, since the host booted stays off.
+      - V(rebooted) shuts the guest down and starts it again. A guest that does not shut down in time is powered off.
+      - V(locked) protects the instance from changes until it is V(unlocked). If it is already locked, the first lock
+        stays.
+      - V(recorded) restores a lost record from the copy in the guest's definition, with a generation above O(after). The
+        caller must make sure that no other host has the instance.
       - V(taken_over) makes the instance of a lost host that O(token) has claimed here from the disks that it has on storage that both
         hosts see, and starts it. O(disks_of) is the uuid of that host. That it is off is for the caller to know.
       - V(disks_updated) gives the instance the data disks of O(disks) beside those that it has, and makes larger what shall be larger,
@@ -148,8 +148,8 @@ options:
     version_added: 0.2.0
   mend:
     description:
-      - With O(state=present), bring the definition of the guest back to the record where somebody changed it in libvirt. A guest that
-        runs goes on as it is until its next start. Disks are not mended, nor is an instance that is locked or in a move.
+      - With O(state=present), restore the definition of the guest from the record if somebody changed it in libvirt. A running guest
+        stays as it is until its next start. Disks are not restored, nor is an instance that is locked or in a move.
     type: bool
     default: false
     version_added: 0.2.0

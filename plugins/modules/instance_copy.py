@@ -10,7 +10,7 @@ module: instance_copy
 version_added: 0.2.0
 short_description: Keep one of two copies of an instance, and set the other aside
 description:
-  - Two hosts may own one instance where one of them was given up as lost and is back. A person says which copy stays.
+  - Two hosts may own one instance if one of them was declared lost and is back. A person names the copy to keep.
   - Can be run again after an end at any point, and goes on there.
   - Playbooks C(berth.kvm.keep_one) and C(berth.kvm.remove_set_aside) run it.
 options:

@@ -10,7 +10,7 @@ module: instance_info
 version_added: 0.1.0
 short_description: Read the instances of a KVM host
 description:
-  - Returns every instance that has a record on the host, in whatever role, with the state of its guest, and the domains
+  - Returns every instance that has a record on the host, in any role, with the state of its guest, and the domains
     that berth does not manage. Nothing is changed.
 options:
   uuids:

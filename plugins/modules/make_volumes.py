@@ -10,11 +10,11 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: make_volumes
 version_added: 0.2.0
-short_description: "Internal: make the new volumes of instances that are there"
+short_description: "Internal: make new volumes for existing instances"
 description:
   - Part of playbook C(berth.kvm.update_disks). Claims each volume that no host has on the host of its instance, reads all hosts
     again, and makes those that no other run makes elsewhere. The claims of the others are withdrawn and their instances fail.
-  - What is made is empty and no instance's until the playbook attaches it.
+  - A new volume is empty and free until the playbook attaches it.
 extends_documentation_fragment:
   - berth.kvm.controller
   - berth.kvm.controller.hosts

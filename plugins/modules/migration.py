@@ -14,9 +14,9 @@ description:
     C(revert_resize),
     C(cold_migrate) and C(live_migrate) call it on the source and the destination in the order that keeps the instance
     safe. It is rarely used by itself.
-  - Every step looks at the record first. What was done already is passed over, so the same list can be run again after
-    a crash.
-  - Without O(steps) it only tells what this host holds of the instance.
+  - Every step looks at the record first. Steps that are already done are skipped, so the same list can be run again
+    after a crash.
+  - Without O(steps) it only reports what this host holds of the instance.
 
 options:
   uuid:

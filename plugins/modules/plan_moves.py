@@ -10,12 +10,12 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: plan_moves
 version_added: 0.1.0
-short_description: "Internal: decide what is next for instances that are resized or migrated"
+short_description: "Internal: decide the next sequence of steps for instances that are resized or migrated"
 description:
-  - Part of the playbooks that move instances. Reads what the hosts reported, finds the two sides of each move, goes on
-    with one that was begun, or chooses a destination for a new one.
-  - A side that did not answer is unknown, and then nothing is done for that instance, unless the variable
-    C(berth_lost_hosts) names it as gone for good.
+  - Part of the playbooks that move instances. Reads what the hosts reported, finds the two sides of each move, continues
+    a move that has begun, or chooses a destination for a new one.
+  - If one of the two hosts did not answer, nothing is done for that instance, unless C(berth_lost_hosts)
+    declares that host lost.
 
 options:
   action:

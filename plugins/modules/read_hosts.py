@@ -11,7 +11,7 @@ version_added: 0.2.0
 short_description: "Internal: read the state of all KVM hosts"
 description:
   - Part of the playbooks. Asks all hosts for their facts, and what they remember of the selected instances.
-  - A host that does not answer is in RV(answers) with the reason. Where none answers, the task fails.
+  - A host that does not answer is in RV(answers) with the reason. If no host answers, the task fails.
 options:
   most:
     description:

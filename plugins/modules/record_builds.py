@@ -12,8 +12,8 @@ module: record_builds
 version_added: 0.2.0
 short_description: "Internal: record what the hosts built and choose what to try next"
 description:
-  - Part of playbook C(berth.kvm.create). A build that failed in a way that another host may cure goes on to its next
-    alternate, until the attempts or the alternates are used up.
+  - Part of playbook C(berth.kvm.create). If another host may succeed, a failed build is tried on its next alternate,
+    until the attempts or the alternates are used up.
   - When nothing is left to try, withdraws unused claims, records failed builds on the hosts, tells all hosts who owns the
     instances, and shows the closing table.
 

@@ -10,10 +10,10 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: replay_receipt
 version_added: 0.2.0
-short_description: Decide again from a receipt
+short_description: Replay a decision from its receipt
 description:
-  - Takes the receipt of a placement and the documents of the hosts that are in it, decides again, and compares. No host is asked and
-    nothing is changed, so it works on any machine that has this collection.
+  - Takes the receipt of a placement and the documents of the hosts that are in it, decides again, and compares both decisions. No host
+    is contacted and nothing is changed, so it works on any machine that has this collection.
   - Fails where the decision differs in a host, a reason or a number, and where the file is no receipt, is damaged, was edited, or was
     written by a newer version.
 options:

@@ -11,10 +11,10 @@ version_added: 0.1.0
 short_description: "Internal: read which instances a KVM host holds after claims were made"
 description:
   - Returns every record of the host, claims too. The C(create) playbook reads all hosts this way between claim and
-    commit, because of two runs that want the same name, group or quota at least one then sees the other.
+    commit, so that of two runs that want the same name, group or quota at least one sees the other.
   - Tells the host where the other hosts' instances are, and returns what it remembered before. A later run needs that to
     refuse a second copy of an instance whose host does not answer.
-  - An instance that was placed anew is no longer in C(vm_state) error here.
+  - Clears the C(vm_state) error of instances that were placed again.
 options:
   about:
     description: The UUIDs of the instances to recall the whereabouts of.

@@ -12,8 +12,8 @@ module: show_decision
 version_added: 0.2.0
 short_description: Show why an instance got its host
 description:
-  - Shows the last decision on an instance from its receipt. That is the host that was chosen, what each filter said of each host with
-    the numbers, the weights, and who decided when. No host is asked and nothing is changed.
+  - Shows the last decision on an instance from its receipt. That is the chosen host, the verdict of each filter on each host with its
+    numbers, the weights, and who decided when. No host is contacted and nothing is changed.
   - Knows the decisions that were made on this controller, as long as their receipts are kept.
 options:
   name:

@@ -10,7 +10,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: show_instances
 version_added: 0.2.0
-short_description: Show what is known of instances
+short_description: Show the state of instances
 description:
   - Shows the state of instances, where they are, what they have, who locked them, the move that they are in, and their history
     with who did what in which run. Nothing is changed.

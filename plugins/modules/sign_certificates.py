@@ -15,7 +15,7 @@ description:
   - Looks at the certificates that M(berth.kvm.host_certificates) found on a host, and signs new ones where they are
     missing, have less than a third of their time left, or are for other names or another key.
   - Runs in the controller. Two authorities, one for libvirt and one for QEMU, are made in O(directory) at first use.
-    Their keys never leave it. An authority's certificate is made anew with the same key when it is due.
+    Their keys never leave it. An authority's certificate is renewed with the same key when it is due.
   - What was signed for a host is remembered in O(directory), for M(berth.kvm.remove_host). A host that lacks a part of the list of
     revoked certificates gets it.
   - While the authorities are being changed by M(berth.kvm.rotate_authority), a host gets the certificates of both, and is noted

@@ -8,10 +8,10 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: unchanged_instances
 version_added: 0.2.0
-short_description: "Internal: say which instances of a KVM host are there as they are wanted"
+short_description: "Internal: find the instances of a KVM host that need no change"
 description:
-  - The C(create) playbook asks each host once about all of its instances that are there already. Only those that are not as
-    they are wanted then take a run of M(berth.kvm.instance), which makes the same checks and says what is wrong.
+  - The C(create) playbook asks each host once about all of its existing instances. Only those that need a change then take
+    a run of M(berth.kvm.instance), which makes the same checks and says what is wrong.
   - Nothing is changed, and no other run is waited for.
 options:
   wanted:

@@ -14,8 +14,8 @@ short_description: "Internal: find the next leg of a move"
 description:
   - Part of role C(move). Takes the answer of the leg that was run last and says which one is next, on which host and
     with which arguments for M(berth.kvm.migration).
-  - Where a leg failed, the legs that follow give up what was begun, and where the guest was not touched yet they begin
-    anew on the next candidate.
+  - If a leg failed, the next legs abandon the move. If the guest was not touched yet, the move then begins again with
+    the next candidate.
 
 options:
   move:

@@ -10,8 +10,8 @@ module: write_report
 version_added: 0.2.0
 short_description: "Internal: write the fleet as a page and as data"
 description:
-  - Part of the playbook C(berth.kvm.report). Writes what the hosts told of themselves and of their instances, with what the doctor finds,
-    as one page of HTML that needs nothing else, and the same as JSON beside it.
+  - Part of the playbook C(berth.kvm.report). Writes what the hosts report about themselves and their instances, with the doctor's findings,
+    as one self-contained HTML page and as a JSON file beside it.
   - In check mode no file is written.
 options:
   asked:

@@ -105,7 +105,7 @@ def lines(findings: Sequence[Finding]) -> List[str]:
     head, *rest = table(("SEVERITY", "HOST", "INSTANCE", "CODE"), rows, indent="")
     shown = [head]
     for line, found in zip(rest, findings):
-        text = found.said + ("" if not found.fixed else " (mended)")
+        text = found.said + ("" if not found.fixed else " (repaired)")
         shown += [line, *_wrapped(text), *([] if found.fixed else _wrapped("-> " + found.todo))]
     return shown
 

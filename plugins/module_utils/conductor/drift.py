@@ -40,7 +40,7 @@ def of_domain(name: str, differs: Optional[Mapping[str, Any]]) -> Optional[str]:
     if not every:
         return None
     said = "live domain differs: %s" % ", ".join(_by_hand(*difference) for difference in every)
-    return "%s; mended at the next start%s" % (said, " or with %s" % hints.mend(name) if later else "")
+    return "%s; repaired at the next start%s" % (said, " or with %s" % hints.mend(name) if later else "")
 
 
 def _by_hand(part: str, wished: str, has: str) -> str:

@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the catalog variables may hold (berth_flavors, berth_images, ...): names, ranges, units and defaults."""
+"""What the catalog variables may hold (berth_flavors, berth_images, ...), and berth_disks and berth_volumes of an instance."""
 
 from __future__ import annotations
 

@@ -56,8 +56,8 @@ def summary_after(instance):
 
 
 def of_domain(instance, mended, dry):
-    """What an existing instance's answer says beside: what was mended, and how the guest differs from its record now. What
-    cannot be known of that fails nothing: the work is done."""
+    """For the reply about an existing instance: what was repaired, and how the guest still differs from its record. If that
+    cannot be read, nothing fails: the work is done."""
     differs = {}
     with contextlib.suppress(BerthError):
         record = instance.store.read(instance.uuid)
@@ -65,7 +65,7 @@ def of_domain(instance, mended, dry):
     if not mended:
         return {"domain_differs": differs}
     parts = ", ".join("%s %s -> %s" % (part, has or "none", wished or "none") for part, wished, has in mended)
-    said = "%s: %s" % ("would be mended" if dry else "mended", clean(parts, 900))
+    said = "%s: %s" % ("would be repaired" if dry else "repaired", clean(parts, 900))
     return {"mended": said, "domain_differs": {when: differs[when] for when in differs if when == "now"}}
 
 

@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The vGPUs of this host: what its GPUs offer, and the mediated devices of its instances, by the kernel's files below /sys.
+"""The vGPUs of this host: what its GPUs offer, and how the mediated devices of its instances are made, checked and removed.
 
 The claim binds GPU, type and uuid. The device is made before each start of its guest, since the kernel forgets it with the host's
 power, and removed when the guest is stopped for good. Until then it counts, whether it is there or not.

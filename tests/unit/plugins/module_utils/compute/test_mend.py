@@ -190,7 +190,7 @@ def test_what_somebody_changed_is_told_by_its_name_and_mended_when_it_is_asked_f
     web.instance().stopped(0)
     before = web.domain.xml
     change(web)
-    assert told(web) == said + "; mended at the next start" + MEND
+    assert told(web) == said + "; repaired at the next start" + MEND
     changed, record = web.domain.xml, web.record
     assert mend.mend(web.instance(), dry=True) and (web.domain.xml, web.record) == (changed, record)
     assert mend.mend(web.instance())
@@ -217,7 +217,7 @@ def test_a_guest_that_runs_goes_on_as_it_is(web, monkeypatch):
     live = web.domain.xml.replace("br0", "br9")
     inactive = fake_libvirt.CONSTANTS["VIR_DOMAIN_XML_INACTIVE"]
     monkeypatch.setattr(type(web.domain), "XMLDesc", lambda self, flags=0: self.xml if flags & inactive else live)
-    assert told(web).endswith("; mended at the next start") and mend.mend(web.instance()) == []
+    assert told(web).endswith("; repaired at the next start") and mend.mend(web.instance()) == []
     edit(web, r">1</vcpu>", ">4</vcpu>")
     assert told(web).endswith(MEND) and mend.mend(web.instance())
     assert "vcpus" not in told(web) and "br9" in told(web) and web.domain.starts == 1

@@ -157,7 +157,7 @@ def test_the_table_has_80_columns_the_worst_first_and_each_says_what_to_do():
     lines = doctor.lines(found)
     assert [one.severity for one in found] == ["error", "warning"]
     assert max(map(len, lines)) <= 80
-    assert "(mended)" in " ".join(lines) and "-> berth.kvm.start resumes web1" in " ".join(lines)
+    assert "(repaired)" in " ".join(lines) and "-> berth.kvm.start resumes web1" in " ".join(lines)
 
 
 def test_what_a_newer_host_says_is_shown_too():

@@ -142,11 +142,12 @@ BY_HAND = {
 
 
 def test_what_somebody_changed_in_libvirt_is_told_with_when_it_is_mended():
-    gone = "live domain differs: network interface 02:00:00:00:00:01 missing; mended at the next start"
+    gone = "live domain differs: network interface 02:00:00:00:00:01 missing; repaired at the next start"
     assert drift.of_domain("web1", None) is drift.of_domain("web1", {}) is None
     assert drift.of_domain("web1", {"now": BY_HAND["now"]}) == gone
     said = drift.of_domain("web1", {"next_start": BY_HAND["next_start"]})
-    assert said == "live domain differs: vcpus 2 (record: 1); mended at the next start or with %s" % hints.mend("web1")
+    repaired = "repaired at the next start or with %s" % hints.mend("web1")
+    assert said == "live domain differs: vcpus 2 (record: 1); %s" % repaired
     assert drift.of_domain("web1", BY_HAND).startswith("live domain differs: vcpus 2 (record: 1), network interface")
 
 

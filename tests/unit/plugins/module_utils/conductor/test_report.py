@@ -241,7 +241,7 @@ def test_what_somebody_changed_in_libvirt_is_told_until_it_is_mended():
         "result": {"flavor": "small", "state": "running", "domain_differs": {"next_start": [["vcpus", "1", "2"]]}},
     }  # fmt: skip
     (said,) = report_creation.outcomes({"instances": {"web1": instance}})
-    assert said.why.startswith("live domain differs: vcpus 2 (record: 1); mended at the next start or with")
+    assert said.why.startswith("live domain differs: vcpus 2 (record: 1); repaired at the next start or with")
     instance["result"].update(domain_differs={}, mended="mended: vcpus 2 -> 1")
     (said,) = report_creation.outcomes({"instances": {"web1": {**instance, "changed": True}}})
     assert (said.state, said.why) == ("active", "mended: vcpus 2 -> 1")
