@@ -60,5 +60,15 @@ def _wanted(record, groups):
     wanted = {}
     for group, told in groups.items():
         kept = {uuid: words for uuid, words in had.get(group, {}).items() if uuid in told["unseen"]}
-        wanted[group] = {**kept, **told["members"]}
+        wanted[group] = _no_more_than_fit({**kept, **told["members"]})
     return wanted
+
+
+def _no_more_than_fit(members):
+    """The controller cut what it knows of; those that it does not see come first, since nobody can let them in again."""
+    left, found = group_members.MOST_ADDRESSES, {}
+    for uuid, words in members.items():
+        if words[:left]:
+            found[uuid] = words[:left]
+            left -= len(found[uuid])
+    return found

@@ -6,6 +6,7 @@ inventory, through what hosts tell, to the packet filter of a guest."""
 
 from __future__ import annotations
 
+import shutil
 import sys
 from pathlib import Path
 from xml.etree import ElementTree
@@ -339,6 +340,21 @@ def test_no_more_addresses_than_a_filter_takes_the_same_in_each_run(world, monke
     world.describe("web2", [], "192.0.2.104")
     run(world)
     assert len(let_in(db)) == 2 and world.warned == []
+
+
+def test_members_on_a_silent_host_take_the_place_of_others_in_a_filter_that_is_full(world, monkeypatch):
+    monkeypatch.setattr(in_conductor, "MOST_ADDRESSES", 2)
+    monkeypatch.setattr(on_host.group_members, "MOST_ADDRESSES", 2)
+    db = world.make("db", ["db"], "192.0.2.20")
+    webs = [world.make("web%d" % at, ["web"], "192.0.2.%d" % (100 + 2 * at)) for at in range(3)]
+    run(world)
+    before = let_in(db)
+    gone = next(web for web in webs if "%s/32" % web.spec["networks"][0]["address"].partition("/")[0] in before)
+    shutil.rmtree("%s/instances/%s" % (world.host.store.state_dir, gone.uuid))  # it is on kvm2, which says nothing
+    run(world, silent=True)
+    assert len(let_in(db)) == 2 and let_in(db) >= {"%s/32" % gone.spec["networks"][0]["address"].partition("/")[0]}
+    run(world)
+    assert len(let_in(db)) == 2, "kvm2 is lost: the other two"
 
 
 def test_where_no_rule_names_a_group_no_host_is_asked(world):
