@@ -29,7 +29,7 @@ UP, DISABLED, NOT_PREPARED, LEFT_OUT, SILENT = "up", "disabled", "not prepared",
 
 @dataclasses.dataclass(frozen=True)
 class Answers:
-    """What is known beside the fleet. ``wished``: uuid -> name, of the inventory's instances; ``zones``: host -> its zone;
+    """What is known besides the facts of the hosts. ``wished``: uuid -> name, of the inventory's instances; ``zones``: host -> its zone;
     ``groups``: the server groups of the catalog; ``moves``: host -> its views; ``addresses``: host -> uuid -> {address,
     source}; ``at``: when all had answered, by the controller."""
 

@@ -102,7 +102,7 @@ def set_group_members(instances: Dict[str, Instance], fleet: Fleet) -> None:
 
 
 def told(fleet: Fleet, lost_hosts: Collection[str] = ()) -> Document:
-    """What every host is told of the others, for compute/whereabouts.remember: who owns what, or has it while it is on the move,
+    """What every host is told about the others, for compute/whereabouts.remember: who owns what, or has it while it is on the move,
     what is gone, and which hosts are lost."""
     known: Dict[str, Dict[str, List[int]]] = {}
     gone: Dict[str, Dict[str, List[int]]] = {}

@@ -10,7 +10,7 @@ from typing import Optional, Sequence
 
 
 def detach_volumes(name: str, volumes: Sequence[str]) -> str:
-    """An instance has volumes that are wanted elsewhere, or that keep it where it is."""
+    """Another instance needs a volume, or the instance must move without it."""
     return (
         "Take %s out of berth_volumes of %s and run berth.kvm.update_disks --limit %s: it is detached, and what is on it stays"
         % (
@@ -49,12 +49,12 @@ def say_what_it_boots_from(name: str, has: Optional[str], wanted: Optional[str])
 
 
 def unmount(name: str, volume: str) -> str:
-    """A running guest does not let go of a volume."""
+    """A running guest does not release a volume."""
     return "Unmount %s in %s and run berth.kvm.update_disks --limit %s again, or stop it first" % (volume, name, name)
 
 
 def delete_volume_again(volume: str) -> str:
-    """The removal of a volume was begun and is not over."""
+    """The deletion of a volume was interrupted."""
     return "Run berth.kvm.delete_volume -e berth_volume=%s again" % volume
 
 
@@ -95,7 +95,7 @@ def keep_one_volume(volume: str, uuid: str, hosts: Sequence[str]) -> str:
 
 
 def forget_old_volume(volume: str, uuid: str) -> str:
-    """A host has a record of a volume that another host has by now, in the storage of both."""
+    """A host has an old record of a volume on shared storage that another host owns now."""
     return (
         "Move record.json below volumes/%s out of the state directory of this host and keep it: volume %s stays as it is where it "
         "is, and the host that has it tells of it" % (uuid, volume)
@@ -103,7 +103,7 @@ def forget_old_volume(volume: str, uuid: str) -> str:
 
 
 def forget_or_have_volume(volume: str, uuid: str, owner_file: str) -> str:
-    """The same, where the other host may be gone and the record here the only one."""
+    """The same, but the other host may be lost and this record may be the only one."""
     return (
         "%s. Only where that host is switched off for good: leave the record there, run rm %s, and this host has it"
         % (
@@ -114,7 +114,7 @@ def forget_or_have_volume(volume: str, uuid: str, owner_file: str) -> str:
 
 
 def detach_by_hand(name: str, uuid: str, path: str) -> str:
-    """A guest has the file of a volume that no record gives to it."""
+    """A guest uses the file of a volume that belongs to it by no record."""
     return (
         "Stop %s and run on its host: virsh detach-disk %s %s --config. Where its berth_volumes names the volume, "
         "berth.kvm.update_disks --limit %s gives it back" % (name, uuid, shlex.quote(path), name)

@@ -4,7 +4,7 @@
 """What only the host itself can see of its health: gate, confinement, pools, certificates, port, permits, disks, domains,
 vGPUs.
 
-Looks and tells; three things are mended where that is asked for, and nothing that a guest is made of.
+It only reports. On request it repairs three things, never a guest, a disk or a record.
 """
 
 from __future__ import annotations
