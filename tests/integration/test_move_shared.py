@@ -154,3 +154,26 @@ def test_a_volume_goes_along_to_every_host_that_shares_its_storage(shared, image
     assert last != source and owners() == {last: ["OWN"]}
     play("delete")
     assert owners() == {last: ["OWN"]}, "it is free, and on the host that its instance was on last"
+
+
+def test_a_guest_that_boots_from_a_volume_goes_along_with_it_cold_and_live_and_back(shared, image, inventory):
+    """It has no disk of its own, so nothing but its volume says that it is whole."""
+    catalogs = catalog(image, berth_volumes_defined={"os": {"size_gb": 2}})
+    path = inventory(
+        {"b": vm(volumes={"os": {"boot_index": 0}}, user_data="#cloud-config\n# lab-writer: on\n")}, catalogs
+    )
+
+    def play(playbook):
+        shared.lab.ansible_playbook("berth.kvm." + playbook, "--limit", "b", inventory=[path], timeout=300)
+        return homes(shared.lab)["b"]
+
+    source = play("create")
+    first = shared.lab.guest_facts("b", source, timeout=180, until=lambda said: said["ack"] > 0)
+    there = play("cold_migrate")
+    again = shared.lab.guest_facts("b", there, timeout=180, until=lambda said: said["boots"] == 2)
+    assert there != source and (again["nonce"], again["disk"]) == (first["nonce"], 2 << 30)
+    assert play("revert_resize") == source
+    back = shared.lab.guest_facts("b", source, timeout=180, until=lambda said: said["boots"] == 3)
+    last = play("live_migrate")
+    after = shared.lab.guest_facts("b", last, timeout=180, until=lambda said: said["ack"] > back["ack"])
+    assert last != source and (after["nonce"], after["boots"]) == (first["nonce"], 3)
