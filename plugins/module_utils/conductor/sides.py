@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Collection, Iterable, List, Mapping, Optional, Set, Tuple
 
-from ..model import fleet_hints, hints
+from ..model import fleet_hints, hints, state_hints
 from ..model.lifecycle import CLAIM, OWN
 from ..model.messages import Side, View
 from ..model.move_errors import InstanceNotFound
@@ -134,8 +134,10 @@ def _check_of_one_move(
         if host not in _parties(view, host_names):
             raise MoveContradicted("%s tells of a move of %s in which it has no part" % (host, name))
         if owners and not current[owners[0]].get("migration"):
+            old = view["generation"] < current[owners[0]]["generation"]
             raise MoveContradicted(
-                "%s says that %s is in a move, and %s, which owns it, that it is in none" % (host, name, owners[0])
+                "%s says that %s is in a move, and %s, which owns it, that it is in none" % (host, name, owners[0]),
+                hint=state_hints.forget_old_move(view["uuid"], host, owners[0]) if old else None,
             )
 
 

@@ -116,3 +116,12 @@ def restore_backup_of_record(uuid: str) -> str:
         "Restore record.json below instances/%s in the state directory of this host from a backup, and nothing else there, then run again"
         % uuid
     )
+
+
+def forget_old_move(uuid: str, host: str, owner: str) -> str:
+    """A host has a record of a move that has ended, from a backup of its state directory; the owner has a later one."""
+    return (
+        "%(owner)s has the later record, so the instance stays there. If the state directory of %(host)s was restored from a backup, move "
+        "record.json below instances/%(uuid)s out of it, keep that file, and run again"
+        % {"uuid": uuid, "host": host, "owner": owner}
+    )

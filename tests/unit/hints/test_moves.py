@@ -26,7 +26,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.move import disk
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import locate  # noqa: E402
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.errors import InstanceMoving  # noqa: E402
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.fleet import read_fleet  # noqa: E402
-from ansible_collections.berth.kvm.plugins.module_utils.model import hints  # noqa: E402
+from ansible_collections.berth.kvm.plugins.module_utils.model import hints, state_hints  # noqa: E402
 from ansible_collections.berth.kvm.plugins.module_utils.model.move_errors import MigrationConflict  # noqa: E402
 
 NAME = memory_names.NAME
@@ -295,6 +295,27 @@ def test_what_is_left_of_a_move_on_a_host_that_was_lost_is_removed_by_a_confirm_
     refused(world, Run("delete"), hints.confirm_or_revert_left(NAME, D))
     walk(world, Run(action))
     check_whole(world, S)
+
+
+@pytest.mark.follows("forget_old_move")
+@pytest.mark.parametrize("then, restored, owner", [("confirm", S, D), ("revert", D, S)])
+def test_a_record_of_an_ended_move_that_a_backup_brought_back_is_forgotten_as_the_hint_says(then, restored, owner):
+    """It became or ceased to be no owner since, so its state directory is taken for the newest."""
+    world, run = resized(), Run(then)
+    old = {}
+    while run.state == "run":
+        run.advance(world)
+        record = world.records[restored]
+        if record and record["role"] == "OUT":
+            old = copy.deepcopy((record, world.buried[restored]))
+    world.records[restored], world.buried[restored] = old
+    assert said_to_others(world) == hints.confirm_or_revert_left(NAME, restored)
+    for action in (*sorted(ACTIONS), "delete"):
+        refused(world, Run(action), state_hints.forget_old_move(memory_names.UUID, restored, owner))
+    world.records[restored] = None
+    check_whole(world, owner)
+    assert said_to_others(world) is None
+    done(world, Run("move", flavor="huge"))
 
 
 @pytest.mark.follows("no_whole_copy")

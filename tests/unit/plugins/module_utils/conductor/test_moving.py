@@ -415,6 +415,7 @@ def test_no_host_speaks_for_the_owner_of_an_instance_at_rest(lie, role, phase):
     with pytest.raises(MoveContradicted) as raised:
         sides.find(UUID, "vm", views, NAMES, {})
     assert "kvm2" in str(raised.value) and "berth_lost_hosts" not in str(raised.value)
+    assert raised.value.hint is None, "its record is the later one: nobody is told to forget that"
 
 
 def test_a_host_that_tells_of_a_move_between_others_is_not_believed():
