@@ -18,7 +18,7 @@ from test_architecture import PLUGINS, SOURCES, imports  # noqa: E402
 
 # Our own part of what is sent for a module, in units of 1,000 bytes. Ansible's own part, about 169 of them, comes to it.
 MOST = {
-    "build_instances": 275,
+    "build_instances": 278,
     "cached_image": 115,
     "claim": 285,
     "group_members": 120,
@@ -29,8 +29,8 @@ MOST = {
     "instance": 372,
     "instance_copy": 270,
     "instance_info": 150,
-    "migration": 425,
-    "rescan": 100,
+    "migration": 428,
+    "rescan": 103,
     "unchanged_instances": 270,
     "volume": 320,
 }
