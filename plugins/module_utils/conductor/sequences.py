@@ -106,6 +106,7 @@ SEQUENCES: Dict[str, Sequence] = {
     ),
     "revert": Sequence(
         (
+            Leg(SOURCE, ("see_kept",), "See that the source still has its disks"),
             Leg(
                 DESTINATION,
                 ("revert", "give_back"),

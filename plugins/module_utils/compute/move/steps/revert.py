@@ -13,6 +13,15 @@ from .confirm import take
 from .fencing import fenced
 
 
+def see_kept(host, uuid, token, peer=None, **_ignored):
+    """On the source, before the guest is stopped for it: the disks that it would go back to are there. On one storage they are
+    under other names, and the guest runs beside them."""
+    record = host.store.read(uuid)
+    if is_past(record, token["op"], (OUT, KEEP)) and not record.migration.get("shared"):
+        host.effects.check_disks(record)
+    return False
+
+
 def revert(host, uuid, token, peer=None, stop_timeout=60, **_ignored):
     """On the destination: write it, then stop the guest. Needs the source's copy."""
     if is_past(host.store.read(uuid), token["op"], (OUT, REVERTED)):

@@ -20,7 +20,7 @@ STEPS = {
         resize.begin, claim.claim, resize.receive, resize.presend, resize.freeze, resize.thaw, resize.send, resize.release,
         resize.acquire, resize.start,
         confirm.confirm, confirm.purge, confirm.drop_old, confirm.finish,
-        revert.revert, revert.give_back, revert.take_back,
+        revert.see_kept, revert.revert, revert.give_back, revert.take_back,
         give_up.abort, alone.reclaim,
         delete.erase, delete.forget,
         here.resize_here, here.restore_here,

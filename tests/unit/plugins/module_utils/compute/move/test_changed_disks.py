@@ -53,6 +53,7 @@ REFUSING = [
     ("resize", ["resize"], "confirm", "confirm", D),
     ("resize", ["resize"], "confirm", "purge", S),
     ("resize", ["resize"], "confirm", "drop_old", D),
+    ("resize", ["resize"], "revert", "see_kept", S),
     ("resize", ["resize"], "revert", "revert", D),
     ("resize", ["resize"], "revert", "give_back", D),
     ("resize", ["resize"], "revert", "take_back", S),
@@ -86,6 +87,15 @@ def test_a_step_that_would_lose_a_snapshots_layer_is_refused_with_nothing_change
     controller.advance(world)
     assert (controller.error or "").startswith("DiskChainChanged"), (controller.state, controller.steps)
     assert (world.records, world.disks, world.kept, world.guest) == seen
+
+
+def test_a_guest_is_not_stopped_to_go_back_to_disks_that_are_not_there():
+    """Somebody removed them, or both records are of a backup from before the confirmation."""
+    world, controller = come_past("resize", ["resize"], "revert", "see_kept")
+    world.changed = S
+    while controller.state == "run":
+        controller.advance(world)
+    assert controller.error.startswith("DiskChainChanged") and world.guest == {S: memory.OFF, D: memory.ON}
 
 
 @pytest.mark.parametrize("kind, before, action, step, host", REFUSING)
