@@ -149,7 +149,7 @@ def _read(folder):
     try:
         found = json.loads(data)
         new = Rotation(found["generation"], found["phase"], tuple(found["ready"]))
-        good = type(new.generation) is int and new.generation > 0 and new.phase in PHASES
+        good = isinstance(new.generation, int) and new.generation > 0 and new.phase in PHASES
         if not good or not all(isinstance(host, str) for host in new.ready):
             raise ValueError
     except (ValueError, TypeError, KeyError):

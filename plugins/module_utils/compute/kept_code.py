@@ -29,7 +29,7 @@ def kept_zip(digest, may_keep, sent=None):
         return base64.b64encode(kept).decode()
     if sent is None:
         sys.stdout.write(json.dumps({"missing_code": digest}) + "\n")
-        sys.exit(0)
+        raise SystemExit(0)
     kept = _keep(_name_of(digest), base64.b64decode(sent)) if may_keep else None
     return base64.b64encode(kept).decode() if kept else sent
 
