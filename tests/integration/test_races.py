@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 import pytest
@@ -129,7 +130,16 @@ def test_two_moves_at_once_never_put_an_anti_affine_pair_on_one_host(lab, image,
 
 SLOTS = {1: 4, 2: 3, 3: 3}
 FIRST, LAST = 201, 210
-REASONS = ("OverQuota", "QuotaExceeded", "NoValidHost", "AddressPoolExhausted", "ClaimFailed", "GroupPolicy")
+REASONS = (
+    "AddressTaken",
+    "OverQuota",
+    "QuotaExceeded",
+    "NoValidHost",
+    "AddressPoolExhausted",
+    "ClaimFailed",
+    "GroupPolicy",
+    "MaxRetriesExceeded",
+)
 
 
 def test_many_creates_at_once_never_exceed_room_quota_group_and_addresses(lab, image, inventory, tmp_path):
@@ -153,7 +163,10 @@ def test_many_creates_at_once_never_exceed_room_quota_group_and_addresses(lab, i
     environment = meeting(tmp_path / "met", "Claim room", 8)
     runs = [
         lab.start_playbook(
-            "berth.kvm.create", inventory=[inventory(ones, variables, "run%d.yml" % run)], env=environment
+            "berth.kvm.create",
+            inventory=[inventory(ones, variables, "run%d.yml" % run)],
+            extra_vars={"berth_report": str(tmp_path / ("run%d.json" % run))},
+            env=environment,
         )
         for run, ones in enumerate(wanted)
     ]
@@ -170,8 +183,11 @@ def test_many_creates_at_once_never_exceed_room_quota_group_and_addresses(lab, i
     assert {role for _host, _name, role in records(lab)} == {"OWN"}
     found = addresses(lab)
     assert len(set(found)) == len(found) == len(where) and all(FIRST <= last <= LAST for last in found)
-    for run, ones, output in zip(runs, wanted, outputs):
-        missing = [name for name in ones if name not in where]
+    for number, (run, ones, output) in enumerate(zip(runs, wanted, outputs)):
+        missing = {name for name in ones if name not in where}
         assert bool(missing) == bool(run.returncode), output
-        assert not missing or any(reason in output for reason in REASONS), output
+        told = json.loads((tmp_path / ("run%d.json" % number)).read_text())
+        reasons = {each["instance"]: each.get("error_code") for each in told["outcomes"]}
+        assert {name for name in ones if reasons[name]} == missing, output
+        assert all(reasons[name] in REASONS for name in missing), output
     print("made %d of 16, %s" % (len(where), [run.returncode for run in runs]))
