@@ -8,8 +8,7 @@ from __future__ import annotations
 from ..module_utils.model.errors import BerthError, InvalidInput
 from ..module_utils.model.identity import instance_uuid
 from ..module_utils.model.suggest import did_you_mean
-from ..module_utils.placement.explain import decision_text, document, documents
-from ..module_utils.placement.receipt_file import ReceiptInvalid, decide_again
+from ..module_utils.placement.explain import decision_text
 from ..plugin_utils import receipts
 from ..plugin_utils.controller import ControllerAction
 from ..plugin_utils.plain import plain
@@ -29,7 +28,7 @@ class ActionModule(ControllerAction):
         wishes = receipts.settings(self, task_vars)
         path, head = self._newest(wishes, args["name"], args["project"])
         _head, receipt, fleet = receipts.read(path)
-        explained = _explained(path, receipt, fleet, args["name"])
+        explained = receipts.explained(path, receipt, fleet, args["name"])
         left_out = ["host %s left out: %s" % entry for entry in sorted(receipt["left_out"].items())]
         say("", receipts.headline(path, head), *decision_text(explained).splitlines(), *left_out, "")
         return {"receipt_file": path, "receipt": head, "decision": plain(explained)}
@@ -47,17 +46,3 @@ class ActionModule(ControllerAction):
             "no receipt is kept of a decision on %s in %s" % (name, receipts.place(wishes)),
             hint=did_you_mean(name, known - {name}, "instance") if known else None,
         )
-
-
-def _explained(path, receipt, fleet, name):
-    """What became of each host, as it was written down; in a receipt of a very large fleet it is found again."""
-    try:
-        if receipt["matrix"] is None:
-            found = [document(answer) for answer in decide_again(receipt, fleet).requests]
-        else:
-            found = documents(receipt["matrix"])
-        return next(each for each in found if each["name"] == name)
-    except ReceiptInvalid as error:
-        raise receipts.of_file(path, error) from None
-    except (AttributeError, LookupError, StopIteration, TypeError, ValueError):
-        raise receipts.of_file(path, ReceiptInvalid("it does not say why")) from None

@@ -15,6 +15,7 @@ from ..module_utils.model import aggregate
 from ..module_utils.model.collection_version import COLLECTION_VERSION
 from ..module_utils.model.errors import BerthError
 from ..module_utils.model.safe_text import clean_all
+from ..plugin_utils import receipts, recent_decisions
 from ..plugin_utils.acting import WHO
 from ..plugin_utils.controller import ControllerAction, kvm_hosts, replies
 from ..plugin_utils.examination import case_of, counted
@@ -53,6 +54,7 @@ class ActionModule(ControllerAction):
     def _document(self, case, hosts, task_vars):
         findings = examine(case)
         zones, groups, said = self._catalog(task_vars, hosts)
+        decisions, unread = self._decisions(task_vars)
         answers = plain(replies(task_vars, "__berth_facts"))
         known = {
             key: {host: answers[host][key] for host in case.fleet.documents if key in answers.get(host, {})}
@@ -63,11 +65,19 @@ class ActionModule(ControllerAction):
             "schema": SCHEMA,
             "by": WHO,
             "version": COLLECTION_VERSION,
-            "said": said,
+            "said": said + unread,
             **overview(Answers(case.fleet, case.wished, zones, groups, **known, at=case.asked[1])),
             "findings": [found.to_dict() for found in findings],
             "counts": counted(findings),
+            "decisions": decisions,
         }
+
+    def _decisions(self, task_vars):
+        """(the last decisions, why they are not known)."""
+        try:
+            return recent_decisions.recent(receipts.settings(self, task_vars)), []
+        except BerthError as error:
+            return [], ["The last decisions are not known. %s" % error.to_result()["msg"]]
 
     def _catalog(self, task_vars, hosts):
         """(host -> its zone, the server groups, what is wrong with the inventory)."""

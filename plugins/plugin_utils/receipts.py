@@ -18,7 +18,8 @@ from typing import Any, ContextManager, Dict, Iterator, List, NamedTuple, Option
 from ..module_utils.model.errors import BerthError, InvalidInput
 from ..module_utils.model.schema import Whole
 from ..module_utils.placement import receipt_file
-from ..module_utils.placement.receipt_file import ReceiptInvalid
+from ..module_utils.placement.explain import document, documents
+from ..module_utils.placement.receipt_file import ReceiptInvalid, decide_again
 from . import acting, state_directory
 from .documents import write_document
 from .screen import warn
@@ -90,6 +91,20 @@ def read(path: str) -> Tuple[Dict[str, Any], Dict[str, Any], List[Any]]:
         return receipt_file.unpack(_bytes(path, MOST_BYTES))
     except ReceiptInvalid as error:
         raise of_file(path, error) from None
+
+
+def explained(path: str, receipt: Dict[str, Any], fleet: List[Any], name: str) -> Dict[str, Any]:
+    """What became of each host for the instance, as it was written down; in a receipt of a very large fleet it is found again."""
+    try:
+        if receipt["matrix"] is None:
+            found = [document(answer) for answer in decide_again(receipt, fleet).requests]
+        else:
+            found = list(documents(receipt["matrix"]))
+        return next(each for each in found if each["name"] == name)
+    except ReceiptInvalid as error:
+        raise of_file(path, error) from None
+    except (AttributeError, LookupError, StopIteration, TypeError, ValueError):
+        raise of_file(path, ReceiptInvalid("it does not say why")) from None
 
 
 def of_file(path: str, error: BerthError) -> ReceiptInvalid:

@@ -24,10 +24,11 @@ from .report_files import ABOUT
 HERE = Path(__file__).parent
 LEVELS = 5  # colours of the heat map
 MOST_CELLS = 16  # NUMA cells that are shown of a host; its data have all
+MOST_JUDGED = 16  # hosts that are shown of a decision; its data have all
 NAMES = {"VCPU": "shared CPUs", "PCPU": "dedicated CPUs", "MEMORY_MB": "MiB", "DISK_GB": "GiB"}
 # What a state means for who looks: it works, somebody has to look, or something is wrong.
 GOOD = frozenset(("up", "active", "running"))
-BAD = frozenset(("no answer", "left out", "error", "not prepared", "unknown", "crashed"))
+BAD = frozenset(("no answer", "no valid host", "left out", "error", "not prepared", "unknown", "crashed"))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -89,6 +90,7 @@ def tables(document: Mapping[str, Any]) -> List[Table]:
         _confirms(document["confirms"]),
         _findings(document["findings"]),
         _groups(document["groups"], all(host["instances"] is not None for host in document["hosts"])),
+        _decisions(document["decisions"]),
         _domains(document["domains"]),
     ]
 
@@ -217,6 +219,32 @@ def _groups(groups: Iterable[Mapping[str, Any]], all_answered: bool) -> Table:
     return Table(
         "groups", "Server groups", "Instances that are to be together or apart.", heads, rows, "There is none."
     )
+
+
+def _decisions(decisions: Iterable[Mapping[str, Any]]) -> Table:
+    rows = [
+        [
+            _text(row["instance"], "name"),
+            _text(row["host"]) if row["host"] else _state("no valid host", row["error"]),
+            _text(row["at"]),
+            _text("%s by %s" % (row["operation"], row["by"])),
+            Cell(_judged(row["hosts"]), len(row["hosts"])),
+        ]
+        for row in decisions
+    ]
+    heads = ("Instance", "Host", "When", "What", "Why: each host's place and weight, or the rule that refused it")
+    caption = "The last decisions of this controller, the newest first. berth.kvm.why tells the weights of one in full."
+    return Table("decisions", "Decisions", caption, heads, rows, "No receipt of a decision is kept here.")
+
+
+def _judged(hosts: Sequence[Mapping[str, str]]) -> List[Line]:
+    lines = []
+    for row in hosts[:MOST_JUDGED]:
+        placed = [row["place"], "weight %s" % row["weight"]] if row["weight"] else []
+        lines.append(Line("%s: %s" % (row["host"], " ".join([*placed, *filter(None, [row["why"]])]))))
+    if len(hosts) > MOST_JUDGED:
+        lines.append(Line("and %d more" % (len(hosts) - MOST_JUDGED)))
+    return lines or [Line("-")]
 
 
 def _domains(domains: Iterable[Mapping[str, Any]]) -> Table:

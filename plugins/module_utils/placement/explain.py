@@ -129,8 +129,9 @@ def _headline(explained, instance):
     return visible("%s: %s, the best of %d of %d hosts" % (name, instance["host"], len(instance["order"]), known))
 
 
-def _hosts(explained, at, most):
-    """A line per host: its place in the order with its weight, or the rule that refused it."""
+def host_rows(explained, at):
+    """(host, place, weight, why) as text, for the instance ``at`` of a document(): the order first, then who was refused by which
+    rule."""
     instance = explained["instances"][at] if explained["instances"] else None
     refused = rejections(explained, at if explained["instances"] else -1)
     rows = []
@@ -144,6 +145,13 @@ def _hosts(explained, at, most):
     for host, (rule, reason) in refused.items():
         if host not in ordered:
             rows.append((host, "-", "", "%s: %s" % (rule, reason) if reason else rule))
+    return rows
+
+
+def _hosts(explained, at, most):
+    """A line per host: its place in the order with its weight, or the rule that refused it."""
+    rows = host_rows(explained, at)
+    refused = rejections(explained, at if explained["instances"] else -1)
     lines = table(("HOST", "PLACE", "WEIGHT", "WHY"), rows[:most])
     if len(rows) > most:
         left_out = Counter(refused[row[0]][0] if row[0] in refused else "passed" for row in rows[most:])

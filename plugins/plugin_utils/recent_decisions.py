@@ -1,0 +1,45 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The last decisions of this controller, for the report: where each instance went and what became of each host."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any, Dict, List
+
+from ..module_utils.placement.explain import host_rows
+from . import receipts
+from .receipts import ReceiptInvalid
+
+MOST = 20  # decisions
+MOST_RECEIPTS = 10  # each is read whole, and in a large fleet it has all hosts
+
+
+def recent(wishes: receipts.Settings) -> List[Dict[str, Any]]:
+    """[{at, operation, by, instance, uuid, host, error, hosts}], the newest first; ``hosts``: [{host, place, weight, why}]. A file
+    that is no receipt, or does not say why, is passed over. Raises InvalidInput where the directory cannot be read."""
+    found: List[Dict[str, Any]] = []
+    for seen, (path, head) in enumerate(receipts.heads(wishes)):
+        if seen == MOST_RECEIPTS or len(found) >= MOST:
+            break
+        with contextlib.suppress(ReceiptInvalid):
+            _head, receipt, fleet = receipts.read(path)
+            if receipt["matrix"] is not None:  # to decide again takes long in a fleet that is so large
+                found += [_decision(path, head, receipt, fleet, name) for name in sorted(head["instances"])]
+    return found[:MOST]
+
+
+def _decision(path: str, head: Dict[str, Any], receipt: Dict[str, Any], fleet: List[Any], name: str) -> Dict[str, Any]:
+    explained = receipts.explained(path, receipt, fleet, name)
+    hosts = [dict(zip(("host", "place", "weight", "why"), row)) for row in host_rows(explained, 0)]
+    return {
+        "at": head["at"],
+        "operation": head["operation"],
+        "by": head["who"],
+        "instance": name,
+        "uuid": head["instances"][name],
+        "host": next((row["host"] for row in hosts if row["why"] == "chosen"), ""),
+        "error": (explained["error"] or {}).get("message", ""),
+        "hosts": hosts,
+    }
