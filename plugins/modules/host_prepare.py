@@ -29,7 +29,8 @@ options:
   accept_state_directory:
     description:
       - Whether what is in C(/var/lib/berth) counts though it is another directory than the one the host was prepared with,
-        or an older copy of it. Without it such a host is refused, unless no guest and no disk of an instance is on it.
+        or an older copy of it. Without it such a host is refused, unless no guest, no disk of an instance and no
+        volume is on it.
     type: bool
     default: false
     version_added: 0.2.0

@@ -17,6 +17,7 @@ from ..record import state_directory
 from . import capabilities, host, settings
 
 POOL_TYPES = ("dir", "fs", "netfs")
+PARTS = ("instances", "volumes", "set-aside")  # of a pool: whose files records are of, or were
 
 
 def prepare(
@@ -31,7 +32,7 @@ def prepare(
     host.check_confinement(caps.security_models, wanted.security_driver_none_ok)
     pool = _existing_pool(connection, wanted.pool)
     path = _pool_target(pool) if pool else pool_path
-    accept_state = accept_state or not _has_guests(connection, path)
+    accept_state = accept_state or not holds_anything(connection, path)
     changed = ["state"] if state_directory.establish(store, accept_state, dry=True) else []
     if not before.prepared or before.to_dict() != wanted.to_dict():
         changed.append("settings")
@@ -56,13 +57,18 @@ def prepare(
     }
 
 
-def _has_guests(connection, pool_path):
-    """Whether anything of an instance is here, whatever the state directory says of it."""
+def holds_anything(connection, pool_path):
+    """Whether an instance, a volume or a copy that was set aside is here, whatever the state directory says of it."""
+    return any(_entries(pool_path, part) for part in PARTS) or any(
+        domain.is_managed(found) for found in connection.listAllDomains(0)
+    )
+
+
+def _entries(pool_path, part):
     try:
-        disks = os.listdir(os.path.join(pool_path, "instances"))
+        return os.listdir(os.path.join(pool_path, part))
     except FileNotFoundError:
-        disks = []
-    return bool(disks) or any(domain.is_managed(found) for found in connection.listAllDomains(0))
+        return []
 
 
 def _pin(before, given, found):

@@ -11,6 +11,7 @@ import shutil
 import pytest
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest.instance import Instance
+from ansible_collections.berth.kvm.plugins.module_utils.compute.host import preparation
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record import claim, state_directory
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record.claim import claim_all
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record.state_directory import StateDirectoryChanged
@@ -150,3 +151,18 @@ def test_a_damaged_identity_is_a_fault(host, text):
     with open(os.path.join(host.store.state_dir, "identity.json"), "w") as file:
         file.write(text)
     assert "damaged" in state_directory.look(host.store)["fault"]
+
+
+class NoDomain:
+    @staticmethod
+    def listAllDomains(_flags):
+        return []
+
+
+@pytest.mark.parametrize("part", ["instances", "volumes", "set-aside"])
+def test_a_host_that_holds_disks_of_any_kind_is_no_new_host_whose_state_directory_may_be_another(tmp_path, part):
+    assert not preparation.holds_anything(NoDomain, str(tmp_path))
+    (tmp_path / part).mkdir()
+    assert not preparation.holds_anything(NoDomain, str(tmp_path))
+    (tmp_path / part / "5b2f8f0e-0000-4000-8000-000000000001").mkdir()
+    assert preparation.holds_anything(NoDomain, str(tmp_path))
