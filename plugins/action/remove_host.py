@@ -19,7 +19,7 @@ from ..plugin_utils.screen import say
 class ActionModule(ControllerAction):
     argument_spec = {
         "name": {"type": "str"},
-        "directory": {"type": "path", "default": "~/.berth/ca"},
+        "directory": trust.DIRECTORY_OPTION,
         "hosts": {"type": "list", "elements": "str"},
     }
 

@@ -22,7 +22,7 @@ TOLD = {
 class ActionModule(ControllerAction):
     argument_spec = {
         "phase": {"type": "str", "required": True, "choices": [trust.TRUST, trust.SIGN, trust.DROP, trust.REST]},
-        "directory": {"type": "path", "default": "~/.berth/ca"},
+        "directory": trust.DIRECTORY_OPTION,
         "hosts": {"type": "list", "elements": "str"},
     }
 

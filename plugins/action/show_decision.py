@@ -28,7 +28,7 @@ class ActionModule(ControllerAction):
         wishes = receipts.settings(self, task_vars)
         path, head = self._newest(wishes, args["name"], args["project"])
         _head, receipt, fleet = receipts.read(path)
-        explained = receipts.explained(path, receipt, fleet, args["name"])
+        (explained,) = receipts.explained(path, receipt, fleet, [args["name"]])
         left_out = ["host %s left out: %s" % entry for entry in sorted(receipt["left_out"].items())]
         say("", receipts.headline(path, head), *decision_text(explained).splitlines(), *left_out, "")
         return {"receipt_file": path, "receipt": head, "decision": plain(explained)}

@@ -42,6 +42,14 @@ options:
     elements: str
 """
 
+    AUTHORITIES = r"""
+options:
+  directory:
+    description: Where the authorities are where no KVM host has the variable C(kvm_host_ca_directory).
+    type: path
+    default: ~/.berth/ca
+"""
+
     SELECTED = r"""
 options:
   selected:

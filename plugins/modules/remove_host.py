@@ -22,12 +22,9 @@ options:
   name:
     description: The host, as the inventory calls it.
     type: str
-  directory:
-    description: Where the authorities are where no KVM host has the variable C(kvm_host_ca_directory).
-    type: path
-    default: ~/.berth/ca
 extends_documentation_fragment:
   - berth.kvm.controller
+  - berth.kvm.controller.authorities
   - berth.kvm.controller.hosts
 author:
   - The berth.kvm authors (!UNKNOWN)

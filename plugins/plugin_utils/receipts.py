@@ -13,7 +13,7 @@ import os
 import re
 import stat
 import time
-from typing import Any, ContextManager, Dict, Iterator, List, NamedTuple, Optional, Tuple
+from typing import Any, ContextManager, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 from ..module_utils.model.errors import BerthError, InvalidInput
 from ..module_utils.model.schema import Whole
@@ -93,14 +93,15 @@ def read(path: str) -> Tuple[Dict[str, Any], Dict[str, Any], List[Any]]:
         raise of_file(path, error) from None
 
 
-def explained(path: str, receipt: Dict[str, Any], fleet: List[Any], name: str) -> Dict[str, Any]:
-    """What became of each host for the instance, as it was written down; in a receipt of a very large fleet it is found again."""
+def explained(path: str, receipt: Dict[str, Any], fleet: List[Any], names: Sequence[str]) -> List[Dict[str, Any]]:
+    """What became of each host for each of the instances, as it was written down; in a receipt of a very large fleet it is found
+    again."""
     try:
         if receipt["matrix"] is None:
-            found = [document(answer) for answer in decide_again(receipt, fleet).requests]
+            told = [document(answer) for answer in decide_again(receipt, fleet).requests]
         else:
-            found = list(documents(receipt["matrix"]))
-        return next(each for each in found if each["name"] == name)
+            told = list(documents(receipt["matrix"], names))
+        return [next(each for each in told if each["name"] == name) for name in names]
     except ReceiptInvalid as error:
         raise of_file(path, error) from None
     except (AttributeError, LookupError, StopIteration, TypeError, ValueError):

@@ -26,19 +26,19 @@ def recent(wishes: receipts.Settings) -> List[Dict[str, Any]]:
         with contextlib.suppress(ReceiptInvalid):
             _head, receipt, fleet = receipts.read(path)
             if receipt["matrix"] is not None:  # to decide again takes long in a fleet that is so large
-                found += [_decision(path, head, receipt, fleet, name) for name in sorted(head["instances"])]
+                names = sorted(head["instances"])
+                found += [_decision(head, told) for told in receipts.explained(path, receipt, fleet, names)]
     return found[:MOST]
 
 
-def _decision(path: str, head: Dict[str, Any], receipt: Dict[str, Any], fleet: List[Any], name: str) -> Dict[str, Any]:
-    explained = receipts.explained(path, receipt, fleet, name)
+def _decision(head: Dict[str, Any], explained: Dict[str, Any]) -> Dict[str, Any]:
     hosts = [dict(zip(("host", "place", "weight", "why"), row)) for row in host_rows(explained, 0)]
     return {
         "at": head["at"],
         "operation": head["operation"],
         "by": head["who"],
-        "instance": name,
-        "uuid": head["instances"][name],
+        "instance": explained["name"],
+        "uuid": head["instances"][explained["name"]],
         "host": next((row["host"] for row in hosts if row["why"] == "chosen"), ""),
         "error": (explained["error"] or {}).get("message", ""),
         "hosts": hosts,

@@ -30,6 +30,7 @@ AWAITED = {
     DROP: "trust the new authority alone",
 }
 DIRECTORY = "kvm_host_ca_directory"
+DIRECTORY_OPTION = {"type": "path", "default": "~/.berth/ca"}  # of the actions that go by no host in particular
 
 
 @dataclasses.dataclass(frozen=True)

@@ -146,6 +146,14 @@ def publish(temporary, path):
     sync_directory(os.path.dirname(path))
 
 
+def entries(path):
+    """The names in a directory; none where it is not there."""
+    try:
+        return os.listdir(path)
+    except FileNotFoundError:
+        return []
+
+
 def remove(path):
     """Remove a file; whether there was one."""
     try:

@@ -137,8 +137,7 @@ def _of_hosts(case: Case) -> Iterator[Finding]:
 
 def _may_be_known(case: Case, uuid: str) -> bool:
     """Whether another host of the same storage has the record of a volume, or may have it."""
-    told = (volume for document in case.fleet.documents.values() for volume in document.get("volumes") or ())
-    return bool(case.fleet.verdicts) or uuid in [volume["uuid"] for volume in told]
+    return bool(case.fleet.verdicts) or uuid in [volume["uuid"] for _host, volume in case.fleet.volumes()]
 
 
 def _free_volumes(case: Case) -> Iterator[Finding]:

@@ -119,6 +119,10 @@ class Fleet:
         """Inventory name -> the pinned uuid of every host that answered."""
         return {name: document["uuid"] for name, document in self.documents.items()}
 
+    def volumes(self) -> List[Tuple[str, Document]]:
+        """(host, volume) of all that the hosts that answered tell of."""
+        return [(host, found) for host, document in self.documents.items() for found in document.get("volumes") or ()]
+
     @functools.cached_property
     def places(self) -> Dict[str, List[Place]]:
         """Instance uuid -> where it is: a place for each host that has a record of it."""

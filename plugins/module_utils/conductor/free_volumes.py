@@ -19,8 +19,7 @@ def of(fleet: Fleet) -> List[Free]:
     """Those of the hosts that answered, by name."""
     found = [
         (host, volume)
-        for host, document in fleet.documents.items()
-        for volume in document.get("volumes") or ()
+        for host, volume in fleet.volumes()
         if volume["instance"] is None and (volume["role"], volume["phase"]) == (OWN, ACTIVE)
     ]
     return sorted(found, key=lambda pair: (pair[1]["name"], pair[1]["project_id"], pair[0]))

@@ -34,12 +34,7 @@ Found = List[Tuple[str, Document]]  # (host, volume) of the hosts that tell of o
 
 def find(fleet: Fleet, uuid: str) -> Found:
     """The hosts that own it; where none does, as in the middle of a move, the one that an end of the move would give it back to."""
-    found = [
-        (host, volume)
-        for host, document in fleet.documents.items()
-        for volume in document.get("volumes") or ()
-        if volume["uuid"] == uuid
-    ]
+    found = [pair for pair in fleet.volumes() if pair[1]["uuid"] == uuid]
     owners = [pair for pair in found if pair[1].get("role") not in (IN, OUT)]
     return owners or sorted(found, key=lambda pair: pair[1].get("role") != OUT)[:1]
 
@@ -125,7 +120,7 @@ def to_delete(
         return found[0][0]
     check_none_silent(volume, fleet.verdicts, lost_hosts)
     if volume not in defined:
-        known = {told["name"] for document in fleet.documents.values() for told in document.get("volumes") or ()}
+        known = {told["name"] for _host, told in fleet.volumes()}
         raise VolumeNotFound("no host has a volume %s" % volume, hint=did_you_mean(volume, known, "volume"))
     return None
 

@@ -47,11 +47,12 @@ def matrix(answers):
     )
 
 
-def documents(found):
-    """Yield the document() of every request of a matrix."""
+def documents(found, names=None):
+    """Yield the document() of every request of a matrix, or of those with these names."""
     columns = Matrix.from_document(found)
     for request in found["requests"]:
-        yield _document(request, columns.explanation(request["entry"])) if "entry" in request else request
+        if names is None or request["name"] in names:
+            yield _document(request, columns.explanation(request["entry"])) if "entry" in request else request
 
 
 def _headlines(answer):
@@ -151,9 +152,9 @@ def host_rows(explained, at):
 def _hosts(explained, at, most):
     """A line per host: its place in the order with its weight, or the rule that refused it."""
     rows = host_rows(explained, at)
-    refused = rejections(explained, at if explained["instances"] else -1)
     lines = table(("HOST", "PLACE", "WEIGHT", "WHY"), rows[:most])
     if len(rows) > most:
+        refused = rejections(explained, at if explained["instances"] else -1)
         left_out = Counter(refused[row[0]][0] if row[0] in refused else "passed" for row in rows[most:])
         lines.append(
             "... and %d more: %s" % (len(rows) - most, ", ".join("%d %s" % (n, r) for r, n in left_out.items()))

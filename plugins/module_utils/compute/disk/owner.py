@@ -55,8 +55,5 @@ def refuse(pool_path, uuid):
 
 def others_in(pool_path, host_uuid):
     """Whether another host has an instance in this pool."""
-    try:
-        names = os.listdir(os.path.join(pool_path, "instances"))
-    except FileNotFoundError:
-        return False
+    names = paths.entries(os.path.join(pool_path, "instances"))
     return any(is_another(pool_path, name, host_uuid) for name in names if is_uuid(name))

@@ -127,7 +127,7 @@ def _port(pki: str, port: int) -> Iterator[Finding]:
 
 def _permits(host: Host, records: Sequence[Record], fix: bool) -> Iterator[Finding]:
     known = {record.uuid for record in records}
-    for uuid in sorted(filter(is_uuid, _listed(os.path.join(host.run_dir, gate.PERMITS)))):
+    for uuid in sorted(filter(is_uuid, paths.entries(os.path.join(host.run_dir, gate.PERMITS)))):
         # One that was made while the others were looked at has its record before its permit and its disks.
         if uuid not in known and host.store.read(uuid) is None:
             if fix and not _without_record(host, uuid, lambda uuid: gate.revoke(uuid, host.run_dir)):
@@ -148,7 +148,7 @@ def _disks(host: Host, records: Sequence[Record]) -> Iterator[Finding]:
     known = {record.uuid: record for record in records}
     here = set()
     for path in host.pool_paths():
-        for uuid in filter(is_uuid, _listed(os.path.join(path, "instances"))):
+        for uuid in filter(is_uuid, paths.entries(os.path.join(path, "instances"))):
             here.add(uuid)
             if (
                 uuid not in known
@@ -171,7 +171,7 @@ def _volumes(host: Host) -> Iterator[Finding]:
                 yield finding("VolumeFileMissing", ERROR, "the file of volume %s is gone: %s" % (volume.name, path))
     known = {volume.uuid for volume in volumes}
     for pool_path in host.pool_paths():
-        for uuid in sorted(filter(is_uuid, _listed(os.path.join(pool_path, "volumes")))):
+        for uuid in sorted(filter(is_uuid, paths.entries(os.path.join(pool_path, "volumes")))):
             path = paths.volume_file(pool_path, uuid)
             if (
                 uuid not in known
@@ -210,15 +210,8 @@ def _vgpus(host: Host, records: Sequence[Record], fix: bool) -> Iterator[Finding
 
 def _with_disks(host: Host) -> Iterator[str]:
     for path in host.pool_paths():
-        yield from filter(is_uuid, _listed(os.path.join(path, "instances")))
+        yield from filter(is_uuid, paths.entries(os.path.join(path, "instances")))
 
 
 def _is_at_rest(record: Record) -> bool:
     return (record.role, record.phase) == (OWN, ACTIVE)
-
-
-def _listed(path: str) -> List[str]:
-    try:
-        return os.listdir(path)
-    except FileNotFoundError:
-        return []

@@ -59,16 +59,9 @@ def prepare(
 
 def holds_anything(connection, pool_path):
     """Whether an instance, a volume or a copy that was set aside is here, whatever the state directory says of it."""
-    return any(_entries(pool_path, part) for part in PARTS) or any(
+    return any(paths.entries(os.path.join(pool_path, part)) for part in PARTS) or any(
         domain.is_managed(found) for found in connection.listAllDomains(0)
     )
-
-
-def _entries(pool_path, part):
-    try:
-        return os.listdir(os.path.join(pool_path, part))
-    except FileNotFoundError:
-        return []
 
 
 def _pin(before, given, found):

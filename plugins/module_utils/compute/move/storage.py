@@ -74,7 +74,4 @@ def exists(pool_path, uuid):
 
 
 def _names(pool_path, uuid, of=paths.instance):
-    try:
-        return os.listdir(of(pool_path, uuid))
-    except FileNotFoundError:
-        return []
+    return paths.entries(of(pool_path, uuid))
