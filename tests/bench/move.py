@@ -111,6 +111,9 @@ class ByHand:
             lab.sh(host, "mkdir -p /run/hand; umask 077; echo %s > /run/hand/keys.psk" % key)
         xml = lab.sh(source, "virsh dumpxml --inactive %s" % uuid).stdout
         lab.sh(destination, "cat > /run/hand/guest.xml <<'X'\n%s\nX" % xml)
+        for name in lab.sh(source, "virsh -q nwfilter-list | awk '/%s/{print $2}'" % uuid).stdout.split():
+            packet_filter = lab.sh(source, "virsh nwfilter-dumpxml %s" % name).stdout
+            lab.sh(destination, "virsh nwfilter-define /dev/stdin <<'X'\n%s\nX" % packet_filter)
         seed = lab.sh(source, "base64 -w0 %s/seed.iso" % self.directory).stdout
         lab.sh(
             destination,
@@ -204,6 +207,7 @@ def main():
     parser.add_argument("--lab", default="bench")
     parser.add_argument("--keep", action="store_true", help="leave the lab up")
     parser.add_argument("--sizes", default="2,4", help="GiB of the disks, half of each is data (default: %(default)s)")
+    parser.add_argument("--load", type=int, help="MiB that the guest writes over and over meanwhile")
     parser.add_argument("--rates", default="1gbit,", help="limits of the links for tc; an empty one is no limit")
     options = parser.parse_args()
     rows, sizes = [], [int(size) for size in options.sizes.split(",")]
@@ -214,6 +218,9 @@ def main():
         for size in sizes:
             tree["all"]["vars"]["berth_flavors"]["bench%d" % size] = {"vcpus": 1, "memory_mb": 128, "root_gb": size}
             tree["all"]["vars"]["berth_flavors"]["bench%db" % size] = {"vcpus": 1, "memory_mb": 192, "root_gb": size}
+        if options.load:
+            mover = tree["all"]["children"]["instances"]["hosts"][cases.NAME]
+            mover["berth_user_data"] += "# lab-load: %d\n" % options.load
         case.path.write_text(json.dumps(tree))
         try:
             for rate in options.rates.split(","):

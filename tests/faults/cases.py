@@ -47,7 +47,7 @@ class Case:
         self.path = Path(directory) / (lab.name + "-mover.yml")
         variables = catalog(image)
         variables["berth_flavors"] = {**variables["berth_flavors"], **LADDER}
-        mover = vm("{{ mover_flavor | default('tiny') }}", user_data=WRITER, **more)
+        mover = vm("{{ mover_flavor | default('tiny') }}", **{"user_data": WRITER, **more})
         self.path.write_text(
             json.dumps({"all": {"vars": variables, "children": {"instances": {"hosts": {NAME: mover}}}}})
         )

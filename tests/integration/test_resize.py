@@ -60,6 +60,22 @@ def test_resize_moves_the_guest_with_all_it_acknowledged_and_confirm_removes_the
     assert case.play("confirm_resize", BIG).changed.get(cases.NAME, 0) == 0
 
 
+def test_what_a_guest_writes_while_its_disk_is_copied_is_copied_again_before_it_stops(lab, image, tmp_path):
+    """About 20 MiB/s: more than a moment's worth is left after the first copy, and less after each further one."""
+    case = cases.Case(lab, image, tmp_path, user_data=cases.WRITER + "# lab-load: 256\n")
+    case.play("create")
+    source = case.owner()
+    disk = "/var/lib/libvirt/berth/instances/*/root.qcow2"
+    lab.sh(source, "for each in $(seq 120); do [ $(du -m %s | cut -f1) -lt 250 ] || exit 0; sleep 1; done; exit 1" % disk)
+    acknowledged = facts(case, source)["ack"]
+    case.play("resize", BIG)
+    copies = sorted(name.rpartition("-")[2] for name in case.look(source)["files"] if name.count("-1-"))
+    assert copies[:2] == ["0", "1"], case.look(source)["files"]
+    assert not any(name.endswith(".scratch") for name in case.look(source)["files"])
+    inside = facts(case, homes(lab)[cases.NAME], verified)
+    assert inside["verify"]["result"] == "ok" and inside["ack"] >= acknowledged
+
+
 def test_revert_goes_back_to_the_old_flavor_and_leaves_nothing(mover):
     case, source = mover
     nonce = facts(case, source)["nonce"]

@@ -10,8 +10,10 @@ from xml.etree import ElementTree
 
 from ...model.move_errors import TransferFailed
 from ..connection import require_libvirt
+from . import following
 
 POLL_SECONDS = 0.2
+BACKUP_POLL_SECONDS = 0.02
 CANCEL_SECONDS = 60  # in which a job ends that was told to
 STALLED_SECONDS = 300  # in which a block job has to come on
 
@@ -50,6 +52,21 @@ def _follow(domain, target):
         elif time.monotonic() - since > STALLED_SECONDS:
             raise TransferFailed("the job on %s has not come on for %d s" % (target, STALLED_SECONDS))
         time.sleep(POLL_SECONDS)
+
+
+def finish_backup(domain):
+    """Wait for a backup that writes to files. Raises TransferFailed where it failed or does not come on."""
+    library = require_libvirt()
+    checks = following.Asked(), following.Advance(lambda: domain.jobStats(0).get(library.VIR_DOMAIN_JOB_DISK_PROCESSED))
+    while domain.jobInfo()[0] != library.VIR_DOMAIN_JOB_NONE:
+        for check in checks:
+            check.check()
+        time.sleep(BACKUP_POLL_SECONDS)
+    said = domain.jobStats(library.VIR_DOMAIN_JOB_STATS_COMPLETED)
+    if not said.get(library.VIR_DOMAIN_JOB_SUCCESS):
+        raise TransferFailed(
+            "libvirt's backup failed: %s" % said.get(library.VIR_DOMAIN_JOB_ERRMSG, "it does not say why")
+        )
 
 
 def has_ended(domain):

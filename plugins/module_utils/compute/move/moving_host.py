@@ -18,6 +18,7 @@ from ..guest import definition, domain, gate, hardware, health, network, packet_
 from ..host import address, mdev
 from ..record.ledger import Ledger
 from . import (
+    backups,
     disks,
     following,
     guest_state,
@@ -224,12 +225,13 @@ class Effects(Guests):
             return {"shared": True}
         manifest = disks.manifest(self.pool_path(record), record, with_path=True)
         increment.discard_scratch(manifest)
-        name, bandwidth = increment.bitmap_name(record), bytes_per_second(options)
-        missing, usable = increment.what_is_missing(record, manifest)
-        rest = {
-            entry: lambda disk, target: increment.copy_rest(record.uuid, disk, target, name, bandwidth)
-            for entry in usable
-        }
+        bandwidth = bytes_per_second(options)
+        missing, bitmaps = increment.what_is_missing(record, manifest)
+
+        def copy_rest(disk, target):
+            return increment.copy_rest(record.uuid, disk, target, bitmaps[disk["name"]], bandwidth)
+
+        rest = dict.fromkeys(bitmaps, copy_rest)
         return dict(transfer.send(record.uuid, missing, targets, key, bandwidth, rest), increments=sorted(rest))
 
     def complete(self, record):
@@ -260,7 +262,7 @@ class Effects(Guests):
 
     def stop_transfer(self, uuid):
         live.abort(self.connection, uuid)
-        increment.end_backup_of(self.connection, uuid)
+        backups.end_of(self.connection, uuid)
         transfer.close(uuid)
 
     # volumes

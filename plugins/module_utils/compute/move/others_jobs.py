@@ -11,7 +11,7 @@ from ...model import hints
 from ..connection import require_libvirt
 from ..errors import DisksBusy
 from ..guest import domain as guests
-from .increment import SOCKET
+from . import backups
 
 
 def check(connection, record, host):
@@ -35,7 +35,7 @@ def _backup(found):
         backup = found.backupGetXMLDesc(0)
     except require_libvirt().libvirtError:
         return None  # there is none
-    return None if SOCKET in backup else "a backup"
+    return None if backups.is_of_a_move(found, backup) else "a backup"
 
 
 def _copy(found):

@@ -23,8 +23,8 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.connection impor
 from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import DisksBusy, GuestHung  # noqa: E402
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import domain  # noqa: E402
 from ansible_collections.berth.kvm.plugins.module_utils.compute.move import (  # noqa: E402
+    backups,
     guest_state,
-    increment,
     jobs,
     live,
     moving_host,
@@ -251,14 +251,14 @@ def test_what_libvirt_gives_has_the_limit_too():
 
 def test_a_backup_of_a_guest_that_hangs_is_not_waited_for(of):
     guest = Guest(job=JOB, stuck=("abortJob",))
-    guest.backupGetXMLDesc = lambda _flags: "<domainbackup><server socket='/x/%s'/></domainbackup>" % increment.SOCKET
-    increment.end_backup(of(guest))
+    guest.backupGetXMLDesc = lambda _flags: "<domainbackup><server socket='/x/%s'/></domainbackup>" % backups.SOCKET
+    backups.end(of(guest))
 
 
 def test_the_backup_of_another_program_is_not_ended(of):
     guest = Guest(job=JOB)
     guest.backupGetXMLDesc = lambda _flags: "<domainbackup><server name='theirs'/></domainbackup>"
-    increment.end_backup(of(guest))
+    backups.end(of(guest))
     assert guest.job == JOB
 
 
@@ -269,7 +269,7 @@ OTHERS = {
     "a backup of another program": ("<domainbackup><server name='theirs'/></domainbackup>", "<domain/>", "a backup"),
     "one that goes to files": ("<domainbackup mode='push'/>", "<domain/>", "a backup"),
     "one that a move began": (
-        "<domainbackup><server socket='/x/%s'/></domainbackup>" % increment.SOCKET,
+        "<domainbackup><server socket='/x/%s'/></domainbackup>" % backups.SOCKET,
         "<domain/>",
         None,
     ),

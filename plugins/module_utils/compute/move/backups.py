@@ -1,0 +1,139 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""libvirt's backups of a running guest: its disks as they are at one moment, or what changed since an earlier one, and from
+then on a bitmap in each qcow2 file of what is written. Those of a move are told from other programs' by their files.
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+from xml.etree import ElementTree
+
+from ...model.move_errors import TransferFailed
+from .. import paths
+from ..connection import LibvirtTimeout, require_libvirt
+from ..guest import domain as guests
+from . import jobs
+
+SCRATCH = "scratch"  # ending of the file beside a disk that a backup writes
+SOCKET = "berth-backup.sock"
+LIBVIRT_DIR = "/var/lib/libvirt/qemu"
+
+
+def show(domain, shown, checkpoint):
+    """Show disks as they are now, until end(). ``shown``: {name in the guest, such as vda: path}. -> the socket's path"""
+    socket = os.path.join(_own_directory(domain), SOCKET)
+    discard([socket, *map(beside, shown.values())])
+    root = ElementTree.Element("domainbackup", mode="pull")
+    ElementTree.SubElement(root, "server", transport="unix", socket=socket)
+    parts = ElementTree.SubElement(root, "disks")
+    for target, path in shown.items():
+        element = ElementTree.SubElement(parts, "disk", name=target, backup="yes", type="file", exportname=target)
+        ElementTree.SubElement(element, "scratch", file=beside(path))
+    _begin(domain, root, shown, checkpoint)
+    return socket
+
+
+def write_changes(domain, shown, since, checkpoint):
+    """Begin to write what changed since the checkpoint ``since`` beside each disk; jobs.finish_backup() awaits it."""
+    discard(map(beside, shown.values()))
+    root = ElementTree.Element("domainbackup", mode="push")
+    ElementTree.SubElement(root, "incremental").text = since
+    parts = ElementTree.SubElement(root, "disks")
+    for target, path in shown.items():
+        element = ElementTree.SubElement(parts, "disk", name=target, backup="yes", type="file")
+        ElementTree.SubElement(element, "driver", type="qcow2")
+        ElementTree.SubElement(element, "target", file=beside(path))
+    _begin(domain, root, shown, checkpoint)
+
+
+def beside(path):
+    """The file that a backup of a disk writes."""
+    return "%s.%s" % (path, SCRATCH)
+
+
+def discard(found):
+    for path in found:
+        paths.remove(path)
+
+
+def _own_directory(domain):
+    """The directory that libvirt makes for this start of the guest, where QEMU may open a socket."""
+    found = glob.glob(os.path.join(LIBVIRT_DIR, "domain-%d-*" % domain.ID()))
+    if len(found) != 1:
+        raise TransferFailed("libvirt has no directory of its own for the guest")
+    return found[0]
+
+
+def _begin(domain, root, shown, name):
+    """A backup and, at the same moment, the checkpoint ``name`` of the same disks."""
+    checkpoint = ElementTree.Element("domaincheckpoint")
+    ElementTree.SubElement(checkpoint, "name").text = name
+    parts = ElementTree.SubElement(checkpoint, "disks")
+    for target in shown:
+        ElementTree.SubElement(parts, "disk", name=target, checkpoint="bitmap", bitmap=name)
+    for element in ElementTree.fromstring(domain.XMLDesc(0)).iterfind("devices/disk/target"):
+        if element.get("dev") not in shown:
+            ElementTree.SubElement(root.find("disks"), "disk", name=element.get("dev"), backup="no")
+            ElementTree.SubElement(parts, "disk", name=element.get("dev"), checkpoint="no")
+    try:
+        domain.backupBegin(*(ElementTree.tostring(each, encoding="unicode") for each in (root, checkpoint)), 0)
+    except require_libvirt().libvirtError as error:
+        raise TransferFailed("libvirt began no backup of the running disks: %s" % error)
+
+
+def is_of_a_move(domain, text):
+    """Whether a backup that libvirt describes is one of these."""
+    written = {target.get("file") for target in ElementTree.fromstring(text).iterfind("disks/disk/target")}
+    return SOCKET in text or bool(written) and any(beside(path) in written for path in _paths(domain))
+
+
+def _paths(domain):
+    sources = ElementTree.fromstring(domain.XMLDesc(0)).iterfind("devices/disk/source")
+    return [source.get("file") for source in sources if source.get("file")]
+
+
+def end(domain):
+    """End a backup of this guest, also one that a killed run left; none there is fine."""
+    library = require_libvirt()
+    try:
+        if not is_of_a_move(domain, domain.backupGetXMLDesc(0)):
+            return  # another program's
+    except (library.libvirtError, LibvirtTimeout):
+        return
+    try:
+        domain.abortJob()
+        jobs.has_ended(domain)
+    except (library.libvirtError, LibvirtTimeout):
+        pass  # QEMU does not answer: whoever copies next ends it
+
+
+def end_of(connection, uuid):
+    domain = guests.find(connection, uuid)
+    if domain is not None and domain.isActive():
+        end(domain)
+
+
+def changed(domain, name):
+    """The bytes that were written since a checkpoint, about: whole clusters count."""
+    library = require_libvirt()
+    text = domain.checkpointLookupByName(name, 0).getXMLDesc(library.VIR_DOMAIN_CHECKPOINT_XML_SIZE)
+    return sum(int(disk.get("size") or 0) for disk in ElementTree.fromstring(text).iterfind("disks/disk"))
+
+
+def forget_checkpoint(domain, name):
+    """What was written since it counts to the one before it."""
+    domain.checkpointLookupByName(name, 0).delete(0)
+
+
+def forget_checkpoints(domain):
+    """Remove the checkpoints of earlier attempts with their bitmaps; others' stay."""
+    library = require_libvirt()
+    for checkpoint in domain.listAllCheckpoints(0):
+        if checkpoint.getName().startswith("berth-"):
+            try:
+                checkpoint.delete(0)
+            except library.libvirtError:
+                checkpoint.delete(library.VIR_DOMAIN_CHECKPOINT_DELETE_METADATA_ONLY)
