@@ -36,7 +36,7 @@ class ActionModule(ControllerAction):
         host = volumes.to_delete(fleet, name, uuid, given.get("berth_volumes_defined") or {}, lost_hosts(given))
         result = {"volume": name, "host": host}
         if host is None:
-            say("volume %s is on no host: nothing is to be removed" % name)
+            say("volume %s is on no host: nothing to remove" % name)
             return result
         reply = answers(ask(self, task_vars, [host], "volume", {"uuid": uuid}))[host]
         if "reason" in reply:

@@ -155,7 +155,7 @@ def _wanted_disks(task_vars, fleet, name, found, project, lost):
     new = volumes.to_have(fleet, name, found["uuid"], host, wanted, lost)
     boots = [entry["name"] for entry in wanted if entry["uuid"] in new and entry["boot_index"] == 0]
     if boots:
-        rule = "given where the instance is created: one that is there boots from what it was made with"
+        rule = "set when the instance is created: an existing instance boots from what it was created with"
         raise InvalidInput("berth_volumes.%s.boot_index" % boots[0], 0, rule)
     parts = ("name", "size_gb", "delete_on_termination", "boot_index")
     return {

@@ -53,12 +53,12 @@ RUN = (
 
 
 def _is_wanted(task_vars, name):
-    """Whether somebody describes the instance; what only the inventory plugin knows is there, and nothing is wished of it."""
+    """Whether the inventory describes the instance. One that only the inventory plugin knows exists, and nobody asks anything of it."""
     return "berth_name" in task_vars or in_inventory(task_vars, name)
 
 
 def _refused(faults, task_vars):
-    """The requests that are not valid, of those of which it is known which instance is meant."""
+    """The invalid requests for which it is clear which instance is meant."""
     for name, error in faults:
         with contextlib.suppress(BerthError):
             project = project_of(variables(task_vars, name, ["berth_project"]))
@@ -66,10 +66,10 @@ def _refused(faults, task_vars):
             yield {"name": name, "project": project, "code": error.code, "message": str(error)}
 
 
-def _kept(wishes, operation, decision):
+def _kept(keeping, operation, decision):
     """What the task's result says of the receipt."""
-    path = receipts.keep(wishes, operation, decision)
-    told = {"receipt": decision.receipt()} if wishes.directory and decision.result else {}
+    path = receipts.keep(keeping, operation, decision)
+    told = {"receipt": decision.receipt()} if keeping.directory and decision.result else {}
     return {**told, "receipt_file": path} if path else told
 
 
@@ -117,7 +117,7 @@ class ActionModule(ControllerAction):
         given = self.own_variables(task_vars, RUN)
         check_counts(given)
         is_true(given, "berth_mend")  # before anything is claimed: it is the hosts' work later
-        wishes = receipts.settings(self, task_vars, args["receipt_dir"])
+        keeping = receipts.settings(self, task_vars, args["receipt_dir"])
         hosts = kvm_hosts(task_vars, args["hosts"])
         names = [name for name in selected(task_vars, args["instances"], hosts) if _is_wanted(task_vars, name)]
         catalogs = Catalogs(task_vars, names, hosts, self._loader)
@@ -144,7 +144,7 @@ class ActionModule(ControllerAction):
             options,
             catalog.aggregate_documents(plain(task_vars["groups"])),
             args["seed"],
-            explained=bool(wishes.most_bytes or verbosity() or not args["plan"]),
+            explained=bool(keeping.most_bytes or verbosity() or not args["plan"]),
         )
         for line in decision.forced(instances):
             warn(line)
@@ -154,7 +154,7 @@ class ActionModule(ControllerAction):
         if result["failures"] or verbosity() or not args["plan"]:
             result["explanation"] = decision.explanation()
         self._say(result, shown=not args["plan"])
-        result.update(_kept(wishes, "create" if args["plan"] else "place", decision))
+        result.update(_kept(keeping, "create" if args["plan"] else "place", decision))
         if args["plan"]:
             result.update(self._plan(acting.RUN, instances, fleet, decision.max_attempts))
         else:
@@ -164,7 +164,7 @@ class ActionModule(ControllerAction):
         return result
 
     def _sorted_out(self, requests, fleet, given):
-        """The instances of the plan: what is there, what is in the way, and what has to be placed."""
+        """The instances of the plan: those that exist, those that something prevents, and those to place."""
         strict = is_true(given, "berth_strict_uniqueness")
         instances = what_to_create.sort_out(requests, fleet, self._lost, strict)
         if self._takes_over:
@@ -177,7 +177,7 @@ class ActionModule(ControllerAction):
         return instances
 
     def _requests(self, names, task_vars, catalogs, hosts, batch_id):
-        """The request of every instance; all faults of the input are told at once, before anything is done."""
+        """The request of every instance. All errors in the input are reported together, before anything is done."""
         requests, faults, held = {}, [], {}
         self._locks, self._states, self._mends = {}, {}, set()
         for name in names:
@@ -208,7 +208,7 @@ class ActionModule(ControllerAction):
         return requests
 
     def _give_addresses(self, instances, fleet, catalogs, task_vars):
-        """Addresses of pools: none that a host tells of, nor one that the inventory says is an instance's."""
+        """Addresses from pools: never one that a host reports, nor one that the inventory gives to an instance."""
         if not any(nic.get("pool") for instance in instances.values() for nic in instance["spec"]["networks"]):
             return
         told = {host: document["instances"] for host, document in fleet.documents.items()}

@@ -107,7 +107,7 @@ class ActionModule(ControllerAction):
         facts["differs"] = {}
         for name, move in moves.items():
             facts["differs"][name] = inventory.all_differences(name, fleet.places.get(move["uuid"], ()))
-        facts["wished"] = {name: inventory.flavor(name) for name in moves}
+        facts["inventory_flavors"] = {name: inventory.flavor(name) for name in moves}
         if args["again"]:
             facts = _both(plain(raw_vars(task_vars, "localhost")["ansible_facts"]["berth_moves"]), facts)
         return {"ansible_facts": {"berth_moves": facts}, "_ansible_verbose_override": True}
@@ -142,7 +142,7 @@ class ActionModule(ControllerAction):
 
     @staticmethod
     def _due(moves):
-        """Those that are to be confirmed now; of the others that wait it is said until when."""
+        """The instances to confirm now. For the others that wait, the result says until when."""
         due = {name: dict(move, when_due=True) for name, move in moves.items() if moving.is_due(move)}
         for name, move in sorted(moves.items()):
             if name not in due and moving.is_unconfirmed(move):
@@ -182,18 +182,18 @@ class ActionModule(ControllerAction):
         # A migration needs nothing for long: only a resize counts twice, until it is confirmed.
         resized = {name: instance for name, instance in instances.items() if moves[name]["kind"] == migration.RESIZE}
         quotas.before_placement(resized, fleet, catalog.quotas, more=0)
-        wishes = receipts.settings(self, task_vars)
+        keeping = receipts.settings(self, task_vars)
         decision = placing.place(
             instances,
             fleet,
             catalog.placement,
             catalog.aggregate_documents(plain(task_vars["groups"])),
             0,
-            explained=bool(wishes.most_bytes or verbosity()),
+            explained=bool(keeping.most_bytes or verbosity()),
         )
         if verbosity() or any(instance.get("state") == FAILED for instance in instances.values()):
             say(*decision.explanation(moves=True).splitlines())
-        receipts.keep(wishes, args["action"], decision, args["again"])
+        receipts.keep(keeping, args["action"], decision, args["again"])
         for name, instance in instances.items():
             if instance.get("state") == FAILED:
                 errors[name] = instance["error"]
@@ -234,11 +234,11 @@ def _told(error):
 
 
 def _both(first, second):
-    """The plan of the run after it looked again: what was settled is planned anew, the others stand."""
+    """The plan of the run after a second look: instances that were settled are planned again, the others keep their plan."""
     return {
         "left_out": second["left_out"],
         "moves": {**first["moves"], **second["moves"]},
         "settle": [],
         "act": first["act"] + second["act"],
-        **{part: {**first[part], **second[part]} for part in ("errors", "differs", "wished")},
+        **{part: {**first[part], **second[part]} for part in ("errors", "differs", "inventory_flavors")},
     }

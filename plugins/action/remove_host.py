@@ -44,7 +44,7 @@ class ActionModule(ControllerAction):
         return {"changed": revoked > 0, "host": host, "revoked": revoked}
 
     def _books(self, directory):
-        """What the authorities that are there have signed; one that is not there is not made."""
+        """What the existing authorities have signed; no authority is made here."""
         trusted = trust.load(directory).trusted
         found = [Authority(directory, kind, True, number) for kind in KINDS for number in trusted]
         dry = self._task.check_mode
@@ -74,7 +74,7 @@ def told(host, revoked, unknown, check_mode):
     done = (
         "%d certificates of %s %s revoked." % (revoked, host, verb)
         if revoked
-        else "Nothing is to be revoked of %s." % host
+        else "%s has no certificates to revoke." % host
     )
     lines = [done]
     if unknown:

@@ -14,7 +14,7 @@ WANTED = "kvm_host_certificates"
 TOLD = {
     trust.TRUST: "Step 1 of 3: each host trusts the new authorities beside the old ones.",
     trust.SIGN: "Step 2 of 3: the new authorities sign for each host.",
-    trust.DROP: "Step 3 of 3: each host trusts the new authorities alone.",
+    trust.DROP: "Step 3 of 3: each host trusts only the new authorities.",
     trust.REST: "The old authorities are dropped. Back up %s.",
 }
 

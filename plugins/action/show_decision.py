@@ -25,8 +25,8 @@ class ActionModule(ControllerAction):
     def act(self, args, task_vars):
         if args["name"] is None:
             raise InvalidInput("berth_name", None, "the name of an instance")
-        wishes = receipts.settings(self, task_vars)
-        path, head = self._newest(wishes, args["name"], args["project"])
+        keeping = receipts.settings(self, task_vars)
+        path, head = self._newest(keeping, args["name"], args["project"])
         _head, receipt, fleet = receipts.read(path)
         (explained,) = receipts.explained(path, receipt, fleet, [args["name"]])
         left_out = ["host %s left out: %s" % entry for entry in sorted(receipt["left_out"].items())]
@@ -34,15 +34,15 @@ class ActionModule(ControllerAction):
         return {"receipt_file": path, "receipt": head, "decision": plain(explained)}
 
     @staticmethod
-    def _newest(wishes, name, project):
+    def _newest(keeping, name, project):
         """The last decision on an instance of that name, of any project where none is given."""
         known = set()
-        for path, head in receipts.heads(wishes):
+        for path, head in receipts.heads(keeping):
             uuid = head["instances"].get(name)
             if uuid is not None and project in (None, "") or uuid and uuid == instance_uuid(project, name):
                 return path, head
             known.update(head["instances"])
         raise ReceiptNotFound(
-            "no receipt is kept of a decision on %s in %s" % (name, receipts.place(wishes)),
+            "no receipt is kept of a decision on %s in %s" % (name, receipts.place(keeping)),
             hint=did_you_mean(name, known - {name}, "instance") if known else None,
         )

@@ -43,7 +43,7 @@ class ActionModule(ControllerAction):
         return {**results_fact(outcomes, left_out), **self._would_change(operation, moved, moves)}
 
     def _would_change(self, operation, outcomes, moves):
-        """Check mode runs no step of a move, so what would become of the instances is told here."""
+        """Check mode runs no step of a move, so the expected results are made here."""
         if not self._task.check_mode or not moves:
             return {}
         diffs = [report_moves.difference(operation, outcome, moves) for outcome in outcomes]

@@ -57,12 +57,12 @@ class ActionModule(ControllerAction):
 
 
 def _is_first(task_vars):
-    """Check mode makes nothing, so each host finds that there is no authority: that is said once."""
+    """In check mode no authority is made, so every host finds none: report this only once."""
     return task_vars["inventory_hostname"] == (task_vars.get("ansible_play_hosts") or [None])[0]
 
 
 def told_of_authority(directory, made):
-    """The directory can sign for the whole fleet: who runs the playbook is told that there is one."""
+    """The directory can sign for the whole fleet, so tell whoever runs the playbook that it exists."""
     verb = "has made" if made else "would make"
     where = "This run %s a certificate authority for live migration on this machine, in %s." % (verb, directory)
     return where, input_hints.keep_authority()

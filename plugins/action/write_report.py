@@ -66,7 +66,7 @@ class ActionModule(ControllerAction):
             "by": WHO,
             "version": COLLECTION_VERSION,
             "said": said + unread,
-            **overview(Answers(case.fleet, case.wished, zones, groups, **known, at=case.asked[1])),
+            **overview(Answers(case.fleet, case.in_inventory, zones, groups, **known, at=case.asked[1])),
             "findings": [found.to_dict() for found in findings],
             "counts": counted(findings),
             "decisions": decisions,

@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Tells programs what becomes of instances, while a run goes on (Nova's notifications)."""
+"""Notifies programs about instances while a run continues (Nova's notifications)."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class CallbackModule(CallbackBase):
         self.v2_runner_on_ok(result)
 
     def _update(self, name, found):
-        """One event for each transition: what is as it was told last is none."""
+        """One event for each transition; a state that was already reported gives no event."""
         host = (found.get("host") or {}).get("name")
         states = {key: found[key] for key in STATES if key in found}
         if self._last.get((name, host)) == states:

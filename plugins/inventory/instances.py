@@ -17,7 +17,7 @@ description:
   - A host chooses no names. An instance is left out, with a warning that names the host, if its name is none that berth
     gives, if its uuid is not that of its project and name, if the name is C(localhost) or that of a group, of a KVM host
     or of another host of the inventory that has no C(berth_flavor), and if two hosts say that they own it.
-  - Nothing that the inventory wishes is set. What is there is told as C(berth_present_flavor), C(berth_present_project),
+  - No variable of a request is set. The actual state is in C(berth_present_flavor), C(berth_present_project),
     C(berth_present_server_group), C(berth_present_zone) and C(berth_present_address), with C(berth_kvm_host), C(berth_power_state),
     C(berth_phase) and C(berth_uuid). Playbooks that move, start, stop or delete take an instance that has only these as well;
     C(create) leaves it alone, and a resize needs C(-e berth_flavor).

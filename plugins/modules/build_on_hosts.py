@@ -30,7 +30,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 answers:
-  description: Of each build, by the token of its claim, what module M(berth.kvm.build_instance) tells.
+  description: The result of M(berth.kvm.build_instance) for each build, by the token of its claim.
   returned: success
   type: dict
   sample: {0123456789abcdef0123456789abcdef: {changed: true, instance: {uuid: 0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a}}}

@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: doctor
 version_added: 0.2.0
-short_description: "Internal: tell what is wrong in the fleet"
+short_description: "Internal: find what is wrong in the fleet"
 description:
   - Part of the playbook C(berth.kvm.doctor). Compares what the hosts report about themselves, each other and their instances with the
     inventory.
@@ -26,7 +26,7 @@ author:
 """
 
 EXAMPLES = r"""
-- name: Tell what is wrong
+- name: Find what is wrong
   berth.kvm.doctor:
     asked: "{{ __berth_facts.asked }}"
 """

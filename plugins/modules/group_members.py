@@ -22,7 +22,7 @@ options:
   groups:
     description:
       - For each project and group, the addresses of the C(members) by their UUIDs, and in C(unseen) the UUIDs of those that may be
-        on a host which does not answer. Filters keep what they have of these.
+        on a host which does not answer. Filters keep the addresses that they have for these.
     type: dict
     required: true
 extends_documentation_fragment:

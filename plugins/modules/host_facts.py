@@ -10,7 +10,7 @@ module: host_facts
 short_description: Gather the state of a KVM host for placement
 version_added: 0.1.0
 description:
-  - Returns everything that the placement of instances must know of a KVM host, as Nova's HostState has it.
+  - Returns everything that the placement of instances must know about a KVM host, as in Nova's HostState.
   - Domains that this collection did not make count against the capacity and are listed as foreign.
   - No call waits for a QEMU process, so a guest that hangs does not delay the facts.
     Such a guest is listed in RV(ansible_facts.berth_host.warnings).
@@ -100,24 +100,23 @@ addresses:
   sample: {0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a: {address: 192.0.2.11, source: static}}
 checkup:
   description:
-    - What this host finds wrong with itself as C(findings), each with C(code), C(severity), what it C(said), the C(uuid) of the
-      instance that it is about and whether it was C(fixed); its C(clock), in seconds since 1970; and its C(notes) on all instances.
+    - The problems that this host finds on itself as C(findings), each with C(code), C(severity), the text C(said), the C(uuid) of its
+      instance and whether it was C(fixed); its C(clock), in seconds since 1970; and its C(notes) about all instances.
   returned: with O(checkup)
   type: dict
   sample: {clock: 1800000000.0, findings: [], notes: {}}
 digests:
   description:
-    - Digests of what the host remembers of who owns which instance, by the first two digits of the instances' UUIDs. A host whose
-      digest is that of the run need not be told of these instances.
+    - Digests of the host's notes on which host owns which instance, by the first two digits of the instances' UUIDs. If a digest
+      equals that of the run, these instances need not be sent to the host.
     - With V(plans) it also remembers plans.
   returned: with O(digests)
   type: dict
   sample: {"0b": 1c6ee4b0a2a4f3c0e5d59d0b3a1c9d7f}
 notes:
   description:
-    - What the host remembers of the instances in O(about), where it remembers something. The last owner that said so of
-      itself is C(known), hosts on which a run meant to make it are C(planned), and C(gone) is the generation in which this
-      host itself removed it.
+    - What the host remembers about the instances in O(about), if anything. C(known) is the last host that reported itself as the owner,
+      C(planned) are the hosts on which a run planned to create it, and C(gone) is the generation in which this host itself removed it.
   returned: with O(about)
   type: dict
   sample:
@@ -322,7 +321,7 @@ ansible_facts:
                 distances: {"0": 10}
                 network_metadata: null
         pci_devices:
-          description: All PCI devices but bridges. C(available) are those that the settings offer and nobody uses.
+          description: All PCI devices except bridges. C(available) are those that the settings offer and that are not in use.
           type: list
           elements: dict
           sample:
@@ -382,7 +381,7 @@ ansible_facts:
           elements: str
           sample: [addresses, ports]
         pool:
-          description: The pool whose file system RV(ansible_facts.berth_host.local_gb) tells of.
+          description: The pool whose file system RV(ansible_facts.berth_host.local_gb) is about.
           type: str
           sample: berth
         pools:

@@ -20,7 +20,7 @@ options:
     default: []
   console_lines:
     description:
-      - With how many of its last lines on the console each instance is told, at most 500. With 0 nothing is asked of the guest.
+      - How many of the last console lines to return for each instance, at most 500. With 0 the guest is not asked.
     type: int
     default: 0
     version_added: 0.2.0
@@ -42,14 +42,14 @@ instances:
     - The instances. C(state) is that of the guest in libvirt, or C(absent).
     - An instance whose creation failed here last is in C(vm_state) error, with C(faults) of C(code), C(message), C(host) and C(at),
       until it is created or deleted. It holds nothing.
-    - An instance that was deleted from this host is in C(vm_state) deleted, with its history, for 30 days. It is told only where its uuid
+    - An instance that was deleted from this host is in C(vm_state) deleted, with its history, for 30 days. It is returned only if its uuid
       is in O(uuids). It holds nothing.
-    - C(migration) is there during a move and until it is confirmed or reverted. Its C(confirm_by) is the time, in seconds
+    - C(migration) exists during a move and until it is confirmed or reverted. Its C(confirm_by) is the time, in seconds
       since 1970 by the clock of this host, from which the playbook C(confirm_due) confirms it, or null.
-      Its C(progress) is how far the copy from this host is, in bytes and bytes per second, or null where none runs.
-    - C(console) is there with O(console_lines), the last C(lines) without what a terminal would take for commands, how to C(attach) to
+      Its C(progress) is how far the copy from this host is, in bytes and bytes per second, or null if no copy runs.
+    - C(console) is returned with O(console_lines). It has the last C(lines) without terminal control sequences, how to C(attach) to
       the serial console on the host, its device C(serial), the address of the screen C(vnc) or null, and the C(addresses) that
-      the guest's agent or libvirt's leases tell.
+      the guest's agent or libvirt's leases report.
   returned: success
   type: list
   elements: dict

@@ -18,12 +18,12 @@ description:
 options:
   method:
     description:
-      - What is to be done with them. An instance that is on the move, or resized and not confirmed, can only be deleted.
-      - One that is locked, by V(lock) or with the variable C(berth_locked), is left alone, but by V(recover).
-      - For V(recover) only those are found that are off and were not stopped. What may be on a silent host, or is on the
-        move, is left alone and no error.
-      - For V(keep_one) the hosts found are those whose copies are set aside, where more than one owns an instance; the
-        variable C(berth_keep_on) names the one that stays. For V(remove_set_aside) it is the host of the variable
+      - What to do with them. An instance that is in a move, or resized and not confirmed, can only be deleted.
+      - An instance that is locked, by V(lock) or with the variable C(berth_locked), is left alone, except by V(recover).
+      - V(recover) finds only instances that are off and were not stopped. An instance that may be on a silent host, or is in a
+        move, is left alone; this is not an error.
+      - V(keep_one) finds the hosts whose copies are set aside, if more than one host owns an instance; the
+        variable C(berth_keep_on) names the host whose copy stays. For V(remove_set_aside) it is the host of the variable
         C(berth_set_aside_on).
     type: str
     required: true

@@ -26,8 +26,8 @@ options:
   steps:
     description:
       - The steps to run, in this order.
-      - C(take_over) goes on in the background when the module has ended, until the source has let go or somebody else
-        took the move up.
+      - C(take_over) continues in the background when the module has ended, until the source has given up the instance or another run
+        has taken over the move.
     type: list
     elements: str
     default: []
@@ -72,7 +72,7 @@ options:
     type: dict
     version_added: 0.2.0
   lost:
-    description: The other host of the move is lost for good, or was given up as lost before. Go on without it.
+    description: The other host of the move is lost for good, or was declared lost before. Continue without it.
     type: bool
     default: false
     version_added: 0.2.0
@@ -148,8 +148,8 @@ EXAMPLES = r"""
 RETURN = r"""
 move:
   description:
-    - The record after the last step, and what the steps said.
-    - What is known of the guest at its confirmation is C(health), C(state) and C(seen). C(state) is C(answers) (its agent does),
+    - The record after the last step, and what the steps reported.
+    - C(health), C(state) and C(seen) are what is known about the guest at its confirm. C(state) is C(answers) (its agent does),
       C(no panic seen) (on its console), C(crashed), C(off) or C(not looked at).
   returned: success
   type: dict
@@ -225,7 +225,7 @@ OPTIONS = ("bandwidth", "copy_while_running", "timeout", "timeout_action", "tls"
 
 
 def attempt(host, uuid, step, token, peer, **options):
-    """A step, or, where the run that asked for it has ended since, the guest that was stopped for it goes on."""
+    """Runs a step; if the run that asked for it has ended since, resumes the guest that was stopped for it."""
     try:
         return run(host, uuid, step, token, peer, **options)
     except RunEnded:

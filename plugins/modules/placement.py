@@ -87,7 +87,7 @@ approval:
   version_added: "0.2.0"
   sample: {web-1: {host: kvm2, request: 9f2c41d07be3}}
 existing:
-  description: The host of each instance that is there already.
+  description: The host of each instance that exists already.
   returned: success
   type: dict
   sample: {db-1: kvm1}
@@ -97,7 +97,7 @@ verdicts:
   type: dict
   sample: {kvm3: "UNREACHABLE: Connection refused"}
 explanation:
-  description: For every host what each filter and weigher said, as text, and for what got no host what would help.
+  description: What each filter and weigher said about every host, as text, and what would help the instances that got no host.
   returned: without a plan, with -v, and when an instance got no host
   type: str
 receipt:

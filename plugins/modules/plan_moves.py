@@ -28,7 +28,7 @@ options:
     type: bool
     default: false
   target:
-    description: The one host to move to. It must pass the filters. A migration of an instance that is there is no change.
+    description: The host to move to. It must pass the filters. If the instance is already there, a migration changes nothing.
     type: str
   again:
     description: Whether this run has planned before and ended since what earlier runs left of other moves. The plan

@@ -19,7 +19,7 @@ options:
         each of them. Only for a playbook that asks again before it builds anything, as C(create) does.
     type: int
   digests:
-    description: Also read the digests of what each host remembers of all instances, so that it is told only what it does not.
+    description: Also read the digests of what each host remembers about all instances, so that it is sent only what it lacks.
     type: bool
     default: false
   moves:
@@ -35,7 +35,7 @@ options:
     type: bool
     default: false
   fix:
-    description: Have it mend what is safe to mend.
+    description: Whether the host repairs what is safe to repair.
     type: bool
     default: false
   must_answer:

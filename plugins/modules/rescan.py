@@ -77,7 +77,7 @@ volumes:
   elements: str
   sample: [2f3c0d8e-9a71-5b1c-8a55-0f6f0d3f7c11]
 notes:
-  description: What the host remembered of the instances in O(about), before it was told anything; as of M(berth.kvm.host_facts).
+  description: What the host remembered about the instances in O(about) before this run sent it anything; as in M(berth.kvm.host_facts).
   returned: success
   type: dict
   sample:

@@ -12,11 +12,11 @@ module: rotate_authority
 version_added: 0.2.0
 short_description: Change the authorities that sign for live migration
 description:
-  - Goes one step of a rotation. Between two steps role P(berth.kvm.kvm_host#role) runs on all hosts, which the playbook
-    C(berth.kvm.rotate_authority) does.
+  - Does one step of a rotation. Between two steps the playbook C(berth.kvm.rotate_authority) runs the role
+    P(berth.kvm.kvm_host#role) on all hosts.
   - Refuses with C(AuthorityStillNeeded) while a KVM host of the inventory has not shown to M(berth.kvm.sign_certificates), in
     this run, that it is done with the step before. Hosts with C(kvm_host_certificates=false) do not count.
-  - A step that an interrupted run had done already changes nothing.
+  - A step that an interrupted run has already done changes nothing.
 options:
   phase:
     description:

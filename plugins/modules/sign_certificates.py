@@ -32,7 +32,7 @@ options:
     elements: str
     required: true
   directory:
-    description: Where the authorities are on the controller. Made with mode 0700; it may be nobody else's to read.
+    description: The directory of the authorities on the controller. It is made with mode 0700; no other user may have access to it.
     type: path
     required: true
   days:

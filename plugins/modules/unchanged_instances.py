@@ -54,9 +54,9 @@ EXAMPLES = r"""
 RETURN = r"""
 instances:
   description:
-    - Of each instance in O(wanted), whether it is C(unchanged), and then what M(berth.kvm.instance) returns as C(instance).
-    - What cannot be said, such as that of an instance that another run is at, is not unchanged, nor is one whose guest somebody
-      changed in libvirt. Where libvirt does not answer, the list ends.
+    - For each instance in O(wanted), whether it is C(unchanged), and if so what M(berth.kvm.instance) returns as C(instance).
+    - An instance is not unchanged if that cannot be determined, for example while another run works on it, or if somebody changed its
+      guest in libvirt. If libvirt does not answer, the list ends.
   returned: success
   type: list
   elements: dict

@@ -11,7 +11,7 @@ version_added: 0.2.0
 short_description: Make or remove a volume on a KVM host
 description:
   - Removes a free volume with its file. A volume that an instance uses is refused, with the instance's name.
-  - Makes one for an instance that is there, in two steps, claimed and present. It is empty and free until it is attached.
+  - Makes a volume for an existing instance in two steps, claimed and present. It is empty, and free until it is attached.
   - Playbooks C(berth.kvm.delete_volume) and C(berth.kvm.update_disks) run it.
 options:
   uuid:

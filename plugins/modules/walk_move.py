@@ -103,7 +103,7 @@ away:
   sample: 14.2
   version_added: 0.2.0
 move:
-  description: What the last leg said of the record, when the move has come to its end.
+  description: What the last leg reported about the record, when the move has ended.
   returned: success
   type: dict
   sample: {role: OWN, phase: resized}

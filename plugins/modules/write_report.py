@@ -22,8 +22,8 @@ options:
   page:
     description:
       - The page, a name that ends in C(.html). The data get the same name with C(.json). Both are for their owner only.
-      - What is there already is only replaced where it is an earlier report. A link is refused.
-      - The default is C(berth/report/fleet.html) below E(XDG_STATE_HOME), which is C(~/.local/state) where it is not set.
+      - An existing file is replaced only if it is an earlier report. A link is refused.
+      - The default is C(berth/report/fleet.html) below E(XDG_STATE_HOME), which is C(~/.local/state) by default.
     type: path
 extends_documentation_fragment:
   - berth.kvm.controller

@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Tells a module that failed from one that never ran, because the user of the login could not become root on the host.
+"""Distinguishes a module that failed from one that never ran because the login user could not become root on the host.
 
 Ansible says of it "Missing sudo password", or that the reply is no JSON, and hides sudo's own words at the end.
 """

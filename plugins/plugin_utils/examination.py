@@ -21,17 +21,17 @@ def case_of(task_vars: Dict[str, Any], hosts: List[str], asked: Sequence[float])
     answers = plain(replies(task_vars, "__berth_facts"))
     checkups = {host: answers[host]["checkup"] for host in fleet.documents if "checkup" in answers.get(host, {})}
     fleet.notes = {fleet.documents[host]["uuid"]: checkup["notes"] for host, checkup in checkups.items()}
-    return Case(fleet, checkups, _wished(task_vars), known_hosts(task_vars, hosts), (asked[0], asked[1]))
+    return Case(fleet, checkups, _in_inventory(task_vars), known_hosts(task_vars, hosts), (asked[0], asked[1]))
 
 
 def counted(findings: Sequence[Finding]) -> Dict[str, int]:
-    """How many there are of each severity, without those that were mended."""
+    """How many findings there are of each severity, without the repaired ones."""
     return {
         severity: sum(found.severity == severity and not found.fixed for found in findings) for severity in SEVERITIES
     }
 
 
-def _wished(task_vars: Dict[str, Any]) -> Dict[str, str]:
+def _in_inventory(task_vars: Dict[str, Any]) -> Dict[str, str]:
     """uuid -> name of the instances that the inventory describes."""
     found = {}
     hosts = set(kvm_hosts(task_vars))

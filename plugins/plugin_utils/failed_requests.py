@@ -38,8 +38,8 @@ def settle(
     failed: Iterable[Mapping[str, str]],
     done: Iterable[str] = (),
 ) -> None:
-    """Keep ``failed`` [{name, project, code, message}], and forget the instances ``done`` (uuids). Not in check mode, nor where
-    no receipts are wished for."""
+    """Keep ``failed`` [{name, project, code, message}], and forget the instances ``done`` (uuids). Not in check mode, nor if
+    no receipts are kept."""
     failures = list(failed)
     if not receipts.settings(action, task_vars).most_bytes:
         return

@@ -1,8 +1,8 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""After a run that makes or deletes instances, the packet filters of all instances of the inventory follow the members of security
-groups, whoever is selected."""
+"""After a run that makes or deletes instances, updates the packet filters of all instances of the inventory, selected or not,
+to the members of security groups."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ PASSES = 3
 
 
 def follow(action: ActionBase, task_vars: Dict[str, Any], reachable: List[str]) -> None:
-    """Have the filters follow on the ``reachable`` hosts. What is wrong here is told and stops nobody: the next run does it."""
+    """Update the filters on the ``reachable`` hosts. A failure is reported and stops nothing: the next run updates them."""
     names = task_vars["groups"]["all"]
     if not any(_may_name_a_group(raw_vars(task_vars, name).get(GROUPS)) for name in names):
         return

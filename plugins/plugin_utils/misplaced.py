@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Settings of KVM hosts that an instance has for itself: nothing reads them there, so whoever set one believes what is not so."""
+"""Settings of KVM hosts that are set on an instance, where nothing reads them: a mistake of the user."""
 
 from __future__ import annotations
 

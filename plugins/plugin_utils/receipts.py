@@ -57,10 +57,11 @@ def _number(value: Any) -> Any:
     return int(value) if isinstance(value, str) and re.fullmatch("[0-9]{1,9}", value) else value
 
 
-def keep(wishes: Settings, operation: str, decision: Any, again: bool = False) -> Optional[str]:
-    """Write the receipt of a placing.Decision; gives its path. What cannot be written is a warning: no run depends on it.
+def keep(keeping: Settings, operation: str, decision: Any, again: bool = False) -> Optional[str]:
+    """Write the receipt of a placing.Decision; gives its path. A receipt that cannot be written is a warning: no run depends
+    on it.
     In berth_receipt_dir there is also a file without the hosts' documents, and that is the one that is told."""
-    if not wishes.most_bytes or not decision.result:
+    if not keeping.most_bytes or not decision.result:
         return None
     now = time.gmtime()
     about = {
@@ -74,15 +75,15 @@ def keep(wishes: Settings, operation: str, decision: Any, again: bool = False) -
     try:
         receipt = decision.receipt()
         data = receipt_file.pack(receipt, decision.documents, about)
-        with _folder(wishes, make=True) as folder:
-            state_directory.write_bounded(folder, name, data, OURS, wishes.most_bytes, wishes.days)
-            if wishes.directory:
+        with _folder(keeping, make=True) as folder:
+            state_directory.write_bounded(folder, name, data, OURS, keeping.most_bytes, keeping.days)
+            if keeping.directory:
                 name = "placement-%s%s.json" % (acting.RUN, "-again" if again else "")
-                write_document(os.path.join(wishes.directory, name), receipt)
+                write_document(os.path.join(keeping.directory, name), receipt)
     except BerthError as error:
         warn("No receipt of this decision is kept: %s" % error)
         return None
-    return os.path.join(place(wishes), name)
+    return os.path.join(place(keeping), name)
 
 
 def read(path: str) -> Tuple[Dict[str, Any], Dict[str, Any], List[Any]]:
@@ -112,16 +113,16 @@ def of_file(path: str, error: BerthError) -> ReceiptInvalid:
     return ReceiptInvalid("%s: %s" % (path, error), field="receipt", value=path)
 
 
-def heads(wishes: Settings) -> Iterator[Tuple[str, Dict[str, Any]]]:
+def heads(keeping: Settings) -> Iterator[Tuple[str, Dict[str, Any]]]:
     """(path, who decided what) of each receipt, the newest first. A file that is none is passed over."""
-    for name in _names(wishes):
-        path = os.path.join(place(wishes), name)
+    for name in _names(keeping):
+        path = os.path.join(place(keeping), name)
         with contextlib.suppress(ReceiptInvalid):
             yield path, receipt_file.read_head(_bytes(path, FIRST_PART, whole=False))
 
 
-def _names(wishes: Settings) -> List[str]:
-    with _folder(wishes) as folder:
+def _names(keeping: Settings) -> List[str]:
+    with _folder(keeping) as folder:
         return sorted(filter(OURS.fullmatch, os.listdir(folder)), reverse=True) if folder is not None else []
 
 
@@ -130,13 +131,13 @@ def headline(path: str, head: Dict[str, Any]) -> str:
     return "%(at)s berth.kvm.%(operation)s by %(who)s, run %(run)s" % head + ", receipt %s" % path
 
 
-def place(wishes: Settings) -> str:
+def place(keeping: Settings) -> str:
     """The directory of the receipts."""
-    return wishes.directory or state_directory.path_of(FOLDER)
+    return keeping.directory or state_directory.path_of(FOLDER)
 
 
-def _folder(wishes: Settings, make: bool = False) -> ContextManager[Optional[int]]:
-    return _opened(wishes.directory, make) if wishes.directory else state_directory.opened(FOLDER, make)
+def _folder(keeping: Settings, make: bool = False) -> ContextManager[Optional[int]]:
+    return _opened(keeping.directory, make) if keeping.directory else state_directory.opened(FOLDER, make)
 
 
 @contextlib.contextmanager

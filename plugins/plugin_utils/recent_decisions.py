@@ -16,11 +16,11 @@ MOST = 20  # decisions
 MOST_RECEIPTS = 10  # each is read whole, and in a large fleet it has all hosts
 
 
-def recent(wishes: receipts.Settings) -> List[Dict[str, Any]]:
+def recent(keeping: receipts.Settings) -> List[Dict[str, Any]]:
     """[{at, operation, by, instance, uuid, host, error, hosts}], the newest first; ``hosts``: [{host, place, weight, why}]. A file
     that is no receipt, or does not say why, is passed over. Raises InvalidInput where the directory cannot be read."""
     found: List[Dict[str, Any]] = []
-    for seen, (path, head) in enumerate(receipts.heads(wishes)):
+    for seen, (path, head) in enumerate(receipts.heads(keeping)):
         if seen == MOST_RECEIPTS or len(found) >= MOST:
             break
         with contextlib.suppress(ReceiptInvalid):

@@ -63,4 +63,4 @@ def _check_replaceable(path: str) -> None:
     finally:
         os.close(fd)
     if not regular or (head and ABOUT.encode() not in head):
-        raise InvalidInput(VARIABLE, path, "a new file or an earlier report: what is there now is neither")
+        raise InvalidInput(VARIABLE, path, "a new file or an earlier report: the existing file is neither")

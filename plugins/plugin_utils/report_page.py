@@ -54,7 +54,7 @@ class Cell:
 
 @dataclasses.dataclass(frozen=True)
 class Table:
-    """The first cell of a row says what the row is about. ``empty`` is said where there are no rows."""
+    """The first cell of a row names its subject. ``empty`` is shown if there are no rows."""
 
     id: str
     title: str
@@ -65,7 +65,7 @@ class Table:
 
 
 def render(document: Mapping[str, Any]) -> str:
-    """The whole page. Every text of the document is escaped here, whoever it is from."""
+    """The whole page. Every text of the document is escaped here, whatever its source."""
     environment = jinja2.Environment(
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
@@ -143,8 +143,8 @@ def _hosts(hosts: Iterable[Mapping[str, Any]]) -> Table:
         for host in hosts
     ]
     caption = (
-        "What is given to instances, of what they may have in all: the more, the darker. NUMA cells count only guests that are"
-        " bound to them."
+        "Resources of instances, as a share of what instances may use: the more, the darker. NUMA cells count only guests"
+        " that are bound to them."
     )
     heads = ("Host", "State", "Zone", "CPU", "Memory", "Disk", "NUMA cells", "Instances")
     return Table("hosts", "Hosts", caption, heads, rows, "The inventory has no KVM host.")
@@ -217,7 +217,12 @@ def _groups(groups: Iterable[Mapping[str, Any]], all_answered: bool) -> Table:
     ]
     heads = ("Server group", "Project", "Policy", "Members", "Kept")
     return Table(
-        "groups", "Server groups", "Instances that are to be together or apart.", heads, rows, "There is none."
+        "groups",
+        "Server groups",
+        "Instances that should be on the same host or on different hosts.",
+        heads,
+        rows,
+        "There is none.",
     )
 
 

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """-e berth_report=FILE: the end of a run as JSON, for programs.
 
-The file says that the run has not finished until it has, so what is there after a run that was killed is never taken for its end.
+The file says that the run has not finished until it has, so the file of a killed run is never mistaken for a result.
 """
 
 from __future__ import annotations

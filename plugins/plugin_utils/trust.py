@@ -83,7 +83,7 @@ class Trust:
 
 
 def directory_of(task_vars, hosts, default):
-    """Where prepare_hosts has the authorities, which is said in the variables of KVM hosts."""
+    """Where prepare_hosts keeps the authorities, from the variables of the KVM hosts."""
     for host in hosts:
         if host in task_vars["hostvars"]:
             found = variables(task_vars, host, [DIRECTORY]).get(DIRECTORY)
@@ -111,7 +111,7 @@ def note_ready(directory, host, rotation):
 
 
 def begin(directory):
-    """Begin a rotation, or take up the one that is under way: each host shows anew where it is."""
+    """Begin a rotation, or continue the current one: each host reports its phase again."""
     with ca.locked(directory) as folder:
         now = _read(folder)
         new = Rotation(now.generation, TRUST if now.phase == REST else now.phase)

@@ -85,8 +85,8 @@ LEFT_OVER = "_raw_params"  # where Ansible puts words of -e that are not name=va
 
 
 def check_variables(action: Any, task_vars: Dict[str, Any], kvm_hosts: Iterable[str]) -> None:
-    """Raise UnknownVariable for all unknown ones: of every host of the inventory, selected or not, of -e and of the play. Those
-    of KVM hosts that an instance has for itself are told."""
+    """Raise UnknownVariable for all unknown ones: of every host of the inventory, selected or not, of -e and of the play. Settings
+    of KVM hosts that are set on an instance are reported."""
     given = load_extra_vars(action._loader)
     if LEFT_OVER in given:
         raise InvalidInput("-e", given[LEFT_OVER], "name=value", hint=input_hints.quote_value())

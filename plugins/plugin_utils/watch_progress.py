@@ -16,9 +16,8 @@ FIRST, LONGEST = 2.0, 30.0  # s between two looks: the longer it takes, the fewe
 
 @contextlib.contextmanager
 def watching(action, command, see):
-    """Run ``command`` on the action's host now and then, and give ``see`` what it prints. The block runs as it would without.
-
-    A look that fails is left out: whether the host is there is for the module's own connection to say.
+    """Run ``command`` on the action's host from time to time, and pass its output to ``see``. The block runs unchanged. A
+    failed look is ignored: only the module's own connection decides whether the host answers.
     """
     ended = threading.Event()
     onlooker = _own_connection(action)

@@ -1,9 +1,8 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Whose variables decide: each instance has a catalog of its own, and what is shared is the same for all of the inventory.
-
-So the decision on an instance is the same whichever others are selected with it, and whoever decides for them.
+"""Whose variables decide: each instance has a catalog of its own, and shared variables are the same in the whole inventory.
+So the decision on an instance does not depend on which others are selected, or on which host decides.
 """
 
 from __future__ import annotations

@@ -10,6 +10,7 @@ from unittest import mock
 
 from ledger import CannotAsk
 from nova import objects
+from nova_options import from_nova
 
 from ansible_collections.berth.kvm.plugins.module_utils.model.aggregate import Aggregate
 from ansible_collections.berth.kvm.plugins.module_utils.model.flavor import Flavor
@@ -23,7 +24,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.model.resources import (
     pci_pools,
 )
 from ansible_collections.berth.kvm.plugins.module_utils.placement import registry
-from ansible_collections.berth.kvm.plugins.module_utils.placement.options import OPTIONS, from_nova, read_options
+from ansible_collections.berth.kvm.plugins.module_utils.placement.options import OPTIONS, read_options
 
 DECLARED = [part.options for kind in registry.FIELDS for part in registry.builtin(kind).values()]
 KNOWN = frozenset(OPTIONS).union(*DECLARED)

@@ -17,9 +17,9 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import conftest  # noqa: E402,F401  pylint: disable=unused-import  # puts the collection on the path
+from nova_options import from_nova  # noqa: E402
 
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import BerthError  # noqa: E402
-from ansible_collections.berth.kvm.plugins.module_utils.placement.options import from_nova  # noqa: E402
 from ansible_collections.berth.kvm.plugins.module_utils.placement.scheduler import select_destinations  # noqa: E402
 
 

@@ -636,7 +636,7 @@ def needs(draw, scenario):
 
 
 def few_words(draw, scenario):
-    """Of every request only a few of its wishes, so that some hosts remain."""
+    """Of every request only a few of its parts, so that some hosts remain."""
     for request in scenario["requests"]:
         specs = request["flavor"]["extra_specs"]
         kept = {key.split(":")[0] for key in draw.some(sorted(specs), 2)}

@@ -13,7 +13,7 @@ LONGEST = 86400  # s
 
 
 class Detached:
-    """Does ``work(word)`` when it is told to go, and ends at once where this run ends without telling it so.
+    """Runs ``work(word)`` when it is told to start, and ends at once if this run ends before that.
 
     It is a fork, so that it has all code and needs no file of this run. Make it before libvirt is opened: the threads and
     connections of libvirt do not survive a fork.
@@ -46,7 +46,7 @@ def _live(reading, work, longest):
 
 
 def _keep_only(kept):
-    """Whoever reads what this run prints waits until nobody can print any more."""
+    """A reader of this run's output waits until every process that can write to it has closed it."""
     nothing = os.open(os.devnull, os.O_RDWR)
     for standard in (0, 1, 2):
         os.dup2(nothing, standard)

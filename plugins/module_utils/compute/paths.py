@@ -123,16 +123,17 @@ def remove_directory(path):
 
 
 def sync_directory(path):
-    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
+    """The names in the directory outlive a power cut."""
+    _sync(path, os.O_DIRECTORY)
 
 
 def sync(path):
-    """What is in the file outlives a power cut."""
-    fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    """The content of the file outlives a power cut."""
+    _sync(path, os.O_NOFOLLOW)
+
+
+def _sync(path, kind):
+    fd = os.open(path, os.O_RDONLY | kind | os.O_CLOEXEC)
     try:
         os.fsync(fd)
     finally:

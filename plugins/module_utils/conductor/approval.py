@@ -12,8 +12,8 @@ from typing import Dict, List, Mapping
 
 from ..model import input_hints
 from ..model.errors import BerthError
+from ..model.request_digest import of
 from ..model.schema import Fields, MapOf, Text
-from ..model.wish_digest import of
 from .plan import CLAIMING, FAILED, Instance
 
 Approved = Mapping[str, Mapping[str, str]]
@@ -55,7 +55,7 @@ def hold_to(instances: Mapping[str, Instance], approved: Approved) -> None:
     ]
     if faults:
         raise NotApproved(
-            "this is not what was approved: " + "; ".join(faults), hint=input_hints.approve_again(), faults=faults
+            "this was not approved: " + "; ".join(faults), hint=input_hints.approve_again(), faults=faults
         )
     for instance in instances.values():
         if instance.get("state") == CLAIMING:

@@ -44,18 +44,18 @@ class Finding:
 
 @dataclasses.dataclass(frozen=True)
 class Case:
-    """What is examined. ``checkups``: host -> what it found of itself; ``wished``: uuid -> name, of the inventory's instances;
+    """What is examined. ``checkups``: host -> what it found of itself; ``in_inventory``: uuid -> name, of the inventory's instances;
     ``inventory``: the names of the KVM hosts; ``asked``: when the hosts were asked and had answered, by the controller."""
 
     fleet: Fleet
     checkups: Mapping[str, Document]
-    wished: Mapping[str, str]
+    in_inventory: Mapping[str, str]
     inventory: Sequence[str]
     asked: Tuple[float, float]
 
     def name(self, uuid: str) -> str:
         places = self.fleet.places.get(uuid, ())
-        return self.wished.get(uuid) or (places[0]["name"] if places else uuid)
+        return self.in_inventory.get(uuid) or (places[0]["name"] if places else uuid)
 
 
 # What to do about what a host found of itself: by the host's name, the instance's and what the host said. Any other code is
@@ -225,7 +225,7 @@ def _missing(case: Case) -> Iterator[Finding]:
     """Instances of the inventory on no host, where all hosts have answered."""
     if case.fleet.verdicts:
         return
-    for uuid, name in case.wished.items():
+    for uuid, name in case.in_inventory.items():
         noted = case.fleet.notes_on(uuid)
         if uuid not in case.fleet.places and uuid not in case.fleet.strays and not noted.known:
             yield Finding(

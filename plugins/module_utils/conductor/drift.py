@@ -11,8 +11,8 @@ from typing import Any, List, Mapping, Optional, Tuple
 
 from ..model import data_disks, hints, nics
 from ..model.messages import Document
+from ..model.request_digest import digests
 from ..model.safe_text import clean_all
-from ..model.wish_digest import digests
 from .fleet import Place
 
 SIZES = ("vcpus", "memory_mb", "root_gb", "ephemeral_gb", "swap")
@@ -43,42 +43,42 @@ def of_domain(name: str, differs: Optional[Mapping[str, Any]]) -> Optional[str]:
     return "%s; repaired at the next start%s" % (said, " or with %s" % hints.mend(name) if later else "")
 
 
-def _by_hand(part: str, wished: str, has: str) -> str:
+def _by_hand(part: str, asked: str, has: str) -> str:
     if not has:
         return "%s missing" % part
-    return "%s %s (record: %s)" % (part, has, wished or "none")
+    return "%s %s (record: %s)" % (part, has, asked or "none")
 
 
-def of_flavor_name(name: str, has: Optional[str], wished: Optional[str]) -> Optional[str]:
-    """``has`` and ``wished`` are names of flavors."""
-    other = has and wished and has != wished
-    return "inventory says %s. %s" % (wished, hints.resize_to_follow(name)) if other else None
+def of_flavor_name(name: str, has: Optional[str], asked: Optional[str]) -> Optional[str]:
+    """``has`` and ``asked`` are names of flavors."""
+    other = has and asked and has != asked
+    return "inventory says %s. %s" % (asked, hints.resize_to_follow(name)) if other else None
 
 
 def of_flavor_content(name: str, place: Place, wanted: Document) -> Optional[str]:
     """A flavor of the same name whose content is another by now."""
-    has, wishes = place["content"], clean_all(wanted["flavor"])
-    if not has or has.get("name") != wishes.get("name"):
+    has, asked = place["content"], clean_all(wanted["flavor"])
+    if not has or has.get("name") != asked.get("name"):
         return None
-    changed = ["%s %s (has %s)" % (part, new, old) for part, new, old in _changed(has, wishes)]
+    changed = ["%s %s (has %s)" % (part, new, old) for part, new, old in _changed(has, asked)]
     if not changed:
         return None
     return "flavor %s now means %s. %s" % (has["name"], ", ".join(changed), hints.resize_to_follow(name))
 
 
-def _changed(has: Mapping[str, Any], wishes: Mapping[str, Any]) -> List[Tuple[str, Any, Any]]:
-    """(field, wished, had) of the sizes and the extra specs that differ."""
-    found = [(part, wishes.get(part) or 0, has.get(part) or 0) for part in SIZES]
-    new, old = (given if isinstance(given, dict) else {} for given in (wishes.get(EXTRA), has.get(EXTRA)))
+def _changed(has: Mapping[str, Any], asked: Mapping[str, Any]) -> List[Tuple[str, Any, Any]]:
+    """(field, asked, had) of the sizes and the extra specs that differ."""
+    found = [(part, asked.get(part) or 0, has.get(part) or 0) for part in SIZES]
+    new, old = (given if isinstance(given, dict) else {} for given in (asked.get(EXTRA), has.get(EXTRA)))
     found += [(part, new.get(part, "nothing"), old.get(part, "nothing")) for part in sorted({*new, *old})]
     return [entry for entry in found if str(entry[1]) != str(entry[2])]
 
 
 def of_security_groups(name: str, place: Place, wanted: Document) -> Optional[str]:
     """Of the NICs that it has: where those are others, they are told themselves."""
-    has, wishes = place["wishes"] or {}, digests(wanted)
+    has, asked = place["wishes"] or {}, digests(wanted)
     groups = "security_groups"
-    if groups not in has or has[groups] == wishes.get(groups) or has.get("networks") != wishes.get("networks"):
+    if groups not in has or has[groups] == asked.get(groups) or has.get("networks") != asked.get("networks"):
         return None
     return "inventory says other security groups. %s" % hints.create_to_filter(name)
 
@@ -87,8 +87,8 @@ def of_kept(name: str, place: Place, wanted: Document) -> Optional[str]:
     """What only an instance that is made anew gets."""
     if place["wishes"] is None:
         return None
-    has, wishes = place["wishes"], digests(wanted)
-    other = {part for part in KEPT if part in has and has[part] != wishes.get(part)}
+    has, asked = place["wishes"], digests(wanted)
+    other = {part for part in KEPT if part in has and has[part] != asked.get(part)}
     if "networks" in has and _other_addresses(place, wanted):
         other.add("networks")
     said = [KEPT[part] for part in KEPT if part in other]
@@ -100,11 +100,11 @@ def of_kept(name: str, place: Place, wanted: Document) -> Optional[str]:
 
 
 def _other_addresses(place: Place, wanted: Document) -> bool:
-    """Whether a fixed address is missing, or one is there that nobody wishes; what a pool gave is as it should be."""
+    """Whether a fixed address is missing, or one is there that the inventory does not name; an address from a pool is as it should be."""
     has = [word for word in place["nics"] or () if word.startswith("address ")]
-    wished = wanted.get("networks") or ()
-    fixed = nics.taken([{**nic, "mac": None} for nic in wished if not nic.get("pool")])
-    pooled = [nic for nic in wished if nic.get("pool")]
+    asked = wanted.get("networks") or ()
+    fixed = nics.taken([{**nic, "mac": None} for nic in asked if not nic.get("pool")])
+    pooled = [nic for nic in asked if nic.get("pool")]
     return not set(clean_all(fixed)) <= set(has) or len(has) > len(fixed) + len(pooled)
 
 

@@ -53,7 +53,7 @@ class Place(TypedDict):
     locked: Optional[str]  # by whom, and why
     nics: Optional[List[str]]  # the addresses that it has, in words of model/nics.py
     disks: Optional[Dict[str, int]]  # its data disks: name -> GiB
-    wishes: Optional[Dict[str, str]]  # what model/wish_digest.py makes of its request
+    wishes: Optional[Dict[str, str]]  # what model/request_digest.py makes of its request
     domain_differs: Optional[Document]  # what somebody changed in libvirt, see compute/guest/live_differences.py
     flavor: Optional[str]
     content: Document  # of the flavor, as it was when the instance got it

@@ -15,7 +15,7 @@ from ..model.identity import DEFAULT_PROJECT, RESERVED, check_name, instance_uui
 from ..model.lifecycle import OWN
 from ..model.safe_text import clean
 
-# What an inventory has of the hosts alone. What it wishes, such as berth_flavor, is nothing that a host tells.
+# Variables that only hosts report. A host never reports what the inventory asks for, such as berth_flavor.
 PUBLISHED = (
     "berth_kvm_host",
     "berth_phase",

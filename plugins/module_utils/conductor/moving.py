@@ -151,7 +151,7 @@ def _sweep(action: str, uuid: str, name: str, sides: Sides) -> PlannedMove:
         "kind": move["type"] if move else names.RESIZE,
         "token": {"op": there["op"], "attempt": there["attempt"]},
         "views": {"source": here, "destination": there},
-        "why": "first removes what is left on %s of a move that ended without it" % destination,
+        "why": "first removes what a move that ended without %s left there" % destination,
         "confirm_in": None,
         "place": False,
     }

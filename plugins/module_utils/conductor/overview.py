@@ -29,12 +29,12 @@ UP, DISABLED, NOT_PREPARED, LEFT_OUT, SILENT = "up", "disabled", "not prepared",
 
 @dataclasses.dataclass(frozen=True)
 class Answers:
-    """What is known besides the facts of the hosts. ``wished``: uuid -> name, of the inventory's instances; ``zones``: host -> its zone;
-    ``groups``: the server groups of the catalog; ``moves``: host -> its views; ``addresses``: host -> uuid -> {address,
-    source}; ``at``: when all had answered, by the controller."""
+    """What is known besides the facts of the hosts. ``in_inventory``: uuid -> name of the inventory's instances;
+    ``zones``: host -> its zone; ``groups``: the server groups of the catalog; ``moves``: host -> its views; ``addresses``:
+    host -> uuid -> {address, source}; ``at``: when all had answered, by the controller's clock."""
 
     fleet: Fleet
-    wished: Mapping[str, str]
+    in_inventory: Mapping[str, str]
     zones: Mapping[str, str]
     groups: Mapping[str, Document]
     moves: Mapping[str, List[View]]
@@ -131,7 +131,7 @@ def _instances(answers: Answers) -> Iterator[Document]:
         if known and known.host in fleet.verdicts:
             seen.add(uuid)
             yield _row(answers, uuid, state="unknown", host=known.host, why="the host that had it does not say")
-    for uuid in answers.wished:
+    for uuid in answers.in_inventory:
         if uuid not in seen and uuid not in fleet.strays:
             state, where = ("unknown", "no host that answers") if fleet.verdicts else ("absent", "no host")
             yield _row(answers, uuid, state=state, why="in the inventory, and on %s" % where)
@@ -163,7 +163,7 @@ def _held(answers: Answers, uuid: str, places: List[Place]) -> Document:
 def _row(answers: Answers, uuid: str, host: str = "", **known: Any) -> Document:
     found = answers.addresses.get(host, {}).get(uuid) or {}
     empty = dict.fromkeys(("guest", "flavor", "project", "group", "why"), "")
-    name = answers.wished.get(uuid) or known.pop("name", uuid)
+    name = answers.in_inventory.get(uuid) or known.pop("name", uuid)
     place = {"host": host, "zone": answers.zones.get(host, ""), "address": found.get("address", "")}
     return {**empty, **known, **place, "uuid": uuid, "name": name}
 
@@ -207,7 +207,7 @@ def _confirms(answers: Answers) -> Iterator[Document]:
             sides = {side: move.get(side) or {} for side in ("source", "destination")}
             left = view.get("confirm_in")
             yield {
-                "name": answers.wished.get(view["uuid"]) or view["name"],
+                "name": answers.in_inventory.get(view["uuid"]) or view["name"],
                 "host": host,
                 "type": move.get("type") or "",
                 **{side: names.get(found.get("uuid", ""), found.get("name", "")) for side, found in sides.items()},

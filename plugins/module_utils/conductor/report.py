@@ -54,7 +54,7 @@ def failure(done: Dict[str, Any], result: Mapping[str, Any]) -> str:
         return "; ".join(said)
     if "__berth_failure" in done:
         return str(done["__berth_failure"])
-    return "HostUnknown: the host stopped answering, so what it did is not known" if done.get("gone") else ""
+    return "HostUnknown: the host stopped answering, so its result is unknown" if done.get("gone") else ""
 
 
 def named(text: str, uuid: str, name: str) -> str:

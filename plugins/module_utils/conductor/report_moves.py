@@ -34,10 +34,10 @@ _STOPS = "Its guest, if it runs, is stopped for the last part of the copy and st
 MEANS = {
     "resize": _STOPS,
     "resize_here": "Its guest, if it runs, is stopped and started again",
-    "live_migrate": "Its guest goes on running",
+    "live_migrate": "Its guest keeps running",
     **dict.fromkeys(
         ("confirm", "confirm_here", "confirm_alone"),
-        "There is no way back from it: what was kept for a revert is removed",
+        "It cannot be reverted after this: what was kept for a revert is removed",
     ),
     **dict.fromkeys(
         ("revert", "revert_here", "reclaim_alone"), "Its guest is stopped, and what it wrote since the move is lost"
@@ -97,7 +97,7 @@ def _other_flavor(operation: str, line: Outcome, moves: Dict[str, Any]) -> Optio
     """That the flavor which a move left the instance with is not that of the inventory."""
     if operation in ("resize", "delete"):
         return None
-    return drift.of_flavor_name(line.instance, line.flavor, moves.get("wished", {}).get(line.instance))
+    return drift.of_flavor_name(line.instance, line.flavor, moves.get("inventory_flavors", {}).get(line.instance))
 
 
 def plan_line(name: str, operation: str, move: Dict[str, Any]) -> str:

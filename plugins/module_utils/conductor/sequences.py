@@ -87,7 +87,7 @@ SEQUENCES: Dict[str, Sequence] = {
             Leg(
                 SOURCE,
                 ("presend", "freeze", "send", "release"),
-                "Copy the disks, stop the guest, copy the rest and let go of it on the source",
+                "Copy the disks, stop the guest, copy the rest and give it up on the source",
                 ("key", "bandwidth", "copy_while_running", "stop_timeout"),
             ),
             ACQUIRE,
@@ -173,7 +173,7 @@ SEQUENCES: Dict[str, Sequence] = {
             Leg(
                 SOURCE,
                 ("migrate_live", "release", "tell"),
-                "Hand the running guest over and let go of it on the source",
+                "Hand the running guest over and give it up on the source",
                 ("bandwidth", "timeout", "timeout_action", "tls"),
                 may_be_last=True,
             ),
@@ -370,7 +370,7 @@ def next_sequence(action: str, source: View, destination: View) -> Tuple[Optiona
 
 
 def deletion(source: View, destination: View) -> Optional[str]:
-    """Who owns the instance, or would next, ends it: the other side has let go and can only be purged."""
+    """The owner of the instance, or its next owner, ends the move: the other side has given it up and can only be purged."""
     move = source.get("migration") or destination.get("migration")
     if not move:
         return None

@@ -127,7 +127,7 @@ def _ended_by(host: str, found: Mapping[str, View]) -> Set[str]:
 def _check_of_one_move(
     name: str, current: Mapping[str, View], owners: List[str], host_names: Mapping[str, str]
 ) -> None:
-    """No host tells of a move that it has no part in, and none speaks for the owner, who knows of no move."""
+    """A host cannot report a move that it has no part in, and cannot contradict the owner, which knows of no move."""
     for host, view in sorted(current.items()):
         if not view.get("migration"):
             continue
@@ -186,7 +186,7 @@ def _unanswered(side: Side, silent: Mapping[str, str], lost: Collection[str], na
 
 
 def _check_no_hung_libvirt(name: str, silent: Mapping[str, str]) -> None:
-    """A host that is there and whose libvirt hangs may well be the one that holds the instance."""
+    """A host that answers but whose libvirt hangs may be the one that holds the instance."""
     hung = sorted(host for host, reason in silent.items() if reason.startswith(silence.HUNG))
     if hung:
         raise HostLibvirtTimeout(

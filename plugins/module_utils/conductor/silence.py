@@ -27,7 +27,7 @@ def describe(host: str, reasons: Mapping[str, str]) -> str:
 
 
 def hint(hosts: Sequence[str], reasons: Mapping[str, str]) -> str:
-    """What to do about hosts that may hold an instance. What is there is mended first."""
+    """What to do about hosts that may hold an instance. Repair hosts that answer first."""
     there = [host for host in hosts if is_there(reasons.get(host, NO_ANSWER))]
     if not there:
         return hints.bring_back_or_lost(hosts)
@@ -37,7 +37,7 @@ def hint(hosts: Sequence[str], reasons: Mapping[str, str]) -> str:
 
 
 def check_lost(lost: Collection[str], reasons: Mapping[str, str]) -> None:
-    """HostNotLost for a host that was named as lost for good, and is there."""
+    """Raises HostNotLost for a host that was declared lost and answers."""
     for host in sorted(set(lost) & set(reasons)):
         if is_there(reasons[host]):
             raise HostNotLost("%s is there, but: %s" % (host, reasons[host]), hint=hints.mend_lost_host(host))

@@ -69,7 +69,7 @@ def mark(instances: Dict[str, Instance], fleet: Fleet, lost: Collection[str], di
                 ),
             )
         elif left:
-            rule = "no volumes: what is on %s, only the records of the lost host say" % ", ".join(left)
+            rule = "no volumes: only the records of the lost host say what is on %s" % ", ".join(left)
             boot = volumes.boots_from(instance["spec"])
             hint = (
                 take_over_hints.bring_boot_volume_back(instance["name"], boot)

@@ -1,10 +1,9 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which whereabouts of instances each host is told: those that the run has read and the host does not remember.
-
-It remembers the same afterwards as if it had been told everything: where its digest of a part of the instances is that of the
-run, each entry of the part is one that it has.
+"""Which whereabouts of instances each host is sent: those that the run has read and the host does not remember. Afterwards it
+remembers the same as if it had been sent everything: if its digest of a part of the instances equals the run's, it has every
+entry of that part.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ def after(away: Mapping[str, float], steps: Sequence[str], took: Mapping[str, fl
 
 
 def said(walked: Mapping[str, Any]) -> Optional[str]:
-    """What the closing table tells of a guest that runs again, by what module walk_move said last."""
+    """What the closing table says about a guest that runs again, from the last message of the module walk_move."""
     seconds = walked.get("away")
     runs = (walked.get("move") or {}).get("executing")
     return "guest was away for %s" % duration(max(seconds, 0)) if runs and seconds is not None else None

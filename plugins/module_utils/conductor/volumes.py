@@ -102,7 +102,7 @@ def to_have(
 
 
 def is_unused(told: Mapping[str, Any]) -> bool:
-    """Whether it is what a run left that was ended before it had made the volume."""
+    """Whether it was left by a run that was interrupted before it made the volume."""
     return told.get("phase") in (CLAIMED, BEING_MADE) and not told["instance"]
 
 

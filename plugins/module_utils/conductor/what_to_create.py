@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which of the wanted instances are there already, which are half made, and which have to be placed."""
+"""Which of the requested instances exist already, which are partly built, and which must be placed."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ def unplaced(requests: Mapping[str, Document]) -> Dict[str, Instance]:
 def sort_out(
     requests: Mapping[str, Document], fleet: Fleet, lost_hosts: Collection[str] = (), strict: bool = False
 ) -> Dict[str, Instance]:
-    """The instances of a plan for a creation: those that are still to be placed have no ``state``. An instance that an ended
-    run left claimed goes on there."""
+    """The instances of a create plan; those still to place have no ``state``. An instance that an interrupted run left
+    claimed continues on that host."""
     instances = unplaced(requests)
     for instance in instances.values():
         try:
@@ -102,8 +102,8 @@ def set_group_members(instances: Dict[str, Instance], fleet: Fleet) -> None:
 
 
 def told(fleet: Fleet, lost_hosts: Collection[str] = ()) -> Document:
-    """What every host is told about the others, for compute/whereabouts.remember: who owns what, or has it while it is on the move,
-    what is gone, and which hosts are lost."""
+    """What every host is sent about the others, for compute/whereabouts.remember: who owns each instance, or has it during a
+    move, which instances are gone, and which hosts are lost."""
     known: Dict[str, Dict[str, List[int]]] = {}
     gone: Dict[str, Dict[str, List[int]]] = {}
     lost: Set[str] = set()

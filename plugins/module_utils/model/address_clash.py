@@ -30,7 +30,7 @@ def index(instances: Iterable[Instance], where: str = "") -> Index:
 
 
 def add_let_in(found: Index, instances: Iterable[Instance], where: str = "") -> Index:
-    """Also what packet filters let in as the address of an instance: whoever had it next would be let in too."""
+    """Includes the addresses that packet filters let in: the next instance with such an address would be let in too."""
     for instance in instances:
         for member, words in (instance.get("lets_in") or {}).items():
             for word in words:

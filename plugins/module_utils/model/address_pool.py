@@ -49,7 +49,7 @@ POOL = Fields(
 
 
 def check_pool(network: Document, field: str) -> None:
-    """Refuse a pool that is not in its network's cidr, or of which nothing is left to give."""
+    """Refuse a pool that is outside its network's cidr, or that has no address to give."""
     if not network["cidr"]:
         raise InvalidInput(field + ".cidr", None, "needed where there is a pool")
     cidr = ipaddress.ip_network(network["cidr"])

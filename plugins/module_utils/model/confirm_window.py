@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The confirm window: the time after which a resize is confirmed by itself. A reboot of the host starts it anew."""
+"""The confirm window: the time after which a resize is confirmed automatically. A reboot of the host restarts it."""
 
 from __future__ import annotations
 
@@ -12,10 +12,9 @@ from .messages import Migration, Uptime
 
 
 def confirm_in(migration: Migration, now: Uptime) -> Optional[int]:
-    """Seconds until a resize confirms by itself, 0 where it is due, None for never.
-
-    ``now`` is {boot_id, uptime} of the host that took over: no other clock is asked, and one that is set changes nothing.
-    After a reboot the window begins anew, since how long the host was off nobody knows.
+    """Seconds until a resize is confirmed automatically, 0 if it is due, None for never. ``now`` is {boot_id, uptime} of the
+    host that took over: no other clock is used, and setting a clock changes nothing. A reboot restarts the window, because
+    nobody knows how long the host was off.
     """
     window, since = migration["confirm_window"], migration.get("waits_since")
     if not window or not since:

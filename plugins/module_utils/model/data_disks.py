@@ -82,7 +82,7 @@ def merged(has: Sequence[Mapping[str, Any]], wanted: Sequence[Mapping[str, Any]]
     grown = [dict(disk, size_gb=sizes.get(disk["name"], disk["size_gb"])) for disk in has]
     together = grown + [dict(disk) for disk in wanted if disk["name"] not in names]
     if len(together) > MOST:
-        raise InvalidInput("berth_disks", len(together), "at most %d data disks with those that are there" % MOST)
+        raise InvalidInput("berth_disks", len(together), "at most %d data disks, including the existing ones" % MOST)
     return together
 
 

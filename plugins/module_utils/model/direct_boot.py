@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Any, Callable, Mapping
 
 from .errors import InvalidInput
-from .guest_wishes import Wishes
+from .guest_settings import GuestSettings
 from .messages import Document
 
 PROPERTIES = {"kernel": "kernel_id", "initrd": "ramdisk_id"}
@@ -35,12 +35,12 @@ def with_boot_files(image: Document, find: Callable[[Any, str], Document]) -> Do
     return found
 
 
-def check(image: Mapping[str, Any], wishes: Wishes) -> None:
+def check(image: Mapping[str, Any], settings: GuestSettings) -> None:
     """Refuse what would boot in two ways, and what would be left out."""
     path = "berth_images.%s" % image["name"]
     properties = image.get("properties") or {}
     if image.get("kernel"):
-        if wishes.get("firmware_type") == "uefi" or wishes.secure_boot():
+        if settings.get("firmware_type") == "uefi" or settings.secure_boot():
             raise InvalidInput(
                 path + ".kernel", "with UEFI firmware", "a kernel that is booted directly, or UEFI, not both"
             )

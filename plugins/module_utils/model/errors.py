@@ -105,7 +105,7 @@ MOST_TOLD = 10  # faults, and names of instances that share one
 
 
 def of_several(faults: Iterable[Tuple[str, BerthError]]) -> BerthError:
-    """One error for the faults of several instances, with the code of the first; what many share is told once."""
+    """One error for several instances, with the code of the first; text that many share appears once."""
     known = list(faults)
     if len(known) == 1:
         return known[0][1]
@@ -133,7 +133,8 @@ def _shortened(names: List[str]) -> str:
 
 
 def together(checks: Iterable[Callable[[], Any]]) -> List[Any]:
-    """The results of all ``checks``, functions without arguments. Raises what they raise, joined: all faults are told at once."""
+    """The results of all ``checks``, functions without arguments. Raises their errors joined, so that all are reported
+    together."""
     results, errors = [], []
     for check in checks:
         try:

@@ -1,8 +1,8 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the controller tells people to do about a host as a part of the fleet: who logs in there, and how it leaves. Hints as in
-hints.py; no host has to have them."""
+"""Hints about a host as a part of the fleet, made only on the controller: who logs in there, and how to remove it. See
+hints.py."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def allow_become(host: str, method: str) -> str:
 def empty_host(host: str) -> str:
     """A host is to be removed and holds something."""
     return (
-        "Have what is on %s moved (berth.kvm.migrate), its moves confirmed or reverted, and what nobody needs deleted "
+        "Move what is on %s to other hosts (berth.kvm.migrate), confirm or revert its moves, and delete what nobody needs "
         "(berth.kvm.delete, berth.kvm.delete_volume). Then run this again" % host
     )
 
@@ -63,8 +63,8 @@ def note_certificates(host: str) -> str:
 def go_on_rotating() -> str:
     """A rotation of the authorities waits for hosts."""
     return (
-        "Run berth.kvm.rotate_authority again without --limit when each KVM host answers: it goes on where it is. Remove a host "
-        "that is gone for good first, with berth.kvm.remove_host"
+        "Run berth.kvm.rotate_authority again without --limit when each KVM host answers: it continues where it stopped. First remove "
+        "hosts that are gone for good with berth.kvm.remove_host"
     )
 
 
@@ -80,8 +80,8 @@ def lost_by_uuid(name: str, uuids: Sequence[str]) -> str:
     """Several silent hosts were called by the name that was given as lost."""
     return (
         "Find out which of them is switched off for good, and give its uuid beside the name: -e berth_lost_hosts=%s,UUID. "
-        "On a host that runs, virsh capabilities says its uuid; bring that one back, by the name that it has now. "
-        "Where all are switched off for good: -e berth_lost_hosts=%s" % (name, ",".join([name, *uuids]))
+        "On a running host, virsh capabilities shows its uuid; bring that host back, under its present name. "
+        "If all are switched off for good: -e berth_lost_hosts=%s" % (name, ",".join([name, *uuids]))
     )
 
 

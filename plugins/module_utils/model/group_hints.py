@@ -8,26 +8,26 @@ from __future__ import annotations
 
 def bring_filters() -> str:
     """The packet filters of an instance or of a host could not follow the members of security groups."""
-    return "Run berth.kvm.create again when that is over: each run has all packet filters follow"
+    return "Run berth.kvm.create again when that is over: each run updates all packet filters"
 
 
 def filters_follow_first(name: str) -> str:
-    """A packet filter lets in an address as that of an instance which had it before."""
+    """A packet filter still lets in the address for the instance that had it before."""
     return (
-        "Run berth.kvm.create again for %s: each run has the packet filters of all instances of its inventory follow. Where it says the "
-        "same again, its warnings say which filter waits and why; that of an instance which is not in this inventory follows with "
-        "the inventory that has it, and goes when that instance is deleted. Or give %s another address" % (name, name)
+        "Run berth.kvm.create again for %s: each run updates the packet filters of all instances in its inventory. If the error stays, "
+        "the warnings of that run say which filter is not updated and why. A run with another inventory updates the filters of its "
+        "instances, and a deleted instance loses its filter. Or give %s another address" % (name, name)
     )
 
 
 def address_for_group(name: str) -> str:
-    """An instance in a security group that rules name, of which berth knows no address."""
+    """An instance in a security group that rules name has no address that berth knows."""
     return (
-        "Give %s an address in berth_networks, or its network a pool; it has that when it is deleted and created anew. Or have the rule "
-        "name its network as remote" % name
+        "Give %s an address in berth_networks, or give its network a pool; to get it, the instance must be deleted and created again. Or "
+        "let the rule name its network as remote" % name
     )
 
 
 def divide_group() -> str:
     """A security group that rules name has more members than a packet filter takes."""
-    return "Divide the group, or have the rules name its network as remote"
+    return "Divide the group, or let the rules name its network as remote"

@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Whether the guest that a flavor and an image ask for can be built as they ask: told before anything is claimed."""
+"""Checks, before anything is claimed, whether the guest that a flavor and an image ask for can be built."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, Callable, Dict, Iterator
 from . import direct_boot, special_guests
 from .errors import BerthError, InvalidInput, together
 from .guest_features import FLAVOR, Fate, Refused, flavor_fate, image_fate
-from .guest_wishes import Wishes
+from .guest_settings import GuestSettings
 from .image import LEGACY_NAMES
 from .image_properties import InvalidImageProperty, check_property
 from .suggest import did_you_mean
@@ -22,7 +22,7 @@ class GuestFeatureNotBuilt(BerthError):
 
 
 def check_guest(flavor: Dict[str, Any], image: Dict[str, Any], look_at_image: bool = True) -> None:
-    """Refuse what is not built, all of it at once. ``look_at_image`` false for a new flavor of a guest that is there."""
+    """Refuse everything that is not built, in one error. ``look_at_image`` is false for a new flavor of an existing guest."""
     specs, properties = flavor.get("extra_specs") or {}, image.get("properties") or {}
     field = "berth_flavors.%s.extra_specs" % flavor["name"]
     checks = [functools.partial(_extra_spec, "%s.%s" % (field, name), name, str(specs[name])) for name in specs]
@@ -30,9 +30,9 @@ def check_guest(flavor: Dict[str, Any], image: Dict[str, Any], look_at_image: bo
         path = "berth_images.%s.properties" % image["name"]
         checks += [functools.partial(_property, "%s.%s" % (path, name), name, properties[name]) for name in properties]
     together(checks)
-    wishes = Wishes(specs, properties)
-    checks = [functools.partial(direct_boot.check, image, wishes), functools.partial(_root_device, image, wishes)]
-    together([*(checks if look_at_image else ()), *_contradictions(wishes, flavor, field)])
+    settings = GuestSettings(specs, properties)
+    checks = [functools.partial(direct_boot.check, image, settings), functools.partial(_root_device, image, settings)]
+    together([*(checks if look_at_image else ()), *_contradictions(settings, flavor, field)])
 
 
 def _extra_spec(field: str, name: str, value: str) -> None:
@@ -67,19 +67,19 @@ def _take(fate: Fate, field: str, value: str) -> None:
     )
 
 
-def _root_device(image: Dict[str, Any], wishes: Wishes) -> None:
+def _root_device(image: Dict[str, Any], settings: GuestSettings) -> None:
     properties = image.get("properties") or {}
     asked = properties.get("img_root_device_name", properties.get("root_device_name"))
-    if asked and str(asked).replace("/dev/", "", 1) != wishes.root_device():
+    if asked and str(asked).replace("/dev/", "", 1) != settings.root_device():
         path = "berth_images.%s.properties.img_root_device_name" % image["name"]
-        bus = wishes.get("disk_bus", "virtio")
-        raise InvalidInput(path, asked, "/dev/%s, as a root disk on %s is called" % (wishes.root_device(), bus))
+        bus = settings.get("disk_bus", "virtio")
+        raise InvalidInput(path, asked, "/dev/%s, as a root disk on %s is called" % (settings.root_device(), bus))
 
 
-def _contradictions(wishes: Wishes, flavor: Dict[str, Any], field: str) -> Iterator[Callable[[], Any]]:
+def _contradictions(settings: GuestSettings, flavor: Dict[str, Any], field: str) -> Iterator[Callable[[], Any]]:
     """What is built one by one, but not together."""
-    machine = wishes.get("machine_type") or "q35"
-    buses = {wishes.get("disk_bus", "virtio"), wishes.get("cdrom_bus")}
+    machine = settings.get("machine_type") or "q35"
+    buses = {settings.get("disk_bus", "virtio"), settings.get("cdrom_bus")}
 
     def no_ide() -> None:
         if "ide" in buses and machine != "pc" and not machine.startswith("pc-i440fx"):
@@ -90,21 +90,21 @@ def _contradictions(wishes: Wishes, flavor: Dict[str, Any], field: str) -> Itera
             )
 
     def secure_boot() -> None:
-        if wishes.secure_boot() and (
-            wishes.get("firmware_type") != "uefi" or not machine.startswith(("q35", "pc-q35"))
+        if settings.secure_boot() and (
+            settings.get("firmware_type") != "uefi" or not machine.startswith(("q35", "pc-q35"))
         ):
             raise InvalidInput(
                 field,
-                "secure boot with firmware %s and machine type %s" % (wishes.get("firmware_type", "bios"), machine),
+                "secure boot with firmware %s and machine type %s" % (settings.get("firmware_type", "bios"), machine),
                 "os:secure_boot required only with hw_firmware_type uefi and machine type q35",
             )
 
     def tpm() -> None:
-        if wishes.get("tpm_model") and not wishes.tpm_version():
+        if settings.get("tpm_model") and not settings.tpm_version():
             raise InvalidInput(field, "a TPM model without a version", "hw:tpm_version 2.0 beside hw:tpm_model")
 
-    yield from special_guests.conflicts(wishes, flavor, field)
+    yield from special_guests.conflicts(settings, flavor, field)
     yield tpm
-    yield functools.partial(wishes.cpu_topology, flavor["vcpus"])
+    yield functools.partial(settings.cpu_topology, flavor["vcpus"])
     yield no_ide
     yield secure_boot

@@ -21,12 +21,12 @@ LOST = "If it is switched off for good and never comes back: -e berth_lost_hosts
 
 
 def select_instances() -> str:
-    """A playbook that stops or moves guests was run without saying for which."""
+    """A playbook that stops or moves guests was run without a selection."""
     return "Say which with --limit or -e berth_instances=PATTERN"
 
 
 def select_instances_to_delete() -> str:
-    """The same for delete, which takes the whole inventory where that is meant."""
+    """The same for delete, which can delete the whole inventory on request."""
     return "Say which with --limit or -e berth_instances=PATTERN, or pass -e berth_delete_all=true"
 
 
@@ -102,7 +102,7 @@ def migrate_what_is_off(name: str) -> str:
 
 
 def move_again(name: str, playbook: str) -> str:
-    """A confirm came before the move had ended; ``playbook`` is the one that does such a move."""
+    """A confirm came before the move had ended; ``playbook`` is the playbook of this kind of move."""
     return "The move of %s has not ended: run %s again" % (name, playbook)
 
 
@@ -117,7 +117,7 @@ def another_run() -> str:
 
 
 def run_again() -> str:
-    """The state that was found has been ended meanwhile, or a retry of the same brings it about."""
+    """The state has ended meanwhile, or running the same again ends it."""
     return "Run the same again"
 
 
@@ -138,7 +138,7 @@ def confirm_with_lost_source(source: str, destination: str) -> str:
 
 
 def revert_gives_up(source: str, destination: str) -> str:
-    """The other host is lost before the hand-over: the source has all that it takes."""
+    """The other host is lost before the hand-over: the source has everything that is needed."""
     return "berth.kvm.revert_resize -e berth_lost_hosts=%s gives the move up; the instance stays on %s" % (
         destination,
         source,
@@ -154,7 +154,7 @@ def bring_source_back(source: str, destination: str) -> str:
 
 
 def source_differs(source: str, name: str) -> str:
-    """The source of a move told the destination another request than placement decided on."""
+    """The source of a move sent the destination another request than the one that placement used."""
     return (
         "%s stays where it is. Run the same again. If it fails in the same way, examine %s before anything else: "
         "its answers about its instances change" % (name, source)
@@ -182,7 +182,8 @@ def restart_hung_libvirt() -> str:
 
 
 def no_whole_copy() -> str:
-    """A confirm or a delete had begun to remove the kept copy, so the other host had a whole one, and it is said to be lost."""
+    """A confirm or a delete has begun to remove the kept copy, so the other host had a complete one. That host is declared
+    lost."""
     return "Bring the other host back: its copy is complete. If that is impossible, restore a backup"
 
 
@@ -197,7 +198,7 @@ def update_disks_to_follow(name: str) -> str:
 
 
 def take_all_disks(name: str) -> str:
-    """A running guest lacks a disk of its instance, whose file is there: libvirt would not copy it."""
+    """A running guest lacks a disk of its instance whose file exists: libvirt would not copy it."""
     return "Run berth.kvm.cold_migrate --limit %s, which takes it along" % name
 
 
@@ -207,7 +208,8 @@ def create_to_filter(name: str) -> str:
 
 
 def make_anew_to_follow(name: str) -> str:
-    """The inventory says otherwise what an instance keeps as it was made: networks, keys, image, metadata, server group."""
+    """The inventory differs in something that an instance keeps from its creation: networks, keys, image, metadata, server
+    group."""
     return (
         "It keeps these until it is created again. To do that, save what is on its disks, run berth.kvm.delete --limit %s, which "
         "removes them, then berth.kvm.create --limit %s" % (name, name)
@@ -241,7 +243,7 @@ def start() -> str:
 
 
 def create_it(name: str) -> str:
-    """The instance is in the inventory and on no host."""
+    """The instance is in the inventory but on no host."""
     return "Run berth.kvm.create --limit %s to create it" % name
 
 
@@ -362,7 +364,7 @@ def guest_crashed(name: str) -> str:
 
 
 def create_follows(berth_state: str) -> str:
-    """An instance was stopped, or started, of which the inventory says otherwise."""
+    """An instance was stopped or started although the inventory asks for the opposite."""
     verb = {"active": "starts", "stopped": "stops"}[berth_state]
     return "inventory says berth_state: %s, so berth.kvm.create %s it again" % (berth_state, verb)
 

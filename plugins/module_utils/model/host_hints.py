@@ -47,22 +47,22 @@ def confine_guests() -> str:
 def enable_mdev_type(kind: str, parent: str, host: str) -> str:
     """An instance has a vGPU of a type that its host's settings no longer name for the GPU."""
     return (
-        "Have {type: %s, parents: ['%s']} in berth_host_enabled_mdev_types of %s, and no other entry with that GPU, run "
+        "Set {type: %s, parents: ['%s']} in berth_host_enabled_mdev_types of %s, with no other entry for that GPU, run "
         "berth.kvm.prepare_hosts --limit %s (the name that the host has in the inventory), then this again"
         % (kind, parent, host, host)
     )
 
 
 def start_gpu_driver(parent: str, host: str) -> str:
-    """The kernel tells of no vGPUs of that type on a GPU: it was taken out, or its driver does not run."""
+    """The kernel lists no vGPUs of that type for a GPU: the GPU was removed, or its driver does not run."""
     return (
-        "Start the driver of the GPU %s on %s, until /sys/class/mdev_bus/%s is there with the type. If the GPU is gone for good, "
+        "Start the driver of the GPU %s on %s, until /sys/class/mdev_bus/%s exists with the type. If the GPU is gone for good, "
         "migrate the instance while it is off: it gets a vGPU of another host" % (parent, host, parent)
     )
 
 
 def remove_mdev(device: str, host: str) -> str:
-    """A mediated device that berth did not make is in the way. Whoever made it may still use it."""
+    """A mediated device that berth did not make is in the way. Its maker may still use it."""
     return (
         "Find out who uses the mediated device %s on %s. When nobody does, remove it: "
         "echo 1 > /sys/bus/mdev/devices/%s/remove, then run this again" % (device, host, device)
@@ -102,7 +102,7 @@ def mount_storage(host: str) -> str:
 
 def set_clock(host: str) -> str:
     """The clock of a host is not the controller's."""
-    return "Have %s and the controller get their time from the same source, such as chrony" % host
+    return "Let %s and the controller get their time from the same source, for example with chrony" % host
 
 
 def newer_version() -> str:

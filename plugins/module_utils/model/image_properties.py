@@ -84,7 +84,8 @@ class ImageProperties:
 
 
 def check_property(name: str, value: Any, field: str) -> Property:
-    """The value of one property as text; InvalidImageProperty where the property or such a value does not exist."""
+    """The value of one property as text. Raises InvalidImageProperty if the property does not exist or the value is not
+    allowed."""
     if isinstance(value, bool):
         value = "true" if value else "false"
     if isinstance(value, (list, tuple)) and all(isinstance(text, str) for text in value):

@@ -32,7 +32,7 @@ class FencingToken(TypedDict, total=False):
 
 
 class Migration(TypedDict, total=False):
-    """The part of a record that tells of the move it is in, see migration.new_migration."""
+    """The part of a record about its current move, see migration.new_migration."""
 
     id: str
     type: str

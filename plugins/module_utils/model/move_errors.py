@@ -96,7 +96,7 @@ class TransferFailed(BerthError):
 
 
 class RunEnded(BerthError):
-    """The run that asked for a copy ended before the copy did. The copy was stopped, and the guest goes on on the source. Run the
+    """The run that asked for a copy ended before the copy did. The copy was stopped, and the guest continues on the source. Run the
     same again."""
 
 

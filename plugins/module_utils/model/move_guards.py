@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Optional
 
 from . import data_disks, hints, volumes
-from .guest_wishes import Wishes
+from .guest_settings import GuestSettings
 from .lifecycle import ACTIVE
 from .messages import Document
 from .migration import KINDS, LIVE, RESIZE
@@ -61,10 +61,10 @@ def check_same_disks(record: Record, planned: Document) -> None:
 def check_tied_to_host(name: str, spec: Document, kind: str) -> None:
     """libvirt keeps the state of an emulated TPM outside of the instance's disks, and removes it with the definition. The
     pages of encrypted memory cannot be read outside of their guest."""
-    wishes = Wishes.of(spec)
-    if wishes.tpm_version():
+    settings = GuestSettings.of(spec)
+    if settings.tpm_version():
         raise OperationNotSupportedForVTPM(name, kind)
-    if kind == LIVE and wishes.encrypts_memory():
+    if kind == LIVE and settings.encrypts_memory():
         raise OperationNotSupportedForSEV(name, kind)
 
 

@@ -8,42 +8,42 @@ from __future__ import annotations
 from typing import Any, Callable, Dict, Iterator
 
 from .errors import InvalidInput
-from .guest_wishes import Wishes
+from .guest_settings import GuestSettings
 
 Q35 = ("q35", "pc-q35")
 # The machine types that have a model of IOMMU, each with how its versions are called.
 IOMMU_MACHINES = {"intel": Q35, "smmuv3": ("virt",), "virtio": (*Q35, "virt")}
 
 
-def conflicts(wishes: Wishes, flavor: Dict[str, Any], field: str) -> Iterator[Callable[[], Any]]:
+def conflicts(settings: GuestSettings, flavor: Dict[str, Any], field: str) -> Iterator[Callable[[], Any]]:
     """Checks, each of which raises InvalidInput."""
 
     def realtime() -> None:
-        asked = wishes.realtime_cpus(flavor["vcpus"])
-        if asked is None and wishes.realtime_mask_of_flavor():
+        asked = settings.realtime_cpus(flavor["vcpus"])
+        if asked is None and settings.realtime_mask_of_flavor():
             raise InvalidInput(field, "hw:cpu_realtime_mask alone", "hw:cpu_realtime yes beside hw:cpu_realtime_mask")
-        if asked and wishes.get("cpu_policy") not in ("dedicated", "mixed"):
+        if asked and settings.get("cpu_policy") not in ("dedicated", "mixed"):
             raise InvalidInput(
                 field, "real-time CPUs that are not pinned", "hw:cpu_policy dedicated or mixed beside them"
             )
 
     def viommu() -> None:
-        model, wanted = wishes.viommu_model(), wishes.get("machine_type")
+        model, wanted = settings.viommu_model(), settings.get("machine_type")
         fitting = IOMMU_MACHINES.get(model or "")
         if fitting and wanted and not wanted.startswith(fitting):
             rule = "%s only with machine type %s" % (model, " or ".join(name for name in fitting if "-" not in name))
             raise InvalidInput(field, "a virtual IOMMU with machine type %s" % wanted, rule)
 
     def encryption() -> None:
-        if not wishes.encrypts_memory():
+        if not settings.encrypts_memory():
             return
-        machine = wishes.get("machine_type") or "q35"
-        has_firmware = wishes.get("firmware_type") == "uefi" and not wishes.secure_boot()
+        machine = settings.get("machine_type") or "q35"
+        has_firmware = settings.get("firmware_type") == "uefi" and not settings.secure_boot()
         if not has_firmware or not machine.startswith(Q35):
             raise InvalidInput(
                 field,
                 "memory encryption with firmware %s%s and machine type %s"
-                % (wishes.get("firmware_type", "bios"), " and secure boot" * wishes.secure_boot(), machine),
+                % (settings.get("firmware_type", "bios"), " and secure boot" * settings.secure_boot(), machine),
                 "hw:mem_encryption only with hw_firmware_type uefi without secure boot, and machine type q35",
             )
 

@@ -53,15 +53,15 @@ def bring_boot_volume_back(name: str, volume: str) -> str:
 
 
 def switch_user_of_disk_off(path: str) -> str:
-    """A QEMU on some host has a disk open that is to be taken over."""
+    """A QEMU process on some host has a disk to take over open."""
     return "Switch off the host on which a guest still uses %s, then run again" % path
 
 
-def wish_what_it_has(name: str) -> str:
-    """The inventory describes other disks than there are."""
+def describe_what_it_has(name: str) -> str:
+    """The inventory describes other disks than the existing ones."""
     return "Give %s in the inventory the flavor and the data disks that it had, then run again" % name
 
 
 def bring_back_for_move() -> str:
-    """The lost host was in a move of the instance: which of the disks are the right ones only its record says."""
+    """The lost host was in a move of the instance: only its record says which disks are the right ones."""
     return "Bring that host back and finish the move there, or restore the disks from a backup"

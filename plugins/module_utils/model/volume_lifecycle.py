@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The life of a volume's record on one host: its states and the legal changes, at rest and in a move.
 
-A volume goes with its instance: who lets go of the instance lets go of its volumes first, and who takes it over takes them
-first. So of two hosts at most one owns a volume, and a host that owns an instance and not its volumes starts nothing.
+A volume moves with its instance: the source gives up the volumes before the instance, and the destination takes over the
+volumes before the instance. So of two hosts at most one owns a volume, and a host that owns an instance and not its volumes starts nothing.
 """
 
 from __future__ import annotations

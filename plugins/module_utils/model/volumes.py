@@ -67,7 +67,7 @@ def _boot_index(entry: Mapping[str, Any]) -> Document:
 
 
 def check_boot_stays(name: str, has: Mapping[str, Any], wanted: Sequence[Mapping[str, Any]]) -> None:
-    """Raise where the instance, which is there, would boot from something else than it was made to boot from."""
+    """Raises if the existing instance would boot from something else than at its creation."""
     before, after = boot(has), [entry["name"] for entry in wanted if entry.get("boot_index") == 0]
     if after != ([before["name"]] if before else []):
         rule = "volume %s with boot_index 0" % before["name"] if before else "no boot_index"

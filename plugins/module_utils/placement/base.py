@@ -96,7 +96,7 @@ class Weigher:
         )
 
     def expect(self, specs):
-        """Told once, before anything is weighed: all requests of this run. For weighers that look ahead."""
+        """Called once, before anything is weighed, with all requests of this run. For weighers that look ahead."""
 
     def raw(self, host_state, spec):
         raise NotImplementedError

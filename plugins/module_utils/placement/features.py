@@ -73,7 +73,7 @@ def secure_boot(flavor: Flavor, props: dict) -> str | None:
 
 
 def vif_multiqueue(flavor: Flavor, props: dict) -> bool:
-    """Never with one vCPU: there it means nothing, whoever says it."""
+    """Never with one vCPU, where it has no effect."""
     return flavor.vcpus > 1 and bool(flag(flavor, props, "vif_multiqueue_enabled"))
 
 
@@ -130,13 +130,13 @@ def flag_of_either(flavor: Flavor, props: dict, key: str) -> bool:
 
 
 def locked_memory(flavor: Flavor, props: dict) -> bool | None:
-    """Whether the guest's memory is locked on the host; wished for only with a page size, but some encryption needs it."""
-    wished = flag(flavor, props, "locked_memory")
-    if wished:
+    """Whether the guest's memory is locked on the host. A request needs a page size for it; some encryption locks it anyway."""
+    asked = flag(flavor, props, "locked_memory")
+    if asked:
         if not any(both(flavor, props, "mem_page_size")):
             raise InvalidInput("hw:locked_memory", True, "needs hw:mem_page_size")
         return True
-    return True if memory_encryption(flavor, props) in LOCKS_MEMORY else wished
+    return True if memory_encryption(flavor, props) in LOCKS_MEMORY else asked
 
 
 def ephemeral_encryption(flavor: Flavor, props: dict) -> tuple[bool, str | None]:

@@ -15,7 +15,7 @@ import re
 
 from ..model.cpu_list import parse_cpu_spec, parse_mask
 from ..model.errors import InvalidInput
-from ..model.guest_wishes import Wishes
+from ..model.guest_settings import GuestSettings
 from ..model.resources import PAGES_ANY, PAGES_LARGE, PAGES_SMALL, InstanceCell, InstanceTopology
 from . import features
 from .features import both
@@ -85,7 +85,7 @@ def dedicated_cpus(flavor):
 
 def realtime_cpus(flavor, props):
     """The vCPUs that run in real time, or None."""
-    return Wishes(flavor.extra_specs, props).realtime_cpus(flavor.vcpus)
+    return GuestSettings(flavor.extra_specs, props).realtime_cpus(flavor.vcpus)
 
 
 def _read_page_size(text):
@@ -106,7 +106,7 @@ def _read_page_size(text):
 
 
 def page_size(flavor, props):
-    """KiB, or PAGES_SMALL, PAGES_LARGE, PAGES_ANY, or None where nothing is asked for."""
+    """KiB, or PAGES_SMALL, PAGES_LARGE, PAGES_ANY, or None if nothing is requested."""
     in_flavor, in_image = both(flavor, props, "mem_page_size")
     if not in_flavor and in_image:
         raise InvalidInput("hw_mem_page_size", in_image, "the flavor must allow it by hw:mem_page_size=any or large")

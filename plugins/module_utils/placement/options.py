@@ -179,19 +179,3 @@ def _read_number(field, value, kind, low):
     ):
         raise InvalidInput(field, value, rule)
     return number
-
-
-def from_nova(config):
-    """Placement options of a nova.conf given as {group: {option: value}}, with Nova's own default for each option.
-
-    Of the groups that are not the scheduler's alone, such as DEFAULT, compute and pci, only what placement knows is taken.
-    """
-    flat = {"max_placement_results": 1000}
-    for group, options in (config or {}).items():
-        for name, value in options.items():
-            known = "pci_" + name if group == "pci" else name
-            if group == "metrics":
-                flat.setdefault("metrics", {})[name] = value
-            elif group in ("filter_scheduler", "scheduler") or known in OPTIONS:
-                flat[known] = value
-    return flat

@@ -239,7 +239,7 @@ class Pipeline:
 def no_host(spec, index, candidates, passing):
     """Why instance ``index`` of a request has no valid host: were there candidates, and did any pass the filters?"""
     if not candidates:
-        return "no valid host was found for %s: no host has what it asks for" % spec.name
+        return "no valid host was found for %s: no host has what it requests" % spec.name
     if passing:
         return "no host can take instance %d of %d of %s: every claim failed" % (
             index + 1,

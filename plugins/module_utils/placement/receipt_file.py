@@ -121,6 +121,6 @@ def _document(document):
         checked = check({**document, "host": "a", "node": "a"})
         return {**checked, "host": str(document["host"]), "node": str(document["node"])}
     except (TypeError, KeyError):
-        raise ReceiptInvalid("what it holds of a host is no document") from None
+        raise ReceiptInvalid("its data of a host is not a document") from None
     except HostDocumentInvalid as error:
-        raise ReceiptInvalid("what it holds of host %s is not valid: %s" % (document["host"], error)) from None
+        raise ReceiptInvalid("its data of host %s is not valid: %s" % (document["host"], error)) from None

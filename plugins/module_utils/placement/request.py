@@ -13,13 +13,13 @@ import json
 import uuid
 
 from ..model import catalog_schema as schema
-from ..model import data_disks, input_hints, volumes, wish_digest
+from ..model import data_disks, input_hints, request_digest, volumes
 from ..model.catalog import check_image_fits, defined_volume
 from ..model.direct_boot import PROPERTIES, with_boot_files
 from ..model.errors import InvalidInput, together
 from ..model.guest_check import check_guest
 from ..model.guest_config import cloud_config
-from ..model.guest_wishes import Wishes
+from ..model.guest_settings import GuestSettings
 from ..model.identity import DEFAULT_PROJECT, NAMESPACE, check_name, instance_uuid, short_name
 from ..model.nics import is_of_nic
 from ..model.request_spec import SCHEMA, RequestSpec
@@ -45,12 +45,12 @@ def build_request(hostvars, catalog):
     image = with_boot_files(
         catalog.image(given["berth_image"], project), lambda name, field: catalog.image(name, project, field)
     )
-    boots = _boot_volume(given, catalog, image, Wishes(flavor["extra_specs"], image["properties"]))
+    boots = _boot_volume(given, catalog, image, GuestSettings(flavor["extra_specs"], image["properties"]))
     check_image_fits(dict(flavor, root_gb=0) if boots else flavor, image)
     check_guest(flavor, image)
     own_uuid = instance_uuid(project, name)
     seed = _seed(name, given, decode_user_data(hostvars.get("berth_user_data")), image, catalog)
-    card = Wishes(flavor["extra_specs"], image["properties"]).get("vif_model", "virtio")
+    card = GuestSettings(flavor["extra_specs"], image["properties"]).get("vif_model", "virtio")
     groups = given.get("berth_security_groups", [])
     nics = [
         request_nics.nic(own_uuid, at, nic, catalog, card, groups)
@@ -64,7 +64,7 @@ def build_request(hostvars, catalog):
         "flavor": _flavor_snapshot(flavor),
         "image": _image_snapshot(image),
         "networks": nics,
-        **_disks(given, catalog, Wishes(flavor["extra_specs"], image["properties"]).get("disk_bus", "virtio")),
+        **_disks(given, catalog, GuestSettings(flavor["extra_specs"], image["properties"]).get("disk_bus", "virtio")),
         "group": _group(given.get("berth_server_group"), project, catalog),
         "scheduler_hints": _hints(given.get("berth_hints", {}), project),
         "pool": given.get("berth_pool", DEFAULT_POOL),
@@ -75,7 +75,7 @@ def build_request(hostvars, catalog):
         "pci_requests": None,
         "metadata": given.get("berth_metadata", {}),
         **{part: given.get("berth_" + part) for part in ACCESS_IPS},
-        "ssh_keys_digest": wish_digest.of(sorted(seed["ssh_keys"])),
+        "ssh_keys_digest": request_digest.of(sorted(seed["ssh_keys"])),
         "batch_id": None,
         **({"is_bfv": True} if boots else {}),
     }
@@ -83,8 +83,8 @@ def build_request(hostvars, catalog):
     return spec, {**seed, "network_config": request_nics.network_config(nics)}
 
 
-def _boot_volume(given, catalog, image, wishes):
-    """The name of the volume that the guest boots from, or None. All that is wrong with it is told at once."""
+def _boot_volume(given, catalog, image, settings):
+    """The name of the volume that the guest boots from, or None. All errors in it are reported together."""
     name = next((entry["name"] for entry in given.get("berth_volumes", []) if entry["boot_index"] == 0), None)
     if name is None:
         return None
@@ -96,7 +96,7 @@ def _boot_volume(given, catalog, image, wishes):
             raise InvalidInput("berth_volumes_defined.%s.size_gb" % name, size, rule)
 
     def is_on_its_bus():
-        bus = wishes.get("disk_bus", "virtio")
+        bus = settings.get("disk_bus", "virtio")
         if bus != "virtio":
             raise InvalidInput(
                 "berth_volumes.%s.boot_index" % name, 0, "hw_disk_bus virtio, not %s: volumes have no other" % bus
@@ -167,7 +167,7 @@ def resize_request(spec, hostvars, catalog, allow_disabled=False):
 
 def _check_firmware(spec, resized):
     """The firmware keeps its variables, and the keys among them, in a file that is made once."""
-    before, after = Wishes.of(spec), Wishes.of(resized)
+    before, after = GuestSettings.of(spec), GuestSettings.of(resized)
     for what, old, new in (
         ("firmware type", before.get("firmware_type", "bios"), after.get("firmware_type", "bios")),
         ("TPM", before.tpm_version(), after.tpm_version()),

@@ -12,7 +12,7 @@ import copy
 import json
 from pathlib import Path
 
-from ansible_collections.berth.kvm.plugins.module_utils.model import lifecycle, migration, nics, wish_digest
+from ansible_collections.berth.kvm.plugins.module_utils.model import lifecycle, migration, nics, request_digest
 from ansible_collections.berth.kvm.plugins.module_utils.model.catalog import Catalog
 from ansible_collections.berth.kvm.plugins.module_utils.model.identity import instance_uuid
 from ansible_collections.berth.kvm.plugins.module_utils.model.record import Record
@@ -108,7 +108,7 @@ def document(host):
             "group": "web", "role": record.role, "phase": record.phase, "vm_state": record.vm_state, "image_props": {},
             "task_state": record.task_state, "power_state": "running", "foreign": False, "pool": "berth",
             **{part: record.resources[part] for part in ("vcpus", "pcpus", "memory_mb", "disk_gb")},
-            "nics": nics.taken(record.spec["networks"]), "disks": {"logs": 2}, "wishes": wish_digest.digests(record.spec),
+            "nics": nics.taken(record.spec["networks"]), "disks": {"logs": 2}, "wishes": request_digest.digests(record.spec),
             "domain_differs": {"next_start": [["vcpus", "1", "2"]]},
         }
         for record in held_by(host)

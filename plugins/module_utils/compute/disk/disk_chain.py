@@ -18,7 +18,7 @@ from typing import List, Optional, Tuple
 from xml.etree import ElementTree
 
 from ...model import hints, state_hints
-from ...model.guest_wishes import Wishes
+from ...model.guest_settings import GuestSettings
 from ...model.lifecycle import ACTIVE, FROZEN, OWN, RESIZING
 from ...model.safe_text import clean
 from .. import paths
@@ -38,8 +38,7 @@ FORGET = "virsh undefine %s --keep-nvram --snapshots-metadata --checkpoints-meta
 
 @dataclasses.dataclass(frozen=True)
 class Difference:
-    """One thing that is not as the record says: ``text`` tells it, ``command`` takes it back, ``files`` are not the
-    record's."""
+    """One difference from the record: ``text`` describes it, ``command`` undoes it, ``files`` are not in the record."""
 
     kind: str
     text: str
@@ -166,7 +165,7 @@ def differences(connection, record, pool_path) -> List[Difference]:
     for root, is_live in ((live, True), (at_rest, False)):
         if root is not None:
             differing += _compared(record.uuid, root, planned, below, is_live, live is not None)
-    if Wishes.of(record.spec).tpm_version():
+    if GuestSettings.of(record.spec).tpm_version():
         differing = [_keeping_tpm(difference) for difference in differing]
     # What both definitions say is told once: the command for the running guest mends both.
     return list({difference.text: difference for difference in reversed(differing)}.values())[::-1]
@@ -251,7 +250,7 @@ def _foreign(uuid, disk, planned, missing, runs):
     under = next((path for path in layers if path in planned), None)
     if under:
         above = layers[: layers.index(under)]
-        text = "%s is %s, a snapshot's layer over %s: what the guest wrote since is in it alone" % (
+        text = "%s is %s, a snapshot's layer over %s: what the guest wrote since is only there" % (
             disk.target,
             disk.path,
             under,
@@ -284,8 +283,8 @@ def _commit_running(uuid, target, base):
 
 
 def _commit_stopped(uuid, above, base):
-    """The layers go into the disk and are removed, and the definition, which names them, is made anew from the record
-    by the next run."""
+    """The layers are merged into the disk and removed. The next run makes the definition, which names them, again from the
+    record."""
     return "%s && %s" % (commit(above, base), FORGET % uuid)
 
 

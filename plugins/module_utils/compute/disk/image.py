@@ -120,7 +120,7 @@ def _fetch(image, path, root_gb, settings):
         if digest != paths.digest(image["checksum"]):
             # What the file really is stays untold: its path may be a guess at somebody else's file.
             raise ImageInvalid(
-                "image %s: what its url gives has another checksum" % image.get("name"),
+                "image %s: the file at its url has another checksum" % image.get("name"),
                 field="checksum",
                 value=image["checksum"],
                 rule="the checksum of what %s gives" % image_source.shown(image["url"]),

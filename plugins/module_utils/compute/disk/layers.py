@@ -44,7 +44,7 @@ def check_volume(name, path, host):
     layers = [layer for layer, _disk in layers_beside([path])]
     below = chain(path, "qcow2")
     if layers:
-        text = "%s is a layer over volume %s: what was written last may be in it alone" % (layers[0], name)
+        text = "%s is a layer over volume %s: the newest data may be only there" % (layers[0], name)
         hint = merge(host, layers)
     elif below:
         text = "volume %s stands on %s" % (name, below[0])

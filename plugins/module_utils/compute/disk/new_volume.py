@@ -40,7 +40,7 @@ def claim(host, wanted, token, dry=False):
 
 
 def _at_rest(host, wanted):
-    """The record of the instance, which is not in a move, and whose disks are there: so its pool is mounted."""
+    """The record of the instance. It is not in a move, and its disks exist, so its pool is mounted."""
     record = host.store.read(wanted["instance"])
     if record is None or (record.role, record.phase) != (OWN, ACTIVE) or record.op:
         raise VolumeConflict(
@@ -77,7 +77,7 @@ def make(host, uuid, token):
 
 
 def withdraw(host, uuid, token):
-    """Give up the claim with the token; whether there was one. What another run goes on with stays."""
+    """Withdraw the claim with the token; returns whether there was one. A claim that another run continues stays."""
     own = VolumeStore.beside(host.store)
     with host.store.host_lock():
         volume = own.read(uuid)

@@ -48,7 +48,7 @@ def refuse(pool_path, uuid):
         % (uuid, paths.instance(pool_path, uuid), clean(read(pool_path, uuid) or "that nobody knows", 60)),
         field="pool",
         value=pool_path,
-        rule="the owner of the instance alone removes its disks or makes them anew",
+        rule="only the owner of the instance removes its disks or makes them again",
         hint=hints.disks_of_another_host(uuid),
     )
 

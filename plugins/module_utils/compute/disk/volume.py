@@ -90,7 +90,7 @@ def drop_claim(host, record):
 
 
 def detach(host, record, entry):
-    """Let go of one volume of the instance: it is free, with all that is on it."""
+    """Detach one volume from the instance: it becomes free and keeps its data."""
     own = VolumeStore.beside(host.store)
     volume = own.read(entry["uuid"])
     if is_of(volume, record.uuid):

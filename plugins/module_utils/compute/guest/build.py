@@ -92,7 +92,8 @@ def _make(instance, record, given_seed, left_off):
 
 
 def _clean_up(instance, error):
-    """A host's own trouble counts against it; what remains is said, and stays in phase deleting."""
+    """A failure that is the host's fault counts against it. What could not be removed is reported and stays in phase
+    deleting."""
     try:
         record = instance.store.read(instance.uuid)
         delete.delete(instance, record, volumes.undone(record.spec))

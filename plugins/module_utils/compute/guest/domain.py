@@ -82,7 +82,7 @@ def definition(connection, uuid):
 
 
 def is_saved(connection, uuid):
-    """Whether libvirt keeps the guest's memory in a file, with which it goes on at its next start."""
+    """Whether libvirt has saved the guest's memory to a file, from which the next start continues."""
     domain = find(connection, uuid)
     return domain is not None and bool(_call("asking for a saved state", domain.hasManagedSaveImage, 0))
 
@@ -163,7 +163,8 @@ def has_disk(domain, path):
 
 
 def detach_disk(domain, path, timeout):
-    """Take the disk with the file ``path`` from the guest and its definition; whether the guest let go of it in time."""
+    """Detach the disk with the file ``path`` from the guest and its definition; returns whether the guest released it in
+    time."""
     library = require_libvirt()
     flags = (library.VIR_DOMAIN_AFFECT_LIVE, library.VIR_DOMAIN_AFFECT_CONFIG)
     for text, flag in zip(definitions(domain), flags):

@@ -16,7 +16,7 @@ import json
 from xml.etree import ElementTree
 
 from ...model import nics, volumes
-from ...model.guest_wishes import TARGET_PREFIX, Wishes
+from ...model.guest_settings import TARGET_PREFIX, GuestSettings
 from ...model.image import is_true
 from .. import paths
 from ..disk import boot_files, volume_files
@@ -48,7 +48,7 @@ def render(record, host: Host):
     """The XML text of the record's guest on ``host``."""
     spec, allocation = record.spec, record.resources
     flavor = spec["flavor"]
-    wishes = Wishes.of(spec)
+    settings = GuestSettings.of(spec)
     root = ElementTree.Element("domain", type=host.domain_type)
     _child(root, "name", record.uuid)
     _child(root, "uuid", record.uuid)
@@ -56,30 +56,30 @@ def render(record, host: Host):
     root.append(metadata(record))
     _child(root, "memory", flavor["memory_mb"] * MIB, unit="KiB")
     _child(root, "currentMemory", flavor["memory_mb"] * MIB, unit="KiB")
-    realtime = wishes.realtime_cpus(flavor["vcpus"]) or set()
+    realtime = settings.realtime_cpus(flavor["vcpus"]) or set()
     cells = ((allocation or {}).get("numa_topology") or {}).get("cells") or []
-    tuning.memory_backing(root, cells, wishes, realtime)
+    tuning.memory_backing(root, cells, settings, realtime)
     _child(root, "vcpu", flavor["vcpus"], placement="static")
     tuning.pinning(root, cells, realtime)
-    _firmware(root, host, machine(record, host), wishes, record.uuid, bool(boot_files.named(spec)))
+    _firmware(root, host, machine(record, host), settings, record.uuid, bool(boot_files.named(spec)))
     _direct_boot(root.find("os"), record, host)
-    _features(root, host, wishes, realtime)
-    _cpu(root, host, flavor, wishes, cells)
+    _features(root, host, settings, realtime)
+    _cpu(root, host, flavor, settings, cells)
     _clock(root, host)
     for event, action in (("poweroff", "destroy"), ("reboot", "restart"), ("crash", "destroy")):
         _child(root, "on_" + event, action)
-    _devices(_child(root, "devices"), record, host, wishes)
-    if wishes.encrypts_memory():
+    _devices(_child(root, "devices"), record, host, settings)
+    if settings.encrypts_memory():
         memory_encryption.encrypt(root)
     hardware.place(root, spec)
     return ElementTree.tostring(root, encoding="unicode")
 
 
 def machine(record, host):
-    """The machine type that the record's guest gets on ``host``, the one it has had since it was made; None is libvirt's choice."""
+    """The machine type of the record's guest on ``host``: the one that it was created with, or None to let libvirt choose."""
     return (
         hardware.machine(record.spec)
-        or Wishes.of(record.spec).get("machine_type")
+        or GuestSettings.of(record.spec).get("machine_type")
         or capabilities.default_machine(host.arch)
     )
 
@@ -105,19 +105,19 @@ def metadata(record):
     return element
 
 
-def _firmware(root, host, machine, wishes, uuid, has_kernel):
+def _firmware(root, host, machine, settings, uuid, has_kernel):
     """UEFI checks signatures only where the request says so: libvirt by itself takes a firmware that does."""
-    uefi = wishes.get("firmware_type") == "uefi" or host.arch in ("aarch64", "riscv64") and not has_kernel
+    uefi = settings.get("firmware_type") == "uefi" or host.arch in ("aarch64", "riscv64") and not has_kernel
     element = _child(root, "os", firmware="efi" if uefi else None)
     _child(element, "type", "hvm", arch=host.arch, machine=machine)
     if uefi:
         choices = _child(element, "firmware")
         for feature in ("secure-boot", "enrolled-keys"):
-            _child(choices, "feature", enabled="yes" if wishes.secure_boot() else "no", name=feature)
-        if wishes.secure_boot():
+            _child(choices, "feature", enabled="yes" if settings.secure_boot() else "no", name=feature)
+        if settings.secure_boot():
             _child(element, "loader", secure="yes")
         _child(element, "nvram", nvram.path(host.pool_path, uuid))
-    if is_true(wishes.get("boot_menu", "false")):
+    if is_true(settings.get("boot_menu", "false")):
         _child(element, "bootmenu", enable="yes", timeout=5000)
 
 
@@ -129,14 +129,14 @@ def _direct_boot(element, record, host):
         _child(element, "cmdline", options)
 
 
-def _features(root, host, wishes, realtime):
+def _features(root, host, settings, realtime):
     element = _child(root, "features")
     if host.arch in ("x86_64", "i686"):
         _child(element, "acpi")
         _child(element, "apic")
-        if wishes.secure_boot():
+        if settings.secure_boot():
             _child(element, "smm", state="on")
-        if wishes.viommu_model() == "intel":
+        if settings.viommu_model() == "intel":
             _child(element, "ioapic", driver="qemu")  # interrupts are remapped there alone
     elif host.arch == "aarch64":
         _child(element, "acpi")
@@ -144,9 +144,9 @@ def _features(root, host, wishes, realtime):
         _child(element, "pmu", state="off")
 
 
-def _cpu(root, host, flavor, wishes, cells):
+def _cpu(root, host, flavor, settings, cells):
     """host-model under KVM: the host's CPU as far as it can be moved. Under TCG only x86 has it."""
-    topology = wishes.cpu_topology(flavor["vcpus"])
+    topology = settings.cpu_topology(flavor["vcpus"])
     known = host.domain_type == "kvm" or host.arch in ("x86_64", "i686")
     if not (known or topology or cells):
         return
@@ -168,11 +168,11 @@ def _clock(root, host):
         _child(element, "timer", name="hpet", present="no")
 
 
-def _devices(devices, record, host, wishes):
+def _devices(devices, record, host, settings):
     pool, uuid, spec = host.pool_path, record.uuid, record.spec
-    bus = wishes.get("disk_bus", "virtio")
+    bus = settings.get("disk_bus", "virtio")
     # libvirt knows no disk to read only on these two buses.
-    cdrom_bus = wishes.get("cdrom_bus") or (bus if bus in ("sata", "ide") else None)
+    cdrom_bus = settings.get("cdrom_bus") or (bus if bus in ("sata", "ide") else None)
     planned = disks.plan(spec)
     data = [disk for disk in planned if disk.kind == disks.DATA]
     buses = [bus] * (len(planned) - len(data)) + [cdrom_bus or bus]
@@ -197,19 +197,19 @@ def _devices(devices, record, host, wishes):
         if nic["type"] == "direct":
             _card(devices, nic, _device_of(record, at))
         else:
-            _interface(devices, nic, spec["flavor"], wishes, packet_filter.filter_of(record, at))
+            _interface(devices, nic, spec["flavor"], settings, packet_filter.filter_of(record, at))
     _consoles(devices, paths.console_log(uuid))
     rng = _child(devices, "rng", model="virtio")
     _child(rng, "backend", "/dev/urandom", model="random")
     _child(_child(devices, "memballoon", model="virtio"), "stats", period=10)
-    _screen(devices, wishes)
-    action = wishes.get("watchdog_action", "disabled")
+    _screen(devices, settings)
+    action = settings.get("watchdog_action", "disabled")
     if action != "disabled":
         _child(devices, "watchdog", model="i6300esb", action=action)
-    if wishes.tpm_version():
-        _tpm(devices, wishes)
-    if wishes.viommu_model():
-        _viommu(devices, wishes.viommu_model())
+    if settings.tpm_version():
+        _tpm(devices, settings)
+    if settings.viommu_model():
+        _viommu(devices, settings.viommu_model())
     for device in (record.resources or {}).get("pci_devices") or []:
         if not nics.is_of_nic(device):
             _hostdev(devices, device["address"])
@@ -252,7 +252,7 @@ def _volume(devices, pool, entry):
 def added_disk(record, host, path):
     """The XML text of the data disk or volume at ``path``, as it is in the definition."""
     element = _added(record, host, path)
-    if Wishes.of(record.spec).encrypts_memory():
+    if GuestSettings.of(record.spec).encrypts_memory():
         memory_encryption.through_iommu(element)
     return ElementTree.tostring(element, encoding="unicode")
 
@@ -304,13 +304,13 @@ def _vlan(element, nic):
         _child(_child(element, "vlan"), "tag", id=nic["vlan"])
 
 
-def _interface(devices, nic, flavor, wishes, packet_filter):
+def _interface(devices, nic, flavor, settings, packet_filter):
     element = _child(devices, "interface", type=nic["type"])
     _child(element, "source", **{nic["type"]: nic["source"]})
     _child(element, "mac", address=nic["mac"])
-    model = nic.get("model") or wishes.get("vif_model", "virtio")
+    model = nic.get("model") or settings.get("vif_model", "virtio")
     _child(element, "model", type=model)
-    if model == "virtio" and is_true(wishes.get("vif_multiqueue_enabled", "false")) and flavor["vcpus"] > 1:
+    if model == "virtio" and is_true(settings.get("vif_multiqueue_enabled", "false")) and flavor["vcpus"] > 1:
         _child(element, "driver", name="vhost", queues=min(flavor["vcpus"], MAX_QUEUES))
     if nic.get("mtu"):
         _child(element, "mtu", size=nic["mtu"])
@@ -331,18 +331,18 @@ def _consoles(devices, log):
     _child(channel, "target", type="virtio", name=GUEST_AGENT)
 
 
-def _screen(devices, wishes):
-    model = wishes.get("video_model", "none")
+def _screen(devices, settings):
+    model = settings.get("video_model", "none")
     if model != "none":
         graphics = _child(devices, "graphics", type="vnc", autoport="yes")
         _child(graphics, "listen", type="address", address="127.0.0.1")
     _child(_child(devices, "video"), "model", type=model)
 
 
-def _tpm(devices, wishes):
+def _tpm(devices, settings):
     """Emulated by swtpm; its state is kept by libvirt on the host, and goes when the guest is undefined."""
-    element = _child(devices, "tpm", model=wishes.get("tpm_model", "tpm-tis"))
-    _child(element, "backend", type="emulator", version=wishes.tpm_version())
+    element = _child(devices, "tpm", model=settings.get("tpm_model", "tpm-tis"))
+    _child(element, "backend", type="emulator", version=settings.tpm_version())
 
 
 def _viommu(devices, model):

@@ -85,7 +85,7 @@ def is_permitted(uuid, run_dir=RUN_DIR):
 
 
 def is_installed(path=HOOK):
-    """Whether the hook is there, of this version or of an earlier one."""
+    """Whether the hook exists, from this version or an earlier one."""
     text = _text(path)
     return text == HOOK_TEXT or hashlib.sha256((text or "").encode()).hexdigest() == FORMER
 
@@ -103,7 +103,7 @@ def _text(path):
 
 
 def is_read(path=HOOK):
-    """Whether every running libvirt was started when the hook was there: only then does it ask hooks at all.
+    """Whether every running libvirt was started after the hook was installed: only then does it call hooks at all.
 
     The inode's time of change tells when the file came, however it came; a copy keeps no older one.
     """
@@ -113,7 +113,7 @@ def is_read(path=HOOK):
 
 
 def is_in_force(path=HOOK):
-    """Whether the hook of this version is there, and libvirt asks it."""
+    """Whether this version's hook is installed and libvirt calls it."""
     return _text(path) == HOOK_TEXT and is_read(path)
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from xml.etree import ElementTree
 
-from ...model.guest_wishes import Wishes
+from ...model.guest_settings import GuestSettings
 
 KEY = "hardware"
 # A machine brings these by itself, and libvirt takes no address for them. Companions of a USB controller come with it.
@@ -21,9 +21,9 @@ KEPT = ("disk", "interface", "controller", "channel", "rng", "memballoon", "vide
 
 
 def of(spec):
-    """What the request keeps, or None. Who asked for a machine type and asks for another now begins anew."""
+    """What the request keeps, or None. A request that now asks for another machine type starts without it."""
     kept = spec.get(KEY)
-    return kept if kept and kept.get("wished") == _wished(spec) else None
+    return kept if kept and kept.get("wished") == _requested_machine(spec) else None
 
 
 def machine(spec):
@@ -46,7 +46,7 @@ def keep(spec, text):
     taken = set().union(*(_claims(key, words) for key, words in kept.items()))
     new = {key: words for key, words in found.items() if key not in kept and not _claims(key, words) & taken}
     devices = {**new, **kept}
-    return {**spec, KEY: {"wished": _wished(spec), "machine": chosen, "devices": devices}}
+    return {**spec, KEY: {"wished": _requested_machine(spec), "machine": chosen, "devices": devices}}
 
 
 def _claims(key, words):
@@ -82,8 +82,8 @@ def place(root, spec):
             ElementTree.SubElement(device, "address", _attributes(words))
 
 
-def _wished(spec):
-    return Wishes.of(spec).get("machine_type")
+def _requested_machine(spec):
+    return GuestSettings.of(spec).get("machine_type")
 
 
 def _devices(root):

@@ -83,10 +83,8 @@ def end_of(path: str) -> str:
 
 
 def last_panic(console: str) -> Optional[str]:
-    """The line of a Linux panic after which the guest said nothing more, else None.
-
-    The kernel's own lines follow one, with the time since its boot: time that begins anew, or any other line, is a guest
-    that was started since."""
+    """The line of a Linux panic if the guest printed nothing after it, else None. The kernel itself prints lines after a
+    panic, with the time since its boot. A time that starts again, or any other line, means that the guest was started since."""
     lines = [line.strip() for line in console.split("\n")]
     at = max((number for number, line in enumerate(lines) if PANIC in line), default=None)
     if at is None:

@@ -1,9 +1,9 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""One instance on this host, brought to the state that is wanted: made (build.py), started (start.py), stopped, absent (delete.py).
+"""Brings one instance on this host to the requested state: made (build.py), started (start.py), stopped, absent (delete.py).
 
-Every step is written down before or after its effect so that a run that follows a crash at any point goes on there.
+Every step is recorded before or after its effect, so a run after a crash continues at that point.
 ``observe(step)`` is called before each effect, for progress and for tests that end the process there.
 """
 
@@ -83,7 +83,7 @@ class Instance:
     # started
 
     def started(self, token=None, given_seed=None, left_off=False):
-        """Build from the claim with ``token``, or converge what is there; whether anything was changed."""
+        """Build from the claim with ``token``, or converge an existing instance; returns whether anything was changed."""
         with self.store.instance_lock(self.uuid, timeout=self.timeout):
             record = self._started_record(token)
             if record.role == OWN and record.phase == ACTIVE:
@@ -114,7 +114,8 @@ class Instance:
             delete.check_pool(self.host, record)
             delete.delete(self, record)
             raise DeletionFinished(
-                "an earlier run had begun to delete %s; that is done, now it can be placed anew" % record.name
+                "an earlier run had begun to delete %s; the delete is finished now, and it can be placed again"
+                % record.name
             )
         return record
 

@@ -14,7 +14,7 @@ from typing import Dict, List, Optional
 from xml.etree import ElementTree
 
 from ...model import nics
-from ...model.guest_wishes import Wishes
+from ...model.guest_settings import GuestSettings
 from ...model.lifecycle import ACTIVE, OWN
 from ...model.safe_text import clean
 from . import hardware
@@ -39,15 +39,15 @@ def is_looked_at(record) -> bool:
 def between(record, live: Optional[str], lasting: Optional[str]) -> Dict[str, List[Difference]]:
     """{now: of the running guest, next_start: of its definition} as far as something differs from the record; the texts are libvirt's,
     None where there is none."""
-    wanted = wished(record)
+    wanted = expected(record)
     texts = {"now": live, "next_start": lasting}
     found = {when: compared(wanted, parts(ElementTree.fromstring(text))) for when, text in texts.items() if text}
     return {when: differences for when, differences in found.items() if differences}
 
 
-def wished(record) -> Parts:
+def expected(record) -> Parts:
     """What domain_xml.render gives the record's guest, as parts() reads it: without rendering it, which takes far more to be sent."""
-    spec, flavor, wishes = record.spec, record.spec["flavor"], Wishes.of(record.spec)
+    spec, flavor, settings = record.spec, record.spec["flavor"], GuestSettings.of(record.spec)
     cells = (record.resources.get("numa_topology") or {}).get("cells") or []
     pins = ["%s:%d" % pin for cell in cells for pin in (cell.get("cpu_pinning") or {}).items()]
     memory = str(flavor["memory_mb"])
@@ -60,14 +60,14 @@ def wished(record) -> Parts:
     }
     for nic in spec.get("networks") or ():
         direct = nic["type"] == "direct"
-        model = nic.get("model") or wishes.get("vif_model", "virtio")
+        model = nic.get("model") or settings.get("vif_model", "virtio")
         found["network interface %s" % nic["mac"]] = (
             "hostdev" if direct else " ".join((nic["type"], nic["source"], model))
         )
     own = {
-        "graphics": wishes.get("video_model", "none") != "none",
-        "watchdog": wishes.get("watchdog_action", "disabled") != "disabled",
-        "tpm": bool(wishes.tpm_version()),
+        "graphics": settings.get("video_model", "none") != "none",
+        "watchdog": settings.get("watchdog_action", "disabled") != "disabled",
+        "tpm": bool(settings.tpm_version()),
         "hostdev": sum(not nics.is_of_nic(device) for device in record.resources.get("pci_devices") or ())
         + len(record.resources.get("vgpus") or ()),
     }
@@ -81,13 +81,15 @@ def _counted(counts) -> Parts:
 def compared(wanted: Parts, found: Parts) -> List[Difference]:
     names = list(dict.fromkeys([*wanted, *found]))
     pairs = [(name, wanted.get(name, ""), found.get(name, "")) for name in names]
-    differing = [(name, wish, has) for name, wish, has in pairs if wish != has and not _is_of_pool(wish, has)]
+    differing = [
+        (name, expected, has) for name, expected, has in pairs if expected != has and not _is_of_pool(expected, has)
+    ]
     return [[clean(text, LONGEST) for text in difference] for difference in differing[:MOST]]
 
 
-def _is_of_pool(wished_nic: str, nic: str) -> bool:
+def _is_of_pool(expected_nic: str, nic: str) -> bool:
     """A card that a libvirt network chose out of its pool: the running guest's definition names no network."""
-    return wished_nic.startswith("network ") and nic == "hostdev"
+    return expected_nic.startswith("network ") and nic == "hostdev"
 
 
 def parts(root) -> Parts:

@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A guest's definition that somebody changed by hand, brought back to its record: when a person asks for it, and before a start.
+"""Repairs a guest's definition that somebody changed by hand, from its record: on request, and before a start.
 
 Only the definition of the next start is written anew. A guest that runs goes on as it is, and one whose disks are others than its
 record's is left alone: making its definition anew could lose what it wrote last.
@@ -32,8 +32,8 @@ def differing(instance, record):
 
 
 def mend(instance, dry=False):
-    """Bring the definition back, as a person asks for it: the differences that it had, [] where nothing was to do. An instance that
-    is locked, in a move or half made is left alone. DiskChainChanged where the disks are not the record's."""
+    """Repair the definition on request; returns the differences that it had, [] if there were none. An instance that is
+    locked, in a move or partly built is left alone. Raises DiskChainChanged if the disks are not those of the record."""
     held = contextlib.nullcontext() if dry else instance.store.instance_lock(instance.uuid, timeout=instance.timeout)
     with held:
         record = instance.store.read(instance.uuid)
@@ -46,7 +46,7 @@ def mend(instance, dry=False):
         if found and not dry:
             instance.observe("mend define")
             record = _define(instance, record)
-            noted = journal.noted(record, "mend", parts=", ".join(part for part, _wished, _has in found))
+            noted = journal.noted(record, "mend", parts=", ".join(part for part, _expected, _has in found))
             instance.store.compare_and_swap(instance.store.read(instance.uuid), noted.next())
         return found
 

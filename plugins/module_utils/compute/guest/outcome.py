@@ -29,8 +29,8 @@ def of(instance, wanted, dry, bring):
     if state == "present":
         after.update(of_domain(instance, mended, dry))
     diff = {
-        "before": _shown(before, remains, {part: has for part, _wished, has in mended}),
-        "after": _shown(after, definition={part: wished for part, wished, _has in mended}),
+        "before": _shown(before, remains, {part: has for part, _expected, has in mended}),
+        "after": _shown(after, definition={part: expected for part, expected, _has in mended}),
     }
     said = unchanged.differences(instance, wanted["spec"])
     return {"changed": acted or bool(mended), "instance": after, "diff": diff, "warnings": said}
@@ -47,7 +47,7 @@ def present(instance, wanted, dry):
 
 
 def summary_after(instance):
-    """What is there once the work is done. Where libvirt does not say, no other host may do the work again."""
+    """The state after the work. If libvirt does not report it, no other host may repeat the work."""
     try:
         return instance.summary()
     except BerthError as error:
@@ -64,13 +64,13 @@ def of_domain(instance, mended, dry):
         differs = mend.differing(instance, record) if record else {}
     if not mended:
         return {"domain_differs": differs}
-    parts = ", ".join("%s %s -> %s" % (part, has or "none", wished or "none") for part, wished, has in mended)
+    parts = ", ".join("%s %s -> %s" % (part, has or "none", expected or "none") for part, expected, has in mended)
     said = "%s: %s" % ("would be repaired" if dry else "repaired", clean(parts, 900))
     return {"mended": said, "domain_differs": {when: differs[when] for when in differs if when == "now"}}
 
 
 def _shown(summary, remains=(), definition=None):
-    """``remains``: what is here without a record; ``definition``: of what is mended, {part: value}."""
+    """``remains``: what this host has without a record; ``definition``: the repaired parts, {part: value}."""
     parts = {name: summary[name] for name in SHOWN if name in summary}
     if remains:
         parts["without_record"] = list(remains)

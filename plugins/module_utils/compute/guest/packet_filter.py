@@ -119,7 +119,7 @@ def _addresses(root, nic):
 
 
 def _before_it_has_one(root, mac):
-    """Who asks for an address, or whether another has it, has none yet."""
+    """A guest that asks DHCP for an address, or checks whether an address is in use, has none yet."""
     dhcp = {"protocol": "udp", "srcportstart": 68, "dstportstart": 67}
     _rule(root, "accept", "out", "ip", srcmacaddr=mac, srcipaddr="0.0.0.0", srcipmask=32, **dhcp)
     _rule(root, "accept", "out", "arp", srcmacaddr=mac, arpsrcmacaddr=mac, arpsrcipaddr="0.0.0.0", arpsrcipmask=32)
@@ -186,7 +186,8 @@ def define(connection, record):
 
 
 def remove(connection, uuid):
-    """Remove the filters of a guest that is no longer defined; whether there was one. Others' with such a name stay."""
+    """Remove the filters of a guest that is no longer defined; returns whether there was one. A filter of that name that
+    berth did not make stays."""
     found = False
     for each in _listed(connection):
         label = each.name()
@@ -275,8 +276,8 @@ def let_in(connection, record, members, swap=None):
 
 
 def bring(connection, record, spec, event, swap=None):
-    """Bring record and filters to ``spec``. The record tells what its filter lets in, so that nobody else gets such an address: before
-    the filter lets in more, and until it lets in less."""
+    """Bring record and filters to ``spec``. The record lists the addresses that its filter lets in, so that no other instance
+    gets one: an address is added before the filter lets it in, and removed after the filter has dropped it."""
     filtered = record.replace(spec=spec)
     if swap is None:
         return spec != record.spec or bool(missing(connection, filtered))

@@ -37,8 +37,8 @@ def reboot(instance, hard, grace):
     """Have the guest power off, within ``grace`` seconds for its own shutdown, and start it anew. ``hard``: end it at once.
     Whether it had to be ended although it was asked.
 
-    The record says all the time that it runs, and the permit goes before it is off: whatever ends this in between, a
-    recovery, a start or the next reboot starts it.
+    The record says throughout that it runs, and the permit is removed before it is off. So if this is interrupted, a
+    recovery, a start or the next reboot starts the guest.
     """
     with instance.store.instance_lock(instance.uuid, timeout=instance.timeout):
         record = _rebootable(instance, hard)

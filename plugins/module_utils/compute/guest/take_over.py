@@ -96,7 +96,7 @@ def _check_disk(record, planned, path):
     if planned.size is not None and size != planned.size:
         raise DisksUnfit(
             "%s has %d bytes, and the inventory gives %s %d" % (path, size, record.name, planned.size),
-            hint=take_over_hints.wish_what_it_has(record.name),
+            hint=take_over_hints.describe_what_it_has(record.name),
         )
     for below in layers.chain(path, planned.format):
         if not os.path.exists(below):

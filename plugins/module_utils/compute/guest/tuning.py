@@ -11,11 +11,11 @@ from .elements import child, ranges
 PRIORITY = 1  # of real-time vCPUs, as Nova's realtime_scheduler_priority
 
 
-def memory_backing(root, cells, wishes, realtime):
+def memory_backing(root, cells, settings, realtime):
     """Huge pages where the allocation has them, which are never swapped; others are locked where that is asked for, or
     follows: a real-time vCPU does not wait for a page, and encrypted memory cannot be moved."""
     pages = [(index, cell["pagesize"]) for index, cell in enumerate(cells) if (cell.get("pagesize") or 0) > 4]
-    locked = is_true(wishes.get("locked_memory", "false")) or wishes.encrypts_memory() or realtime
+    locked = is_true(settings.get("locked_memory", "false")) or settings.encrypts_memory() or realtime
     if not (pages or locked):
         return
     backing = child(root, "memoryBacking")

@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which instances of a host are there as the inventory wants them, so that none of these takes a run of its own."""
+"""Which instances of a host already match the inventory, so that they need no module run of their own."""
 
 from __future__ import annotations
 

@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Adds and grows the data disks of an existing instance, while its guest runs or is off.
 
-First the room is claimed and the record says what there shall be; then files and guest follow the record. So a run that ended at
-any point is ended by the next one, and no disk is ever made in the place of one that the record has.
+First the room is claimed and the record names the new disks; then files and guest follow the record. So the next run finishes
+an interrupted one, and no disk is ever made in place of one that the record has.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import os
 from xml.etree import ElementTree
 
 from ...model import data_disks, hints
-from ...model.guest_wishes import Wishes
+from ...model.guest_settings import GuestSettings
 from ...model.move_errors import CannotResizeDisk
 from .. import paths
 from ..connection import require_libvirt
@@ -64,7 +64,7 @@ def would_update_disks(instance, wanted, volumes=None):
 
 
 def _merged(record, wanted):
-    given = data_disks.with_buses(wanted, Wishes.of(record.spec).get("disk_bus", "virtio"))
+    given = data_disks.with_buses(wanted, GuestSettings.of(record.spec).get("disk_bus", "virtio"))
     return data_disks.merged(data_disks.of(record.spec), given)
 
 
@@ -83,7 +83,7 @@ def _path(instance, record, disk):
 
 
 def _with_found(instance, record, merged):
-    """The record with those of ``merged`` whose files are there though it does not name them: it may be one from a backup."""
+    """The record, with those of ``merged`` that it does not name although their files exist: the record may be from a backup."""
     found = record.replace(spec=dict(record.spec, disks=merged))
     had = data_disks.shown(record.spec)
     there = [
@@ -226,7 +226,7 @@ def _refused(record, why):
 
 
 def _check_pluggable(instance, record, merged):
-    """Before anything is made: what a running guest cannot be given."""
+    """Refuses, before anything is made, disks that a running guest cannot get."""
     found = domain.find(instance.host.connection, record.uuid)
     if found is None or not found.isActive():
         return

@@ -72,7 +72,7 @@ def _take_from_guest(instance, new, gone):
         known = domain.has_disk(found, path)
         if not domain.detach_disk(found, path, TIMEOUT):
             raise DiskNotDetached(
-                "the guest of %s does not let go of volume %s" % (new.name, entry["name"]),
+                "the guest of %s does not release volume %s" % (new.name, entry["name"]),
                 hint=volume_hints.unmount(new.name, entry["name"]),
                 volume=entry["name"],
             )

@@ -112,7 +112,7 @@ def default_machine(arch) -> Optional[str]:
 
 
 def domain_types(connection, setting, arch=None) -> List[DomainCapabilities]:
-    """The domain types that work here, the best first: kvm where libvirt's QEMU can use it, then qemu.
+    """The domain types that work on this host, the best first: kvm where libvirt's QEMU can use it, then qemu.
 
     /dev/kvm may exist and yet fail, so libvirt is asked, which has started QEMU with it. A guest that only fails when
     it runs is not foreseen: such a host needs the setting qemu. ``setting`` (auto, kvm, qemu) narrows the choice and

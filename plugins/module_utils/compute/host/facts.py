@@ -12,7 +12,7 @@ import hashlib
 import json
 from xml.etree import ElementTree
 
-from ...model import data_disks, group_members, nics, wish_digest
+from ...model import data_disks, group_members, nics, request_digest
 from ...model.collection_version import COLLECTION_VERSION
 from ...model.lifecycle import BUSY
 from ...model.safe_text import clean, clean_all
@@ -300,7 +300,7 @@ def _own(record, found):
         "image_props": clean_all((spec.get("image") or {}).get("properties") or {}),
         "nics": clean_all(nics.taken(spec.get("networks"))),
         "disks": data_disks.shown(spec),
-        "wishes": wish_digest.digests(spec),
+        "wishes": request_digest.digests(spec),
     }
 
 

@@ -17,9 +17,8 @@ LINE = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]{0,63})\s+([-+0-9.eE]+)(?:\s+[0-9]
 
 
 def read(directory, taken, warnings):
-    """[{name, value}] of the directory's files; what is no such line, or has a name that is ``taken``, is a warning.
-
-    Whoever writes a file replaces it by a rename, so that a half of one is never read.
+    """[{name, value}] from the directory's files. A line of another form, or a name that is ``taken``, gives a warning.
+    Programs must replace a file by a rename, so that no partial file is read.
     """
     try:
         names = sorted(name for name in os.listdir(directory) if name.endswith(".prom"))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from xml.etree import ElementTree
 
-from ...model.guest_wishes import Wishes
+from ...model.guest_settings import GuestSettings
 from ..guest import tuning
 
 REPLACED = ("vcpupin", "emulatorpin", "vcpusched")
@@ -40,7 +40,7 @@ def bound(text, spec, cells):
     kept = [part for part in root.iterfind("cputune/*") if part.tag not in REPLACED]
     for part in root.findall("cputune") + root.findall("numatune"):
         root.remove(part)
-    tuning.pinning(root, cells, Wishes.of(spec).realtime_cpus(spec["flavor"]["vcpus"]) or set())
+    tuning.pinning(root, cells, GuestSettings.of(spec).realtime_cpus(spec["flavor"]["vcpus"]) or set())
     if kept:
         tune = root.find("cputune")
         (ElementTree.SubElement(root, "cputune") if tune is None else tune).extend(kept)

@@ -63,8 +63,8 @@ def expected(pool_path, record, told):
 
 
 def grown(arriving, record):
-    """The disks that arrive, with the size that they shall have here; a disk never shrinks. Swap grows when it has
-    arrived, since it is made anew then."""
+    """The disks that arrive, with their size on this host; a disk never shrinks. Swap grows after it has arrived, because it
+    is made again then."""
     sizes = {disk.name: disk.size or 0 for disk in disks.plan(record.spec)}
     swap = [disk.name for disk in disks.plan(record.spec) if disk.kind == "swap"]
     for entry in arriving:
@@ -125,8 +125,7 @@ def check_kept(pool_path, record):
 
 
 def fit(disk, path, size):
-    """Make a disk ``size`` bytes large (None: as it is); a disk never shrinks. Swap that grows is made anew, as Nova
-    does."""
+    """Make a disk ``size`` bytes large (None: as it is); a disk never shrinks. To grow swap it is made again, as in Nova."""
     now = virtual_size(path, disk.format)
     if size is None or now == size:
         return
@@ -160,8 +159,7 @@ def discard_older(pool_path, record):
 
 
 def check_seen(pool_path, record, told):
-    """MigrationPreCheckError unless this host sees every disk that the source told of, down to its last backing
-    image."""
+    """Raises MigrationPreCheckError unless this host sees every disk that the source named, down to its last backing image."""
     problems = []
     known = {disk.name: disk for disk in planned(record.spec)}
     for entry in told or ():

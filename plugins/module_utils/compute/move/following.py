@@ -1,8 +1,8 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A program that copies disks is followed, and ended where nothing can come of it: its other end is gone, it does not come
-on, or the run that asked for it has ended.
+"""Watches a program that copies disks, and stops it if it cannot succeed: its other end is gone, it makes no progress, or the
+run that asked for it has ended.
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ class MessageChannel:
         self.outgoing, self.incoming = outgoing, incoming
 
     def send(self, view):
-        """Leave the message where the other side finds it. -> whether it is there."""
+        """Leave the message where the other host finds it. -> whether that worked."""
         library = require_libvirt()
         element = ElementTree.Element(self.outgoing)
         element.text = json.dumps({"move": self.op, **{part: view.get(part) for part in PARTS}})

@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Live migration through libvirt: peer to peer, and the guest arrives PAUSED.
 
-Without PAUSED a lost reply leaves two running guests. So the destination's guest waits until the source has let go in
-its record, and only then goes on. Never PERSIST_DEST (the destination defines from its own rendering) and never
+Without PAUSED a lost reply leaves two running guests. So the destination's guest waits until the source's record gives up the
+instance, and only then continues. Never PERSIST_DEST (the destination defines from its own rendering) and never
 UNDEFINE_SOURCE (the record decides what is removed).
 """
 
@@ -38,8 +38,8 @@ def has_arrived(connection, uuid):
 
 
 def abort(connection, uuid):
-    """End a migration job of this guest, and let the guest go on where it was stopped for it; none there is fine.
-    MigrationError where the job goes on all the same."""
+    """Cancel a migration job of this guest, if there is one, and resume the guest if it was stopped for it. Raises
+    MigrationError if the job continues anyway."""
     library = require_libvirt()
     found = guests.find(connection, uuid)
     if found is None or not found.isActive():

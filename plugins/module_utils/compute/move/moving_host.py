@@ -64,7 +64,8 @@ class Effects(Guests):
     # the guest
 
     def check_movable(self, record):
-        """A guest that is there answers, its disks and volumes are this host's, and no other program works on them."""
+        """Checks that an existing guest answers, that its disks and volumes belong to this host, and that no other program
+        works on them."""
         domain.check_answers(self.connection, record.uuid, record.name, self.host.identity["name"])
         others_jobs.check(self.connection, record, self.host.identity["name"])
         owner.check(self.pool_path(record), record.uuid, self.host.identity["uuid"])
@@ -100,7 +101,7 @@ class Effects(Guests):
         domain.start(self.connection, record.uuid)
 
     def define(self, record):
-        """A definition that names a snapshot's layer is never made anew: what the guest wrote last would be lost."""
+        """A definition that names a snapshot's layer is never made again: the newest data of the guest would be lost."""
         self._check_chain(record)
         definition.define(self.connection, record, self.host.compute.for_guests(record.spec.get("pool")))
 
@@ -169,8 +170,8 @@ class Effects(Guests):
     # disks
 
     def check_destination(self, record, manifest):
-        """What would only be found out after the source let go: gate, confinement, networks, disks. -> whether source
-        and destination have one storage."""
+        """Checks in advance what would otherwise fail after the source has given up the instance: gate, confinement,
+        networks, disks. -> whether source and destination share the storage."""
         self.host.compute.require_prepared()
         if record.migration["type"] != LIVE:  # else told with all else that speaks against it
             network.check(self.connection, record.spec.get("networks"))
@@ -242,8 +243,9 @@ class Effects(Guests):
             disks.publish(self.pool_path(record), record)
 
     def take_over(self, record):
-        """On the destination, when the source has let go: the disks are this host's. On one storage the old ones stay
-        under another name, as on one host; a guest that arrived live runs on them already."""
+        """On the destination, after the source has given up the instance: the disks now belong to this host. On shared
+        storage the old ones stay under another name, as in a move on one host; a guest that arrived live already runs on
+        them."""
         if storage.is_shared(record) and record.migration["type"] != LIVE:
             disks.swap_in(self.pool_path(record), record)
         owner.write(self.pool_path(record), record.uuid, self.host.identity["uuid"])

@@ -97,7 +97,7 @@ def _hosts(request, refused):
     if ignored:
         yield "do not ignore %s" % ", ".join(ignored[:_TOLD]), lambda changed: changed.update(ignore_hosts=[])
     for name, what in _TARGETS:
-        bound = isinstance(request.get(name), dict) and request[name].get("why")  # not by anybody's wish
+        bound = isinstance(request.get(name), dict) and request[name].get("why")  # nobody asked for this
         if request.get(name) and not bound:
             words = {name: None, **({"force_nodes": None} if "force" in name else {})}
             yield "%s (now %s)" % (what, _told(request[name])), lambda changed, words=words: changed.update(words)

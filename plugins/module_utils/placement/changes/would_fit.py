@@ -42,7 +42,7 @@ def smallest_changes(host_documents, requests, options=None, aggregates=(), seed
 
 
 def _cheapest_that_holds(trial, changes):
-    """[the first of the few cheapest that holds], or []: a change is told only after placement was run again with it."""
+    """[the first of the cheapest changes that works], or []: placement is run again with a change before it is shown."""
     # sorted() is stable: among equals the order of the hosts decides.
     offered = sorted(changes, key=lambda change: change.cost)
     return next(([change] for change in offered[:FULL_RUNS] if trial.holds(change)), [])

@@ -143,7 +143,7 @@ class Kind:
             judge(filter_, state, self.spec)
 
     def narrow_to(self, group):
-        """Whoever has judged hosts for an affine group judges them anew; with hosts of its own only those can pass."""
+        """If hosts were judged for an affinity group, they are judged again; once the group has hosts, only those can pass."""
         self.passes.clear()
         self.extremes.clear()
         self.narrow = self.asked

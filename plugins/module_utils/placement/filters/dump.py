@@ -9,7 +9,7 @@ from ..base import Filter, Verdict
 
 
 class DumpFilter(Filter):
-    """Every host passes; the verdict tells the state of the host and what was asked.
+    """Passes every host; the verdict has the state of the host and the request.
 
     Options: none. Aggregate metadata: none. Runs for every instance.
     """

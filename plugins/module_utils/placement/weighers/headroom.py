@@ -79,7 +79,7 @@ class HeadroomWeigher(Weigher):
         self._mix, self._packing = mix, Packing(mix.sizes, mix.unseen)
 
     def _host(self, host_state):
-        """The HostCapacity of a host state, made anew only where an instance was placed there since."""
+        """The HostCapacity of a host state, computed again only if an instance was placed there since."""
         known = self._hosts.get(host_state.uuid)
         if (
             known is None

@@ -246,10 +246,10 @@ for flavor in CATALOG["berth_flavors"].values():
 
 @pytest.mark.parametrize("method", ["start", "stop", "console"])
 def test_what_the_inventory_says_otherwise_is_told_also_where_it_is_not_followed(locate, method):
-    wishes = {"berth_image": "guest", "berth_server_group": None}
-    located = locate(method, CATALOG, wishes, h1=[held(flavor=SMALL)])
+    asked = {"berth_image": "guest", "berth_server_group": None}
+    located = locate(method, CATALOG, asked, h1=[held(flavor=SMALL)])
     assert located["notes"]["web1"] == "flavor small now means vcpus 2 (has 1). Run berth.kvm.resize --limit web1"
-    assert locate("delete", CATALOG, wishes, h1=[held(flavor=SMALL)])["notes"]["web1"] is None
+    assert locate("delete", CATALOG, asked, h1=[held(flavor=SMALL)])["notes"]["web1"] is None
 
 
 def test_an_inventory_that_is_not_valid_stops_no_stop_and_tells_nothing(locate):

@@ -1,8 +1,8 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The destination is lost for good after the source has let go. The rest of a move goes on alone with ``lost`` in the
-steps of confirm, revert and delete."""
+"""The destination is lost for good after the source has given up the instance. The steps of confirm, revert and delete end
+the move alone, with ``lost``."""
 
 from __future__ import annotations
 

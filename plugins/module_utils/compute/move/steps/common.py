@@ -167,7 +167,7 @@ def was_on(record):
 
 
 def next_epoch(record):
-    """The generation with which a host lets go: the epoch counts the owners, the number the writes of one owner."""
+    """The generation with which a host gives up the instance: the epoch counts owners, the number counts writes of one owner."""
     return [record.generation[0] + 1, 0]
 
 

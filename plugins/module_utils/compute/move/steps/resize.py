@@ -184,7 +184,7 @@ def acquire(host, uuid, token, peer=None, **_ignored):
         or peer["attempt"] != token["attempt"]
         or peer["generation"][0] != record.generation[0] + 1
     ):
-        raise MigrationNotReady("the source has not let go of %s" % uuid)
+        raise MigrationNotReady("the source has not given up %s yet" % uuid)
     if record.migration["type"] == names.LIVE:
         check_arrived(record, token)
     else:

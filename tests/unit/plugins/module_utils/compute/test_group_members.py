@@ -191,7 +191,7 @@ def test_an_address_that_a_filter_lets_in_is_nobody_elses_until_the_filter_has_f
 
 
 @pytest.mark.follows("filters_follow_first")
-@pytest.mark.parametrize("way", ["with the inventory that has it", "goes when that instance is deleted"])
+@pytest.mark.parametrize("way", ["A run with another inventory", "a deleted instance"])
 def test_the_filter_of_an_instance_that_left_the_inventory_holds_an_address_as_the_hint_says(world, way):
     db, web = world.make("db", ["db"], "192.0.2.20"), world.make("web1", ["web"], "192.0.2.100")
     run(world)
@@ -201,7 +201,7 @@ def test_the_filter_of_an_instance_that_left_the_inventory_holds_an_address_as_t
     evil = {"uuid": instance_uuid("default", "evil"), "name": "evil", "networks": [nic]}
     run(world)
     assert way in address_clash.clash(evil, world.held()).hint and world.warned == []
-    if way.startswith("with"):
+    if way.startswith("A run"):
         world.inventory["db"] = described
     else:
         db.instance().absent()

@@ -155,11 +155,11 @@ def test_a_disk_that_comes_into_use_after_the_look_is_not_started_from(lost, liv
     assert living.instance().started() and owner_of(living) == LIVING
 
 
-@pytest.mark.follows("wish_what_it_has")
+@pytest.mark.follows("describe_what_it_has")
 def test_disks_of_another_size_than_the_inventory_says_are_not_taken(lost, living):
     make_disk(lost.root, "2G")
     error = refused(living, DisksUnfit)
-    assert "2147483648" in str(error) and error.hint == take_over_hints.wish_what_it_has("web1")
+    assert "2147483648" in str(error) and error.hint == take_over_hints.describe_what_it_has("web1")
     living.spec["flavor"]["root_gb"] = 2
     living.claim()
     run(living)

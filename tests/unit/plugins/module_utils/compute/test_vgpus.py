@@ -137,7 +137,7 @@ def test_the_guest_has_its_device(web):
     assert hostdev.attrib == {"mode": "subsystem", "type": "mdev", "managed": "no", "model": "vfio-pci"}
     assert hostdev.find("source/address").get("uuid") == MINE
     parts = live_differences.parts(ElementTree.fromstring(web.domain.xml))
-    assert live_differences.wished(web.record)["hostdev"] == parts["hostdev"] == "there"
+    assert live_differences.expected(web.record)["hostdev"] == parts["hostdev"] == "there"
 
 
 def schema_fault(text):

@@ -17,7 +17,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.model import host_hints,
 from ansible_collections.berth.kvm.plugins.module_utils.model.identity import instance_uuid
 
 WEB, DB = (instance_uuid("default", name) for name in ("web1", "db"))
-WISHED = {WEB: "web1"}
+IN_INVENTORY = {WEB: "web1"}
 
 
 def place(uuid=WEB, name="web1", **change):
@@ -42,8 +42,8 @@ def fleet(places=None, verdicts=None, notes=None, **documents):
     return Fleet(found, verdicts or {}, notes or {})
 
 
-def examine(case, checkups=None, wished=None, asked=(100.0, 105.0)):
-    return doctor.examine(doctor.Case(case, checkups or {}, wished or WISHED, ["kvm1", "kvm2"], asked))
+def examine(case, checkups=None, in_inventory=None, asked=(100.0, 105.0)):
+    return doctor.examine(doctor.Case(case, checkups or {}, in_inventory or IN_INVENTORY, ["kvm1", "kvm2"], asked))
 
 
 def shown(found):
@@ -118,7 +118,7 @@ def known(host, uuid):
 
 def test_a_host_that_left_the_inventory_is_named_with_what_it_holds_as_the_others_remember():
     case = fleet(WELL, notes={"uuid-of-kvm1": {DB: known("kvm9", DB)}, "uuid-of-kvm2": {DB: known("kvm9", DB)}})
-    found = examine(case, wished={**WISHED, DB: "db"})
+    found = examine(case, in_inventory={**IN_INVENTORY, DB: "db"})
     assert shown(found) == [("HostLeftInventory", "error", "kvm9", "")]
     assert found[0].said == "it left the inventory and holds db"
 

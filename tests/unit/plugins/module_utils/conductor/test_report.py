@@ -152,8 +152,8 @@ def test_the_plan_names_the_direction_that_the_instance_takes(operation, way):
     [
         ("resize", "Its guest, if it runs, is stopped for the last part of the copy and started on kvm3"),
         ("resize_here", "Its guest, if it runs, is stopped and started again"),
-        ("live_migrate", "Its guest goes on running"),
-        ("confirm", "There is no way back from it: what was kept for a revert is removed"),
+        ("live_migrate", "Its guest keeps running"),
+        ("confirm", "It cannot be reverted after this: what was kept for a revert is removed"),
         ("revert", "Its guest is stopped, and what it wrote since the move is lost"),
     ],
 )
@@ -257,10 +257,10 @@ def test_a_start_that_changed_nothing_tells_what_somebody_changed_in_libvirt(cha
 @pytest.mark.parametrize("operation", ["confirm", "revert"])
 def test_a_move_that_ended_in_another_flavor_than_the_inventory_says_tells_how_to_get_it(operation):
     wished = {"confirm": "small", "revert": "large"}[operation]
-    facts = {**moves(sequence=operation), "wished": {"web1": wished}}
+    facts = {**moves(sequence=operation), "inventory_flavors": {"web1": wished}}
     said = report_moves.outcome(operation, "web1", facts, {}, False)
     assert said.why.endswith("; inventory says %s. Run berth.kvm.resize --limit web1" % wished)
-    same = {**facts, "wished": {"web1": said.flavor}}
+    same = {**facts, "inventory_flavors": {"web1": said.flavor}}
     assert "inventory" not in report_moves.outcome(operation, "web1", same, {}, False).why
 
 

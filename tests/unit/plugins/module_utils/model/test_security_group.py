@@ -10,7 +10,7 @@ from sample_catalog import variables
 
 from ansible_collections.berth.kvm.plugins.module_utils.model.catalog import Catalog
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import BerthError, InvalidInput
-from ansible_collections.berth.kvm.plugins.module_utils.model.wish_digest import digests
+from ansible_collections.berth.kvm.plugins.module_utils.model.request_digest import digests
 from ansible_collections.berth.kvm.plugins.module_utils.placement.request import build_request
 
 GROUPS = "berth_security_groups_defined"

@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Digests of the parts of a request. A host reports those of its record, and the controller compares them with its own.
 
-Only what an instance keeps for its life is in them. Flavor, addresses, data disks and server group are told as they are; user
-data is nowhere, since a digest of a short secret gives it away.
+They cover only what an instance keeps for its whole life. Flavor, addresses, data disks and server group are reported in
+plain text. User data is left out, because a digest of a short secret gives it away.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def digests(spec: Mapping[str, Any]) -> Dict[str, str]:
 
 
 def _security(nic: Mapping[str, Any]) -> Any:
-    """Without a group or an allowed address a filter is as good as none. Who is in a group follows from other instances."""
+    """A filter without a group or an allowed address counts as none. The members of a group follow from other instances."""
     security = {part: value for part, value in (nic.get("security") or {}).items() if part != "members"}
     return security if security.get("groups") or security.get("allowed") else None
 

@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What flavor and image ask of a guest, for the check of the request and for the build."""
+"""The settings of a guest from its flavor and image, for the check of the request and for the build."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from .image import is_true
 TARGET_PREFIX = {"virtio": "vd", "scsi": "sd", "sata": "sd", "usb": "sd", "ide": "hd"}
 
 
-class Wishes:
+class GuestSettings:
     """The image's properties and the flavor's extra specs under one name: ``machine_type`` is hw:... or hw_..."""
 
     def __init__(self, extra_specs: Dict[str, Any], properties: Dict[str, Any]) -> None:
         self._flavor, self._image = extra_specs, properties
 
     @classmethod
-    def of(cls, spec: Dict[str, Any]) -> Wishes:
-        """Those of a request."""
+    def of(cls, spec: Dict[str, Any]) -> GuestSettings:
+        """The settings of a request."""
         return cls(spec["flavor"].get("extra_specs") or {}, (spec.get("image") or {}).get("properties") or {})
 
     def get(self, name: str, default: Any = None) -> Any:
@@ -53,7 +53,7 @@ class Wishes:
         return self._flavor.get("hw:cpu_realtime_mask")
 
     def viommu_model(self) -> Optional[str]:
-        """The model of the virtual IOMMU. Nova's auto is virtio where libvirt knows it; hosts that do not are left out."""
+        """The model of the virtual IOMMU. Nova's auto is virtio if libvirt supports it; hosts without it are left out."""
         model = self.get("viommu_model")
         return "virtio" if model == "auto" else model
 
@@ -65,7 +65,7 @@ class Wishes:
         return TARGET_PREFIX[self.get("disk_bus", "virtio")] + "a"
 
     def cpu_topology(self, vcpus: int) -> Dict[str, int]:
-        """{sockets, cores, threads}, what is not given filled in; empty where nothing is."""
+        """{sockets, cores, threads} with missing values filled in; empty if none is given."""
         given = {name: int(self.get("cpu_" + name, 0) or 0) for name in ("sockets", "cores", "threads")}
         if not any(given.values()):
             return {}
