@@ -56,6 +56,18 @@ class GuestHung(BerthError):
     """The guest's QEMU does not answer, so the guest cannot be moved. It was left as it is."""
 
 
+class DiskIOError(BerthError):
+    """QEMU paused the guest because a disk of it cannot be written or read, as on a full file system, and paused it again when it was
+    resumed. Nothing that the guest wrote is lost while it is paused."""
+
+
+class FileNotUsable(BerthError):
+    """The system of this host refused a file that a step of a move reads or writes, as on a full file system. The move is given up,
+    or the next run goes on with it."""
+
+    retryable = True
+
+
 class DisksBusy(BerthError):
     """Another program backs up or copies the disks of the running guest (``virsh backup-begin``, ``virsh blockcopy``): a move would
     interrupt that, so the guest was left as it is."""

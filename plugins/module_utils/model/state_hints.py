@@ -76,6 +76,11 @@ def make_room() -> str:
     return "Make room on the file system of the state directory of this host, or make it writable again; then run again"
 
 
+def make_room_to_move(host: str) -> str:
+    """A file of a move cannot be written or read."""
+    return "Make room on that file system of %s, or repair it; then run the same again" % host
+
+
 def restore_whereabouts(written: str) -> str:
     """The file in which a host remembers other hosts' instances is damaged or gone; ``written`` lies beside it."""
     return (

@@ -13,7 +13,7 @@ from ...model import hints
 from ...model.errors import InstanceExists
 from .. import connection as libvirt_connection
 from ..connection import Deadline, LibvirtTimeout, LibvirtUnavailable, require_libvirt
-from ..errors import BuildFailed, GuestHung, GuestNotSupported
+from ..errors import BuildFailed, DiskIOError, GuestHung, GuestNotSupported
 from . import dropped_parts
 from .domains import POWER_STATES, hung
 from .terms import NAMESPACE
@@ -22,6 +22,7 @@ CALL_TIMEOUT = 60  # s
 SHUTDOWN_AGAIN = 5  # s between two requests to power off: one that comes before the guest is up is lost
 POLL = 0.05
 ANSWER = 20  # s in which a QEMU answers that is well
+GOES_ON = 2  # s in which a guest is paused again whose disk still fails
 
 
 def _call(what, function, *args, timeout=CALL_TIMEOUT):
@@ -224,10 +225,34 @@ def start(connection, uuid):
     if now == "running":
         return False
     if now in ("paused", "suspended"):
+        failed_io = _is_paused_by_io_error(domain)
         _call("letting the guest go on", domain.resume if now == "paused" else domain.pMWakeup)
+        if failed_io:
+            _check_goes_on(domain, connection.getHostname())
         return True
     _call("starting the guest", domain.createWithFlags, 0, timeout=2 * CALL_TIMEOUT)
     return True
+
+
+def _is_paused_by_io_error(domain):
+    paused = [require_libvirt().VIR_DOMAIN_PAUSED, require_libvirt().VIR_DOMAIN_PAUSED_IOERROR]
+    return _call("reading the state", domain.state)[:2] == paused
+
+
+def _check_goes_on(domain, host):
+    """QEMU tries again at once what had failed, and pauses the guest again where it fails again."""
+    until = time.monotonic() + GOES_ON
+    while time.monotonic() < until:
+        if _is_paused_by_io_error(domain):
+            uuid = domain.UUIDString()
+            raise DiskIOError(
+                "the guest %s on %s is paused: its disk cannot be written or read, probably because its file system is full. "
+                "It was resumed, and paused again at once" % (uuid, host),
+                hint=hints.failing_disk(host, uuid),
+                uuid=uuid,
+                host=host,
+            )
+        time.sleep(POLL)
 
 
 def stop(connection, uuid, grace):

@@ -20,6 +20,7 @@ HOST_UUID = "11111111-3c6e-5d59-9d0b-3a1c9d7f1e2a"
 # libvirt's virDomainState and, for a guest that is off, virDomainShutoffReason
 RUNNING, PAUSED, SHUTOFF, CRASHED = 1, 3, 5, 6
 UNKNOWN, SHUT_DOWN, DESTROYED, CRASH, SAVED, FAILED = 0, 1, 2, 3, 5, 6
+IO_ERROR = 5  # virDomainPausedReason
 
 
 class libvirtError(Exception):  # noqa: N801, N818 -- libvirt's own name
@@ -63,6 +64,8 @@ CONSTANTS = {
     "VIR_DOMAIN_BLOCK_RESIZE_BYTES": 1,
     "VIR_DOMAIN_METADATA_ELEMENT": 2,
     "VIR_DOMAIN_STATS_STATE": 1,
+    "VIR_DOMAIN_PAUSED": PAUSED,
+    "VIR_DOMAIN_PAUSED_IOERROR": IO_ERROR,
 }
 
 
@@ -82,6 +85,7 @@ class FakeDomain:
         self.starts = 0
         self.undefined_with = None
         self.saved, self.persistent = False, True
+        self.disk_fails = False
         self.takes_no_more, self.holds_on, self.resized = False, False, {}
         self.nodes = {}  # of QEMU, that libvirt does not know: name -> (file, name of the one that uses it)
 
@@ -127,7 +131,8 @@ class FakeDomain:
         self.now, self.reason, self.starts = RUNNING, UNKNOWN, self.starts + 1
 
     def resume(self):
-        self.now = RUNNING
+        if not self.disk_fails:
+            self.now, self.reason = RUNNING, UNKNOWN
 
     def pMWakeup(self):  # noqa: N802
         self.now = RUNNING

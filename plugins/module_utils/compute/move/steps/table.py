@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import contextlib
 
-from ....model import hints
+from ....model import hints, state_hints
 from ....model.move_errors import MigrationConflict
 from ...connection import LibvirtTimeout
+from ...errors import FileNotUsable
 from . import alone, claim, confirm, delete, give_up, here, live, resize, revert
 from .common import heard, view
 
@@ -46,5 +47,11 @@ def run(host, uuid, step, token, peer=None, **options):
                 "%s of %s on %s: %s. Whether it was done is not known" % (step, uuid, host.identity["name"], error),
                 hint=hints.run_again(),
                 **error.details,
+            )
+        except OSError as error:
+            name = host.identity["name"]
+            what = "%s: %s" % (error.filename, error.strerror) if error.filename else error
+            raise FileNotUsable(
+                "%s of %s on %s: %s" % (step, uuid, name, what), hint=state_hints.make_room_to_move(name), host=name
             )
         return bool(said), dict(view(host, uuid), **(said if isinstance(said, dict) else {}))

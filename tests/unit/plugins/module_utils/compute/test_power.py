@@ -12,8 +12,12 @@ import pytest
 from instance_case import Case, Killed
 from records import plant
 
-from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import BootGateMissing, DiskChainChanged
-from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import gate, locking, power
+from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import (
+    BootGateMissing,
+    DiskChainChanged,
+    DiskIOError,
+)
+from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import domain, gate, locking, power
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest.recovery import recover
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record import journal
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import report_creation
@@ -184,6 +188,21 @@ def test_a_paused_guest_would_not_hear_that_it_shall_reboot(web):
     assert raised.value.hint == hints.let_go_on("web1") and web.domain.now == fake_libvirt.PAUSED
     power.reboot(web.instance(), True, 1)
     assert web.state() == ON and web.domain.starts == 2
+
+
+@pytest.mark.follows("failing_disk")
+def test_a_guest_whose_disk_still_fails_is_not_called_started_and_goes_on_when_there_is_room(web, monkeypatch):
+    monkeypatch.setattr(domain, "GOES_ON", 0.1)
+    web.make()
+    web.domain.now, web.domain.reason, web.domain.disk_fails = fake_libvirt.PAUSED, fake_libvirt.IO_ERROR, True
+    for _again in (1, 2):
+        with pytest.raises(DiskIOError, match="paused again at once") as raised:
+            web.instance().started()
+        assert "virsh domblkerror %s" % web.uuid in raised.value.hint and web.domain.now == fake_libvirt.PAUSED
+    web.domain.disk_fails = False
+    assert web.instance().started() is True
+    assert web.state() == ON and web.domain.starts == 1
+    assert web.instance().started() is False
 
 
 @pytest.mark.parametrize("end", ["crashed", "powered off from inside"])

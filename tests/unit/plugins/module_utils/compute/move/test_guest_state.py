@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import sys
 import time
 from pathlib import Path
@@ -20,7 +22,7 @@ import memory_names  # noqa: E402
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute import connection
 from ansible_collections.berth.kvm.plugins.module_utils.compute.connection import Bounded, LibvirtTimeout  # noqa: E402
-from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import DisksBusy, GuestHung  # noqa: E402
+from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import DisksBusy, FileNotUsable, GuestHung  # noqa: E402
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import domain  # noqa: E402
 from ansible_collections.berth.kvm.plugins.module_utils.compute.move import (  # noqa: E402
     backups,
@@ -31,7 +33,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.move import (  #
     others_jobs,
 )
 from ansible_collections.berth.kvm.plugins.module_utils.compute.move.steps import table  # noqa: E402
-from ansible_collections.berth.kvm.plugins.module_utils.model import hints  # noqa: E402
+from ansible_collections.berth.kvm.plugins.module_utils.model import hints, state_hints  # noqa: E402
 from ansible_collections.berth.kvm.plugins.module_utils.model import move_errors as errors  # noqa: E402
 
 S, D = memory_names.S, memory_names.D
@@ -237,6 +239,24 @@ def test_a_call_to_libvirt_in_a_step_ends_in_time_and_says_what_is_not_known(mon
         table.run(world.host(S), memory_names.UUID, "begin", {"op": "op0", "attempt": 0}, spec=memory_names.NEW, destination={
             "uuid": "host-D", "name": D})  # fmt: skip
     assert time.monotonic() - began < 2
+
+
+@pytest.mark.follows("make_room_to_move")
+def test_a_step_that_meets_a_full_file_system_says_so_and_the_move_goes_to_another_host_or_is_run_again(monkeypatch):
+    world = memory.World()
+    full = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "/pool/instances/web1")
+    token, more = {"op": "op0", "attempt": 0}, {"spec": memory_names.NEW, "destination": {"uuid": "host-D", "name": D}}
+
+    def refused(*_all):
+        raise full
+
+    monkeypatch.setattr(memory.Effects, "disks", refused)
+    with pytest.raises(FileNotUsable, match="begin of .* on S: /pool/instances/web1: No space left") as raised:
+        table.run(world.host(S), memory_names.UUID, "begin", token, **more)
+    assert raised.value.retryable and raised.value.hint == state_hints.make_room_to_move(S)
+    monkeypatch.undo()
+    assert walk(world, "resize").state == "done"
+    assert world.guest == {S: memory_names.OFF, D: memory_names.ON}
 
 
 def test_what_libvirt_gives_has_the_limit_too():
