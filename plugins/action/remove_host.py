@@ -9,11 +9,13 @@ from ..module_utils.conductor.errors import AuthorityUnsafe, KvmHostNotFound
 from ..module_utils.conductor.removal import check_removable
 from ..module_utils.model import fleet_hints, input_hints
 from ..module_utils.model.errors import InvalidInput
-from ..plugin_utils import trust
+from ..plugin_utils import cleaning, trust
 from ..plugin_utils.authority import KINDS, Authority
 from ..plugin_utils.controller import ControllerAction, kvm_hosts, lost_hosts, read_reports
 from ..plugin_utils.revoked import Signed
 from ..plugin_utils.screen import say
+
+NOT_CLEANED = {"changed": False, "removed": [], "left": []}
 
 
 class ActionModule(ControllerAction):
@@ -24,7 +26,7 @@ class ActionModule(ControllerAction):
     }
 
     def reported(self, result):
-        return {"host": result["host"], "revoked": result["revoked"]}
+        return {part: result[part] for part in ("host", "revoked", "removed", "left")}
 
     def act(self, args, task_vars):
         hosts, host = kvm_hosts(task_vars, args["hosts"]), args["name"]
@@ -35,13 +37,25 @@ class ActionModule(ControllerAction):
         books = self._books(directory)
         if host not in hosts and not (host in lost and any(host in book.hosts for book in books)):
             raise KvmHostNotFound.of("berth_remove_host", host, hosts)
-        check_removable(read_reports(task_vars, hosts), host, lost)
+        fleet = read_reports(task_vars, hosts)
+        check_removable(fleet, host, lost)
+        asked = host in fleet.documents
+        cleaned = cleaning.clean(self, task_vars, fleet, host, _texts(directory)) if asked else NOT_CLEANED
         known = {book.authority.kind for book in books if host in book.hosts}
         unknown = sorted({book.authority.kind for book in books} - known)
         revoked = sum(book.revoke(host) for book in books)
-        done = told(host, revoked, unknown, self._task.check_mode) if books else nowhere(host, directory)
-        say("", *done, "")
-        return {"changed": revoked > 0, "host": host, "revoked": revoked}
+        dry = self._task.check_mode
+        done = told(host, revoked, unknown, dry) if books else nowhere(host, directory)
+        about = told_of_cleaning(host, cleaned, dry) if asked else [fleet_hints.clean_later(host)]
+        say("", *about, *done, "")
+        return {
+            "changed": cleaned["changed"] or revoked > 0,
+            "host": host,
+            "revoked": revoked,
+            "removed": cleaned["removed"],
+            "left": cleaned["left"],
+            "diff": {"before": "".join(path + "\n" for path in cleaned["removed"]), "after": ""},
+        }
 
     def _books(self, directory):
         """What the existing authorities have signed; no authority is made here."""
@@ -49,6 +63,13 @@ class ActionModule(ControllerAction):
         found = [Authority(directory, kind, True, number) for kind in KINDS for number in trusted]
         dry = self._task.check_mode
         return [Signed(authority, directory, dry) for authority in found if is_whole(authority)]
+
+
+def _texts(directory):
+    """The certificates of the fleet's authorities by kind, also of those before the present ones: hosts may still have theirs."""
+    newest = max(trust.load(directory).trusted)
+    every = {kind: [Authority(directory, kind, True, number) for number in range(1, newest + 1)] for kind in KINDS}
+    return {kind: "".join(authority.text for authority in found) for kind, found in every.items()}
 
 
 def is_whole(authority):
@@ -66,6 +87,17 @@ def nowhere(host, directory):
     """Nobody signed for the fleet, or this is not the machine, or the directory, of those who did."""
     found = "There is no certificate authority in %s, so nothing is revoked. %s"
     return [found % (directory, fleet_hints.name_authority()), fleet_hints.take_out_host(host)]
+
+
+def told_of_cleaning(host, cleaned, check_mode):
+    """What was removed on the host, and what stays."""
+    lines = ["Nothing of berth was left on %s." % host]
+    if cleaned["changed"]:
+        verb = "would be removed" if check_mode else "was removed"
+        lines = ["What berth had put on %s %s:" % (host, verb), *("  " + path for path in cleaned["removed"])]
+    if cleaned["left"]:
+        lines += ["Left on %s:" % host, *("  " + line for line in cleaned["left"])]
+    return [*lines, "Packages, libvirt, guests of others and storage pools with their files stay on %s." % host]
 
 
 def told(host, revoked, unknown, check_mode):

@@ -10,14 +10,19 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: remove_host
 version_added: 0.2.0
-short_description: Revoke the certificates of a KVM host that leaves the fleet
+short_description: Clean a KVM host that leaves the fleet, and revoke its certificates
 description:
-  - Refuses with C(HostInUse) while the host has records of instances or volumes, or a guest of berth without a record, and
-    while it does not answer. A host that C(berth_lost_hosts) names is not asked. Either is refused while other hosts
-    remember instances there that are nowhere else. All instances of the inventory count, whichever the run selects.
+  - Refuses with C(HostInUse), and changes nothing, while the host has records of instances or volumes, files of them, or a guest of
+    berth without a record, and while it does not answer. A host that C(berth_lost_hosts) names is not asked. Either is refused while
+    other hosts remember instances there that are nowhere else. All instances of the inventory count, whichever the run selects.
+  - Tells the other hosts what this one remembers of instances. Then removes from it what M(berth.kvm.host_prepare),
+    M(berth.kvm.host_certificates) and later runs put there, and restarts libvirt if it had certificates of ours; guests keep running. From
+    the first step on nothing is claimed on the host. Packages, libvirt, storage pools with their files, guests and certificates of
+    others and an edited hook stay.
   - Has the authorities of M(berth.kvm.sign_certificates) note that none of the host's certificates counts any more. The other
     hosts get that list by the next run of playbook C(berth.kvm.prepare_hosts).
-  - Changes nothing on any host.
+  - A run that was interrupted can be run again. Where the host is to stay after all, C(berth.kvm.prepare_hosts) makes it a
+    member again.
 options:
   name:
     description: The host, as the inventory calls it.
@@ -26,12 +31,15 @@ extends_documentation_fragment:
   - berth.kvm.controller
   - berth.kvm.controller.authorities
   - berth.kvm.controller.hosts
+attributes:
+  diff_mode:
+    support: full
 author:
   - The berth.kvm authors (!UNKNOWN)
 """
 
 EXAMPLES = r"""
-- name: Revoke the certificates of a host
+- name: Remove a host from the fleet
   berth.kvm.remove_host:
     name: kvm3
 """
@@ -47,4 +55,16 @@ revoked:
   returned: success
   type: int
   sample: 2
+removed:
+  description: The files and directories that were removed on the host. Empty where it was not asked.
+  returned: success
+  type: list
+  elements: str
+  sample: [/etc/berth/host.json, /var/lib/berth]
+left:
+  description: What was found there and left, each with the reason.
+  returned: success
+  type: list
+  elements: str
+  sample: ["/etc/libvirt/hooks/qemu.d/berth: it is not as berth wrote it"]
 """

@@ -183,6 +183,15 @@ def remove(directory_fd, name):
             os.fsync(directory_fd)
 
 
+def remove_at(path):
+    """The same for a path in a directory that need not be ours."""
+    directory = os.open(os.path.dirname(path), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        remove(directory, os.path.basename(path))
+    finally:
+        os.close(directory)
+
+
 def _unlink(directory_fd, name):
     try:
         os.unlink(name, dir_fd=directory_fd)

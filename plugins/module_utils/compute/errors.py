@@ -192,6 +192,10 @@ class HostNotPrepared(BerthError):
     retryable = True
 
 
+class HostNotEmpty(BerthError):
+    """The host that is to be cleaned holds instances, volumes or files of them. Nothing was changed."""
+
+
 class HostIdentityChanged(BerthError):
     """libvirt's host uuid differs from the one recorded when the host was prepared: its disk was copied, or it is another machine."""
 

@@ -79,6 +79,10 @@ class HostInUse(BerthError):
     """The KVM host to remove holds instances or volumes, or may hold some. Nothing was changed."""
 
 
+class HostNotCleaned(BerthError):
+    """The KVM host to remove was not cleaned, or not whole. Its certificates were not revoked. Running it again goes on."""
+
+
 class HostUnknown(BerthError):
     """The host stopped answering while it worked on the instance. Its result is unknown, so no other host is tried."""
 

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import Collection, List
+from typing import Collection, Dict, List
 
 from ..model import fleet_hints, hints
 from ..model.messages import Document
@@ -63,6 +63,22 @@ def last_seen_on(fleet: Fleet, host: str) -> List[str]:
         and (last.host_uuid == own if own else last.host == host and last.host_uuid not in there)
         and not any(place["role"] == "OWN" for place in fleet.places.get(uuid, ()))
     )
+
+
+def remembered_on(fleet: Fleet, host: str) -> Document:
+    """What the host alone may remember of instances, as other hosts are told it: see compute/record/whereabouts.py."""
+    own = fleet.uuids()[host]
+    names: Dict[str, str] = {}
+    known: Dict[str, Dict[str, List[int]]] = {}
+    gone: Dict[str, List[int]] = {}
+    for uuid, note in fleet.notes.get(own, {}).items():
+        last, removed = note.get("known"), note.get("gone")
+        if last:
+            names[last["host_uuid"]] = last["host"]
+            known.setdefault(last["host_uuid"], {})[uuid] = list(last["generation"])
+        if removed:
+            gone[uuid] = list(removed)
+    return {"hosts": names, "known": known, "gone": {own: gone} if gone else {}}
 
 
 def _some(things: List[str]) -> str:

@@ -21,7 +21,8 @@ def empty_host(host: str) -> str:
     """A host is to be removed and holds something."""
     return (
         "Move what is on %s to other hosts (berth.kvm.migrate), confirm or revert its moves, and delete what nobody needs "
-        "(berth.kvm.delete, berth.kvm.delete_volume). Then run this again" % host
+        "(berth.kvm.delete, berth.kvm.delete_volume). berth.kvm.doctor says what to do with files that have no record. Then run "
+        "this again" % host
     )
 
 
@@ -49,6 +50,14 @@ def take_out_host(host: str) -> str:
     return (
         "Take %s out of the inventory now. Then run berth.kvm.prepare_hosts: it gives the other hosts the list of "
         "revoked certificates. Until then they accept those of this host" % host
+    )
+
+
+def clean_later(host: str) -> str:
+    """A lost host was removed: nobody asked it."""
+    return (
+        "Nothing was removed on %s, which was not asked. If it ever answers again, put it into the inventory and run this "
+        "without berth_lost_hosts, which cleans it" % host
     )
 
 

@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The replies of the modules that prepare a host: host_prepare, host_certificates and host_system. See reply_shapes.py."""
+"""The replies of the modules that prepare a host: host_prepare, host_certificates, host_system and host_clean. See reply_shapes.py."""
 
 from __future__ import annotations
 
@@ -30,3 +30,4 @@ CERTIFICATES = object_of(
     }
 )
 SYSTEM = object_of({"os_family": word("[A-Za-z]+", 32), "service_manager": word("[a-z]+", 32)})
+CLEAN = object_of({"removed": list_of(text(), 100), "left": list_of(text(), 100), "restart": words("[a-z]+", 10)})

@@ -352,6 +352,7 @@ REPLIES = {
     "claim": _CLAIM,
     "group_members": object_of({"waiting": list_of(_WAITING, MOST_RECORDS)}),
     "host_certificates": preparation_shapes.CERTIFICATES,
+    "host_clean": preparation_shapes.CLEAN,
     "host_facts": _FACTS,
     "host_prepare": preparation_shapes.PREPARE,
     "host_system": preparation_shapes.SYSTEM,

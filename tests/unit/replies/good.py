@@ -292,6 +292,13 @@ def host_certificates(host):
     }  # fmt: skip
 
 
+def host_clean(host):
+    return {"authorities": {}}, {
+        "changed": True, "removed": ["/etc/berth/host.json"], "left": ["/etc/libvirt/hooks/qemu.d/berth: edited"],
+        "restart": ["libvirtd"],
+    }  # fmt: skip
+
+
 def failure(host):
     """A module that refused, as compute does it."""
     error = {
@@ -337,6 +344,7 @@ KINDS = {
     "moves": ("migration", migration_of),
     "preparations": ("host_prepare", host_prepare),
     "certificates": ("host_certificates", host_certificates),
+    "clean-ups": ("host_clean", host_clean),
     "services": ("systemd_service", systemd_service),
     "systems": ("host_system", host_system),
     "volumes": ("volume", volume),

@@ -25,6 +25,7 @@ HOOK = "/etc/libvirt/hooks/qemu.d/berth"
 RUN_DIR = "/run/berth"
 PERMITS = "permits"
 RESTART = "restart-libvirtd"
+TEMPORARY = ".berth.tmp"
 DAEMONS = ("libvirtd", "virtqemud")
 TICK = os.sysconf("SC_CLK_TCK")  # a second, in /proc
 
@@ -144,9 +145,13 @@ def install(path=HOOK, run_dir=RUN_DIR):
     if os.path.islink(path):
         raise StateUnsafe("%s is a link" % path)
     note_restart(run_dir)
-    # not beside it: libvirt runs every file of that directory
-    durable.write_at(path, HOOK_TEXT.encode(), 0o755, temporary=os.path.join(os.pardir, ".berth.tmp"))
+    durable.write_at(path, HOOK_TEXT.encode(), 0o755, temporary=os.path.join(os.pardir, TEMPORARY))
     return True
+
+
+def temporary(path=HOOK):
+    """The file of a hook that is being written: not beside it, since libvirt runs every file of that directory."""
+    return os.path.join(os.path.dirname(os.path.dirname(path)), TEMPORARY)
 
 
 def note_restart(run_dir=RUN_DIR):
@@ -173,7 +178,17 @@ def needs_restart(run_dir=RUN_DIR):
 
 def daemons(proc="/proc"):
     """Every running libvirt daemon that starts guests, as "pid:start time"."""
-    found = []
+    return sorted(_running(proc))
+
+
+def services(proc="/proc"):
+    """The services of these daemons, which have their names."""
+    return sorted(set(_running(proc).values()))
+
+
+def _running(proc):
+    """{"pid:start time": daemon}"""
+    found = {}
     for name in os.listdir(proc):
         if not name.isdigit():
             continue
@@ -184,5 +199,5 @@ def daemons(proc="/proc"):
             continue
         command, fields = text[text.index("(") + 1 : text.rindex(")")], text[text.rindex(")") + 2 :].split()
         if command in DAEMONS:
-            found.append("%s:%s" % (name, fields[19]))
-    return sorted(found)
+            found["%s:%s" % (name, fields[19])] = command
+    return found

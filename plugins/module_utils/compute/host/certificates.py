@@ -88,6 +88,19 @@ def faults(pki=PKI):
     return ended
 
 
+def are_signed_by(authorities, certificates):
+    """Whether each of the files has a certificate that one of these authorities (PEM) signed, expired or not."""
+    with tempfile.NamedTemporaryFile("w", encoding="ascii") as trusted:
+        trusted.write(authorities)
+        trusted.flush()
+        try:
+            for path in certificates:
+                run(["openssl", "verify", "-no_check_time", "-CAfile", trusted.name, path], error=HostNotPrepared)
+        except HostNotPrepared:
+            return False
+    return True
+
+
 class Certificates:
     def __init__(self, group, dry=False, pki=PKI, run_dir=gate.RUN_DIR):
         self.group, self.dry, self.pki, self.run_dir = group, dry, pki, run_dir

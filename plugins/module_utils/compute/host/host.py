@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import os
-from typing import Any
+from typing import Any, Optional
 from xml.etree import ElementTree
 
 from ...model import host_hints
@@ -19,24 +19,26 @@ from ..guest import gate, terms
 from ..record import state_directory
 from ..record.store import Store
 from . import capabilities
-from .settings import HostSettings, load
+from .settings import PATH, HostSettings, load
 
 CONFINING = ("selinux", "apparmor")
 
 
 @dataclasses.dataclass
 class Host:
-    """``connection`` is opened at first use, so that a look into the store needs no libvirt."""
+    """``connection`` is opened at first use, so that a look into the store needs no libvirt. ``settings_path``: the file of the
+    settings, if they come from one."""
 
     store: Store
     settings: HostSettings
     connect: Any = connect
     run_dir: str = gate.RUN_DIR
     hook: str = gate.HOOK
+    settings_path: Optional[str] = None
 
     @classmethod
     def here(cls, action):
-        return cls(store=Store(action=action), settings=load())
+        return cls(store=Store(action=action), settings=load(), settings_path=PATH)
 
     @functools.cached_property
     def connection(self):
@@ -50,6 +52,15 @@ class Host:
         """The host's pinned uuid."""
         self.settings.check_uuid(self.capabilities.uuid)
         return self.capabilities.uuid
+
+    def require_member(self):
+        """HostNotPrepared where remove_host took the host out of the fleet, also since its settings were read. Under its lock."""
+        if self.settings_path and not os.path.exists(self.settings_path):
+            name = self.connection.getHostname()
+            raise HostNotPrepared(
+                "the host %s is not prepared: it never was, or berth.kvm.remove_host took it out of the fleet" % name,
+                hint=host_hints.prepare_host(name),
+            )
 
     def require_prepared(self):
         """HostNotPrepared where no guest is built or started: no settings, no gate, no confinement of QEMU."""

@@ -19,6 +19,7 @@ class Ledger:
     """The host's state while claims are taken out of it, and who is on it."""
 
     def __init__(self, host):
+        host.require_member()
         self.host = host
         self.document = facts.collect(
             host.connection,

@@ -85,6 +85,15 @@ def establish(store, accept=False, dry=False) -> bool:
     return True
 
 
+def give_up(store) -> None:
+    """The directory is to be removed: from now on it is nobody's. The copy first: whatever is there in between has no fault."""
+    state = look(store)
+    if state["id"] and state["serial"]:
+        with _locked(store):
+            _write_copy(store, state["id"], 0)
+            _write(store, state["id"], 0)
+
+
 def _fault(directory, here, copy) -> Optional[str]:
     if copy is None:
         return _fault_without_copy(directory, here)
@@ -115,10 +124,17 @@ def _read(directory, name) -> Optional[Dict[str, Any]]:
 
 def _write(store, identity, serial) -> None:
     """First the directory, then the copy: after a crash between them the directory is ahead, which is no fault."""
-    data = json.dumps({"id": identity, "serial": serial}).encode()
-    durable.write_in(store.state_dir, FILE, data, create=True)
-    directory = os.path.dirname(store.identity_copy)
-    durable.write_in(directory, os.path.basename(store.identity_copy), data, create=True, mode=0o755)
+    durable.write_in(store.state_dir, FILE, _encode(identity, serial), create=True)
+    _write_copy(store, identity, serial)
+
+
+def _write_copy(store, identity, serial) -> None:
+    directory, name = os.path.split(store.identity_copy)
+    durable.write_in(directory, name, _encode(identity, serial), create=True, mode=0o755)
+
+
+def _encode(identity, serial) -> bytes:
+    return json.dumps({"id": identity, "serial": serial}).encode()
 
 
 @contextlib.contextmanager

@@ -19,7 +19,7 @@ from held_case import WEB, held
 from ansible_collections.berth.kvm.plugins.action import remove_host
 from ansible_collections.berth.kvm.plugins.module_utils.model import fleet_hints, hints, input_hints
 from ansible_collections.berth.kvm.plugins.plugin_utils import authority as ca
-from ansible_collections.berth.kvm.plugins.plugin_utils import trust
+from ansible_collections.berth.kvm.plugins.plugin_utils import delegates, trust
 from ansible_collections.berth.kvm.plugins.plugin_utils.revoked import Signed
 
 HOST = json.loads((Path(__file__).parent / "host.json").read_text())
@@ -49,6 +49,35 @@ def request():
     asked = x509.CertificateSigningRequestBuilder().subject_name(x509.Name([]))
     asked = asked.sign(ec.generate_private_key(ec.SECP256R1()), hashes.SHA256())
     return asked.public_bytes(serialization.Encoding.PEM).decode()
+
+
+CLEANED = {"removed": ["/etc/berth/host.json"], "left": [], "restart": []}
+NOTHING = {"removed": ["/var/cache/berth"], "left": [], "restart": []}
+
+
+class Hosts:
+    """What hosts reply, and what they were asked: [(host, module, arguments)]. ``cleans``: the replies of host_clean, in order."""
+
+    def __init__(self):
+        self.asked, self.cleans = [], []
+
+    def run_on(self, hosts, module, arguments, _task, _at_once, _seconds):
+        name = module.rpartition(".")[2]
+        self.asked += [(host, name, arguments[host]) for host in hosts]
+        reply = {"changed": False}
+        if name == "host_clean":
+            reply = self.cleans.pop(0) if self.cleans else {"changed": True, **CLEANED}
+        return {host: reply for host in hosts}
+
+    def modules(self, host="kvm3"):
+        return [module for asked, module, _arguments in self.asked if asked == host]
+
+
+@pytest.fixture(autouse=True)
+def kvms(monkeypatch):
+    made = Hosts()
+    monkeypatch.setattr(delegates, "run_on", made.run_on)
+    return made
 
 
 class Fleet:
@@ -99,15 +128,17 @@ def said(monkeypatch):
 
 
 @pytest.mark.follows("take_out_host")
-def test_a_host_that_holds_nothing_is_revoked_once_and_the_others_get_the_list(fleet, said):
+def test_a_host_that_holds_nothing_is_revoked_once_and_the_others_get_the_list(fleet, said, kvms):
     dry = fleet.remove(check_mode=True)
     assert (dry["changed"], dry["revoked"], fleet.revoked("kvm3")) == (True, 2, False)
     assert fleet_hints.take_out_host("kvm3") not in said, "the run itself would not know that host any more"
     done = fleet.remove()
     assert (done["changed"], done["revoked"], fleet.revoked("kvm3")) == (True, 2, True)
     assert "2 certificates of kvm3 would be revoked." in said and fleet_hints.take_out_host("kvm3") in said
+    kvms.cleans = [{"changed": False, **NOTHING}]
     again = fleet.remove()
     assert (again["changed"], again["revoked"]) == (False, 0)
+    assert "Nothing of berth was left on kvm3." in said
     given = fleet.prepare("kvm1")["signed"]
     assert all("X509 CRL" in given[kind]["revoked"] for kind in ca.KINDS)
 
@@ -249,3 +280,84 @@ def test_a_host_that_brings_the_list_back_is_itself_judged_by_it(fleet):
     why, parts = trusted.brought({**held, "revoked": book.text}, ["kvm2"], 730)
     assert why == ["it was revoked"] and not fleet.book().has_revoked(parts["certificate"])
     assert fleet.book().has_revoked(held["certificate"])
+
+
+# ---- what is on the host ----------------------------------------------------------------------------------------------
+
+
+def test_the_host_is_cleaned_with_the_authorities_of_the_fleet_and_then_revoked(fleet, said, kvms):
+    done = fleet.remove()
+    assert kvms.modules() == ["host_clean"] and done["removed"] == CLEANED["removed"]
+    (authorities,) = [given["authorities"] for _host, module, given in kvms.asked if module == "host_clean"]
+    assert authorities["libvirt"] == fleet.authority().text
+    assert "What berth had put on kvm3 was removed:" in said and "  /etc/berth/host.json" in said
+    assert done["diff"] == {"before": "/etc/berth/host.json\n", "after": ""}
+
+
+def test_libvirt_is_restarted_between_the_two_parts_of_the_cleaning(fleet, kvms):
+    first = {"changed": True, "removed": ["/etc/pki/CA/cacert.pem"], "left": [], "restart": ["libvirtd"]}
+    kvms.cleans = [first, {"changed": True, "removed": ["/var/lib/berth"], "left": ["x: edited"], "restart": []}]
+    done = fleet.remove()
+    assert kvms.modules() == ["host_clean", "host_task", "host_clean"]
+    assert kvms.asked[-2][2]["arguments"] == {"name": "libvirtd", "state": "restarted"}
+    assert (done["removed"], done["left"]) == (["/etc/pki/CA/cacert.pem", "/var/lib/berth"], ["x: edited"])
+
+
+def test_what_was_found_and_left_is_told(fleet, said, kvms):
+    kvms.cleans = [{"changed": True, **CLEANED, "left": ["/etc/libvirt/hooks/qemu.d/berth: edited"]}]
+    fleet.remove()
+    assert "  /etc/libvirt/hooks/qemu.d/berth: edited" in said
+
+
+@pytest.mark.follows("empty_host")
+def test_what_came_to_the_host_since_it_was_read_keeps_it_and_its_certificates(fleet, kvms):
+    error = {"code": "HostNotEmpty", "message": "this host holds instance web7", "retryable": False}
+    kvms.cleans = [{"failed": True, "error": error}]
+    refused = fleet.remove()
+    assert (refused["error_code"], "instance web7" in refused["msg"]) == ("HostInUse", True)
+    assert refused["msg"].endswith(fleet_hints.empty_host("kvm3")) and not fleet.revoked("kvm3")
+    assert fleet.remove()["revoked"] == 2
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        {"unreachable": True, "msg": "gone"},
+        {"failed": True, "error": {"code": "HostBusy", "message": "locked", "retryable": True}},
+        {"changed": True, **CLEANED, "restart": ["libvirtd"]},
+    ],
+)
+def test_a_host_that_was_not_cleaned_whole_is_not_revoked_and_the_next_run_goes_on(fleet, kvms, reply):
+    kvms.cleans = [reply] * 2
+    refused = fleet.remove()
+    assert (refused["error_code"], "Run the same again" in refused["msg"]) == ("HostNotCleaned", True)
+    assert not fleet.revoked("kvm3")
+    kvms.cleans = []
+    assert fleet.remove()["revoked"] == 2
+
+
+@pytest.mark.follows("clean_later")
+def test_a_lost_host_is_asked_nothing_and_cleaned_when_it_is_back(fleet, said, kvms):
+    done = fleet.remove(kvm3=SILENT, lost="kvm3")
+    assert (kvms.asked, done["removed"], done["revoked"]) == ([], [], 2)
+    assert fleet_hints.clean_later("kvm3") in said
+    done = fleet.remove()
+    assert (kvms.modules(), done["revoked"], done["changed"]) == (["host_clean"], 0, True)
+
+
+def test_what_the_host_remembers_of_instances_is_told_to_the_others_first(fleet, kvms):
+    there = up("kvm3", seen="kvm1")
+    there["notes"][WEB]["gone"] = [1, 2]
+    fleet.remove(kvm1=up("kvm1", held()), kvm3=there)
+    told = {
+        "hosts": {UUIDS["kvm1"]: "kvm1"},
+        "known": {UUIDS["kvm1"]: {WEB: [1, 4]}},
+        "gone": {UUIDS["kvm3"]: {WEB: [1, 2]}},
+    }
+    assert kvms.asked[:2] == [(host, "rescan", {"told": told}) for host in ("kvm1", "kvm2")]
+
+
+def test_a_host_that_the_inventory_has_twice_is_not_cleaned(fleet, kvms):
+    twin = up("kvm3")
+    twin["ansible_facts"]["berth_host"]["uuid"] = UUIDS["kvm2"]
+    assert fleet.remove(kvm3=twin)["error_code"] == "HostInUse" and kvms.asked == [] and not fleet.revoked("kvm3")

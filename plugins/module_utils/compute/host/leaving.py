@@ -1,0 +1,181 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A host that leaves the fleet is cleaned of what prepare_hosts and later runs put there.
+
+The settings go first: from then on nothing can be claimed here, and a run that was interrupted can be run again. Libvirt, the
+storage pools with all their files, and whatever is not as berth wrote it stay.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import os
+import shutil
+
+from ...model.identity import is_uuid
+from .. import durable, kept_code, paths
+from ..errors import HostNotEmpty, HostNotPrepared
+from ..guest import domain, gate
+from ..record import state_directory
+from ..record.volume_store import VolumeStore
+from ..run import run
+from . import certificates, settings, system
+from .preparation import PARTS
+
+MOST_TOLD = 10
+# What listens for other hosts where the daemons are modular; as in roles/kvm_host/vars.
+LISTENERS = {"RedHat": "virtproxyd"}
+
+
+@dataclasses.dataclass(frozen=True)
+class Places:
+    """Where a host has what berth put there, all of it; the state directory and the copy of its identity are the store's."""
+
+    settings: str = settings.PATH
+    pki: str = certificates.PKI
+    hook: str = gate.HOOK
+    run_dir: str = gate.RUN_DIR
+    code: str = kept_code.DIRECTORY
+
+
+def clean(host, authorities, places=Places(), dry=False):
+    """Remove it all from a host that holds nothing: {removed, left, restart}. HostNotEmpty, and nothing is changed, where it does.
+
+    ``authorities``: {use: PEM of our authorities}, whose certificates go. ``restart``: the services that must be restarted
+    before the rest is removed, by another call; empty where it is done.
+    """
+    host.identify()
+    _check_empty(host)
+    leaving = Leaving(host.store, authorities, places, dry)
+    with contextlib.nullcontext() if dry else host.store.host_lock():
+        _check_empty(host)  # again: from here on nobody claims
+        return leaving.clean()
+
+
+def _check_empty(host):
+    held = ["instance %s" % record.name for record in host.store.records()]
+    held += ["volume %s" % record.name for record in VolumeStore.beside(host.store).records()]
+    held = held or [
+        "guest %s" % found.name() for found in host.connection.listAllDomains(0) if domain.is_managed(found)
+    ]
+    held = held or _files(host)
+    if held:
+        more = " and %d more" % (len(held) - MOST_TOLD) if len(held) > MOST_TOLD else ""
+        raise HostNotEmpty("this host holds %s%s" % (", ".join(sorted(held)[:MOST_TOLD]), more))
+
+
+def _files(host):
+    """Of instances, volumes and copies, below any pool; the pool of the settings has to be there."""
+    if host.settings.prepared and host.has_pool(host.settings.pool):
+        host.pool_path()
+    parts = [os.path.join(pool, part) for pool in host.pool_paths() for part in PARTS]
+    found = [os.path.join(part, name) for part in parts for name in paths.entries(part) if is_uuid(name[:36])]
+    return ["%s, which has no record" % path for path in found]
+
+
+class Leaving:
+    """One run, made before it takes the host's lock, which makes a state directory where there is none."""
+
+    def __init__(self, store, authorities, places, dry):
+        self.store, self.authorities, self.places, self.dry = store, authorities, places, dry
+        self.had_state = os.path.lexists(store.state_dir)
+        self.removed, self.left = [], []
+
+    def clean(self):
+        self._remove(self.places.settings)
+        self._remove_certificates()
+        self._remove_hook()
+        restart = self._to_restart()
+        if not restart:
+            self._remove_state()
+            self._remove_tree(self.places.run_dir)
+            self._remove_tree(self.places.code)  # the last: this run itself came from there
+        return {"removed": self.removed, "left": self.left, "restart": restart}
+
+    # parts
+
+    def _remove_certificates(self):
+        for use, place in certificates.PLACES.items():
+            there = self._there(place.certificates)
+            # the certificates go last: they tell whose the other files are
+            found = self._there((*place.keys, place.revoked, place.authority)) + there
+            if there and certificates.are_signed_by(self.authorities.get(use, ""), there):
+                if use == "libvirt":
+                    self._stop_listening()
+                for path in found:
+                    self._remove(path)
+            elif found:
+                self.left.append("%s: no authority of this fleet has signed a certificate there" % ", ".join(found))
+
+    def _there(self, names):
+        found = [os.path.join(self.places.pki, name) for name in names]
+        return [path for path in found if os.path.lexists(path)]
+
+    def _stop_listening(self):
+        """Before the certificates go: libvirt would not start without them. The service holds the port until it is restarted."""
+        if self.dry:
+            return
+        gate.note_restart(self.places.run_dir)
+        if system.service_manager() == "systemd":
+            run(["systemctl", "disable", "--now", _listener() + "-tls.socket"], error=HostNotPrepared)
+
+    def _remove_hook(self):
+        hook = self.places.hook
+        if gate.is_installed(hook):
+            self._remove(hook)
+        elif os.path.lexists(hook):
+            self.left.append("%s: it is not as berth wrote it" % hook)
+        self._remove(gate.temporary(hook))
+
+    def _to_restart(self):
+        """The services that still run with the certificates, which they read when they start."""
+        if self.dry or not os.path.isdir(self.places.run_dir) or not gate.needs_restart(self.places.run_dir):
+            return []
+        return sorted({_listener(), *gate.services()})
+
+    def _remove_state(self):
+        """The state directory, after its identity: a run that ends between them leaves no directory that is not to be trusted."""
+        if not self.dry:
+            state_directory.give_up(self.store)
+        self._remove(self.store.identity_copy)
+        self._remove_tree(self.store.state_dir, told=self.had_state)
+        self._remove_empty(os.path.dirname(self.places.settings))
+
+    # files
+
+    def _remove(self, path):
+        if not os.path.lexists(path):
+            return
+        self.removed.append(path)
+        if not self.dry:
+            durable.remove_at(path)
+
+    def _remove_tree(self, path, told=True):
+        if not os.path.lexists(path):
+            return
+        if os.path.islink(path) or not os.path.isdir(path):
+            self.left.append("%s: it is no directory of berth's" % path)
+            return
+        if not self.dry:
+            try:
+                shutil.rmtree(path)
+            except OSError as error:
+                self.left.append("%s: %s" % (path, error.strerror))
+                return
+        if told:
+            self.removed.append(path)
+
+    def _remove_empty(self, path):
+        """The directory of the settings, unless somebody else has files there."""
+        if self.dry or not os.path.isdir(path):
+            return
+        try:
+            os.rmdir(path)
+        except OSError as error:
+            self.left.append("%s: %s" % (path, error.strerror))
+
+
+def _listener():
+    return LISTENERS.get(system.os_family(), "libvirtd")

@@ -1,0 +1,43 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Has a host that leaves the fleet cleaned, after the others were told what it remembers of instances."""
+
+from __future__ import annotations
+
+from ..module_utils.conductor.errors import HostInUse, HostNotCleaned
+from ..module_utils.conductor.removal import remembered_on
+from ..module_utils.model import fleet_hints, hints
+from .asking import answers, ask
+
+
+def clean(action, task_vars, fleet, host, authorities):
+    """{changed, removed, left}. HostInUse where something came to the host since it was read."""
+    others = [other for other in fleet.documents if other != host]
+    ask(action, task_vars, others, "rescan", {"told": remembered_on(fleet, host)})
+    asked = {"authorities": authorities}
+    done = _done(action, task_vars, host, "host_clean", asked)
+    if done["restart"]:
+        for service in done["restart"]:
+            arguments = {"name": service, "state": "restarted"}
+            _done(action, task_vars, host, "host_task", {"module": "service", "arguments": arguments})
+        rest = _done(action, task_vars, host, "host_clean", asked)
+        if rest["restart"]:
+            raise HostNotCleaned(
+                "%s of %s was restarted and still runs as before" % (", ".join(rest["restart"]), host),
+                hint=hints.run_again(),
+            )
+        done = {"changed": True, "removed": done["removed"] + rest["removed"], "left": rest["left"]}
+    return {part: done[part] for part in ("changed", "removed", "left")}
+
+
+def _done(action, task_vars, host, module, arguments):
+    reply = answers(ask(action, task_vars, [host], module, arguments))[host]
+    if "reason" in reply:
+        raise HostNotCleaned("whether %s is cleaned is not known: %s" % (host, reply["reason"]), hint=hints.run_again())
+    error = reply.get("error")
+    if error and error.get("code") == "HostNotEmpty":
+        raise HostInUse("%s: %s" % (host, error.get("message")), hint=fleet_hints.empty_host(host))
+    if error:
+        raise HostNotCleaned("%s: %s" % (host, error.get("message")), hint=error.get("hint") or hints.run_again())
+    return reply
