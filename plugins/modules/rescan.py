@@ -87,9 +87,11 @@ notes:
       gone: null
 """
 
+import os
+
 from ansible.module_utils.basic import AnsibleModule
 
-from ..module_utils.compute.host.settings import load
+from ..module_utils.compute.host.settings import load, no_member
 from ..module_utils.compute.record import failed_instances, whereabouts
 from ..module_utils.compute.record.store import Store, check_uuid
 from ..module_utils.compute.record.volume_store import VolumeStore
@@ -129,6 +131,9 @@ def main():
     )
     store = Store(action="rescan")
     try:
+        settings = load()
+        if not settings.prepared:
+            raise no_member(os.uname().nodename)
         for uuid in module.params["about"]:
             check_uuid(uuid)
         notes = whereabouts.recall(store, module.params["about"])
@@ -142,7 +147,7 @@ def main():
             failed_instances.forget(store, placed(told))
         # what a host remembers of others is not a change of the host
         # and what it was told need not come back, as the arguments of a module otherwise do
-        reply = {"host_uuid": load().uuid, "instances": instances, "notes": notes, "volumes": volumes}
+        reply = {"host_uuid": settings.uuid, "instances": instances, "notes": notes, "volumes": volumes}
         module.exit_json(changed=False, invocation={"module_args": {}}, **reply)
     except BerthError as error:
         module.fail_json(**error.to_result())

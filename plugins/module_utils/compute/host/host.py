@@ -19,7 +19,7 @@ from ..guest import gate, terms
 from ..record import state_directory
 from ..record.store import Store
 from . import capabilities
-from .settings import PATH, HostSettings, load
+from .settings import PATH, HostSettings, load, no_member
 
 CONFINING = ("selinux", "apparmor")
 
@@ -56,11 +56,7 @@ class Host:
     def require_member(self):
         """HostNotPrepared where remove_host took the host out of the fleet, also since its settings were read. Under its lock."""
         if self.settings_path and not os.path.exists(self.settings_path):
-            name = self.connection.getHostname()
-            raise HostNotPrepared(
-                "the host %s is not prepared: it never was, or berth.kvm.remove_host took it out of the fleet" % name,
-                hint=host_hints.prepare_host(name),
-            )
+            raise no_member(self.connection.getHostname())
 
     def require_prepared(self):
         """HostNotPrepared where no guest is built or started: no settings, no gate, no confinement of QEMU."""

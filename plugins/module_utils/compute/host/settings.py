@@ -17,7 +17,7 @@ from ...model.identity import UUID
 from ...model.safe_text import is_safe
 from ...model.schema import Check, Fields, Flag, ListOf, OneOf, OrNull, Text, Whole
 from ...model.suggest import did_you_mean
-from ..errors import HostIdentityChanged
+from ..errors import HostIdentityChanged, HostNotPrepared
 
 PATH = "/etc/berth/host.json"
 SCHEMA = 1
@@ -246,6 +246,14 @@ def _check_one_type(entries: Tuple[Dict[str, Any], ...]) -> None:
     if twice:
         rule = "one type for each GPU, %s has two: name the GPUs of each type as its parents" % twice[0]
         raise SettingsInvalid("enabled_mdev_types", list(entries), rule)
+
+
+def no_member(name: str) -> HostNotPrepared:
+    """The error of a host without settings that is asked as a member of the fleet."""
+    return HostNotPrepared(
+        "the host %s is not prepared: it never was, or berth.kvm.remove_host took it out of the fleet" % name,
+        hint=host_hints.prepare_host(name),
+    )
 
 
 def load(path=PATH) -> HostSettings:
