@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from typing import Callable, Collection, Dict, List, Mapping, Optional, Set, Tuple, TypedDict
+from typing import Callable, Collection, Dict, List, Mapping, Optional, Set, Tuple, TypedDict, Union
 
 from ..model import address_clash, hints
 from ..model.errors import BerthError, InstanceExists
@@ -43,6 +43,7 @@ class Claimed(TypedDict, total=False):
     """A host's answer to the claims of this round, or the ``reason`` why there is none."""
 
     results: List[ClaimResult]
+    error: Mapping[str, str]
     reason: str
 
 
@@ -53,6 +54,7 @@ class Scan(TypedDict, total=False):
     instances: List[ScannedRecord]
     notes: Dict[str, Note]
     volumes: List[str]
+    error: Mapping[str, str]
     reason: str
 
 
@@ -111,7 +113,7 @@ def commit(
     seen = {host: scan for host, scan in scans.items() if "instances" in scan}
     for host, scan in scans.items():
         if "instances" not in scan and "uuid" in plan["hosts"][host]:
-            plan["hosts"][host] = {"reason": scan.get("reason", "did not answer")}
+            plan["hosts"][host] = {"reason": _why(scan, "did not answer")}
     records = {host: {record["uuid"]: record for record in scan["instances"]} for host, scan in seen.items()}
     look = Look(seen, records, set(lost_hosts))
     for instance in plan["instances"].values():
@@ -128,12 +130,17 @@ def commit(
     plan["build"] = [name for name, instance in plan["instances"].items() if instance["state"] in (BUILDING, EXISTING)]
 
 
+def _why(reply: Union[Scan, Claimed], silent: str) -> str:
+    """Why a host answered nothing of what it was asked; ``silent`` where it does not say."""
+    error = reply.get("error")
+    return "%s: %s" % (error["code"], error["message"]) if error else reply.get("reason", silent)
+
+
 def _commit_claim(plan: Plan, instance: Instance, reply: Claimed, look: Look) -> None:
     host, uuid, name = host_of(instance), instance["uuid"], instance["name"]
     result = next((entry for entry in reply.get("results", ()) if entry.get("uuid") == uuid), None)
     if result is None:
-        reason = reply.get("reason", "did not answer the claim")
-        attempt_failed(plan, instance, "HostUnreachable", reason, retryable=True)
+        attempt_failed(plan, instance, "HostUnreachable", _why(reply, "did not answer the claim"), retryable=True)
     elif not result.get("claimed"):
         error = result.get("error") or {}
         code, message = error.get("code", "ClaimFailed"), error.get("message", "the claim was refused")

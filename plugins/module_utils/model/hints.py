@@ -346,14 +346,6 @@ def hung_guest(name: str) -> str:
     return "Run the same again when it answers. berth.kvm.stop ends %s as a power cut does; then it can be moved" % name
 
 
-def failing_disk(host: str, uuid: str) -> str:
-    """QEMU paused the guest because of its disk, and pauses it again."""
-    return (
-        "On %s: virsh domblkerror %s names the disk. Make room on its file system, or repair its storage. Then berth.kvm.start "
-        "resumes the guest with all it wrote" % (host, uuid)
-    )
-
-
 def end_job(host: str, uuid: str) -> str:
     """Another program backs up or copies the disks of a running guest that is to be moved."""
     return (

@@ -76,6 +76,14 @@ def make_room() -> str:
     return "Make room on the file system of the state directory of this host, or make it writable again; then run again"
 
 
+def failing_disk(host: str, uuid: str) -> str:
+    """QEMU paused the guest because of its disk, and pauses it again."""
+    return (
+        "On %s: virsh domblkerror %s names the disk. Make room on its file system, or repair its storage. Then berth.kvm.start "
+        "resumes the guest with all it wrote" % (host, uuid)
+    )
+
+
 def make_room_to_move(host: str) -> str:
     """A file of a move cannot be written or read."""
     return "Make room on that file system of %s, or repair it; then run the same again" % host

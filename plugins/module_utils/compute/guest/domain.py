@@ -9,7 +9,7 @@ import time
 from html import escape
 from xml.etree import ElementTree
 
-from ...model import hints
+from ...model import hints, state_hints
 from ...model.errors import InstanceExists
 from .. import connection as libvirt_connection
 from ..connection import Deadline, LibvirtTimeout, LibvirtUnavailable, require_libvirt
@@ -248,7 +248,7 @@ def _check_goes_on(domain, host):
             raise DiskIOError(
                 "the guest %s on %s is paused: its disk cannot be written or read, probably because its file system is full. "
                 "It was resumed, and paused again at once" % (uuid, host),
-                hint=hints.failing_disk(host, uuid),
+                hint=state_hints.failing_disk(host, uuid),
                 uuid=uuid,
                 host=host,
             )

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 import socket
-from typing import Any, Callable, Dict, Iterator, List, Sequence
+from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence
 
 from ...model.errors import BerthError
 from ...model.identity import is_uuid
@@ -165,10 +165,9 @@ def _volumes(host: Host) -> Iterator[Finding]:
     store = VolumeStore.beside(host.store)
     volumes = store.records()
     for volume in volumes:
-        if _is_at_rest(volume):
-            path = paths.volume_file(host.pool_of(volume), volume.uuid)
-            if not os.path.lexists(path) and store.read(volume.uuid) is not None:
-                yield finding("VolumeFileMissing", ERROR, "the file of volume %s is gone: %s" % (volume.name, path))
+        lacking = _is_at_rest(volume) and _lacking(host, volume)
+        if lacking and store.read(volume.uuid) is not None:
+            yield finding("VolumeFileMissing", ERROR, "the file of volume %s is gone: %s" % (volume.name, lacking))
     known = {volume.uuid for volume in volumes}
     for pool_path in host.pool_paths():
         for uuid in sorted(filter(is_uuid, paths.entries(os.path.join(pool_path, "volumes")))):
@@ -180,6 +179,15 @@ def _volumes(host: Host) -> Iterator[Finding]:
                 and not owner.is_another(pool_path, uuid, host.settings.uuid, paths.volume)
             ):
                 yield finding("VolumeWithoutRecord", ERROR, "a volume that no host has a record of: %s" % path, uuid)
+
+
+def _lacking(host: Host, volume: Record) -> Optional[str]:
+    """The path at which there is no file of the volume, or why its pool cannot be used; None where the file is there."""
+    try:
+        path = paths.volume_file(host.pool_of(volume), volume.uuid)
+    except BerthError as error:
+        return error.message
+    return None if os.path.lexists(path) else path
 
 
 def _domains(host: Host, records: Sequence[Record]) -> Iterator[Finding]:

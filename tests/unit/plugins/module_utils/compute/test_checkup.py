@@ -19,6 +19,7 @@ from records import plant
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute import paths
 from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import owner
+from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import HostNotPrepared
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import gate
 from ansible_collections.berth.kvm.plugins.module_utils.compute.host import certificates, checkup
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record.volume_store import VolumeStore
@@ -220,6 +221,23 @@ def test_a_volume_whose_file_is_gone_is_found_until_it_is_back(well, tmp_path):
     assert told(found).todo == volume_hints.mount_or_restore_volume("kvm1") and not file.exists()
     backup.rename(file)
     assert look() == []
+
+
+@pytest.mark.follows("mount_or_restore_volume")
+def test_a_pool_that_is_not_active_is_told_of_its_volumes_and_the_files_of_other_pools_are_looked_at(well, monkeypatch):
+    host, _uuid, look = well
+    file = has_volume(host)[1]
+    lost = file.parent.parent / STRANGER.replace("0b7f", "0b7e")
+    lost.mkdir(mode=0o711)
+    (lost / file.name).write_text("nobody's")
+
+    def inactive(_volume):
+        raise HostNotPrepared("storage pool fast is not an active directory")
+
+    monkeypatch.setattr(host, "pool_of", inactive)
+    found = look()
+    assert [one["code"] for one in found] == ["VolumeFileMissing", "VolumeWithoutRecord"]
+    assert "volume db" in found[0]["said"] and "pool fast is not an active directory" in found[0]["said"]
 
 
 def test_a_volume_that_is_being_made_has_no_file_yet(well):
