@@ -170,21 +170,29 @@ def test_after_the_first_step_nothing_is_claimed_also_by_a_run_that_had_read_the
     leaver.host.require_member()
 
 
+def cut_after(steps, whole, monkeypatch):
+    """The functions ``whole`` of durable end the run when they have been called so often together."""
+    left = [steps]
+
+    def cut(function):
+        def call(*args, **more):
+            if not left[0]:
+                raise KeyboardInterrupt
+            left[0] -= 1
+            return function(*args, **more)
+
+        return call
+
+    for name, function in whole.items():
+        monkeypatch.setattr(durable, name, cut(function))
+
+
 def test_a_run_that_ends_anywhere_leaves_a_state_that_is_trusted_and_the_next_goes_on(leaver, monkeypatch):
     """Each file that is removed, and each that is written, may be the last."""
     whole, steps = {name: getattr(durable, name) for name in ("remove_at", "write_in")}, 0
     while True:
         leaver.prepare()
-        left = [steps]
-
-        def cut(name, *arguments, left=left, **more):
-            if not left[0]:
-                raise KeyboardInterrupt
-            left[0] -= 1
-            return whole[name](*arguments, **more)
-
-        for name in whole:
-            monkeypatch.setattr(durable, name, lambda *args, _name=name, **more: cut(_name, *args, **more))
+        cut_after(steps, whole, monkeypatch)
         try:
             leaver.clean()
             break
