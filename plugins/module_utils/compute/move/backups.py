@@ -22,9 +22,8 @@ SOCKET = "berth-backup.sock"
 LIBVIRT_DIR = "/var/lib/libvirt/qemu"
 
 
-def show(domain, shown, checkpoint):
-    """Show disks as they are now, until end(). ``shown``: {name in the guest, such as vda: path}. -> the socket's path"""
-    socket = os.path.join(_own_directory(domain), SOCKET)
+def show(domain, socket, shown, checkpoint):
+    """Show disks as they are now on a socket, until end(). ``shown``: {name in the guest, such as vda: path}."""
     discard([socket, *map(beside, shown.values())])
     root = ElementTree.Element("domainbackup", mode="pull")
     ElementTree.SubElement(root, "server", transport="unix", socket=socket)
@@ -33,7 +32,6 @@ def show(domain, shown, checkpoint):
         element = ElementTree.SubElement(parts, "disk", name=target, backup="yes", type="file", exportname=target)
         ElementTree.SubElement(element, "scratch", file=beside(path))
     _begin(domain, root, shown, checkpoint)
-    return socket
 
 
 def write_changes(domain, shown, since, checkpoint):
@@ -59,12 +57,12 @@ def discard(found):
         paths.remove(path)
 
 
-def _own_directory(domain):
-    """The directory that libvirt makes for this start of the guest, where QEMU may open a socket."""
+def socket_of(domain):
+    """A path in the directory that libvirt makes for this start of the guest, where QEMU may open a socket."""
     found = glob.glob(os.path.join(LIBVIRT_DIR, "domain-%d-*" % domain.ID()))
     if len(found) != 1:
         raise TransferFailed("libvirt has no directory of its own for the guest")
-    return found[0]
+    return os.path.join(found[0], SOCKET)
 
 
 def _begin(domain, root, shown, name):

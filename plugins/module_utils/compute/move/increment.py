@@ -68,15 +68,16 @@ class Copies:
 
     def first(self, more):
         """All of them as they are now, and the disks ``more``. -> {bytes, seconds}"""
+        socket = backups.socket_of(self.domain)
         try:
-            socket = backups.show(self.domain, self.shown, bitmap_name(self.record, 0))
+            backups.show(self.domain, socket, self.shown, bitmap_name(self.record, 0))
             seen = "driver=nbd,server.type=unix,server.path=%s,export=%s"
             found = [dict(disk, options=seen % (socket, target)) for target, disk in self.disks.items()]
             said = self.send(found + more)
             self._is_whole(0)
             return said
         finally:
-            self._end()
+            self._end(socket)
 
     def again(self, number):
         """What was written since the copy before this one began."""
@@ -112,9 +113,9 @@ class Copies:
             mark = copied_mark(path, self.record, number)
             os.close(os.open(mark, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
 
-    def _end(self):
+    def _end(self, *more):
         backups.end(self.domain)
-        backups.discard(map(backups.beside, self.shown.values()))
+        backups.discard([*map(backups.beside, self.shown.values()), *more])
 
 
 # ---- stopped -------------------------------------------------------------------------------------------------------

@@ -21,15 +21,15 @@ def repeat(copies, rate):
     """``copies``: increment.Copies after the first; ``rate`` of that in bytes/s. A copy that fails is the last, and leaves its
     part for the time when the guest has stopped."""
     library, little = require_libvirt(), max(LITTLE_BYTES, rate * LITTLE_SECONDS)
+    before = float("inf")
     for number in range(1, MOST + 1):
         try:
-            before = copies.left(number - 1)
+            left = copies.left(number - 1)
             # As much again may be written beside the disks meanwhile, and a full pool would stop the guest.
-            if before <= little or copies.room() < 4 * before:
+            if left <= little or left > GAIN * before or copies.room() < 4 * left:
                 return
             copies.again(number)
-            if copies.left(number) > GAIN * before:
-                return
+            before = left
         except (TransferFailed, library.libvirtError):
             with contextlib.suppress(library.libvirtError):
                 copies.take_back(number)
