@@ -14,7 +14,7 @@ from ...model.errors import InstanceExists
 from .. import connection as libvirt_connection
 from ..connection import Deadline, LibvirtTimeout, LibvirtUnavailable, require_libvirt
 from ..errors import BuildFailed, DiskIOError, GuestHung, GuestNotSupported
-from . import dropped_parts
+from . import domains, dropped_parts
 from .domains import POWER_STATES, hung
 from .terms import NAMESPACE
 
@@ -125,9 +125,9 @@ def check_answers(connection, uuid, name, host):
 
 
 def is_managed(domain):
-    """Whether the domain carries berth's mark: without it, it is somebody else's and is never touched."""
+    """Whether the domain is berth's (domains.is_managed). Else it is somebody else's and is never touched."""
     text = _call("reading the definition", domain.XMLDesc, 0)
-    return ElementTree.fromstring(text).find("metadata/{%s}instance" % NAMESPACE) is not None
+    return domains.is_managed({part.tag: part for part in ElementTree.fromstring(text)})
 
 
 def define(connection, uuid, xml):
@@ -311,7 +311,10 @@ def remove(connection, uuid):
     if domain is None:
         return False
     if not is_managed(domain):
-        raise InstanceExists("the domain %s is not berth's and is left alone" % uuid)
+        raise InstanceExists(
+            "the domain %s has the uuid %s, but neither berth's metadata nor its files, so it is left alone"
+            % (domain.name(), uuid)
+        )
     lasting = _call("reading the domain", domain.isPersistent)
     if _is_on(domain):
         destroy(domain)

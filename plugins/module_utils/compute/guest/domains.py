@@ -15,6 +15,7 @@ from xml.etree import ElementTree
 
 from ...model.cpu_list import parse_cpu_spec
 from ...model.errors import InvalidInput
+from .. import paths
 from ..connection import require_libvirt
 from ..disk import virtual_size
 from ..host.pci import read_address
@@ -95,7 +96,7 @@ def parse(text) -> Domain:
     devices = parts.get("devices", ())
     return Domain(
         uuid=parts["uuid"].text,
-        managed=is_managed(parts.get("metadata")),
+        managed=is_managed(parts),
         name=parts["name"].text,
         vcpus=int(parts["vcpu"].text),
         memory_mb=-(-int(parts["memory"].text) // MIB_IN_KIB),
@@ -108,9 +109,15 @@ def parse(text) -> Domain:
     )
 
 
-def is_managed(metadata) -> bool:
-    """Whether the domain carries berth's mark: without it, it is somebody else's."""
-    return metadata is not None and metadata.find("{%s}instance" % NAMESPACE) is not None
+def is_managed(parts) -> bool:
+    """Whether the domain carries berth's mark, or has the files of berth's guest of its uuid, as anybody can remove the mark.
+    Else it is somebody else's. ``parts``: {tag: part} of its definition."""
+    metadata = parts.get("metadata")
+    if metadata is not None and metadata.find("{%s}instance" % NAMESPACE) is not None:
+        return True
+    uuid = parts["uuid"].text
+    files = [part.get("file") or "" for device in parts.get("devices", ()) for part in device]
+    return any("/instances/%s/" % uuid in file or file == paths.console_log(uuid) for file in files)
 
 
 def _cpus(text):

@@ -33,20 +33,24 @@ HOOK_TEXT = r"""#!/bin/sh
 # berth.kvm: a managed guest starts only with a permit of this boot. It must not call libvirt, which waits for it.
 [ "$2" = prepare ] || exit 0
 definition=$(cat)
+# by its uuid and its files, since anybody can rename a domain and remove its metadata
+uuid=$(printf '%%s\n' "$definition" | sed -n 's:^ *<uuid>\([0-9a-f-]*\)</uuid>$:\1:p' | head -n 1)
 case $definition in
-  *'%(namespace)s'*) ;;
+  *'%(namespace)s'* | *"/instances/$uuid/"* | *"/$uuid-console.log'"*) ;;
   *) exit 0 ;;
 esac
-# by its uuid, since anybody can rename a domain
-uuid=$(printf '%%s\n' "$definition" | sed -n 's:^ *<uuid>\([0-9a-f-]*\)</uuid>$:\1:p' | head -n 1)
 if read -r permit < '%(permits)s/'"$uuid" && read -r boot < %(boot_id)s && [ "$permit" = "$boot" ]; then
   exit 0
 fi 2>/dev/null
 echo "berth.kvm: this host has no permit to start instance $uuid; start it with the playbook berth.kvm.start" >&2
 exit 1
 """ % {"namespace": NAMESPACE, "permits": os.path.join(RUN_DIR, PERMITS), "boot_id": boot_time.BOOT_ID}
-# The hook of earlier versions, by its SHA-256. It went by names; prepare_hosts replaces it, and until then guests start as ever.
-FORMER = "e39ca6917150f7fb6fae1c97a4e5e6df721e2f1ae84416c1c02ca6f352d8a0db"
+# The hooks of earlier versions, by their SHA-256: by names, by the metadata alone. prepare_hosts replaces them, and until then
+# guests start as ever.
+FORMER = (
+    "e39ca6917150f7fb6fae1c97a4e5e6df721e2f1ae84416c1c02ca6f352d8a0db",
+    "489ee779dd58fdd7e3c65cc173b3831a1899f45759682c0982ecfb2dc68d7712",
+)
 
 
 def _open_permits(run_dir):
@@ -88,7 +92,7 @@ def is_permitted(uuid, run_dir=RUN_DIR):
 def is_installed(path=HOOK):
     """Whether the hook exists, from this version or an earlier one."""
     text = _text(path)
-    return text == HOOK_TEXT or hashlib.sha256((text or "").encode()).hexdigest() == FORMER
+    return text == HOOK_TEXT or hashlib.sha256((text or "").encode()).hexdigest() in FORMER
 
 
 def _text(path):

@@ -81,6 +81,30 @@ def test_a_domain_that_is_not_berths_is_not_defined_over(libvirt):
     assert libvirt.domains[WEB].xml == before
 
 
+@pytest.mark.parametrize(
+    "device",
+    [
+        "<disk><source file='/srv/berth/instances/%s/root.qcow2'/></disk>" % WEB,
+        "<serial><log file='/var/log/libvirt/qemu/%s-console.log'/></serial>" % WEB,
+    ],
+    ids=["a disk", "the console's log alone"],
+)
+def test_a_guest_whose_metadata_somebody_removed_is_berths_by_its_files(libvirt, device):
+    bare = xml(metadata="", more="<devices>%s</devices>" % device)
+    libvirt.defineXMLFlags(bare)
+    assert domain.define(libvirt, WEB, bare.replace("</uuid>", "</uuid>" + MARK)) == libvirt.domains[WEB].xml
+    libvirt.defineXMLFlags(bare)
+    assert domain.remove(libvirt, WEB) is True
+
+
+def test_files_of_another_instance_do_not_make_a_domain_berths(libvirt):
+    other = WEB.replace("0b7f", "1c80")
+    device = "<devices><disk><source file='/srv/berth/instances/%s/root.qcow2'/></disk></devices>" % other
+    libvirt.defineXMLFlags(xml(metadata="", more=device))
+    with pytest.raises(InstanceExists, match=WEB):
+        domain.remove(libvirt, WEB)
+
+
 def test_a_part_of_the_definition_that_libvirt_drops_is_an_error(libvirt, monkeypatch):
     """A guest without its disk, or its limit of memory, is not the one that was asked for."""
     asked = xml(more="<memory unit='MiB'>64</memory><devices><disk type='file'/></devices>")

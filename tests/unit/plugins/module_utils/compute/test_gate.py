@@ -31,6 +31,14 @@ MANAGED = """<domain type='qemu'>
 """ % (UUID, UUID, NAMESPACE)
 
 
+BARE = """<domain type='kvm'>
+  <uuid>%s</uuid>
+  %s
+</domain>
+"""
+FILES = ["/srv/berth/instances/%s/root.qcow2" % UUID, "/var/log/libvirt/qemu/%s-console.log" % UUID]
+
+
 @pytest.fixture
 def run_dir(tmp_path, monkeypatch):
     monkeypatch.setattr(gate, "daemons", list)  # whatever runs on the machine of the test
@@ -74,6 +82,14 @@ def test_a_guest_that_was_renamed_needs_the_permit_of_its_uuid(hook, run_dir, na
     assert hook(name=name, xml=renamed) == (0, "")
 
 
+@pytest.mark.parametrize("file", FILES)
+def test_a_guest_whose_metadata_somebody_removed_needs_the_permit_still(hook, run_dir, file):
+    bare = BARE % (UUID, "<source file='%s'/>" % file)
+    assert hook(xml=bare)[0] == 1
+    gate.permit(UUID, run_dir)
+    assert hook(xml=bare) == (0, "")
+
+
 def test_a_copy_of_a_definition_with_another_uuid_does_not_start(hook, run_dir):
     gate.permit(UUID, run_dir)
     copied = MANAGED.replace("<uuid>%s<" % UUID, "<uuid>88888888-3c6e-5d59-9d0b-3a1c9d7f1e2a<")
@@ -85,7 +101,7 @@ def test_the_hook_of_an_earlier_version_lets_guests_start_until_it_is_replaced(t
     path = tmp_path / "hooks" / "qemu.d" / "berth"
     gate.install(str(path), run_dir)
     path.write_text("the hook of before")
-    monkeypatch.setattr(gate, "FORMER", hashlib.sha256(b"the hook of before").hexdigest())
+    monkeypatch.setattr(gate, "FORMER", (hashlib.sha256(b"the hook of before").hexdigest(),))
     gate.check("kvm2", str(path), run_dir)
     assert gate.install(str(path), run_dir) is True
     assert path.read_text() == gate.HOOK_TEXT
@@ -113,6 +129,7 @@ def test_only_the_start_is_gated(hook, event):
 @pytest.mark.parametrize("name", ["legacy", "web-1", "$(id)", "a b", UUID])
 def test_guests_of_others_pass(hook, name):
     assert hook(name=name, xml="<domain><name>legacy</name></domain>") == (0, "")
+    assert hook(name=name, xml=BARE % (UUID, "<source file='/var/lib/libvirt/images/web.qcow2'/>")) == (0, "")
 
 
 def test_the_hook_is_installed_once_and_can_be_run(tmp_path, run_dir):
