@@ -18,10 +18,12 @@ from ...model.guest_settings import GuestSettings
 from ...model.lifecycle import ACTIVE, OWN
 from ...model.safe_text import clean
 from . import hardware
+from .terms import NAMESPACE
 
 MIB = 1024  # KiB
 LONGEST = 120
 MOST = 20
+MARK = "berth's metadata"
 # Devices that a person may have added; libvirt by itself adds none of them to what is rendered, but BUILT_IN.
 COUNTED = ("filesystem", "graphics", "hostdev", "memory", "redirdev", "shmem", "tpm", "vsock", "watchdog")
 BUILT_IN = ("watchdog", "itco")  # a part of each q35 machine, which libvirt names since version 9.1
@@ -40,9 +42,16 @@ def between(record, live: Optional[str], lasting: Optional[str]) -> Dict[str, Li
     """{now: of the running guest, next_start: of its definition} as far as something differs from the record; the texts are libvirt's,
     None where there is none."""
     wanted = expected(record)
-    texts = {"now": live, "next_start": lasting}
-    found = {when: compared(wanted, parts(ElementTree.fromstring(text))) for when, text in texts.items() if text}
+    found = {"now": compared(wanted, parts(ElementTree.fromstring(live)))} if live else {}
+    if lasting:
+        root = ElementTree.fromstring(lasting)
+        found["next_start"] = compared({**wanted, MARK: "there"}, {**parts(root), **_mark(root)})
     return {when: differences for when, differences in found.items() if differences}
+
+
+def _mark(root) -> Parts:
+    """Looked at in the lasting definition alone: the running guest takes it from there when it is started."""
+    return {} if root.find("metadata/{%s}instance" % NAMESPACE) is None else {MARK: "there"}
 
 
 def expected(record) -> Parts:

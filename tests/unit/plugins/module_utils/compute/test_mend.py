@@ -99,6 +99,10 @@ EDITS = {
         lambda case: edit(case, MACHINE, "pc-i440fx-7.2"),
         "live domain differs: machine type pc-i440fx-7.2 (record: %s)" % MACHINE,
     ),
+    "no metadata": (
+        lambda case: edit(case, r"(?s)<metadata>.*</metadata>", ""),
+        "live domain differs: berth's metadata missing",
+    ),
     "a directory of the host": (
         lambda case: attach(case, "<filesystem type='mount'/>"),
         "live domain differs: filesystem there (record: none)",
