@@ -91,7 +91,7 @@ def test_a_domain_that_is_not_berths_is_not_defined_over(libvirt):
 )
 def test_a_guest_whose_metadata_somebody_removed_is_berths_by_its_files(libvirt, device):
     bare = xml(metadata="", more="<devices>%s</devices>" % device)
-    libvirt.defineXMLFlags(bare)
+    assert domain.is_managed(libvirt.defineXMLFlags(bare))
     assert domain.define(libvirt, WEB, bare.replace("</uuid>", "</uuid>" + MARK)) == libvirt.domains[WEB].xml
     libvirt.defineXMLFlags(bare)
     assert domain.remove(libvirt, WEB) is True
