@@ -8,12 +8,13 @@ from __future__ import annotations
 import dataclasses
 import re
 import textwrap
-from typing import Any, Dict, Iterable, List, Mapping, Sequence
+from typing import Any, Dict, Iterable, List, Mapping, Optional, Sequence
 
 from ..placement.text import table
 
 HEADS = ("INSTANCE", "STATE", "HOST", "FLAVOR", "ADDRESS", "WHY")
 WIDTH = 80
+PAUSED = ("paused", "suspended")
 LEAST_WHY = 24  # columns; where less is left, what is told of an instance goes below its name
 FAILED = "failed"
 
@@ -44,6 +45,11 @@ def closing(outcomes: Iterable[Outcome], left_out: Mapping[str, str], details: S
     for part, more in ((errors, details), (hosts, ())):
         lines += [*([""] if part else []), *part, *more]
     return lines
+
+
+def not_running(state: Optional[str]) -> str:
+    """What a guest is that nobody stopped with berth and that does not run, by libvirt's ``state``."""
+    return str(state) if state in PAUSED else "off, though nobody stopped it with berth.kvm.stop"
 
 
 def failure(done: Dict[str, Any], result: Mapping[str, Any]) -> str:

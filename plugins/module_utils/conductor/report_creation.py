@@ -10,7 +10,7 @@ from typing import Any, Dict, List, Optional
 from ..model import data_disks, hints, security_group, volumes
 from . import drift
 from .plan import ACTIVE, EXISTING, FAILED, PLANNED, UNCONFIRMED
-from .report import Outcome, address_of, closing, named, tried
+from .report import PAUSED, Outcome, address_of, closing, named, not_running, tried
 
 Plan = Dict[str, Any]
 
@@ -103,10 +103,5 @@ def left_as_found(instance: Dict[str, Any]) -> Optional[str]:
         return "running; locked" if locked and wanted == "stopped" else None
     if found.get("power_state") == "shutdown" and wanted == "stopped":
         return "stopped, as the inventory says"
-    if found.get("state") in ("paused", "suspended"):
-        what = found["state"]
-    elif found.get("power_state") == "shutdown":
-        what = "stopped"
-    else:
-        what = "off, though nobody stopped it with berth.kvm.stop"
-    return "%s; %s" % (what, "locked" if locked else hints.start())
+    meant = found.get("power_state") == "shutdown" and found.get("state") not in PAUSED
+    return "%s; %s" % ("stopped" if meant else not_running(found.get("state")), "locked" if locked else hints.start())

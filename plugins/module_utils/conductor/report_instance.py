@@ -8,11 +8,12 @@ from __future__ import annotations
 import datetime
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
-from ..model.lifecycle import OWN
+from ..model import hints
+from ..model.lifecycle import ACTIVE, OWN
 from ..model.messages import Document
 from ..placement.text import table
 from .moving import unconfirmed
-from .report import Outcome
+from .report import Outcome, not_running
 
 Held = Sequence[Tuple[str, Document]]  # (host, what its module instance_info says of the instance)
 DELETED = "deleted"  # the vm_state of what is there no more
@@ -26,6 +27,9 @@ def outcome(name: str, held: Held) -> Outcome:
     host, found = owner(held)
     state = str(found.get("vm_state") or found.get("phase") or "unknown")
     why = [found["task_state"]] if found.get("task_state") else []
+    at_rest = (found.get("role"), found.get("phase"), found.get("vm_state")) == (OWN, ACTIVE, "active")
+    if at_rest and found.get("state") != "running":
+        why += [not_running(found.get("state")), hints.start()]
     why += ["locked"] if found.get("locked") else []
     why += [unconfirmed(None)] if (found.get("vm_state"), found.get("task_state")) == ("resized", None) else []
     addresses = [nic["address"] for nic in found.get("networks") or () if nic.get("address")]

@@ -73,6 +73,29 @@ def rows(said):
     return [" ".join(line.split()) for line in said.splitlines()]
 
 
+OFF = "off, though nobody stopped it with berth.kvm.stop; run berth.kvm.start"
+
+
+@pytest.mark.parametrize(
+    "found, why",
+    [
+        ({}, "locked"),
+        ({"state": "paused"}, "paused; run berth.kvm.start; locked"),
+        ({"state": "shutdown"}, OFF + "; locked"),
+        ({"state": "absent"}, OFF + "; locked"),
+        ({"state": "shutdown", "task_state": "powering-on"}, "powering-on; %s; locked" % OFF),
+        ({"state": "shutdown", "vm_state": "stopped"}, "locked"),
+        (
+            {"state": "shutdown", "phase": "resized", "vm_state": "resized"},
+            "locked; waits for confirm_resize or revert_resize",
+        ),
+    ],
+)
+def test_a_guest_that_does_not_run_though_it_should_is_shown_with_what_starts_it(show, found, why):
+    result, _said = show({"h1": dict(KNOWN, **found)}, h1=[held()])
+    assert result["outcomes"][0]["why"] == why
+
+
 def test_an_instance_is_shown_with_who_did_what_in_which_run_and_what_came_of_it(show):
     result, said = show({"h1": KNOWN}, h1=[held()], h2=[])
     shown = rows(said)
