@@ -7,11 +7,14 @@ from __future__ import annotations
 
 from ...model import volumes
 from ...model.errors import BerthError
+from ..connection import LibvirtTimeout, LibvirtUnavailable
 from ..disk import volume
 from ..host import mdev
 from ..record import journal
 from . import definition, domain, gate, mend, packet_filter, startable
 from .startable import SPAWNING
+
+POWERING_ON = "powering-on"
 
 
 def is_started(instance, record):
@@ -32,9 +35,22 @@ def converge(instance, record):
     try:
         start(instance, record)
     except BerthError as error:
-        instance.swap(journal.faulted(instance.store.read(instance.uuid), error))
+        record = journal.faulted(instance.store.read(instance.uuid), error)
+        if record.task_state == POWERING_ON and _is_off(instance, error):
+            record = record.replace(task_state=None)  # nothing goes on, so the instance can be moved to another host
+        instance.swap(record)
         raise
     return True
+
+
+def _is_off(instance, error):
+    """Whether it is known that the guest was not started: a call that did not end may start it later."""
+    if isinstance(error, (LibvirtTimeout, LibvirtUnavailable)):
+        return False
+    try:
+        return not domain.is_active(instance.host.connection, instance.uuid)
+    except BerthError:
+        return False
 
 
 def check(instance, record):
@@ -45,7 +61,7 @@ def check(instance, record):
 def start(instance, record):
     """Defines the guest anew where libvirt lost it."""
     instance.host.require_prepared()
-    task_state = SPAWNING if record.task_state == SPAWNING else "powering-on"
+    task_state = SPAWNING if record.task_state == SPAWNING else POWERING_ON
     record = instance.swap(record.replace(power_state="running", vm_state="active", task_state=task_state))
     if domain.find(instance.host.connection, instance.uuid) is None:
         instance.observe("start define")

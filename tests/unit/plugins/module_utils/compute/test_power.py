@@ -12,8 +12,10 @@ import pytest
 from instance_case import Case, Killed
 from records import plant
 
+from ansible_collections.berth.kvm.plugins.module_utils.compute.connection import LibvirtTimeout, LibvirtUnavailable
 from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import (
     BootGateMissing,
+    BuildFailed,
     DiskChainChanged,
     DiskIOError,
 )
@@ -155,6 +157,35 @@ def test_a_guest_whose_reboot_was_interrupted_is_known_to_run_and_is_started(web
     if not web.domain.isActive() or web.record.task_state:
         web.instance().started()
     assert web.state() == ON
+
+
+@pytest.mark.parametrize(
+    "error, comes_up, task",
+    [
+        (BuildFailed("no seed"), False, None),
+        (BuildFailed("the monitor broke"), True, "powering-on"),
+        (LibvirtTimeout("no answer"), False, "powering-on"),
+        (LibvirtUnavailable("the connection broke"), False, "powering-on"),
+    ],
+)
+def test_a_start_that_failed_for_certain_leaves_no_task_behind_so_that_the_instance_can_move(
+    web, monkeypatch, error, comes_up, task
+):
+    web.make()
+    web.instance().stopped(1)
+
+    def start(connection, uuid):
+        if comes_up:
+            connection.domains[uuid].createWithFlags()
+        raise error
+
+    with monkeypatch.context() as patch:
+        patch.setattr(domain, "start", start)
+        with pytest.raises(type(error)):
+            web.instance().started()
+    assert (web.record.power_state, web.record.task_state) == ("running", task)
+    assert web.record.faults[-1]["code"] == type(error).__name__
+    assert web.instance().started() is True and web.state() == ON
 
 
 @pytest.mark.follows("end_it")
