@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from ..module_utils.conductor import moving, placing, quotas, report_moves, sides, what_to_create
 from ..module_utils.conductor.errors import KvmHostNotFound, SelectionNotExplicit
-from ..module_utils.conductor.locate import check_unlocked_there
+from ..module_utils.conductor.locate import check_unlocked_there, locate
 from ..module_utils.conductor.plan import FAILED
 from ..module_utils.model import hints, migration
 from ..module_utils.model.errors import BerthError
@@ -125,7 +125,12 @@ class ActionModule(ControllerAction):
         check_unlocked_there(name, fleet.places.get(uuid, ()))
         host_names = {document_uuid: host for host, document_uuid in fleet.uuids().items() if host in views}
         silent = {**dict.fromkeys(set(fleet.documents) - set(views), "did not tell its records"), **fleet.verdicts}
-        found = sides.find(uuid, name, views, host_names, silent, lost)
+        try:
+            found = sides.find(uuid, name, views, host_names, silent, lost)
+        except InstanceNotFound:
+            if action != "delete":
+                locate(fleet, name, uuid, lost)  # says where it may be, and why that host does not tell
+            raise
         if action != "delete":
             sides.check(fleet, uuid, name, found, lost)
         request = None

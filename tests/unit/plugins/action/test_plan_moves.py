@@ -57,6 +57,13 @@ def held(name, group=None, **changes):
     }  # fmt: skip
 
 
+# A domain without a record, as the facts of its host have it.
+STRAY = {
+    "foreign": True, "managed": True, "project_id": None, "flavor": None, "role": None, "phase": None, "vm_state": None,
+    "pool": None,
+}  # fmt: skip
+
+
 def view(name, group=None, **changes):
     """The same as the host's record has it."""
     spec = {
@@ -76,15 +83,26 @@ def vm(flavor="big", **more):
     return {"berth_flavor": flavor, "berth_image": "guest", **{"berth_" + key: value for key, value in more.items()}}
 
 
-def plan(action="resize", instances=None, variables=None, args=None, silent=(), groups=None, views=None, hosts=None):
+def plan(
+    action="resize",
+    instances=None,
+    variables=None,
+    args=None,
+    silent=(),
+    groups=None,
+    views=None,
+    hosts=None,
+    stray=None,
+):
     """plan_moves over instances that are all at rest on h1 -> its facts; ``views``: what their records have otherwise;
-    ``hosts``: variables of hosts."""
+    ``hosts``: variables of hosts; ``stray``: an instance of which h1 has the domain and no record."""
     instances = instances or {"a": vm()}
     groups = groups or {}
     at = {"h1": list(instances)}
     known = {}
     for host in HOSTS:
-        there = [held(name, groups.get(name)) for name in at.get(host, ())]
+        there = [held(name, groups.get(name)) for name in at.get(host, ()) if name != stray]
+        there += [held(stray, **STRAY)] if stray and host == "h1" else []
         document = {**HOST, "uuid": host_uuid(host), "instances": there, "num_instances": len(there)}
         known[host] = {"berth_host": document}
     it = Controller(
@@ -94,7 +112,9 @@ def plan(action="resize", instances=None, variables=None, args=None, silent=(), 
     )
     answers = {}
     for host in HOSTS:
-        moves = [view(name, groups.get(name), **(views or {}).get(name, {})) for name in at.get(host, ())]
+        moves = [
+            view(name, groups.get(name), **(views or {}).get(name, {})) for name in at.get(host, ()) if name != stray
+        ]
         answers[host] = (
             {"reason": "UNREACHABLE: no route"} if host in silent else {"ansible_facts": known[host], "moves": moves}
         )
@@ -183,7 +203,7 @@ REFUSED = {
     "extra specs that say nothing, R13": (vm("wrong"), {}, {}, "InvalidInput"),
     "over quota, R08": (vm(), {"berth_quotas": {"default": {"cores": 2}}}, {}, "QuotaExceeded"),
     "no host that is large enough, R22": (vm("huge"), {}, {}, "NoValidHost"),
-    "the source is down, R15": (vm(), {}, {"silent": ["h1"]}, "InstanceNotFound"),
+    "the source is down, R15": (vm(), {}, {"silent": ["h1"]}, "InstanceUnknown"),
     "the target is down, R22": (vm(), {}, {"silent": ["h2"], "args": {"target": "h2"}}, "NoValidHost"),
 }
 
@@ -195,6 +215,19 @@ def test_a_refusal_has_its_code_and_nothing_is_planned(case):
     found = plan(instances={"a": instance}, variables=variables, **more)
     assert found["errors"]["a"].startswith(code + ":"), found["errors"]
     assert (found["act"], found["settle"]) == ([], [])
+
+
+@pytest.mark.parametrize("action", ["resize", "cold_migrate", "live_migrate", "confirm", "revert"])
+def test_where_an_instance_may_be_is_told_with_what_helps(action):
+    said = plan(action, silent=["h1"])["errors"]["a"]
+    assert said.startswith("InstanceUnknown:") and "It may be on h1, which does not answer" in said, said
+
+
+@pytest.mark.parametrize("action", ["resize", "cold_migrate", "live_migrate", "confirm", "revert"])
+def test_an_instance_whose_record_is_gone_is_not_said_to_be_on_no_host(action):
+    """Its hint would be to create it, which is refused while its domain is there."""
+    said = plan(action, stray="a")["errors"]["a"]
+    assert said.startswith("DomainWithoutRecord:") and "h1 has the domain" in said, said
 
 
 def test_one_that_is_refused_does_not_hold_up_the_others():
