@@ -5,9 +5,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import yaml
 from controller import Controller
 
 from ansible_collections.berth.kvm.plugins.action import show_results
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.sequences import DECISION, SEQUENCES
 
 UUID = "0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a"
 PLAN = {
@@ -38,6 +42,30 @@ def test_the_first_leg_is_given_out_with_its_host_its_words_and_its_arguments():
     assert (told["labels"], told["host"], told["tasks"]) == (["Begin the move on its source"], "kvm1", "leg.yml")
     assert (told["leg"]["steps"], told["leg"]["token"]) == (["begin"], {"op": "op", "attempt": 0})
     assert told["leg"]["confirm_window"] == 9 and "bandwidth" not in told["leg"]
+
+
+TASKS = Path(__file__).parents[4] / "roles" / "move" / "tasks"
+
+
+def the_task(file, module):
+    """The arguments of the only task of a module, in a file of the role."""
+    tasks = yaml.safe_load((TASKS / file).read_text())
+    flat = [task for entry in tasks for task in entry.get("block", [entry])]
+    return next(task[module] for task in flat if module in task)
+
+
+def test_the_role_passes_each_argument_that_a_leg_may_need_to_its_host():
+    needed = {need for sequence in SEQUENCES.values() for leg in sequence.legs for need in leg.needs}
+    passed = the_task("leg.yml", "berth.kvm.migration")
+    assert needed - set(passed) == set()
+    for name in needed - {"key"}:
+        assert passed[name] == "{{ move_walk.leg.%s | default(omit) }}" % name
+
+
+def test_the_role_gives_the_walker_every_setting_that_is_not_decided_by_the_plan():
+    needed = {need for sequence in SEQUENCES.values() for leg in sequence.legs for need in leg.needs}
+    decided = {*DECISION, "key", "when_due"} - {"confirm_window"}
+    assert set(the_task("walk.yml", "berth.kvm.walk_move")["settings"]) == needed - decided
 
 
 def test_each_answer_brings_the_leg_after_it_up_to_the_end():
