@@ -40,8 +40,10 @@ def _take(walk, answer):
     elif walk.turn().leg.side == FLEET:
         walk.stands()
     else:
-        walk.away = time_away.after(walk.away, walk.turn().leg.steps, plain(answer.get("took") or {}), time.monotonic())
-        walk.answered(plain(answer["move"]), plain(answer["token"]))
+        view, took = plain(answer["move"]), plain(answer.get("took") or {})
+        known = time_away.after(walk.away, walk.turn().leg.steps, took, time.monotonic())
+        walk.away = time_away.measured(view) or known
+        walk.answered(view, plain(answer["token"]))
 
 
 def _told(walk, only_prepare, settings):

@@ -151,6 +151,7 @@ move:
     - The record after the last step, and what the steps reported.
     - C(health), C(state) and C(seen) are what is known about the guest at its confirm. C(state) is C(answers) (its agent does),
       C(no panic seen) (on its console), C(crashed), C(off) or C(not looked at).
+    - C(downtime_ms) is for how many milliseconds the guest of a live migration stood still, null where that is not known.
   returned: success
   type: dict
   sample: {role: OWN, phase: resized, attempt: 1, vm_state: resized, task_state: null}

@@ -97,7 +97,7 @@ attempts:
   elements: dict
   sample: [{attempt: 1, host: kvm2, code: ClaimFailed, cause: there is no room}]
 away:
-  description: For how many seconds the guest was away, when the move has come to its end and this run stopped and started it.
+  description: For how many seconds the guest was away, when the move has come to its end and this run saw it go and come.
   returned: success
   type: float
   sample: 14.2

@@ -227,6 +227,9 @@ class Effects(VolumeEffects):
     def channel_to_destination(self, uuid, op):
         return Channel(self.world)
 
+    def downtime_ms(self):
+        return 431
+
     def channel_to_source(self, uuid, op):
         return Channel(self.world)
 

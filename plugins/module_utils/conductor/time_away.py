@@ -1,10 +1,9 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The downtime of a guest in a cold move: from the beginning of the step that stops it to the end of the step that
-starts it.
-
-Hosts say how long their steps took; between two hosts the controller's own clock counts, and no other.
+"""The downtime of a guest in a move. In a cold move: from the beginning of the step that stops it to the end of the step that
+starts it. Hosts say how long their steps took; between two hosts the controller's own clock counts, and no other. In a live
+migration the source measures it (compute/move/downtime.py).
 """
 
 from __future__ import annotations
@@ -28,8 +27,23 @@ def after(away: Mapping[str, float], steps: Sequence[str], took: Mapping[str, fl
     return known
 
 
+def measured(view: Mapping[str, Any]) -> Dict[str, float]:
+    """What the source of a live migration says in its view of the record: nothing, or how many seconds."""
+    milliseconds = view.get("downtime_ms")
+    return {} if milliseconds is None else {SECONDS: milliseconds / 1000}
+
+
 def said(walked: Mapping[str, Any]) -> Optional[str]:
-    """What the closing table says about a guest that runs again, from the last message of the module walk_move."""
-    seconds = walked.get("away")
-    runs = (walked.get("move") or {}).get("executing")
-    return "guest was away for %s" % duration(max(seconds, 0)) if runs and seconds is not None else None
+    """What the closing table says about a guest that runs again, from the last message of the module walk_move. Where source
+    and destination ended a live migration between them, that is the source's view, which has no guest any more."""
+    seconds, last = walked.get("away"), walked.get("move") or {}
+    runs = last.get("executing") or measured(last)
+    return "guest was away for %s" % _words(max(seconds, 0)) if runs and seconds is not None else None
+
+
+def _words(seconds: float) -> str:
+    """0.431 -> "431ms", 2.3 -> "2.3s", 75 -> "1m15s"."""
+    milliseconds = round(seconds * 1000)
+    if milliseconds < 1000:
+        return "%dms" % milliseconds
+    return "%.1fs" % seconds if seconds < 10 else duration(seconds)

@@ -283,6 +283,7 @@ _SAID: Dict[str, Check] = {
     "transfer": or_null(_TRANSFER),
     "sent": or_null(_COUNT),
     "ended": flag,
+    "downtime_ms": or_null(_COUNT),
     "health": or_null(_HEALTH),
 }
 _HELD = object_of({**_VIEW, **_SAID}, optional=set(_SAID))

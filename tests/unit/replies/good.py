@@ -263,6 +263,7 @@ def migration_of(host):
         "transfer": {"bytes": 10, "seconds": 0.5, "increments": ["root"]},
         "sent": 1,
         "ended": False,
+        "downtime_ms": 431,
         "health": {"state": "no panic seen", "seen": "no agent answers, its console ends without a panic"},
     }
     move = view(moved_record("h2"), "h2", **said)

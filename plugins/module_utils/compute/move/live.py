@@ -22,6 +22,7 @@ from .. import paths
 from ..connection import LibvirtTimeout, connect, require_libvirt
 from ..guest import domain as guests
 from . import cells, disks, jobs, storage, transfer
+from .downtime import Downtime
 from .guest_state import has_left, is_migrating, job_of
 from .live_checks import OPEN_TIMEOUT, bracketed, remote_uri
 
@@ -92,24 +93,26 @@ def migrate(connection, record, targets, options, there=None):
     """On the source: hand the guest over, paused, or wait for the job that already does. ``there``: what the destination's
     claim set aside. Raises MigrationError.
 
-    -> the connection to the destination's libvirt, where one was made.
+    -> (the connection to the destination's libvirt, the Downtime that is being measured), None each where another run's
+    migration was followed.
 
     A guest that is off here has gone only where libvirt says so: else the destination's copy may be older than what the
     guest wrote after a failed attempt.
     """
     if has_left(connection, record.uuid) and targets.get("arrived"):
-        return None
+        return None, None
     found = guests.find(connection, record.uuid)
     if found is None or not found.isActive():
         raise MigrationError("the guest is off on the source and did not leave by a migration")
     if is_migrating(found):
         follow(found, record.uuid)
         if has_left(connection, record.uuid):
-            return None
+            return None, None
         raise MigrationError("the migration that ran did not succeed", hint=hints.run_again())
     remote = open_remote(targets, options)
+    downtime = Downtime(connection.unbounded, remote, record.uuid)
     start(found, record, targets, options, there)
-    return remote
+    return remote, downtime
 
 
 def open_remote(targets, options):

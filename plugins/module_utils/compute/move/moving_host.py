@@ -60,6 +60,7 @@ class Effects(Guests):
         super().__init__(host.connection)
         self.host = host
         self.remote = None  # the destination's libvirt, on the source of a live migration
+        self.downtime = None  # of that guest, see downtime.py
 
     # the guest
 
@@ -354,7 +355,7 @@ class Effects(Guests):
         return prepared
 
     def migrate_live(self, record, targets, options, there=None):
-        self.remote = live.migrate(self.connection, record, targets, options, there)
+        self.remote, self.downtime = live.migrate(self.connection, record, targets, options, there)
         gate.revoke(record.uuid)
 
     def channel_to_destination(self, uuid, op):
@@ -362,6 +363,10 @@ class Effects(Guests):
         if self.remote is None:
             return None
         return handover.MessageChannel(self.remote, uuid, op, outgoing=handover.SOURCE, incoming=handover.DESTINATION)
+
+    def downtime_ms(self):
+        """For how long the guest that this run migrated stood still, where that is known."""
+        return self.downtime and self.downtime.end()
 
     def channel_to_source(self, uuid, op):
         return handover.MessageChannel(

@@ -81,6 +81,11 @@ def test_how_long_the_guest_is_away_goes_from_leg_to_leg():
     assert 5.5 <= show_results.registered(told)["away"] < 60  # what the closing table gets to know
 
 
+def test_what_the_source_of_a_live_migration_measured_is_told_at_the_end():
+    told = walk(after(4), {**SAID, "move": {**SAID["move"], "downtime_ms": 431}})
+    assert told["labels"] == [] and told["away"] == 0.431
+
+
 def test_the_key_is_only_said_to_be_needed_and_never_in_what_is_registered():
     told = after(2, settings={"stop_timeout": 20})
     assert told["needs_key"] and "key" not in told["leg"]

@@ -97,7 +97,8 @@ def verify_live(host, uuid, token, peer=None, **_ignored):
 
 def tell(host, uuid, token, peer=None, **_ignored):
     """On the source, right after the release: the receipt goes to who waits on the destination. When that owns the guest for good, remove
-    what is kept here and say so. Whatever of this is lost, the controller's next tasks do. -> ``ended``: they need not."""
+    what is kept here and say so. Whatever of this is lost, the controller's next tasks do. -> ``ended``: they need not;
+    ``downtime_ms``: for how long the guest stood still, null where that is not known."""
     record = host.store.read(uuid)
     channel = host.effects.channel_to_destination(uuid, token["op"])
     if channel is None or not is_past(record, token["op"], (OUT, KEEP)):
@@ -108,7 +109,8 @@ def tell(host, uuid, token, peer=None, **_ignored):
     with host.store.instance_lock(uuid):
         purge(host, uuid, {"op": token["op"], "attempt": owned["attempt"]}, owned)
     end = channel.ask(view(host, uuid))
-    return {"ended": bool(end) and (end["role"], end["op"]) == (OWN, None)}
+    ended = bool(end) and (end["role"], end["op"]) == (OWN, None)
+    return {"ended": ended, "downtime_ms": host.effects.downtime_ms()}
 
 
 def owns_for_good(owned, released):

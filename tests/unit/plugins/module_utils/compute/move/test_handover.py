@@ -76,7 +76,7 @@ def check_ended(world):
 
 def test_the_hosts_end_it_between_them(monkeypatch):
     world, _controller, said = handed_over(monkeypatch, None)
-    assert said["ended"]
+    assert said["ended"] and said["downtime_ms"] == 431
     check_ended(world)
 
 
