@@ -53,6 +53,14 @@ def enable_mdev_type(kind: str, parent: str, host: str) -> str:
     )
 
 
+def correct_migration_address(host: str) -> str:
+    """Other hosts shall reach a host at an address that it does not have."""
+    return (
+        "Set berth_host_migration_address of %s to one of its own addresses, run berth.kvm.prepare_hosts --limit %s (the name "
+        "that the host has in the inventory), then this again" % (host, host)
+    )
+
+
 def start_gpu_driver(parent: str, host: str) -> str:
     """The kernel lists no vGPUs of that type for a GPU: the GPU was removed, or its driver does not run."""
     return (

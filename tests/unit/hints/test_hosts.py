@@ -15,9 +15,11 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute import connectio
 from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import HostIdentityChanged, HostNotPrepared
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import gate
 from ansible_collections.berth.kvm.plugins.module_utils.compute.host import host, preparation, settings
+from ansible_collections.berth.kvm.plugins.module_utils.compute.move import disks, moving_host, storage, transfer
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record.store import Store
 from ansible_collections.berth.kvm.plugins.module_utils.model import host_hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import BerthError
+from ansible_collections.berth.kvm.plugins.module_utils.model.move_errors import TransferFailed
 
 OLD, NEW = "0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a", "1c7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2b"
 
@@ -119,3 +121,24 @@ class Binding:
         if not self.up:
             raise self.libvirtError("Failed to connect socket to '/var/run/libvirt/libvirt-sock'")
         return types.SimpleNamespace(alive=True, setKeepAlive=lambda interval, count: None)
+
+
+@pytest.mark.follows("correct_migration_address")
+@pytest.mark.parametrize("wrong", ["192.0.2.77", "2001:db8::77", None])
+def test_a_host_receives_disks_at_an_address_of_its_own(tmp_path, monkeypatch, wrong):
+    """With a wrong one it used to say that all ports are taken."""
+    opened = []
+    monkeypatch.setattr(transfer, "open_targets", lambda uuid, disks, key, at, attempt: opened.append(at))
+    monkeypatch.setattr(disks, "expected", lambda *_any: [])
+    monkeypatch.setattr(disks, "grown", lambda *_any: [])
+    monkeypatch.setattr(storage, "check_still", lambda *_any: None)
+    monkeypatch.setattr(storage, "is_shared", lambda *_any: False)
+    monkeypatch.setattr(moving_host.Effects, "pool_path", lambda *_any: str(tmp_path))
+    effects = moving_host.Effects(types.SimpleNamespace(connection=None, identity={"name": "kvm1"}))
+    record = types.SimpleNamespace(uuid=OLD, migration={"attempt": 1})
+    monkeypatch.setattr(moving_host.Effects, "address", lambda _self: wrong)
+    said = refusal(TransferFailed, effects.open_targets, record, [], "key")
+    assert said.hint == host_hints.correct_migration_address("kvm1") and "kvm1" in str(said) and not opened
+    monkeypatch.setattr(moving_host.Effects, "address", lambda _self: "127.0.0.1")  # the setting and the playbook
+    effects.open_targets(record, [], "key")
+    assert opened == ["127.0.0.1"]

@@ -202,7 +202,9 @@ class Effects(Guests):
         storage.check_still(self.pool_path(record), record)
         if storage.is_shared(record):
             return []
-        return transfer.open_targets(record.uuid, wanted, key, self.address(), record.migration["attempt"])
+        here = self.address()
+        transfer.check_address(here, self.host.identity["name"])
+        return transfer.open_targets(record.uuid, wanted, key, here, record.migration["attempt"])
 
     def address(self):
         """Where other hosts reach this one."""

@@ -19,6 +19,7 @@ import socket
 import subprocess
 import time
 
+from ...model import host_hints
 from ...model.move_errors import TransferFailed
 from .. import durable, paths
 from ..record.store import check_uuid
@@ -175,6 +176,29 @@ def _is_free(address, port):
         except OSError:
             return False
     return True
+
+
+def check_address(address, name):
+    """TransferFailed where the host ``name`` cannot listen on ``address``, at which others would reach it: that is no port that
+    is taken, and no other port would do."""
+    why = _why_not(address)
+    if why:
+        raise TransferFailed(
+            "%s cannot receive disks at %s, where other hosts would reach it: %s" % (name, address, why),
+            hint=host_hints.correct_migration_address(name),
+            host=name,
+        )
+
+
+def _why_not(address):
+    if address is None:
+        return "it has no default route, and its name has no address"
+    try:
+        with socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET) as probe:
+            probe.bind((address, 0))
+    except OSError as error:
+        return error.strerror
+    return None
 
 
 # ---- the source -----------------------------------------------------------------------------------------------------
