@@ -50,6 +50,39 @@ def test_what_a_guest_wrote_on_a_volume_is_there_after_delete_and_create(lab, im
     assert "is on no host" in play(lab, path, "delete_volume", "-e", "berth_volume=data").output
 
 
+def test_a_volume_goes_with_its_instance_to_a_host_with_another_storage_and_back(lab, image, inventory):
+    more = {"berth_volumes_defined": {"data": {"size_gb": 1}}}
+    path = inventory({"a": vm(volumes=["data"], user_data="#cloud-config\n# lab-writer: on\n")}, catalog(image, **more))
+    play(lab, path, "create")
+    home = homes(lab)["a"]
+    first = lab.guest_facts("a", home, timeout=180, until=lambda said: said["extra"] == "new")
+
+    def arrives(boots):
+        there = homes(lab)["a"]
+        said = lab.guest_facts("a", there, timeout=180, until=lambda said: said["boots"] == boots)
+        assert said["extra"] == first["nonce"], "what the guest wrote on the volume is not there"
+        return there
+
+    def volumes_on(host):
+        return [name for name in lab.sh(host, FILES).stdout.split() if name.endswith((".qcow2", "record.json"))]
+
+    play(lab, path, "cold_migrate", "--limit", "a")
+    there = arrives(2)
+    assert there != home and len(volumes_on(home)) == len(volumes_on(there)) == 2
+    play(lab, path, "revert_resize", "--limit", "a")
+    assert arrives(2) == home and volumes_on(there) == []
+    play(lab, path, "cold_migrate", "--limit", "a")
+    there = arrives(3)
+    play(lab, path, "confirm_resize", "--limit", "a")
+    assert volumes_on(home) == [] and len(volumes_on(there)) == 2
+    assert play(lab, path, "create").changed["a"] == 0
+    refused = play(lab, path, "live_migrate", "--limit", "a", check=False)
+    assert refused.rc and "VolumeStays" in refused.output and homes(lab) == {"a": there}
+    play(lab, path, "delete", "--limit", "a")
+    play(lab, path, "delete_volume", "-e", "berth_volume=data")
+    assert volumes_on(there) == []
+
+
 def test_a_guest_boots_from_a_volume_and_what_it_wrote_is_there_when_it_is_booted_again(lab, image, inventory):
     """After delete and create, and then by another instance."""
     catalogs = catalog(image, berth_volumes_defined={"os": {"size_gb": 2}})

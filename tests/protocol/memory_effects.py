@@ -65,7 +65,7 @@ class Effects(VolumeEffects):
         return [{"name": "root"}]
 
     def allocate(self, spec, limits):
-        return {"vcpus": spec["flavor"]["vcpus"]}
+        return {"vcpus": spec["flavor"]["vcpus"], "disk_gb": 1, "resources": {}}
 
     def stop(self, uuid, timeout):
         self.world.tick()

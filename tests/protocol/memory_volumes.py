@@ -52,6 +52,12 @@ class VolumeEffects:
     def expect_volumes(self, record, said):
         volume_move.expect(self.volumes, record, said)
 
+    def reserve_volumes(self, record):
+        pass
+
+    def publish_volumes(self, record):
+        pass
+
     def let_go_of_volumes(self, record):
         volume_move.let_go(self.volumes, record)
 

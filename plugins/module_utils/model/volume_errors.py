@@ -41,6 +41,6 @@ class VolumeNotBootable(BerthError):
 
 
 class VolumeStays(BerthError):
-    """The destination does not share the storage that contains the instance's volumes."""
+    """The destination does not share the storage that contains the instance's volumes, and they cannot be copied to it."""
 
     retryable = True

@@ -21,23 +21,21 @@ def detach_volumes(name: str, volumes: Sequence[str]) -> str:
     )
 
 
-def detach_volumes_to_move(name: str, volumes: Sequence[str], resize: bool) -> str:
-    """An instance with volumes is to go to another host."""
-    here = (
-        "Resize it where it is, with -e berth_allow_resize_to_same_host=true. Or, to move it without them: "
-        if resize
-        else ""
+def detach_volumes_to_move(name: str, volumes: Sequence[str], live: bool) -> str:
+    """An instance with volumes is to go to a host that does not have them, while it runs or where they cannot be copied."""
+    return ("%s, which copies them. Or, to move it without them: " % _cold(name) if live else "") + detach_volumes(
+        name, volumes
     )
-    return here + detach_volumes(name, volumes)
 
 
-def stay_with_boot_volume(name: str, volume: str, resize: bool) -> str:
-    """An instance is to go to another host and boots from a volume, which nobody can detach."""
-    here = "Resize it where it is, with -e berth_allow_resize_to_same_host=true. " if resize else ""
-    return here + "%s boots from %s, so it goes to hosts with the same storage only. It runs on where it is" % (
-        name,
-        volume,
-    )
+def stay_with_boot_volume(name: str, volume: str, live: bool) -> str:
+    """The same of an instance that boots from a volume, which nobody can detach."""
+    instead = "%s, which copies it, or let it run where it is" % _cold(name) if live else "It runs on where it is"
+    return "%s boots from %s. %s" % (name, volume, instead)
+
+
+def _cold(name: str) -> str:
+    return "Run berth.kvm.cold_migrate --limit %s" % name
 
 
 def say_what_it_boots_from(name: str, has: Optional[str], wanted: Optional[str]) -> str:
@@ -46,6 +44,18 @@ def say_what_it_boots_from(name: str, has: Optional[str], wanted: Optional[str])
         return "Take boot_index from %s in berth_volumes of %s" % (wanted, name)
     give = "Give %s boot_index: 0 in berth_volumes of %s" % (has, name)
     return "%s, and take it from %s" % (give, wanted) if wanted else give
+
+
+def grow_record(name: str, volume: str, size_gb: int) -> str:
+    """The file of a volume was made larger by hand."""
+    return (
+        "Set size_gb of %s to %d in berth_volumes_defined and run berth.kvm.update_disks --limit %s, then move it"
+        % (
+            volume,
+            size_gb,
+            name,
+        )
+    )
 
 
 def unmount(name: str, volume: str) -> str:

@@ -103,6 +103,11 @@ def as_new(spec: Document, had: Mapping[str, Any]) -> Document:
     return _changed(spec, lambda entry: dict(entry, new=True) if entry["name"] in new else entry)
 
 
+def arriving(spec: Document) -> Document:
+    """The request on a host to which the volumes are copied: they take room there as new ones do."""
+    return _changed(spec, lambda entry: dict(entry, new=True))
+
+
 def kept(spec: Document) -> Document:
     """The request of an instance whose guest was never made: its volumes stay when it goes."""
     return _changed(spec, lambda entry: dict(entry, delete_on_termination=False))

@@ -4,7 +4,8 @@
 """The disks of an instance on its way: what there is to copy, how it arrives, and how old ones are kept on one storage.
 
 A disk on its way is {name, path, format, size (bytes)}. What arrives has no backing image: the copy is whole in itself,
-so it cannot depend on what the destination may lack. The seed and the UEFI variables travel as disks do.
+so it cannot depend on what the destination may lack. The seed and the UEFI variables travel as disks do, and so do the volumes
+where the hosts do not share the storage.
 """
 
 from __future__ import annotations
@@ -12,10 +13,11 @@ from __future__ import annotations
 import json
 import os
 
-from ...model import hints
+from ...model import hints, volume_hints
 from ...model.move_errors import CannotResizeDisk, MigrationConflict, MigrationPreCheckError, TransferFailed
 from .. import paths
 from ..disk import disk as disks
+from ..disk import volume_files
 from ..disk.disk import NVRAM, READ_ONLY, planned
 from ..guest import domain
 from ..run import run
@@ -24,11 +26,23 @@ from . import transfer
 LARGEST = 64 << 40
 
 
+def files(pool_path, uuid, spec):
+    """[(disk, path)] of all that an instance has: its own files, then its volumes."""
+    own = [(disk, paths.instance(pool_path, uuid, disk.file)) for disk in planned(spec)]
+    return own + volumes_of(pool_path, spec)
+
+
+def volumes_of(pool_path, spec):
+    return [(disk, path) for path, disk in volume_files.planned(pool_path, spec).items()]
+
+
 def manifest(pool_path, record, with_path=False):
-    """The disks that the instance has on this host: [{name, format, size}]."""
+    """The disks and volumes that the instance has on this host: [{name, format, size}]. VolumeNotFound where a volume is not
+    there."""
     found = []
-    for disk in planned(record.spec):
-        path = paths.instance(pool_path, record.uuid, disk.file)
+    for disk, path in files(pool_path, record.uuid, record.spec):
+        if disk.kind == disks.VOLUME and not os.path.lexists(path):
+            raise volume_files.not_there(disk.serial, path)
         if os.path.lexists(path):
             entry = {"name": disk.name, "format": disk.format, "size": virtual_size(path, disk.format)}
             found.append(dict(entry, path=path) if with_path else entry)
@@ -50,16 +64,32 @@ def expected(pool_path, record, told):
     source's."""
     paths.make_directory(os.path.join(pool_path, "instances"))
     paths.make_directory(paths.instance(pool_path, record.uuid))
-    known = {disk.name: disk for disk in planned(record.migration["old_spec"])}
+    known = {disk.name: (disk, path) for disk, path in files(pool_path, record.uuid, record.migration["old_spec"])}
     wanted = []
     for entry in told:
-        disk = known.get(entry.get("name"))
+        disk, path = known.get(entry.get("name"), (None, None))
         size = entry.get("size")
         if disk is None or disk.format != entry.get("format") or not isinstance(size, int) or not 0 < size <= LARGEST:
             raise MigrationConflict("the source offers a disk that %s does not have: %r" % (record.uuid, entry))
-        path = paths.instance(pool_path, record.uuid, disk.file)
+        if disk.kind == disks.VOLUME:
+            paths.make_directory(os.path.dirname(os.path.dirname(path)))
+            paths.make_directory(os.path.dirname(path))
         wanted.append({"name": disk.name, "format": disk.format, "size": size, "path": path})
     return wanted
+
+
+def check_volumes_offered(pool_path, record, arriving):
+    """Before the guest stops: every volume comes, and none is larger than the room that was claimed for it."""
+    sizes = {entry["name"]: entry["size"] for entry in arriving}
+    for disk, _path in volumes_of(pool_path, record.spec):
+        if disk.name not in sizes:
+            raise MigrationConflict("the source does not offer volume %s of %s" % (disk.serial, record.name))
+        if sizes[disk.name] > disk.size:
+            raise CannotResizeDisk(
+                "volume %s of %s has %d bytes, %d by its record: nothing was moved"
+                % (disk.serial, record.name, sizes[disk.name], disk.size),
+                hint=volume_hints.grow_record(record.name, disk.serial, -(-sizes[disk.name] // disks.GIB)),
+            )
 
 
 def grown(arriving, record):
@@ -81,15 +111,23 @@ def grown(arriving, record):
 def publish(pool_path, record):
     """What has arrived becomes the instance's disks: fsynced, renamed. Done again it passes over what is done."""
     sizes = {disk.name: disk.size for disk in disks.plan(record.spec)}
-    for disk in planned(record.migration["old_spec"]):
-        path = paths.instance(pool_path, record.uuid, disk.file)
-        part = transfer.incoming(path, record.migration["attempt"])
+    for disk, path in files(pool_path, record.uuid, record.migration["old_spec"]):
+        part = part_of(path, record)
         if os.path.lexists(part):
             if disk.kind == "swap":
                 fit(disk, part, sizes.get(disk.name))
             os.chmod(part, 0o600)
             paths.publish(part, path)
     discard_older(pool_path, record)
+
+
+def publish_volumes(pool_path, record):
+    """The volumes alone, for an instance that is deleted when the source has let go: they outlive it."""
+    check_volumes_arrived(pool_path, record)
+    for _disk, path in volumes_of(pool_path, record.migration["old_spec"]):
+        if os.path.lexists(part_of(path, record)):
+            os.chmod(part_of(path, record), 0o600)
+            paths.publish(part_of(path, record), path)
 
 
 def is_read_only(entry):
@@ -110,6 +148,16 @@ def check_arrived(pool_path, record):
         done = kept(path, record) if record.migration.get("shared") else path
         if not os.path.lexists(part_of(path, record)) and not os.path.lexists(done):
             raise TransferFailed("the copy of %s is not here any more; the source keeps the original" % record.uuid)
+    check_volumes_arrived(pool_path, record)
+
+
+def check_volumes_arrived(pool_path, record):
+    for disk, path in volumes_of(pool_path, record.migration["old_spec"]):
+        if not os.path.lexists(part_of(path, record)) and not os.path.lexists(path):
+            raise TransferFailed(
+                "the copy of volume %s of %s is not here any more; the source keeps the original"
+                % (disk.serial, record.name)
+            )
 
 
 def check_kept(pool_path, record):
@@ -149,10 +197,11 @@ def add_new(pool_path, record):
 
 def discard_older(pool_path, record):
     """Parts that earlier attempts left."""
-    directory = paths.instance(pool_path, record.uuid)
-    for name in os.listdir(directory) if os.path.isdir(directory) else ():
-        if ".incoming-" in name:
-            paths.remove(os.path.join(directory, name))
+    volumes = [os.path.dirname(path) for _disk, path in volumes_of(pool_path, record.spec)]
+    for directory in [paths.instance(pool_path, record.uuid), *volumes]:
+        for name in os.listdir(directory) if os.path.isdir(directory) else ():
+            if ".incoming-" in name:
+                paths.remove(os.path.join(directory, name))
 
 
 # ---- one storage: the old disks stay under another name ------------------------------------------------------------
@@ -161,12 +210,11 @@ def discard_older(pool_path, record):
 def check_seen(pool_path, record, told):
     """Raises MigrationPreCheckError unless this host sees every disk that the source named, down to its last backing image."""
     problems = []
-    known = {disk.name: disk for disk in planned(record.spec)}
+    known = {disk.name: (disk, path) for disk, path in files(pool_path, record.uuid, record.spec)}
     for entry in told or ():
-        disk = known.get(entry.get("name"))
+        disk, path = known.get(entry.get("name"), (None, None))
         if disk is None:
             raise MigrationConflict("the source tells of a disk that %s does not have: %r" % (record.uuid, entry))
-        path = paths.instance(pool_path, record.uuid, disk.file)
         command = ["qemu-img", "info", "-U", "--backing-chain", "--output=json", "-f", disk.format, "--", path]
         try:
             size = json.loads(run(command, timeout=60, error=TransferFailed))[0]["virtual-size"]

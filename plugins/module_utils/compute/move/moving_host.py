@@ -156,6 +156,7 @@ class Effects(Guests):
             owner.write(pool_path, record.uuid, host_uuid)
             disk.remove_all(pool_path, record.uuid, host_uuid)
         self._volumes(record).settle()
+        self._volumes(record).forget_unfinished()
         volume.release(self.host.compute, record)
         paths.remove_console_logs(record.uuid)
 
@@ -192,6 +193,8 @@ class Effects(Guests):
         return disks.manifest(self.pool_path(record), record)
 
     def receive(self, record, manifest, key):
+        if not storage.is_shared(record):
+            disks.check_volumes_offered(self.pool_path(record), record, manifest)
         targets = self.open_targets(record, manifest, key)
         if targets:
             disks.add_new(self.pool_path(record), record)
@@ -280,6 +283,16 @@ class Effects(Guests):
 
     def expect_volumes(self, record, said):
         self._volumes(record).expect(said)
+
+    def reserve_volumes(self, record):
+        self._volumes(record).reserve()
+
+    def publish_volumes(self, record):
+        """The source has let go of them: what arrived is all there is of them from now on."""
+        if not storage.is_shared(record):
+            transfer.close(record.uuid)
+            storage.check_still(self.pool_path(record), record)
+            disks.publish_volumes(self.pool_path(record), record)
 
     def let_go_of_volumes(self, record):
         self._volumes(record).let_go()

@@ -13,6 +13,7 @@ from __future__ import annotations
 import os
 import re
 
+from ...model import volumes
 from ...model.move_errors import MigrationConflict, MigrationPreCheckError
 from .. import paths
 from ..disk import owner
@@ -49,18 +50,20 @@ def is_one(pool_path, uuid, op, of=paths.instance):
     return os.path.basename(marker(pool_path, uuid, op, of)) in _names(pool_path, uuid, of)
 
 
-def check_apart(pool_path, uuid):
-    """Refuse a destination that holds anything of the instance: a copy would overwrite it."""
-    if _names(pool_path, uuid):
+def check_apart(pool_path, uuid, of=paths.instance):
+    """Refuse a destination that holds anything of the instance, or of a volume: a copy would overwrite it."""
+    if _names(pool_path, uuid, of):
         raise MigrationPreCheckError(
             uuid,
-            ["the destination holds files in %s that no record accounts for" % paths.instance(pool_path, uuid)],
+            ["the destination holds files in %s that no record accounts for" % of(pool_path, uuid)],
         )
 
 
 def check_still(pool_path, record):
     """MigrationConflict where the destination sees now what it did not see at its claim, or the other way round."""
-    if is_one(pool_path, record.uuid, record.op) != is_shared(record):
+    seen = [is_one(pool_path, record.uuid, record.op)]
+    seen += [is_one(pool_path, entry["uuid"], record.op, paths.volume) for entry in volumes.of(record.spec)]
+    if seen != [is_shared(record)] * len(seen):
         raise MigrationConflict("whether %s and its source have one storage changed since the claim" % record.uuid)
 
 

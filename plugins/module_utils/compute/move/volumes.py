@@ -1,8 +1,9 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The volumes of an instance on its way. They stay where they are: the destination has to see the very directory that the source
-has, and from then on the file ``owner`` in it says which host may use or remove what is there.
+"""The volumes of an instance on its way. On one storage they stay where they are: the destination has to see the very directory
+that the source has, and from then on the file ``owner`` in it says which host may use or remove what is there. Else their files
+are copied with the instance's disks (disks.py), and the source keeps its own until the move is over; a live migration copies none.
 """
 
 from __future__ import annotations
@@ -10,11 +11,12 @@ from __future__ import annotations
 import os
 
 from ...model import volume_hints, volumes
-from ...model.migration import RESIZE, same_host
+from ...model.lifecycle import IN
+from ...model.migration import LIVE, same_host
 from ...model.volume_errors import VolumeStays
 from .. import paths
 from ..disk import owner, volume_files
-from ..record import volume_claim, volume_move, volume_store
+from ..record import room, volume_claim, volume_move, volume_store
 from ..record.volume_store import VolumeStore
 from . import storage
 
@@ -46,19 +48,27 @@ class Volumes:
             volume_claim.check_here(self.host, self.record)
 
     def check_seen(self, shared):
-        """VolumeStays where this host, the destination, does not have the directories of the source."""
+        """On the destination: VolumeStays where the volumes can neither be seen, all of them, nor be copied."""
+        if self._are_copied(shared):
+            for entry in self.entries:
+                storage.check_apart(self.pool_path, entry["uuid"], paths.volume)
+            return
         unseen = [entry["name"] for entry in self.entries if not (shared and self._is_seen(entry))]
         if unseen:
             move, name = self.record.migration, self.record.name
-            boot, resize = volumes.boots_from(self.record.spec), move["type"] == RESIZE
+            boot, live = volumes.boots_from(self.record.spec), move["type"] == LIVE
             raise VolumeStays(
-                "%s has volume %s on %s, and %s does not have that storage: nothing was moved"
+                "%s has volume %s on %s, and %s does not have all of that storage: nothing was moved"
                 % (name, ", ".join(unseen), move["source"]["name"], self.identity["name"]),
-                hint=volume_hints.stay_with_boot_volume(name, boot, resize)
+                hint=volume_hints.stay_with_boot_volume(name, boot, live)
                 if boot in unseen
-                else volume_hints.detach_volumes_to_move(name, unseen, resize),
+                else volume_hints.detach_volumes_to_move(name, unseen, live),
                 volumes=unseen,
             )
+
+    def _are_copied(self, shared):
+        """Not where the source's directory of one is seen all the same: a copy would overwrite what it is made from."""
+        return not (shared or self.record.migration["type"] == LIVE or any(map(self._is_seen, self.entries)))
 
     def _is_seen(self, entry):
         marked = storage.is_one(self.pool_path, entry["uuid"], self.record.op, paths.volume)
@@ -67,22 +77,31 @@ class Volumes:
     def expect(self, said):
         volume_move.expect(self.records, self.record, said)
 
+    def reserve(self):
+        """The room of those that arrive and have no record yet, as the run that claimed it was killed. The host's lock is held."""
+        missing = [entry for entry in self.entries if self.records.read(entry["uuid"]) is None]
+        if missing and not storage.is_shared(self.record):
+            room.allocate(self.host, self.record, sum(entry["size_gb"] for entry in missing))
+
     def let_go(self):
         volume_move.let_go(self.records, self.record)
 
     def own(self):
         """What is on its way to this host or from it is this host's again: first the files say so, then the records."""
         for volume in volume_move.moving(self.records, self.record):
-            if not os.path.isfile(paths.volume_file(self.pool_path, volume.uuid)):
+            if not self._is_here(volume):
                 raise volume_files.not_there(volume.name, paths.volume_file(self.pool_path, volume.uuid))
             if self._is_third(volume):
                 volume_claim.check_not_elsewhere(self.host, volume)
             self._take(volume)
 
+    def _is_here(self, volume):
+        return os.path.isfile(paths.volume_file(self.pool_path, volume.uuid))
+
     def take_given(self):
         """Before a delete here, where the other host has let go or is lost. What is gone, or a third host's, is left as it is."""
         for volume in volume_move.moving(self.records, self.record):
-            if os.path.isfile(paths.volume_file(self.pool_path, volume.uuid)) and not self._is_third(volume):
+            if self._is_here(volume) and not self._is_third(volume):
                 self._take(volume)
 
     def _take(self, volume):
@@ -101,7 +120,24 @@ class Volumes:
             volume_claim.check_here(self.host, self.record)
 
     def forget(self):
+        """The instance is gone from this host, and with it what was copied from here or to here. The records go last."""
+        if not storage.is_shared(self.record):
+            for entry in self.entries:
+                if volume_store.is_of(self.records.read(entry["uuid"]), self.record.uuid):
+                    self._remove(entry["uuid"])
         volume_move.forget(self.records, self.record)
+
+    def forget_unfinished(self):
+        """Before a delete here: what did not arrive whole is no volume. The source has it, or had it when it was lost."""
+        for volume in volume_move.moving(self.records, self.record):
+            if volume.role == IN and not storage.is_shared(self.record) and not self._is_here(volume):
+                self._remove(volume.uuid)
+                volume_move.forget_one(self.records, volume)
+
+    def _remove(self, uuid):
+        """Never what another host calls its own."""
+        if not owner.is_another(self.pool_path, uuid, self.identity["uuid"], paths.volume):
+            paths.remove_directory(paths.volume(self.pool_path, uuid))
 
     def settle(self):
         """The move is over, so its marks go."""

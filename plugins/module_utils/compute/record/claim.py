@@ -154,11 +154,13 @@ def _decide(host, ledger, claim, result, dry):
 def without_volumes(allocation, spec):
     """What the instance itself takes: new volumes count by their own records, whatever becomes of it."""
     more = volumes.new_gb(spec)
+    if not more:
+        return allocation
     classes = {
         name: amount - more if name.split(":")[0] == DISK else amount
         for name, amount in allocation["resources"].items()
     }
-    return dict(allocation, disk_gb=allocation["disk_gb"] - more, resources=classes) if more else allocation
+    return dict(allocation, disk_gb=allocation["disk_gb"] - more, resources=classes)
 
 
 def first_epoch(store, uuid, after):

@@ -14,7 +14,7 @@ source S only what nobody else knows, and nothing of that decides what D builds 
 
 from __future__ import annotations
 
-from ....model import hints
+from ....model import hints, volumes
 from ....model import migration as names
 from ....model import move_guards as guards
 from ....model.errors import InvalidInput
@@ -60,7 +60,9 @@ def claim(host, uuid, token, peer=None, spec=None, **decided):
     check_source(peer, record.spec, record.migration["source"])
     if attempt < attempt_of(record):
         raise MigrationFenced("attempt %d of the move of %s is over" % (attempt, uuid))
-    host.effects.expect_volumes(record, peer.get("volumes") or ())
+    with host.store.host_lock():
+        host.effects.reserve_volumes(record)
+        host.effects.expect_volumes(record, peer.get("volumes") or ())
     if attempt > attempt_of(record):
         put(host, record, moved(record, attempt=attempt, verified=None).replace(phase=INCOMING))
         return True
@@ -100,10 +102,11 @@ def claim_room(host, uuid, token, peer, spec, kind=names.RESIZE, source=None, de
     migration = names.new_migration(token["op"], kind, source, destination, before, spec, host.now(), confirm_window)
     incoming = before.replace(spec=spec, resources={}, migration=dict(migration, attempt=token["attempt"]))
     incoming = moved(incoming, shared=host.effects.check_destination(incoming, peer.get("disks")))
+    arriving = spec if incoming.migration["shared"] else volumes.arriving(spec)
     with host.store.host_lock():
-        resources = host.effects.allocate(spec, limits)
+        resources = claims.without_volumes(host.effects.allocate(arriving, limits), arriving)
         claimed = put(host, None, incoming.replace(resources=resources), "%s is claimed" % kind)
-    host.effects.expect_volumes(claimed, peer.get("volumes") or ())
+        host.effects.expect_volumes(claimed, peer.get("volumes") or ())
     return True
 
 

@@ -22,6 +22,8 @@ def erase(host, uuid, token, peer=None, lost=False, changed_disks=False, **_igno
         raise MigrationConflict("%s is not owned by %s" % (uuid, host.identity["name"]), role=record.role)
     if not changed_disks:
         host.effects.check_deletable(record)
+    if not lost and record.role == IN:
+        host.effects.publish_volumes(record)
     last = record.generation
     if record.role != OWN:
         # Higher than all that a lost host may hold: it could have given the instance back.

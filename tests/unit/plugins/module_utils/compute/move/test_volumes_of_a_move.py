@@ -67,7 +67,7 @@ class Effects(moving_host.Effects):
         return None
 
     def allocate(self, spec, limits):
-        return {"vcpus": 1, "memory_mb": 64, "disk_gb": 1}
+        return {"vcpus": 1, "memory_mb": 64, "disk_gb": 1, "resources": {}}
 
     def disks(self, record):
         """The mark, and no manifest."""
@@ -419,27 +419,21 @@ def seen_from_there(fleet, kind="migration"):
 
 
 @pytest.mark.follows("detach_volumes_to_move")
-def test_a_host_that_does_not_see_the_volume_is_refused_before_the_guest_is_touched(fleet, tmp_path):
+def test_a_live_migration_to_a_host_that_does_not_see_the_volume_is_refused_at_the_claim(fleet, tmp_path):
     elsewhere(fleet, tmp_path)
-    done = fleet.run("resize")
-    assert done.state == "failed" and "VolumeStays" in done.error and "volume db" in done.error
-    assert fleet.roles() == BACK and fleet.host(S).effects.running(memory.UUID)
-    assert fleet.host(S).store.read(memory.UUID).vm_state == "active"
-    assert seen_from_there(fleet) == volume_hints.detach_volumes_to_move(memory.NAME, ["db"], False)
+    assert seen_from_there(fleet) is None, "a cold one copies it"
+    assert seen_from_there(fleet, "live-migration") == volume_hints.detach_volumes_to_move(memory.NAME, ["db"], True)
     update_disks(Instance(fleet.host(S).compute, memory.UUID, timeout=1), [], [])
     assert fleet.volume(S).spec["instance"] is None and file_of(fleet).exists()
-    assert seen_from_there(fleet) is None, "without its volume it may go there"
+    assert seen_from_there(fleet, "live-migration") is None, "without its volume it may go there"
 
 
 @pytest.mark.follows("stay_with_boot_volume")
-@pytest.mark.parametrize("kind", ["resize", "migration", "live-migration"])
-def test_what_boots_from_a_volume_of_its_host_alone_stays_there_and_is_told_no_detach(make_fleet, tmp_path, kind):
+def test_what_boots_from_a_volume_of_its_host_alone_stays_there_and_is_told_no_detach(make_fleet, tmp_path):
     fleet = make_fleet(boot_index=0)
     elsewhere(fleet, tmp_path)
-    done = fleet.run("resize")
-    assert done.state == "failed" and "VolumeStays" in done.error
-    assert fleet.roles() == BACK and fleet.host(S).effects.running(memory.UUID), "it runs on where it is"
-    assert seen_from_there(fleet, kind) == volume_hints.stay_with_boot_volume(memory.NAME, "db", kind == "resize")
+    assert seen_from_there(fleet, "live-migration") == volume_hints.stay_with_boot_volume(memory.NAME, "db", True)
+    assert seen_from_there(fleet) is None, "what it is told to do"
     with pytest.raises(InvalidInput, match="boots from that"):  # what it is not told to do
         update_disks(Instance(fleet.host(S).compute, memory.UUID, timeout=1), [], [])
 
