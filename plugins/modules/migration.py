@@ -81,6 +81,11 @@ options:
     type: bool
     default: false
     version_added: 0.2.0
+  revert_volumes:
+    description: Revert also where the move copied volumes. What was written to them since is lost.
+    type: bool
+    default: false
+    version_added: 0.2.0
   when_due:
     description: Confirm only where the confirm window is over by the time since this host's boot.
     type: bool
@@ -199,6 +204,7 @@ SPEC = {
     "source": {"type": "dict"},
     "lost": {"type": "bool", "default": False},
     "changed_disks": {"type": "bool", "default": False},
+    "revert_volumes": {"type": "bool", "default": False},
     "when_due": {"type": "bool", "default": False},
     "crashed": {"type": "bool", "default": False},
     "destination": {"type": "dict"},
@@ -219,8 +225,8 @@ OPENING = {"receive", "receive_seed"}
 SHOWN = ("role", "phase", "vm_state", "task_state", "power_state")
 # What a step is given of the module's arguments beside OPTIONS.
 GIVEN = (
-    "kind", "spec", "limits", "source", "lost", "when_due", "changed_disks", "crashed", "destination", "confirm_window",
-    "key", "stop_timeout",
+    "kind", "spec", "limits", "source", "lost", "when_due", "changed_disks", "revert_volumes", "crashed",
+    "destination", "confirm_window", "key", "stop_timeout",
 )  # fmt: skip
 OPTIONS = ("bandwidth", "copy_while_running", "timeout", "timeout_action", "tls")
 

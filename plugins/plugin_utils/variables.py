@@ -49,6 +49,7 @@ RUN = (
     *receipts.VARIABLES,
     "berth_report",
     "berth_report_page",
+    "berth_revert_volumes",
     "berth_set_aside_on",
     "berth_strict_uniqueness",
     "berth_volume",

@@ -18,21 +18,21 @@ from test_architecture import PLUGINS, SOURCES, imports  # noqa: E402
 
 # Our own part of what is sent for a module, in units of 1,000 bytes. Ansible's own part, about 169 of them, comes to it.
 MOST = {
-    "build_instances": 279,
+    "build_instances": 280,
     "cached_image": 115,
-    "claim": 288,
+    "claim": 289,
     "group_members": 120,
     "host_certificates": 95,
     "host_clean": 150,
-    "host_facts": 248,
+    "host_facts": 249,
     "host_prepare": 135,
     "host_system": 3,
-    "instance": 375,
-    "instance_copy": 273,
+    "instance": 376,
+    "instance_copy": 274,
     "instance_info": 150,
-    "migration": 438,
+    "migration": 445,
     "rescan": 103,
-    "unchanged_instances": 273,
+    "unchanged_instances": 274,
     "volume": 320,
 }
 CLAIMING = {"claim", "instance", "migration", "volume"}

@@ -111,7 +111,7 @@ SEQUENCES: Dict[str, Sequence] = {
                 DESTINATION,
                 ("revert", "give_back"),
                 "Stop the guest on the destination and give the instance back",
-                ("stop_timeout",),
+                ("stop_timeout", "revert_volumes"),
             ),
             Leg(SOURCE, ("take_back", "start"), "Take the instance back on the source and start its guest"),
             PURGE_DESTINATION,

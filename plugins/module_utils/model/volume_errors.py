@@ -44,3 +44,7 @@ class VolumeStays(BerthError):
     """The destination does not share the storage that contains the instance's volumes, and they cannot be copied to it."""
 
     retryable = True
+
+
+class VolumeWritesLost(BerthError):
+    """A revert would go back to volumes as they were before the move, and the guest has written to them since."""

@@ -8,6 +8,8 @@ from __future__ import annotations
 import shlex
 from typing import Optional, Sequence
 
+COPIED = "Run berth.kvm.cold_migrate --limit %s, which copies %s"
+
 
 def detach_volumes(name: str, volumes: Sequence[str]) -> str:
     """Another instance needs a volume, or the instance must move without it."""
@@ -23,19 +25,13 @@ def detach_volumes(name: str, volumes: Sequence[str]) -> str:
 
 def detach_volumes_to_move(name: str, volumes: Sequence[str], live: bool) -> str:
     """An instance with volumes is to go to a host that does not have them, while it runs or where they cannot be copied."""
-    return ("%s, which copies them. Or, to move it without them: " % _cold(name) if live else "") + detach_volumes(
-        name, volumes
-    )
+    return (COPIED % (name, "them. Or, to move it without them: ") if live else "") + detach_volumes(name, volumes)
 
 
 def stay_with_boot_volume(name: str, volume: str, live: bool) -> str:
     """The same of an instance that boots from a volume, which nobody can detach."""
-    instead = "%s, which copies it, or let it run where it is" % _cold(name) if live else "It runs on where it is"
+    instead = COPIED % (name, "it, or let it run where it is") if live else "It runs on where it is"
     return "%s boots from %s. %s" % (name, volume, instead)
-
-
-def _cold(name: str) -> str:
-    return "Run berth.kvm.cold_migrate --limit %s" % name
 
 
 def say_what_it_boots_from(name: str, has: Optional[str], wanted: Optional[str]) -> str:
@@ -44,6 +40,15 @@ def say_what_it_boots_from(name: str, has: Optional[str], wanted: Optional[str])
         return "Take boot_index from %s in berth_volumes of %s" % (wanted, name)
     give = "Give %s boot_index: 0 in berth_volumes of %s" % (has, name)
     return "%s, and take it from %s" % (give, wanted) if wanted else give
+
+
+def keep_writes_or_revert(name: str, resize: bool) -> str:
+    """A revert would lose what was written to volumes that the move copied."""
+    back = "berth.kvm.resize with the former flavor" if resize else "berth.kvm.cold_migrate"
+    return (
+        "To keep it: berth.kvm.confirm_resize --limit %s, then %s moves it back with its volumes as they are. To lose it: run "
+        "berth.kvm.revert_resize --limit %s -e berth_revert_volumes=true" % (name, back, name)
+    )
 
 
 def grow_record(name: str, volume: str, size_gb: int) -> str:

@@ -5,9 +5,11 @@
 
 from __future__ import annotations
 
-from ....model import hints
+from ....model import hints, volume_hints, volumes
 from ....model.lifecycle import KEEP, OUT, OWN, RESIZED, RESTORING, REVERTED, REVERTING
+from ....model.migration import RESIZE
 from ....model.move_errors import InstanceNotResized, MigrationConflict, MigrationNotReady
+from ....model.volume_errors import VolumeWritesLost
 from .common import after, existing, is_past, moved, next_epoch, put
 from .confirm import take
 from .fencing import fenced
@@ -22,16 +24,39 @@ def see_kept(host, uuid, token, peer=None, **_ignored):
     return False
 
 
-def revert(host, uuid, token, peer=None, stop_timeout=60, **_ignored):
-    """On the destination: write it, then stop the guest. Needs the source's copy."""
+def revert(host, uuid, token, peer=None, stop_timeout=60, revert_volumes=False, **_ignored):
+    """On the destination: write it, then stop the guest. Needs the source's copy. Volumes that were copied here go back to what
+    they were only with ``revert_volumes``: Nova's keep over a revert what was written to them."""
     if is_past(host.store.read(uuid), token["op"], (OUT, REVERTED)):
         return False
     if not peer or (peer["role"], peer["op"], peer["phase"]) != (OUT, token["op"], KEEP):
         raise InstanceNotResized(uuid, hint=hints.no_copy_to_revert_to())
-    host.effects.check_disks(existing(host, uuid))
+    record = existing(host, uuid)
+    host.effects.check_disks(record)
+    if not revert_volumes:
+        _check_no_volume_written(record)
     take(host, uuid, token, (RESIZED, REVERTING), REVERTING, "revert begins")
     host.effects.stop(uuid, stop_timeout)
     return True
+
+
+def _check_no_volume_written(record):
+    """Unless the guest was never started here, or somebody has already said yes and the revert goes on."""
+    move, copied = record.migration, [entry["name"] for entry in volumes.of(record.spec)]
+    if copied and record.phase == RESIZED and move["started"] and not move.get("shared"):
+        raise VolumeWritesLost(
+            "the move of %s copied volume %s from %s to %s, and the guest has run with the copy since. A revert goes back to what "
+            "%s kept, without what was written since. Nothing was changed"
+            % (
+                record.name,
+                ", ".join(copied),
+                move["source"]["name"],
+                move["destination"]["name"],
+                move["source"]["name"],
+            ),
+            hint=volume_hints.keep_writes_or_revert(record.name, move["type"] == RESIZE),
+            volumes=copied,
+        )
 
 
 def give_back(host, uuid, token, peer=None, **_ignored):

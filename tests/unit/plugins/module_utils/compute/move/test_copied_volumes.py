@@ -26,6 +26,7 @@ from test_volumes_of_a_move import (  # noqa: E402
     S,
     elsewhere,
     kill_before,  # noqa: F401
+    kill_everywhere,
     make_fleet,  # noqa: F401
     memory,
     moving_host,
@@ -81,13 +82,13 @@ def apart(make_fleet, tmp_path, monkeypatch):  # noqa: F811
             host.effects.__class__ = Copying
         elsewhere(fleet, tmp_path / str(next(number)))
         at(fleet, S).write_bytes(BEFORE)
+        fleet.options = {"revert_volumes": True}
         return fleet
 
     monkeypatch.setattr(moving_host.disks, "planned", lambda _spec: [])
     monkeypatch.setattr(moving_host.disks, "disks", plans)
     monkeypatch.setattr(moving_host.disks, "manifest", MANIFEST)
     monkeypatch.setattr(moving_host.disks, "virtual_size", lambda _path, _form: 2 << 30)
-    monkeypatch.setattr(moving_host.increment, "has_bitmap", lambda *_: False)
     monkeypatch.setattr(moving_host.transfer, "open_targets", open_targets)
     monkeypatch.setattr(moving_host.transfer, "send", send)
     monkeypatch.setattr(room, "allocate", lambda *_: {})
@@ -125,34 +126,66 @@ def test_a_revert_gives_the_sources_copy_back_and_removes_the_other(apart):
     assert names(fleet, S) == ["disk.qcow2", "owner"]
 
 
-def whole(fleet):
+@pytest.mark.follows("keep_writes_or_revert")
+@pytest.mark.parametrize("kind", ["resize", "migration"])
+def test_a_revert_that_would_lose_writes_is_refused_before_the_guest_stops_and_both_ways_out_keep_what_they_say(
+    kind, apart
+):
+    for way in ("keep", "lose"):
+        fleet = apart()
+        fleet.kind = kind
+        fleet.went("resize")
+        at(fleet, D).write_bytes(AFTER)
+        there, fleet.options = at(fleet, D), {}
+        for _again in (1, 2):
+            done = fleet.run("revert")
+            assert (
+                "VolumeWritesLost" in done.error
+                and fleet.roles() == WAITS
+                and fleet.host(D).effects.running(memory.UUID)
+            )
+            assert volume_hints.keep_writes_or_revert(memory.NAME, kind == "resize") in done.error
+        if way == "keep":
+            fleet.went("confirm")
+            assert fleet.roles() == THERE and at(fleet, D).read_bytes() == AFTER
+        else:
+            fleet.options = {"revert_volumes": True}
+            fleet.went("revert")
+            assert fleet.roles() == BACK and at(fleet, S).read_bytes() == BEFORE and not there.parent.exists()
+
+
+def test_a_move_that_fails_before_the_guest_runs_there_is_given_up_without_being_asked(apart):
+    fleet = apart()
+    fleet.options = {}
+    fleet.run("resize", until=lambda: names(fleet, D))
+    fleet.went("revert")
+    assert fleet.roles() == BACK and at(fleet, S).read_bytes() == BEFORE and not names(fleet, D)
+
+
+def test_a_revert_that_was_begun_with_the_option_goes_on_without_it(apart):
+    fleet = apart()
+    fleet.went("resize")
+    fleet.run("revert", until=lambda: fleet.held(D).phase == "reverting")
+    fleet.options = {}
+    fleet.went("revert")
+    assert fleet.roles() == BACK
+
+
+def whole(fleet, ended):
     """Whoever owns the volume has all of it, and nobody has nothing of it."""
     own = [name for name in fleet.hosts if fleet.volume(name) and fleet.volume(name).role == OWN]
     complete = [name for name in fleet.hosts if at(fleet, name).is_file() and at(fleet, name).read_bytes()]
     assert set(own) <= set(complete) and len(own) <= 1
     if not own:  # between the two: the source keeps its own until the other owns it
         assert fleet.volume(S).role == OUT and S in complete or fleet.volume(D).role == OUT and S in complete
+    if ended:
+        here = [host for host in fleet.hosts if names(fleet, host)]
+        assert here == ([S, D] if fleet.roles() == WAITS else list(fleet.roles()))
 
 
 @pytest.mark.parametrize("name", KILLS)
 def test_whenever_a_run_is_killed_one_whole_volume_is_left_and_the_next_run_ends_it(name, apart, kill_before):  # noqa: F811
-    before, killed, then, ends = KILLS[name]
-    for number in itertools.count():
-        fleet = apart()
-        for action in before:
-            fleet.went(action)
-        was_killed = kill_before(number, lambda fleet=fleet: fleet.run(killed))
-        fleet.check()
-        whole(fleet)
-        if not was_killed:
-            break
-        fleet.went(then)
-        assert fleet.roles() in ends, "killed before write %d" % number
-        whole(fleet)
-        here = [host for host in fleet.hosts if names(fleet, host)]
-        assert here == ([S, D] if fleet.roles() == WAITS else list(fleet.roles())), "killed before write %d" % number
-        assert fleet.went(then) is False
-    assert number > 5, "nothing was killed"
+    kill_everywhere(name, apart, kill_before, whole)
 
 
 def test_a_delete_between_the_two_keeps_the_volume_that_arrived(apart):

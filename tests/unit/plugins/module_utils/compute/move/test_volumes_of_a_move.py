@@ -88,7 +88,7 @@ class Fleet:
     """Two hosts, as the controller of memory.py knows a world. ``check`` is asked after each step."""
 
     def __init__(self, hosts, spec):
-        self.hosts, self.wanted = hosts, spec
+        self.hosts, self.wanted, self.options = hosts, spec, {}
         self.kind, self.channel, self.receipt = "migration", {S: None, D: None}, None
         self.kept, self.disks = {S: None}, {S: {"version": 0}}  # what memory.py counts
 
@@ -100,6 +100,7 @@ class Fleet:
 
     def run(self, action, until=lambda: False):
         controller = Run(action, None)
+        controller.options = self.options
         for _turn in range(60):
             if controller.state == "run" and not until():
                 controller.advance(self)
@@ -226,22 +227,31 @@ KILLS = {
 }
 
 
-@pytest.mark.parametrize("name", KILLS)
-def test_whenever_a_run_is_killed_one_host_owns_the_volume_and_the_next_run_ends_it(name, make_fleet, kill_before):
+def kill_everywhere(name, make, kill_before, look):
+    """``look(fleet, ended)`` after each kill, and after the run that ends what was killed."""
     before, killed, then, ends = KILLS[name]
     for number in itertools.count():
-        fleet = make_fleet()
+        fleet = make()
         for action in before:
             fleet.went(action)
         was_killed = kill_before(number, lambda fleet=fleet: fleet.run(killed))
         fleet.check()
+        look(fleet, False)
         if not was_killed:
             break
         fleet.went(then)
         assert fleet.roles() in ends, "killed before write %d" % number
-        assert file_of(fleet).exists()
+        look(fleet, True)
         assert fleet.went(then) is False
     assert number > 5, "nothing was killed"
+
+
+@pytest.mark.parametrize("name", KILLS)
+def test_whenever_a_run_is_killed_one_host_owns_the_volume_and_the_next_run_ends_it(name, make_fleet, kill_before):
+    def look(fleet, _ended):
+        assert file_of(fleet).exists()
+
+    kill_everywhere(name, make_fleet, kill_before, look)
 
 
 @pytest.fixture
