@@ -25,6 +25,7 @@ class World:
     def __init__(self, vm_state="active", kind="resize", shared=False, volume=False):
         self.kind, self.shared, self.volume = kind, shared, volume
         self.volumes = {S: None, D: None}
+        self.volume_files = {S: volume, D: False}
         self.disk_owner = S
         self.records = {S: None, D: None}
         self.disks = {S: {"version": 1}, D: None}
@@ -70,6 +71,7 @@ class World:
         owned = [(v["role"], v["phase"], v["generation"][0]) if v else None for v in self.volumes.values()]
         parts = (
             owned,
+            self.volume_files,
             self.disk_owner,
             self.disks,
             self.kept,
@@ -139,6 +141,8 @@ class World:
             raise Violation("I3 nobody knows of the volume")
         if len(owners) > 1:
             raise Violation("I1 two hosts own the volume")
+        if not all(self.volume_files[self.place(name)] for name in owners) or not any(self.volume_files.values()):
+            raise Violation("I3 the volume of %s is lost: %s" % (owners, self.volume_files))
         for name in running:
             if name not in owners:
                 raise Violation("I1 a guest runs on %s, which does not own its volume" % name)

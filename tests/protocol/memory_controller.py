@@ -54,7 +54,7 @@ class Controller:
         self.pending = None
         self.changed = False
         self.reaches, self.looks = True, 0
-        self.options = {}
+        self.options = {"revert_volumes": True}
         self.error = None
         self.state = "run"
 

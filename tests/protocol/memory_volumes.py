@@ -12,6 +12,7 @@ from memory_names import VOLUME, Violation
 from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import StaleRecord
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record import volume_move, volume_store
 from ansible_collections.berth.kvm.plugins.module_utils.model import volume_lifecycle
+from ansible_collections.berth.kvm.plugins.module_utils.model.errors import BerthError
 from ansible_collections.berth.kvm.plugins.module_utils.model.record import Record
 
 
@@ -56,16 +57,30 @@ class VolumeEffects:
         pass
 
     def publish_volumes(self, record):
-        pass
+        if not record.migration["shared"]:
+            self.world.tick()
+            if self.world.parts[self.name] is not None:
+                self.world.volume_files[self.place] = True
+            self._check_file()
+
+    def _check_file(self):
+        if not self.world.volume_files[self.place]:
+            raise BerthError("the file of the volume is not there")
 
     def let_go_of_volumes(self, record):
         volume_move.let_go(self.volumes, record)
 
     def own_volumes(self, record):
         for volume in volume_move.moving(self.volumes, record):
+            self._check_file()
             volume_move.take(self.volumes, volume)
 
-    take_given_volumes = own_volumes
+    def take_given_volumes(self, record):
+        if self.world.volume_files[self.place]:
+            self.own_volumes(record)
 
     def forget_volumes(self, record):
+        if not self.world.shared and volume_store.is_of(self.volumes.read(VOLUME), record.uuid):
+            self.world.tick()
+            self.world.volume_files[self.place] = False
         volume_move.forget(self.volumes, record)
