@@ -92,7 +92,7 @@ def apart(make_fleet, tmp_path, monkeypatch):  # noqa: F811
     monkeypatch.setattr(moving_host.transfer, "open_targets", open_targets)
     monkeypatch.setattr(moving_host.transfer, "send", send)
     monkeypatch.setattr(room, "allocate", lambda *_: {})
-    monkeypatch.setattr(Copying, "address", lambda _self: "192.0.2.1")
+    monkeypatch.setattr(Copying, "address", lambda _self: "127.0.0.1")
     return make
 
 
