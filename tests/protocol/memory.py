@@ -17,7 +17,7 @@ from memory_effects import Effects
 from memory_names import OFF, OLD, ON, PROJECT, UUID, VOLUME, WHO, D, Killed, S, Violation
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import StaleRecord
-from ansible_collections.berth.kvm.plugins.module_utils.model.lifecycle import OWN, check_change
+from ansible_collections.berth.kvm.plugins.module_utils.model.lifecycle import ERASING, OWN, check_change
 from ansible_collections.berth.kvm.plugins.module_utils.model.record import Record
 
 
@@ -121,8 +121,8 @@ class World:
                 raise Violation("I1 a guest runs on %s which does not own it" % name)
         if self.volume:
             self.check_volume(running)
-        if self.deleted:
-            return
+        if self.deleted or any(self.records[name]["phase"] == ERASING for name in owners):
+            return  # what has arrived of its disks need not be made whole to be removed
         if owners:
             disk = self.disks[self.place(owners[0])]
             if disk is None:

@@ -11,6 +11,7 @@ from memory_names import OFF, ON, PAUSED, D, S, Violation
 from memory_volumes import VolumeEffects, Volumes
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import DiskChainChanged
+from ansible_collections.berth.kvm.plugins.module_utils.model import volumes
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import BerthError
 from ansible_collections.berth.kvm.plugins.module_utils.model.move_errors import RunEnded
 
@@ -65,7 +66,7 @@ class Effects(VolumeEffects):
         return [{"name": "root"}]
 
     def allocate(self, spec, limits):
-        return {"vcpus": spec["flavor"]["vcpus"], "disk_gb": 1, "resources": {}}
+        return {"vcpus": spec["flavor"]["vcpus"], "disk_gb": 1 + volumes.new_gb(spec), "resources": {}}
 
     def stop(self, uuid, timeout):
         self.world.tick()
