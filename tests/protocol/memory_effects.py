@@ -158,8 +158,7 @@ class Effects(VolumeEffects):
             if self.world.parts[D] is None and self.world.kept[S] is None:
                 raise BerthError("no layer")
             return
-        if self.world.volume:
-            self.publish_volumes(record)
+        self.publish_volumes(record)
         part = self.world.parts[self.name]
         if part is None and self.world.disks[self.name] is None:
             raise BerthError("no complete copy")

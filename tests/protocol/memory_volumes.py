@@ -57,7 +57,7 @@ class VolumeEffects:
         pass
 
     def publish_volumes(self, record):
-        if not record.migration["shared"]:
+        if self.world.volume and not record.migration["shared"]:
             self.world.tick()
             if self.world.parts[self.name] is not None:
                 self.world.volume_files[self.place] = True
