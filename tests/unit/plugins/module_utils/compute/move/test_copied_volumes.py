@@ -15,7 +15,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-from test_volumes_of_a_move import (  # noqa: E402
+from test_volumes_of_a_move import (  # noqa: E402  pylint: disable=unused-import
     BACK,
     DB,
     KILLS,
