@@ -89,8 +89,15 @@ ROLES = {
     ),
 }
 # The resize that follows has the same variable, and the window is written down when the preparation begins.
-DEFAULTS = {"prep_resize_confirm_window": '"{{ resize_confirm_window | default(0) }}"'}
-SHOWN = {"prep_resize_confirm_window": "`resize_confirm_window`, else `0`"}
+STOPPING = ("resize_stop_timeout", "cold_migrate_stop_timeout", "revert_resize_stop_timeout")
+DEFAULTS = {
+    "prep_resize_confirm_window": '"{{ resize_confirm_window | default(0) }}"',
+    **dict.fromkeys(STOPPING, '"{{ berth_shutdown_timeout | default(60) }}"'),
+}
+SHOWN = {
+    "prep_resize_confirm_window": "`resize_confirm_window`, else `0`",
+    **dict.fromkeys(STOPPING, "`berth_shutdown_timeout`, else `60`"),
+}
 
 
 def files(role: str) -> dict[str, str]:

@@ -17,7 +17,7 @@ TIMEOUT = 600  # s
 def arguments(task_vars, name, spec, token, timeout=TIMEOUT):
     """Of the instance of the inventory name. The seed is made here, so that nothing secret is ever in the plan or in a task's
     arguments. BerthError where its variables are wrong."""
-    given = variables(task_vars, name, (*CATALOG, *INSTANCE, "berth_locked", "berth_mend"))
+    given = variables(task_vars, name, (*CATALOG, *INSTANCE, "berth_locked", "berth_mend", "berth_shutdown_timeout"))
     _spec, seed = build_request({**given, "inventory_hostname": name}, Catalog.from_variables(given))
     mends = is_true(given, "berth_mend")
     seed["network_config"] = network_config(spec["networks"])  # with the addresses of pools
@@ -26,6 +26,8 @@ def arguments(task_vars, name, spec, token, timeout=TIMEOUT):
         wanted["mend"] = True
     if power_state(given):
         wanted["power_state"] = power_state(given)
+    if "berth_shutdown_timeout" in given:
+        wanted["shutdown_timeout"] = given["berth_shutdown_timeout"]
     if token:
         wanted["token"] = token
     return wanted

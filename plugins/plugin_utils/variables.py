@@ -51,6 +51,7 @@ RUN = (
     "berth_report_page",
     "berth_revert_volumes",
     "berth_set_aside_on",
+    "berth_shutdown_timeout",
     "berth_strict_uniqueness",
     "berth_volume",
 )

@@ -118,6 +118,21 @@ def test_every_playbook_parses(named):
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+STOPS = {"stop": "instance", "reboot": "instance", "keep_one": "instance_copy"}
+
+
+@pytest.mark.parametrize("playbook", STOPS)
+def test_what_stops_a_guest_gives_it_the_time_that_its_variable_says(playbook):
+    given = '%s:\n(?: +\\w+: .*\n)* +shutdown_timeout: "{{ berth_shutdown_timeout' % STOPS[playbook]
+    assert re.search(given, (ROOT / "playbooks" / (playbook + ".yml")).read_text())
+
+
+@pytest.mark.parametrize("role", ["resize", "cold_migrate", "revert_resize"])
+def test_a_move_that_stops_a_guest_gives_it_the_time_that_its_variable_says(role):
+    defaults = (ROOT / "roles" / role / "defaults" / "main.yml").read_text()
+    assert '%s_stop_timeout: "{{ berth_shutdown_timeout | default(60) }}"' % role in defaults
+
+
 def test_a_header_that_cannot_be_read_is_named(tmp_path):
     path = tmp_path / "wrong.yml"
     path.write_text("---\n#\n#\n#\n# Does something.\n# Variables:\n# berth_x: not indented\n- hosts: all\n")

@@ -78,6 +78,15 @@ def test_each_host_is_asked_once_for_all_of_its_new_instances(monkeypatch, asked
     }
 
 
+def test_the_time_that_a_guest_has_to_shut_down_goes_to_its_host(monkeypatch, asked):
+    run(monkeypatch, asked, ALL, variables={"db-1": {**VM, "berth_shutdown_timeout": 300}})
+    ((_module, given, _seconds),) = asked
+    builds = [build for arguments in given.values() for build in arguments["builds"]]
+    assert {build["uuid"]: build.get("shutdown_timeout") for build in builds} == {
+        "uuid-of-web-1": None, "uuid-of-web-2": None, "uuid-of-db-1": 300,
+    }  # fmt: skip
+
+
 def test_no_secret_and_no_change_is_in_the_tasks_own_result(monkeypatch, asked):
     """Each instance's own task counts what was changed about it."""
     done = run(monkeypatch, asked, ALL)
