@@ -10,18 +10,25 @@ import socket
 
 
 def of_host(configured, name):
-    """The address that others reach this host by: as configured, else of the default route, else of the name."""
-    try:
-        return str(ipaddress.ip_address(configured or ""))
-    except ValueError:
-        pass
+    """The address that others reach this host by: as configured, else of the default route, else of the name. None where a name has
+    none: what is configured is never replaced by another network."""
+    if configured:
+        return _of_name(configured)
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:
             probe.connect(("192.0.2.1", 9))  # sends nothing, only asks the routing table
             return probe.getsockname()[0]
         except OSError:
-            pass
+            return _of_name(name)
+
+
+def _of_name(name):
+    """``name`` itself where it is an address."""
     try:
-        return socket.gethostbyname(configured or name)
+        return str(ipaddress.ip_address(name))
+    except ValueError:
+        pass
+    try:
+        return socket.gethostbyname(name)
     except OSError:
         return None
