@@ -16,7 +16,7 @@ from ..connection import Deadline, LibvirtTimeout, LibvirtUnavailable, require_l
 from ..errors import BuildFailed, DiskIOError, GuestHung, GuestNotSupported
 from . import domains, dropped_parts
 from .domains import POWER_STATES, hung
-from .terms import NAMESPACE
+from .terms import NAMESPACE, mark_of
 
 CALL_TIMEOUT = 60  # s
 SHUTDOWN_AGAIN = 5  # s between two requests to power off: one that comes before the guest is up is lost
@@ -125,9 +125,9 @@ def check_answers(connection, uuid, name, host):
 
 
 def is_managed(domain):
-    """Whether the domain is berth's (domains.is_managed). Else it is somebody else's and is never touched."""
+    """Whether the domain is berth's: no other is ever touched."""
     text = _call("reading the definition", domain.XMLDesc, 0)
-    return domains.is_managed({part.tag: part for part in ElementTree.fromstring(text)})
+    return domains.is_managed(ElementTree.fromstring(text))
 
 
 def define(connection, uuid, xml):
@@ -199,7 +199,7 @@ def resize_disk(domain, path, size):
 
 def mark(text):
     """What the mark of berth in a definition says: {part: text}; {} without one."""
-    found = ElementTree.fromstring(text).find("metadata/{%s}instance" % NAMESPACE)
+    found = mark_of(ElementTree.fromstring(text))
     return {} if found is None else {part.tag.rpartition("}")[2]: part.text for part in found}
 
 
@@ -305,7 +305,7 @@ def destroy(domain):
 
 
 def remove(connection, uuid):
-    """End and undefine the guest with all that libvirt keeps for it; whether there was one. Others' domains stay."""
+    """End and undefine the guest with all that libvirt keeps for it; whether there was one."""
     library = require_libvirt()
     domain = find(connection, uuid)
     if domain is None:

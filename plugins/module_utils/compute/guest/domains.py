@@ -19,7 +19,7 @@ from .. import paths
 from ..connection import require_libvirt
 from ..disk import virtual_size
 from ..host.pci import read_address
-from .terms import NAMESPACE
+from .terms import mark_of
 
 MIB_IN_KIB = 1024
 RUN_DIR = "/run/libvirt/qemu"
@@ -88,7 +88,8 @@ def read(domain):
 
 
 def parse(text) -> Domain:
-    parts = {part.tag: part for part in ElementTree.fromstring(text)}  # searching each of them anew takes longer
+    definition = ElementTree.fromstring(text)
+    parts = {part.tag: part for part in definition}  # searching each of them anew takes longer
     backing, tune, placement = parts.get("memoryBacking"), parts.get("numatune"), parts.get("cputune")
     huge = None if backing is None else backing.find("hugepages")
     page = None if huge is None else huge.find("page")
@@ -96,7 +97,7 @@ def parse(text) -> Domain:
     devices = parts.get("devices", ())
     return Domain(
         uuid=parts["uuid"].text,
-        managed=is_managed(parts),
+        managed=is_managed(definition),
         name=parts["name"].text,
         vcpus=int(parts["vcpu"].text),
         memory_mb=-(-int(parts["memory"].text) // MIB_IN_KIB),
@@ -109,14 +110,13 @@ def parse(text) -> Domain:
     )
 
 
-def is_managed(parts) -> bool:
+def is_managed(definition) -> bool:
     """Whether the domain carries berth's mark, or has the files of berth's guest of its uuid, as anybody can remove the mark.
-    Else it is somebody else's. ``parts``: {tag: part} of its definition."""
-    metadata = parts.get("metadata")
-    if metadata is not None and metadata.find("{%s}instance" % NAMESPACE) is not None:
+    ``definition``: its root."""
+    if mark_of(definition) is not None:
         return True
-    uuid = parts["uuid"].text
-    files = [part.get("file") or "" for device in parts.get("devices", ()) for part in device]
+    uuid = definition.findtext("uuid")
+    files = [part.get("file") or "" for part in definition.iterfind("devices/*/*")]
     return any("/instances/%s/" % uuid in file or file == paths.console_log(uuid) for file in files)
 
 

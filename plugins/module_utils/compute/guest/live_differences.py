@@ -18,7 +18,7 @@ from ...model.guest_settings import GuestSettings
 from ...model.lifecycle import ACTIVE, OWN
 from ...model.safe_text import clean
 from . import hardware
-from .terms import NAMESPACE
+from .terms import mark_of
 
 MIB = 1024  # KiB
 LONGEST = 120
@@ -51,7 +51,7 @@ def between(record, live: Optional[str], lasting: Optional[str]) -> Dict[str, Li
 
 def _mark(root) -> Parts:
     """Looked at in the lasting definition alone: the running guest takes it from there when it is started."""
-    return {} if root.find("metadata/{%s}instance" % NAMESPACE) is None else {MARK: "there"}
+    return {} if mark_of(root) is None else {MARK: "there"}
 
 
 def expected(record) -> Parts:

@@ -12,3 +12,8 @@ GUEST_AGENT = "org.qemu.guest_agent.0"
 
 # What the host gives to every definition: the domain type that works, its architecture, and the pool's directory.
 Host = collections.namedtuple("Host", "domain_type arch pool_path")
+
+
+def mark_of(definition):
+    """The element in a definition (its root) by which a guest is berth's, or None."""
+    return definition.find("metadata/{%s}instance" % NAMESPACE)

@@ -110,24 +110,25 @@ def grown(arriving, record):
 
 def publish(pool_path, record):
     """What has arrived becomes the instance's disks: fsynced, renamed. Done again it passes over what is done."""
-    sizes = {disk.name: disk.size for disk in disks.plan(record.spec)}
-    for disk, path in files(pool_path, record.uuid, record.migration["old_spec"]):
-        part = part_of(path, record)
-        if os.path.lexists(part):
-            if disk.kind == "swap":
-                fit(disk, part, sizes.get(disk.name))
-            os.chmod(part, 0o600)
-            paths.publish(part, path)
+    _publish(files(pool_path, record.uuid, record.migration["old_spec"]), record)
     discard_older(pool_path, record)
 
 
 def publish_volumes(pool_path, record):
     """The volumes alone, for an instance that is deleted when the source has let go: they outlive it."""
     check_volumes_arrived(pool_path, record)
-    for _disk, path in volumes_of(pool_path, record.migration["old_spec"]):
-        if os.path.lexists(part_of(path, record)):
-            os.chmod(part_of(path, record), 0o600)
-            paths.publish(part_of(path, record), path)
+    _publish(volumes_of(pool_path, record.migration["old_spec"]), record)
+
+
+def _publish(arrived, record):
+    sizes = {disk.name: disk.size for disk in disks.plan(record.spec)}
+    for disk, path in arrived:
+        part = part_of(path, record)
+        if os.path.lexists(part):
+            if disk.kind == "swap":
+                fit(disk, part, sizes.get(disk.name))
+            os.chmod(part, 0o600)
+            paths.publish(part, path)
 
 
 def is_read_only(entry):

@@ -143,7 +143,7 @@ def _serve(uuid, disk, path, address):
     pid_file = directory(uuid, "%s.pid" % disk["name"])
     said = ""
     for port in PORTS:
-        if not _is_free(address, port):
+        if _why_not(address, port):
             continue
         command = [
             "qemu-nbd", "--fork", "--persistent", "--shared=4", "--pid-file", pid_file, "--bind", address, "--port",
@@ -167,21 +167,10 @@ def _serve(uuid, disk, path, address):
     raise TransferFailed("no port could be opened for %s: %s" % (disk["name"], said or "all are taken"))
 
 
-def _is_free(address, port):
-    family = socket.AF_INET6 if ":" in address else socket.AF_INET
-    with socket.socket(family) as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((address, port))
-        except OSError:
-            return False
-    return True
-
-
 def check_address(address, name):
     """TransferFailed where the host ``name`` cannot listen on ``address``, at which others would reach it: that is no port that
     is taken, and no other port would do."""
-    why = _why_not(address)
+    why = _why_not(address) if address else "it has no default route, and its name has no address"
     if why:
         raise TransferFailed(
             "%s cannot receive disks at %s, where other hosts would reach it: %s" % (name, address, why),
@@ -190,12 +179,12 @@ def check_address(address, name):
         )
 
 
-def _why_not(address):
-    if address is None:
-        return "it has no default route, and its name has no address"
+def _why_not(address, port=0):
+    """Why this host cannot listen there (0: on any port), or None where it can."""
     try:
         with socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET) as probe:
-            probe.bind((address, 0))
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind((address, port))
     except OSError as error:
         return error.strerror
     return None

@@ -50,6 +50,15 @@ def hosts(monkeypatch):
     return source, destination, downtime.Downtime(source, destination, "web1")
 
 
+def away(hosts, on_source, resumed):
+    """The milliseconds that are measured when the source tells of ``on_source`` and the guest goes on at ``resumed``."""
+    source, destination, measured = hosts
+    for event, at in on_source:
+        source.tell(event, at)
+    destination.tell(RESUMED, resumed)
+    return measured.end()
+
+
 def test_from_the_stop_on_the_source_until_it_goes_on_on_the_destination(hosts):
     source, destination, measured = hosts
     source.tell(SUSPENDED, 10.0)
@@ -79,20 +88,11 @@ def test_other_guests_of_the_two_hosts_do_not_count(hosts):
 
 def test_a_guest_that_the_time_limit_stopped_is_away_from_then_on(hosts):
     """force_complete: QEMU stops it once more at the end."""
-    source, destination, measured = hosts
-    source.tell(SUSPENDED, 10.0)
-    source.tell(SUSPENDED, 14.0)
-    destination.tell(RESUMED, 15.0)
-    assert measured.end() == 5000
+    assert away(hosts, [(SUSPENDED, 10.0), (SUSPENDED, 14.0)], 15.0) == 5000
 
 
 def test_a_stop_after_which_the_guest_went_on_where_it_was_does_not_count(hosts):
-    source, destination, measured = hosts
-    source.tell(SUSPENDED, 10.0)
-    source.tell(RESUMED, 12.0)
-    source.tell(SUSPENDED, 20.0)
-    destination.tell(RESUMED, 20.25)
-    assert measured.end() == 250
+    assert away(hosts, [(SUSPENDED, 10.0), (RESUMED, 12.0), (SUSPENDED, 20.0)], 20.25) == 250
 
 
 def test_nobody_listens_after_the_end(hosts):
