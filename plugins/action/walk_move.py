@@ -5,14 +5,26 @@
 
 from __future__ import annotations
 
+import functools
 import time
 
 from ..module_utils.conductor import time_away
 from ..module_utils.conductor.moving import unconfirmed
 from ..module_utils.conductor.sequences import FLEET
 from ..module_utils.conductor.walk import Move, Walk
+from ..module_utils.model.errors import together
+from ..module_utils.model.schema import OneOf, Whole
 from ..plugin_utils.controller import ControllerAction
-from ..plugin_utils.plain import plain
+from ..plugin_utils.plain import number, plain
+
+DAY = 86400  # s
+SETTINGS = {
+    "bandwidth": Whole(0, 1 << 20, "MiB/s"),
+    "confirm_window": Whole(0, 366 * DAY, "seconds"),
+    "stop_timeout": Whole(0, DAY, "seconds"),
+    "timeout": Whole(0, 7 * DAY, "seconds"),
+    "timeout_action": OneOf("abort", "force_complete"),
+}
 
 
 class ActionModule(ControllerAction):
@@ -26,11 +38,20 @@ class ActionModule(ControllerAction):
 
     def act(self, args, task_vars):
         move, state, answer = Move.from_plan(plain(args["move"])), plain(args["walk"]), args["answer"]
+        settings = plain(args["settings"])
+        if not answer:
+            _check(settings)
         # Of another plan is what an earlier play of this run has walked.
         walk = Walk.restore(move, state) if state.get("plan") == move.id else Walk.begin(move)
         if answer:
             _take(walk, answer)
-        return _told(walk, args["only_prepare"], plain(args["settings"]))
+        return _told(walk, args["only_prepare"], settings)
+
+
+def _check(settings):
+    """Before the first leg: a host would refuse it only when others have changed something already."""
+    given = [name for name in SETTINGS if name in settings]
+    together(functools.partial(SETTINGS[name].check, number(settings[name]), name) for name in given)
 
 
 def _take(walk, answer):

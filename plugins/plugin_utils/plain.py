@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 
 def plain(value):
@@ -14,3 +15,8 @@ def plain(value):
     The C encoder of json reads any subclass of these types; 1000 host documents take less time than reading their hostvars.
     """
     return json.loads(json.dumps(value))
+
+
+def number(value):
+    """-e and a survey give a number as text."""
+    return int(value) if isinstance(value, str) and re.fullmatch("-?[0-9]{1,9}", value) else value

@@ -22,6 +22,7 @@ from ..module_utils.placement.explain import document, documents
 from ..module_utils.placement.receipt_file import ReceiptInvalid, decide_again
 from . import acting, state_directory
 from .documents import write_document
+from .plain import number
 from .screen import warn
 
 VARIABLES = ("berth_receipt_dir", "berth_receipts_days", "berth_receipts_mb")
@@ -43,7 +44,7 @@ def settings(action: Any, task_vars: Dict[str, Any], directory: Optional[str] = 
     """From the variables of the task's host, of which -e gives text. Check mode keeps none. Raises InvalidInput."""
     given = action.own_variables(task_vars, VARIABLES)
     found = {
-        name: Whole(least, 1 << 20, unit).check(_number(given.get(name, default)), name)
+        name: Whole(least, 1 << 20, unit).check(number(given.get(name, default)), name)
         for name, least, unit, default in (
             ("berth_receipts_mb", 0, "MiB", MB),
             ("berth_receipts_days", 1, "days", DAYS),
@@ -51,10 +52,6 @@ def settings(action: Any, task_vars: Dict[str, Any], directory: Optional[str] = 
     }
     most = 0 if action._task.check_mode else found["berth_receipts_mb"] << 20
     return Settings(directory or given.get("berth_receipt_dir") or None, most, found["berth_receipts_days"])
-
-
-def _number(value: Any) -> Any:
-    return int(value) if isinstance(value, str) and re.fullmatch("[0-9]{1,9}", value) else value
 
 
 def keep(keeping: Settings, operation: str, decision: Any, again: bool = False) -> Optional[str]:

@@ -5,20 +5,22 @@
 
 from __future__ import annotations
 
+import json
 import re
-from typing import Any, Dict, Iterable, List, Mapping, Set
+from typing import Any, Dict, Iterable, Iterator, List, Mapping, Set, Tuple
 
 from ansible.utils.vars import load_extra_vars
 
 from ..module_utils.conductor.errors import UnknownVariable
 from ..module_utils.conductor.inventory_names import ERROR, PUBLISHED
 from ..module_utils.model import input_hints
-from ..module_utils.model.errors import InvalidInput, joined
-from ..module_utils.model.schema import ListOf, Text
+from ..module_utils.model.errors import BerthError, InvalidInput, joined
+from ..module_utils.model.schema import ListOf, Text, Whole
 from ..module_utils.model.suggest import meant, nearest
 from . import receipts
 from .controller import CATALOG, INSTANCE, raw_vars, variables
 from .misplaced import ROLE, listed, warn_of_misplaced
+from .plain import number
 
 OWN = "berth_own_variables"
 # What says which instances and hosts a run is about, and how it is done.
@@ -80,6 +82,8 @@ HOST = (
     "berth_host_security_driver_none_ok",
     "berth_host_traits",
 )
+# What hosts are given as it is, and would refuse only when others have changed something already.
+CHECKED = {"berth_shutdown_timeout": Whole(0, 86400, "seconds")}
 KNOWN = frozenset((*CATALOG, *INSTANCE, *RUN, *HOST, *PUBLISHED, ERROR))
 OF_HOSTS = (*HOST, *ROLE)
 OURS = re.compile("berth[_-]", re.IGNORECASE)
@@ -87,28 +91,37 @@ LEFT_OVER = "_raw_params"  # where Ansible puts words of -e that are not name=va
 
 
 def check_variables(action: Any, task_vars: Dict[str, Any], kvm_hosts: Iterable[str]) -> None:
-    """Raise UnknownVariable for all unknown ones: of every host of the inventory, selected or not, of -e and of the play. Settings
-    of KVM hosts that are set on an instance are reported."""
+    """Raise UnknownVariable for all unknown ones: of every host of the inventory, selected or not, of -e and of the play, and
+    InvalidInput for a value that CHECKED does not take. Settings of KVM hosts that are set on an instance are reported."""
     given = load_extra_vars(action._loader)
     if LEFT_OVER in given:
         raise InvalidInput("-e", given[LEFT_OVER], "name=value", hint=input_hints.quote_value())
     hosts, of_kvm = [str(name) for name in task_vars["groups"]["all"]], frozenset(kvm_hosts)
     found: Dict[str, List[str]] = {}
+    wrong: Dict[Tuple[str, str], List[str]] = {}
     settings: Dict[str, Dict[str, Any]] = {}
     for host in hosts:
         values = raw_vars(task_vars, host)
         for variable in _unknown_of(task_vars, host, values):
             found.setdefault(variable, []).append(host)
+        for fault in _wrong_of(task_vars, host, values):
+            wrong.setdefault(fault, []).append(host)
         if host in of_kvm or "berth_flavor" in values:
             settings[host] = {name: values[name] for name in OF_HOSTS if name in values}
     for variable in _unknown(task_vars) - _names(action.own_variables(task_vars, [OWN]).get(OWN)):
         found.setdefault(variable, [])
-    errors = [
-        _error(variable, "-e" if variable in given else _where(names, hosts))
-        for variable, names in sorted(found.items())
-    ]
+
+    def where(variable: str, names: List[str]) -> str:
+        return "-e" if variable in given else _where(names, hosts)
+
+    errors: List[BerthError] = [_error(variable, where(variable, names)) for variable, names in sorted(found.items())]
     if errors:
         errors[-1].hint = " ".join(filter(None, [errors[-1].hint, input_hints.list_own_variables(OWN)]))
+    errors += [
+        InvalidInput("%s: %s" % (where(variable, names), variable), json.loads(value), CHECKED[variable].rule)
+        for (variable, value), names in sorted(wrong.items())
+    ]
+    if errors:
         raise joined(errors)
     instances = {host: own for host, own in settings.items() if own and host not in of_kvm}
     if instances:
@@ -125,6 +138,15 @@ def _unknown(values: Mapping[str, Any]) -> Set[str]:
 def _unknown_of(task_vars: Dict[str, Any], host: str, values: Mapping[str, Any]) -> Set[str]:
     unknown = _unknown(values)
     return unknown - _names(variables(task_vars, host, [OWN]).get(OWN)) if unknown else unknown
+
+
+def _wrong_of(task_vars: Dict[str, Any], host: str, values: Mapping[str, Any]) -> Iterator[Tuple[str, str]]:
+    """(variable, its value as JSON) of those that CHECKED does not take. Only what is set is rendered."""
+    for variable, value in variables(task_vars, host, [name for name in CHECKED if name in values]).items():
+        try:
+            CHECKED[variable].check(number(value), variable)
+        except InvalidInput:
+            yield variable, json.dumps(value)
 
 
 def _names(own: Any) -> Set[str]:

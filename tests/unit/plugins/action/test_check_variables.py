@@ -23,7 +23,25 @@ def refusal(of=None, play=None, action="check_variables", args=None, facts=None)
 
 def test_what_the_collection_knows_is_accepted():
     known = dict.fromkeys(variables.KNOWN - {variables.OWN}, "x")
-    assert "failed" not in refusal({"all": {**known, "bertha": 1, "other": 2}})
+    assert "failed" not in refusal({"all": {**known, "berth_shutdown_timeout": 60, "bertha": 1, "other": 2}})
+
+
+@pytest.mark.parametrize("value", [0, "300", 86400, "{{ 100 * 3 }}"])
+def test_a_time_to_shut_down_may_be_text_or_a_template(value):
+    assert "failed" not in refusal({"web1": {"berth_shutdown_timeout": trust_as_template(str(value))}})
+
+
+@pytest.mark.parametrize("value", [-5, "-5", 86401, "soon", True, None, [60]])
+def test_a_wrong_time_to_shut_down_is_told_with_its_instance_before_anything_is_done(value):
+    result = refusal({"web2": {"berth_shutdown_timeout": value}, "web1": {"berth_shutdown_timeout": 60}})
+    assert (result["error_code"], result["error"]["field"]) == ("InvalidInput", "web2: berth_shutdown_timeout")
+    assert "a whole number from 0 to 86400 seconds" in result["msg"]
+
+
+def test_the_same_wrong_value_of_several_instances_is_told_once():
+    result = refusal({"web": {"berth_shutdown_timeout": -5}, "kvm1": {"berth_flavour": 1}})
+    fields = [result["error"]["field"], *(error["field"] for error in result["error"]["also"])]
+    assert fields == ["berth_flavour", "web1, web2, web3 and 2 more: berth_shutdown_timeout"]
 
 
 @pytest.mark.parametrize(

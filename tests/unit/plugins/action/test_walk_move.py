@@ -44,6 +44,12 @@ def test_the_first_leg_is_given_out_with_its_host_its_words_and_its_arguments():
     assert told["leg"]["confirm_window"] == 9 and "bandwidth" not in told["leg"]
 
 
+def test_a_setting_that_no_leg_could_use_is_refused_before_the_first_one():
+    told = walk(settings={"bandwidth": -1, "confirm_window": "9", "stop_timeout": -5, "timeout_action": "stop"})
+    fields = [told["error"]["field"], *(error["field"] for error in told["error"]["also"])]
+    assert (told["error_code"], fields) == ("InvalidInput", ["bandwidth", "stop_timeout", "timeout_action"])
+
+
 TASKS = Path(__file__).parents[4] / "roles" / "move" / "tasks"
 
 
