@@ -57,7 +57,8 @@ EXAMPLES = r"""
 
 RETURN = r"""
 parts:
-  description: What was not as it should be and was changed, of C(state), C(settings), C(pool) and C(gate).
+  description: What was not as it should be and was changed, of C(state), C(settings), C(pool), C(gate) and C(listening) (on
+    which addresses libvirt listens for other hosts).
   returned: success
   type: list
   elements: str
@@ -68,7 +69,7 @@ host_uuid:
   type: str
   sample: 4c4c4544-0042-3510-8052-b4c04f4a3232
 restart_libvirtd:
-  description: Whether libvirt runs without the boot gate until it is restarted. Guests live through the restart.
+  description: Whether libvirt runs without the boot gate, or listens as before, until it is restarted. Guests live through the restart.
   returned: success
   type: bool
   sample: true

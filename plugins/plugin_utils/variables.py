@@ -73,6 +73,7 @@ HOST = (
     "berth_host_max_concurrent_builds",
     "berth_host_metrics_directory",
     "berth_host_migration_address",
+    "berth_host_migration_address_only",
     "berth_host_pci_devices",
     "berth_host_pool",
     "berth_host_ram_allocation_ratio",

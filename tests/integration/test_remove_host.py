@@ -35,6 +35,33 @@ def listens(lab, host):
     return ":16514" in lab.sh(host, "ss -ltn").stdout
 
 
+def test_libvirt_and_qemu_listen_on_the_migration_address_alone_where_they_are_told_to(lab, image, inventory):
+    path = inventory({"a": vm()}, catalog(image))
+    alone = {"berth_host_migration_address_only": True}
+
+    own = {row["name"]: row["address"] + ":16514" for row in lab.status()["hosts"]}
+    host = lab.host(1)
+
+    def doors(host):
+        return [line.split()[3] for line in lab.sh(host, "ss -Hltn").stdout.splitlines() if ":16514" in line]
+
+    try:
+        planned = lab.ansible_playbook("berth.kvm.prepare_hosts", "--check", "--diff", extra_vars=alone)
+        assert "migration_address_only" in planned.stdout and doors(host) != [own[host]]
+        lab.ansible_playbook("berth.kvm.prepare_hosts", extra_vars=alone)
+        assert {name: doors(name) for name in own} == {name: [door] for name, door in own.items()}
+        assert set(lab.ansible_playbook("berth.kvm.prepare_hosts", extra_vars=alone).changed.values()) == {0}
+        lab.ansible_playbook("berth.kvm.create", inventory=[path])
+        home = homes(lab)["a"]
+        lab.ansible_playbook("berth.kvm.live_migrate", "--limit", "a", inventory=[path])
+        assert homes(lab)["a"] != home
+        assert "PortClosed" not in lab.ansible_playbook("berth.kvm.doctor", inventory=[path], check=False).output
+        lab.ansible_playbook("berth.kvm.delete", "--limit", "a", inventory=[path])
+    finally:
+        lab.ansible_playbook("berth.kvm.prepare_hosts")
+    assert doors(host) not in ([], [own[host]])
+
+
 def test_a_removed_host_has_nothing_of_berth_and_can_come_back(lab, image, inventory):
     host = lab.host(1)
     path = inventory({"a": vm()}, {**catalog(image), "berth_target_host": host})

@@ -202,6 +202,7 @@ class Effects(VolumeEffects):
         self.world.tick()
         if self.world.guest[self.name] == OFF and not record.migration["shared"]:
             self.world.disks[self.name] = None
+            self.world.volume_files[self.name] = False
         return {"arrived": self.world.guest[self.name] == PAUSED}
 
     def discard_arrived(self, record):
@@ -213,6 +214,7 @@ class Effects(VolumeEffects):
         if world.guest[S] == ON:
             world.tick()
             world.disks[world.place(D)] = copy.deepcopy(world.disks[S])
+            world.volume_files[world.place(D)] = world.volume
             world.guest[D] = PAUSED if not world.__dict__.get("unpaused") else ON
             if world.lose_finish == "halted":
                 world.guest[S] = PAUSED

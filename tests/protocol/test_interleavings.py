@@ -56,6 +56,11 @@ CASES = {
     "volume on its way, revert against confirm": dict(actions=["resize", "confirm", "revert"], volume=True, kills=1, after={1: 0, 2: 0}),  # noqa: E501
     "volume on its way, delete during resize": dict(actions=["resize", "delete"], volume=True, kills=1, crashes=1),
     "volume on its way, delete against revert": dict(actions=["resize", "revert", "delete"], volume=True, kills=1, after={1: 0, 2: 0}),  # noqa: E501
+    "volume on its way, live": dict(actions=["resize"], kind="live-migration", volume=True, kills=1, crashes=1, writes=1),
+    "volume on its way, live against abort": dict(actions=["resize", "abort"], kind="live-migration", volume=True, kills=1),
+    "volume on its way, live against delete": dict(actions=["resize", "delete"], kind="live-migration", volume=True, kills=1),
+    "volume on its way, live beside who takes over": dict(actions=["resize", "take over"], kind="live-migration", volume=True, kills=1),  # noqa: E501
+    "volume on its way, live, source's libvirtd dies at Finish": dict(actions=["resize", "abort"], kind="live-migration", volume=True, kills=1, lose="halted"),  # noqa: E501
     "volume, here": dict(actions=["resize", "revert"], kind="here", volume=True, kills=1, after={1: 0}),
     "live, lost reply": dict(actions=["resize"], kind="live-migration", kills=1, crashes=1, writes=1, lose=True),
     "live, source's libvirtd dies at Finish": dict(actions=["resize"], kind="live-migration", kills=1, crashes=1, writes=1, lose="halted"),  # noqa: E501

@@ -257,7 +257,14 @@ _OF_SEEN: Dict[str, Check] = {**dict.fromkeys(("problems", "certificates"), list
 _SEEN = object_of({**_OF_SEEN, "address": or_null(address), "pool_path": text()})
 _TARGET = object_of({"name": token, "host": address, "port": whole(1, 65535)})
 _PREPARED = object_of(
-    {"arrived": flag, "address": or_null(address), "libvirt": _COUNT, "shared": flag, "pool_path": text()}
+    {
+        "arrived": flag,
+        "address": or_null(address),
+        "binds": flag,
+        "libvirt": _COUNT,
+        "shared": flag,
+        "pool_path": text(),
+    }
 )
 _TRANSFER = object_of(
     {"bytes": _BYTES, "seconds": shown, "increments": list_of(token, 100), "failed": cleaned(), "shared": flag},

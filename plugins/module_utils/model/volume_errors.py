@@ -41,7 +41,7 @@ class VolumeNotBootable(BerthError):
 
 
 class VolumeStays(BerthError):
-    """The destination does not share the storage that contains the instance's volumes, and they cannot be copied to it."""
+    """The destination shares the storage of the instance's disks or of some volume, and not all of it."""
 
     retryable = True
 

@@ -8,8 +8,6 @@ from __future__ import annotations
 import shlex
 from typing import Optional, Sequence
 
-COPIED = "Run berth.kvm.cold_migrate --limit %s, which copies %s"
-
 
 def detach_volumes(name: str, volumes: Sequence[str]) -> str:
     """Another instance needs a volume, or the instance must move without it."""
@@ -23,15 +21,9 @@ def detach_volumes(name: str, volumes: Sequence[str]) -> str:
     )
 
 
-def detach_volumes_to_move(name: str, volumes: Sequence[str], live: bool) -> str:
-    """An instance with volumes is to go to a host that does not have them, while it runs or where they cannot be copied."""
-    return (COPIED % (name, "them. Or, to move it without them: ") if live else "") + detach_volumes(name, volumes)
-
-
-def stay_with_boot_volume(name: str, volume: str, live: bool) -> str:
-    """The same of an instance that boots from a volume, which nobody can detach."""
-    instead = COPIED % (name, "it, or let it run where it is") if live else "It runs on where it is"
-    return "%s boots from %s. %s" % (name, volume, instead)
+def stay_with_boot_volume(name: str, volume: str) -> str:
+    """An instance would go to a host that shares its disks and not the volume that it boots from, which nobody can detach."""
+    return "%s boots from %s. It runs on where it is" % (name, volume)
 
 
 def say_what_it_boots_from(name: str, has: Optional[str], wanted: Optional[str]) -> str:

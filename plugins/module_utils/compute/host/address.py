@@ -22,6 +22,17 @@ def of_host(configured, name):
             return _of_name(name)
 
 
+def why_not(address, port=0):
+    """Why this host cannot listen there (0: on any port), or None where it can."""
+    try:
+        with socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind((address, port))
+    except OSError as error:
+        return error.strerror
+    return None
+
+
 def _of_name(name):
     """``name`` itself where it is an address."""
     try:

@@ -26,10 +26,9 @@ from ..guest import domains, gate
 from ..record import whereabouts
 from ..record.volume_store import VolumeStore
 from ..run import run
-from . import certificates, mdev
+from . import address, certificates, listening, mdev
 from .host import Host, check_confinement
 
-TLS_PORT = 16514
 SOON = 30 * 24 * 3600  # s
 ERROR, WARNING = "error", "warning"
 Finding = Dict[str, Any]
@@ -43,7 +42,7 @@ def _code_of(error: Exception) -> str:
     return error.code if isinstance(error, BerthError) else "CheckFailed"
 
 
-def look(host: Host, fix: bool = False, pki: str = certificates.PKI, port: int = TLS_PORT) -> List[Finding]:
+def look(host: Host, fix: bool = False, pki: str = certificates.PKI, port: int = listening.PORT) -> List[Finding]:
     """All findings. A check that cannot be made is one itself, and the others are made."""
     records = host.store.records()
     checks: Sequence[Callable[[], Iterator[Finding]]] = (
@@ -51,7 +50,7 @@ def look(host: Host, fix: bool = False, pki: str = certificates.PKI, port: int =
         lambda: _confinement(host),
         lambda: _pool(host, fix),
         lambda: _certificates(pki),
-        lambda: _port(pki, port),
+        lambda: _port(host, pki, port),
         lambda: _permits(host, records, fix),
         lambda: _disks(host, records),
         lambda: _volumes(host),
@@ -116,11 +115,13 @@ def _is_good(path: str, seconds: int) -> bool:
     return True
 
 
-def _port(pki: str, port: int) -> Iterator[Finding]:
+def _port(host: Host, pki: str, port: int) -> Iterator[Finding]:
     if certificates.missing(pki):
         return
+    own = host.settings
+    alone = own.migration_address_only and address.of_host(own.migration_address, host.connection.getHostname())
     try:
-        socket.create_connection(("localhost", port), timeout=2).close()
+        socket.create_connection((alone or "localhost", port), timeout=2).close()
     except OSError as error:
         yield finding("PortClosed", WARNING, "libvirt does not listen on port %d for moves: %s" % (port, error))
 

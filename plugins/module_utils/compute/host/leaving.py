@@ -21,12 +21,10 @@ from ..guest import domain, gate
 from ..record import state_directory
 from ..record.volume_store import VolumeStore
 from ..run import run
-from . import certificates, settings, system
+from . import certificates, listening, settings, system
 from .preparation import PARTS
 
 MOST_TOLD = 10
-# What listens for other hosts where the daemons are modular; as in roles/kvm_host/vars.
-LISTENERS = {"RedHat": "virtproxyd"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -85,6 +83,7 @@ class Leaving:
 
     def clean(self):
         self._remove(self.places.settings)
+        self._listen_everywhere()
         self._remove_certificates()
         self._remove_hook()
         restart = self._to_restart()
@@ -109,6 +108,14 @@ class Leaving:
             elif found:
                 self.left.append("%s: no authority of this fleet has signed a certificate there" % ", ".join(found))
 
+    def _listen_everywhere(self):
+        """The file may have more lines than ours, of somebody else."""
+        if listening.differs(None):
+            self.removed.append("berth's part of %s" % listening.path())
+            if not self.dry:
+                gate.note_restart(self.places.run_dir)
+                listening.settle(None)
+
     def _there(self, names):
         found = [os.path.join(self.places.pki, name) for name in names]
         return [path for path in found if os.path.lexists(path)]
@@ -119,7 +126,7 @@ class Leaving:
             return
         gate.note_restart(self.places.run_dir)
         if system.service_manager() == "systemd":
-            run(["systemctl", "disable", "--now", _listener() + "-tls.socket"], error=HostNotPrepared)
+            run(["systemctl", "disable", "--now", listening.service() + "-tls.socket"], error=HostNotPrepared)
 
     def _remove_hook(self):
         hook = self.places.hook
@@ -133,7 +140,7 @@ class Leaving:
         """The services that still run with the certificates, which they read when they start."""
         if self.dry or not os.path.isdir(self.places.run_dir) or not gate.needs_restart(self.places.run_dir):
             return []
-        return sorted({_listener(), *gate.services()})
+        return sorted({listening.service(), *gate.services()})
 
     def _remove_state(self):
         """The state directory, after its identity: a run that ends between them leaves no directory that is not to be trusted."""
@@ -175,7 +182,3 @@ class Leaving:
             os.rmdir(path)
         except OSError as error:
             self.left.append("%s: %s" % (path, error.strerror))
-
-
-def _listener():
-    return LISTENERS.get(system.os_family(), "libvirtd")

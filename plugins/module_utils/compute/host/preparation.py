@@ -9,12 +9,13 @@ import json
 import os
 from xml.etree import ElementTree
 
+from ...model import host_hints
 from .. import durable, paths
 from ..connection import require_libvirt
 from ..errors import HostNotPrepared, StateUnsafe
 from ..guest import domain, gate
 from ..record import state_directory
-from . import capabilities, host, settings
+from . import address, capabilities, host, listening, settings
 
 POOL_TYPES = ("dir", "fs", "netfs")
 PARTS = ("instances", "volumes", "set-aside")  # of a pool: whose files records are of, or were
@@ -32,6 +33,7 @@ def prepare(
     host.check_confinement(caps.security_models, wanted.security_driver_none_ok)
     pool = _existing_pool(connection, wanted.pool)
     path = _pool_target(pool) if pool else pool_path
+    listens_on = _listens_on(connection, wanted)
     accept_state = accept_state or not holds_anything(connection, path)
     changed = ["state"] if state_directory.establish(store, accept_state, dry=True) else []
     if not before.prepared or before.to_dict() != wanted.to_dict():
@@ -40,6 +42,8 @@ def prepare(
         changed.append("pool")
     if not gate.is_in_force():
         changed.append("gate")
+    if listening.differs(listens_on):
+        changed.append("listening")
     if not dry:
         _make_directories(store, path)
         if "pool" in changed:
@@ -48,12 +52,15 @@ def prepare(
             _write_settings(settings_path, wanted)
         state_directory.establish(store, accept_state)
         gate.install()
+        if "listening" in changed:
+            gate.note_restart()
+            listening.settle(listens_on)
     return {
         "changed": changed,
         "uuid": caps.uuid,
         "before": before.to_dict() if before.prepared else {},
         "after": wanted.to_dict(),
-        "restart_libvirtd": "gate" in changed if dry else gate.needs_restart(),
+        "restart_libvirtd": bool({"gate", "listening"} & set(changed)) if dry else gate.needs_restart(),
     }
 
 
@@ -62,6 +69,23 @@ def holds_anything(connection, pool_path):
     return any(paths.entries(os.path.join(pool_path, part)) for part in PARTS) or any(
         domain.is_managed(found) for found in connection.listAllDomains(0)
     )
+
+
+def _listens_on(connection, wanted):
+    """The one address on which libvirt shall listen for other hosts; None is all of them."""
+    if not wanted.migration_address_only:
+        return None
+    name = connection.getHostname()
+    found = address.of_host(wanted.migration_address, name)
+    why = address.why_not(found) if found else "it is not known"
+    if why:
+        raise HostNotPrepared(
+            "libvirt on %s cannot listen on its migration address, %s: %s" % (name, found, why),
+            field="migration_address_only",
+            value=True,
+            hint=host_hints.correct_migration_address(name),
+        )
+    return found
 
 
 def _pin(before, given, found):

@@ -72,6 +72,7 @@ class HostSettings:
     max_concurrent_builds: int = 10
     traits: Tuple[str, ...] = ()
     migration_address: Optional[str] = None
+    migration_address_only: bool = False
     security_driver_none_ok: bool = False
     image_directories: Tuple[str, ...] = ()
     metrics_directory: Optional[str] = None
@@ -106,7 +107,7 @@ class HostSettings:
         data = dataclasses.asdict(self)
         del data["prepared"]
         data["enabled_mdev_types"] = list(data["enabled_mdev_types"])
-        for name in ("metrics_directory", "enabled_mdev_types"):
+        for name in ("metrics_directory", "enabled_mdev_types", "migration_address_only"):
             if not data[name]:
                 del data[name]
         return dict(
@@ -207,6 +208,7 @@ _CHECKS: Dict[str, Check] = {
     "max_concurrent_builds": Whole(1, 1000),
     "traits": ListOf(Text(r"[A-Z0-9_]+\Z", "A-Z, 0-9 and _"), longest=1000),
     "migration_address": OrNull(Text(r"[A-Za-z0-9][A-Za-z0-9.:-]*\Z", "a host name or an IP address", longest=253)),
+    "migration_address_only": Flag(),
     "security_driver_none_ok": Flag(),
     "image_directories": ListOf(Directory("images"), longest=100),
     "metrics_directory": OrNull(Directory("metrics")),

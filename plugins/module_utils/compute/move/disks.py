@@ -136,6 +136,10 @@ def is_read_only(entry):
     return entry["name"] in [disk.name for disk in READ_ONLY]
 
 
+def is_read_only_file(path):
+    return os.path.basename(path) in [disk.file for disk in READ_ONLY]
+
+
 def read_only(manifest):
     """What libvirt does not copy and no increment has, as a manifest."""
     return [entry for entry in manifest if is_read_only(entry)]

@@ -11,6 +11,7 @@ UNDEFINE_SOURCE (the record decides what is removed).
 from __future__ import annotations
 
 import contextlib
+import os
 import threading
 import time
 from xml.etree import ElementTree
@@ -21,6 +22,7 @@ from ...model.move_errors import MigrationError
 from .. import paths
 from ..connection import LibvirtTimeout, connect, require_libvirt
 from ..guest import domain as guests
+from ..host.address import why_not
 from . import cells, disks, jobs, storage, transfer
 from .downtime import Downtime
 from .guest_state import has_left, is_migrating, job_of
@@ -70,8 +72,9 @@ def go_on(found):
 
 def prepare(effects, record, manifest, arrived):
     """On the destination: own definition, empty disks of the right size. libvirt fills what a guest writes to, and QEMU the
-    UEFI variables, which it holds in memory. -> {arrived, address, libvirt, shared, pool_path}"""
-    connection = effects.connection
+    UEFI variables, which it holds in memory. -> {arrived, address, binds (whether this
+    host has that address itself, and no router before it), libvirt, shared, pool_path}"""
+    connection, here = effects.connection, effects.address()
     if not guests.is_active(connection, record.uuid):
         effects.define(record)
         storage.check_still(effects.pool_path(record), record)
@@ -80,9 +83,11 @@ def prepare(effects, record, manifest, arrived):
             if not disks.is_read_only(entry):
                 paths.remove(entry["path"])
                 transfer.make_empty(entry["path"], entry["format"], entry["size"])
+                paths.sync_directory(os.path.dirname(entry["path"]))  # libvirt syncs what is in it
     return {
         "arrived": arrived,
-        "address": effects.address(),
+        "address": here,
+        "binds": here is not None and why_not(here) is None,
         "libvirt": connection.getLibVersion(),
         "shared": storage.is_shared(record),
         "pool_path": effects.pool_path(record),
@@ -154,9 +159,12 @@ def start(found, record, targets, options, there=None):
     if tls:
         flags |= library.VIR_MIGRATE_TLS
     parameters = {library.VIR_MIGRATE_PARAM_URI: "tcp://%s" % bracketed(targets["address"])}
+    if targets.get("binds"):
+        parameters[library.VIR_MIGRATE_PARAM_LISTEN_ADDRESS] = targets["address"]  # else QEMU listens on all
+    described = found.XMLDesc(library.VIR_DOMAIN_XML_MIGRATABLE | library.VIR_DOMAIN_XML_SECURE)
     if not targets.get("shared"):
         flags |= library.VIR_MIGRATE_NON_SHARED_DISK
-    described = found.XMLDesc(library.VIR_DOMAIN_XML_MIGRATABLE | library.VIR_DOMAIN_XML_SECURE)
+        parameters[library.VIR_MIGRATE_PARAM_MIGRATE_DISKS] = to_copy(described)
     changed = described if targets.get("shared") else without_backing_images(described)
     if cells.of(there):
         changed = cells.bound(changed, record.spec, cells.of(there))
@@ -180,6 +188,14 @@ def start(found, record, targets, options, there=None):
         with contextlib.suppress(library.libvirtError, LibvirtTimeout):
             go_on(found)
         raise MigrationError("libvirt: %s" % outcome[0])
+
+
+def to_copy(xml):
+    """The disks by name (vda). By itself libvirt passes over one that somebody made read-only, and it would arrive empty; one
+    that is named and cannot be copied it refuses."""
+    disks_of_guest = ElementTree.fromstring(xml).iterfind("devices/disk[source]")
+    found = [(disk.find("target").get("dev"), disk.find("source").get("file") or "") for disk in disks_of_guest]
+    return [target for target, file in found if not disks.is_read_only_file(file)]
 
 
 def without_backing_images(xml):

@@ -146,7 +146,7 @@ def judge(found, record, seen, tls, pool_path, there=None):
     """All problems as sentences. ``seen`` is what ``look`` gave on the destination, ``there`` what its claim set aside."""
     problems = [*seen["problems"], *cells.problems(record.resources, there)]
     problems += _guest_problems(found, record, pool_path)
-    problems += _left_behind(found, record, pool_path)
+    problems += _left_behind(found, record, pool_path, seen["shared"])
     if seen["shared"] and seen["pool_path"] != pool_path:
         problems.append("the storage is shared, but is %s here and %s there" % (pool_path, seen["pool_path"]))
     faults = (certificates.faults(), "the source"), (seen["certificates"], "the destination")
@@ -173,12 +173,12 @@ def _guest_problems(found, record, pool_path):
             yield "the guest has a disk that is not the instance's own: %s" % path
 
 
-def _left_behind(found, record, pool_path):
-    """libvirt copies what the running guest has. A disk that was taken from it by hand would arrive empty."""
+def _left_behind(found, record, pool_path, shared):
+    """libvirt copies what the running guest has. A disk or volume that was taken from it by hand would arrive empty."""
     root = ElementTree.fromstring(found.XMLDesc(0))
     used = {source.get("file") for source in root.iterfind("devices/disk/source")}
-    for disk in disks.plan(record.spec):
-        path = paths.instance(pool_path, record.uuid, disk.file)
+    wanted = [paths.instance(pool_path, record.uuid, disk.file) for disk in disks.plan(record.spec)]
+    for path in wanted + ([] if shared else list(volume_files.planned(pool_path, record.spec))):
         if path not in used:
             yield "the running guest does not have its disk %s, which would arrive empty. %s" % (
                 path,

@@ -192,9 +192,12 @@ class Effects(Guests):
             storage.mark(self.pool_path(record), record, self.host.identity["uuid"])
         return disks.manifest(self.pool_path(record), record)
 
-    def receive(self, record, manifest, key):
+    def _check_volumes_offered(self, record, manifest):
         if not storage.is_shared(record):
             disks.check_volumes_offered(self.pool_path(record), record, manifest)
+
+    def receive(self, record, manifest, key):
+        self._check_volumes_offered(record, manifest)
         targets = self.open_targets(record, manifest, key)
         if targets:
             disks.add_new(self.pool_path(record), record)
@@ -332,6 +335,7 @@ class Effects(Guests):
         domain.start(self.connection, record.uuid)
 
     def receive_seed(self, record, manifest, key):
+        self._check_volumes_offered(record, manifest)
         return self.open_targets(record, disks.read_only(manifest), key)
 
     def send_seed(self, record, targets, key):

@@ -15,13 +15,13 @@ import os
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import time
 
 from ...model import host_hints
 from ...model.move_errors import TransferFailed
 from .. import durable, paths
+from ..host.address import why_not
 from ..record.store import check_uuid
 from ..run import run
 from . import following
@@ -143,7 +143,7 @@ def _serve(uuid, disk, path, address):
     pid_file = directory(uuid, "%s.pid" % disk["name"])
     said = ""
     for port in PORTS:
-        if _why_not(address, port):
+        if why_not(address, port):
             continue
         command = [
             "qemu-nbd", "--fork", "--persistent", "--shared=4", "--pid-file", pid_file, "--bind", address, "--port",
@@ -170,24 +170,13 @@ def _serve(uuid, disk, path, address):
 def check_address(address, name):
     """TransferFailed where the host ``name`` cannot listen on ``address``, at which others would reach it: that is no port that
     is taken, and no other port would do."""
-    why = _why_not(address) if address else "it has no default route, and its name has no address"
+    why = why_not(address) if address else "it has no default route, and its name has no address"
     if why:
         raise TransferFailed(
             "%s cannot receive disks at %s, where other hosts would reach it: %s" % (name, address, why),
             hint=host_hints.correct_migration_address(name),
             host=name,
         )
-
-
-def _why_not(address, port=0):
-    """Why this host cannot listen there (0: on any port), or None where it can."""
-    try:
-        with socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET) as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            probe.bind((address, port))
-    except OSError as error:
-        return error.strerror
-    return None
 
 
 # ---- the source -----------------------------------------------------------------------------------------------------

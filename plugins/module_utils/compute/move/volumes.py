@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The volumes of an instance on its way. On one storage they stay where they are: the destination has to see the very directory
 that the source has, and from then on the file ``owner`` in it says which host may use or remove what is there. Else their files
-are copied with the instance's disks (disks.py), and the source keeps its own until the move is over; a live migration copies none.
+are copied with the instance's disks (disks.py; in a live migration by libvirt), and the source keeps its own until the move is over.
 """
 
 from __future__ import annotations
@@ -55,20 +55,19 @@ class Volumes:
             return
         unseen = [entry["name"] for entry in self.entries if not (shared and self._is_seen(entry))]
         if unseen:
-            move, name = self.record.migration, self.record.name
-            boot, live = volumes.boots_from(self.record.spec), move["type"] == LIVE
+            name, boot = self.record.name, volumes.boots_from(self.record.spec)
             raise VolumeStays(
                 "%s has volume %s on %s, and %s does not have all of that storage: nothing was moved"
-                % (name, ", ".join(unseen), move["source"]["name"], self.identity["name"]),
-                hint=volume_hints.stay_with_boot_volume(name, boot, live)
+                % (name, ", ".join(unseen), self.record.migration["source"]["name"], self.identity["name"]),
+                hint=volume_hints.stay_with_boot_volume(name, boot)
                 if boot in unseen
-                else volume_hints.detach_volumes_to_move(name, unseen, live),
+                else volume_hints.detach_volumes(name, unseen),
                 volumes=unseen,
             )
 
     def _are_copied(self, shared):
         """Not where the source's directory of one is seen all the same: a copy would overwrite what it is made from."""
-        return not (shared or self.record.migration["type"] == LIVE or any(map(self._is_seen, self.entries)))
+        return not (shared or any(map(self._is_seen, self.entries)))
 
     def _is_seen(self, entry):
         marked = storage.is_one(self.pool_path, entry["uuid"], self.record.op, paths.volume)
@@ -96,6 +95,11 @@ class Volumes:
             self._take(volume)
 
     def _is_here(self, volume):
+        """Whole. libvirt fills the file of a live migration under its own name, so that says nothing until the guest has arrived."""
+        move = self.record.migration or {}
+        live = move.get("type") == LIVE and not storage.is_shared(self.record)
+        if live and volume.role == IN and move["verified"] is None:
+            return False
         return os.path.isfile(paths.volume_file(self.pool_path, volume.uuid))
 
     def take_given(self):

@@ -19,8 +19,8 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.host.host import
 HOST_UUID = "11111111-3c6e-5d59-9d0b-3a1c9d7f1e2a"
 # libvirt's virDomainState and, for a guest that is off, virDomainShutoffReason
 RUNNING, PAUSED, SHUTOFF, CRASHED = 1, 3, 5, 6
-UNKNOWN, SHUT_DOWN, DESTROYED, CRASH, SAVED, FAILED = 0, 1, 2, 3, 5, 6
-IO_ERROR = 5  # virDomainPausedReason
+UNKNOWN, SHUT_DOWN, DESTROYED, CRASH, MIGRATED, SAVED, FAILED = 0, 1, 2, 3, 4, 5, 6
+BY_USER, IO_ERROR = 1, 5  # virDomainPausedReason
 
 
 class libvirtError(Exception):  # noqa: N801, N818 -- libvirt's own name
@@ -66,6 +66,9 @@ CONSTANTS = {
     "VIR_DOMAIN_STATS_STATE": 1,
     "VIR_DOMAIN_PAUSED": PAUSED,
     "VIR_DOMAIN_PAUSED_IOERROR": IO_ERROR,
+    "VIR_DOMAIN_PAUSED_USER": BY_USER,
+    "VIR_DOMAIN_SHUTOFF": SHUTOFF,
+    "VIR_DOMAIN_SHUTOFF_MIGRATED": MIGRATED,
 }
 
 
@@ -288,6 +291,9 @@ class FakeConnection:
         """What the hook does: a managed guest without a permit of this boot is refused."""
         if self.gate_is_read and gate.NAMESPACE in domain.xml and not gate.is_permitted(domain.uuid, self.run_dir):
             raise libvirtError(CONSTANTS["VIR_ERR_HOOK_SCRIPT_FAILED"], "Hook script execution failed")
+
+    def getLibVersion(self):  # noqa: N802
+        return 9000000
 
     def lose_power(self):
         """All guests are off; the test gives the host another boot id."""

@@ -30,6 +30,10 @@ def erase(host, uuid, token, peer=None, lost=False, changed_disks=False, **_igno
         last = next_epoch(record) if lost else peer["generation"]
     attempt = max(attempt_of(record), (peer or {}).get("attempt") or 0) + 1
     doomed = moved(record, attempt=attempt).replace(role=OWN, phase=ERASING, generation=after(last))
+    if record.role == IN and (not lost or host.effects.arrived(record)):
+        doomed = moved(
+            doomed, verified=attempt
+        )  # so the volumes that came with a running guest are whole, and are kept
     doomed = without_the_other(doomed) if lost else doomed
     doomed = put(host, record, doomed, "delete")
     if not lost or (peer or {}).get("lost"):

@@ -15,7 +15,7 @@ from fake_libvirt import HOST_UUID
 from ansible_collections.berth.kvm.plugins.module_utils.compute import durable
 from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import HostNotEmpty
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import gate
-from ansible_collections.berth.kvm.plugins.module_utils.compute.host import certificates, leaving, system
+from ansible_collections.berth.kvm.plugins.module_utils.compute.host import certificates, leaving, listening, system
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record import state_directory
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record.claim import claim_all
 
@@ -246,6 +246,20 @@ def test_systemd_closes_the_port_before_the_certificates_go_and_libvirt_is_resta
     assert leaver.clean()["restart"] == [] and leaver.files() == ["pool/images/cached"]
 
 
+def test_berths_part_of_libvirts_configuration_goes_and_libvirt_is_restarted(leaver, monkeypatch):
+    monkeypatch.setattr(listening, "CONFIGURATION", str(leaver.top / "libvirt"))
+    monkeypatch.setattr(system, "service_manager", lambda: "other")
+    monkeypatch.setattr(gate, "daemons", lambda: ["17:1"])
+    monkeypatch.setattr(gate, "services", lambda: ["libvirtd"])
+    path = Path(listening.path())
+    path.parent.mkdir()
+    path.write_text("mine = 1\n")
+    listening.settle("127.0.0.1")
+    assert "berth's part of %s" % path in leaver.clean(dry=True)["removed"] and "listen_addr" in path.read_text()
+    done = leaver.clean()
+    assert done["restart"] == ["libvirtd"] and path.read_text() == "mine = 1\n"
+
+
 def test_files_of_others_in_the_directory_of_the_settings_stay(leaver):
     Path(leaver.places.settings).with_name("notes.txt").write_text("mine")
     assert any("etc: " in line for line in leaver.clean()["left"])
@@ -266,5 +280,5 @@ def test_a_link_in_place_of_a_directory_is_left_with_what_it_leads_to(leaver, tm
 def test_the_listener_is_the_one_that_the_role_opens():
     text = (ROOT / "roles/kvm_host/vars/main.yml").read_text()
     named = text[text.index("__kvm_host_tls_service") :]
-    for family, name in {"Debian": "libvirtd", **leaving.LISTENERS}.items():
+    for family, name in {"Debian": "libvirtd", **listening.SERVICES}.items():
         assert "  %s: %s\n" % (family, name) in named

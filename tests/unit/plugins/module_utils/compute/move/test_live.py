@@ -12,6 +12,7 @@ import pytest
 from move_side import SPECS
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute import connection
+from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import disk
 from ansible_collections.berth.kvm.plugins.module_utils.compute.move import cells, live
 
 # as libvirt 9 gives it after it was started anew under a running guest
@@ -72,27 +73,53 @@ def test_a_guest_that_only_shares_cpus_of_its_cells_has_no_pins():
 NAMES = "LIVE PEER2PEER PAUSED AUTO_CONVERGE TLS NON_SHARED_DISK".split()
 LIBRARY = SimpleNamespace(
     libvirtError=OSError, VIR_DOMAIN_XML_MIGRATABLE=1, VIR_DOMAIN_XML_SECURE=2, VIR_MIGRATE_PARAM_URI="uri",
-    VIR_MIGRATE_PARAM_DEST_XML="xml", **{"VIR_MIGRATE_" + name: 1 << at for at, name in enumerate(NAMES)},
+    VIR_MIGRATE_PARAM_DEST_XML="xml", VIR_MIGRATE_PARAM_MIGRATE_DISKS="disks",
+    VIR_MIGRATE_PARAM_LISTEN_ADDRESS="listen",
+    **{"VIR_MIGRATE_" + name: 1 << at for at, name in enumerate(NAMES)},
 )  # fmt: skip
 
 
-def sent(monkeypatch, text, shared, there):
-    """The definition that libvirt is given for the destination, or None."""
+def sent(monkeypatch, text, shared, there=None, **targets):
+    """What libvirt is given: {xml: the definition for the destination, where it is another, disks: the names of those to copy}"""
     monkeypatch.setattr(connection, "libvirt", LIBRARY)
     given = []
     unbounded = SimpleNamespace(migrateToURI3=lambda uri, parameters, flags: given.append(parameters))
     guest = SimpleNamespace(XMLDesc=lambda flags: text, unbounded=unbounded)
     monkeypatch.setattr(live, "watch", lambda found, uuid, thread, options: thread.join())
     record = SimpleNamespace(uuid="u", spec=SPEC, resources={})
-    live.start(guest, record, {"address": "192.0.2.2", "shared": shared}, {}, there)
-    return given[0].get("xml")
+    live.start(guest, record, {"address": "192.0.2.2", "shared": shared, **targets}, {}, there)
+    return given[0]
 
 
 @pytest.mark.parametrize("shared", [True, False])
 def test_libvirt_is_given_the_cells_of_the_destinations_claim(monkeypatch, shared):
-    text = sent(monkeypatch, PINNED, shared, {"numa_topology": {"cells": THERE}})
+    text = sent(monkeypatch, PINNED, shared, {"numa_topology": {"cells": THERE}})["xml"]
     assert ElementTree.fromstring(text).find("cputune/vcpupin").get("cpuset") == "8"
 
 
 def test_of_a_guest_without_cells_on_one_storage_nothing_is_changed(monkeypatch):
-    assert sent(monkeypatch, PINNED, True, {"numa_topology": None}) is None
+    assert "xml" not in sent(monkeypatch, PINNED, True, {"numa_topology": None})
+
+
+DISKS = (
+    """<domain><devices>
+  <disk device="disk"><source file="/pool/instances/u/root.qcow2"/><target dev="vda"/></disk>
+  <disk device="disk"><source file="/pool/volumes/v/disk.qcow2"/><target dev="vdb"/><readonly/></disk>
+  <disk device="disk"><source file="/pool/instances/u/%s"/><target dev="vdc"/><readonly/></disk>
+  <disk device="cdrom"><target dev="sda"/></disk>
+</devices></domain>"""
+    % disk.SEED.file
+)
+
+
+def test_libvirt_is_told_each_disk_to_copy_also_one_that_was_made_read_only_by_hand(monkeypatch):
+    assert sent(monkeypatch, DISKS, False)["disks"] == ["vda", "vdb"]
+
+
+def test_qemu_listens_on_the_address_that_the_source_goes_to_where_the_destination_has_it_itself(monkeypatch):
+    assert sent(monkeypatch, DISKS, False, binds=True)["listen"] == "192.0.2.2"
+    assert "listen" not in sent(monkeypatch, DISKS, False, binds=False), "a router is before it"
+
+
+def test_on_one_storage_no_disk_is_copied(monkeypatch):
+    assert "disks" not in sent(monkeypatch, DISKS, True)

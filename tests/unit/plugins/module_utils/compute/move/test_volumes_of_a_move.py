@@ -132,7 +132,7 @@ class Fleet:
         own = [name for name, (_held, role) in roles.items() if role == OWN]
         assert len(own) <= 1, "two hosts own the volume: %s" % roles
         assert any(role for _held, role in roles.values()), "nobody knows of the volume"
-        running = [name for name, host in self.hosts.items() if host.effects.running(memory.UUID)]
+        running = [name for name, host in self.hosts.items() if host.effects.executing(memory.UUID)]
         assert set(running) <= set(own), "a guest runs on %s: %s" % (running, roles)
 
 
@@ -418,32 +418,36 @@ def elsewhere(fleet, tmp_path):
     (tmp_path / "another" / "instances").mkdir(parents=True)
 
 
-def seen_from_there(fleet, kind="migration"):
-    """What D says to a move of the instance from another storage: the hint, or None."""
-    move = {"type": kind, "source": {"name": "kvm1"}}
+def seen_from_there(fleet, shared):
+    """What D says to a move of the instance, whose volume is on another storage and whose disks are where ``shared`` says: the
+    hint, or None."""
+    move = {"type": "live-migration", "source": {"name": "kvm1"}}
     record = fleet.host(S).store.read(memory.UUID).replace(op="ab" * 16, migration=move)
     try:
-        moving_host.volumes.Volumes(fleet.host(D).compute, fleet.host(D).identity, record).check_seen(False)
+        moving_host.volumes.Volumes(fleet.host(D).compute, fleet.host(D).identity, record).check_seen(shared)
     except VolumeStays as error:
         return error.hint
 
 
-@pytest.mark.follows("detach_volumes_to_move")
-def test_a_live_migration_to_a_host_that_does_not_see_the_volume_is_refused_at_the_claim(fleet, tmp_path):
+def test_a_host_with_a_storage_of_its_own_may_get_a_copy_of_the_volume(fleet, tmp_path):
     elsewhere(fleet, tmp_path)
-    assert seen_from_there(fleet) is None, "a cold one copies it"
-    assert seen_from_there(fleet, "live-migration") == volume_hints.detach_volumes_to_move(memory.NAME, ["db"], True)
+    assert seen_from_there(fleet, False) is None
+
+
+def test_an_instance_on_one_storage_and_its_volume_not_is_refused_until_the_volume_is_detached(fleet, tmp_path):
+    elsewhere(fleet, tmp_path)
+    assert seen_from_there(fleet, True) == volume_hints.detach_volumes(memory.NAME, ["db"])
     update_disks(Instance(fleet.host(S).compute, memory.UUID, timeout=1), [], [])
     assert fleet.volume(S).spec["instance"] is None and file_of(fleet).exists()
-    assert seen_from_there(fleet, "live-migration") is None, "without its volume it may go there"
+    assert seen_from_there(fleet, True) is None, "without its volume it may go there"
 
 
 @pytest.mark.follows("stay_with_boot_volume")
-def test_what_boots_from_a_volume_of_its_host_alone_stays_there_and_is_told_no_detach(make_fleet, tmp_path):
+def test_what_boots_from_a_volume_that_is_not_on_the_one_storage_stays_and_is_told_no_detach(make_fleet, tmp_path):
     fleet = make_fleet(boot_index=0)
     elsewhere(fleet, tmp_path)
-    assert seen_from_there(fleet, "live-migration") == volume_hints.stay_with_boot_volume(memory.NAME, "db", True)
-    assert seen_from_there(fleet) is None, "what it is told to do"
+    assert seen_from_there(fleet, True) == volume_hints.stay_with_boot_volume(memory.NAME, "db")
+    assert fleet.host(S).effects.running(memory.UUID)
     with pytest.raises(InvalidInput, match="boots from that"):  # what it is not told to do
         update_disks(Instance(fleet.host(S).compute, memory.UUID, timeout=1), [], [])
 

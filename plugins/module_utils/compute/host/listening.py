@@ -1,0 +1,72 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Where libvirt listens for the other hosts: on all addresses of this host, or on its migration address alone.
+
+Under systemd a socket unit opens the port, and libvirt does not read its own listen_addr: so it is a drop-in of that unit. Else it
+is the first line of libvirt's configuration, of which the first one counts.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+
+from .. import durable
+from . import system
+
+UNITS = "/etc/systemd/system"
+CONFIGURATION = "/etc/libvirt"
+PORT = 16514
+# What listens for other hosts where the daemons are modular; as in roles/kvm_host/vars.
+SERVICES = {"RedHat": "virtproxyd"}
+MARK = "  # berth.kvm: berth_host_migration_address_only\n"
+DROP_IN = """# berth.kvm: berth_host_migration_address_only
+[Socket]
+ListenStream=
+ListenStream=%s:%d
+FreeBind=yes
+"""
+
+
+def service():
+    return SERVICES.get(system.os_family(), "libvirtd")
+
+
+def path():
+    """The file that says it."""
+    if system.service_manager() == "systemd":
+        return os.path.join(UNITS, service() + "-tls.socket.d", "zz-berth-kvm.conf")
+    return os.path.join(CONFIGURATION, service() + ".conf")
+
+
+def differs(address):
+    """Whether the file says something else than ``address``; None is all addresses."""
+    return _text() != _wanted(address)
+
+
+def settle(address):
+    """Have the file say it. Whoever runs this has libvirt started anew afterwards, and notes that before."""
+    wanted = _wanted(address)
+    if wanted:
+        os.makedirs(os.path.dirname(path()), mode=0o755, exist_ok=True)
+        mode = stat.S_IMODE(os.stat(path()).st_mode) if os.path.lexists(path()) else 0o644
+        durable.write_at(path(), wanted.encode("utf-8", "surrogateescape"), mode)
+    elif os.path.lexists(path()):
+        durable.remove_at(path())
+
+
+def _wanted(address):
+    """The whole file; "" is none."""
+    if system.service_manager() == "systemd":
+        return DROP_IN % ("[%s]" % address if ":" in address else address, PORT) if address else ""
+    others = "".join(line for line in _text().splitlines(True) if not line.endswith(MARK))
+    return ('listen_addr = "%s"%s' % (address, MARK) if address else "") + others
+
+
+def _text():
+    try:
+        with open(path(), encoding="utf-8", errors="surrogateescape") as file:
+            return file.read()
+    except FileNotFoundError:
+        return ""

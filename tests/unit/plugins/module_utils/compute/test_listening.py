@@ -1,0 +1,98 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Libvirt listens for other hosts on the migration address alone where the host's settings say so; what else is in libvirt's
+configuration stays as it is."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import HostNotPrepared
+from ansible_collections.berth.kvm.plugins.module_utils.compute.host import listening, preparation, settings, system
+from ansible_collections.berth.kvm.plugins.module_utils.model import host_hints
+
+OTHERS = b'# ours\nlisten_addr = "192.0.2.9"\nauth_tls = "none"\n# \xff\n'
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch):
+    """place(manager, family): the path of the file, with that service manager and distribution."""
+    monkeypatch.setattr(listening, "UNITS", str(tmp_path / "units"))
+    monkeypatch.setattr(listening, "CONFIGURATION", str(tmp_path / "libvirt"))
+
+    def make(manager="other", family="Debian"):
+        monkeypatch.setattr(system, "service_manager", lambda: manager)
+        monkeypatch.setattr(system, "os_family", lambda: family)
+        return Path(listening.path())
+
+    return make
+
+
+def test_without_systemd_it_is_the_first_line_of_libvirts_configuration_and_the_rest_stays(place):
+    path = place()
+    path.parent.mkdir()
+    path.write_bytes(OTHERS)
+    path.chmod(0o600)
+    for address in ("192.0.2.1", "2001:db8::1"):
+        assert listening.differs(address)
+        listening.settle(address)
+        first, _newline, rest = path.read_bytes().partition(b"\n")
+        assert first.startswith(b'listen_addr = "%s"  # berth.kvm' % address.encode()) and rest == OTHERS
+        assert not listening.differs(address) and listening.differs(None)
+    listening.settle(None)
+    assert path.read_bytes() == OTHERS and stat.S_IMODE(os.stat(path).st_mode) == 0o600 and not listening.differs(None)
+
+
+def test_a_configuration_that_was_not_there_is_not_there_afterwards(place):
+    path = place()
+    listening.settle("192.0.2.1")
+    assert path.is_file()
+    listening.settle(None)
+    assert not path.exists()
+    listening.settle(None)
+
+
+@pytest.mark.parametrize(
+    "family, unit",
+    [("Debian", "libvirtd-tls.socket.d"), ("RedHat", "virtproxyd-tls.socket.d"), ("Other", "libvirtd-tls.socket.d")],
+)
+@pytest.mark.parametrize("address, stream", [("192.0.2.1", "192.0.2.1:16514"), ("2001:db8::1", "[2001:db8::1]:16514")])
+def test_under_systemd_it_is_a_drop_in_of_the_socket_that_takes_all_other_addresses_away(
+    place, family, unit, address, stream
+):
+    path = place("systemd", family)
+    assert path.parent.name == unit and not listening.differs(None)
+    listening.settle(address)
+    text = path.read_text()
+    assert text.endswith("[Socket]\nListenStream=\nListenStream=%s\nFreeBind=yes\n" % stream)
+    assert not listening.differs(address)
+    path.write_text(text.replace("FreeBind=yes\n", ""))
+    assert listening.differs(address), "somebody edited it"
+    listening.settle(None)
+    assert not path.exists()
+
+
+def wanted(**more):
+    return settings.parse({"migration_address_only": True, **more})
+
+
+CONNECTION = SimpleNamespace(getHostname=lambda: "kvm1")
+
+
+def test_an_address_that_the_host_does_not_have_is_refused_with_what_to_do(place):
+    place()
+    with pytest.raises(HostNotPrepared, match="cannot listen on its migration address, 192.0.2.77") as caught:
+        preparation._listens_on(CONNECTION, wanted(migration_address="192.0.2.77"))
+    assert caught.value.hint == host_hints.correct_migration_address("kvm1")
+    assert preparation._listens_on(CONNECTION, wanted(migration_address="127.0.0.1")) == "127.0.0.1"
+
+
+def test_a_host_that_was_not_asked_for_it_listens_on_all_addresses():
+    assert preparation._listens_on(CONNECTION, settings.parse({"migration_address": "192.0.2.77"})) is None
+    assert "migration_address_only" not in settings.parse({}).to_dict(), "earlier versions do not know it"
