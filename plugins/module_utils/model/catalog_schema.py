@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import posixpath
 import re
-from typing import Any, Dict, List
+from typing import Any, Dict, List, Optional
 
 from . import data_disks, input_hints, volumes
 from .errors import InvalidInput
@@ -289,14 +289,14 @@ VOLUMES = Named(VOLUME, name=_VOLUME_NAME)
 
 
 class BootIndex:
-    """Which volume the guest boots from."""
+    """Which volume the guest boots from. As in Nova's block device mapping, -1 is the same as none: never."""
 
-    rule = "0, of the volume that the guest boots from; the others have none"
+    rule = "0, of the volume that the guest boots from; the others have -1 or none"
 
-    def check(self, value: Any, field: str) -> int:
-        if str(value) != "0":
+    def check(self, value: Any, field: str) -> Optional[int]:
+        if str(value) not in ("0", "-1"):
             raise InvalidInput(field, value, self.rule)
-        return 0
+        return 0 if str(value) == "0" else None
 
 
 class VolumesOfInstance:

@@ -57,11 +57,17 @@ def test_zero_is_the_one_boot_index(index):
     assert build({"os": {"boot_index": index}})["volumes"][0]["boot_index"] == 0
 
 
+@pytest.mark.parametrize("index", [-1, "-1", None])
+def test_a_volume_that_the_guest_never_boots_from_has_minus_one_or_no_index(index):
+    spec = build({**OS, "db": {"boot_index": index}})
+    assert [entry.get("boot_index") for entry in spec["volumes"]] == [0, None]
+
+
 @pytest.mark.parametrize(
     "volumes, field",
     [
         ({"os": {"boot_index": 1}}, "berth_volumes.os.boot_index"),
-        ({"os": {"boot_index": -1}}, "berth_volumes.os.boot_index"),
+        ({"os": {"boot_index": -2}}, "berth_volumes.os.boot_index"),
         ({"os": {"boot_index": True}}, "berth_volumes.os.boot_index"),
         ({"os": {"boot_index": 0}, "db": {"boot_index": 0}}, "berth_volumes"),
         ({"os": {"boot_index": 0, "source": "snapshot"}}, "berth_volumes.os.source"),
