@@ -139,7 +139,7 @@ def test_a_delete_without_the_lost_source_keeps_the_volume_of_a_guest_that_has_a
     fleet.run("resize", until=lambda: fleet.host(D).effects.arrived(fleet.held(D)) if fleet.held(D) else False)
     assert fleet.held(D).migration["verified"] is None
     lost(fleet)
-    assert fleet.volume(D).role == OWN and at(fleet, D).read_bytes() == AFTER
+    assert fleet.roles()[D] == (OWN, OWN) and at(fleet, D).read_bytes() == AFTER
 
 
 def test_a_delete_between_the_two_keeps_the_volume_that_arrived(running):
