@@ -111,9 +111,9 @@ builds:
 
 from ansible.module_utils.basic import AnsibleModule
 
+from ..module_utils.compute.errors import FAILURES, result_of
 from ..module_utils.compute.guest import build_many, seed
 from ..module_utils.compute.record import journal
-from ..module_utils.model.errors import BerthError
 
 BUILD = {
     "state": {"type": "str", "choices": ["present"], "default": "present"},
@@ -137,8 +137,8 @@ def main():
     journal.act_for(module.params["by"])
     try:
         found = build_many.build(module.params["builds"], module.check_mode)
-    except BerthError as error:
-        module.fail_json(**error.to_result())
+    except FAILURES as error:
+        module.fail_json(**result_of(error))
     # the requests and seeds need not come back, as the arguments of a module otherwise do
     changed = any(each["reply"].get("changed") for each in found)
     module.exit_json(changed=changed, invocation={"module_args": {}}, builds=found)

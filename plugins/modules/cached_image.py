@@ -68,8 +68,8 @@ present:
 from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils.compute.disk import image
+from ..module_utils.compute.errors import FAILURES, result_of
 from ..module_utils.compute.host.host import Host
-from ..module_utils.model.errors import BerthError
 
 ARGUMENTS = {
     "image": {
@@ -98,8 +98,8 @@ def main():
         changed = bool(params["path"]) and not present
         if changed and not module.check_mode:
             image.take_in(pool_path, params["image"], params["path"], params["root_gb"], host.settings)
-    except BerthError as error:
-        module.fail_json(**error.to_result())
+    except FAILURES as error:
+        module.fail_json(**result_of(error))
     module.exit_json(changed=changed, present=present or changed)
 
 

@@ -135,10 +135,10 @@ withdrawn:
 
 from ansible.module_utils.basic import AnsibleModule
 
+from ..module_utils.compute.errors import FAILURES, result_of
 from ..module_utils.compute.host.host import Host
 from ..module_utils.compute.record import failed_instances, journal
 from ..module_utils.compute.record.claim import claim_all, withdraw_all
-from ..module_utils.model.errors import BerthError
 
 CLAIM = {
     "spec": {"type": "dict", "required": True},
@@ -171,8 +171,8 @@ def main():
         noted = bool(module.params["failed"]) and failed_instances.note(
             host.store, module.params["failed"], module.check_mode
         )
-    except BerthError as error:
-        module.fail_json(**error.to_result())
+    except FAILURES as error:
+        module.fail_json(**result_of(error))
     changes = [result.pop("changed") for result in results] + [result["withdrawn"] for result in withdrawn]
     module.exit_json(changed=any(changes) or noted, results=results, withdrawn=withdrawn)
 

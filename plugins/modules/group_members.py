@@ -55,10 +55,10 @@ waiting:
 
 from ansible.module_utils.basic import AnsibleModule
 
+from ..module_utils.compute.errors import FAILURES, result_of
 from ..module_utils.compute.guest import group_members
 from ..module_utils.compute.host.host import Host
 from ..module_utils.compute.record import journal, state_directory
-from ..module_utils.model.errors import BerthError
 
 
 def main():
@@ -75,8 +75,8 @@ def main():
         changed, waiting = group_members.follow(
             host, set(module.params["instances"]), module.params["groups"], dry=module.check_mode
         )
-    except BerthError as error:
-        module.fail_json(**error.to_result())
+    except FAILURES as error:
+        module.fail_json(**result_of(error))
     # who is in which group need not come back, as the arguments of a module otherwise do
     module.exit_json(changed=changed, invocation={"module_args": {}}, waiting=waiting)
 

@@ -69,10 +69,10 @@ restart_libvirtd:
 from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils.compute.connection import connect
+from ..module_utils.compute.errors import FAILURES, result_of
 from ..module_utils.compute.guest import gate
 from ..module_utils.compute.host import address, settings
 from ..module_utils.compute.host.certificates import Certificates, qemu_group
-from ..module_utils.model.errors import BerthError
 
 
 def act(module):
@@ -97,8 +97,8 @@ def main():
     module = AnsibleModule(argument_spec={"signed": {"type": "dict"}}, supports_check_mode=True)
     try:
         result = act(module)
-    except BerthError as error:
-        module.fail_json(**error.to_result())
+    except FAILURES as error:
+        module.fail_json(**result_of(error))
     module.exit_json(**result)
 
 

@@ -58,9 +58,9 @@ restart:
 from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils.compute import kept_code
+from ..module_utils.compute.errors import FAILURES, result_of
 from ..module_utils.compute.host import leaving
 from ..module_utils.compute.host.host import Host
-from ..module_utils.model.errors import BerthError
 
 
 def main():
@@ -68,8 +68,8 @@ def main():
     try:
         host = Host.here("host_clean")
         done = leaving.clean(host, module.params["authorities"], dry=module.check_mode)
-    except BerthError as error:
-        module.fail_json(**error.to_result())
+    except FAILURES as error:
+        module.fail_json(**result_of(error))
     # the code is kept again by each run that asks this host
     module.exit_json(changed=done["removed"] not in ([], [kept_code.DIRECTORY]), **done)
 

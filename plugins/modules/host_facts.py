@@ -454,13 +454,13 @@ import time
 from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils.compute import connection
+from ..module_utils.compute.errors import FAILURES, result_of
 from ..module_utils.compute.guest.addresses import of_instances
 from ..module_utils.compute.host import checkup, facts
 from ..module_utils.compute.host.host import Host
 from ..module_utils.compute.move.onlooker import Onlooker
 from ..module_utils.compute.move.steps.common import view_of
 from ..module_utils.compute.record import failed_instances, store, whereabouts
-from ..module_utils.model.errors import BerthError
 
 
 def views():
@@ -508,8 +508,8 @@ def main():
         if module.params["digests"]:
             # what failed here and is elsewhere has to be told, since it is forgotten as failed then
             result["digests"] = whereabouts.digests(store.Store(), failed_instances.read(store.STATE_DIR))
-    except BerthError as error:
-        module.fail_json(**error.to_result())
+    except FAILURES as error:
+        module.fail_json(**result_of(error))
     module.exit_json(**result)
 
 

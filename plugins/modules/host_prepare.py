@@ -87,11 +87,11 @@ from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils.compute.connection import connect
 from ..module_utils.compute.disk import image
+from ..module_utils.compute.errors import FAILURES, result_of
 from ..module_utils.compute.host.host import Host
 from ..module_utils.compute.host.preparation import prepare
 from ..module_utils.compute.host.settings import load
 from ..module_utils.compute.record.store import Store
-from ..module_utils.model.errors import BerthError
 
 
 def remove_unused(store, connection):
@@ -124,8 +124,8 @@ def main():
         removed = []
         if module.params["remove_unused_images"] and not module.check_mode:
             removed = remove_unused(store, connection)
-    except BerthError as error:
-        module.fail_json(**error.to_result())
+    except FAILURES as error:
+        module.fail_json(**result_of(error))
     shown = {when: json.dumps(done[when], indent=1, sort_keys=True) + "\n" for when in ("before", "after")}
     module.exit_json(
         changed=bool(done["changed"] or removed),

@@ -219,6 +219,7 @@ error:
 
 from ansible.module_utils.basic import AnsibleModule
 
+from ..module_utils.compute.errors import FAILURES, result_of
 from ..module_utils.compute.guest import locking, outcome, power, seed
 from ..module_utils.compute.guest.instance import Instance
 from ..module_utils.compute.guest.recovery import recover, would_recover
@@ -228,7 +229,6 @@ from ..module_utils.compute.host.host import Host
 from ..module_utils.compute.record import journal
 from ..module_utils.compute.record.record_copy import take_back
 from ..module_utils.model import data_disks
-from ..module_utils.model.errors import BerthError
 
 DISK = {
     "name": {"type": "str", "required": True},
@@ -330,8 +330,8 @@ def main():
         result = outcome.of(instance, params, module.check_mode, lambda: act(instance, params, module.check_mode))
         if params["state"] == "rebooted" and result["changed"] and not module.check_mode:
             warn_of_force(module, instance)
-    except BerthError as error:
-        module.fail_json(**error.to_result())
+    except FAILURES as error:
+        module.fail_json(**result_of(error))
     for warning in result.pop("warnings"):
         module.warn(warning)
     module.exit_json(**result)

@@ -65,11 +65,11 @@ instance_copy:
 
 from ansible.module_utils.basic import AnsibleModule
 
+from ..module_utils.compute.errors import FAILURES, result_of
 from ..module_utils.compute.guest import set_aside
 from ..module_utils.compute.guest.instance import Instance
 from ..module_utils.compute.host.host import Host
 from ..module_utils.compute.record import journal
-from ..module_utils.model.errors import BerthError
 
 
 def act(instance, params, dry):
@@ -102,8 +102,8 @@ def main():
     try:
         instance = Instance(Host.here(params["state"]), params["uuid"], timeout=params["timeout"])
         changed, paths = act(instance, params, module.check_mode)
-    except BerthError as error:
-        module.fail_json(**error.to_result())
+    except FAILURES as error:
+        module.fail_json(**result_of(error))
     module.exit_json(changed=changed, instance_copy={"uuid": params["uuid"], "paths": paths})
 
 

@@ -69,13 +69,13 @@ foreign:
 from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils.compute import paths
+from ..module_utils.compute.errors import FAILURES, result_of
 from ..module_utils.compute.guest import console, domains
 from ..module_utils.compute.guest.summary import describe
 from ..module_utils.compute.host.host import Host
 from ..module_utils.compute.move import transfer
 from ..module_utils.compute.record import deleted, failed_instances
 from ..module_utils.compute.record.store import check_uuid
-from ..module_utils.model.errors import BerthError
 from ..module_utils.model.schema import Whole
 
 
@@ -119,8 +119,8 @@ def main():
     try:
         lines = Whole(0, console.MOST_LINES).check(module.params["console_lines"], "console_lines")
         instances, foreign = read(Host.here("instance_info"), module.params["uuids"], lines)
-    except BerthError as error:
-        module.fail_json(**error.to_result())
+    except FAILURES as error:
+        module.fail_json(**result_of(error))
     module.exit_json(changed=False, instances=instances, foreign=foreign)
 
 

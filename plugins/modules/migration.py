@@ -179,12 +179,12 @@ import time
 from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils.compute.detached import Detached
+from ..module_utils.compute.errors import FAILURES, result_of
 from ..module_utils.compute.move import listener
 from ..module_utils.compute.move.moving_host import MovingHost
 from ..module_utils.compute.move.steps.common import view
 from ..module_utils.compute.move.steps.table import STEPS, run
 from ..module_utils.compute.record import journal
-from ..module_utils.model.errors import BerthError
 from ..module_utils.model.migration import SAID, TAKING
 from ..module_utils.model.move_errors import RunEnded
 
@@ -302,8 +302,8 @@ def main():
     journal.act_for(module.params["by"])
     try:
         result = act(module)
-    except BerthError as error:
-        module.fail_json(**error.to_result())
+    except FAILURES as error:
+        module.fail_json(**result_of(error))
     module.exit_json(**result)
 
 

@@ -91,12 +91,12 @@ import os
 
 from ansible.module_utils.basic import AnsibleModule
 
+from ..module_utils.compute.errors import FAILURES, result_of
 from ..module_utils.compute.host.settings import load, no_member
 from ..module_utils.compute.record import failed_instances, whereabouts
 from ..module_utils.compute.record.store import Store, check_uuid
 from ..module_utils.compute.record.volume_store import VolumeStore
 from ..module_utils.model import group_members, nics
-from ..module_utils.model.errors import BerthError
 
 
 def summary(record):
@@ -149,8 +149,8 @@ def main():
         # and what it was told need not come back, as the arguments of a module otherwise do
         reply = {"host_uuid": settings.uuid, "instances": instances, "notes": notes, "volumes": volumes}
         module.exit_json(changed=False, invocation={"module_args": {}}, **reply)
-    except BerthError as error:
-        module.fail_json(**error.to_result())
+    except FAILURES as error:
+        module.fail_json(**result_of(error))
 
 
 if __name__ == "__main__":

@@ -68,9 +68,9 @@ instances:
 
 from ansible.module_utils.basic import AnsibleModule
 
+from ..module_utils.compute.errors import FAILURES, result_of
 from ..module_utils.compute.guest import unchanged
 from ..module_utils.compute.host.host import Host
-from ..module_utils.model.errors import BerthError
 
 WANTED = {
     "uuid": {"type": "str", "required": True},
@@ -85,8 +85,8 @@ def main():
     module = AnsibleModule(argument_spec=spec, supports_check_mode=True)
     try:
         found, warnings = unchanged.look(Host.here("unchanged"), module.params["wanted"])
-    except BerthError as error:
-        module.fail_json(**error.to_result())
+    except FAILURES as error:
+        module.fail_json(**result_of(error))
     for warning in warnings:
         module.warn(warning)
     # the requests need not come back, as the arguments of a module otherwise do

@@ -76,9 +76,9 @@ uuid:
 from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils.compute.disk import new_volume, volume
+from ..module_utils.compute.errors import FAILURES, result_of
 from ..module_utils.compute.host.host import Host
 from ..module_utils.compute.record import journal, state_directory
-from ..module_utils.model.errors import BerthError
 
 VOLUME = {
     "name": {"type": "str", "required": True},
@@ -120,8 +120,8 @@ def main():
         host = Host.here("volume")
         state_directory.check(host.store)
         changed = act(host, module.params, module.check_mode)
-    except BerthError as error:
-        module.fail_json(**error.to_result())
+    except FAILURES as error:
+        module.fail_json(**result_of(error))
     module.exit_json(changed=changed, uuid=module.params["uuid"])
 
 

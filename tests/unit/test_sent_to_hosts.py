@@ -22,7 +22,7 @@ MOST = {
     "cached_image": 115,
     "claim": 289,
     "group_members": 120,
-    "host_certificates": 95,
+    "host_certificates": 96,
     "host_clean": 154,
     "host_facts": 252,
     "host_prepare": 136,

@@ -8,6 +8,9 @@
 
 from __future__ import annotations
 
+import os
+
+from ..model import state_hints
 from ..model.errors import BerthError
 from ..model.safe_text import clean
 
@@ -62,8 +65,8 @@ class DiskIOError(BerthError):
 
 
 class FileNotUsable(BerthError):
-    """The system of this host refused a file that a step of a move reads or writes, as on a full file system. The move is given up,
-    or the next run goes on with it."""
+    """The system of this host refused a file that is read or written, as on a full file system. A move is given up, or the next run
+    goes on with it; the next run also goes on with what else was begun."""
 
     retryable = True
 
@@ -213,3 +216,17 @@ def typed(error):
     if isinstance(error, OSError):
         return BuildFailed("%s: %s" % (error.filename or "the host", error.strerror or error))
     return BuildBroken("the build met %s: %s" % (type(error).__name__, clean(str(error), 300)))
+
+
+FAILURES = (BerthError, OSError)
+
+
+def result_of(error):
+    """What a module gives to fail_json when it ends with one of FAILURES."""
+    return (error if isinstance(error, BerthError) else file_not_usable(error, os.uname().nodename)).to_result()
+
+
+def file_not_usable(error, host, doing="this"):
+    """The OSError as an error of ours. ``doing``: what did not come to its end."""
+    what = "%s: %s" % (error.filename, error.strerror) if error.filename else error
+    return FileNotUsable("%s on %s: %s" % (doing, host, what), hint=state_hints.make_room_for_file(host), host=host)

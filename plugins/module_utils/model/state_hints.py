@@ -84,8 +84,8 @@ def failing_disk(host: str, uuid: str) -> str:
     )
 
 
-def make_room_to_move(host: str) -> str:
-    """A file of a move cannot be written or read."""
+def make_room_for_file(host: str) -> str:
+    """A file of an instance, or of the state directory, cannot be written or read."""
     return "Make room on that file system of %s, or repair it; then run the same again" % host
 
 

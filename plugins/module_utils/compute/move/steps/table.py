@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import contextlib
 
-from ....model import hints, state_hints
+from ....model import hints
 from ....model.move_errors import MigrationConflict
 from ...connection import LibvirtTimeout
-from ...errors import FileNotUsable
+from ...errors import file_not_usable
 from . import alone, claim, confirm, delete, give_up, here, live, resize, revert
 from .common import heard, view
 
@@ -49,9 +49,5 @@ def run(host, uuid, step, token, peer=None, **options):
                 **error.details,
             )
         except OSError as error:
-            name = host.identity["name"]
-            what = "%s: %s" % (error.filename, error.strerror) if error.filename else error
-            raise FileNotUsable(
-                "%s of %s on %s: %s" % (step, uuid, name, what), hint=state_hints.make_room_to_move(name), host=name
-            )
+            raise file_not_usable(error, host.identity["name"], "%s of %s" % (step, uuid))
         return bool(said), dict(view(host, uuid), **(said if isinstance(said, dict) else {}))

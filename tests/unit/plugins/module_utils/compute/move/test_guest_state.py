@@ -241,7 +241,7 @@ def test_a_call_to_libvirt_in_a_step_ends_in_time_and_says_what_is_not_known(mon
     assert time.monotonic() - began < 2
 
 
-@pytest.mark.follows("make_room_to_move")
+@pytest.mark.follows("make_room_for_file")
 def test_a_step_that_meets_a_full_file_system_says_so_and_the_move_goes_to_another_host_or_is_run_again(monkeypatch):
     world = memory.World()
     full = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "/pool/instances/web1")
@@ -253,7 +253,7 @@ def test_a_step_that_meets_a_full_file_system_says_so_and_the_move_goes_to_anoth
     monkeypatch.setattr(memory.Effects, "disks", refused)
     with pytest.raises(FileNotUsable, match="begin of .* on S: /pool/instances/web1: No space left") as raised:
         table.run(world.host(S), memory_names.UUID, "begin", token, **more)
-    assert raised.value.retryable and raised.value.hint == state_hints.make_room_to_move(S)
+    assert raised.value.retryable and raised.value.hint == state_hints.make_room_for_file(S)
     monkeypatch.undo()
     assert walk(world, "resize").state == "done"
     assert world.guest == {S: memory_names.OFF, D: memory_names.ON}
