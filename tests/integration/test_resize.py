@@ -66,9 +66,8 @@ def test_what_a_guest_writes_while_its_disk_is_copied_is_copied_again_before_it_
     case.play("create")
     source = case.owner()
     disk = "/var/lib/libvirt/berth/instances/*/root.qcow2"
-    lab.sh(
-        source, "for each in $(seq 120); do [ $(du -m %s | cut -f1) -lt 250 ] || exit 0; sleep 1; done; exit 1" % disk
-    )
+    written = "for each in $(seq 120); do [ $(du -m %s | cut -f1) -lt 250 ] || exit 0; sleep 1; done; exit 1" % disk
+    lab.sh(source, written, timeout=150)
     acknowledged = facts(case, source)["ack"]
     case.play("resize", BIG)
     copies = sorted(name.rpartition("-")[2] for name in case.look(source)["files"] if name.count("-1-"))
