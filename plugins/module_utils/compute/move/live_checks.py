@@ -174,13 +174,14 @@ def _guest_problems(found, record, pool_path):
 
 
 def _left_behind(found, record, pool_path, shared):
-    """libvirt copies what the running guest has. A disk or volume that was taken from it by hand would arrive empty."""
+    """libvirt copies what the running guest has and may write to. A disk or volume that was taken from it by hand would arrive empty."""
     root = ElementTree.fromstring(found.XMLDesc(0))
-    used = {source.get("file") for source in root.iterfind("devices/disk/source")}
+    has = [disk for disk in root.iterfind("devices/disk[source]") if shared or disk.find("readonly") is None]
+    used = {disk.find("source").get("file") for disk in has}
     wanted = [paths.instance(pool_path, record.uuid, disk.file) for disk in disks.plan(record.spec)]
     for path in wanted + ([] if shared else list(volume_files.planned(pool_path, record.spec))):
         if path not in used:
-            yield "the running guest does not have its disk %s, which would arrive empty. %s" % (
+            yield "the running guest does not have its disk %s, or may not write to it: it would arrive empty. %s" % (
                 path,
                 hints.take_all_disks(record.name),
             )

@@ -16,6 +16,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.host import cert
 from ansible_collections.berth.kvm.plugins.module_utils.compute.move import live_checks
 from ansible_collections.berth.kvm.plugins.module_utils.model import reply_shapes
 from ansible_collections.berth.kvm.plugins.module_utils.model.shape import Fault
+from ansible_collections.berth.kvm.plugins.module_utils.model.volumes import volume_uuid
 
 POOL = "/pool"
 UUID = "0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a"
@@ -183,6 +184,24 @@ def test_a_disk_that_the_running_guest_lacks_would_arrive_empty():
     assert len(problems) == 1 and "data-logs.qcow2" in problems[0] and "cold_migrate" in problems[0]
     whole = DISK + DISK.replace("root", "data-logs")
     assert not live_checks.judge(Found(whole), record, SEEN, True, POOL)
+
+
+VOLUME = "<disk><source file='%s/volumes/%s/disk.qcow2'/></disk>" % (POOL, volume_uuid("default", "db"))
+LACKING = {
+    "a volume": (DISK, False, "volumes/"),
+    "a volume that may not be written to": (DISK + VOLUME.replace("<source", "<readonly/><source"), False, "volumes/"),
+    "a root disk that may not be written to": (DISK.replace("<source", "<readonly/><source") + VOLUME, False, "root"),
+    "nothing": (DISK + VOLUME, False, None),
+    "a volume on one storage, which stays where it is": (DISK, True, None),
+}
+
+
+@pytest.mark.parametrize("case", LACKING)
+def test_what_libvirt_would_not_copy_is_said_before_anything_is_started(case):
+    devices, shared, expected = LACKING[case]
+    record = instance(project_id="default", volumes=[{"name": "db", "size_gb": 1, "slot": 0}])
+    problems = live_checks.judge(Found(devices), record, {**SEEN, "shared": shared}, True, POOL)
+    assert [expected in problem for problem in problems] == ([True] if expected else []), problems
 
 
 def test_certificates_do_not_matter_without_tls():
