@@ -36,7 +36,8 @@ options:
     type: bool
     default: false
   settings:
-    description: Arguments of M(berth.kvm.migration) that people may set. A leg gets those that it needs.
+    description: Arguments of M(berth.kvm.migration) that people may set. A leg gets those that it needs. One that no host
+      could use, such as a negative time, is refused before the first leg.
     type: dict
     default: {}
 extends_documentation_fragment:
