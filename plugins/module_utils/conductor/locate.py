@@ -1,7 +1,8 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Where the instances are that a run is about: on a host, nowhere, on the move, or unknown because a host is silent."""
+"""Where the instances of a run are: on a host, nowhere, on the move, or unknown because a host is silent. And which host may
+take back a record that was lost."""
 
 from __future__ import annotations
 

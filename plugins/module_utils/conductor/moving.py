@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What is next for an instance that is to be moved: which sequence of steps, between which hosts, with which request.
+"""The plan for each instance that is to be moved: between which hosts, with which request, and whether it may move at all.
 
 Pure: the fleet's documents and the hosts' views in, a move for each instance out.
 """

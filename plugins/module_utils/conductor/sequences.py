@@ -1,8 +1,8 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""In which order the steps of a move run on which host, after which failures the next host is tried (of a claim, of the checks
-of a live migration), and which sequence a run begins with.
+"""In which order the steps of a move run on which host, which sequence follows for a move that is found half done, and after
+which failures the next host is tried (of a claim, of the checks of a live migration).
 
 No sequence decides anything: each step looks at the record of its host first. What a run begins with follows from the
 two views and the action alone (``next_sequence``). walk.py walks these sequences, in the roles and in the tests alike.

@@ -1,7 +1,8 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Where the volumes of instances are: an instance goes to the host that has them, and what is nowhere is made with it.
+"""Where the volumes of instances are: an instance goes to the host that has them, what is nowhere is made with it, and what no
+instance has may be deleted.
 
 A volume that no host tells of may be on one that is silent, so nothing is made then. Two runs at once may both make one:
 after its claim each reads all hosts, and who sees the volume on another one gives way.

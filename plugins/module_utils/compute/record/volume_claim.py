@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The claims of volumes: who may use one (one writer at a time), which one a guest may boot from, and the records of new ones.
+"""The claims of volumes: who may use one (one writer at a time) or remove it, which one a guest may boot from, and new records.
 
 The caller holds the host's lock.
 """

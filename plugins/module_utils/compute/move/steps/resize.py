@@ -1,7 +1,8 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Resize and cold migration, from source to destination. The claim has a file of its own, claim.py."""
+"""The steps of a resize or cold migration: stop, copy, let go (first the volumes, then the instance), take over, start. The
+claim has a file of its own, claim.py."""
 
 from __future__ import annotations
 
