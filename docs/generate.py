@@ -72,7 +72,7 @@ CATALOG = {
     ),
     "berth_keypairs_defined": ("Public keys, by name. The value may be just the key.", schema.KeyPair.fields),
     "berth_volumes_defined": (
-        "Disks that outlive their instance, by name. [What they are](volumes.md).",
+        "Disks that outlive their instance, by name; `image` is what a new one is made from. [What they are](volumes.md).",
         schema.VOLUME,
     ),
     "berth_aggregates": (
@@ -99,7 +99,7 @@ INSTANCE_NOTES = {
     "berth_availability_zone": "a zone, zone:host or zone:host:node",
     "berth_pool": "the storage pool (`berth`); hosts without it are left out, and the disks count against its space",
     "berth_disks": "data disks: {name: {size_gb, bus}}, or a list of {name, size_gb, bus}; see [below](#data-disks)",
-    "berth_volumes": "volumes: names, or {name: {delete_on_termination}}, see [volumes](volumes.md)",
+    "berth_volumes": "volumes: names, or {name: {delete_on_termination, boot_index}}, see [volumes](volumes.md)",
     "berth_ssh_keys": "public keys for the guest's first user",
     "berth_hints": "scheduler hints; same_host and different_host take names of instances or uuids",
     "berth_target_host": "only this host, if every filter lets it pass",

@@ -21,7 +21,7 @@ from ..module_utils.conductor.locate import (
 )
 from ..module_utils.conductor.recovery import to_recover
 from ..module_utils.model import hints, nics
-from ..module_utils.model.catalog import defined_volume
+from ..module_utils.model.catalog import Catalog, defined_volume
 from ..module_utils.model.catalog_schema import INSTANCE, VOLUMES
 from ..module_utils.model.errors import BerthError, InvalidInput
 from ..module_utils.model.guest_address import guest_address
@@ -162,11 +162,15 @@ def _wanted_disks(task_vars, fleet, name, found, project, lost):
         "disks": disks,
         "volumes": [{part: entry[part] for part in parts if entry[part] is not None} for entry in wanted],
         "new_volumes": [
-            {**{part: entry[part] for part in ("uuid", "name", "size_gb", "pool")}, "instance": found["uuid"]}
-            for entry in wanted
-            if entry["uuid"] in new
+            _new_volume(task_vars, name, project, entry, found["uuid"]) for entry in wanted if entry["uuid"] in new
         ],
     }
+
+
+def _new_volume(task_vars, name, project, entry, uuid):
+    catalog = Catalog.from_variables(variables(task_vars, name, ["berth_images", "berth_volumes_defined"]))
+    parts = {part: entry[part] for part in ("uuid", "name", "size_gb", "pool")}
+    return {**parts, "image": catalog.volume_image(entry["name"], project), "instance": uuid}
 
 
 def _disks(task_vars, name):

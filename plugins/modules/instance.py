@@ -112,7 +112,7 @@ options:
         type: bool
         default: false
       boot_index:
-        description: 0 for the volume that the guest boots from, which does not change.
+        description: 0 for the volume that the guest boots from, 1 and so on for those that its firmware tries next. It does not change.
         type: int
     version_added: 0.2.0
   timeout:

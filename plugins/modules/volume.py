@@ -11,7 +11,7 @@ version_added: 0.2.0
 short_description: Make or remove a volume on a KVM host
 description:
   - Removes a free volume with its file. A volume that an instance uses is refused, with the instance's name.
-  - Makes a volume for an existing instance in two steps, claimed and present. It is empty, and free until it is attached.
+  - Makes a volume for an existing instance in two steps, claimed and present. It is free until it is attached.
   - Playbooks C(berth.kvm.delete_volume) and C(berth.kvm.update_disks) run it.
 options:
   uuid:
@@ -29,7 +29,7 @@ options:
     description: Whose claim it is.
     type: str
   volume:
-    description: What is to be claimed.
+    description: What is claimed, or was claimed and is made.
     type: dict
     suboptions:
       name:
@@ -43,6 +43,9 @@ options:
       pool:
         description: The storage pool that it is to be in, which has to be that of the instance.
         type: str
+      image:
+        description: The image that it is made from, with name, url, checksum and disk_format. Without one it is empty.
+        type: dict
       instance:
         description: The UUID of the instance beside which it is made.
         type: str
@@ -84,6 +87,7 @@ VOLUME = {
     "name": {"type": "str", "required": True},
     "size_gb": {"type": "int", "required": True},
     "pool": {"type": "str"},
+    "image": {"type": "dict"},
     "instance": {"type": "str", "required": True},
 }
 ARGUMENTS = {
@@ -101,7 +105,7 @@ def act(host, params, dry):
     if params["state"] == "claimed":
         new_volume.claim(host, params["volume"], token, dry)
     elif params["state"] == "present":
-        new_volume.make(host, uuid, token)
+        new_volume.make(host, uuid, token, (params["volume"] or {}).get("image"))
     elif token:
         return new_volume.withdraw(host, uuid, token)
     else:

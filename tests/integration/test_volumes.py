@@ -5,11 +5,13 @@
 
 from __future__ import annotations
 
+from xml.etree import ElementTree
+
 from playbooks import catalog, homes, vm
 
 FILES = "find /var/lib/libvirt/berth/volumes /var/lib/berth/volumes -type f 2>/dev/null; true"
 # the lab's guest writes once on the disk that is called data, and says what is on it at every later boot
-VOLUMES = {"berth_volumes_defined": {"data": {"size_gb": 1}, "more": {"size_gb": 2}}}
+VOLUMES = {"berth_volumes_defined": {"data": {"size_gb": 1}, "more": {"size_gb": 2, "image": "guest"}}}
 
 
 def play(lab, path, playbook, *more, **options):
@@ -39,10 +41,15 @@ def test_what_a_guest_wrote_on_a_volume_is_there_after_delete_and_create(lab, im
     assert play(lab, path, "update_disks", **none).changed["a"] > 0
     lab.guest_facts("a", home, timeout=60, until=lambda said: 1 << 30 not in list(said["disks"].values())[1:])
     assert play(lab, path, "update_disks", **none).changed.get("a", 0) == 0
-    new = {"extra_vars": {"berth_volumes": ["more"]}}
+    new = {"extra_vars": {"berth_volumes": {"more": {"boot_index": 1}}}}
     assert "disks would be updated" in play(lab, path, "update_disks", "--check", **new).output
     assert play(lab, path, "update_disks", **new).changed["a"] > 0
     lab.guest_facts("a", home, timeout=60, until=lambda said: 2 << 30 in list(said["disks"].values())[1:])
+    definition = ElementTree.fromstring(lab.sh(home, "virsh dumpxml --inactive $(virsh -q list --uuid)").stdout)
+    disks = {disk.findtext("serial"): disk for disk in definition.iterfind("devices/disk")}
+    assert disks["more"].find("boot").get("order") == "2"
+    made = "qemu-img compare -U %s %s" % (disks["more"].find("source").get("file"), image["url"])
+    assert "identical" in lab.sh(home, made).stdout
     play(lab, path, "update_disks", **none)
     play(lab, path, "delete_volume", "-e", "berth_volume=more")
     play(lab, path, "delete_volume", "-e", "berth_volume=data")

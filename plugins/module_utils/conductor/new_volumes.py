@@ -18,7 +18,7 @@ from . import volumes
 
 @dataclasses.dataclass
 class Making:
-    """A volume {uuid, name, size_gb, pool, instance (its uuid)} that is to be made for the instance ``name`` on ``host``."""
+    """A volume {uuid, name, size_gb, pool, image, instance (its uuid)} that is to be made for the instance ``name`` on ``host``."""
 
     name: str
     host: str
@@ -35,7 +35,7 @@ class Making:
         """What the host is asked."""
         asked = {"uuid": self.uuid, "state": state, "token": self.token}
         parts = {part: value for part, value in self.volume.items() if part != "uuid"}
-        return {**asked, "volume": parts} if state == "claimed" else asked
+        return asked if state == "absent" else {**asked, "volume": parts}
 
 
 def to_make(instances: Mapping[str, Mapping[str, Any]], new_token: Callable[[], str]) -> List[Making]:

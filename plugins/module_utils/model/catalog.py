@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from typing import Any, Callable, Dict, Iterable, List, Mapping, Set
+from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional, Set
 
 from . import catalog_schema as schema
+from . import volumes
 from .errors import BerthError, InvalidInput, together
 from .messages import Document
 from .schema import Check
@@ -146,6 +147,18 @@ class Catalog:
             raise ImageNotFound.named(field, name, usable)
         return usable[name]
 
+    def volume_image(self, name: str, project: str) -> Optional[Document]:
+        """The image that the volume is made from, as far as a host has to know it; None for an empty one."""
+        defined = defined_volume(name, self.volumes)
+        if defined["image"] is None:
+            return None
+        field = "berth_volumes_defined.%s.image" % name
+        image = self.image(defined["image"], project, field)
+        if not image["url"]:
+            raise InvalidInput(field, image["name"], "an image with a url, not one that is uploaded")
+        check_image_fits_volume(name, defined, image)
+        return {part: image[part] for part in volumes.SOURCE}
+
     def public_keys(self, names: Iterable[str]) -> List[str]:
         """The public keys of the key pairs ``names``."""
 
@@ -155,6 +168,12 @@ class Catalog:
             return str(self.keypairs[name]["public_key"])
 
         return together(functools.partial(key, at, name) for at, name in enumerate(names))
+
+
+def check_image_fits_volume(name: str, defined: Document, image: Document) -> None:
+    if defined["size_gb"] < image["min_disk"]:
+        rule = "at least min_disk of image %s, %d GiB" % (image["name"], image["min_disk"])
+        raise InvalidInput("berth_volumes_defined.%s.size_gb" % name, defined["size_gb"], rule)
 
 
 def check_image_fits(flavor: Document, image: Document) -> None:

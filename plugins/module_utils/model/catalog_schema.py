@@ -284,19 +284,25 @@ class DataDisks:
 
 _VOLUME_NAME = Text(data_disks.NAME + r"\Z", data_disks.NAME_RULE, longest=data_disks.LONGEST_NAME)
 POOL_NAME = Text(r"[A-Za-z0-9][A-Za-z0-9._-]*\Z", "the name of a storage pool", longest=63)
-VOLUME = Fields({"size_gb": Whole(1, data_disks.MOST_GB, "GiB"), "pool": POOL_NAME}, defaults={"pool": None})
+VOLUME = Fields(
+    {"size_gb": Whole(1, data_disks.MOST_GB, "GiB"), "pool": POOL_NAME, "image": Text()},
+    defaults={"pool": None, "image": None},
+)
 VOLUMES = Named(VOLUME, name=_VOLUME_NAME)
 
 
 class BootIndex:
-    """Which volume the guest boots from. As in Nova's block device mapping, -1 is the same as none: never."""
+    """Which volume the guest boots from first, second and so on. As in Nova's block device mapping, -1 is the same as none: never."""
 
-    rule = "0, of the volume that the guest boots from; the others have -1 or none"
+    known = {str(index): None if index < 0 else index for index in range(-1, volumes.MOST)}
+    rule = "a whole number from 0, of the volume that the guest boots from, to %d; -1 or none: never" % (
+        volumes.MOST - 1
+    )
 
     def check(self, value: Any, field: str) -> Optional[int]:
-        if str(value) not in ("0", "-1"):
+        if isinstance(value, bool) or str(value) not in self.known:
             raise InvalidInput(field, value, self.rule)
-        return 0 if str(value) == "0" else None
+        return self.known[str(value)]
 
 
 class VolumesOfInstance:
@@ -319,10 +325,19 @@ class VolumesOfInstance:
         found = list(self.named.check(value, field).values())
         if len(found) > volumes.MOST:
             raise InvalidInput(field, len(found), "at most %d volumes" % volumes.MOST)
-        boots = [entry["name"] for entry in found if entry["boot_index"] == 0]
-        if len(boots) > 1:
-            raise InvalidInput(field, ", ".join(boots), "boot_index 0 for one volume at most")
+        _check_boot_order(found, field)
         return found
+
+
+def _check_boot_order(entries: List[Document], field: str) -> None:
+    """As in Nova's block device mapping, the boot indexes follow each other; 0 may be that of the root disk."""
+    indexes = volumes.boot_indexes(entries)
+    if indexes not in ([*range(len(indexes))], [*range(1, len(indexes) + 1)]):
+        given = ", ".join(
+            "%s %d" % (entry["name"], entry["boot_index"]) for entry in entries if entry["boot_index"] is not None
+        )
+        rule = "boot indexes that follow each other, each once: from 0, or from 1 after the instance's own root disk"
+        raise InvalidInput(field, given, rule)
 
 
 FLAVORS = Named(FLAVOR)

@@ -107,9 +107,10 @@ _OF_VOLUME = object_of(
         "delete_on_termination": flag,
         "slot": whole(0, volumes.MOST - 1),
         "new": flag,
-        "boot_index": whole(0, 0),
+        "boot_index": whole(0, volumes.MOST - 1),
+        "image": object_of({part: _IMAGE[part] for part in volumes.SOURCE}),
     },
-    optional=("new", "boot_index"),
+    optional=("new", "boot_index", "image"),
 )
 
 

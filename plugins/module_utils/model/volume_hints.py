@@ -34,6 +34,14 @@ def say_what_it_boots_from(name: str, has: Optional[str], wanted: Optional[str])
     return "%s, and take it from %s" % (give, wanted) if wanted else give
 
 
+def attach_again(name: str, volume: str) -> str:
+    """A volume is to have another turn in the boot order."""
+    return (
+        "To change it, take %s out of berth_volumes of %s, run berth.kvm.update_disks --limit %s, which keeps what is on it, and "
+        "name it again" % (volume, name, name)
+    )
+
+
 def keep_writes_or_revert(name: str, resize: bool) -> str:
     """A revert would lose what was written to volumes that the move copied."""
     back = "berth.kvm.resize with the former flavor" if resize else "berth.kvm.cold_migrate"

@@ -4,15 +4,16 @@
 """Volumes: disks that outlive the instance that has them (berth_volumes_defined, berth_volumes).
 
 In a request they are [{name, size_gb (GiB), delete_on_termination, slot}], with ``new`` where the volume is made for the
-instance, until its guest was started. The slot is its place among the guest's devices. The guest boots from the one with
-``boot_index`` 0, which is made from the image, and has no root disk beside it then. A volume has a record of its own on its
-host, which says whose it is.
+instance, until its guest was started, and ``image`` where it is made from one. The slot is its place among the guest's devices.
+The guest boots from the one with ``boot_index`` 0, which is made from the instance's image, and has no root disk beside it then;
+where the firmware finds nothing there it goes on with 1, 2 and so on. A volume has a record of its own on its host, which says
+whose it is.
 """
 
 from __future__ import annotations
 
 import uuid
-from typing import Any, Collection, Dict, List, Mapping, Optional, Sequence
+from typing import Any, Collection, Dict, Iterable, List, Mapping, Optional, Sequence
 
 from . import data_disks, hints, volume_hints
 from .errors import InvalidInput
@@ -21,6 +22,7 @@ from .messages import Document
 from .move_errors import CannotResizeDisk
 
 MOST = 16
+SOURCE = ("name", "url", "checksum", "disk_format")  # what a host has to know of the image of a volume
 
 
 def volume_uuid(project: str, name: str) -> str:
@@ -45,15 +47,25 @@ def check(spec: Mapping[str, Any]) -> List[Document]:
             raise InvalidInput("volumes[%d].slot" % at, slot, "a whole number from 0 to %d, each once" % (MOST - 1))
         named.add(name)
         slots.add(slot)
-    boots = [entry["name"] for entry in of(spec) if entry.get("boot_index") is not None]
-    if len(boots) > 1 or boots and boot(spec) is None:
-        raise InvalidInput("volumes.boot_index", boots, "0, of one volume")
+    indexes = boot_indexes(of(spec))
+    if len(set(indexes)) < len(indexes) or not {*indexes} <= {*range(MOST)}:
+        raise InvalidInput("volumes.boot_index", indexes, "a whole number from 0 to %d, each once" % (MOST - 1))
     return of(spec)
+
+
+def boot_indexes(entries: Iterable[Mapping[str, Any]]) -> List[int]:
+    return sorted(entry["boot_index"] for entry in entries if entry.get("boot_index") is not None)
 
 
 def boot(spec: Mapping[str, Any]) -> Optional[Document]:
     """The volume that the guest boots from, None where it has a root disk of its own."""
     return next((entry for entry in of(spec) if entry.get("boot_index") == 0), None)
+
+
+def source(spec: Mapping[str, Any], entry: Mapping[str, Any]) -> Optional[Document]:
+    """The image that a new volume of the request is made from, None for an empty one."""
+    image = spec.get("image") if entry.get("boot_index") == 0 else entry.get("image")
+    return dict(image) if image else None
 
 
 def root_gb(spec: Mapping[str, Any]) -> int:
@@ -67,11 +79,19 @@ def _boot_index(entry: Mapping[str, Any]) -> Document:
 
 
 def check_boot_stays(name: str, has: Mapping[str, Any], wanted: Sequence[Mapping[str, Any]]) -> None:
-    """Raises if the existing instance would boot from something else than at its creation."""
+    """Raises if the existing instance would boot from something else than at its creation, or from a volume in another turn than
+    it was attached with."""
     before, after = boot(has), [entry["name"] for entry in wanted if entry.get("boot_index") == 0]
     if after != ([before["name"]] if before else []):
-        rule = "volume %s with boot_index 0" % before["name"] if before else "no boot_index"
+        rule = "volume %s with boot_index 0" % before["name"] if before else "no boot_index 0"
         raise InvalidInput("berth_volumes", after, "%s, as %s was created: it boots from that" % (rule, name))
+    indexes = {entry["name"]: entry.get("boot_index") for entry in of(has)}
+    for entry in wanted:
+        index = indexes.get(entry["name"])
+        if entry["name"] in indexes and entry.get("boot_index") != index:
+            rule = "%s, as it is attached to %s" % ("none" if index is None else index, name)
+            hint = volume_hints.attach_again(name, entry["name"])
+            raise InvalidInput("berth_volumes.%s.boot_index" % entry["name"], entry.get("boot_index"), rule, hint=hint)
 
 
 def new_gb(spec: Mapping[str, Any]) -> int:
@@ -90,10 +110,13 @@ def going(spec: Mapping[str, Any]) -> List[str]:
 
 
 def used(spec: Document, names: Optional[Collection[str]] = None) -> Document:
-    """The request once the guest was started: none of its volumes, or of those with the ``names``, is new any more."""
+    """The request once the guest was started: none of its volumes, or of those with the ``names``, is made any more."""
     gone = {entry["name"] for entry in spec.get("volumes") or () if names is None or entry["name"] in names}
     return _changed(
-        spec, lambda entry: {part: entry[part] for part in entry if part != "new" or entry["name"] not in gone}
+        spec,
+        lambda entry: {
+            part: entry[part] for part in entry if part not in ("new", "image") or entry["name"] not in gone
+        },
     )
 
 
@@ -122,8 +145,10 @@ def _changed(spec: Document, change: Any) -> Document:
     return dict(spec, volumes=[change(entry) for entry in spec["volumes"]]) if spec.get("volumes") else spec
 
 
-def requested(names: Sequence[Mapping[str, Any]], defined: Mapping[str, Document]) -> List[Document]:
-    """The volumes of a new request, of the sizes that ``defined`` says."""
+def requested(
+    names: Sequence[Mapping[str, Any]], defined: Mapping[str, Document], images: Mapping[str, Document]
+) -> List[Document]:
+    """The volumes of a new request, of the sizes that ``defined`` says; ``images``: volume -> the image that it is made from."""
     return [
         {
             "name": entry["name"],
@@ -131,6 +156,7 @@ def requested(names: Sequence[Mapping[str, Any]], defined: Mapping[str, Document
             "delete_on_termination": entry["delete_on_termination"],
             "slot": slot,
             **_boot_index(entry),
+            **({"image": images[entry["name"]]} if entry["name"] in images else {}),
         }
         for slot, entry in enumerate(names)
     ]

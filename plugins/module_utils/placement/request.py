@@ -14,7 +14,7 @@ import uuid
 
 from ..model import catalog_schema as schema
 from ..model import data_disks, input_hints, request_digest, volumes
-from ..model.catalog import check_image_fits, defined_volume
+from ..model.catalog import check_image_fits, check_image_fits_volume, defined_volume
 from ..model.direct_boot import PROPERTIES, with_boot_files
 from ..model.errors import InvalidInput, together
 from ..model.guest_check import check_guest
@@ -45,15 +45,15 @@ def build_request(hostvars, catalog):
     image = with_boot_files(
         catalog.image(given["berth_image"], project), lambda name, field: catalog.image(name, project, field)
     )
-    boots = _boot_volume(given, catalog, image, GuestSettings(flavor["extra_specs"], image["properties"]))
+    settings = GuestSettings(flavor["extra_specs"], image["properties"])
+    boots = _boot_volume(given, catalog, image, settings)
     check_image_fits(dict(flavor, root_gb=0) if boots else flavor, image)
     check_guest(flavor, image)
     own_uuid = instance_uuid(project, name)
     seed = _seed(name, given, decode_user_data(hostvars.get("berth_user_data")), image, catalog)
-    card = GuestSettings(flavor["extra_specs"], image["properties"]).get("vif_model", "virtio")
     groups = given.get("berth_security_groups", [])
     nics = [
-        request_nics.nic(own_uuid, at, nic, catalog, card, groups)
+        request_nics.nic(own_uuid, at, nic, catalog, settings.get("vif_model", "virtio"), groups)
         for at, nic in enumerate(given.get("berth_networks", []))
     ]
     spec = {
@@ -64,7 +64,7 @@ def build_request(hostvars, catalog):
         "flavor": _flavor_snapshot(flavor),
         "image": _image_snapshot(image),
         "networks": nics,
-        **_disks(given, catalog, GuestSettings(flavor["extra_specs"], image["properties"]).get("disk_bus", "virtio")),
+        **_disks(given, catalog, settings.get("disk_bus", "virtio"), project),
         "group": _group(given.get("berth_server_group"), project, catalog),
         "scheduler_hints": _hints(given.get("berth_hints", {}), project),
         "pool": given.get("berth_pool", DEFAULT_POOL),
@@ -88,12 +88,15 @@ def _boot_volume(given, catalog, image, settings):
     name = next((entry["name"] for entry in given.get("berth_volumes", []) if entry["boot_index"] == 0), None)
     if name is None:
         return None
+    defined = defined_volume(name, catalog.volumes)
 
     def is_large_enough():
-        size = defined_volume(name, catalog.volumes)["size_gb"]
-        if size < image["min_disk"]:
-            rule = "at least min_disk of image %s, %d GiB" % (image["name"], image["min_disk"])
-            raise InvalidInput("berth_volumes_defined.%s.size_gb" % name, size, rule)
+        check_image_fits_volume(name, defined, image)
+
+    def is_made_from_its_image():
+        if defined["image"] not in (None, image["name"]):
+            rule = "berth_image of the instance that boots from it, %s, or none" % image["name"]
+            raise InvalidInput("berth_volumes_defined.%s.image" % name, defined["image"], rule)
 
     def is_on_its_bus():
         bus = settings.get("disk_bus", "virtio")
@@ -102,11 +105,11 @@ def _boot_volume(given, catalog, image, settings):
                 "berth_volumes.%s.boot_index" % name, 0, "hw_disk_bus virtio, not %s: volumes have no other" % bus
             )
 
-    together([is_large_enough, is_on_its_bus])
+    together([is_large_enough, is_made_from_its_image, is_on_its_bus])
     return name
 
 
-def _disks(given, catalog, bus):
+def _disks(given, catalog, bus, project):
     """{disks}, and {volumes} where it has some."""
     disks = data_disks.with_buses(given.get("berth_disks", []), bus)
     wanted, pool = given.get("berth_volumes", []), given.get("berth_pool", DEFAULT_POOL)
@@ -117,7 +120,10 @@ def _disks(given, catalog, bus):
             raise InvalidInput("berth_volumes.%s" % name, name, "another name than that of a data disk")
         if own_pool not in (None, pool):
             raise InvalidInput("berth_pool", pool, "the pool of its volume %s, %s" % (name, own_pool))
-    own = {"volumes": volumes.requested(wanted, catalog.volumes)} if wanted else {}
+    data = [entry["name"] for entry in wanted if entry["boot_index"] != 0]
+    images = zip(data, together(functools.partial(catalog.volume_image, name, project) for name in data))
+    made_from = {name: image for name, image in images if image}
+    own = {"volumes": volumes.requested(wanted, catalog.volumes, made_from)} if wanted else {}
     return {"disks": disks, **own}
 
 

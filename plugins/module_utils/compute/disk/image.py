@@ -65,7 +65,8 @@ def used_checksums(records):
         specs.append(record.spec)
         migration = record.migration or {}
         specs.extend(migration.get(part) or {} for part in ("old_spec", "new_spec"))
-    images = [spec.get("image") or {} for spec in specs]
+    volumes = [entry for spec in specs for entry in spec.get("volumes") or ()]
+    images = [part.get("image") or {} for part in (*specs, *volumes)]
     parts = [part for image in images for part in (image, image.get("kernel") or {}, image.get("initrd") or {})]
     return {part.get("checksum") for part in parts} - {None}
 

@@ -21,7 +21,7 @@ from . import disk_chain, volume_files
 
 
 def claim(host, wanted, token, dry=False):
-    """Claim room for the volume ``wanted`` {name, size_gb, pool, instance} (the instance's uuid), in the pool of the instance."""
+    """Claim room for the volume ``wanted`` {name, size_gb, pool, image, instance} (the instance's uuid), in the pool of the instance."""
     host.require_prepared()
     with host.store.host_lock():
         record = _at_rest(host, wanted)
@@ -31,7 +31,7 @@ def claim(host, wanted, token, dry=False):
         there, new = own.read(entry["uuid"]), volume_claim.claimed(spec, entry, None, token)
         volume_files.check_no_file(host, there or new)
         if there is not None:
-            _check_left(host, there, wanted)
+            _check_left(host, there, new)
             new = journal.noted(there, "claim", adopted=True).next(token=token)
         else:
             room.allocate(host, record, wanted["size_gb"])
@@ -59,20 +59,24 @@ def _check(host, record, wanted):
         raise VolumeElsewhere("volume %s is in pool %s, %s in pool %s" % (name, wanted["pool"], record.name, pool))
 
 
-def _check_left(host, volume, wanted):
-    """What another run left may be gone on with, where no instance has it."""
+def _check_left(host, volume, new):
+    """What another run left may be gone on with, where no instance has it and it is the same."""
     volume_claim.check_free(host, volume)
-    if volume.phase not in UNUSED or instance_of(volume) or volume.resources.get("disk_gb") != wanted["size_gb"]:
+    if (
+        volume.phase not in UNUSED
+        or instance_of(volume)
+        or (volume.resources, volume.spec) != (new.resources, new.spec)
+    ):
         raise VolumeConflict("volume %s was made or is removed by another run" % volume.name, hint=hints.run_again())
 
 
-def make(host, uuid, token):
+def make(host, uuid, token, image=None):
     """Make the file of the volume that was claimed with the token; its record says before that it is being made."""
     own = VolumeStore.beside(host.store)
     with own.instance_lock(uuid):
         volume = _claimed_by(own, uuid, token)
         if volume.phase in UNUSED:
-            volume_files.make_alone(host, own, volume)
+            volume_files.make_alone(host, own, volume, image)
             change(own, own.read(uuid), "made", None, role=OWN, phase=ACTIVE)
 
 

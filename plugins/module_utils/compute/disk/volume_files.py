@@ -12,6 +12,7 @@ from ...model import hints, volume_hints, volumes
 from ...model.lifecycle import BUILDING, CLAIMED, OWN
 from ...model.volume_errors import VolumeConflict, VolumeNotAttached, VolumeNotFound
 from .. import paths
+from ..errors import FlavorTooSmall
 from ..record.volume_store import VolumeStore, change, instance_of, is_of, size_gb
 from . import disk
 from . import image as images
@@ -44,18 +45,18 @@ def make(host, record):
             raise VolumeNotAttached(
                 "volume %s is not that of %s" % (entry["name"], record.name), hint=hints.create_again()
             )
-        _make(host, store, volume, file, plan, record.spec if entry.get("boot_index") == 0 else None)
+        _make(host, store, volume, file, plan, volumes.source(record.spec, entry))
 
 
-def make_alone(host, store, volume):
-    """The file of a new volume that no instance has yet."""
+def make_alone(host, store, volume, image):
+    """The file of a new volume that no instance has yet, from the image if there is one."""
     entry = {"name": volume.name, "size_gb": size_gb(volume), "slot": 0}
     ((file, plan),) = planned(host.pool_of(volume), {"project_id": volume.project_id, "volumes": [entry]}).items()
-    _make(host, store, volume, file, plan)
+    _make(host, store, volume, file, plan, image)
 
 
-def _make(host, store, volume, file, plan, booting=None):
-    """The record of a new volume says that its file is being made, before it is. ``booting``: the request whose guest boots from it."""
+def _make(host, store, volume, file, plan, image):
+    """The record of a new volume says that its file is being made, before it is. Without an image it is empty."""
     check_no_file(host, volume)
     if volume.phase == CLAIMED:
         volume = change(store, volume, "build", instance_of(volume), role=OWN, phase=BUILDING)
@@ -63,14 +64,25 @@ def _make(host, store, volume, file, plan, booting=None):
         return
     if volume.phase != BUILDING:
         raise not_there(volume.name, file)
-    pool_path = host.pool_of(volume)
-    base = booting and images.ensure(pool_path, booting["image"], volumes.root_gb(booting), host.settings)
+    base = image and _base(host, volume, image)
     paths.make_directory(os.path.dirname(os.path.dirname(file)))
     paths.make_directory(os.path.dirname(file))
     paths.remove(file + ".tmp")
     disk.make(plan, file + ".tmp", base)
     os.chmod(file + ".tmp", 0o600)
     paths.publish(file + ".tmp", file)
+
+
+def _base(host, volume, image):
+    try:
+        return images.ensure(host.pool_of(volume), image, size_gb(volume), host.settings)
+    except FlavorTooSmall as error:
+        raise FlavorTooSmall(
+            "image %s does not fit on volume %s: %s" % (image["name"], volume.name, error.message),
+            field="berth_volumes_defined.%s.size_gb" % volume.name,
+            value=size_gb(volume),
+            rule="at least the virtual size of image %s" % image["name"],
+        )
 
 
 def not_there(name, file):

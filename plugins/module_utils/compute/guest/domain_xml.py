@@ -244,8 +244,8 @@ def _volume(devices, pool, entry):
         devices, paths.volume_file(pool, entry["uuid"]), volume_files.FORM, target_of(entry), "virtio", "disk"
     )
     _child(element, "serial", entry["name"])
-    if entry.get("boot_index") == 0:
-        _child(element, "boot", order=1)
+    if entry.get("boot_index") is not None:
+        _child(element, "boot", order=entry["boot_index"] + 1)
     return element
 
 

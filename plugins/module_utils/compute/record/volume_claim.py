@@ -149,7 +149,7 @@ def claimed(spec, entry, instance, token):
         generation=[0, 1],
         token=token,
         phase=CLAIMED,
-        spec=first_spec(spec, instance, spec["image"]["name"] if entry.get("boot_index") == 0 else None),
+        spec=first_spec(spec, instance, (volumes.source(spec, entry) or {}).get("name")),
         resources={"disk_gb": entry["size_gb"]},
         power_state="shutdown",
     )

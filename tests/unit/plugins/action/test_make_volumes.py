@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from held_case import WEB, held
 from test_delete_volume import DB, controller, volume
@@ -12,7 +14,8 @@ from test_delete_volume import DB, controller, volume
 from ansible_collections.berth.kvm.plugins.action import make_volumes
 
 WANTED = {"berth_volumes_defined": {"db": {"size_gb": 4}}, "berth_volumes": ["db"]}
-ASKED = {"name": "db", "size_gb": 4, "pool": None, "instance": WEB}
+ASKED = {"name": "db", "size_gb": 4, "pool": None, "image": None, "instance": WEB}
+DEBIAN = {"name": "debian", "url": "http://example.org/i", "checksum": "sha256:" + "0" * 64, "disk_format": "qcow2"}
 
 
 @pytest.fixture
@@ -49,9 +52,33 @@ def test_a_volume_that_no_host_has_is_claimed_then_all_hosts_are_read_then_it_is
         ("h1", "volume", "claimed", ASKED),
         ("h1", "rescan", None, None),
         ("h2", "rescan", None, None),
-        ("h1", "volume", "present", None),
+        ("h1", "volume", "present", ASKED),
     ]
     assert result["changed"] and located["found"] == ["web1"] and not located["errors"]
+
+
+@pytest.mark.parametrize(
+    "source, fault", [({"url": DEBIAN["url"]}, None), ({"upload": "/srv/i"}, "debian.*with a url")]
+)
+def test_the_host_is_told_of_the_image_of_a_volume_that_is_made_from_one(asked, source, fault):
+    image = {"checksum": DEBIAN["checksum"], "disk_format": "qcow2", **source}
+    wanted = {**WANTED, "berth_volumes_defined": {"db": {"size_gb": 4, "image": "debian"}}}
+    wanted["berth_images"] = {"debian": image}
+    questions, _result, located = run(asked, wanted=wanted, h1=([held()], []), h2=([], []))
+    if fault:
+        assert not questions and re.search(fault, located["errors"]["web1"])
+    else:
+        told = {**ASKED, "image": DEBIAN}
+        assert [(state, volume) for _host, module, state, volume in questions if module == "volume"] == [
+            ("claimed", told),
+            ("present", told),
+        ]
+
+
+def test_an_image_that_is_gone_from_the_catalog_is_nothing_to_a_volume_that_is_there(asked):
+    wanted = {**WANTED, "berth_volumes_defined": {"db": {"size_gb": 4, "image": "gone"}}}
+    _questions, _result, located = run(asked, wanted=wanted, h1=([held()], [volume()]), h2=([], []))
+    assert located["found"] == ["web1"] and not located["errors"]
 
 
 def test_nothing_is_asked_for_a_volume_that_is_there(asked):

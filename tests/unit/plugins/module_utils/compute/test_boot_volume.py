@@ -5,7 +5,11 @@
 
 from __future__ import annotations
 
+import dataclasses
+import hashlib
+import os
 import shutil
+import subprocess
 from xml.etree import ElementTree
 
 import pytest
@@ -14,7 +18,7 @@ from records import plant
 from volume_case import DB, make_house, named
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute import errors
-from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import disk
+from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import disk, image
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import domain
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest.update_disks import would_update_disks
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record.record_copy import take_back
@@ -23,7 +27,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.model.lifecycle import A
 
 pytestmark = pytest.mark.skipif(not shutil.which("qemu-img"), reason="qemu-img is not installed")
 BOOT = {"boot_index": 0}
-REAL_MAKE = disk.make  # tests of others replace it
+REAL_MAKE, REAL_ENSURE = disk.make, image.ensure  # tests of others replace it
 
 
 @pytest.fixture
@@ -161,13 +165,111 @@ def test_a_volume_to_boot_from_can_be_looked_into_by_another_guest_and_booted_fr
     assert boots_from(web) == [(0, "db")]
 
 
-def test_two_volumes_to_boot_from_or_another_order_are_refused_by_the_host_too(house):
+def test_two_volumes_of_one_turn_in_the_boot_order_are_refused_by_the_host_too(house):
     web = booting(house)
-    with pytest.raises(BerthError, match="boot_index"):
-        web.claim(named(new=True, **BOOT), named("logs", slot=1, new=True, **BOOT))
-    with pytest.raises(BerthError, match="boot_index"):
-        web.claim(named(new=True, boot_index=1))
+    for entries in (
+        [BOOT, BOOT],
+        [BOOT, {"boot_index": 16}],
+        [{"boot_index": 1}, {"boot_index": 1}],
+        [{"boot_index": -1}],
+    ):
+        with pytest.raises(BerthError, match="boot_index"):
+            web.claim(*(named("v%d" % at, slot=at, new=True, **entry) for at, entry in enumerate(entries)))
     assert web.record is None and house.has() is None
+
+
+def orders(guest):
+    """serial number -> its turn among what the firmware tries; the root disk has none."""
+    disks = ElementTree.fromstring(guest.domain.xml).iterfind("devices/disk")
+    return {
+        element.findtext("serial"): element.find("boot").get("order")
+        for element in disks
+        if element.find("boot") is not None
+    }
+
+
+def test_the_firmware_goes_on_with_the_volumes_that_have_the_next_boot_indexes(house):
+    web, other = booting(house), house.guest("web2")
+    web.make(named("next", slot=1, goes=True, new=True, boot_index=1), named(new=True, **BOOT))
+    assert orders(web) == {"db": "1", "next": "2"}
+    web.delete()
+    other.make(named("second", new=True, boot_index=1), named("third", slot=1, new=True, boot_index=2))
+    assert orders(other) == {None: "1", "second": "2", "third": "3"}
+
+
+@pytest.mark.follows("attach_again")
+@pytest.mark.parametrize("runs", [True, False])
+def test_a_volume_gets_its_turn_when_it_is_attached_and_another_one_when_it_is_attached_again(house, runs):
+    web = house.guest()
+    web.make()
+    if not runs:
+        web.instance().stopped(1)
+    other = house.guest("other")
+    other.make(named(new=True))
+    other.delete()
+    web.update(named(boot_index=1))
+    assert orders(web) == {None: "1", "db": "2"}
+    for update in (web.update, lambda *entries: would_update_disks(web.instance(), [], list(entries))):
+        with pytest.raises(
+            InvalidInput, match="berth_volumes.db.boot_index.*attached to web1.*update_disks --limit web1"
+        ):
+            update(named())
+    web.update()
+    web.update(named())
+    assert orders(web) == {None: "1"} and web.named_by_guest()[-1] == "db"
+
+
+@pytest.fixture
+def images(house, tmp_path, monkeypatch):
+    """The image of a volume, which the host takes and copies as it does; what else it makes is made up."""
+    fake_ensure, fake_make = image.ensure, disk.make
+    house.host.settings = dataclasses.replace(house.host.settings, image_directories=(str(tmp_path),))
+    monkeypatch.setattr(
+        image, "ensure", lambda pool, of, *more: (REAL_ENSURE if of["name"] == "data" else fake_ensure)(pool, of, *more)
+    )
+    monkeypatch.setattr(
+        disk, "make", lambda plan, *more: (REAL_MAKE if plan.kind == disk.VOLUME else fake_make)(plan, *more)
+    )
+    source = tmp_path / "data.raw"
+    source.write_bytes(b"data of the image" + bytes(1 << 20))
+    checksum = "sha256:" + hashlib.sha256(source.read_bytes()).hexdigest()
+    return {"name": "data", "url": str(source), "checksum": checksum, "disk_format": "raw"}
+
+
+def begins(file, tmp_path):
+    disk.run(["qemu-img", "convert", "-f", "qcow2", "-O", "raw", "--", str(file), str(tmp_path / "back")])
+    return (tmp_path / "back").open("rb").read(17), (tmp_path / "back").stat().st_size
+
+
+@pytest.mark.parametrize("step", [None, *BUILD_STEPS])
+def test_a_data_volume_is_made_from_its_own_image_once_and_may_be_booted_from_later(house, images, tmp_path, step):
+    web = house.guest()
+    entries = (named(new=True, image=images),)
+    if step:
+        with pytest.raises(Killed):
+            web.make(*entries, killed_at=step)
+        web.go_on()
+    else:
+        web.make(*entries)
+    assert begins(house.file(), tmp_path) == (b"data of the image", 2 << 30)
+    assert web.record.spec["volumes"] == [named()] and house.volume().spec["source_image"] == "data"
+    web.delete()
+    other = booting(house, "web2")
+    other.spec["image"] = dict(other.spec["image"], name="data")
+    other.make(named(**BOOT))
+    assert boots_from(other) == [(0, "db")]
+
+
+def test_an_image_that_is_larger_than_its_volume_is_refused_by_the_volumes_field(house, images, tmp_path):
+    large = tmp_path / "data.raw"
+    os.truncate(large, 3 << 30)
+    images["checksum"] = (
+        "sha256:" + subprocess.run(["sha256sum", large], capture_output=True, text=True, check=True).stdout[:64]
+    )
+    with pytest.raises(errors.FlavorTooSmall) as caught:
+        house.guest().make(named(new=True, image=images))
+    assert (caught.value.field, caught.value.value) == ("berth_volumes_defined.db.size_gb", 2)
+    assert "image data does not fit on volume db" in str(caught.value) and house.has() is None
 
 
 @pytest.mark.parametrize("runs", [True, False])

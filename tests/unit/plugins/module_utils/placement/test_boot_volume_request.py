@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import pytest
 
+from ansible_collections.berth.kvm.plugins.module_utils.model import request_shape
 from ansible_collections.berth.kvm.plugins.module_utils.model.catalog import Catalog
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import BerthError, InvalidInput
 from ansible_collections.berth.kvm.plugins.module_utils.model.request_spec import RequestSpec
@@ -18,9 +19,23 @@ CATALOG = {
     "berth_flavors": {
         "tiny": {"vcpus": 1, "memory_mb": 64, "root_gb": 5},
         "swaps": {"vcpus": 1, "memory_mb": 64, "root_gb": 5, "ephemeral_gb": 3},
+        "large": {"vcpus": 1, "memory_mb": 64, "root_gb": 10},
     },
-    "berth_images": {"guest": IMAGE, "sata": {**IMAGE, "properties": {"hw_disk_bus": "sata"}}},
-    "berth_volumes_defined": {"os": {"size_gb": 10}, "small": {"size_gb": 4}, "db": {"size_gb": 20}},
+    "berth_images": {
+        "guest": IMAGE,
+        "sata": {**IMAGE, "properties": {"hw_disk_bus": "sata"}},
+        "uploaded": {**{part: IMAGE[part] for part in IMAGE if part != "url"}, "upload": "/srv/i"},
+    },
+    "berth_volumes_defined": {
+        "os": {"size_gb": 10},
+        "small": {"size_gb": 4},
+        "db": {"size_gb": 20},
+        "data": {"size_gb": 8, "image": "guest"},
+        "other": {"size_gb": 8, "image": "sata"},
+        "uploaded": {"size_gb": 8, "image": "uploaded"},
+        "of-none": {"size_gb": 8, "image": "none"},
+        "too-small": {"size_gb": 7, "image": "guest"},
+    },
 }
 OS = {"os": {"boot_index": 0}}
 
@@ -53,8 +68,31 @@ def test_a_request_that_boots_from_its_own_root_disk_is_what_it_was():
 
 
 @pytest.mark.parametrize("index", [0, "0"])
-def test_zero_is_the_one_boot_index(index):
+def test_the_guest_boots_from_the_volume_with_boot_index_zero(index):
     assert build({"os": {"boot_index": index}})["volumes"][0]["boot_index"] == 0
+
+
+@pytest.mark.parametrize("index", [1, "1"])
+def test_the_next_boot_indexes_follow_a_volume_or_the_root_disk(index):
+    spec = build({**OS, "db": {"boot_index": index}})
+    assert [entry["boot_index"] for entry in spec["volumes"]] == [0, 1] and spec["is_bfv"] is True
+    spec = build({"db": {"boot_index": index}, "small": {"boot_index": 2}}, berth_flavor="large")
+    assert [entry["boot_index"] for entry in spec["volumes"]] == [1, 2] and "is_bfv" not in spec
+
+
+def test_a_data_volume_is_made_from_the_image_that_its_definition_names():
+    spec = build({**OS, "data": None})
+    parts = {part: IMAGE[part] for part in ("url", "checksum", "disk_format")}
+    assert [entry.get("image") for entry in spec["volumes"]] == [None, {"name": "guest", **parts}]
+    assert RequestSpec.from_dict(spec).to_dict()["volumes"] == spec["volumes"]
+    assert request_shape.request(spec)["volumes"] == spec["volumes"]
+
+
+def test_a_volume_to_boot_from_may_name_the_image_of_its_instance_and_no_other():
+    assert "image" not in build({"data": {"boot_index": 0}})["volumes"][0]
+    with pytest.raises(InvalidInput) as caught:
+        build({"other": {"boot_index": 0}})
+    assert caught.value.field == "berth_volumes_defined.other.image"
 
 
 @pytest.mark.parametrize("index", [-1, "-1", None])
@@ -66,7 +104,12 @@ def test_a_volume_that_the_guest_never_boots_from_has_minus_one_or_no_index(inde
 @pytest.mark.parametrize(
     "volumes, field",
     [
-        ({"os": {"boot_index": 1}}, "berth_volumes.os.boot_index"),
+        ({"os": {"boot_index": 16}}, "berth_volumes.os.boot_index"),
+        ({"os": {"boot_index": 2}}, "berth_volumes"),
+        ({"os": {"boot_index": 0}, "db": {"boot_index": 2}}, "berth_volumes"),
+        ({**OS, "uploaded": None}, "berth_volumes_defined.uploaded.image"),
+        ({**OS, "of-none": None}, "berth_volumes_defined.of-none.image"),
+        ({**OS, "too-small": None}, "berth_volumes_defined.too-small.size_gb"),
         ({"os": {"boot_index": -2}}, "berth_volumes.os.boot_index"),
         ({"os": {"boot_index": True}}, "berth_volumes.os.boot_index"),
         ({"os": {"boot_index": 0}, "db": {"boot_index": 0}}, "berth_volumes"),
@@ -75,7 +118,7 @@ def test_a_volume_that_the_guest_never_boots_from_has_minus_one_or_no_index(inde
     ],
 )
 def test_what_is_not_built_or_does_not_fit_is_refused_by_its_field(volumes, field):
-    with pytest.raises(InvalidInput) as caught:
+    with pytest.raises(BerthError) as caught:
         build(volumes)
     assert caught.value.field == field
 
