@@ -37,6 +37,12 @@ class Done:
     def output(self):
         return self.stdout + self.stderr
 
+    def checked(self, argv, check):
+        """This; ``check`` makes a failure a CommandFailed."""
+        if check and self.rc:
+            raise CommandFailed("%s: exit status %d\n%s" % (" ".join(map(str, argv)), self.rc, self.output))
+        return self
+
     @property
     def changed(self):
         """Names of the inventory hosts that a play recap counts changes for -> how many."""
@@ -60,10 +66,7 @@ def run(argv, timeout=600, env=None, check=False, stdin=None):
         cwd=REPOSITORY,
         check=False,
     )
-    result = Done(done.returncode, done.stdout, done.stderr, time.monotonic() - began)
-    if check and result.rc:
-        raise CommandFailed("%s: exit status %d\n%s" % (" ".join(map(str, argv)), result.rc, result.output))
-    return result
+    return Done(done.returncode, done.stdout, done.stderr, time.monotonic() - began).checked(argv, check)
 
 
 def tool(name):
@@ -78,6 +81,7 @@ class LabClient:
     def __init__(self, name):
         self.name = name
         self.extra_inventories = []
+        self.warm = None  # or warm.Warm, which runs without an environment of their own are forks of
 
     # --- the lab command
     def lab(self, *argv, check=True, timeout=120):
@@ -183,7 +187,18 @@ class LabClient:
         if extra_vars:
             words += ["-e", json.dumps(extra_vars)]
         argv = self.ansible_argv(playbook, *words, inventory=inventory)
+        if self.warm and not env:
+            return self._run_warm(argv, timeout, check)
         return run(argv, timeout=timeout, env=self.environment(**(env or {})), check=check)
+
+    def _run_warm(self, argv, timeout, check):
+        fork = self.warm.start(argv, {}, apart=True)
+        try:
+            output, errors = fork.communicate(timeout)
+        except subprocess.TimeoutExpired:
+            fork.kill()
+            raise
+        return Done(fork.returncode, output, errors, time.monotonic() - fork.began).checked(argv, check)
 
     def start_playbook(self, playbook, *argv, inventory=(), extra_vars=None, env=None):
         """The same without waiting -> subprocess.Popen in a process group of its own (to be killed, or raced)."""

@@ -43,7 +43,6 @@ class Case:
 
     def __init__(self, lab, image, directory, shared=False, **more):
         self.lab, self.shared = lab, shared
-        self.warm = None  # or warm.Warm, which its runs are forks of
         self.path = Path(directory) / (lab.name + "-mover.yml")
         variables = catalog(image)
         variables["berth_flavors"] = {**variables["berth_flavors"], **LADDER}
@@ -60,10 +59,10 @@ class Case:
     def start(self, playbook, variables=(), env=None):
         """A playbook for ``mover`` without waiting -> subprocess.Popen or warm.Run"""
         playbook, limit, given = "berth.kvm." + playbook, ("--limit", NAME), dict(variables)
-        if not self.warm:
+        if not self.lab.warm:
             return self.lab.start_playbook(playbook, *limit, inventory=[self.path], extra_vars=given, env=env)
         argv = self.lab.ansible_argv(playbook, *limit, "-e", json.dumps(given), inventory=[self.path])
-        return self.warm.start(argv, env or {})
+        return self.lab.warm.start(argv, env or {})
 
     def play(self, playbook, variables=(), env=None, check=True, timeout=300):
         process, began = self.start(playbook, variables, env), time.monotonic()
@@ -107,7 +106,7 @@ def make(name, directory, shared=False):
     checksum = (ROOT / ".cache" / "image" / "guest.qcow2.sha256").read_text().strip()
     image = {"url": "/srv/shared/images/guest.qcow2", "checksum": "sha256:" + checksum, "disk_format": "qcow2"}
     case = Case(lab, image, directory, shared)
-    case.warm = Warm(lab.environment())
+    lab.warm = Warm(lab.environment())
     for host in lab.hosts:
         case.mount(host)
     return case

@@ -139,7 +139,7 @@ def in_parallel(sweep, case, given, directory):
     for thread in threads:
         thread.join()
     for lab in labs:
-        lab.warm.end()
+        lab.lab.warm.end()
         lab.lab.down()
     return sweep.verdict()
 

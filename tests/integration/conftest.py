@@ -20,6 +20,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent / "lab"))
 sys.path.insert(0, str(Path(__file__).resolve().parent))  # helpers that several tests share
 
 from client import REPOSITORY, LabClient  # noqa: E402
+from warm import Warm  # noqa: E402
 from whole import make_whole  # noqa: E402
 
 SIZES = ("1:cpus=8,mem=16384,cells=2,disk=20G", "2:cpus=4,mem=8192,disk=10G", "3:cpus=2,mem=4096,disk=6G")
@@ -35,7 +36,9 @@ def bare_lab(worker_id):
     """Three hosts as a new machine is: libvirt runs, berth has not been there."""
     lab = LabClient(lab_name(worker_id))
     lab.up(len(SIZES), *SIZES)
+    lab.warm = Warm(lab.environment())
     yield lab
+    lab.warm.end()
     if not os.environ.get("BERTH_TEST_KEEP"):
         lab.down()
 

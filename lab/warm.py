@@ -29,8 +29,8 @@ class Warm:
         self.environment = environment
         self.loaded = {}
 
-    def start(self, argv, env):
-        """-> Run"""
+    def start(self, argv, env, apart=False):
+        """-> Run; ``apart``: with standard error in a file of its own"""
         of_run = {key: value for key, value in env.items() if key.startswith(OWN)}
         loaded_with = {**self.environment, **{key: value for key, value in env.items() if key not in of_run}}
         key = json.dumps(loaded_with, sort_keys=True)
@@ -41,9 +41,9 @@ class Warm:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 env={**os.environ, **loaded_with},
-                cwd=Path(__file__).resolve().parents[2],
+                cwd=Path(__file__).resolve().parents[1],
             )
-        return Run(self.loaded[key], argv, of_run)
+        return Run(self.loaded[key], argv, of_run, apart)
 
     def end(self):
         for loaded in self.loaded.values():
@@ -55,20 +55,20 @@ class Warm:
 class Run:
     """One run; the next begins after ``communicate`` has told of its end."""
 
-    def __init__(self, loaded, argv, env):
+    def __init__(self, loaded, argv, env, apart):
         self.loaded, self.returncode, self.began = loaded, None, time.monotonic()
-        self.file = tempfile.NamedTemporaryFile(mode="r", prefix="berth-faults-", errors="replace")
-        asked = {"argv": [str(word) for word in argv], "env": env, "output": self.file.name}
+        self.files = [tempfile.NamedTemporaryFile(mode="r", errors="replace") for _file in range(2 if apart else 1)]
+        asked = {"argv": [str(word) for word in argv], "env": env, "files": [file.name for file in self.files]}
         loaded.stdin.write(json.dumps(asked) + "\n")
         loaded.stdin.flush()
         self.pid = int(loaded.stdout.readline())
 
     def communicate(self, timeout):
-        """-> (output, ""), as subprocess.Popen has it."""
+        """-> (output, errors), as subprocess.Popen has it."""
         if not select.select([self.loaded.stdout], [], [], timeout)[0]:
             raise subprocess.TimeoutExpired("ansible-playbook", timeout)
         self.returncode = int(self.loaded.stdout.readline())
-        return self.file.read(), ""
+        return self.files[0].read(), "".join(file.read() for file in self.files[1:])
 
     def kill(self):
         os.killpg(self.pid, signal.SIGKILL)
@@ -94,8 +94,8 @@ def run(cli, asked):
     """In the fork: as ansible-playbook does it, but what was packed is kept."""
     os.setsid()
     os.environ.update(asked["env"])
-    output = os.open(asked["output"], os.O_WRONLY | os.O_APPEND)
-    for number, file in ((0, os.open(os.devnull, os.O_RDONLY)), (1, output), (2, output)):
+    outputs = [os.open(name, os.O_WRONLY | os.O_APPEND) for name in asked["files"]]
+    for number, file in ((0, os.open(os.devnull, os.O_RDONLY)), (1, outputs[0]), (2, outputs[-1])):
         os.dup2(file, number)
     code = 250
     try:
