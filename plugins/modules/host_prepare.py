@@ -35,7 +35,9 @@ options:
     default: false
     version_added: 0.2.0
   remove_unused_images:
-    description: Remove the cached images that no instance on the host needs.
+    description:
+      - Remove the cached images that nothing on the host needs. A host that is prepared for the first time has none.
+      - A storage pool keeps all of its images while it has disks of an instance that this host has no record of.
     type: bool
     default: false
 extends_documentation_fragment:
@@ -74,7 +76,7 @@ restart_libvirtd:
   type: bool
   sample: true
 removed_images:
-  description: The checksums of the images that were removed.
+  description: The checksums of the images that were removed, in check mode of those that would be.
   returned: success
   type: list
   elements: str
@@ -86,18 +88,12 @@ import json
 from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils.compute.connection import connect
-from ..module_utils.compute.disk import image
+from ..module_utils.compute.disk import unused_images
 from ..module_utils.compute.errors import FAILURES, result_of
 from ..module_utils.compute.host.host import Host
 from ..module_utils.compute.host.preparation import prepare
 from ..module_utils.compute.host.settings import load
 from ..module_utils.compute.record.store import Store
-
-
-def remove_unused(store, connection):
-    with store.host_lock():
-        host = Host(store=store, settings=load(), connect=lambda: connection)
-        return image.remove_unused(host.pool_path(), store.records(), host.identify())
 
 
 def main():
@@ -122,17 +118,22 @@ def main():
             accept_state=module.params["accept_state_directory"],
         )
         removed = []
-        if module.params["remove_unused_images"] and not module.check_mode:
-            removed = remove_unused(store, connection)
+        if module.params["remove_unused_images"] and done["before"]:
+            host = Host(store=store, settings=load(), connect=lambda: connection)
+            removed = unused_images.remove(host, dry=module.check_mode)
     except FAILURES as error:
         module.fail_json(**result_of(error))
-    shown = {when: json.dumps(done[when], indent=1, sort_keys=True) + "\n" for when in ("before", "after")}
+    images = {"before": {"unused_images": removed}, "after": {"unused_images": []}} if removed else {}
+    shown = {
+        when: json.dumps({**done[when], **images.get(when, {})}, indent=1, sort_keys=True) + "\n"
+        for when in ("before", "after")
+    }
     module.exit_json(
         changed=bool(done["changed"] or removed),
         parts=done["changed"],
         host_uuid=done["uuid"],
         restart_libvirtd=done["restart_libvirtd"],
-        removed_images=removed,
+        removed_images=sorted({unused_images.digest(path) for path in removed}),
         diff=shown,
     )
 

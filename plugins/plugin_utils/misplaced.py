@@ -14,6 +14,7 @@ from .screen import warn
 ROLE = (
     "kvm_host_packages",
     "kvm_host_accept_state_directory",
+    "kvm_host_remove_unused_images",
     "kvm_host_certificates",
     "kvm_host_ca_directory",
     "kvm_host_certificate_days",

@@ -25,7 +25,7 @@ MOST = {
     "host_certificates": 96,
     "host_clean": 155,
     "host_facts": 253,
-    "host_prepare": 136,
+    "host_prepare": 142,
     "host_system": 3,
     "instance": 377,
     "instance_copy": 274,

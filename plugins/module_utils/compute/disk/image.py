@@ -16,7 +16,7 @@ import os
 from .. import lock, paths
 from ..connection import Deadline, LibvirtTimeout
 from ..errors import FlavorTooSmall, ImageInvalid, ImageUnavailable, InstanceBusy
-from . import image_check, image_source, owner
+from . import image_check, image_source
 
 CHUNK = 1 << 20
 GIB = 1 << 30
@@ -56,38 +56,6 @@ def take_in(pool_path, image, path, root_gb, settings):
         root_gb,
         dataclasses.replace(settings, image_directories=(os.path.dirname(path),)),
     )
-
-
-def used_checksums(records):
-    """The checksums that any record needs, the specs of a move included."""
-    specs = []
-    for record in records:
-        specs.append(record.spec)
-        migration = record.migration or {}
-        specs.extend(migration.get(part) or {} for part in ("old_spec", "new_spec"))
-    volumes = [entry for spec in specs for entry in spec.get("volumes") or ()]
-    images = [part.get("image") or {} for part in (*specs, *volumes)]
-    parts = [part for image in images for part in (image, image.get("kernel") or {}, image.get("initrd") or {})]
-    return {part.get("checksum") for part in parts} - {None}
-
-
-def remove_unused(pool_path, records, host_uuid):
-    """Remove cached images that no record needs; their names. Under the host's lock, so that no claim comes between.
-
-    A pool in which another host has instances, or a copy was set aside, keeps all: nobody knows what those stand on.
-    """
-    directory, aside = os.path.join(pool_path, "images"), paths.set_aside(pool_path)
-    if os.path.isdir(aside) and os.listdir(aside):
-        return []
-    if not os.path.isdir(directory) or owner.others_in(pool_path, host_uuid):
-        return []
-    paths.check_directory(directory)
-    used = {paths.digest(checksum) for checksum in used_checksums(records)}
-    removed = []
-    for name in sorted(os.listdir(directory)):
-        if name.split(".")[0] not in used and paths.remove(os.path.join(directory, name)):
-            removed.append(name)
-    return removed
 
 
 @contextlib.contextmanager

@@ -16,16 +16,26 @@ TIMEOUT = 60  # s
 
 def of(connection, files):
     """{uuid: name} of the domains, running or off, that have one of the files among their disks or below them."""
+    wanted = {os.path.realpath(path) for path in files}
+    return {uuid: name for uuid, (name, used) in _users(connection).items() if wanted & used}
+
+
+def files(connection):
+    """The files that any domain, running or off, has among its disks or below them."""
+    return {path for _name, used in _users(connection).values() for path in used}
+
+
+def _users(connection):
     library = require_libvirt()
     try:
-        return Deadline(TIMEOUT).call(_of, connection, files, what="looking for the guests that have a disk")
+        return Deadline(TIMEOUT).call(_read, connection, what="looking for the guests that have a disk")
     except (library.libvirtError, ElementTree.ParseError) as error:
         raise LibvirtUnavailable("libvirt does not tell which guests have a disk: %s" % error)
 
 
-def _of(connection, files):
-    library, wanted = require_libvirt(), {os.path.realpath(path) for path in files}
-    users = {}
+def _read(connection):
+    """{uuid: (name, files)}"""
+    library, users = require_libvirt(), {}
     for uuid, (domain, power_state) in states(connection).items():
         flags = (library.VIR_DOMAIN_XML_INACTIVE,) if power_state in INACTIVE else (0, library.VIR_DOMAIN_XML_INACTIVE)
         try:
@@ -35,6 +45,5 @@ def _of(connection, files):
                 continue  # gone since it was listed
             raise
         used = {source.get("file") for root in roots for source in root.iterfind("devices/disk//source")}
-        if wanted & {os.path.realpath(path) for path in used if path}:
-            users[uuid] = roots[0].findtext("title") or domain.name()
+        users[uuid] = (roots[0].findtext("title") or domain.name(), {os.path.realpath(path) for path in used if path})
     return users

@@ -14,7 +14,7 @@ from xml.etree import ElementTree
 import pytest
 from sample_catalog import CHECKSUM, variables
 
-from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import boot_files, disk, image
+from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import boot_files, disk, unused_images
 from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import ImageInvalid
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import domain_xml
 from ansible_collections.berth.kvm.plugins.module_utils.compute.host.settings import HostSettings
@@ -180,7 +180,7 @@ def test_a_kernel_without_an_end_is_not_copied(built, monkeypatch):
 def test_the_cache_keeps_the_kernel_of_an_instance(built):
     _pool, spec = built
     parts = [spec["image"], spec["image"]["kernel"], spec["image"]["initrd"]]
-    assert image.used_checksums([record(spec)]) == {part["checksum"] for part in parts}
+    assert unused_images.checksums([record(spec)]) == {part["checksum"] for part in parts}
 
 
 def test_kernel_and_initrd_travel_with_the_disks_and_no_guest_writes_to_them(built):

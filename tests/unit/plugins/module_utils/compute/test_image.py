@@ -15,11 +15,9 @@ import stat
 import subprocess
 import threading
 import time
-from pathlib import Path
 
 import pytest
 
-from ansible_collections.berth.kvm.plugins.module_utils.compute import paths
 from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import image
 from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import (
     FlavorTooSmall,
@@ -31,7 +29,6 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import (
 )
 from ansible_collections.berth.kvm.plugins.module_utils.compute.host.settings import HostSettings
 from ansible_collections.berth.kvm.plugins.module_utils.model import input_hints
-from ansible_collections.berth.kvm.plugins.module_utils.model.record import Record
 
 CONTENT = b"\x55\xaa" * (1 << 16)
 
@@ -306,43 +303,6 @@ def test_a_small_file_of_a_large_disk_is_refused_for_a_smaller_flavor(pool, tmp_
         ensure(pool, wanted, 1)
     assert left_in(pool) == []
     assert ensure(pool, wanted, 2)["virtual_size"] == 2 << 20
-
-
-HOSTS = ("11111111-3c6e-5d59-9d0b-3a1c9d7f1e2a", "22222222-3c6e-5d59-9d0b-3a1c9d7f1e2a")
-
-
-def make_instance(pool, host_uuid):
-    """The owner file of an instance in the pool."""
-    directory = Path(pool) / "instances" / "0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a"
-    directory.parent.mkdir(mode=0o711)
-    directory.mkdir(mode=0o711)
-    path = directory / "owner"
-    path.write_text(host_uuid)
-    path.chmod(0o600)
-    return path
-
-
-def test_only_images_that_no_record_needs_are_removed_and_none_of_a_pool_with_others_instances(pool, tmp_path):
-    specs = []
-    for word in (b"kept", b"moving", b"unused"):
-        path = tmp_path / word.decode()
-        path.write_bytes(word * 512)
-        specs.append({"image": described(str(path), word * 512)})
-        ensure(pool, specs[-1]["image"], 0)
-    record = Record(
-        uuid="0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a", name="web-1", project_id="default", role="OWN",
-        generation=[1, 0], token="t",
-        phase="active", spec=specs[0], resources={}, migration={"old_spec": specs[0], "new_spec": specs[1]},
-    )  # fmt: skip
-    owner = make_instance(pool, HOSTS[0])
-    assert image.remove_unused(pool, [record], HOSTS[1]) == []
-    owner.write_text(HOSTS[1])
-    copy = Path(paths.set_aside(pool)) / "copy"  # it stands on one of them, and has no record here any more
-    copy.mkdir(parents=True)
-    assert image.remove_unused(pool, [record], HOSTS[1]) == []
-    copy.rmdir()
-    assert image.remove_unused(pool, [record], HOSTS[1]) == [specs[2]["image"]["checksum"].split(":")[1]]
-    assert len(left_in(pool)) == 2
 
 
 def test_a_file_from_the_controller_is_proven_and_becomes_the_hosts_image(pool, source):
