@@ -75,11 +75,18 @@ def delete_volume_again(volume: str) -> str:
 
 def use_or_delete_volume(volume: str, project: str) -> str:
     """No instance has a volume."""
-    also = "" if project == "default" else " -e berth_project=%s" % shlex.quote(project)
     return (
         "It keeps its room. Name it in berth_volumes of an instance of project %s and run berth.kvm.create or berth.kvm.update_disks, or "
-        "delete it with all that is on it: berth.kvm.delete_volume -e berth_volume=%s%s"
-        % (project, shlex.quote(volume), also)
+        "delete it with all that is on it: berth.kvm.delete_volume -e berth_volume=%s -e berth_project=%s"
+        % (project, shlex.quote(volume), shlex.quote(project))
+    )
+
+
+def delete_begun_volume(volume: str, project: str) -> str:
+    """A volume was begun otherwise than it is wanted now, and nothing is on it."""
+    return (
+        "No guest has seen it. Run berth.kvm.delete_volume -e berth_volume=%s -e berth_project=%s, then the same again"
+        % (shlex.quote(volume), shlex.quote(project))
     )
 
 

@@ -10,7 +10,7 @@ A run that ended on the way leaves a free volume on which nothing is; the next o
 
 from __future__ import annotations
 
-from ...model import data_disks, hints
+from ...model import data_disks, hints, volume_hints
 from ...model.errors import InvalidInput
 from ...model.lifecycle import ACTIVE, CLAIMED, OWN
 from ...model.volume_errors import VolumeConflict, VolumeElsewhere
@@ -62,12 +62,14 @@ def _check(host, record, wanted):
 def _check_left(host, volume, new):
     """What another run left may be gone on with, where no instance has it and it is the same."""
     volume_claim.check_free(host, volume)
-    if (
-        volume.phase not in UNUSED
-        or instance_of(volume)
-        or (volume.resources, volume.spec) != (new.resources, new.spec)
-    ):
+    if volume.phase not in UNUSED or instance_of(volume):
         raise VolumeConflict("volume %s was made or is removed by another run" % volume.name, hint=hints.run_again())
+    if (volume.resources, volume.spec) != (new.resources, new.spec):
+        raise VolumeConflict(
+            "volume %s was begun by a run that was interrupted, with another size, pool or image than berth_volumes_defined says"
+            % volume.name,
+            hint=volume_hints.delete_begun_volume(volume.name, volume.project_id),
+        )
 
 
 def make(host, uuid, token, image=None):

@@ -137,6 +137,18 @@ def test_a_withdrawn_claim_leaves_nothing_and_what_was_made_is_never_withdrawn(h
     assert new_volume.withdraw(house.host, DB, "t2") is False and house.has() == (ACTIVE, None, True)
 
 
+@pytest.mark.follows("delete_begun_volume")
+@pytest.mark.parametrize("other", [{"size_gb": 3}, {"image": {"name": "data"}}])
+def test_what_an_ended_run_began_otherwise_is_deleted_as_the_hint_says(house, web, other):
+    new_volume.claim(house.host, wanted(web), "t2")
+    with pytest.raises(VolumeConflict, match="begun") as caught:
+        new_volume.claim(house.host, wanted(web, **other), "t3")
+    assert caught.value.hint == volume_hints.delete_begun_volume("db", "default")
+    volume.delete(house.host, DB)
+    new_volume.claim(house.host, wanted(web, **other), "t3")
+    assert house.volume().resources["disk_gb"] == other.get("size_gb", 2)
+
+
 def test_what_is_left_of_an_ended_run_is_removed_as_any_free_volume(house, web):
     new_volume.claim(house.host, wanted(web), "t2")
     assert volume.delete(house.host, DB) is True and house.has() is None
