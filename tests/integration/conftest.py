@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The lab that all integration tests share: three hosts of different sizes, prepared, empty before and after each test.
+"""The lab that all integration tests share: three hosts of different sizes, prepared, empty before each test.
 
 The lab is called ``test`` or what BERTH_TEST_LAB says; BERTH_TEST_KEEP=1 leaves it up for the next run. Run by several
 workers (``-n``), each has a lab of its own.
@@ -20,6 +20,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent / "lab"))
 sys.path.insert(0, str(Path(__file__).resolve().parent))  # helpers that several tests share
 
 from client import REPOSITORY, LabClient  # noqa: E402
+from host_side import HostSide  # noqa: E402
 from warm import Warm  # noqa: E402
 from whole import make_whole  # noqa: E402
 
@@ -53,10 +54,15 @@ def prepared_lab(bare_lab):
 
 @pytest.fixture
 def lab(prepared_lab):
-    """The prepared lab, empty and whole before and after the test."""
+    """The prepared lab, empty and whole; what the test leaves is removed before the next one."""
     make_whole(prepared_lab)
-    yield prepared_lab
-    make_whole(prepared_lab)
+    return prepared_lab
+
+
+@pytest.fixture(scope="session")
+def code_on_host(prepared_lab):
+    """The second host with the collection's code on it."""
+    return HostSide(prepared_lab, prepared_lab.host(2))
 
 
 @pytest.fixture(scope="session")

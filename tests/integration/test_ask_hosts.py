@@ -11,6 +11,7 @@ import time
 
 import pytest
 import yaml
+from conftest import make_whole
 
 PLAY = [
     {
@@ -57,6 +58,7 @@ ODD = {
 def answers(prepared_lab, tmp_path_factory):
     """Host -> what it answered, as one line: of the lab's three hosts, and of hosts that are the first one gone wrong."""
     lab, room = prepared_lab, tmp_path_factory.mktemp("asked")
+    make_whole(lab)
     hosts = yaml.safe_load(lab.inventory.read_text())["all"]["children"]["kvm_hosts"]
     first = {**hosts["vars"], **hosts["hosts"][lab.host(1)], "ansible_control_path": "none"}
     odd = {name: {**first, **variables} for name, (variables, _answer) in ODD.items()}
@@ -85,9 +87,9 @@ def test_each_other_host_answers_for_itself(answers, prepared_lab):
     assert [answers[name] for name in names] == names
 
 
-def test_a_host_whose_power_goes_while_a_connection_is_open_costs_the_limit_and_no_more(prepared_lab, tmp_path):
+def test_a_host_whose_power_goes_while_a_connection_is_open_costs_the_limit_and_no_more(lab, tmp_path):
     """With Ansible's own options for ssh, which notice nothing: the open connection is waited for many minutes."""
-    lab, name = prepared_lab, prepared_lab.host(3)
+    name = lab.host(3)
     hosts = yaml.safe_load(lab.inventory.read_text())["all"]["children"]["kvm_hosts"]
     given = {**hosts["vars"], **hosts["hosts"][name]}
     powerless = {

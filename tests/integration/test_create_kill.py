@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import pytest
-from host_side import HostSide, request
+from host_side import request
 
 BUILD_STEPS = [
     "build begin",
@@ -24,8 +24,8 @@ STOP_STEPS = ["stop", "stopped"]
 
 
 @pytest.fixture
-def side(lab):
-    yield HostSide(lab, lab.host(2))
+def side(lab, code_on_host):
+    yield code_on_host
     lab.sh(lab.host(2), "pkill -f /opt/berth-test/[d]river.py", check=False)
 
 

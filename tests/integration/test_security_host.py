@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 from client import CommandFailed
-from host_side import HostSide, request
+from host_side import request
 
 FOREIGN = """<domain type='qemu'><name>%s</name><memory unit='MiB'>16</memory><vcpu>1</vcpu>
 <os><type arch='x86_64' machine='pc'>hvm</type></os><devices/></domain>"""
@@ -15,8 +15,8 @@ CANARY = "canary-4f1c9d7e"
 
 
 @pytest.fixture
-def side(lab):
-    return HostSide(lab, lab.host(2))
+def side(lab, code_on_host):
+    return code_on_host
 
 
 def build(side, image, name="web-1", user_data=None, **changes):

@@ -5,6 +5,10 @@
 
 from __future__ import annotations
 
+from labkit import network
+from labkit.commands import hosts_of
+from labkit.lab import Lab
+
 # Makes a host whole and removes what is left of guests, whatever the product thinks of it.
 WIPE = """
 pkill -CONT qemu-system
@@ -23,8 +27,9 @@ rm -f /var/lib/berth/failures.json /var/lib/berth/failed_builds.json /var/lib/be
 
 def make_whole(lab):
     """All hosts up and connected, libvirtd running, no guests."""
-    for row in lab.status()["hosts"]:
-        if row["power"] == "down":
-            lab.start(row["name"])
-        lab.heal(row["name"])
-        lab.sh(row["name"], WIPE, check=False)
+    for host in hosts_of(Lab(lab.name)):
+        if not host.pid:
+            host.boot()
+            host.wait_ready()
+        network.set_links(host, "up")
+        host.run("timeout", "60", "sh", "-c", WIPE)
