@@ -22,7 +22,8 @@ class ActionModule(ControllerAction):
     """Changes nothing by its own count: build_instance says so for each instance."""
 
     def act(self, args, task_vars):
-        planned = {} if self._task.check_mode else builds_of_hosts(current_plan(task_vars))
+        plan = current_plan(task_vars)
+        planned = {} if self._task.check_mode else builds_of_hosts(plan)
         wanted = {host: self._arguments(instances, task_vars) for host, instances in planned.items()}
         wanted = {host: each for host, each in wanted.items() if each}
         results = ask(self, task_vars, wanted, "build_instances", {}, {"builds": wanted})
@@ -30,7 +31,7 @@ class ActionModule(ControllerAction):
         told = {
             build["token"]: _answer(found[host], build["uuid"]) for host, asked in wanted.items() for build in asked
         }
-        return {**warnings(results), "answers": told, "_ansible_verbose_override": True}
+        return {**warnings(results), "build": plan["build"], "answers": told, "_ansible_verbose_override": True}
 
     @staticmethod
     def _arguments(instances, task_vars):

@@ -29,6 +29,12 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
+build:
+  description: The inventory names of the instances that have to be built or brought to their state.
+  returned: success
+  type: list
+  elements: str
+  sample: [web-1]
 answers:
   description: The result of M(berth.kvm.build_instance) for each build, by the token of its claim.
   returned: success

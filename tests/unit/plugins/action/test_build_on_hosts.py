@@ -78,6 +78,13 @@ def test_each_host_is_asked_once_for_all_of_its_new_instances(monkeypatch, asked
     }
 
 
+def test_it_says_which_instances_have_something_to_be_built_also_in_check_mode(monkeypatch, asked):
+    """The tasks of all others are skipped by that."""
+    planned = {**plan(db1={"state": "existing"}), "build": ["web-2", "db-1"]}
+    for check_mode in (False, True):
+        assert run(monkeypatch, asked, ALL, planned, check_mode=check_mode)["build"] == ["web-2", "db-1"]
+
+
 def test_the_time_that_a_guest_has_to_shut_down_goes_to_its_host(monkeypatch, asked):
     run(monkeypatch, asked, ALL, variables={"db-1": {**VM, "berth_shutdown_timeout": 300}})
     ((_module, given, _seconds),) = asked
