@@ -11,7 +11,7 @@ from typing import Any, Dict, Iterable, List, Optional
 
 from ansible.plugins.action import ActionBase
 
-from . import known_ansible
+from . import code_digest, known_ansible
 from .controller import answer
 from .host_reply import answer_of
 from .limits import task_seconds
@@ -33,6 +33,7 @@ def ask(
 ) -> Dict[str, Dict[str, Any]]:
     """Host -> the raw result of the module there. ``host_arguments``: argument -> host -> value, for what differs."""
     names = list(dict.fromkeys(hosts))
+    code_digest.of_files()  # once for all the processes that ask
     given = {host: arguments_of(host, arguments, host_arguments or {}) for host in names}
     at_a_time = at_once(task_vars, bool(action._task.run_once))
     seconds = {host: task_seconds(task_vars, host, module) for host in names}

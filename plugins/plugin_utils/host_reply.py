@@ -10,6 +10,8 @@ of them call the functions here. A reply goes through model/reply.py, then it is
 
 from __future__ import annotations
 
+import functools
+
 from ansible.errors import AnsibleConnectionFailure, AnsibleError
 from ansible.plugins.action import ActionBase
 
@@ -46,9 +48,8 @@ class HostAction(ActionBase):
 
     def _configure_module(self, module_name, *args, **how):
         """What is sent to the host, and the path of the module. Ansible may run others of its own on the way."""
-        built, path = super()._configure_module(module_name, *args, **how)
-        ours = module_name.startswith(COLLECTION)
-        return self.sending.form(built, self._task.check_mode) if ours else built, path
+        make = functools.partial(super()._configure_module, module_name, *args, **how)
+        return self.sending.made(make, self._task.check_mode) if module_name.startswith(COLLECTION) else make()
 
 
 def host_of(action, task_vars):
@@ -72,7 +73,7 @@ def run_module(action, name, arguments, task_vars):
 
 
 def _execute(action, **module):
-    action.sending = sent_code.Sending()
+    action.sending = sent_code.Sending(module["module_name"])
     result = action._execute_module(**module)
     return action._execute_module(**module) if action.sending.has_to_have_code(result) else result
 

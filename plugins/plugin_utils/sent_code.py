@@ -10,18 +10,17 @@ a wrapper that looks otherwise is sent as it is.
 
 from __future__ import annotations
 
-import base64
+import contextlib
 import dataclasses
-import functools
-import hashlib
-import io
+import os
 import re
-import struct
-import zipfile
 from pathlib import Path
-from typing import Any
+from typing import Any, Callable, Iterator, Optional, Tuple
 
 from ansible import constants
+from ansible.executor import module_common
+
+from . import code_digest
 
 _SOURCE = Path(__file__).parents[1] / "module_utils" / "compute" / "kept_code.py"
 # Ansible's wrapper has the line with __future__ already, where Python wants it.
@@ -34,18 +33,36 @@ PLAIN = b"\nextensions={},\n"  # no debugger and no coverage: they want the file
 class Sending:
     """One run of a module on a host."""
 
-    def __init__(self) -> None:
+    def __init__(self, module: str) -> None:
+        self._module = module
         self._digest: str | None = None
         self._with_code = False
 
-    def form(self, built: Any, check_mode: bool) -> Any:
-        """What Ansible has built as it is sent. In check mode the host keeps nothing."""
+    def made(self, make: Callable[[], Tuple[Any, str]], check_mode: bool) -> Tuple[Any, str]:
+        """What ``make()`` has Ansible build, as it is sent, and the module's path. In check mode the host keeps nothing."""
+        if constants.DEFAULT_KEEP_REMOTE_FILES:
+            return make()
+        if not self._with_code:
+            with _wrapper_alone():
+                built, path = make()
+            self._digest = code_digest.of_module(self._module, KEPT_CODE)
+            sent = self.form(built, not check_mode)
+            if sent:
+                return sent, path
+            self._digest = None  # so that nothing is made of what Ansible packs now
+        with _packed_below(code_digest.of_files().hex()):
+            built, path = make()
+        # Where a file has changed since the digest was made, the host would keep other code under it.
+        same = code_digest.read_files() == code_digest.of_files()
+        return self.form(built, same and not check_mode) or built, path
+
+    def form(self, built: Any, may_keep: bool) -> Optional[Any]:
+        """The wrapper as it is sent; None where it is of another kind."""
         text = built.b_module_data
         zips = ZIP.findall(text)
-        if len(zips) != 1 or text.count(CALL) != 1 or PLAIN not in text or constants.DEFAULT_KEEP_REMOTE_FILES:
-            return built
-        self._digest = digest_of(zips[0])
-        given = "%r, %r" % (self._digest, not check_mode)
+        if not self._digest or len(zips) != 1 or text.count(CALL) != 1 or PLAIN not in text:
+            return None
+        given = "%r, %r" % (self._digest, may_keep)
         if self._with_code:
             given += ", %r" % zips[0].decode()
         text = ZIP.sub(lambda _found: b"zip_data=kept_zip(%s)," % given.encode(), text)
@@ -59,14 +76,26 @@ class Sending:
         return True
 
 
-@functools.lru_cache(maxsize=1)  # a process asks its hosts for the same module
-def digest_of(zip_data: bytes) -> str:
-    """That of the code itself, as it is compressed: Ansible puts the time into the zip."""
-    data, made = base64.b64decode(zip_data), hashlib.sha256(KEPT_CODE)
-    with zipfile.ZipFile(io.BytesIO(data)) as archive:
-        for member in sorted(archive.infolist(), key=lambda member: member.filename):
-            # after the local header, which ends with the lengths of the name and of what else follows it
-            begin = member.header_offset + 30 + sum(struct.unpack_from("<HH", data, member.header_offset + 26))
-            made.update(b"\0%s\0%d\0" % (member.filename.encode(), member.compress_size))
-            made.update(data[begin : begin + member.compress_size])
-    return made.hexdigest()
+@contextlib.contextmanager
+def _packed_below(name: str) -> Iterator[None]:
+    """Within it Ansible keeps what it packs for the rest of the run in a folder of that name."""
+    folder = constants.DEFAULT_LOCAL_TMP
+    constants.DEFAULT_LOCAL_TMP = os.path.join(folder, name)
+    try:
+        yield
+    finally:
+        constants.DEFAULT_LOCAL_TMP = folder
+
+
+@contextlib.contextmanager
+def _wrapper_alone() -> Iterator[None]:
+    """Within it Ansible packs the module's own file and looks for none that it imports."""
+    find = module_common.recursive_finder
+    module_common.recursive_finder = lambda name, _full_name, code, *_others: module_common._get_module_metadata(
+        module_common._compile_module_ast(name, code)
+    )
+    try:
+        with _packed_below("wrappers"):
+            yield
+    finally:
+        module_common.recursive_finder = find

@@ -10,6 +10,7 @@ import dataclasses
 import io
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -20,7 +21,7 @@ from types import SimpleNamespace
 import pytest
 from ansible.plugins.action import ActionBase
 
-from ansible_collections.berth.kvm.plugins.plugin_utils import host_reply, sent_code
+from ansible_collections.berth.kvm.plugins.plugin_utils import code_digest, host_reply, sent_code
 
 REPOSITORY = Path(__file__).resolve().parents[4]
 # Plays the host's Python: what it gets, by standard input or as a file, is noted, and its cache is one of the test.
@@ -93,6 +94,16 @@ def test_the_code_of_a_module_is_sent_once(host, pipelining):
     assert host.cache.stat().st_mode & 0o777 == 0o700
 
 
+def test_all_that_ansible_packs_is_in_the_digest(host):
+    """But for the two packages that it writes itself, of which its version tells."""
+    host.run()
+    (packed,) = re.findall(r"kept_zip\('.*', True, '(.*)'\),", (host.received / "1").read_text())
+    known = {code_digest._content(path) for folder in code_digest._folders() for path in code_digest._files(folder)}
+    with zipfile.ZipFile(io.BytesIO(base64.b64decode(packed))) as archive:
+        unknown = {name for name in archive.namelist() if archive.read(name) not in known}
+    assert unknown <= {"ansible/__init__.py", "ansible/module_utils/__init__.py"}
+
+
 def test_in_check_mode_the_module_runs_and_the_host_keeps_nothing(host):
     assert GOOD in host.run("--check") and len(host.sizes) == 2 and not host.cache.exists()
 
@@ -108,30 +119,12 @@ def test_a_host_that_always_says_it_lacks_the_code_is_sent_it_once_and_has_not_a
     assert "InvalidReply" in said and len(host.sizes) == 2 and "Traceback" not in said, said
 
 
-def digest(members, year, extra, how):
-    made = io.BytesIO()
-    with zipfile.ZipFile(made, "w") as archive:
-        for name, content in members.items():
-            member = zipfile.ZipInfo(name, (year, 1, 1, 0, 0, 0))
-            member.extra = extra
-            archive.writestr(member, content, how)
-    return sent_code.digest_of(base64.b64encode(made.getvalue()))
-
-
-@pytest.mark.parametrize("extra", [b"", b"\x99\x99\x08\0" + bytes(8)])
-@pytest.mark.parametrize("how", [zipfile.ZIP_DEFLATED, zipfile.ZIP_STORED])
-def test_code_is_another_where_any_byte_or_name_of_it_is_and_only_there(extra, how):
-    code = {"a.py": b"x = 1\n" * 9, "b.py": b"", "c.py": b"y = 2"}
-    same = digest(code, 2020, extra, how)
-    assert same == digest(code, 2026, extra, how) == digest(dict(reversed(code.items())), 2026, b"", how)
-    others = [{**code, "c.py": b"y = 3"}, {**code, "a.py": b"x = 1\n" * 8 + b"x = 2\n"}, {**code, "b.py": b" "}]
-    others += [{"a.py": code["a.py"], "b.py": b"", "d.py": code["c.py"]}, {**code, "d.py": b""}]
-    assert len({same, *(digest(other, 2026, extra, how) for other in others)}) == 6
-
-
 @dataclasses.dataclass(frozen=True)
 class Built:
     b_module_data: bytes
+
+
+WRAPPER = sent_code.CALL + b"zip_data='AAAA',\nextensions={},\n)\n"
 
 
 @pytest.mark.parametrize(
@@ -146,19 +139,35 @@ class Built:
     ],
 )
 def test_a_wrapper_of_another_kind_is_sent_as_it_is(text):
-    sending, built = sent_code.Sending(), Built(text)
-    assert sending.form(built, False) is built
+    sending, whole = sent_code.Sending("berth.kvm.rescan"), Built(text)
+    made = iter([Built(text), whole])
+    assert sending.made(lambda: (next(made), "path"), False)[0] is whole
     assert not sending.has_to_have_code({"missing_code": None})
 
 
 def test_only_the_digest_that_was_asked_for_is_believed_to_be_missing(monkeypatch):
-    sending = sent_code.Sending()
-    monkeypatch.setattr(sent_code, "digest_of", lambda _zip: "a" * 64)
-    sending.form(Built(sent_code.CALL + b"zip_data='AAAA',\nextensions={},\n)\n"), False)
+    sending = sent_code.Sending("berth.kvm.rescan")
+    monkeypatch.setattr(code_digest, "of_module", lambda *_given: "a" * 64)
+    sending.made(lambda: (Built(WRAPPER), "path"), False)
     for lie in (None, True, "b" * 64, ["a" * 64]):
         assert not sending.has_to_have_code({"missing_code": lie})
     assert sending.has_to_have_code({"missing_code": "a" * 64})
     assert not sending.has_to_have_code({"missing_code": "a" * 64})
+
+
+@pytest.mark.parametrize("check_mode", [False, True])
+@pytest.mark.parametrize("changed", [False, True])
+def test_code_that_changed_while_it_was_packed_is_not_kept(monkeypatch, check_mode, changed):
+    """The host would have other code under the digest, and a later run would believe it to be this."""
+    sending = sent_code.Sending("berth.kvm.rescan")
+    monkeypatch.setattr(code_digest, "of_files", lambda: b"before")
+    monkeypatch.setattr(code_digest, "read_files", lambda: b"after" if changed else b"before")
+    built, _path = sending.made(lambda: (Built(WRAPPER), "path"), check_mode)
+    (asked,) = re.findall(rb"kept_zip\('([0-9a-f]{64})', (?:True|False)\),", built.b_module_data)
+    assert sending.has_to_have_code({"missing_code": asked.decode()})
+    built, _path = sending.made(lambda: (Built(WRAPPER), "path"), check_mode)
+    kept = not check_mode and not changed
+    assert b"kept_zip('%s', %r, 'AAAA')," % (asked, kept) in built.b_module_data
 
 
 def test_a_reply_to_the_whole_code_is_never_asked_for_again():
