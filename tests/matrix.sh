@@ -17,7 +17,8 @@ pythons="2.19=3.11 2.20=3.12 2.21=3.13 2.22=3.13" # ansible-core=Python; the new
 edge="tests/unit/test_architecture.py tests/unit/test_reply_architecture.py tests/unit/replies
     $(find tests/unit/plugins -mindepth 1 -maxdepth 1 -type d ! -name 'module*' ! -name '__*' | sort)"
 private="tests/unit/plugins/plugin_utils/test_delegates.py tests/unit/plugins/plugin_utils/test_known_ansible.py
-    tests/unit/plugins/plugin_utils/test_host_reply.py tests/unit/plugins/action/test_ask_hosts.py"
+    tests/unit/plugins/plugin_utils/test_host_reply.py tests/unit/plugins/action/test_ask_hosts.py
+    tests/unit/plugins/plugin_utils/test_sent_code.py tests/unit/plugins/plugin_utils/test_code_digest.py"
 hosts="tests/unit/plugins/module_utils/compute tests/unit/plugins/module_utils/model"
 work=.cache/matrix
 mkdir -p "$work"
