@@ -28,8 +28,11 @@ def install_binding() -> str:
 
 
 def start_libvirt() -> str:
-    """libvirt's socket does not answer."""
-    return "Start libvirtd (or virtqemud) on the host, then run again"
+    """libvirt's socket does not answer. Without systemd libvirt does not start where it shall listen on an address that is gone."""
+    return (
+        "Start libvirtd (or virtqemud) on the host, then run again. If it ends at once and its log says that it cannot bind, "
+        "remove the line with listen_addr from /etc/libvirt/libvirtd.conf, start it and run berth.kvm.prepare_hosts"
+    )
 
 
 def install_package() -> str:

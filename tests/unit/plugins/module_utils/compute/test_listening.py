@@ -58,6 +58,16 @@ def test_a_configuration_that_was_not_there_is_not_there_afterwards(place):
     listening.settle(None)
 
 
+@pytest.mark.follows("start_libvirt")
+def test_a_libvirt_whose_address_is_gone_starts_without_the_line_that_the_hint_names(place):
+    """libvirt ends where it cannot bind, and prepare_hosts, which would take the line out, needs libvirt."""
+    path = place()
+    listening.settle("192.0.2.77")
+    assert "line with listen_addr from /etc/libvirt/%s" % path.name in host_hints.start_libvirt()
+    path.write_text("".join(line for line in path.read_text().splitlines(True) if "listen_addr" not in line))
+    assert not path.read_text() and listening.differs("192.0.2.77") and not listening.differs(None)
+
+
 @pytest.mark.parametrize(
     "family, unit",
     [("Debian", "libvirtd-tls.socket.d"), ("RedHat", "virtproxyd-tls.socket.d"), ("Other", "libvirtd-tls.socket.d")],
