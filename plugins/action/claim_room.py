@@ -5,13 +5,12 @@
 
 from __future__ import annotations
 
-from ..module_utils.conductor.build_results import pass_over_unchanged, there_already
 from ..module_utils.conductor.commit import commit
 from ..module_utils.conductor.plan import prepare_round
 from ..module_utils.conductor.quotas import after_the_claims
 from ..module_utils.conductor.telling import Telling
 from ..module_utils.model.catalog import Catalog
-from ..plugin_utils.asking import answers, ask, warnings
+from ..plugin_utils.asking import answers, ask
 from ..plugin_utils.controller import (
     ControllerAction,
     current_plan,
@@ -36,14 +35,7 @@ class ActionModule(ControllerAction):
             if plan["build"]:
                 break
             prepare_round(plan, new_token)
-        return {**plan_result(plan), **self._look_at_existing(plan, task_vars)}
-
-    def _look_at_existing(self, plan, task_vars):
-        """One run on each host finds the instances there that need no run of their own; what it warns of them."""
-        wanted = there_already(plan)
-        looks = ask(self, task_vars, wanted, "unchanged_instances", {}, {"wanted": wanted})
-        pass_over_unchanged(plan, plain(answers(looks)))
-        return warnings(looks)
+        return plan_result(plan)
 
     def _claim(self, plan, task_vars, lost, over_quota):
         """Claim on the chosen hosts, then read all hosts: of two runs at least one sees the other's claim then."""

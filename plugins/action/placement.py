@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 
 from ..module_utils.conductor import addressing, approval, placing, quotas, take_over, volumes, what_to_create
+from ..module_utils.conductor.build_results import pass_over_unchanged
 from ..module_utils.conductor.plan import CLAIMING, FAILED, MAX_ROUNDS, PLANNED, new_plan, prepare_round
 from ..module_utils.model import address_clash, catalog_schema, nics
 from ..module_utils.model.errors import BerthError, InvalidInput, of_several
@@ -24,6 +25,7 @@ from ..plugin_utils.controller import (
     new_token,
     plan_result,
     read_reports,
+    replies,
     variables,
     who_locked,
 )
@@ -156,7 +158,8 @@ class ActionModule(ControllerAction):
         self._say(result, shown=not args["plan"])
         result.update(_kept(keeping, "create" if args["plan"] else "place", decision))
         if args["plan"]:
-            result.update(self._plan(acting.RUN, instances, fleet, decision.max_attempts))
+            looks = {host: plain(said.get("looks", ())) for host, said in replies(task_vars, "__berth_facts").items()}
+            result.update(self._plan(acting.RUN, instances, fleet, decision.max_attempts, looks))
         else:
             result.update(_to_approve(instances))
         if result["failures"] and not args["plan"]:
@@ -224,7 +227,7 @@ class ActionModule(ControllerAction):
         silent = {host: why for host, why in fleet.verdicts.items() if host not in self._lost}
         addressing.give(instances, held, silent)
 
-    def _plan(self, run, instances, fleet, max_attempts):
+    def _plan(self, run, instances, fleet, max_attempts, looks):
         if max_attempts > MAX_ROUNDS:
             raise InvalidInput(
                 "berth_placement.max_attempts", max_attempts, "at most %d, the rounds of playbook create" % MAX_ROUNDS
@@ -240,6 +243,7 @@ class ActionModule(ControllerAction):
         plan = new_plan(run, instances, hosts, max_attempts, what_to_create.told(fleet, lost))
         plan["unprepared"] = fleet.unprepared()
         prepare_round(plan, new_token)
+        pass_over_unchanged(plan, looks)
         return plan_result(plan)
 
     def _say(self, result, shown):

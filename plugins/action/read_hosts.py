@@ -31,6 +31,7 @@ class ActionModule(ControllerAction):
         "hosts": {"type": "list", "elements": "str"},
         "most": {"type": "int"},
         "digests": {"type": "bool", "default": False},
+        "looks": {"type": "bool", "default": False},
         "moves": {"type": "bool", "default": False},
         "addresses": {"type": "bool", "default": False},
         "checkup": {"type": "bool", "default": False},
@@ -44,7 +45,7 @@ class ActionModule(ControllerAction):
         check_name(self.own_variables(task_vars, ["berth_name"]))
         check_counts(self.own_variables(task_vars, COUNTS))
         run_report.begin(self, task_vars)
-        more = {name: args[name] for name in ("digests", "moves", "addresses", "checkup", "fix")}
+        more = {name: args[name] for name in ("digests", "looks", "moves", "addresses", "checkup", "fix")}
         if not hosts:
             raise no_kvm_hosts(task_vars)
         began = time.time()

@@ -31,6 +31,12 @@ options:
     type: bool
     default: false
     version_added: 0.2.0
+  looks:
+    description:
+      - Whether RV(looks) is returned too, of the instances in O(about), or of all where that is empty.
+    type: bool
+    default: false
+    version_added: 0.2.0
   moves:
     description:
       - Whether RV(moves) is returned too, so that a resize or a migration reads a host in one run.
@@ -105,6 +111,21 @@ checkup:
   returned: with O(checkup)
   type: dict
   sample: {clock: 1800000000.0, findings: [], notes: {}}
+looks:
+  description:
+    - The instances about which C(berth.kvm.create) has nothing to do if the inventory says what their records say. They were made, are
+      in no move, and nobody changed their definitions in libvirt or their packet filters. What cannot be determined is left out.
+    - For each whether its guest is on or off as its record says (C(converged)), whether its definition could be compared (C(compared)),
+      digests of the rules of its packet filters by MAC address (C(filters)), and what M(berth.kvm.instance) returns as C(instance).
+  returned: with O(looks)
+  type: list
+  elements: dict
+  sample:
+    - uuid: 0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a
+      converged: true
+      compared: true
+      filters: {"02:00:00:00:00:01": 1f0a2b3c4d5e}
+      instance: {uuid: 0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a, name: web-1, state: running, vm_state: active, role: OWN}
 digests:
   description:
     - Digests of the host's notes on which host owns which instance, by the first two digits of the instances' UUIDs. If a digest
@@ -455,6 +476,7 @@ from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils.compute import connection
 from ..module_utils.compute.errors import FAILURES, result_of
+from ..module_utils.compute.guest import settled
 from ..module_utils.compute.guest.addresses import of_instances
 from ..module_utils.compute.host import checkup, facts
 from ..module_utils.compute.host.host import Host
@@ -467,6 +489,11 @@ def views():
     """What a move has to know of each record of this host."""
     host = Onlooker()
     return [view_of(host, record) for record in host.store.records()]
+
+
+def looks(instances, uuids):
+    """The instances that need no run of their own; see compute/guest/settled.py."""
+    return settled.look(Host.here("looks"), instances, uuids)
 
 
 def addresses():
@@ -486,6 +513,7 @@ def main():
         "timeout": {"type": "int", "default": 30},
         "about": {"type": "list", "elements": "str", "default": []},
         "digests": {"type": "bool", "default": False},
+        "looks": {"type": "bool", "default": False},
         "moves": {"type": "bool", "default": False},
         "addresses": {"type": "bool", "default": False},
         "checkup": {"type": "bool", "default": False},
@@ -495,6 +523,11 @@ def main():
     timeout, result = module.params["timeout"], {}
     try:
         result["ansible_facts"] = {"berth_host": facts.gather(timeout, save_generation=not module.check_mode)}
+        if module.params["looks"]:
+            instances = result["ansible_facts"]["berth_host"]["instances"]
+            result["looks"] = connection.Deadline(timeout).call(
+                looks, instances, module.params["about"], what="looking at the instances"
+            )
         if module.params["moves"]:
             result["moves"] = connection.Deadline(timeout).call(views, what="reading the records")
         if module.params["addresses"]:

@@ -22,6 +22,10 @@ options:
     description: Also read the digests of what each host remembers about all instances, so that it is sent only what it lacks.
     type: bool
     default: false
+  looks:
+    description: Also read which instances are as their records say, so that nothing has to be done about them.
+    type: bool
+    default: false
   moves:
     description: Also read what each host holds of instances in a move.
     type: bool

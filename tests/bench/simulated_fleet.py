@@ -51,11 +51,11 @@ def make(room, hosts, instances, wanted):
     names = ["kvm%05d" % number for number in range(hosts)]
     held = {name: [name.replace("kvm", "web") + "-%02d" % at for at in range(instances)] for name in names}
     digests = remembered(held)
+    old = ["web%05d-%02d" % divmod(at, instances) for at in range(wanted)]
     for name in names:
-        make_host(room / "hosts" / name, name, held[name], digests)
+        make_host(room / "hosts" / name, name, held[name], digests, [each for each in held[name] if each in old])
     kvm_hosts = {name: {"ansible_python_interpreter": str(room / "hosts" / name / "python")} for name in names}
     reach = {"ansible_connection": "local", "ansible_pipelining": True, "ansible_become": False}
-    old = ["web%05d-%02d" % divmod(at, instances) for at in range(wanted)]
     groups = {
         "kvm_hosts": {"vars": reach, "hosts": kvm_hosts},
         "old": {"vars": OF_INSTANCES, "hosts": dict.fromkeys(old, {})},
@@ -80,7 +80,7 @@ def remembered(held):
     return whereabouts_digest.digests(known, {host_uuid(host): host for host in held})
 
 
-def make_host(folder, name, instances, digests):
+def make_host(folder, name, instances, digests, looked_at=()):
     folder.mkdir(parents=True)
     own = host_uuid(name)
     document = document_of(name, own, [instance_of(each) for each in instances])
@@ -94,12 +94,12 @@ def make_host(folder, name, instances, digests):
     }
     replies = {
         "host_facts": facts,
-        "host_facts-digests": {**facts, "digests": digests},
+        "host_facts-digests": {**facts, "digests": digests, "looks": [look_of(each) for each in looked_at]},
         "host_facts-moves": {**facts, "moves": []},
         "no-claims": scan,
         "ping": {"ping": "pong"},
     }
-    reply.check("host_facts", facts, name)
+    reply.check("host_facts", replies["host_facts-digests"], name)
     reply.check("rescan", scan, name)
     for module, said in replies.items():
         (folder / (module + ".json")).write_text(json.dumps(said))
@@ -132,6 +132,14 @@ def instance_of(name):
         "flavor": FLAVOR, "group": None, "image_props": {}, "pool": None, "pcpus": 0, "disk_gb": FLAVOR["root_gb"],
         "nics": [], **amounts,
     }  # fmt: skip
+
+
+def look_of(name):
+    """As a host tells of an instance that is as its record says, see compute/guest/settled.py."""
+    parts = ("uuid", "name", "role", "phase", "generation", "vm_state", "power_state")
+    shown = {part: instance_of(name)[part] for part in parts}
+    said = {"converged": True, "compared": True, "filters": {}, "instance": {**shown, "state": "running"}}
+    return {"uuid": shown["uuid"], **said}
 
 
 def record_of(name):

@@ -65,19 +65,10 @@ def build_instances(folder, params):
     return {"changed": True, "builds": builds}
 
 
-def unchanged_instances(_folder, params):
-    found = [instance(None, {**each, "token": None})["instance"] for each in params["wanted"]]
-    return {
-        "changed": False,
-        "instances": [{"uuid": each["uuid"], "unchanged": True, "instance": each} for each in found],
-    }
-
-
 HANDLERS = {
     "build_instances": build_instances,
     "claim": claim,
     "instance": instance,
-    "unchanged_instances": unchanged_instances,
 }
 
 if __name__ == "__main__":

@@ -5,56 +5,28 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Optional, TypedDict
+from typing import Any, Dict, Iterable, Mapping, Optional, TypedDict
 
-from ..model import hints
+from ..model import hints, request_digest
 from ..model.messages import Document
 from .errors import HostUnknown
 from .next_host import attempt_failed
 from .plan import ACTIVE, BUILDING, EXISTING, PLANNED, Built, Instance, Plan, fail, host_of, planned_instance
 
 
-class Wanted(TypedDict, total=False):
-    """An instance that is there, as the module unchanged_instances takes it; without ``power_state`` it may be on or off."""
-
-    uuid: str
-    spec: Document
-    power_state: str
-    mend: bool
-
-
 class Look(TypedDict):
-    """What the host says of it; ``instance`` where it is unchanged."""
+    """What a host says of an instance that is there as its record says, see compute/guest/settled.py."""
 
     uuid: str
-    unchanged: bool
+    converged: bool
+    compared: bool
+    filters: Dict[str, str]
     instance: Document
-
-
-class LookAnswer(TypedDict, total=False):
-    """A host's answer, or {error} or {reason} where there is none."""
-
-    instances: List[Look]
 
 
 def power_state(berth_state: Any, locked: Any) -> Optional[str]:
     """The power state that the variable berth_state asks for; None leaves the guest as it is, as a lock does."""
     return None if locked else {"active": "running", "stopped": "shutdown"}.get(berth_state)
-
-
-def there_already(plan: Plan) -> Dict[str, List[Wanted]]:
-    """Host -> what is wanted of the instances that are to be brought to it and are on the host already."""
-    found: Dict[str, List[Wanted]] = {}
-    for instance in (plan["instances"][name] for name in plan["build"]):
-        if instance["state"] == EXISTING:
-            wanted: Wanted = {"uuid": instance["uuid"], "spec": instance["spec"]}
-            power = power_state(instance.get("berth_state"), instance.get("locked"))
-            if power:
-                wanted["power_state"] = power
-            if instance.get("mend"):
-                wanted["mend"] = True
-            found.setdefault(host_of(instance), []).append(wanted)
-    return found
 
 
 def builds_of_hosts(plan: Plan) -> Dict[str, Dict[str, Instance]]:
@@ -69,17 +41,28 @@ def builds_of_hosts(plan: Plan) -> Dict[str, Dict[str, Instance]]:
     return found
 
 
-def pass_over_unchanged(plan: Plan, looks: Dict[str, LookAnswer]) -> None:
-    """Take out of the builds what its host says is as it is wanted. Anything else takes a run of its own, as does what a host
-    says nothing of."""
+def pass_over_unchanged(plan: Plan, looks: Mapping[str, Iterable[Look]]) -> None:
+    """Take out of the builds what is as it is wanted by what its host says of it (``looks``: host -> those). Anything else takes a
+    run of its own, as does what a host says nothing of."""
+    found = {host: {look["uuid"]: look for look in told} for host, told in looks.items()}
     for name in list(plan["build"]):
         instance = plan["instances"][name]
         if instance["state"] != EXISTING:
             continue
-        for look in looks.get(host_of(instance), {}).get("instances", ()):
-            if look["uuid"] == instance["uuid"] and look["unchanged"]:
-                instance["state"], instance["changed"], instance["result"] = ACTIVE, False, look["instance"]
-                plan["build"].remove(name)
+        look = found.get(host_of(instance), {}).get(instance["uuid"])
+        if look and _is_as_wanted(instance, look):
+            instance["state"], instance["changed"], instance["result"] = ACTIVE, False, look["instance"]
+            plan["build"].remove(name)
+
+
+def _is_as_wanted(instance: Instance, look: Look) -> bool:
+    """Whether a run of the module instance would change nothing, nor have anything to say that is not known."""
+    power, shown = power_state(instance.get("berth_state"), instance.get("locked")), look["instance"]
+    if power and not shown.get("locked") and not (look["converged"] and shown.get("power_state") == power):
+        return False
+    if instance.get("mend") and not look["compared"]:
+        return False
+    return request_digest.follows_filters(look["filters"], instance["spec"].get("networks"))
 
 
 def settle(plan: Plan, built: Dict[str, Built]) -> None:

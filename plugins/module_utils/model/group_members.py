@@ -18,6 +18,8 @@ from .messages import Document
 MOST_ADDRESSES = 512  # of a group in one filter: each is a rule of the kernel's, times the rules that name the group
 Addresses = Dict[str, List[str]]  # uuid -> words
 Members = Dict[str, Addresses]  # group -> those
+# What the packet filter says of a NIC whose port security was switched off while it had one.
+OPEN: Document = {"groups": [], "rules": None, "allowed": [], "open": True}
 
 
 def named(security: Optional[Mapping[str, Any]]) -> List[str]:
@@ -33,8 +35,12 @@ def of_nic(nic: Mapping[str, Any]) -> Members:
 def with_members(security: Document, members: Mapping[str, Addresses]) -> Document:
     """What a packet filter is made of, with the members of the groups that its rules name; a group without any lets nobody in."""
     found = {group: members[group] for group in named(security) if members.get(group)}
-    rest = {part: value for part, value in security.items() if part != "members"}
-    return {**rest, "members": found} if found else rest
+    return {**without(security), "members": found} if found else without(security)
+
+
+def without(security: Mapping[str, Any]) -> Document:
+    """The same without any members."""
+    return {part: value for part, value in security.items() if part != "members"}
 
 
 def merged(some: Mapping[str, Addresses], others: Mapping[str, Addresses]) -> Members:

@@ -132,10 +132,9 @@ def _untyped(told: Reply) -> Reply:
 _OF_MANY = {
     "build_instances": ("builds",),
     "claim": ("results",),
-    "host_facts": ("moves",),
+    "host_facts": ("looks", "moves"),
     "instance_info": ("instances", "foreign"),
     "rescan": ("instances",),
-    "unchanged_instances": ("instances",),
 }
 _OF_SINGLE = {"instance": "instance", "instance_copy": "instance_copy", "migration": "move"}
 
@@ -157,8 +156,9 @@ def _check_answers(module: str, reply: Reply, arguments: Mapping[str, Any]) -> N
         _check_claims(reply, arguments.get("claims") or ())
     if module == "build_instances":
         _check_asked(reply["builds"], {each["uuid"] for each in arguments.get("builds") or ()}, "builds")
-    if module == "unchanged_instances":
-        _check_looks(reply, {each["uuid"] for each in arguments.get("wanted") or ()})
+    for at, look in enumerate(reply.get("looks") or ()):
+        if look["instance"]["uuid"] != look["uuid"]:
+            raise Fault(look["instance"]["uuid"], "the uuid of the instance", "uuid", "instance", at, "looks")
     if not set(reply.get("notes") or ()) <= set(arguments.get("about") or ()):
         raise Fault(sorted(reply["notes"]), "the instances that were asked about", "notes")
 
@@ -181,14 +181,6 @@ def _of_each_build(builds: Iterable[Document], host: str) -> List[Document]:
             checked = {"failed": True, "changed": False, **error.to_result()}
         found.append({**build, "reply": checked})
     return found
-
-
-def _check_looks(reply: Reply, asked: Set[str]) -> None:
-    """An instance that is said to be unchanged is shown, and is the one that was asked about."""
-    _check_asked(reply["instances"], asked, "instances")
-    for at, entry in enumerate(reply["instances"]):
-        if entry["unchanged"] and (entry["instance"] or {}).get("uuid") != entry["uuid"]:
-            raise Fault(entry["instance"], "the instance, where it is unchanged", "instance", at, "instances")
 
 
 def _check_claims(reply: Reply, claims: Iterable[Document]) -> None:

@@ -188,7 +188,15 @@ _OF_INSTANCE: Dict[str, Check] = {
     "history": _PEOPLE,
 }
 _SHOWN = object_of(_OF_INSTANCE, optional=set(_OF_INSTANCE) - {"uuid", "state"})
-_LOOK = object_of({"uuid": uuid, "unchanged": flag, "instance": or_null(_SHOWN)})
+_LOOK = object_of(
+    {
+        "uuid": uuid,
+        "converged": flag,
+        "compared": flag,
+        "filters": map_of(text(17), word("[0-9a-f]{12}", 12), 1000),
+        "instance": _SHOWN,
+    }
+)
 _FOREIGN = object_of({"uuid": uuid, "name": cleaned(255), "state": word("[a-z]+", 32)})
 
 # ---- moves -----------------------------------------------------------------------------------------------------------
@@ -341,6 +349,7 @@ _FINDING = object_of(
 _FACTS = object_of(
     {
         "ansible_facts": object_of({"berth_host": host_document.shape}),
+        "looks": list_of(_LOOK, MOST_RECORDS),
         "moves": list_of(view, MOST_RECORDS),
         "notes": _NOTES,
         "digests": map_of(word("[0-9a-f]{2}|plans", 5), word("[0-9a-f]{32}|some", 32), 257),
@@ -349,7 +358,7 @@ _FACTS = object_of(
             uuid, object_of({"address": address, "source": choice("static", "lease", "arp", "agent")}), MOST_RECORDS
         ),
     },
-    optional=("moves", "notes", "addresses", "checkup", "digests"),
+    optional=("looks", "moves", "notes", "addresses", "checkup", "digests"),
 )
 _NO_KEYS = object_of({})
 _WAITING = object_of({"uuid": uuid, "name": text(), "why": cleaned(500)})
@@ -371,7 +380,6 @@ REPLIES = {
     ),
     "migration": _MIGRATE,
     "rescan": _RESCAN,
-    "unchanged_instances": object_of({"instances": list_of(_LOOK, MOST_RECORDS)}),
     "volume": object_of({"uuid": uuid}),
     # Ansible's own
     "package": _NO_KEYS,

@@ -11,7 +11,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import Any, Dict, Mapping
+from typing import Any, Dict, Iterable, Mapping, Optional
+
+from . import group_members
 
 LENGTH = 12
 # What a NIC is connected to. Its addresses are compared as hosts tell them; its model may come of the flavor.
@@ -34,8 +36,21 @@ def digests(spec: Mapping[str, Any]) -> Dict[str, str]:
 
 def _security(nic: Mapping[str, Any]) -> Any:
     """A filter without a group or an allowed address counts as none. The members of a group follow from other instances."""
-    security = {part: value for part, value in (nic.get("security") or {}).items() if part != "members"}
+    security = group_members.without(nic.get("security") or {})
     return security if security.get("groups") or security.get("allowed") else None
+
+
+def filters(nics: Optional[Iterable[Mapping[str, Any]]]) -> Dict[str, str]:
+    """MAC address -> the digest of what the NIC's packet filter says, the members of groups aside. A NIC without a filter has none."""
+    return {nic["mac"]: of(group_members.without(nic["security"])) for nic in nics or () if nic.get("security")}
+
+
+def follows_filters(has: Mapping[str, str], nics: Optional[Iterable[Mapping[str, Any]]]) -> bool:
+    """Whether filters with the digests ``has`` say what the request's ``nics`` want of them, see packet_filter.with_rules_of."""
+    wanted = filters(
+        {**nic, "security": nic["security"] or group_members.OPEN} for nic in nics or () if "security" in nic
+    )
+    return all(wanted.get(mac, digest) == digest for mac, digest in has.items())
 
 
 def of(value: Any) -> str:

@@ -37,7 +37,6 @@ INTERNAL = {
     "report_failure",
     "rescan",
     "show_results",
-    "unchanged_instances",
     "walk_move",
     "write_report",
 }

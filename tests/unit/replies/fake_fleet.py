@@ -51,7 +51,6 @@ def replies(host):
     held = {kind: {"request": request(), "certificate": "", "authority": ""} for kind in ("libvirt", "qemu")}
     return {
         **made,
-        "unchanged_instances": {"changed": False, "instances": []},
         "host_facts": {**facts, "moves": at_rest, "notes": {}},
         "rescan": scan,
         "migration": moving(host),

@@ -216,15 +216,18 @@ def build_instances(host):
     return {"builds": [{"uuid": asked["uuid"]}, {"uuid": other}]}, {"changed": True, "builds": said}
 
 
-def unchanged_instances(host):
-    """Of two, the one is as it is wanted."""
-    held, other = record("new-1" if host == "h1" else "new-2"), record("old")
-    wanted = [{"uuid": each.uuid, "spec": each.spec, "power_state": None} for each in (held, other)]
-    found = [
-        {"uuid": held.uuid, "unchanged": True, "instance": shown(held)},
-        {"uuid": other.uuid, "unchanged": False, "instance": None},
-    ]
-    return {"wanted": wanted}, {"changed": False, "instances": found}
+def looks(host):
+    """The facts with what the host says of the instances that are as their records say."""
+    _asked, facts = host_facts(host)
+    held = record("at-rest-" + host)
+    looked = {"looks": True, "about": [held.uuid], "digests": True}
+    parts = {part: facts[part] for part in ("changed", "ansible_facts", "digests")}
+    return looked, {**parts, "looks": [look(held)]}
+
+
+def look(held, **more):
+    said = {"converged": True, "compared": True, "filters": {"02:00:00:00:00:01": "1f0a2b3c4d5e"}}
+    return {"uuid": held.uuid, **said, "instance": shown(held), **more}
 
 
 def instance_info(host):
@@ -339,7 +342,7 @@ KINDS = {
     "builds": ("instance", instance),
     "builds of a host": ("build_instances", build_instances),
     "errors": ("instance", failure),
-    "looks": ("unchanged_instances", unchanged_instances),
+    "looks": ("host_facts", looks),
     "cached images": ("cached_image", cached_image),
     "instances": ("instance_info", instance_info),
     "moves": ("migration", migration_of),

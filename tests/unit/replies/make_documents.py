@@ -133,12 +133,12 @@ LIES = {
         (["instances"], [], "harmless"),
     ],
     "looks": [
-        (["instances", 0, "uuid"], OTHER, "refused"),
-        (["instances", 0, "instance"], None, "refused"),
-        (["instances", 0, "instance", "uuid"], OTHER, "refused"),
-        (["instances", 1, "unchanged"], True, "refused"),
-        (["instances", 0, "unchanged"], False, "harmless"),
-        (["instances"], [], "harmless"),
+        (["looks", 0, "uuid"], OTHER, "refused"),
+        (["looks", 0, "instance"], None, "refused"),
+        (["looks", 0, "instance", "uuid"], OTHER, "refused"),
+        (["looks", 0, "converged"], False, "harmless"),
+        (["looks", 0, "filters"], {}, "harmless"),
+        (["looks"], [], "harmless"),
     ],
     "builds": [(["instance", "uuid"], OTHER, "refused"), (["instance", "state"], "absent", "harmless")],
     "builds of a host": [

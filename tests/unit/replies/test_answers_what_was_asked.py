@@ -60,19 +60,10 @@ def test_what_does_not_fit_in_the_reply_of_one_build_leaves_the_others(field, ch
     assert second["error"]["code"] == good.failure("h1")[1]["error"]["code"]
 
 
-def test_a_look_at_an_instance_that_nobody_asked_about_is_none():
-    look = good.unchanged_instances("h1")
-    refused(
-        "unchanged_instances", look, lambda _asked, said: said["instances"][1].update(uuid=OTHER), "instances[1].uuid"
-    )
-
-
-def test_a_look_that_shows_another_instance_as_the_unchanged_or_none_is_none():
-    look, field = good.unchanged_instances("h1"), "instances[0].instance"
-    refused("unchanged_instances", look, lambda _asked, said: said["instances"][0].update(instance=None), field)
-    refused(
-        "unchanged_instances", look, lambda _asked, said: said["instances"][0]["instance"].update(uuid=OTHER), field
-    )
+def test_a_look_that_shows_another_instance_or_none_is_none():
+    looks, field = good.looks("h1"), "looks[0].instance"
+    refused("host_facts", looks, lambda _asked, said: said["looks"][0].update(instance=None), field)
+    refused("host_facts", looks, lambda _asked, said: said["looks"][0]["instance"].update(uuid=OTHER), field + ".uuid")
 
 
 def test_a_reply_about_another_operation_is_none():
@@ -88,11 +79,11 @@ def test_a_reply_about_another_operation_is_none():
         ("rescan", "instances"),
         ("claim", "results"),
         ("host_facts", "moves"),
-        ("unchanged_instances", "instances"),
+        ("host_facts", "looks"),
     ],
 )
 def test_no_instance_is_told_twice(module, part):
-    good_one = getattr(good, module)("h1")
+    good_one = getattr(good, "looks" if part == "looks" else module)("h1")
     refused(module, good_one, lambda _asked, said: said[part].append(copy.deepcopy(said[part][0])), part)
 
 

@@ -18,7 +18,7 @@ from ..disk import disk, volume, volume_files
 from ..errors import CleanupFailed, StateUnknown, typed
 from ..record import failed_builds, journal
 from . import definition, delete, domain, domain_xml, network, seed, start, startable
-from .startable import SPAWNING
+from .converged import SPAWNING
 
 
 def build(instance, record, given_seed, left_off):

@@ -14,7 +14,7 @@ from .. import paths
 from ..disk import disk, disk_chain, volume
 from ..record import journal
 from . import definition, gate, instance_pools
-from .startable import is_made
+from .converged import is_made
 
 
 def check_pool(host, record):

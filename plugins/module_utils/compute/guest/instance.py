@@ -20,7 +20,7 @@ from ..errors import ClaimRevoked, DeletionFinished
 from ..host import mdev
 from ..record import build_slots, failed_instances, journal, whereabouts
 from . import build, delete, domain, gate, instance_pools, packet_filter, start, startable, summary
-from .startable import is_made
+from .converged import is_made, is_started, is_stopped
 
 LOCK_TIMEOUT = 600  # s: a build by another run, or one whose controller was killed, is waited for
 
@@ -100,7 +100,7 @@ class Instance:
         if record is None or record.role == CLAIM or record.phase != ACTIVE:
             return True
         start.check(self, record)
-        return not start.is_started(self, record)
+        return not is_started(self.host, record)
 
     def _started_record(self, token, dry=False):
         record = self.store.read(self.uuid)
@@ -150,7 +150,7 @@ class Instance:
         """Have the guest off; ``grace`` seconds for its own shutdown. Whether anything was changed."""
         with self.store.instance_lock(self.uuid, timeout=self.timeout):
             record = self.at_rest("stop")
-            if self._is_converged_stopped(record):
+            if is_stopped(self.host, record):
                 return False
             startable.own_disks(self.host, record)
             record = self.swap(record.replace(power_state="shutdown", task_state="powering-off"))
@@ -163,7 +163,7 @@ class Instance:
             return True
 
     def would_stop(self):
-        return not self._is_converged_stopped(self.at_rest("stop"))
+        return not is_stopped(self.host, self.at_rest("stop"))
 
     def at_rest(self, method):
         """The record of an instance that was made and is in no move: what ``method`` works on."""
@@ -175,13 +175,6 @@ class Instance:
         if record.role != OWN or record.phase != ACTIVE:
             raise InstanceInvalidState(record.name, "phase", record.phase, method, phase=record.phase)
         return record
-
-    def _is_converged_stopped(self, record):
-        return (record.power_state, record.vm_state, record.task_state) == (
-            "shutdown",
-            "stopped",
-            None,
-        ) and not domain.is_active(self.host.connection, self.uuid)
 
     # absent
 

@@ -10,14 +10,14 @@ import json
 
 from ...model.errors import BerthError
 from ...model.safe_text import clean
-from . import mend, power, unchanged
+from . import mend, power
 
 SHOWN = ("state", "power_state", "flavor", "vcpus", "memory_mb", "root_gb", "disks", "volumes", "image", "networks")
 AFTER = {"present": "running", "started": "running", "stopped": "shutdown", "absent": "absent", "recovered": "running"}
 
 
 def of(instance, wanted, dry, bring):
-    """{changed, instance, diff, warnings} of what ``bring()`` does, which says whether it changed anything.
+    """{changed, instance, diff} of what ``bring()`` does, which says whether it changed anything.
 
     ``wanted``: the arguments of the module instance; ``dry``: nothing is changed.
     """
@@ -32,14 +32,14 @@ def of(instance, wanted, dry, bring):
         "before": _shown(before, remains, {part: has for part, _expected, has in mended}),
         "after": _shown(after, definition={part: expected for part, expected, _has in mended}),
     }
-    said = unchanged.differences(instance, wanted["spec"])
-    return {"changed": acted or bool(mended), "instance": after, "diff": diff, "warnings": said}
+    return {"changed": acted or bool(mended), "instance": after, "diff": diff}
 
 
 def present(instance, wanted, dry):
     """Have the instance made, with the power and the packet filters that are wanted; whether anything was changed, or would be."""
     if dry:
-        return unchanged.would_change(instance, wanted["token"], wanted["spec"], wanted["power_state"])
+        makes = power.would_converge(instance, wanted["token"], wanted["power_state"])
+        return makes or instance.filtered(wanted["spec"], dry=True)
     changed = power.converge(
         instance, wanted["token"], wanted["seed"], wanted["power_state"], wanted["shutdown_timeout"]
     )

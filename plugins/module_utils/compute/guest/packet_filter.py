@@ -310,6 +310,6 @@ def with_rules_of(spec, wanted):
     nics = [dict(nic) for nic in spec.get("networks") or []]
     for nic, new in zip(nics, wanted.get("networks") or []):
         if nic.get("security") and nic["mac"] == new["mac"] and "security" in new:
-            rules = new["security"] or {"groups": [], "rules": None, "allowed": [], "open": True}
+            rules = new["security"] or group_members.OPEN
             nic["security"] = group_members.with_members(rules, group_members.of_nic(nic))
     return {**spec, "networks": nics} if nics else spec

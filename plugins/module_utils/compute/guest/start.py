@@ -12,23 +12,14 @@ from ..disk import volume
 from ..host import mdev
 from ..record import journal
 from . import definition, domain, gate, mend, packet_filter, startable
-from .startable import SPAWNING
+from .converged import SPAWNING, is_started
 
 POWERING_ON = "powering-on"
 
 
-def is_started(instance, record):
-    return (
-        record.power_state == "running"
-        and (record.vm_state, record.task_state) == ("active", None)
-        and domain.state(instance.host.connection, instance.uuid) == "running"
-        and gate.is_permitted(instance.uuid, instance.host.run_dir)
-    )
-
-
 def converge(instance, record):
     """Have the guest of an instance that was made run; whether anything was changed. What is in the way is noted in its record."""
-    if is_started(instance, record):
+    if is_started(instance.host, record):
         return False
     instance.host.require_prepared()
     check(instance, record)

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from ...model import state_hints, take_over_hints
-from ...model.lifecycle import ACTIVE, CLAIM, OWN
+from ...model.lifecycle import CLAIM
 from .. import paths
 from ..disk import disk, disk_chain, owner
 from ..errors import BuildFailed, DisksUsed, GuestRunsAlready
@@ -14,14 +14,9 @@ from ..host import mdev
 from ..record import volume_claim, volume_store
 from ..run import run
 from . import domain
+from .converged import SPAWNING
 
-SPAWNING = "spawning"  # Nova's task state: until the guest was started for the first time it is being made
 TAKE_OVER = "take over"
-
-
-def is_made(record, left_off=False):
-    """Whether its guest was started once, or is to be ``left_off``: until then it is create's to end what it began."""
-    return record.role == OWN and record.phase == ACTIVE and (left_off or record.task_state != SPAWNING)
 
 
 def check(host, record):

@@ -19,7 +19,7 @@ from .. import paths
 from ..disk import disk, disk_chain, layers, owner, virtual_size, volume
 from ..errors import ClaimRevoked, DisksNotHere, DisksUnfit, typed
 from ..record import journal
-from . import startable
+from . import converged, startable
 
 UNFINISHED = (".pre-", ".incoming-")  # files of a move that has not ended
 
@@ -63,7 +63,7 @@ def _owned(record, source):
         phase=ACTIVE,
         vm_state="active",
         power_state="running",
-        task_state=startable.SPAWNING,
+        task_state=converged.SPAWNING,
     )
     return journal.noted(owned, startable.TAKE_OVER, source=source)
 

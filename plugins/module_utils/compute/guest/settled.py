@@ -1,0 +1,47 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The instances of a host about which create has nothing to do, unless the inventory wants something else of them."""
+
+from __future__ import annotations
+
+from ...model import request_digest
+from ...model.errors import BerthError
+from ..connection import LibvirtTimeout, LibvirtUnavailable
+from . import converged, domain, live_differences, packet_filter, summary
+
+
+def look(host, facts, uuids=()):
+    """[{uuid, converged, compared, filters, instance}] of those of ``uuids``, or of all, that were made, are in no move and have
+    the definition and the packet filters of their records. ``facts``: the instances of the host's facts.
+
+    ``converged``: whether the guest is on or off as the record says; ``compared``: whether its definition could be compared. Nothing
+    is changed, and nothing is waited for: what cannot be said is left out.
+    """
+    changed, asked = {each["uuid"] for each in facts if each.get("domain_differs")}, set(uuids)
+    found = []
+    for record in host.store.records():
+        if record.uuid in changed or asked and record.uuid not in asked:
+            continue
+        try:
+            found += _of(host, record)
+        except (LibvirtTimeout, LibvirtUnavailable):
+            break  # it would be waited for again with each of the others
+        except (BerthError, *live_differences.DAMAGED):
+            continue  # its own run says why
+    return found
+
+
+def _of(host, record):
+    if not converged.is_made(record) or record.op or packet_filter.missing(host.connection, record):
+        return []
+    as_meant = converged.is_stopped if record.power_state == "shutdown" else converged.is_started
+    return [
+        {
+            "uuid": record.uuid,
+            "converged": as_meant(host, record),
+            "compared": live_differences.is_looked_at(record),
+            "filters": request_digest.filters(record.spec.get("networks")),
+            "instance": summary.describe(record, domain.state(host.connection, record.uuid)),
+        }
+    ]
