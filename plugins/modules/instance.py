@@ -332,8 +332,6 @@ def main():
             warn_of_force(module, instance)
     except FAILURES as error:
         module.fail_json(**result_of(error))
-    for warning in result.pop("warnings"):
-        module.warn(warning)
     module.exit_json(**result)
 
 

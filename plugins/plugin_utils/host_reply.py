@@ -154,6 +154,9 @@ def _plain_reply(name, host, result):
     if not isinstance(result, dict):
         return result
     parts = {key: result[key] for key in reply.wanted(name) if key in result}
+    ended = getattr(result.get("exception"), "event", None)
+    if ended is not None and not parts.get("msg"):
+        parts["msg"] = "the module failed: %s" % ended.msg
     if isinstance(parts.get("warnings"), (list, tuple)):
         parts["warnings"] = [_text_of(warning) for warning in parts["warnings"]]
     much = limits.excess(parts)

@@ -23,6 +23,6 @@ def test_the_installed_tarball_prepares_creates_and_deletes(installed, lab, imag
     for playbook in ("prepare_hosts", "host_facts", "place", "create"):
         lab.ansible_playbook("berth.kvm." + playbook, inventory=[path], env=installed)
     assert sorted(homes(lab)) == ["db", "web1"]
-    assert lab.ansible_playbook("berth.kvm.create", inventory=[path], env=installed).changed["web1"] == 0
+    assert set(lab.ansible_playbook("berth.kvm.create", inventory=[path], env=installed).changed.values()) == {0}
     lab.ansible_playbook("berth.kvm.delete", "-e", "berth_delete_all=true", inventory=[path], env=installed)
     assert left(lab) == {}

@@ -30,7 +30,7 @@ def test_create_again_and_again_while_its_host_is_silent_makes_no_second_guest(w
         assert refused.rc and "InstanceUnknown" in refused.output and home in refused.output, refused.output
     lab.heal(home)
     assert records(lab) == [(home, "web1", "OWN")]
-    assert create(lab, path).changed["web1"] == 0
+    assert set(create(lab, path).changed.values()) == {0}
 
 
 def test_with_its_state_directory_away_nothing_is_made_or_started_anywhere(web):
@@ -41,7 +41,7 @@ def test_with_its_state_directory_away_nothing_is_made_or_started_anywhere(web):
     assert refused.rc and "DomainWithoutRecord" in refused.output and home in refused.output, refused.output
     assert records(lab) == []
     lab.sh(home, "rm -r /var/lib/berth && mv /var/lib/berth.away /var/lib/berth")
-    assert create(lab, path).changed["web1"] == 0
+    assert set(create(lab, path).changed.values()) == {0}
     assert records(lab) == [(home, "web1", "OWN")]
 
 
@@ -52,6 +52,6 @@ def test_a_record_that_is_lost_for_good_is_taken_back_from_the_guests_definition
     assert refused.rc and "berth.kvm.recover_record --limit web1" in refused.output, refused.output
     assert lab.ansible_playbook("berth.kvm.recover_record", "--limit", "web1", inventory=[path]).changed["web1"] == 1
     assert records(lab) == [(home, "web1", "OWN")]
-    assert create(lab, path).changed["web1"] == 0
+    assert set(create(lab, path).changed.values()) == {0}
     lab.ansible_playbook("berth.kvm.delete", "--limit", "web1", inventory=[path])
     assert left(lab) == {}

@@ -35,7 +35,7 @@ def test_what_a_guest_wrote_on_a_volume_is_there_after_delete_and_create(lab, im
     assert homes(lab) == {"a": home} and "volume data is on %s" % home in explained
     again = lab.guest_facts("a", home, timeout=180, until=lambda said: said["nonce"] != first["nonce"])
     assert again["extra"] == first["nonce"]
-    assert play(lab, path, "create").changed["a"] == 0
+    assert set(play(lab, path, "create").changed.values()) == {0}
 
     none = {"extra_vars": {"berth_volumes": {}}}
     assert play(lab, path, "update_disks", **none).changed["a"] > 0
@@ -94,7 +94,7 @@ def test_a_volume_goes_with_its_instance_to_a_host_with_another_storage_and_back
     there = arrives(3)
     play(lab, path, "confirm_resize", "--limit", "a")
     assert volumes_on(home) == [] and len(volumes_on(there)) == 2
-    assert play(lab, path, "create").changed["a"] == 0
+    assert set(play(lab, path, "create").changed.values()) == {0}
     play(lab, path, "live_migrate", "--limit", "a")
     assert homes(lab)["a"] != there and volumes_on(there) == []
     play(lab, path, "reboot", "--limit", "a", "-e", "berth_reboot=hard")

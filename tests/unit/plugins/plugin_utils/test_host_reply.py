@@ -75,6 +75,12 @@ def test_what_ansible_itself_cannot_read_is_an_error_of_that_host(error):
     assert result["failed"] and result["error_code"] == "InvalidReply" and "kvm1" in result["msg"]
 
 
+def test_what_a_module_raised_that_nothing_caught_is_told():
+    """Ansible keeps it beside the reply, as an object."""
+    result = door(lambda: {"failed": True, "exception": SimpleNamespace(event=Event(msg="no \x1b[31mspace left"))})
+    assert result["error"]["message"] == "the module failed: no ?[31mspace left"
+
+
 def test_a_host_that_cannot_be_reached_is_ansibles_to_tell():
     with pytest.raises(AnsibleConnectionFailure):
         door(raising(AnsibleConnectionFailure("no route")))
