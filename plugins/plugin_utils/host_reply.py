@@ -15,7 +15,8 @@ import functools
 from ansible.errors import AnsibleConnectionFailure, AnsibleError
 from ansible.plugins.action import ActionBase
 
-from ..module_utils.model import reply
+from ..module_utils.conductor.errors import HostUnknown
+from ..module_utils.model import hints, reply
 from ..module_utils.model.errors import BerthError
 from ..module_utils.model.safe_text import clean
 from . import acting, becoming, known_ansible, limits, sent_code
@@ -24,6 +25,8 @@ from .plain import plain
 COLLECTION = "berth.kvm."
 # Modules that get secrets. In the host's system log Ansible masks none that has line breaks or quotes and is part of an argument.
 NOT_LOGGED = ("build_instances", "instance", "migration")
+# Errors after which nobody knows what the host did.
+UNKNOWN = (HostUnknown.__name__, reply.InvalidReply.__name__)
 
 
 class HostAction(ActionBase):
@@ -35,12 +38,12 @@ class HostAction(ActionBase):
 
     def run(self, tmp=None, task_vars=None):
         super().run(tmp, task_vars)
+        host = host_of(self, task_vars)
         try:
-            return known_ansible.delegates().apart(
-                self, host_of(self, task_vars), task_vars, lambda: self.on_host(task_vars)
-            )
+            result = known_ansible.delegates().apart(self, host, task_vars, lambda: self.on_host(task_vars))
         except BerthError as error:
             return {"failed": True, "changed": False, **error.to_result()}
+        return _failed(result, host) if host != task_vars["inventory_hostname"] else result
 
     def on_host(self, task_vars):
         """In the process that asks."""
@@ -50,6 +53,14 @@ class HostAction(ActionBase):
         """What is sent to the host, and the path of the module. Ansible may run others of its own on the way."""
         make = functools.partial(super()._configure_module, module_name, *args, **how)
         return self.sending.made(make, self._task.check_mode) if module_name.startswith(COLLECTION) else make()
+
+
+def _failed(result, host):
+    """A silent delegate as a failure: of an unreachable one Ansible drops the instance, and no rescue and no table tells why."""
+    if not result.get("unreachable"):
+        return result
+    why = "%s did not answer: %s" % (host, clean(str(result.get("msg")), reply.LONGEST))
+    return {"failed": True, "changed": False, **HostUnknown(why, hint=hints.bring_back_or_lost([host])).to_result()}
 
 
 def host_of(action, task_vars):
@@ -114,7 +125,7 @@ def answer_of(result):
     Neither fails the task: one host that is down or full must not take the instances of others with it, and Ansible
     would count an unreachable delegate against the instance.
     """
-    if result.get("error_code") == reply.InvalidReply.__name__:
+    if result.get("error_code") in UNKNOWN:
         return {"changed": False, "reason": result["msg"]}  # what the host did is not known, as when it is silent
     if result.get("unreachable"):
         return {"changed": False, "reason": "UNREACHABLE: %s" % clean(str(result.get("msg")), reply.LONGEST)}

@@ -167,8 +167,10 @@ class Walk:
         """The claim was judged, and stands."""
         self.answered({}, {})
 
-    def failed(self, reason: str) -> None:
-        """The leg failed: give up what was begun. Where that fails too, the run after this one does it."""
+    def failed(self, reason: str, silent: bool = False) -> None:
+        """The leg failed: give up what was begun. Where that fails too, the run after this one does it.
+
+        A host that is ``silent`` is not asked again: what it may still do, such as a live migration, goes on."""
         if self.gives_up:
             self.failure = "%s. Giving the move up failed, too: %s. %s" % (self.failure, reason, hints.run_again())
             self.at = len(self._sequence().legs)
@@ -180,7 +182,8 @@ class Walk:
             code, _colon, cause = reason.partition(": ")
             number = len(self.attempts) + 1
             self.attempts.append({"attempt": number, "host": self.destination(), "code": code, "cause": cause or code})
-        if abandoned is None or not self.taken:
+        side = self._sequence().legs[self.at].side
+        if abandoned is None or not self.taken or (silent and SEQUENCES[abandoned].legs[0].side == side):
             self.at = len(self._sequence().legs)
             return
         self.gives_up, self.sequence, self.at = True, abandoned, 0

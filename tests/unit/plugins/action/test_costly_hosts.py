@@ -102,7 +102,7 @@ def test_a_host_that_costs_too_much_loses_its_answer_and_is_told_why(host, answe
 def test_a_task_on_one_host_has_the_same_limits(host, answers):
     result = answers[0]["alone"][host]
     assert HOSTS[host][1] in result["msg"]
-    assert bool(result.get("unreachable")) == (host == "silent")
+    assert (result.get("error_code") == "HostUnknown") == (host == "silent")
 
 
 def test_the_others_have_their_answer(answers):

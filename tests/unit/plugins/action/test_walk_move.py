@@ -106,9 +106,16 @@ def test_a_leg_that_failed_is_followed_by_those_that_give_up_and_then_the_failur
     assert "it is full" in told["failure"] and told["labels"] == []
 
 
-def test_a_host_that_cannot_be_reached_fails_the_leg_where_the_play_ignores_that():
-    told = walk(after(1), {"unreachable": True, "msg": "no route"})
-    assert told["leg"]["steps"] == ["abort", "start"]
+SILENT = {"failed": True, "error_code": "HostUnknown", "msg": "HostUnknown: no route"}
+
+
+def test_a_destination_that_does_not_answer_fails_the_leg_and_the_guest_goes_on_where_it_was():
+    assert walk(after(1), SILENT)["leg"]["steps"] == ["abort", "start"]
+
+
+def test_a_source_that_does_not_answer_is_not_asked_to_end_what_it_may_still_do():
+    told = walk(after(3), SILENT)
+    assert after(3)["host"] == "kvm1" and (told["labels"], told["failure"]) == ([], "HostUnknown: no route")
 
 
 def test_a_claim_that_is_judged_after_all_hosts_were_read_is_given_up_where_it_does_not_stand():

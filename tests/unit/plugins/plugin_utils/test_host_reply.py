@@ -11,10 +11,12 @@ import pytest
 from ansible import constants
 from ansible.errors import AnsibleConnectionFailure, AnsibleError
 from ansible.module_utils._internal._messages import Event, WarningSummary
+from ansible.plugins.action import ActionBase
 
+from ansible_collections.berth.kvm.plugins.action import build_instance
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import build_results, plan
-from ansible_collections.berth.kvm.plugins.module_utils.model import fleet_hints
-from ansible_collections.berth.kvm.plugins.plugin_utils import host_reply
+from ansible_collections.berth.kvm.plugins.module_utils.model import fleet_hints, hints
+from ansible_collections.berth.kvm.plugins.plugin_utils import builds, host_reply, known_ansible
 
 SYSTEM = {"os_family": "Debian", "service_manager": "systemd"}
 
@@ -84,6 +86,36 @@ def test_what_a_module_raised_that_nothing_caught_is_told():
 def test_a_host_that_cannot_be_reached_is_ansibles_to_tell():
     with pytest.raises(AnsibleConnectionFailure):
         door(raising(AnsibleConnectionFailure("no route")))
+
+
+SILENT = {"unreachable": True, "msg": "UNREACHABLE: no route"}
+
+
+def told_of(monkeypatch, action, delegate, result):
+    """What the task of instance web-1 gets from an action on ``delegate``."""
+    monkeypatch.setattr(known_ansible, "delegates", lambda: SimpleNamespace(apart=lambda *_how: result), raising=True)
+    monkeypatch.setattr(ActionBase, "run", lambda *_args, **_more: {})
+    plugin = object.__new__(action)
+    plugin._task = SimpleNamespace(delegate_to=delegate, args={"spec": {}})
+    return plugin.run(task_vars={"inventory_hostname": "web-1", "groups": {"all": ["kvm1"]}})
+
+
+def test_a_silent_delegate_fails_the_task_of_its_instance_and_names_itself_why_and_what_to_do(monkeypatch):
+    """Ansible takes the host of an unreachable task out of the run: no rescue gives the move up, and no table is shown."""
+    told = told_of(monkeypatch, host_reply.HostAction, "kvm1", SILENT)
+    assert told["failed"] and "unreachable" not in told and told["error_code"] in host_reply.UNKNOWN
+    assert "kvm1 did not answer: UNREACHABLE: no route" in told["msg"]
+    assert told["error"]["hint"] == hints.bring_back_or_lost(["kvm1"])
+
+
+def test_a_task_of_the_silent_host_itself_is_ansibles_to_tell(monkeypatch):
+    assert told_of(monkeypatch, host_reply.HostAction, None, SILENT) == SILENT
+
+
+def test_a_build_on_a_host_that_fell_silent_is_tried_nowhere_else(monkeypatch):
+    monkeypatch.setattr(builds, "built_already", lambda *_args: None)
+    told = told_of(monkeypatch, build_instance.ActionModule, "kvm1", SILENT)
+    assert "error" not in told and "no route" in told["reason"]
 
 
 def test_what_ansible_says_of_a_module_that_never_ran_is_told_as_its_error():
