@@ -9,13 +9,13 @@ import functools
 import time
 
 from ..module_utils.conductor import time_away
+from ..module_utils.conductor.errors import HostUnknown
 from ..module_utils.conductor.moving import unconfirmed
 from ..module_utils.conductor.sequences import FLEET
 from ..module_utils.conductor.walk import Move, Walk
 from ..module_utils.model.errors import together
 from ..module_utils.model.schema import OneOf, Whole
 from ..plugin_utils.controller import ControllerAction
-from ..plugin_utils.host_reply import UNKNOWN
 from ..plugin_utils.plain import number, plain
 
 DAY = 86400  # s
@@ -58,7 +58,9 @@ def _check(settings):
 def _take(walk, answer):
     """The registered result of the leg; Ansible's own words on it are no plain data."""
     if answer.get("failed"):
-        walk.failed(str(answer.get("msg") or "no reason was given"), silent=answer.get("error_code") in UNKNOWN)
+        walk.failed(
+            str(answer.get("msg") or "no reason was given"), silent=answer.get("error_code") == HostUnknown.__name__
+        )
     elif walk.turn().leg.side == FLEET:
         walk.stands()
     else:

@@ -179,9 +179,9 @@ class Effects(VolumeEffects):
         world.disk_owner = self.name
         self.own_volumes(record)
 
-    def check_kept(self, record):
+    def check_kept(self, record, hint):
         if not (self.world.disks[self.place] or self.world.kept[self.place]):
-            raise BerthError("the kept disks are gone")
+            raise BerthError("the kept disks are gone", hint=hint)
 
     def take_back(self, record):
         if record.migration["shared"]:

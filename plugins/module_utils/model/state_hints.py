@@ -30,6 +30,14 @@ def take_directory_away(path: str) -> str:
     return "Check what is in %s on the host. Move it elsewhere, or unmount it, then run the same again" % path
 
 
+def restore_or_confirm(name: str, source: str) -> str:
+    """A revert, before the guest is stopped: what it would go back to is gone, or its storage is not mounted."""
+    return (
+        "Mount on %s the storage that it was on, or restore it from a backup, and run the same again. To keep the instance where it "
+        "is now: berth.kvm.confirm_resize --limit %s" % (source, name)
+    )
+
+
 def delete_used_disks() -> str:
     """Another domain has disks of an instance that is to be deleted."""
     return (

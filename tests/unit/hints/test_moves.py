@@ -334,6 +334,19 @@ def test_a_kept_copy_that_was_being_removed_is_not_taken_back_and_the_lost_host_
     assert world.disks[D]["version"] == world.latest
 
 
+@pytest.mark.follows("restore_or_confirm")
+@pytest.mark.parametrize("then, owner", [("revert", S), ("confirm", D)])
+def test_before_the_guest_stops_for_disks_that_are_gone_they_can_be_restored_or_it_stays(then, owner):
+    world = resized()
+    backup, world.disks[S] = world.disks[S], None
+    refused(world, Run("revert"), state_hints.restore_or_confirm(NAME, S))
+    assert world.guest[D] == memory.ON and world.records[D]["phase"] == "resized"
+    if then == "revert":
+        world.disks[S] = backup
+    done(world, Run(then))
+    check_whole(world, owner)
+
+
 @pytest.mark.follows("no_copy_to_revert_to")
 def test_without_a_copy_on_the_source_the_instance_stays_and_a_confirm_ends_the_move():
     world = resized()
@@ -347,13 +360,13 @@ def test_without_a_copy_on_the_source_the_instance_stays_and_a_confirm_ends_the_
 @pytest.mark.parametrize("way", ["the disk itself", "the disk as it was kept"])
 def test_with_its_disks_restored_from_a_backup_the_kept_copy_is_taken_back(tmp_path, way):
     spec = {"flavor": {**memory_names.OLD["flavor"], "ephemeral_gb": 0, "swap": 0}}
-    record = SimpleNamespace(uuid=memory_names.UUID, op="op0", migration={"old_spec": spec})
+    record = SimpleNamespace(uuid=memory_names.UUID, name=NAME, op="op0", migration={"old_spec": spec})
     files = [Path(paths.instance(str(tmp_path), memory_names.UUID, entry.file)) for entry in disk.planned(spec)]
     files[0].parent.mkdir(parents=True)
     for file in files[1:]:
         file.touch()
     with pytest.raises(MigrationConflict) as refusal:
-        disks.check_kept(str(tmp_path), record)
+        disks.check_kept(str(tmp_path), record, hints.no_whole_copy())
     assert refusal.value.hint == hints.no_whole_copy()
     (files[0] if way == "the disk itself" else Path("%s.pre-op0" % files[0])).touch()
-    disks.check_kept(str(tmp_path), record)
+    disks.check_kept(str(tmp_path), record, hints.no_whole_copy())

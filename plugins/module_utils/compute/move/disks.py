@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import os
 
-from ...model import hints, volume_hints
+from ...model import volume_hints
 from ...model.move_errors import CannotResizeDisk, MigrationConflict, MigrationPreCheckError, TransferFailed
 from .. import paths
 from ..disk import disk as disks
@@ -165,16 +165,13 @@ def check_volumes_arrived(pool_path, record):
             )
 
 
-def check_kept(pool_path, record):
-    """Nothing is taken back that a confirm or a delete had begun to remove."""
+def check_kept(pool_path, record, hint):
+    """Nothing is taken back that a confirm or a delete had begun to remove, or somebody. ``hint``: what to do then."""
     for disk in planned(record.migration["old_spec"]):
         path = paths.instance(pool_path, record.uuid, disk.file)
         # The firmware makes its variables anew.
         if disk != NVRAM and not os.path.lexists(path) and not os.path.lexists(kept(path, record)):
-            raise MigrationConflict(
-                "%s of %s is not here any more: it was being removed" % (disk.file, record.uuid),
-                hint=hints.no_whole_copy(),
-            )
+            raise MigrationConflict("a file of %s (%s) is gone: %s" % (record.name, record.uuid, path), hint=hint)
 
 
 def fit(disk, path, size):

@@ -261,8 +261,9 @@ class Effects(Guests):
         self.own_volumes(record)
         self._volumes(record).check_attached()
 
-    def check_kept(self, record):
-        disks.check_kept(self.pool_path(record), record)
+    def check_kept(self, record, hint):
+        disks.check_kept(self.pool_path(record), record, hint)
+        self._volumes(record).check_kept(hint)
 
     def take_back(self, record):
         """On the source, when the destination has given it back."""

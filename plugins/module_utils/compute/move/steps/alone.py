@@ -6,6 +6,7 @@ the move alone, with ``lost``."""
 
 from __future__ import annotations
 
+from ....model import hints
 from ....model.lifecycle import KEEP, OUT, OWN, RESTORING
 from ....model.move_errors import MigrationConflict, MigrationNotReady
 from .common import after, attempt_of, existing, is_past, moved, next_epoch, put, without_the_other
@@ -22,7 +23,7 @@ def reclaim(host, uuid, token, peer=None, lost=False, **_ignored):
         raise MigrationConflict("%s on %s is %s" % (uuid, host.identity["name"], record.role), role=record.role)
     if not lost:
         raise MigrationNotReady("the destination of %s is not given up as lost" % uuid)
-    host.effects.check_kept(record)
+    host.effects.check_kept(record, hints.no_whole_copy())
     host.effects.check_disks(record)
     old = without_the_other(moved(record, attempt=attempt_of(record) + 1, frozen=None))
     host.effects.take_back(record)

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from ....model import hints, volume_hints, volumes
+from ....model import hints, state_hints, volume_hints, volumes
 from ....model.lifecycle import KEEP, OUT, OWN, RESIZED, RESTORING, REVERTED, REVERTING
 from ....model.migration import RESIZE
 from ....model.move_errors import InstanceNotResized, MigrationConflict, MigrationNotReady
@@ -19,8 +19,10 @@ def see_kept(host, uuid, token, peer=None, **_ignored):
     """On the source, before the guest is stopped for it: the disks that it would go back to are there. On one storage they are
     under other names, and the guest runs beside them."""
     record = host.store.read(uuid)
-    if is_past(record, token["op"], (OUT, KEEP)) and not record.migration.get("shared"):
-        host.effects.check_disks(record)
+    if is_past(record, token["op"], (OUT, KEEP)):
+        host.effects.check_kept(record, state_hints.restore_or_confirm(record.name, host.identity["name"]))
+        if not record.migration.get("shared"):
+            host.effects.check_disks(record)
     return False
 
 

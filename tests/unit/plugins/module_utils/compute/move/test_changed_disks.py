@@ -98,6 +98,15 @@ def test_a_guest_is_not_stopped_to_go_back_to_disks_that_are_not_there():
     assert controller.error.startswith("DiskChainChanged") and world.guest == {S: memory.OFF, D: memory.ON}
 
 
+def test_a_guest_is_not_stopped_to_go_back_to_disks_whose_files_are_gone():
+    """The record of the source says that it kept them, and somebody removed the directory."""
+    world, controller = come_past("resize", ["resize"], "revert", "see_kept")
+    world.disks[S] = world.kept[S] = None
+    while controller.state == "run" and world.guest[D] == memory.ON:
+        controller.advance(world)
+    assert world.guest == {S: memory.OFF, D: memory.ON} and "gone" in controller.error
+
+
 @pytest.mark.parametrize("kind, before, action, step, host", REFUSING)
 def test_when_the_layer_is_taken_back_the_same_run_again_ends_it(kind, before, action, step, host):
     """I4."""

@@ -204,7 +204,7 @@ def test_what_boots_from_a_volume_and_has_no_disk_of_its_own_lacks_none_when_it_
     Path(path).write_bytes(b"volume")
     disks.check_arrived(pool, moving)
     disks.swap_in(pool, moving)
-    disks.check_kept(pool, moving)
+    disks.check_kept(pool, moving, "restore it")
     disks.restore(pool, moving)
     assert os.listdir(Path(pool) / "instances" / UUID) == [seed.FILE]
 
