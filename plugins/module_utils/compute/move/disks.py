@@ -171,7 +171,7 @@ def check_kept(pool_path, record, hint):
         path = paths.instance(pool_path, record.uuid, disk.file)
         # The firmware makes its variables anew.
         if disk != NVRAM and not os.path.lexists(path) and not os.path.lexists(kept(path, record)):
-            raise MigrationConflict("a file of %s (%s) is gone: %s" % (record.name, record.uuid, path), hint=hint)
+            raise MigrationConflict("a file of %s is gone: %s" % (record.name, path), hint=hint)
 
 
 def fit(disk, path, size):
