@@ -32,7 +32,7 @@ MOST = {
     "instance_info": 152,
     "migration": 445,
     "rescan": 104,
-    "volume": 320,
+    "volume": 321,
 }
 CLAIMING = {"claim", "instance", "migration", "volume"}
 DEFINING = {"build_instances", "instance", "instance_copy", "migration"}

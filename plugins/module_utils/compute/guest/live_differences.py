@@ -24,6 +24,9 @@ MIB = 1024  # KiB
 LONGEST = 120
 MOST = 20
 MARK = "berth's metadata"
+DEFINITION = (
+    "libvirt's definition"  # of a guest that was undefined while it runs: libvirt forgets it as soon as it is off
+)
 # Devices that a person may have added; libvirt by itself adds none of them to what is rendered, but BUILT_IN.
 COUNTED = ("filesystem", "graphics", "hostdev", "memory", "redirdev", "shmem", "tpm", "vsock", "watchdog")
 BUILT_IN = ("watchdog", "itco")  # a part of each q35 machine, which libvirt names since version 9.1
@@ -46,6 +49,8 @@ def between(record, live: Optional[str], lasting: Optional[str]) -> Dict[str, Li
     if lasting:
         root = ElementTree.fromstring(lasting)
         found["next_start"] = compared({**wanted, MARK: "there"}, {**parts(root), **_mark(root)})
+    else:
+        found["next_start"] = [[DEFINITION, "there", ""]]
     return {when: differences for when, differences in found.items() if differences}
 
 

@@ -314,11 +314,10 @@ def _by_hand(record, found):
         if not live_differences.is_looked_at(record):
             return {}
         live = None if power_state in domains.INACTIVE else domain.XMLDesc(0)
-        differing = live_differences.between(record, live, domain.XMLDesc(library.VIR_DOMAIN_XML_INACTIVE))
-    except library.libvirtError:
-        return {}  # gone since it was listed
-    except live_differences.DAMAGED:
-        return {}  # its own reader tells of that
+        lasting = domain.XMLDesc(library.VIR_DOMAIN_XML_INACTIVE) if not live or domain.isPersistent() else None
+        differing = live_differences.between(record, live, lasting)
+    except (library.libvirtError, *live_differences.DAMAGED):
+        return {}  # gone since it was listed, or its own reader tells of that
     return {"domain_differs": differing} if differing else {}
 
 

@@ -268,7 +268,7 @@ class FakeConnection:
             raise libvirtError(9, "domain '%s' is already defined with uuid %s" % (self.domains[uuid].name(), uuid))
         refuse_double_use(root)
         if uuid in self.domains:
-            self.domains[uuid].xml = xml
+            self.domains[uuid].xml, self.domains[uuid].persistent = xml, True
         else:
             self.domains[uuid] = FakeDomain(self, xml)
         return self.domains[uuid]

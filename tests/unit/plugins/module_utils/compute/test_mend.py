@@ -319,3 +319,22 @@ def test_an_instance_in_a_move_is_not_looked_at(web):
     assert not live_differences.is_looked_at(web.record.replace(role="OUT"))
     EDITS["vcpus"][0](web)
     assert drift.of_domain("web1", None) is None
+
+
+def test_a_guest_that_was_undefined_while_it_runs_is_told_and_defined_again_on_request(web):
+    """virsh undefine. libvirt would forget it as soon as it is off."""
+    xml = web.domain.xml
+    web.domain.undefineFlags()
+    assert "libvirt's definition missing; repaired at the next start or with" in told(web)
+    assert mend.mend(web.instance(), dry=True) and not web.domain.persistent
+    assert mend.mend(web.instance()) and web.domain.persistent and web.domain.isActive()
+    assert told(web) is None and live_differences.parts(
+        ElementTree.fromstring(web.domain.xml)
+    ) == live_differences.parts(ElementTree.fromstring(xml))
+
+
+def test_a_guest_that_was_undefined_while_it_ran_is_defined_again_by_its_next_start(web):
+    web.domain.undefineFlags()
+    web.instance().stopped(1)
+    assert web.uuid not in web.host.connection.domains and web.instance().started()
+    assert web.domain.persistent and told(web) is None
