@@ -24,9 +24,7 @@ MIB = 1024  # KiB
 LONGEST = 120
 MOST = 20
 MARK = "berth's metadata"
-DEFINITION = (
-    "libvirt's definition"  # of a guest that was undefined while it runs: libvirt forgets it as soon as it is off
-)
+DEFINITION = "libvirt's definition"  # without it, libvirt forgets a guest that runs as soon as it is off
 # Devices that a person may have added; libvirt by itself adds none of them to what is rendered, but BUILT_IN.
 COUNTED = ("filesystem", "graphics", "hostdev", "memory", "redirdev", "shmem", "tpm", "vsock", "watchdog")
 BUILT_IN = ("watchdog", "itco")  # a part of each q35 machine, which libvirt names since version 9.1
