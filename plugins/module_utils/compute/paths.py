@@ -15,6 +15,7 @@ from .errors import DirectoryInside, StateUnsafe, StorageNotMounted
 from .record.store import check_uuid
 
 POOL_PATH = "/var/lib/libvirt/berth"
+SEED = "seed.iso"  # beside the disks of an instance
 CONSOLE_DIRECTORY = "/var/log/libvirt/qemu"
 # QEMU runs as another user: it may pass through the directories, but not list them
 PASS_MODE = 0o711

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Sequence
 
+from . import hints
+
 
 def restore_damaged_record(uuid: str) -> str:
     """The record of an instance cannot be read: its host counts as silent, since it may own anything."""
@@ -36,6 +38,11 @@ def restore_or_confirm(name: str, source: str) -> str:
         "Mount on %s the storage that it was on, or restore it from a backup, and run the same again. To keep the instance where it "
         "is now: berth.kvm.confirm_resize --limit %s" % (source, name)
     )
+
+
+def make_seed_anew(name: str) -> str:
+    """Somebody removed the seed of an instance, without which it is not moved."""
+    return "To make its seed anew from the inventory: %s" % hints.mend(name)
 
 
 def delete_used_disks() -> str:

@@ -28,11 +28,12 @@ from . import disk as disks
 from . import qcow2_header, volume_files
 from .layers import chain, commit, layers_beside, merge, pull
 
-OVERLAY, LEFT, REPLACED, BASE, SNAPSHOT, FORMAT, FIRMWARE, EXTRA, MISSING, UNNAMED = (
-    "overlay", "left", "replaced", "base", "snapshot", "format", "firmware", "extra", "missing", "unnamed",
+OVERLAY, LEFT, REPLACED, BASE, SNAPSHOT, FORMAT, FIRMWARE, EXTRA, MISSING, SEEDLESS, UNNAMED = (
+    "overlay", "left", "replaced", "base", "snapshot", "format", "firmware", "extra", "missing", "seedless", "unnamed",
 )  # fmt: skip
 FROM_HERE = (ACTIVE, RESIZING, FROZEN)  # what saves its memory then has saved that of the guest which is to go on
-ONLY_MOVES = (SNAPSHOT, EXTRA, UNNAMED)  # the guest starts well with these; a move would lose them
+# The guest may start well with these; a move would lose them, or define it anew with a seed that is not there.
+ONLY_MOVES = (SNAPSHOT, EXTRA, SEEDLESS, UNNAMED)
 FORGET = "virsh undefine %s --keep-nvram --snapshots-metadata --checkpoints-metadata"
 
 
@@ -76,8 +77,16 @@ def check_unsaved(host, record):
 
 def check_start(host, record):
     """The same, as far as a start goes."""
-    found = found_on(host, record)
-    _refuse(host, record, [difference for difference in found if difference.kind not in ONLY_MOVES])
+    _check_but(ONLY_MOVES, host, record)
+
+
+def check_mend(host, record):
+    """The same, before the definition is made anew beside a seed that is made anew too."""
+    _check_but((SEEDLESS,), host, record)
+
+
+def _check_but(kinds, host, record):
+    _refuse(host, record, [difference for difference in found_on(host, record) if difference.kind not in kinds])
 
 
 def check_delete(host, record):
@@ -86,6 +95,7 @@ def check_delete(host, record):
     own = paths.instance(host.pool_of(record), record.uuid)
     _check_unshared(host, record, own)
     found = found_on(host, record)
+    found = [difference for difference in found if difference.kind != SEEDLESS]
     others = [difference for difference in found if difference.kind != MISSING]
     if os.path.isdir(os.path.dirname(own)):
         found = others
@@ -128,6 +138,8 @@ def _refuse(host, record, found, more=None):
         said.append(merge(name, left))
     if any(difference.kind == MISSING for difference in found):
         said.append(hints.bring_disks_back(name, record.name))
+    if any(difference.kind == SEEDLESS for difference in found):
+        said.append(state_hints.make_seed_anew(record.name))
     unnamed = {
         disks.data_disk_of(path) for difference in found if difference.kind == UNNAMED for path in difference.files
     }
@@ -292,11 +304,17 @@ def _missing(record, pool_path):
     """Disks of the record whose files are not there. In a move they come and go by its own steps, which look themselves."""
     if record.role != OWN or record.op:
         return []
-    files = [paths.instance(pool_path, record.uuid, disk.file) for disk in disks.plan(record.spec)]
-    files += volume_files.planned(pool_path, record.spec)
+    own = [disk for disk in disks.planned(record.spec) if disk != disks.NVRAM]  # which the firmware makes anew
+    files = {paths.instance(pool_path, record.uuid, disk.file): disk for disk in own}
+    files.update(volume_files.planned(pool_path, record.spec))
     return [
-        Difference(MISSING, "%s is not there, which was made with the instance" % path, None, (path,))
-        for path in files
+        Difference(
+            SEEDLESS if disk == disks.SEED else MISSING,
+            "%s is not there, which was made with the instance" % path,
+            None,
+            (path,),
+        )
+        for path, disk in files.items()
         if not os.path.lexists(path)
     ]
 

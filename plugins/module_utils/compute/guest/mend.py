@@ -10,14 +10,16 @@ record's is left alone: making its definition anew could lose what it wrote last
 from __future__ import annotations
 
 import contextlib
+import os
 
 from ...model.errors import InstanceExists
 from ...model.lifecycle import ACTIVE, OWN
+from .. import paths
 from ..connection import LibvirtTimeout, LibvirtUnavailable
-from ..disk import disk_chain
+from ..disk import disk, disk_chain
 from ..errors import BuildFailed, GuestNotSupported
 from ..record import journal
-from . import definition, domain, hardware, live_differences
+from . import definition, domain, hardware, live_differences, seed
 
 
 def differing(instance, record):
@@ -31,24 +33,36 @@ def differing(instance, record):
         return {}
 
 
-def mend(instance, dry=False):
-    """Repair the definition on request; returns the differences that it had, [] if there were none. An instance that is
-    locked, in a move or partly built is left alone. Raises DiskChainChanged if the disks are not those of the record."""
+def mend(instance, given_seed=None, dry=False):
+    """Repair the definition on request, and make a seed that is gone anew from ``given_seed``; returns the differences that there
+    were, [] if none. An instance that is locked, in a move or partly built is left alone. Raises DiskChainChanged if the disks are
+    not those of the record."""
     held = contextlib.nullcontext() if dry else instance.store.instance_lock(instance.uuid, timeout=instance.timeout)
     with held:
         record = instance.store.read(instance.uuid)
         if record is None or record.lock or (record.role, record.phase, record.op) != (OWN, ACTIVE, None):
             return []
+        seedless = _bring_seed(instance, record, given_seed, dry)
         record = _with_hardware(instance, record)
         found = differing(instance, record).get("next_start") or []
         if found:
-            disk_chain.check(instance.host, record)
+            disk_chain.check_mend(instance.host, record)
         if found and not dry:
             instance.observe("mend define")
             record = _define(instance, record)
             noted = journal.noted(record, "mend", parts=", ".join(part for part, _expected, _has in found))
             instance.store.compare_and_swap(instance.store.read(instance.uuid), noted.next())
-        return found
+        return seedless + found
+
+
+def _bring_seed(instance, record, given_seed, dry):
+    """[the difference], where the seed was not there."""
+    pool_path = instance.host.pool_of(record)
+    if given_seed is None or os.path.lexists(paths.instance(pool_path, record.uuid, seed.FILE)):
+        return []
+    if not dry:
+        seed.build(pool_path, record.uuid, given_seed, [planned.name for planned in disk.plan(record.spec)])
+    return [[seed.FILE, "there", ""]]
 
 
 def before_start(instance, record):

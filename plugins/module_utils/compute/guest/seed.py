@@ -13,7 +13,7 @@ from ...model.errors import InvalidInput
 from .. import paths
 from . import iso9660
 
-FILE = "seed.iso"
+FILE = paths.SEED
 LABEL = "cidata"
 # What the modules that build take as a seed.
 ARGUMENTS = {

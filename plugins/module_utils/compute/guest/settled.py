@@ -5,8 +5,11 @@
 
 from __future__ import annotations
 
+import os
+
 from ...model import request_digest
 from ...model.errors import BerthError
+from .. import paths
 from ..connection import LibvirtTimeout, LibvirtUnavailable
 from . import converged, domain, live_differences, packet_filter, summary
 
@@ -15,8 +18,8 @@ def look(host, facts, uuids=()):
     """[{uuid, converged, compared, filters, instance}] of those of ``uuids``, or of all, that were made, are in no move and have
     the definition and the packet filters of their records. ``facts``: the instances of the host's facts.
 
-    ``converged``: whether the guest is on or off as the record says; ``compared``: whether its definition could be compared. Nothing
-    is changed, and nothing is waited for: what cannot be said is left out.
+    ``converged``: whether the guest is on or off as the record says; ``compared``: whether its definition could be compared, and its
+    seed is there. Nothing is changed, and nothing is waited for: what cannot be said is left out.
     """
     changed, asked = {each["uuid"] for each in facts if each.get("domain_differs")}, set(uuids)
     found = []
@@ -35,12 +38,13 @@ def look(host, facts, uuids=()):
 def _of(host, record):
     if not converged.is_made(record) or record.op or packet_filter.missing(host.connection, record):
         return []
+    seed = paths.instance(host.pool_of(record), record.uuid, paths.SEED)
     as_meant = converged.is_stopped if record.power_state == "shutdown" else converged.is_started
     return [
         {
             "uuid": record.uuid,
             "converged": as_meant(host, record),
-            "compared": live_differences.is_looked_at(record),
+            "compared": live_differences.is_looked_at(record) and os.path.lexists(seed),
             "filters": request_digest.filters(record.spec.get("networks")),
             "instance": summary.describe(record, domain.state(host.connection, record.uuid)),
         }

@@ -14,7 +14,7 @@ import pytest
 from instance_case import Case
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute.connection import LibvirtTimeout, LibvirtUnavailable
-from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import virtual_size
+from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import disk_chain, virtual_size
 from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import BuildFailed, DiskChainChanged
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import (
     domain,
@@ -24,12 +24,13 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import (
     mend,
     network,
     outcome,
+    seed,
 )
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest.update_disks import update_disks
 from ansible_collections.berth.kvm.plugins.module_utils.compute.host import facts
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record import room
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import drift
-from ansible_collections.berth.kvm.plugins.module_utils.model import hints
+from ansible_collections.berth.kvm.plugins.module_utils.model import hints, state_hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.host_document import domain_differs
 
 MAC = "02:00:00:00:00:01"
@@ -245,7 +246,7 @@ def test_a_guest_with_other_disks_is_never_mended(web):
     EDITS["memory"][0](web)
     for dry in (True, False):
         with pytest.raises(DiskChainChanged):
-            mend.mend(web.instance(), dry)
+            mend.mend(web.instance(), dry=dry)
     with pytest.raises(DiskChainChanged):
         web.instance().started()
     assert "root.snapshot" in web.domain.xml and ">32768<" in web.domain.xml
@@ -338,3 +339,21 @@ def test_a_guest_that_was_undefined_while_it_ran_is_defined_again_by_its_next_st
     web.instance().stopped(1)
     assert web.uuid not in web.host.connection.domains and web.instance().started()
     assert web.domain.persistent and told(web) is None
+
+
+@pytest.mark.follows("make_seed_anew")
+def test_an_instance_whose_seed_is_gone_starts_and_is_moved_only_when_it_was_made_anew(web):
+    """A destination defines the guest with its seed: it would have stopped for a move that cannot end."""
+    seed_file = web.root.with_name(seed.FILE)
+    was = seed_file.read_bytes()
+    seed_file.unlink()
+    disk_chain.check_start(web.host, web.record)
+    disk_chain.check_delete(web.host, web.record)
+    with pytest.raises(DiskChainChanged, match="seed.iso is not there") as refused:
+        disk_chain.check(web.host, web.record)
+    assert refused.value.hint == state_hints.make_seed_anew("web1") and told(web) is None
+    edit(web, r"<vcpu[^<]*<", "<vcpu>7<")
+    assert len(mend.mend(web.instance(), web.seed, dry=True)) == 2 and not seed_file.exists()
+    assert mend.mend(web.instance(), web.seed) and mend.mend(web.instance(), web.seed) == []
+    assert seed_file.read_bytes() == was and seed_file.stat().st_mode & 0o777 == 0o600
+    disk_chain.check(web.host, web.record)

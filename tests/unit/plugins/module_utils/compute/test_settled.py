@@ -124,6 +124,11 @@ def test_what_a_run_would_mend_is_not_unchanged_though_its_record_names_no_hardw
     assert mend.mend(web.instance(), dry=True) and passed_over(web, mends=True) is False
 
 
+def test_a_seed_that_is_gone_is_made_anew_only_where_that_is_asked_for(web):
+    web.root.with_name("seed.iso").unlink()
+    assert passed_over(web) and not passed_over(web, mends=True)
+
+
 def test_other_disks_than_the_record_names_are_as_much_in_the_way_as_in_a_run_of_its_own(web):
     web.instance().stopped(1)
     web.root.rename(web.root.with_name("moved.qcow2"))
