@@ -116,8 +116,8 @@ looks:
     - The instances about which C(berth.kvm.create) has nothing to do if the inventory says what their records say. They were made, are
       in no move, and nobody changed their definitions in libvirt or their packet filters. What cannot be determined is left out.
     - For each whether its guest is on or off as its record says (C(converged)), whether its definition could be compared and its
-      seed is there (C(compared)),
-      digests of the rules of its packet filters by MAC address (C(filters)), and what M(berth.kvm.instance) returns as C(instance).
+      seed is there (C(compared)), digests of the rules of its packet filters by MAC address (C(filters)), and what
+      M(berth.kvm.instance) returns as C(instance).
   returned: with O(looks)
   type: list
   elements: dict

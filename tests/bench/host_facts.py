@@ -104,6 +104,7 @@ def raw():
         except libvirt.libvirtError:
             pass
     domains = [domain for domain, _stats in link.getAllDomainStats(libvirt.VIR_DOMAIN_STATS_STATE, 0)]
+    link.listAllDomains(libvirt.VIR_CONNECT_LIST_DOMAINS_TRANSIENT)
     for domain in domains:
         domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE)
     for one in link.listAllStoragePools(libvirt.VIR_CONNECT_LIST_STORAGE_POOLS_ACTIVE):

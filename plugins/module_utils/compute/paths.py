@@ -34,6 +34,10 @@ def image(pool_path, checksum):
     return os.path.join(pool_path, "images", digest(checksum))
 
 
+def has_seed(pool_path, uuid):
+    return os.path.lexists(instance(pool_path, uuid, SEED))
+
+
 def instance(pool_path, uuid, *name):
     return os.path.join(pool_path, "instances", check_uuid(uuid), *name)
 

@@ -175,15 +175,14 @@ class Walk:
             self.failure = "%s. Giving the move up failed, too: %s. %s" % (self.failure, reason, hints.run_again())
             self.at = len(self._sequence().legs)
             return
-        abandoned = self._sequence().abandoned
-        self.tries_others = self._sequence().legs[self.at].other_candidate
+        abandoned, leg = self._sequence().abandoned, self._sequence().legs[self.at]
+        self.tries_others = leg.other_candidate
         self.failure = reason
         if self.move.candidates:
             code, _colon, cause = reason.partition(": ")
             number = len(self.attempts) + 1
             self.attempts.append({"attempt": number, "host": self.destination(), "code": code, "cause": cause or code})
-        side = self._sequence().legs[self.at].side
-        if abandoned is None or not self.taken or (silent and SEQUENCES[abandoned].legs[0].side == side):
+        if abandoned is None or not self.taken or (silent and SEQUENCES[abandoned].legs[0].side == leg.side):
             self.at = len(self._sequence().legs)
             return
         self.gives_up, self.sequence, self.at = True, abandoned, 0

@@ -77,16 +77,16 @@ def check_unsaved(host, record):
 
 def check_start(host, record):
     """The same, as far as a start goes."""
-    _check_but(ONLY_MOVES, host, record)
+    _refuse(host, record, _found_but(ONLY_MOVES, host, record))
 
 
 def check_mend(host, record):
     """The same, before the definition is made anew beside a seed that is made anew too."""
-    _check_but((SEEDLESS,), host, record)
+    _refuse(host, record, _found_but((SEEDLESS,), host, record))
 
 
-def _check_but(kinds, host, record):
-    _refuse(host, record, [difference for difference in found_on(host, record) if difference.kind not in kinds])
+def _found_but(kinds, host, record):
+    return [difference for difference in found_on(host, record) if difference.kind not in kinds]
 
 
 def check_delete(host, record):
@@ -94,8 +94,7 @@ def check_delete(host, record):
     the pool has none at all: its file system is not mounted, and they would be there again with it."""
     own = paths.instance(host.pool_of(record), record.uuid)
     _check_unshared(host, record, own)
-    found = found_on(host, record)
-    found = [difference for difference in found if difference.kind != SEEDLESS]
+    found = _found_but((SEEDLESS,), host, record)
     others = [difference for difference in found if difference.kind != MISSING]
     if os.path.isdir(os.path.dirname(own)):
         found = others

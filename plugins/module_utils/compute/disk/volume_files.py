@@ -85,8 +85,8 @@ def _base(host, volume, image):
         )
 
 
-def not_there(name, file):
-    return VolumeNotFound("the file of volume %s is not there: %s" % (name, file))
+def not_there(name, file, hint=None):
+    return VolumeNotFound("the file of volume %s is not there: %s" % (name, file), hint=hint)
 
 
 def check_no_file(host, volume):

@@ -76,6 +76,12 @@ def states(connection):
     }
 
 
+def undefined(connection):
+    """The uuids of the running guests that have no definition any more, by one call."""
+    library = require_libvirt()
+    return {domain.UUIDString() for domain in connection.listAllDomains(library.VIR_CONNECT_LIST_DOMAINS_TRANSIENT)}
+
+
 def read(domain):
     """The Domain, or None where it is gone since it was listed."""
     library = require_libvirt()

@@ -10,7 +10,6 @@ record's is left alone: making its definition anew could lose what it wrote last
 from __future__ import annotations
 
 import contextlib
-import os
 
 from ...model.errors import InstanceExists
 from ...model.lifecycle import ACTIVE, OWN
@@ -58,7 +57,7 @@ def mend(instance, given_seed=None, dry=False):
 def _bring_seed(instance, record, given_seed, dry):
     """[the difference], where the seed was not there."""
     pool_path = instance.host.pool_of(record)
-    if given_seed is None or os.path.lexists(paths.instance(pool_path, record.uuid, seed.FILE)):
+    if given_seed is None or paths.has_seed(pool_path, record.uuid):
         return []
     if not dry:
         seed.build(pool_path, record.uuid, given_seed, [planned.name for planned in disk.plan(record.spec)])

@@ -5,8 +5,6 @@
 
 from __future__ import annotations
 
-import os
-
 from ...model import request_digest
 from ...model.errors import BerthError
 from .. import paths
@@ -38,13 +36,12 @@ def look(host, facts, uuids=()):
 def _of(host, record):
     if not converged.is_made(record) or record.op or packet_filter.missing(host.connection, record):
         return []
-    seed = paths.instance(host.pool_of(record), record.uuid, paths.SEED)
     as_meant = converged.is_stopped if record.power_state == "shutdown" else converged.is_started
     return [
         {
             "uuid": record.uuid,
             "converged": as_meant(host, record),
-            "compared": live_differences.is_looked_at(record) and os.path.lexists(seed),
+            "compared": live_differences.is_looked_at(record) and paths.has_seed(host.pool_of(record), record.uuid),
             "filters": request_digest.filters(record.spec.get("networks")),
             "instance": summary.describe(record, domain.state(host.connection, record.uuid)),
         }

@@ -119,7 +119,7 @@ def _collect(connection, settings, records, state_dir, deadline, save_generation
     topology, distances = numa.read_topology(host.topology, cpus["shared"], cpus["dedicated"])
     document["traits"] = _traits(connection, settings, host, guest_types, topology)
     document.update({**_pci(connection, settings, records, foreign), **_encrypted_guests(guest_types, records)})
-    document["instances"] = _instances(records, found) + [
+    document["instances"] = _instances(records, found, domains.undefined(connection)) + [
         _foreign(domain, found[domain.uuid][1], disk_uses[domain.uuid], pools.get(settings.pool), cpus["dedicated"])
         for domain in foreign
     ]
@@ -132,9 +132,9 @@ def _collect(connection, settings, records, state_dir, deadline, save_generation
     return document
 
 
-def _instances(records, found):
+def _instances(records, found, undefined):
     lets_in = group_members.told((record.uuid, record.spec) for record in records)
-    return [{**_own(record, found), **_by_hand(record, found), **lets_in[record.uuid]} for record in records]
+    return [{**_own(record, found), **_by_hand(record, found, undefined), **lets_in[record.uuid]} for record in records]
 
 
 def _foreign_domains(found, records):
@@ -304,7 +304,7 @@ def _own(record, found):
     }
 
 
-def _by_hand(record, found):
+def _by_hand(record, found, undefined):
     """{domain_differs} where somebody changed the guest of an instance at rest in libvirt; nothing where that is not known."""
     domain, power_state = found.get(record.uuid, (None, None))
     library = require_libvirt()
@@ -314,7 +314,7 @@ def _by_hand(record, found):
         if not live_differences.is_looked_at(record):
             return {}
         live = None if power_state in domains.INACTIVE else domain.XMLDesc(0)
-        lasting = domain.XMLDesc(library.VIR_DOMAIN_XML_INACTIVE) if not live or domain.isPersistent() else None
+        lasting = None if record.uuid in undefined else domain.XMLDesc(library.VIR_DOMAIN_XML_INACTIVE)
         differing = live_differences.between(record, live, lasting)
     except (library.libvirtError, *live_differences.DAMAGED):
         return {}  # gone since it was listed, or its own reader tells of that

@@ -13,7 +13,7 @@ import os
 from ...model import volume_hints, volumes
 from ...model.lifecycle import IN
 from ...model.migration import LIVE, same_host
-from ...model.volume_errors import VolumeNotFound, VolumeStays
+from ...model.volume_errors import VolumeStays
 from .. import paths
 from ..disk import owner, volume_files
 from ..record import room, volume_claim, volume_move, volume_store
@@ -106,8 +106,7 @@ class Volumes:
         """VolumeNotFound where the file of one that would be taken back is gone."""
         for volume in volume_move.moving(self.records, self.record):
             if not self._is_here(volume):
-                file = paths.volume_file(self.pool_path, volume.uuid)
-                raise VolumeNotFound("the file of volume %s is gone: %s" % (volume.name, file), hint=hint)
+                raise volume_files.not_there(volume.name, paths.volume_file(self.pool_path, volume.uuid), hint)
 
     def take_given(self):
         """Before a delete here, where the other host has let go or is lost. What is gone, or a third host's, is left as it is."""

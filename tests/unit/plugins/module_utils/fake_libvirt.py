@@ -48,6 +48,7 @@ CONSTANTS = {
     "VIR_ERR_XML_INVALID_SCHEMA": 92,
     "VIR_FROM_RPC": 7,
     "VIR_CONNECT_LIST_STORAGE_POOLS_ACTIVE": 2,
+    "VIR_CONNECT_LIST_DOMAINS_TRANSIENT": 8,
     "VIR_DOMAIN_DEFINE_VALIDATE": 1,
     "VIR_DOMAIN_XML_INACTIVE": 2,
     "VIR_DOMAIN_SHUTDOWN_ACPI_POWER_BTN": 1,
@@ -277,6 +278,10 @@ class FakeConnection:
         path = self.pools.get(name, self.pool_path)
         text = "<pool type='dir'><name>%s</name><target><path>%s</path></target></pool>" % (name, path)
         return types.SimpleNamespace(XMLDesc=lambda _flags: text, isActive=lambda: 1)
+
+    def listAllDomains(self, flags=0):  # noqa: N802
+        transient = flags == CONSTANTS["VIR_CONNECT_LIST_DOMAINS_TRANSIENT"]
+        return [domain for domain in self.domains.values() if not (transient and domain.persistent)]
 
     def getAllDomainStats(self, _stats=0, _flags=0):  # noqa: N802
         return [(domain, {"state.state": domain.state()[0]}) for domain in self.domains.values()]

@@ -114,6 +114,10 @@ class Libvirt:
         assert (stats, flags) == (libvirt.VIR_DOMAIN_STATS_STATE, 0), "anything more asks each QEMU"
         return [(domain, {"state.state": domain.state}) for domain in self.domains]
 
+    def listAllDomains(self, flags):
+        assert flags == libvirt.VIR_CONNECT_LIST_DOMAINS_TRANSIENT
+        return []
+
     def listAllStoragePools(self, _flags):
         return self.pools
 

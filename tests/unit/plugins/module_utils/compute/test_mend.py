@@ -19,6 +19,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import Bu
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import (
     domain,
     domain_xml,
+    domains,
     hardware,
     live_differences,
     mend,
@@ -70,7 +71,7 @@ def attach(case, xml):
 def told(case):
     """What the facts of the host make the table say."""
     found = {case.uuid: (case.domain, "running" if case.domain.isActive() else "shutdown")}
-    said = facts._by_hand(case.record, found)
+    said = facts._by_hand(case.record, found, domains.undefined(case.host.connection))
     if "domain_differs" in said:
         domain_differs(said["domain_differs"])
     return drift.of_domain("web1", said.get("domain_differs"))
