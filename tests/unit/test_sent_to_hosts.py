@@ -20,7 +20,7 @@ from test_architecture import PLUGINS, SOURCES, imports  # noqa: E402
 MOST = {
     "build_instances": 281,
     "cached_image": 115,
-    "claim": 290,
+    "claim": 291,
     "group_members": 120,
     "host_certificates": 96,
     "host_clean": 155,

@@ -17,13 +17,14 @@ from ...model import nics
 from ...model.guest_settings import GuestSettings
 from ...model.lifecycle import ACTIVE, OWN
 from ...model.safe_text import clean
-from . import hardware
+from . import hardware, packet_filter
 from .terms import mark_of
 
 MIB = 1024  # KiB
 LONGEST = 120
 MOST = 20
 MARK = "berth's metadata"
+VLAN = " VLAN "
 DEFINITION = "libvirt's definition"  # without it, libvirt forgets a guest that runs as soon as it is off
 # Devices that a person may have added; libvirt by itself adds none of them to what is rendered, but BUILT_IN.
 COUNTED = ("filesystem", "graphics", "hostdev", "memory", "redirdev", "shmem", "tpm", "vsock", "watchdog")
@@ -70,12 +71,10 @@ def expected(record) -> Parts:
         "machine type": hardware.machine(spec),
         "CPU pinning": " ".join(sorted(pins)),
     }
-    for nic in spec.get("networks") or ():
-        direct = nic["type"] == "direct"
-        model = nic.get("model") or settings.get("vif_model", "virtio")
-        found["network interface %s" % nic["mac"]] = (
-            "hostdev" if direct else " ".join((nic["type"], nic["source"], model))
-        )
+    for at, nic in enumerate(spec.get("networks") or ()):
+        kind = "hostdev" if nic["type"] == "direct" else nic["type"]
+        model, behind = nic.get("model") or settings.get("vif_model", "virtio"), packet_filter.filter_of(record, at)
+        found["network interface %s" % nic["mac"]] = _nic_text(kind, nic["source"], model, behind, nic.get("vlan"))
     own = {
         "graphics": settings.get("video_model", "none") != "none",
         "watchdog": settings.get("watchdog_action", "disabled") != "disabled",
@@ -94,14 +93,14 @@ def compared(wanted: Parts, found: Parts) -> List[Difference]:
     names = list(dict.fromkeys([*wanted, *found]))
     pairs = [(name, wanted.get(name, ""), found.get(name, "")) for name in names]
     differing = [
-        (name, expected, has) for name, expected, has in pairs if expected != has and not _is_of_pool(expected, has)
+        (name, expected, has) for name, expected, has in pairs if expected != has and not _is_of_network(expected, has)
     ]
     return [[clean(text, LONGEST) for text in difference] for difference in differing[:MOST]]
 
 
-def _is_of_pool(expected_nic: str, nic: str) -> bool:
-    """A card that a libvirt network chose out of its pool: the running guest's definition names no network."""
-    return expected_nic.startswith("network ") and nic == "hostdev"
+def _is_of_network(expected_nic: str, nic: str) -> bool:
+    """What a libvirt network gives the running guest by itself: a VLAN, or a card out of its pool, which names no network."""
+    return expected_nic.startswith("network ") and nic.partition(VLAN)[0] in ("hostdev", expected_nic)
 
 
 def parts(root) -> Parts:
@@ -133,12 +132,16 @@ def _mib(element):
 def _nic(device):
     """The type of one on a libvirt network is, while the guest runs, what that network stands for."""
     kind = "network" if _attribute(device, "source", "network") else device.get("type")
-    said = [
-        kind,
-        "" if kind == "hostdev" else _attribute(device, "source", kind) or _attribute(device, "source", "dev"),
-    ]
-    said += [_attribute(device, "model", "type")] if kind != "hostdev" else []
-    return " ".join(part for part in said if part)
+    source = _attribute(device, "source", kind) or _attribute(device, "source", "dev")
+    vlans = " ".join(tag.get("id", "") for tag in device.iterfind("vlan/tag"))
+    return _nic_text(
+        kind, source, _attribute(device, "model", "type"), _attribute(device, "filterref", "filter"), vlans
+    )
+
+
+def _nic_text(kind, source, model, behind, vlan) -> str:
+    said = [kind] if kind == "hostdev" else [kind, source, model, behind and "filter %s" % behind]
+    return " ".join(part for part in said if part) + (VLAN + str(vlan) if vlan else "")
 
 
 def _attribute(device, tag, name):

@@ -25,6 +25,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import (
     mend,
     network,
     outcome,
+    packet_filter,
     seed,
 )
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest.update_disks import update_disks
@@ -35,7 +36,8 @@ from ansible_collections.berth.kvm.plugins.module_utils.model import hints, stat
 from ansible_collections.berth.kvm.plugins.module_utils.model.host_document import domain_differs
 
 MAC = "02:00:00:00:00:01"
-NIC = {"network": "lan", "type": "bridge", "source": "br0", "mac": MAC, "address": None}
+BRIDGED = {"type": "bridge", "source": "br0", "vlan": 7}
+NIC = {"network": "lan", "mac": MAC, "address": None, "security": {"allowed": [], "rules": None}, **BRIDGED}
 MACHINE = "pc-q35-7.2"
 MEND = " or with " + hints.mend("web1")
 
@@ -58,7 +60,7 @@ def edit(case, old, new):
 
 def detach(case, path):
     root = ElementTree.fromstring(case.domain.xml)
-    root.find("devices").remove(root.find("devices/" + path))
+    root.find(("devices/" + path).rpartition("/")[0]).remove(root.find("devices/" + path))
     case.domain.xml = ElementTree.tostring(root, encoding="unicode")
 
 
@@ -77,6 +79,7 @@ def told(case):
     return drift.of_domain("web1", said.get("domain_differs"))
 
 
+IS = "bridge br0 virtio filter {own} VLAN 7"
 EDITS = {
     "memory": (
         lambda case: edit(case, r'(<memory unit="KiB">)\d+', r"\g<1>32768"),
@@ -89,7 +92,19 @@ EDITS = {
     ),
     "another bridge": (
         lambda case: edit(case, r'bridge="br0"', 'bridge="br9"'),
-        "live domain differs: network interface %s bridge br9 virtio (record: bridge br0 virtio)" % MAC,
+        "live domain differs: network interface %s bridge br9 virtio filter {own} VLAN 7 (record: %s)" % (MAC, IS),
+    ),
+    "no VLAN": (
+        lambda case: detach(case, "interface/vlan"),
+        "live domain differs: network interface %s bridge br0 virtio filter {own} (record: %s)" % (MAC, IS),
+    ),
+    "no packet filter": (
+        lambda case: detach(case, "interface/filterref"),
+        "live domain differs: network interface %s bridge br0 virtio VLAN 7 (record: %s)" % (MAC, IS),
+    ),
+    "another packet filter": (
+        lambda case: edit(case, 'filter="berth[^"]*"', 'filter="open"'),
+        "live domain differs: network interface %s bridge br0 virtio filter open VLAN 7 (record: %s)" % (MAC, IS),
     ),
     "a NIC more": (
         lambda case: attach(
@@ -134,6 +149,13 @@ def test_the_watchdog_that_every_q35_machine_has_is_no_difference(web, action):
     assert "watchdog" in str(live_differences.between(record, None, more))
 
 
+def test_a_running_guest_whose_packet_filter_somebody_took_away_is_told(web):
+    """virsh update-device --live: its definition is as it was."""
+    live = re.sub("<filterref[^>]*>", "", web.domain.xml)
+    assert list(live_differences.between(web.record, live, web.domain.xml)) == ["now"]
+
+
+VLAN_OF_THE_NETWORK = "<vlan><tag id='9'/></vlan>"
 LIVE = {
     "a bridge": "<interface type='bridge'><source network='lan' portid='1' bridge='br7'/>",
     "macvtap": "<interface type='direct'><source network='lan' portid='1' dev='eth0' mode='bridge'/>",
@@ -145,10 +167,10 @@ LIVE = {
 @pytest.mark.parametrize("kind", LIVE)
 def test_a_nic_on_a_libvirt_network_is_no_difference_whatever_the_running_guest_is_plugged_into(web, kind):
     """The definition names the network; that of the running guest has what the network stands for as its type."""
-    nic = {**NIC, "type": "network", "source": "lan"}
+    nic = {**NIC, "type": "network", "source": "lan", "vlan": None}
     record = web.record.replace(spec={**web.record.spec, "networks": [nic]})
     text = fake_libvirt.completed(domain_xml.render(record, web.host.for_guests(None)), MACHINE, 3)
-    live = re.sub('<interface type="network"><source network="lan" */>', LIVE[kind], text)
+    live = re.sub('<interface type="network"><source network="lan" */>', LIVE[kind] + VLAN_OF_THE_NETWORK, text)
     assert live != text and live_differences.between(record, live, text) == {}
     assert "lan9" in str(live_differences.between(record, text.replace('"lan"', '"lan9"'), text))
 
@@ -196,6 +218,7 @@ def test_what_somebody_changed_is_told_by_its_name_and_mended_when_it_is_asked_f
     web.instance().stopped(0)
     before = web.domain.xml
     change(web)
+    said = said.replace("{own}", packet_filter.name(web.uuid, 0))
     assert told(web) == said + "; repaired at the next start" + MEND
     changed, record = web.domain.xml, web.record
     assert mend.mend(web.instance(), dry=True) and (web.domain.xml, web.record) == (changed, record)
