@@ -23,7 +23,7 @@ MOST = {
     "claim": 291,
     "group_members": 120,
     "host_certificates": 96,
-    "host_clean": 155,
+    "host_clean": 156,
     "host_facts": 257,
     "host_prepare": 142,
     "host_system": 3,

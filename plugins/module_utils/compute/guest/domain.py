@@ -203,8 +203,9 @@ def mark(text):
     return {} if found is None else {part.tag.rpartition("}")[2]: part.text for part in found}
 
 
-def note(domain, instance):
+def note(connection, domain, instance):
     """Put the mark of berth (an element) into the definition, and into that of the guest where it runs."""
+    keep_definition(connection, domain)
     library = require_libvirt()
     plain = ElementTree.Element("instance")  # libvirt itself puts all of it into the namespace
     for part in instance:
@@ -214,6 +215,19 @@ def note(domain, instance):
         flags |= library.VIR_DOMAIN_AFFECT_LIVE
     text, kind = ElementTree.tostring(plain, encoding="unicode"), library.VIR_DOMAIN_METADATA_ELEMENT
     _call("noting the record", domain.setMetadata, kind, text, "berth", NAMESPACE, flags)
+
+
+def keep_definition(connection, domain):
+    """Define a running guest that somebody undefined, as it runs: libvirt would forget it once it is off, and with it its TPM."""
+    library = require_libvirt()
+    try:
+        if not _call("reading the domain", domain.isPersistent):
+            flags = library.VIR_DOMAIN_XML_INACTIVE | library.VIR_DOMAIN_XML_SECURE
+            text = _call("reading the running guest's definition", domain.XMLDesc, flags)
+            _call("defining the domain", connection.defineXMLFlags, text, 0)
+    except BuildFailed:
+        if _is_on(domain):
+            raise
 
 
 def start(connection, uuid):
@@ -260,6 +274,7 @@ def stop(connection, uuid, grace):
     domain = find(connection, uuid)
     if domain is None or not _is_on(domain):
         return False
+    keep_definition(connection, domain)
     until = time.monotonic() + grace
     ask_again = 0
     while time.monotonic() < until:
@@ -274,7 +289,7 @@ def stop(connection, uuid, grace):
 
 
 def _is_on(domain):
-    """A guest that somebody undefined while it ran is gone from libvirt once it is off."""
+    """A guest that somebody undefined while it ran, even just now, is gone from libvirt once it is off."""
     library = require_libvirt()
     try:
         return bool(Deadline(CALL_TIMEOUT).call(domain.isActive, what="reading the state"))

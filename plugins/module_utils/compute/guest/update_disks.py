@@ -214,7 +214,7 @@ def _note(instance, record):
     if all(_disks_of(spec) == _disks_of(record.spec) for spec in noted):
         return False
     instance.observe("disks note")
-    domain.note(found, domain_xml.metadata(record)[0])
+    domain.note(instance.host.connection, found, domain_xml.metadata(record)[0])
     return True
 
 

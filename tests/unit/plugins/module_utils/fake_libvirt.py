@@ -50,6 +50,7 @@ CONSTANTS = {
     "VIR_CONNECT_LIST_STORAGE_POOLS_ACTIVE": 2,
     "VIR_CONNECT_LIST_DOMAINS_TRANSIENT": 8,
     "VIR_DOMAIN_DEFINE_VALIDATE": 1,
+    "VIR_DOMAIN_XML_SECURE": 1,
     "VIR_DOMAIN_XML_INACTIVE": 2,
     "VIR_DOMAIN_SHUTDOWN_ACPI_POWER_BTN": 1,
     "VIR_DOMAIN_UNDEFINE_MANAGED_SAVE": 1,
@@ -175,7 +176,9 @@ class FakeDomain:
             raise libvirtError(8, "invalid argument: disk '%s' not found in domain" % path)
         self.resized[path] = size
 
-    def setMetadata(self, _kind, text, _key, uri, _flags):  # noqa: N802
+    def setMetadata(self, _kind, text, _key, uri, flags):  # noqa: N802
+        if flags & CONSTANTS["VIR_DOMAIN_AFFECT_CONFIG"] and not self.persistent:
+            raise libvirtError(55, "transient domains do not have any persistent config")
         root = ElementTree.fromstring(self.xml)
         mark = root.find("metadata")
         mark.remove(mark.find("{%s}instance" % uri))

@@ -360,7 +360,7 @@ def test_a_guest_that_was_undefined_while_it_runs_is_told_and_defined_again_on_r
 
 def test_a_guest_that_was_undefined_while_it_ran_is_defined_again_by_its_next_start(web):
     web.domain.undefineFlags()
-    web.instance().stopped(1)
+    web.domain.end(0)
     assert web.uuid not in web.host.connection.domains and web.instance().started()
     assert web.domain.persistent and told(web) is None
 

@@ -6,9 +6,14 @@
 from __future__ import annotations
 
 import pytest
+from fake_libvirt import FakeDomain, libvirtError
 from instance_case import Case
 
+from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import virtual_size
+from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import BuildFailed
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import power, set_aside
+from ansible_collections.berth.kvm.plugins.module_utils.compute.guest.update_disks import update_disks
+from ansible_collections.berth.kvm.plugins.module_utils.compute.record import room
 
 ON, OFF = ("active", None, "running", True), ("stopped", None, "shutdown", False)
 
@@ -26,9 +31,39 @@ def web(prepared, wanted):
 @pytest.mark.parametrize("answers", [True, False], ids=["it shuts down", "it is ended"])
 def test_it_is_stopped_and_started_with_its_disks(web, answers):
     web.domain.answers = answers
-    assert web.instance().stopped(0.2) and (web.domain, web.state()) == (None, OFF)
+    assert web.instance().stopped(0.2) and web.state() == OFF
     assert web.instance().started() and web.state() == ON
     assert web.root.read_text() == "what the guest wrote" and web.domain.isPersistent()
+
+
+def test_it_is_defined_before_it_is_off_since_libvirt_would_remove_the_state_of_its_tpm(web):
+    was = web.domain
+    web.instance().stopped(0)
+    assert web.domain is was and was.isPersistent() and not was.isActive()
+
+
+def test_one_that_ends_by_itself_in_that_moment_is_off(web):
+    web.domain.isPersistent = lambda: web.domain.end(0) or FakeDomain.isPersistent(was)
+    was = web.domain
+    assert web.instance().stopped(0) and web.state() == OFF
+
+
+def test_a_libvirt_that_does_not_define_it_ends_no_guest(web):
+    def refuse(_xml, _flags=0):
+        raise libvirtError(1, "no space left")
+
+    web.host.connection.defineXMLFlags = refuse
+    with pytest.raises(BuildFailed):
+        web.instance().stopped(0)
+    assert web.domain.isActive()
+
+
+def test_it_gets_a_data_disk(web, monkeypatch):
+    monkeypatch.setattr(room, "allocate", lambda *_: {"disk_gb": 1, "resources": {}})
+    monkeypatch.setattr(virtual_size, "read", lambda *_: (1 << 30, 0, 0))
+    disks = [{"name": "data", "size_gb": 1}]
+    assert update_disks(web.instance(), disks)
+    assert web.domain.isPersistent() and ">data</serial>" in web.domain.xml and not update_disks(web.instance(), disks)
 
 
 def test_it_is_rebooted_and_defined_again(web):
