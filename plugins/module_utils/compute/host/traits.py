@@ -86,6 +86,8 @@ DEVICES = {
         "vmvga": "COMPUTE_GRAPHICS_MODEL_VMVGA",
     },
     ("tpm", "backendVersion"): {"1.2": "COMPUTE_SECURITY_TPM_1_2", "2.0": "COMPUTE_SECURITY_TPM_2_0"},
+    # Whose secret the state of a TPM is under: placement asks for it with each TPM, as Nova does. Other answers are refused.
+    ("tpm", "backendModel"): {"emulator": "COMPUTE_SECURITY_TPM_SECRET_SECURITY_USER"},
     ("tpm", "model"): {"tpm-crb": "COMPUTE_SECURITY_TPM_CRB", "tpm-tis": "COMPUTE_SECURITY_TPM_TIS"},
     ("os", "firmware"): {"bios": "COMPUTE_FIRMWARE_BIOS", "efi": "COMPUTE_FIRMWARE_UEFI"},
     ("loader", "secure"): {"yes": "COMPUTE_SECURITY_UEFI_SECURE_BOOT"},
@@ -104,6 +106,9 @@ VIRTIO_IOMMU = (8003000, 7000000)
 
 # Network card models that every x86 QEMU has; libvirt's domain capabilities do not name them.
 X86_NETWORK_CARDS = ("VIRTIO", "E1000", "E1000E", "RTL8139")
+
+# The facts tell the socket of each NUMA cell, by which devices can be chosen.
+EVERY_HOST = ("COMPUTE_NODE", "COMPUTE_SOCKET_PCI_NUMA_AFFINITY")
 
 # The image formats that berth makes disks of.
 IMAGE_TYPES = ("COMPUTE_IMAGE_TYPE_QCOW2", "COMPUTE_IMAGE_TYPE_RAW")
@@ -129,7 +134,7 @@ def viommu_traits(arch: str, versions: Tuple[int, int]) -> List[str]:
 
 def host_traits(arch, features, enums, threads, custom=(), encrypted_guests=0) -> List[str]:
     """All traits of a host. ``threads``: per CPU core; ``custom``: those of the host's settings."""
-    traits = {"COMPUTE_NODE", *IMAGE_TYPES, *ARCHITECTURES.get(arch, ()), *device_traits(enums), *custom}
+    traits = {*EVERY_HOST, *IMAGE_TYPES, *ARCHITECTURES.get(arch, ()), *device_traits(enums), *custom}
     if arch in ("i686", "x86_64"):
         traits.update(cpu_traits(features))
         traits.update("COMPUTE_NET_VIF_MODEL_" + model for model in X86_NETWORK_CARDS)

@@ -14,12 +14,15 @@ from sample_catalog import variables
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import disk
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import domain_xml
+from ansible_collections.berth.kvm.plugins.module_utils.compute.host import traits
 from ansible_collections.berth.kvm.plugins.module_utils.model import guest_features, image_properties
 from ansible_collections.berth.kvm.plugins.module_utils.model.catalog import Catalog
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import BerthError
 from ansible_collections.berth.kvm.plugins.module_utils.model.identity import instance_uuid
 from ansible_collections.berth.kvm.plugins.module_utils.model.image import KNOWN_PROPERTIES
 from ansible_collections.berth.kvm.plugins.module_utils.model.record import Record
+from ansible_collections.berth.kvm.plugins.module_utils.model.request_spec import RequestSpec
+from ansible_collections.berth.kvm.plugins.module_utils.placement import options, prefilters
 from ansible_collections.berth.kvm.plugins.module_utils.placement.request import build_request, resize_request
 
 ON_SCSI = {"hw_disk_bus": "scsi"}
@@ -198,6 +201,24 @@ def test_what_is_called_built_is_in_the_guest_or_in_its_claim(name):
         path, attribute, expected = where
         shown = rendered(spec).findall(path)
         assert expected in [entry.text if attribute is None else entry.get(attribute) for entry in shown]
+
+
+def told_by_a_host_with_everything():
+    """The traits of a host whose libvirt, QEMU, firmware and swtpm can do all that berth knows."""
+    enums = {where: list(table) for where, table in traits.DEVICES.items()}
+    own = traits.viommu_traits("x86_64", (11000000, 10000000))
+    return set(traits.host_traits("x86_64", [], enums, threads=2, custom=own, encrypted_guests=1))
+
+
+@pytest.mark.parametrize(
+    "name", [*built(guest_features.IMAGE), *built(guest_features.FLAVOR), "hw:pci_numa_affinity_policy"]
+)
+def test_what_can_be_asked_for_asks_for_no_trait_that_no_host_tells(name):
+    beside, value, _where = SHOWN.get(name) or SHOWN.get(name.replace(":", "_", 1)) or ({}, "socket", None)
+    spec, _seed = request(*split({**beside, **({} if value is None else {name: value})}))
+    query, _limit = prefilters.query_for(RequestSpec.from_dict(spec), options.read_options(), [], [])
+    asked = query.ask.required | {trait for trait, _rule in query.root_required}
+    assert asked <= told_by_a_host_with_everything()
 
 
 def cells(spec):
