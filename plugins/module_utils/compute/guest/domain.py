@@ -203,9 +203,8 @@ def mark(text):
     return {} if found is None else {part.tag.rpartition("}")[2]: part.text for part in found}
 
 
-def note(connection, domain, instance):
+def note(domain, instance):
     """Put the mark of berth (an element) into the definition, and into that of the guest where it runs."""
-    keep_definition(connection, domain)
     library = require_libvirt()
     plain = ElementTree.Element("instance")  # libvirt itself puts all of it into the namespace
     for part in instance:
@@ -218,7 +217,7 @@ def note(connection, domain, instance):
 
 
 def keep_definition(connection, domain):
-    """Define a running guest that somebody undefined, as it runs: libvirt would forget it once it is off, and with it its TPM."""
+    """Define a running guest that somebody undefined, as libvirt still knows it: it would forget it and its TPM once it is off."""
     library = require_libvirt()
     try:
         if not _call("reading the domain", domain.isPersistent):

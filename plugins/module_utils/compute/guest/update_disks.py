@@ -38,6 +38,7 @@ def update_disks(instance, wanted, volumes=None):
         merged = _merged(record, wanted)
         made = _publish_made(instance, record)
         _check_disks(instance, _with_found(instance, record, merged))
+        _keep_definition(instance)
         record, had = update_volumes.claim(instance, *update_volumes.detach(instance, record, volumes), volumes)
         if merged != data_disks.of(record.spec):
             _check_pluggable(instance, record, merged)
@@ -116,6 +117,14 @@ def _is_small(path, disk):
 def _check_disks(instance, record):
     disk_chain.check_unsaved(instance.host, record)
     disk_chain.check(instance.host, record)
+
+
+def _keep_definition(instance):
+    """Beside a guest that was undefined while it runs there would be none to name the disks in."""
+    connection = instance.host.connection
+    found = domain.find(connection, instance.uuid)
+    if found is not None:
+        domain.keep_definition(connection, found)
 
 
 def _claim(instance, record, merged):
@@ -214,7 +223,7 @@ def _note(instance, record):
     if all(_disks_of(spec) == _disks_of(record.spec) for spec in noted):
         return False
     instance.observe("disks note")
-    domain.note(instance.host.connection, found, domain_xml.metadata(record)[0])
+    domain.note(found, domain_xml.metadata(record)[0])
     return True
 
 

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import pytest
-from fake_libvirt import FakeDomain, libvirtError
+from fake_libvirt import CONSTANTS, FakeDomain, libvirtError
 from instance_case import Case
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import virtual_size
@@ -58,11 +58,14 @@ def test_a_libvirt_that_does_not_define_it_ends_no_guest(web):
     assert web.domain.isActive()
 
 
-def test_it_gets_a_data_disk(web, monkeypatch):
+def test_it_gets_a_data_disk_in_the_definition_too(web, monkeypatch):
+    given, attach = [], web.domain.attachDeviceFlags
+    web.domain.attachDeviceFlags = lambda xml, flags: given.append(flags) or attach(xml, flags)
     monkeypatch.setattr(room, "allocate", lambda *_: {"disk_gb": 1, "resources": {}})
     monkeypatch.setattr(virtual_size, "read", lambda *_: (1 << 30, 0, 0))
     disks = [{"name": "data", "size_gb": 1}]
     assert update_disks(web.instance(), disks)
+    assert given == [CONSTANTS["VIR_DOMAIN_AFFECT_LIVE"] | CONSTANTS["VIR_DOMAIN_AFFECT_CONFIG"]]
     assert web.domain.isPersistent() and ">data</serial>" in web.domain.xml and not update_disks(web.instance(), disks)
 
 
