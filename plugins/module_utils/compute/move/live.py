@@ -26,7 +26,7 @@ from ..host.address import why_not
 from . import cells, disks, jobs, storage, transfer
 from .downtime import Downtime
 from .guest_state import has_left, is_migrating, job_of
-from .live_checks import OPEN_TIMEOUT, bracketed, remote_uri
+from .live_checks import OPEN_TIMEOUT, bracketed, disk_problems, remote_uri
 
 POLL = 0.2
 
@@ -94,7 +94,7 @@ def prepare(effects, record, manifest, arrived):
     }
 
 
-def migrate(connection, record, targets, options, there=None):
+def migrate(effects, record, targets, options, there=None):
     """On the source: hand the guest over, paused, or wait for the job that already does. ``there``: what the destination's
     claim set aside. Raises MigrationError.
 
@@ -104,6 +104,7 @@ def migrate(connection, record, targets, options, there=None):
     A guest that is off here has gone only where libvirt says so: else the destination's copy may be older than what the
     guest wrote after a failed attempt.
     """
+    connection = effects.connection
     if has_left(connection, record.uuid) and targets.get("arrived"):
         return None, None
     found = guests.find(connection, record.uuid)
@@ -116,7 +117,7 @@ def migrate(connection, record, targets, options, there=None):
         raise MigrationError("the migration that ran did not succeed", hint=hints.run_again())
     remote = open_remote(targets, options)
     downtime = Downtime(connection.unbounded, remote, record.uuid)
-    start(found, record, targets, options, there)
+    start(found, record, effects.pool_path(record), targets, options, there)
     return remote, downtime
 
 
@@ -150,8 +151,9 @@ def note(found, uuid):
     transfer.write_progress(uuid, "migrating", done, total, rate, downtime=stats.get("downtime"))
 
 
-def start(found, record, targets, options, there=None):
-    """Run the migration and watch it: progress, time limit."""
+def start(found, record, pool_path, targets, options, there=None):
+    """Run the migration and watch it: progress, time limit. From the check of the guest to libvirt's job somebody may take a disk
+    from it, or add one: libvirt copies what is named here, and refuses what it lacks by then."""
     library = require_libvirt()
     tls = options.get("tls", True)
     flags = library.VIR_MIGRATE_LIVE | library.VIR_MIGRATE_PEER2PEER | library.VIR_MIGRATE_PAUSED
@@ -162,6 +164,9 @@ def start(found, record, targets, options, there=None):
     if targets.get("binds"):
         parameters[library.VIR_MIGRATE_PARAM_LISTEN_ADDRESS] = targets["address"]  # else QEMU listens on all
     described = found.XMLDesc(library.VIR_DOMAIN_XML_MIGRATABLE | library.VIR_DOMAIN_XML_SECURE)
+    problems = disk_problems(described, record, pool_path, targets.get("shared"))
+    if problems:
+        raise MigrationError("; ".join(problems))
     if not targets.get("shared"):
         flags |= library.VIR_MIGRATE_NON_SHARED_DISK
         parameters[library.VIR_MIGRATE_PARAM_MIGRATE_DISKS] = to_copy(described)

@@ -145,8 +145,9 @@ def _space(pool_path, guest):
 def judge(found, record, seen, tls, pool_path, there=None):
     """All problems as sentences. ``seen`` is what ``look`` gave on the destination, ``there`` what its claim set aside."""
     problems = [*seen["problems"], *cells.problems(record.resources, there)]
-    problems += _guest_problems(found, record, pool_path)
-    problems += _left_behind(found, record, pool_path, seen["shared"])
+    text = found.XMLDesc(0)
+    problems += _guest_problems(found, record, text)
+    problems += disk_problems(text, record, pool_path, seen["shared"])
     if seen["shared"] and seen["pool_path"] != pool_path:
         problems.append("the storage is shared, but is %s here and %s there" % (pool_path, seen["pool_path"]))
     faults = (certificates.faults(), "the source"), (seen["certificates"], "the destination")
@@ -159,23 +160,31 @@ def judge(found, record, seen, tls, pool_path, there=None):
     return problems
 
 
-def _guest_problems(found, record, pool_path):
-    own = {os.path.dirname(path) for path in volume_files.planned(pool_path, record.spec)}
-    own.add(paths.instance(pool_path, record.uuid))
-    root = ElementTree.fromstring(found.XMLDesc(0))
-    if record.resources.get("pci_devices") or record.resources.get("vgpus") or root.find("devices/hostdev") is not None:
+def _guest_problems(found, record, text):
+    devices = ElementTree.fromstring(text).find("devices/hostdev") is not None
+    if devices or record.resources.get("pci_devices") or record.resources.get("vgpus"):
         yield "the guest holds devices of the host"
     if found.snapshotNum(0):
         yield "the guest has snapshots, which libvirt cannot migrate"
-    for source in root.findall("devices/disk/source"):
+
+
+def disk_problems(text, record, pool_path, shared):
+    """What of the running guest's disks (``text``: its definition) cannot go along, as sentences."""
+    return [*_not_its_own(text, record, pool_path), *_left_behind(text, record, pool_path, shared)]
+
+
+def _not_its_own(text, record, pool_path):
+    own = {os.path.dirname(path) for path in volume_files.planned(pool_path, record.spec)}
+    own.add(paths.instance(pool_path, record.uuid))
+    for source in ElementTree.fromstring(text).findall("devices/disk/source"):
         path = source.get("file") or source.get("dev") or "no file"
         if os.path.dirname(path) not in own:
             yield "the guest has a disk that is not the instance's own: %s" % path
 
 
-def _left_behind(found, record, pool_path, shared):
+def _left_behind(text, record, pool_path, shared):
     """libvirt copies what the running guest has and may write to. A disk or volume that was taken from it by hand would arrive empty."""
-    root = ElementTree.fromstring(found.XMLDesc(0))
+    root = ElementTree.fromstring(text)
     has = [disk for disk in root.iterfind("devices/disk[source]") if shared or disk.find("readonly") is None]
     used = {disk.find("source").get("file") for disk in has}
     wanted = [paths.instance(pool_path, record.uuid, disk.file) for disk in disks.plan(record.spec)]

@@ -375,7 +375,7 @@ class Effects(Guests):
         return prepared
 
     def migrate_live(self, record, targets, options, there=None):
-        self.remote, self.downtime = live.migrate(self.connection, record, targets, options, there)
+        self.remote, self.downtime = live.migrate(self, record, targets, options, there)
         gate.revoke(record.uuid)
 
     def channel_to_destination(self, uuid, op):

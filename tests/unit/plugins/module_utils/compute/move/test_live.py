@@ -14,6 +14,7 @@ from move_side import SPECS
 from ansible_collections.berth.kvm.plugins.module_utils.compute import connection
 from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import disk
 from ansible_collections.berth.kvm.plugins.module_utils.compute.move import cells, live
+from ansible_collections.berth.kvm.plugins.module_utils.model.move_errors import MigrationError
 
 # as libvirt 9 gives it after it was started anew under a running guest
 GUEST = """
@@ -79,7 +80,7 @@ LIBRARY = SimpleNamespace(
 )  # fmt: skip
 
 
-def sent(monkeypatch, text, shared, there=None, **targets):
+def sent(monkeypatch, text, shared, there=None, problems=(), **targets):
     """What libvirt is given: {xml: the definition for the destination, where it is another, disks: the names of those to copy}"""
     monkeypatch.setattr(connection, "libvirt", LIBRARY)
     given = []
@@ -87,8 +88,20 @@ def sent(monkeypatch, text, shared, there=None, **targets):
     guest = SimpleNamespace(XMLDesc=lambda flags: text, unbounded=unbounded)
     monkeypatch.setattr(live, "watch", lambda found, uuid, thread, options: thread.join())
     record = SimpleNamespace(uuid="u", spec=SPEC, resources={})
-    live.start(guest, record, {"address": "192.0.2.2", "shared": shared, **targets}, {}, there)
+    monkeypatch.setattr(
+        live, "disk_problems", lambda *given: problems if given == (text, record, "/pool", shared) else 1 / 0
+    )
+    try:
+        live.start(guest, record, "/pool", {"address": "192.0.2.2", "shared": shared, **targets}, {}, there)
+    except MigrationError as error:
+        return given, str(error)
     return given[0]
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_a_disk_that_somebody_took_since_the_check_ends_it_before_libvirt_is_asked(monkeypatch, shared):
+    """Between the check and libvirt's job anybody may: it would arrive empty, and the end of the move removes what is here."""
+    assert sent(monkeypatch, PINNED, shared, problems=["a disk was taken"]) == ([], "a disk was taken")
 
 
 @pytest.mark.parametrize("shared", [True, False])
