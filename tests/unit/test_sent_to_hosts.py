@@ -24,7 +24,7 @@ MOST = {
     "group_members": 120,
     "host_certificates": 96,
     "host_clean": 156,
-    "host_facts": 257,
+    "host_facts": 258,
     "host_prepare": 142,
     "host_system": 3,
     "instance": 377,
@@ -32,7 +32,7 @@ MOST = {
     "instance_info": 153,
     "migration": 445,
     "rescan": 104,
-    "volume": 321,
+    "volume": 322,
 }
 CLAIMING = {"claim", "instance", "migration", "volume"}
 DEFINING = {"build_instances", "instance", "instance_copy", "migration"}
