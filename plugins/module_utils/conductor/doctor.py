@@ -12,11 +12,12 @@ import dataclasses
 import textwrap
 from typing import Callable, Dict, Iterator, List, Mapping, Sequence, Tuple
 
-from ..model import hints, host_hints, state_hints, volume_hints
+from ..model import fleet_hints, hints, host_hints, state_hints, volume_hints
+from ..model.errors import shortened
 from ..model.lifecycle import ACTIVE, DELETING, OWN, SETTING_ASIDE
 from ..model.messages import Document
 from ..placement.text import table
-from . import free_volumes, silence
+from . import drift, free_volumes, silence
 from .fleet import Fleet, Place
 from .locate import is_moving, unconfirmed
 
@@ -91,6 +92,7 @@ def examine(case: Case) -> List[Finding]:
         *_left(case),
         *_strays(case),
         *_instances(case),
+        *_unlisted(case),
         *_missing(case),
         *_free_volumes(case),
     ]
@@ -204,10 +206,31 @@ def _instances(case: Case) -> Iterator[Finding]:
         elif waits:
             said = "it waits for confirm_resize or revert_resize"
             yield Finding("NotConfirmed", NOTE, "".join(owners), said, hints.confirm_or_revert(name), name)
+        yield from _by_hand(places, name)
     for host, document in case.fleet.documents.items():
         for uuid in document.get("failed_instances", ()):
             name = case.name(uuid)
             yield Finding("BuildFailed", WARNING, host, "it could not be made", hints.create_or_delete(name), name)
+
+
+def _by_hand(places: Sequence[Place], name: str) -> Iterator[Finding]:
+    for place in places:
+        said = drift.by_hand(place["domain_differs"])
+        if said:
+            todo = "It is " + drift.repaired(name, place["domain_differs"])
+            yield Finding("DomainDiffers", WARNING, place["host"], "changed in libvirt: " + said, todo, name)
+
+
+def _unlisted(case: Case) -> Iterator[Finding]:
+    """Such as after somebody renamed them in the inventory: it has the new name, the guest runs under the old one."""
+    held: Dict[str, List[str]] = {}
+    for uuid, places in case.fleet.places.items():
+        for place in places:
+            if place["role"] == OWN and uuid not in case.in_inventory:
+                held.setdefault(place["host"], []).append(place["name"])
+    for host, names in held.items():
+        said = "it has instances that this inventory does not have: %s" % shortened(sorted(names))
+        yield Finding("InstancesNotInInventory", NOTE, host, said, fleet_hints.list_again())
 
 
 def _to_end(place: Place, name: str) -> str:

@@ -7,7 +7,7 @@ for people. Nothing is decided by it: what a host says of its records is shown, 
 
 from __future__ import annotations
 
-from typing import Any, List, Mapping, Optional, Tuple
+from typing import Any, List, Mapping, Optional, Sequence, Tuple
 
 from ..model import data_disks, hints, nics
 from ..model.messages import Document
@@ -35,12 +35,22 @@ def told(name: str, place: Place, wanted: Document) -> List[str]:
 
 def of_domain(name: str, differs: Optional[Mapping[str, Any]]) -> Optional[str]:
     """What somebody changed of the guest in libvirt, and when it is as the record says again."""
-    now, later = ((differs or {}).get(when) or [] for when in ("now", "next_start"))
-    every = list(dict.fromkeys(map(tuple, [*later, *now])))
-    if not every:
-        return None
-    said = "live domain differs: %s" % ", ".join(_by_hand(*difference) for difference in every)
-    return "%s; repaired at the next start%s" % (said, " or with %s" % hints.mend(name) if later else "")
+    said = by_hand(differs)
+    return "live domain differs: %s; %s" % (said, repaired(name, differs)) if said else None
+
+
+def by_hand(differs: Optional[Mapping[str, Any]]) -> str:
+    every = dict.fromkeys(tuple(difference) for when in ("next_start", "now") for difference in _when(differs, when))
+    return ", ".join(_by_hand(*difference) for difference in every)
+
+
+def repaired(name: str, differs: Optional[Mapping[str, Any]]) -> str:
+    """A running guest is never changed, its definition is on request."""
+    return "repaired at the next start" + (" or with %s" % hints.mend(name) if _when(differs, "next_start") else "")
+
+
+def _when(differs: Optional[Mapping[str, Any]], when: str) -> Sequence[Sequence[str]]:
+    return (differs or {}).get(when) or []
 
 
 def _by_hand(part: str, asked: str, has: str) -> str:

@@ -8,12 +8,11 @@ from __future__ import annotations
 from typing import Collection, Dict, List
 
 from ..model import fleet_hints, hints
+from ..model.errors import shortened
 from ..model.messages import Document
 from . import silence
 from .errors import HostInUse, HostNotLost
 from .fleet import Fleet
-
-MOST_TOLD = 10
 
 
 def check_removable(fleet: Fleet, host: str, lost: Collection[str]) -> None:
@@ -23,10 +22,10 @@ def check_removable(fleet: Fleet, host: str, lost: Collection[str]) -> None:
             raise HostNotLost("%s was named as lost, and it answers" % host, hint=hints.not_lost(host))
         held = holdings(fleet.documents[host])
         if held:
-            raise HostInUse("%s holds %s" % (host, _some(held)), hint=fleet_hints.empty_host(host))
+            raise HostInUse("%s holds %s" % (host, shortened(held)), hint=fleet_hints.empty_host(host))
         missing = last_seen_on(fleet, host)
         if missing:
-            told = "%s has no record of %s, which others saw there last" % (host, _some(missing))
+            told = "%s has no record of %s, which others saw there last" % (host, shortened(missing))
             raise HostInUse(told, hint=fleet_hints.find_records(host))
         return
     silence.check_lost(lost, {host: fleet.verdicts.get(host, silence.NO_ANSWER)})
@@ -35,7 +34,7 @@ def check_removable(fleet: Fleet, host: str, lost: Collection[str]) -> None:
         raise HostInUse("nobody knows what is on %s" % told, hint=silence.hint([host], fleet.verdicts))
     left = last_seen_on(fleet, host)
     if left:
-        raise HostInUse("%s were last on %s" % (_some(left), host), hint=fleet_hints.give_up_instances(host))
+        raise HostInUse("%s were last on %s" % (shortened(left), host), hint=fleet_hints.give_up_instances(host))
 
 
 def holdings(document: Document) -> List[str]:
@@ -79,8 +78,3 @@ def remembered_on(fleet: Fleet, host: str) -> Document:
         if removed:
             gone[uuid] = list(removed)
     return {"hosts": names, "known": known, "gone": {own: gone} if gone else {}}
-
-
-def _some(things: List[str]) -> str:
-    more = " and %d more" % (len(things) - MOST_TOLD) if len(things) > MOST_TOLD else ""
-    return ", ".join(things[:MOST_TOLD]) + more

@@ -112,7 +112,7 @@ def of_several(faults: Iterable[Tuple[str, BerthError]]) -> BerthError:
     names: Dict[str, List[str]] = {}
     for name, error in known:
         names.setdefault(str(error), []).append(name)
-    told = ["%s: %s" % (_shortened(shared), text) for text, shared in list(names.items())[:MOST_TOLD]]
+    told = ["%s: %s" % (shortened(shared), text) for text, shared in list(names.items())[:MOST_TOLD]]
     if len(names) > MOST_TOLD:
         told.append("and %d more faults" % (len(names) - MOST_TOLD))
     first = known[0][1]
@@ -127,7 +127,8 @@ def of_several(faults: Iterable[Tuple[str, BerthError]]) -> BerthError:
     return whole
 
 
-def _shortened(names: List[str]) -> str:
+def shortened(names: List[str]) -> str:
+    """The first names, and how many more there are."""
     more = " and %d more" % (len(names) - MOST_TOLD) if len(names) > MOST_TOLD else ""
     return ", ".join(names[:MOST_TOLD]) + more
 

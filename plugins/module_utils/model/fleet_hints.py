@@ -17,6 +17,14 @@ def allow_become(host: str, method: str) -> str:
     )
 
 
+def list_again() -> str:
+    """A host has instances that the inventory does not have."""
+    return (
+        "If another inventory has them, leave them. If somebody gave one another name in this inventory, give it its old name back: "
+        "an instance keeps the name that it was created with. To delete one, put it into the inventory under its name first"
+    )
+
+
 def empty_host(host: str) -> str:
     """A host is to be removed and holds something."""
     return (

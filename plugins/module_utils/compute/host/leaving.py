@@ -14,6 +14,7 @@ import dataclasses
 import os
 import shutil
 
+from ...model.errors import shortened
 from ...model.identity import is_uuid
 from .. import durable, kept_code, paths
 from ..errors import HostNotEmpty, HostNotPrepared
@@ -23,8 +24,6 @@ from ..record.volume_store import VolumeStore
 from ..run import run
 from . import certificates, listening, settings, system
 from .preparation import PARTS
-
-MOST_TOLD = 10
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,8 +59,7 @@ def _check_empty(host):
     ]
     held = held or _files(host)
     if held:
-        more = " and %d more" % (len(held) - MOST_TOLD) if len(held) > MOST_TOLD else ""
-        raise HostNotEmpty("this host holds %s%s" % (", ".join(sorted(held)[:MOST_TOLD]), more))
+        raise HostNotEmpty("this host holds %s" % shortened(sorted(held)))
 
 
 def _files(host):

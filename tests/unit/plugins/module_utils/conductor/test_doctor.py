@@ -13,7 +13,7 @@ import pytest
 from ansible_collections.berth.kvm.plugins.module_utils.compute.host import checkup
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import doctor
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.fleet import Fleet
-from ansible_collections.berth.kvm.plugins.module_utils.model import host_hints, volume_hints
+from ansible_collections.berth.kvm.plugins.module_utils.model import fleet_hints, hints, host_hints, volume_hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.identity import instance_uuid
 
 WEB, DB = (instance_uuid("default", name) for name in ("web1", "db"))
@@ -23,7 +23,7 @@ IN_INVENTORY = {WEB: "web1"}
 def place(uuid=WEB, name="web1", **change):
     return {
         "uuid": uuid, "name": name, "foreign": False, "role": "OWN", "phase": "active", "generation": [1, 2], "task_state": None,
-        "vm_state": "active", "power_state": "running", **change,
+        "vm_state": "active", "power_state": "running", "domain_differs": None, **change,
     }  # fmt: skip
 
 
@@ -51,6 +51,7 @@ def shown(found):
 
 
 WELL = {"kvm1": [place()]}
+DIFFERS = {"next_start": [["vcpus", "1", "4"]]}
 
 
 def test_nothing_is_found_where_nothing_is_wrong():
@@ -79,6 +80,7 @@ def test_nothing_is_found_where_nothing_is_wrong():
             ),
             ("NotConfirmed", "note", "kvm2", "web1"),
         ),
+        (fleet({"kvm1": [place(domain_differs=DIFFERS)]}), ("DomainDiffers", "warning", "kvm1", "web1")),
         (fleet(WELL, kvm2={"failed_instances": [DB]}), ("BuildFailed", "warning", "kvm2", DB)),
         (fleet(), ("InstanceMissing", "note", "", "web1")),
     ],
@@ -103,6 +105,21 @@ def test_what_shows_in_the_answers_is_found(case, expected):
 def test_what_to_do_about_a_change_that_has_not_ended_ends_that_change(phase, task_state, todo):
     found = examine(fleet({"kvm1": [place(phase=phase, task_state=task_state)]}))
     assert [one.code for one in found] == ["ChangeNotEnded"] and todo in found[0].todo
+
+
+def test_what_somebody_changed_in_libvirt_is_found_with_the_command_that_repairs_it():
+    (found,) = examine(fleet({"kvm1": [place(domain_differs=DIFFERS)]}))
+    assert found.said == "changed in libvirt: vcpus 4 (record: 1)"
+    assert found.todo == "It is repaired at the next start or with " + hints.mend("web1")
+
+
+@pytest.mark.follows("list_again")
+def test_instances_that_somebody_renamed_in_the_inventory_are_named_until_they_have_their_names_back():
+    places = {"kvm1": [place(), place(DB, "db")]}
+    (found,) = examine(fleet(places))
+    assert shown([found]) == [("InstancesNotInInventory", "note", "kvm1", "")]
+    assert "does not have: db" in found.said and found.todo == fleet_hints.list_again()
+    assert examine(fleet(places), in_inventory={**IN_INVENTORY, DB: "db"}) == []
 
 
 def test_a_guest_without_a_record_is_found_and_a_foreign_one_is_left_alone():
