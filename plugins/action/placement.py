@@ -204,11 +204,36 @@ class ActionModule(ControllerAction):
                 self._states[name] = given["berth_state"]
             if mends:
                 self._mends.add(name)
+        faults += self._taken_elsewhere(requests, names, catalogs, task_vars)
         if faults and self._task.args.get("plan"):
             failed_requests.settle(self, task_vars, "create", _refused(faults, task_vars))
         if faults:
             raise of_several(faults)
         return requests
+
+    def _taken_elsewhere(self, requests, names, catalogs, task_vars):
+        """[(name, error)]: an instance that is not selected may be on a silent host, so what the inventory gives it counts."""
+        others = sorted(set(catalogs.instances) - set(names))
+        if not others or not self._fixed(requests, catalogs, task_vars):
+            return []
+        held = self._fixed(others, catalogs, task_vars)
+        errors = ((name, address_clash.clash(spec, held)) for name, spec in requests.items())
+        return [(name, error) for name, error in errors if error]
+
+    @staticmethod
+    def _fixed(names, catalogs, task_vars):
+        """Who has which fixed address, and which MAC address, in the inventory."""
+        found = {}
+        for name in names:
+            given = variables(task_vars, name, ["berth_networks"]).get("berth_networks")
+            try:
+                own = catalog_schema.INSTANCE["berth_networks"].check(given or [], "berth_networks")
+                fixed = addressing.fixed(own, catalogs.of(name).networks, name)
+            except BerthError:
+                continue  # an instance that is not selected here; who selects it is told
+            for word, owner in fixed.items():
+                found.setdefault(word, owner)
+        return found
 
     def _give_addresses(self, instances, fleet, catalogs, task_vars):
         """Addresses from pools: never one that a host reports, nor one that the inventory gives to an instance."""
@@ -216,14 +241,8 @@ class ActionModule(ControllerAction):
             return
         told = {host: document["instances"] for host, document in fleet.documents.items()}
         held = addressing.held_by(instances, told)
-        for name in catalogs.instances:
-            given = variables(task_vars, name, ["berth_networks"]).get("berth_networks")
-            try:
-                own = catalog_schema.INSTANCE["berth_networks"].check(given or [], "berth_networks")
-                fixed = addressing.fixed(own, catalogs.of(name).networks, name)
-            except BerthError:
-                continue  # an instance that is not selected here; who selects it is told
-            held.update({word: owner for word, owner in fixed.items() if word not in held})
+        for word, owner in self._fixed(catalogs.instances, catalogs, task_vars).items():
+            held.setdefault(word, owner)
         silent = {host: why for host, why in fleet.verdicts.items() if host not in self._lost}
         addressing.give(instances, held, silent)
 

@@ -80,11 +80,13 @@ def choose_again(instance: Instance, held: Index) -> bool:
 
 
 def fixed(given: Iterable[Mapping[str, Any]], networks: Mapping[str, Any], name: str) -> Index:
-    """The fixed addresses of an instance of the inventory, whether it is there or not."""
+    """The fixed addresses and the MAC addresses that the inventory gives an instance, whether it is there or not."""
     found: Index = {}
     for nic in given:
         if nic["address"] and nic["network"] in networks:
             found[nics.address(networks[nic["network"]], nic["address"])] = {name: name}
+        if nic["mac"]:
+            found[nics.mac(nic["mac"])] = {name: name}
     return found
 
 

@@ -237,6 +237,16 @@ def test_two_instances_of_the_inventory_with_one_address_are_bad_input(nic):
     assert "b would have what a has" in result["msg"] and result["error"]["field"] == "berth_networks"
 
 
+@pytest.mark.parametrize("nic", [{"address": "192.0.2.9"}, {"mac": "02:00:00:00:00:09"}], ids=["address", "MAC"])
+def test_so_is_one_of_an_instance_that_is_not_selected(nic):
+    """Its host may be silent, so that no host tells of it."""
+    both = {**VM, "berth_networks": [{"network": "lan", **nic}]}
+    vms = {"a": both, "b": both, "c": {**VM, "berth_networks": [{"network": "lan", "address": "192.0.2.10"}]}, "d": VM}
+    result = place(vms, args={"instances": ["b", "c"]})
+    assert result["error_code"] == "AddressTaken" and "b would have what a has" in result["msg"]
+    assert len(place(vms, args={"instances": ["c", "d"]})["selections"]) == 2
+
+
 POOL = {
     "berth_networks_defined": {
         "lan": {**CATALOG["berth_networks_defined"]["lan"], "pool": {"ranges": ["192.0.2.8/30"]}}

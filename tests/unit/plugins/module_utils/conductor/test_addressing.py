@@ -190,5 +190,12 @@ def test_of_two_runs_that_chose_the_same_one_takes_another(host):
 
 def test_the_fixed_addresses_of_an_instance_of_the_inventory_count_before_it_is_there():
     networks = {"lan": nic()}
-    given = [{"network": "lan", "address": "192.0.2.10/24"}, {"network": "typo", "address": "192.0.2.11"}]
-    assert addressing.fixed(given, networks, "db") == {nics.address(nic(), "192.0.2.10"): {"db": "db"}}
+    none = {"address": None, "mac": None}
+    mac = "02:00:00:00:00:0A"
+    given = [
+        {"network": "lan", **none, "address": "192.0.2.10/24"},
+        {"network": "typo", **none, "address": "192.0.2.11"},
+        {"network": "lan", **none, "mac": mac},
+    ]
+    expected = dict.fromkeys([nics.address(nic(), "192.0.2.10"), nics.mac(mac)], {"db": "db"})
+    assert addressing.fixed(given, networks, "db") == expected
