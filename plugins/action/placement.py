@@ -136,7 +136,7 @@ class ActionModule(ControllerAction):
         instances = self._sorted_out(requests, fleet, given)
         what_to_create.set_group_members(instances, fleet)
         quotas.before_placement(instances, fleet, catalog.quotas)
-        self._give_addresses(instances, fleet, catalogs, task_vars)
+        self._give_addresses(instances, fleet, catalogs)
         volumes.settle(instances, fleet, self._lost)
         if given.get("berth_count"):
             _hold_to_count(instances, int(given.get("berth_min_count") or given["berth_count"]))
@@ -204,30 +204,30 @@ class ActionModule(ControllerAction):
                 self._states[name] = given["berth_state"]
             if mends:
                 self._mends.add(name)
-        faults += self._taken_elsewhere(requests, names, catalogs, task_vars)
+        faults += self._taken_elsewhere(requests, names, catalogs)
         if faults and self._task.args.get("plan"):
             failed_requests.settle(self, task_vars, "create", _refused(faults, task_vars))
         if faults:
             raise of_several(faults)
         return requests
 
-    def _taken_elsewhere(self, requests, names, catalogs, task_vars):
+    def _taken_elsewhere(self, requests, names, catalogs):
         """[(name, error)]: an instance that is not selected may be on a silent host, so what the inventory gives it counts."""
         others = sorted(set(catalogs.instances) - set(names))
-        if not others or not self._fixed(requests, catalogs, task_vars):
+        if not others or not self._fixed(requests, catalogs):
             return []
-        held = self._fixed(others, catalogs, task_vars)
+        held = self._fixed(others, catalogs)
         errors = ((name, address_clash.clash(spec, held)) for name, spec in requests.items())
         return [(name, error) for name, error in errors if error]
 
     @staticmethod
-    def _fixed(names, catalogs, task_vars):
+    def _fixed(names, catalogs):
         """Who has which fixed address, and which MAC address, in the inventory."""
         found = {}
         for name in names:
-            given = variables(task_vars, name, ["berth_networks"]).get("berth_networks")
             try:
-                own = catalog_schema.INSTANCE["berth_networks"].check(given or [], "berth_networks")
+                given = catalogs.value(name, "berth_networks") or []
+                own = catalog_schema.INSTANCE["berth_networks"].check(given, "berth_networks")
                 fixed = addressing.fixed(own, catalogs.of(name).networks, name)
             except BerthError:
                 continue  # an instance that is not selected here; who selects it is told
@@ -235,13 +235,13 @@ class ActionModule(ControllerAction):
                 found.setdefault(word, owner)
         return found
 
-    def _give_addresses(self, instances, fleet, catalogs, task_vars):
+    def _give_addresses(self, instances, fleet, catalogs):
         """Addresses from pools: never one that a host reports, nor one that the inventory gives to an instance."""
         if not any(nic.get("pool") for instance in instances.values() for nic in instance["spec"]["networks"]):
             return
         told = {host: document["instances"] for host, document in fleet.documents.items()}
         held = addressing.held_by(instances, told)
-        for word, owner in self._fixed(catalogs.instances, catalogs, task_vars).items():
+        for word, owner in self._fixed(catalogs.instances, catalogs).items():
             held.setdefault(word, owner)
         silent = {host: why for host, why in fleet.verdicts.items() if host not in self._lost}
         addressing.give(instances, held, silent)

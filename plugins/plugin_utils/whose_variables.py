@@ -14,6 +14,7 @@ from ansible.utils.vars import load_extra_vars
 from ..module_utils.conductor.errors import SharedVariableDiffers
 from ..module_utils.model.catalog import Catalog
 from .controller import INSTANCE, raw_vars, variables
+from .plain import plain
 
 OWN = (
     "berth_flavors",
@@ -52,6 +53,11 @@ class Catalogs:
         if not any(map(is_rendered, values)):
             self._known.append((values, catalog))
         return catalog
+
+    def value(self, name: str, variable: str) -> Any:
+        """One variable of an instance, or None. Ansible collects all of a host's anew to render one, so only a template is."""
+        raw = self._raw_of(name).get(variable)
+        return variables(self._task_vars, name, [variable]).get(variable) if is_rendered(raw) else plain(raw)
 
     def _raw_of(self, name):
         if name not in self._raw:

@@ -245,6 +245,8 @@ def test_so_is_one_of_an_instance_that_is_not_selected(nic):
     result = place(vms, args={"instances": ["b", "c"]})
     assert result["error_code"] == "AddressTaken" and "b would have what a has" in result["msg"]
     assert len(place(vms, args={"instances": ["c", "d"]})["selections"]) == 2
+    rendered = {"mine": both["berth_networks"], "berth_networks": trust_as_template("{{ mine }}")}
+    assert place({**vms, "a": {**VM, **rendered}}, args={"instances": ["b"]})["error_code"] == "AddressTaken"
 
 
 POOL = {
