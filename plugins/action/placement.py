@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import contextlib
 
+from ansible.errors import AnsibleError
+
 from ..module_utils.conductor import addressing, approval, placing, quotas, take_over, volumes, what_to_create
 from ..module_utils.conductor.build_results import pass_over_unchanged
 from ..module_utils.conductor.plan import CLAIMING, FAILED, MAX_ROUNDS, PLANNED, new_plan, prepare_round
@@ -214,7 +216,7 @@ class ActionModule(ControllerAction):
     def _taken_elsewhere(self, requests, names, catalogs):
         """[(name, error)]: an instance that is not selected may be on a silent host, so what the inventory gives it counts."""
         others = sorted(set(catalogs.instances) - set(names))
-        if not others or not self._fixed(requests, catalogs):
+        if "berth_networks" in catalogs.given or not others or not self._fixed(requests, catalogs):
             return []
         held = self._fixed(others, catalogs)
         errors = ((name, address_clash.clash(spec, held)) for name, spec in requests.items())
@@ -229,7 +231,7 @@ class ActionModule(ControllerAction):
                 given = catalogs.value(name, "berth_networks") or []
                 own = catalog_schema.INSTANCE["berth_networks"].check(given, "berth_networks")
                 fixed = addressing.fixed(own, catalogs.of(name).networks, name)
-            except BerthError:
+            except (BerthError, AnsibleError):
                 continue  # an instance that is not selected here; who selects it is told
             for word, owner in fixed.items():
                 found.setdefault(word, owner)

@@ -31,15 +31,16 @@ LOCALHOST = "localhost"
 
 
 class Catalogs:
-    """``run``: the rendered shared variables; ``shared``: the catalog of them; ``of(name)``: the catalog of an instance."""
+    """``run``: the rendered shared variables; ``shared``: the catalog of them; ``of(name)``: the catalog of an instance;
+    ``given``: the names of the variables that -e gives to all of them alike."""
 
     def __init__(self, task_vars: Dict[str, Any], names: Iterable[str], kvm_hosts: Iterable[str], loader: Any):
         """``names``: the instances that are selected. Raises SharedVariableDiffers."""
         self._task_vars = task_vars
         self._raw: Dict[str, Any] = {}
         self._known: List[Tuple[list, Catalog]] = []
-        given = set(load_extra_vars(loader))
-        self.instances = self._instances(list(names), set(kvm_hosts), given)
+        self.given = set(load_extra_vars(loader))
+        self.instances = self._instances(list(names), set(kvm_hosts), self.given)
         self.run = self._shared(self.instances)
         self.shared = Catalog.from_variables({name: self.run[name] for name in SHARED_CATALOG if name in self.run})
 

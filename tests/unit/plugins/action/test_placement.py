@@ -19,6 +19,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.conductor.fleet import r
 from ansible_collections.berth.kvm.plugins.module_utils.model import host_document, host_hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.identity import instance_uuid
 from ansible_collections.berth.kvm.plugins.module_utils.placement import receipt
+from ansible_collections.berth.kvm.plugins.plugin_utils import whose_variables
 
 
 def test_instance_gets_a_host():
@@ -247,6 +248,21 @@ def test_so_is_one_of_an_instance_that_is_not_selected(nic):
     assert len(place(vms, args={"instances": ["c", "d"]})["selections"]) == 2
     rendered = {"mine": both["berth_networks"], "berth_networks": trust_as_template("{{ mine }}")}
     assert place({**vms, "a": {**VM, **rendered}}, args={"instances": ["b"]})["error_code"] == "AddressTaken"
+
+
+def test_networks_that_a_run_gives_by_e_are_of_its_instances_alone(monkeypatch):
+    """Ansible has them override what the inventory gives the others."""
+    networks = {"berth_networks": [{"network": "lan", "address": "192.0.2.9"}]}
+    monkeypatch.setattr(whose_variables, "load_extra_vars", lambda loader: networks)
+    vms = {"a": {**VM, **networks}, "b": {**VM, **networks}}
+    assert place(vms, args={"instances": ["b"]})["selections"]
+
+
+def test_an_instance_that_is_not_selected_and_cannot_be_rendered_is_in_nobodys_way():
+    fixed = {**VM, "berth_networks": [{"network": "lan", "address": "192.0.2.9"}]}
+    vms = {"a": {**VM, "berth_networks": trust_as_template("{{ nowhere }}")}, "b": fixed}
+    assert place(vms, args={"instances": ["b"]})["selections"]
+    assert place({**vms, "b": {**VM, "berth_networks": ["lan"]}}, POOL, {"instances": ["b"]})["selections"]
 
 
 POOL = {
