@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 from fake_gpus import FakeGpus
 from records import plant
@@ -169,5 +171,5 @@ def test_a_vgpu_is_not_resized_on_one_host():
 def test_a_guest_with_a_vgpu_is_not_moved_live(host, asked):
     """R30"""
     record = instance(asked("a"), host)
-    found = type("Found", (), {"XMLDesc": lambda *_: "<domain><devices/></domain>", "snapshotNum": lambda *_: 0})()
-    assert list(live_checks._guest_problems(found, record, "/pool")) == ["the guest holds devices of the host"]
+    found, text = SimpleNamespace(snapshotNum=lambda _flags: 0), "<domain><devices/></domain>"
+    assert list(live_checks._guest_problems(found, record, text)) == ["the guest holds devices of the host"]

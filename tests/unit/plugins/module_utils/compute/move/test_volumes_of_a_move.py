@@ -10,7 +10,6 @@ import itertools
 import shutil
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
@@ -514,11 +513,10 @@ def test_what_an_old_backup_says_of_a_volume_gives_it_to_nobody(fleet, tmp_path)
 def test_a_volume_is_no_strange_disk_to_a_live_migration_and_another_file_is(fleet):
     host = fleet.host(S)
     record, found = host.store.read(memory.UUID), host.compute.connection.domains[memory.UUID]
-    guest = SimpleNamespace(XMLDesc=lambda _flags: found.xml, snapshotNum=lambda _flags: 0)
     pool = str(host.compute.pool)
-    assert list(live_checks._guest_problems(guest, record, pool)) == []
-    found.xml = found.xml.replace(DB, "2" * 8 + DB[8:])
-    assert "a disk that is not the instance's own" in " ".join(live_checks._guest_problems(guest, record, pool))
+    assert live_checks.disk_problems(found.xml, record, pool, False) == []
+    changed = found.xml.replace(DB, "2" * 8 + DB[8:])
+    assert "a disk that is not the instance's own" in " ".join(live_checks.disk_problems(changed, record, pool, False))
 
 
 def test_a_copy_with_old_records_that_is_set_aside_leaves_the_volume_to_the_host_that_has_it(fleet):
