@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from ..module_utils.conductor.build_results import to_upload
 from ..module_utils.conductor.errors import KvmHostNotFound
 from ..module_utils.model.errors import BerthError
 from ..module_utils.model.safe_text import visible_all
@@ -46,8 +47,8 @@ class ActionModule(HostAction):
             arguments = builds.arguments(task_vars, name, args["spec"], args.get("token"), args["timeout"])
         except BerthError as error:
             return {"changed": False, "error": error.to_dict()}
-        if args["spec"]["image"].get("upload"):
-            trouble = uploads.bring(self, args["spec"], task_vars)
+        for image, size_gb in to_upload(args["spec"]):
+            trouble = uploads.bring(self, image, args["spec"].get("pool"), size_gb, task_vars)
             if trouble:
                 return {"changed": False, **trouble}
         return ask_module(self, "instance", arguments, task_vars)

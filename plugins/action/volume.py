@@ -5,6 +5,19 @@
 
 from __future__ import annotations
 
-from ..plugin_utils.host_reply import HostAction as ActionModule
+from ..plugin_utils import uploads
+from ..plugin_utils.host_reply import HostAction
 
-__all__ = ["ActionModule"]
+
+class ActionModule(HostAction):
+    """The image that a volume is made from comes first, where it is on the controller."""
+
+    def on_host(self, task_vars):
+        args = self._task.args
+        volume = args.get("volume") or {}
+        image = volume.get("image") or {}
+        if args.get("state") == "present" and image.get("upload"):
+            trouble = uploads.bring(self, image, volume.get("pool"), volume["size_gb"], task_vars)
+            if trouble:
+                return {"failed": "error" in trouble, "changed": False, **trouble}
+        return super().on_host(task_vars)

@@ -198,7 +198,7 @@ instance:
   type: dict
   sample: {"uuid": "0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a", "name": "web-1", "state": "running", "vm_state": "active",
            "task_state": null, "flavor": "m1.tiny", "vcpus": 1, "memory_mb": 512, "root_gb": 1, "disks": {"logs": 10},
-           "volumes": {"db": 20}, "delete_on_termination": [], "boots_from": null,
+           "volumes": {"db": 20}, "delete_on_termination": [], "boot_order": {},
            "role": "OWN"}
 retryable:
   description: Whether another host may do better.

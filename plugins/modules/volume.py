@@ -44,7 +44,8 @@ options:
         description: The storage pool that it is to be in, which has to be that of the instance.
         type: str
       image:
-        description: The image that it is made from, with name, url, checksum and disk_format. Without one it is empty.
+        description: The image that it is made from, with name, url or upload, checksum and disk_format. Without one it is empty. An image
+          with upload is sent to the host first.
         type: dict
       instance:
         description: The UUID of the instance beside which it is made.

@@ -15,7 +15,7 @@ from ansible import constants
 from ansible.errors import AnsibleConnectionFailure, AnsibleError
 
 from ..module_utils.conductor.errors import UploadFailed, UploadUnusable
-from ..module_utils.model import input_hints, volumes
+from ..module_utils.model import input_hints
 from ..module_utils.model.errors import BerthError
 from ..module_utils.model.safe_text import clean
 from .host_reply import answer_of, ask_module, host_of
@@ -23,13 +23,14 @@ from .host_reply import answer_of, ask_module, host_of
 CHUNK = 1 << 20
 
 
-def bring(action, spec, task_vars):
-    """Have the image of the request in the cache of the task's host. Gives {} or the answer that says why it is not there."""
-    image, host = spec["image"], host_of(action, task_vars)
+def bring(action, image, pool, size_gb, task_vars):
+    """Have the image, of which a disk of ``size_gb`` GiB is made in ``pool``, in the cache of the task's host. Gives {} or the answer
+    that says why it is not there."""
+    host = host_of(action, task_vars)
     arguments = {
         "image": {part: image[part] for part in ("name", "checksum", "disk_format")},
-        "pool": spec.get("pool"),
-        "root_gb": volumes.root_gb(spec),
+        "pool": pool,
+        "root_gb": size_gb,
     }
     with _one_at_a_time(host, image["checksum"]):
         answer = ask_module(action, "cached_image", arguments, task_vars)

@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
 from xml.etree import ElementTree
 
 from playbooks import catalog, homes, vm
@@ -65,6 +67,32 @@ def test_what_a_guest_wrote_on_a_volume_is_there_after_delete_and_create(lab, im
     lab.sh(home, cached)
     assert play(lab, path, "prepare_hosts", *unused).changed[home] > 0
     lab.sh(home, "! " + cached)
+
+
+def test_volumes_are_made_from_an_image_on_the_controller_with_their_instance_and_when_it_runs(
+    lab, image, inventory, tmp_path
+):
+    file = tmp_path / "tools disk.img"
+    file.write_bytes(os.urandom(1 << 20))
+    digest = hashlib.sha256(file.read_bytes()).hexdigest()
+    tools = {"upload": str(file), "checksum": "sha256:" + digest, "disk_format": "raw"}
+    names = {"with": {"size_gb": 1, "image": "tools"}, "later": {"size_gb": 2, "image": "tools"}}
+    catalogs = catalog(image, berth_images={"guest": image, "tools": tools}, berth_volumes_defined=names)
+    play(lab, inventory({"a": vm(volumes=["with"])}, catalogs), "create")
+    home = homes(lab)["a"]
+    cached = "/var/lib/libvirt/berth/images/" + digest
+    lab.sh(home, "rm " + cached)  # as prepare_hosts does with an image that nothing needs
+    path = inventory({"a": vm(volumes=["with", "later"])}, catalogs)
+    assert play(lab, path, "update_disks").changed["a"] > 0
+    file.unlink()
+    assert play(lab, path, "update_disks").changed.get("a", 0) == 0
+    definition = ElementTree.fromstring(lab.sh(home, "virsh dumpxml $(virsh -q list --uuid)").stdout)
+    made = {disk.findtext("serial"): disk.find("source").get("file") for disk in definition.iterfind("devices/disk")}
+    for name in names:
+        assert "identical" in lab.sh(home, "qemu-img compare -U -F raw %s %s" % (made[name], cached)).stdout
+    play(lab, path, "delete", "--limit", "a")
+    play(lab, path, "create")  # the volumes are there, so nobody needs the file
+    assert homes(lab) == {"a": home}
 
 
 def test_a_volume_goes_with_its_instance_to_a_host_with_another_storage_and_back(lab, image, inventory):

@@ -5,9 +5,9 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, Iterable, Mapping, Optional, TypedDict
+from typing import Any, Dict, Iterable, List, Mapping, Optional, Tuple, TypedDict
 
-from ..model import hints, request_digest
+from ..model import hints, request_digest, volumes
 from ..model.messages import Document
 from .errors import HostUnknown
 from .next_host import attempt_failed
@@ -35,10 +35,16 @@ def builds_of_hosts(plan: Plan) -> Dict[str, Dict[str, Instance]]:
     found: Dict[str, Dict[str, Instance]] = {}
     for name in plan["build"]:
         instance = plan["instances"][name]
-        sent = (instance["spec"].get("image") or {}).get("upload")
-        if instance["state"] == BUILDING and not instance.get("take_over") and not sent:
+        if instance["state"] == BUILDING and not instance.get("take_over") and not to_upload(instance["spec"]):
             found.setdefault(host_of(instance), {})[name] = instance
     return found
+
+
+def to_upload(spec: Mapping[str, Any]) -> List[Tuple[Document, int]]:
+    """[(image, GiB of the disk that is made from it)] of the images of a new request that the controller sends to its host."""
+    root = [(spec["image"], volumes.root_gb(spec))] if spec["image"].get("upload") else []
+    made_from = [(entry.get("image") or {}, entry["size_gb"]) for entry in spec.get("volumes") or ()]
+    return root + [(image, size_gb) for image, size_gb in made_from if image.get("upload")]
 
 
 def pass_over_unchanged(plan: Plan, looks: Mapping[str, Iterable[Look]]) -> None:

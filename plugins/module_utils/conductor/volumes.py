@@ -64,6 +64,8 @@ def _settle(instance: Instance, fleet: Fleet, lost_hosts: Collection[str]) -> No
             given["new"] = True
         else:
             hosts[entry["name"]], given["size_gb"] = found[0], found[1]["size_gb"]
+            if found[1]["phase"] not in (CLAIMED, BEING_MADE):
+                given.pop("image", None)  # what is on it stays
     if len(set(hosts.values())) > 1:
         said = " and ".join("%s on %s" % pair for pair in sorted(hosts.items()))
         raise VolumeElsewhere("the volumes of %s are on more than one host: %s" % (instance["name"], said))

@@ -154,10 +154,8 @@ class Catalog:
             return None
         field = "berth_volumes_defined.%s.image" % name
         image = self.image(defined["image"], project, field)
-        if not image["url"]:
-            raise InvalidInput(field, image["name"], "an image with a url, not one that is uploaded")
         check_image_fits_volume(name, defined, image)
-        return {part: image[part] for part in volumes.SOURCE}
+        return {**{part: image[part] for part in volumes.SOURCE}, **uploaded(image)}
 
     def public_keys(self, names: Iterable[str]) -> List[str]:
         """The public keys of the key pairs ``names``."""
@@ -168,6 +166,11 @@ class Catalog:
             return str(self.keypairs[name]["public_key"])
 
         return together(functools.partial(key, at, name) for at, name in enumerate(names))
+
+
+def uploaded(image: Document) -> Document:
+    """Where the file of an image is on the controller, for a request; nothing of an image with a url."""
+    return {"upload": image["upload"]} if image["upload"] else {}
 
 
 def check_image_fits_volume(name: str, defined: Document, image: Document) -> None:

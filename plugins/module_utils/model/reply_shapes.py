@@ -170,7 +170,7 @@ _OF_INSTANCE: Dict[str, Check] = {
     "disks": map_of(text(), _COUNT, data_disks.MOST),
     "volumes": map_of(text(), _COUNT, volumes.MOST),
     "delete_on_termination": list_of(text(), volumes.MOST),
-    "boots_from": or_null(text()),
+    "boot_order": map_of(text(), whole(0, volumes.MOST - 1), volumes.MOST),
     "networks": list_of(
         object_of(
             {

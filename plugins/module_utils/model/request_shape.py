@@ -108,7 +108,7 @@ _OF_VOLUME = object_of(
         "slot": whole(0, volumes.MOST - 1),
         "new": flag,
         "boot_index": whole(0, volumes.MOST - 1),
-        "image": object_of({part: _IMAGE[part] for part in volumes.SOURCE}),
+        "image": object_of({part: _IMAGE[part] for part in (*volumes.SOURCE, "upload")}, optional=("upload",)),
     },
     optional=("new", "boot_index", "image"),
 )

@@ -15,7 +15,7 @@ from __future__ import annotations
 import uuid
 from typing import Any, Collection, Dict, Iterable, List, Mapping, Optional, Sequence
 
-from . import data_disks, hints, volume_hints
+from . import data_disks, volume_hints
 from .errors import InvalidInput
 from .identity import NAMESPACE
 from .messages import Document
@@ -194,40 +194,7 @@ def boots_from(spec: Mapping[str, Any]) -> Optional[str]:
     return str(own["name"]) if own else None
 
 
-def boot_difference(name: str, has: Optional[str], spec: Mapping[str, Any]) -> Optional[str]:
-    """What the inventory's request says otherwise of what the instance ``name`` boots from, ``has``, and what to do about it."""
-    wanted = boots_from(spec)
-    if "volumes" not in spec or wanted == has:
-        return None
-    own = "volume %s" % has if has else "its own root disk"
-    said = "volume %s" % wanted if wanted else "a root disk of its own"
-    return "boots from %s, the inventory says from %s. That stays as it was created. %s" % (
-        own,
-        said,
-        volume_hints.say_what_it_boots_from(name, has, wanted),
-    )
-
-
-def difference(name: str, has: Mapping[str, int], goes: Collection[str], spec: Mapping[str, Any]) -> Optional[str]:
-    """What the inventory says otherwise of the volumes of the instance ``name``, and what follows it. ``goes`` are those that its
-    delete removes, ``spec`` the inventory's request, which may say nothing of volumes."""
-    if "volumes" not in spec:
-        return None
-    wanted, shall_go = shown(spec), going(spec)
-    lacks = ["no volume %s" % volume for volume in sorted(set(wanted) - set(has))]
-    both = sorted(set(has) & set(wanted))
-    lacks += [
-        "volume %s of %d GiB, not %d" % (each, has[each], wanted[each]) for each in both if has[each] != wanted[each]
-    ]
-    lacks += [
-        "volume %s, which its delete removes against the inventory" % each
-        for each in both
-        if each in {*goes} - {*shall_go}
-    ]
-    lacks += [
-        "volume %s, which its delete keeps against the inventory" % each
-        for each in both
-        if each in {*shall_go} - {*goes}
-    ]
-    lacks += ["volume %s, which the inventory does not name" % volume for volume in sorted(set(has) - set(wanted))]
-    return "has %s. %s" % (", ".join(lacks), hints.update_disks_to_follow(name)) if lacks else None
+def boot_order(spec: Mapping[str, Any]) -> Dict[str, int]:
+    """{name: boot_index} of those that the firmware may boot from."""
+    entries = spec.get("volumes") or ()
+    return {str(entry["name"]): entry["boot_index"] for entry in entries if entry.get("boot_index") is not None}

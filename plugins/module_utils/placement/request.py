@@ -14,7 +14,7 @@ import uuid
 
 from ..model import catalog_schema as schema
 from ..model import data_disks, input_hints, request_digest, volumes
-from ..model.catalog import check_image_fits, check_image_fits_volume, defined_volume
+from ..model.catalog import check_image_fits, check_image_fits_volume, defined_volume, uploaded
 from ..model.direct_boot import PROPERTIES, with_boot_files
 from ..model.errors import InvalidInput, together
 from ..model.guest_check import check_guest
@@ -246,11 +246,10 @@ def _flavor_snapshot(flavor):
 def _image_snapshot(image):
     parts = ("name", "url", "checksum", "disk_format", "min_disk", "min_ram")
     boot_files = {part: dict(image[part]) for part in PROPERTIES if image[part]}
-    upload = {"upload": image["upload"]} if image["upload"] else {}
     return {
         **{part: image[part] for part in parts},
         **boot_files,
-        **upload,
+        **uploaded(image),
         "id": image["name"],
         "properties": dict(image["properties"]),
     }

@@ -36,7 +36,7 @@ def describe(record, power):
         "disks": data_disks.shown(record.spec),
         "volumes": volumes.shown(record.spec),
         "delete_on_termination": volumes.going(record.spec),
-        "boots_from": volumes.boots_from(record.spec),
+        "boot_order": volumes.boot_order(record.spec),
         "image": (record.spec.get("image") or {}).get("name"),
         "networks": [_nic(nic) for nic in record.spec.get("networks") or []],
         "group": (record.spec.get("group") or {}).get("name"),

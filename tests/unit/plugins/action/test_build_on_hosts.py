@@ -118,8 +118,18 @@ def test_one_that_failed_says_why_and_the_others_are_built(monkeypatch, asked):
     assert "instance" in done["answers"]["token-of-web-2"]
 
 
+SENT = {"name": "sent", "upload": "/x"}
+ON_VOLUME = {"name": "tools", "size_gb": 2, "image": SENT}
+
+
 @pytest.mark.parametrize(
-    "own", [{"state": "existing"}, {"take_over": "u"}, {"spec": {"image": {"upload": "/x"}, "networks": []}}]
+    "own",
+    [
+        {"state": "existing"},
+        {"take_over": "u"},
+        {"spec": {"image": SENT, "flavor": {"root_gb": 1}, "networks": []}},
+        {"spec": {"image": {"name": "guest"}, "networks": [], "volumes": [ON_VOLUME]}},
+    ],
 )
 def test_what_takes_a_run_of_its_own_is_left_to_that(monkeypatch, asked, own):
     run(monkeypatch, asked, ALL, plan(web1=own))

@@ -5,13 +5,15 @@
 
 from __future__ import annotations
 
-import re
+from types import SimpleNamespace
 
 import pytest
 from held_case import WEB, held
 from test_delete_volume import DB, controller, volume
 
 from ansible_collections.berth.kvm.plugins.action import make_volumes
+from ansible_collections.berth.kvm.plugins.action import volume as volume_action
+from ansible_collections.berth.kvm.plugins.plugin_utils import host_reply, uploads
 
 WANTED = {"berth_volumes_defined": {"db": {"size_gb": 4}}, "berth_volumes": ["db"]}
 ASKED = {"name": "db", "size_gb": 4, "pool": None, "image": None, "instance": WEB}
@@ -58,21 +60,48 @@ def test_a_volume_that_no_host_has_is_claimed_then_all_hosts_are_read_then_it_is
 
 
 @pytest.mark.parametrize(
-    "source, fault", [({"url": DEBIAN["url"]}, None), ({"upload": "/srv/i"}, "debian.*with a url")]
+    "source, sent",
+    [({"url": DEBIAN["url"]}, DEBIAN), ({"upload": "/srv/i"}, {**DEBIAN, "url": None, "upload": "/srv/i"})],
 )
-def test_the_host_is_told_of_the_image_of_a_volume_that_is_made_from_one(asked, source, fault):
+def test_the_host_is_told_of_the_image_of_a_volume_that_is_made_from_one(asked, source, sent):
     image = {"checksum": DEBIAN["checksum"], "disk_format": "qcow2", **source}
     wanted = {**WANTED, "berth_volumes_defined": {"db": {"size_gb": 4, "image": "debian"}}}
     wanted["berth_images"] = {"debian": image}
-    questions, _result, located = run(asked, wanted=wanted, h1=([held()], []), h2=([], []))
-    if fault:
-        assert not questions and re.search(fault, located["errors"]["web1"])
-    else:
-        told = {**ASKED, "image": DEBIAN}
-        assert [(state, volume) for _host, module, state, volume in questions if module == "volume"] == [
-            ("claimed", told),
-            ("present", told),
-        ]
+    questions, _result, _located = run(asked, wanted=wanted, h1=([held()], []), h2=([], []))
+    told = {**ASKED, "image": sent}
+    assert [(state, volume) for _host, module, state, volume in questions if module == "volume"] == [
+        ("claimed", told),
+        ("present", told),
+    ]
+
+
+IMAGE = {**DEBIAN, "url": None, "upload": "/srv/i"}
+
+
+@pytest.mark.parametrize(
+    "state, image, said, steps",
+    [
+        ("present", IMAGE, {}, ["/srv/i in berth, 4 GiB", "volume"]),
+        ("present", IMAGE, {"error": {"code": "UploadUnusable"}}, ["/srv/i in berth, 4 GiB"]),
+        ("present", IMAGE, {"reason": "UNREACHABLE: no"}, ["/srv/i in berth, 4 GiB"]),
+        ("present", DEBIAN, {}, ["volume"]),
+        ("present", None, {}, ["volume"]),
+        ("claimed", IMAGE, {}, ["volume"]),
+    ],
+)
+def test_the_controllers_image_is_on_the_host_before_the_volume_is_made(monkeypatch, state, image, said, steps):
+    done = []
+    monkeypatch.setattr(
+        uploads,
+        "bring",
+        lambda _it, own, pool, gb, _vars: done.append("%s in %s, %d GiB" % (own["upload"], pool, gb)) or said,
+    )
+    monkeypatch.setattr(host_reply, "run_module", lambda *_how: done.append("volume") or {"changed": True})
+    plugin = object.__new__(volume_action.ActionModule)
+    args = {"state": state, "volume": {**ASKED, "pool": "berth", "image": image}}
+    plugin._task = SimpleNamespace(action="berth.kvm.volume", args=args)
+    told = host_reply.answer_of(plugin.on_host({}))
+    assert done == steps and told.get("error") == said.get("error") and told.get("reason") == said.get("reason")
 
 
 def test_an_image_that_is_gone_from_the_catalog_is_nothing_to_a_volume_that_is_there(asked):

@@ -64,21 +64,25 @@ def spec(tmp_path):
     return {"image": image, "pool": "berth", "flavor": {"root_gb": 1}}
 
 
+def bring(host, spec):
+    return uploads.bring(host, spec["image"], spec["pool"], spec["flavor"]["root_gb"], {})
+
+
 def test_an_image_is_sent_once_to_a_host_and_nothing_stays_behind(host, spec):
-    assert uploads.bring(host, spec, {}) == uploads.bring(host, spec, {}) == {}
+    assert bring(host, spec) == bring(host, spec) == {}
     assert host.sent == [(spec["image"]["upload"], "/tmp/of-ansible/image")]
     assert host.removed == ["/tmp/of-ansible"]
 
 
 def test_check_mode_looks_at_the_file_and_sends_nothing(host, spec):
     host._task.check_mode = True
-    assert uploads.bring(host, spec, {}) == {} and not host.sent
+    assert bring(host, spec) == {} and not host.sent
     os.unlink(spec["image"]["upload"])
-    assert uploads.bring(host, spec, {})["error"]["code"] == "UploadUnusable"
+    assert bring(host, spec)["error"]["code"] == "UploadUnusable"
 
 
 def test_of_several_instances_on_one_host_one_sends(host, spec):
-    builds = [threading.Thread(target=uploads.bring, args=(host, spec, {})) for _build in range(8)]
+    builds = [threading.Thread(target=bring, args=(host, spec)) for _build in range(8)]
     for build in builds:
         build.start()
     for build in builds:
@@ -89,7 +93,7 @@ def test_of_several_instances_on_one_host_one_sends(host, spec):
 def test_a_host_that_has_the_image_needs_no_file(host, spec):
     host.cache.add(spec["image"]["checksum"])
     os.unlink(spec["image"]["upload"])
-    assert uploads.bring(host, spec, {}) == {}
+    assert bring(host, spec) == {}
 
 
 @pytest.mark.follows("right_upload")
@@ -102,14 +106,14 @@ def test_a_file_that_is_not_the_image_is_never_sent(host, spec, spoil):
     elif spoil == "another content":
         with open(path, "wb") as file:
             file.write(b"x")
-    error = uploads.bring(host, spec, {})["error"]
+    error = bring(host, spec)["error"]
     assert (error["code"], error["retryable"], host.sent) == ("UploadUnusable", False, [])
     assert error["hint"] == input_hints.right_upload(path)
     if spoil == "a directory":
         os.rmdir(path)
     with open(path, "wb") as file:
         file.write(CONTENT)
-    assert uploads.bring(host, spec, {}) == {}
+    assert bring(host, spec) == {}
 
 
 @pytest.mark.parametrize(
@@ -117,7 +121,7 @@ def test_a_file_that_is_not_the_image_is_never_sent(host, spec, spoil):
 )
 def test_a_copy_that_fails_is_told_and_cleaned_up(host, spec, failure, expected):
     host.fails = [failure]
-    answer = uploads.bring(host, spec, {})
+    answer = bring(host, spec)
     assert expected in answer and host.removed == ["/tmp/of-ansible"]
     if expected == "error":
         assert (answer["error"]["code"], answer["error"]["retryable"]) == ("UploadFailed", True)

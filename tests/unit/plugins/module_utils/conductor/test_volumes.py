@@ -55,6 +55,14 @@ def test_an_instance_goes_to_the_host_of_its_volume_and_the_reason_is_told():
     assert "state" not in web and web["spec"]["volumes"][0]["size_gb"] == 5 and "new" not in web["spec"]["volumes"][0]
 
 
+@pytest.mark.parametrize("phase, sent", [("active", False), ("claimed", True), ("building", True)])
+def test_the_image_of_a_volume_goes_to_the_host_until_the_volume_is_made(phase, sent):
+    web = instance("db")
+    web["spec"]["volumes"][0]["image"] = {"name": "tools"}
+    settled(web, fleet(kvm1=[told(phase=phase)]))
+    assert ("image" in web["spec"]["volumes"][0]) is sent
+
+
 def test_a_volume_that_is_nowhere_is_made_and_the_instance_goes_anywhere():
     web = settled(instance("db"), fleet(kvm1=[], kvm2=[told("logs")]))
     assert web["spec"]["volumes"][0]["new"] is True and "requested_destination" not in web["spec"]
@@ -216,7 +224,7 @@ def test_what_a_delete_would_remove_against_the_inventory_is_told_by_create():
 def test_create_tells_what_an_instance_boots_from_against_the_inventory(has, wanted):
     def found(boots):
         web = {**instance("db", "os"), "state": ACTIVE}
-        web["result"] = {"volumes": {"db": 2, "os": 2}, "boots_from": has}
+        web["result"] = {"volumes": {"db": 2, "os": 2}, "boot_order": {has: 0} if has else {}}
         for entry in web["spec"]["volumes"]:
             entry.update(size_gb=2, **({"boot_index": 0} if entry["name"] == boots else {}))
         return report_creation.differs(web)
@@ -227,8 +235,23 @@ def test_create_tells_what_an_instance_boots_from_against_the_inventory(has, wan
     assert found(has) is None
 
 
+@pytest.mark.follows("attach_again")
+@pytest.mark.parametrize("has, wanted, said", [(None, 1, "none"), (1, None, "1"), (1, 2, "1"), (1, 1, None)])
+def test_create_tells_another_turn_in_the_boot_order_and_how_a_volume_gets_it(has, wanted, said):
+    web = {**instance("db", "os"), "state": ACTIVE}
+    web["result"] = {"volumes": {"db": 2}, "boot_order": {"db": has} if has else {}}
+    db, os_disk = web["spec"]["volumes"]
+    db.update({"boot_index": wanted} if wanted else {})
+    os_disk.update(boot_index=3)  # not attached, so it has no turn to be told
+    told = report_creation.differs(web)
+    start = "boot_index of volume db is %s, the inventory says %s. " % (said, wanted or "none")
+    expected = start + volume_hints.attach_again("web1", "db") + "; "
+    assert told.startswith(expected) if said else "boot_index" not in told
+    assert "no volume os" in told
+
+
 def test_an_inventory_without_volumes_says_nothing_about_what_an_instance_boots_from():
-    web = {**instance("db"), "state": ACTIVE, "result": {"volumes": {"db": 2}, "boots_from": "db"}}
+    web = {**instance("db"), "state": ACTIVE, "result": {"volumes": {"db": 2}, "boot_order": {"db": 0}}}
     del web["spec"]["volumes"]
     assert report_creation.differs(web) is None
 

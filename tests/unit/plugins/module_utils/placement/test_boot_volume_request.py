@@ -5,8 +5,11 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.build_results import to_upload
 from ansible_collections.berth.kvm.plugins.module_utils.model import request_shape
 from ansible_collections.berth.kvm.plugins.module_utils.model.catalog import Catalog
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import BerthError, InvalidInput
@@ -95,6 +98,19 @@ def test_a_volume_to_boot_from_may_name_the_image_of_its_instance_and_no_other()
     assert caught.value.field == "berth_volumes_defined.other.image"
 
 
+def test_a_volume_may_be_made_from_an_image_that_is_on_the_controller():
+    request = build({**OS, "uploaded": None, "data": None})
+    sources = [entry.get("image", {}).get("upload") for entry in request["volumes"]]
+    assert sources == [None, "/srv/i", None]
+    assert [(image["name"], size_gb) for image, size_gb in to_upload(request)] == [("uploaded", 8)]
+    request_shape.request(json.loads(json.dumps(request)))  # as a host reads it
+
+
+def test_what_a_guest_boots_from_is_sent_in_the_size_of_the_volume():
+    request = build(OS, berth_image="uploaded")
+    assert [(image["name"], size_gb) for image, size_gb in to_upload(request)] == [("uploaded", 10)]
+
+
 @pytest.mark.parametrize("index", [-1, "-1", None])
 def test_a_volume_that_the_guest_never_boots_from_has_minus_one_or_no_index(index):
     spec = build({**OS, "db": {"boot_index": index}})
@@ -107,7 +123,6 @@ def test_a_volume_that_the_guest_never_boots_from_has_minus_one_or_no_index(inde
         ({"os": {"boot_index": 16}}, "berth_volumes.os.boot_index"),
         ({"os": {"boot_index": 2}}, "berth_volumes"),
         ({"os": {"boot_index": 0}, "db": {"boot_index": 2}}, "berth_volumes"),
-        ({**OS, "uploaded": None}, "berth_volumes_defined.uploaded.image"),
         ({**OS, "of-none": None}, "berth_volumes_defined.of-none.image"),
         ({**OS, "too-small": None}, "berth_volumes_defined.too-small.size_gb"),
         ({"os": {"boot_index": -2}}, "berth_volumes.os.boot_index"),
