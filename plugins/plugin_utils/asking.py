@@ -36,7 +36,7 @@ def ask(
     code_digest.of_files()  # once for all the processes that ask
     given = {host: arguments_of(host, arguments, host_arguments or {}) for host in names}
     at_a_time = at_once(task_vars, bool(action._task.run_once))
-    seconds = {host: task_seconds(task_vars, host, module) for host in names}
+    seconds = {host: task_seconds(task_vars, host, module, given[host].get("state")) for host in names}
 
     def run_on(some: List[str]) -> Dict[str, Dict[str, Any]]:
         return known_ansible.delegates().run_on(some, "berth.kvm." + module, given, action._task, at_a_time, seconds)

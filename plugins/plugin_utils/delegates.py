@@ -55,9 +55,9 @@ def apart(action, host, task_vars, work):
         return work()
     if not isinstance(asker, worker.WorkerProcess):
         return work()  # no process of Ansible's at all
-    name = action._task.action
-    seconds = limits.task_seconds(task_vars, host, name.rpartition(".")[2])
-    result = run_on([host], name, {host: dict(action._task.args)}, action._task, 1, {host: seconds})[host]
+    name, arguments = action._task.action, dict(action._task.args)
+    seconds = limits.task_seconds(task_vars, host, name.rpartition(".")[2], arguments.get("state"))
+    result = run_on([host], name, {host: arguments}, action._task, 1, {host: seconds})[host]
     return {key: value for key, value in result.items() if not key.startswith("_ansible_")}
 
 

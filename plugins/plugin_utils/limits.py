@@ -16,12 +16,16 @@ from .plain import plain
 
 SECONDS = 60  # for facts, claims, records and whatever is not named here
 HOUR = 3600
-# What is downloaded, installed or copied in one task takes as long as it is large: seconds beside those of the host.
+SHUTDOWN = 24 * HOUR  # the most that berth_shutdown_timeout may be
+# What is downloaded, installed or copied in one task takes as long as it is large: seconds beside those of the host. By action,
+# or by action and state.
 WORK = {
-    "build_instance": 6 * HOUR,
-    "build_instances": 6 * HOUR,
-    "instance": 6 * HOUR,
+    "build_instance": SHUTDOWN + 6 * HOUR,
+    "build_instances": SHUTDOWN + 6 * HOUR,
+    "instance": SHUTDOWN + 6 * HOUR,
+    "instance_copy": SHUTDOWN + HOUR,
     "migration": 72 * HOUR,
+    "volume present": 6 * HOUR,
     "host_prepare": HOUR,
     "host_task": HOUR,
 }
@@ -41,9 +45,9 @@ def host_timeouts(task_vars: Dict[str, Any], hosts: Iterable[str]) -> Dict[str, 
     }
 
 
-def task_seconds(task_vars: Dict[str, Any], host: str, action: str) -> int:
-    """Within how many seconds a task of ``action`` has to be over on the host."""
-    return host_timeouts(task_vars, [host])[host] + WORK.get(action, 0)
+def task_seconds(task_vars: Dict[str, Any], host: str, action: str, state: Any = None) -> int:
+    """Within how many seconds a task of ``action``, with this argument ``state``, has to be over on the host."""
+    return host_timeouts(task_vars, [host])[host] + WORK.get(action, WORK.get("%s %s" % (action, state), 0))
 
 
 def _seconds(value: Any) -> int:

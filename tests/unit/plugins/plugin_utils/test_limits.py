@@ -5,7 +5,11 @@
 
 from __future__ import annotations
 
+import importlib
+from pathlib import Path
+
 import pytest
+import yaml
 
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import InvalidInput
 from ansible_collections.berth.kvm.plugins.module_utils.model.reply import InvalidReply
@@ -62,3 +66,23 @@ def test_what_takes_long_has_hours_beside_the_hosts_seconds():
     task_vars = {"hostvars": {"h1": {"berth_host_timeout": 7}}}
     assert limits.task_seconds(task_vars, "h1", "rescan") == 7
     assert limits.task_seconds(task_vars, "h1", "migration") == 7 + 72 * 3600
+
+
+@pytest.mark.parametrize("name", ["build_instances", "instance", "instance_copy"])
+def test_what_waits_for_a_guest_to_shut_down_has_the_longest_time_that_a_guest_may_have_and_its_own_waits(name):
+    module = importlib.import_module("ansible_collections.berth.kvm.plugins.modules." + name)
+    waits = yaml.safe_load(module.DOCUMENTATION)["options"].get("timeout", {}).get("default", 0)
+    assert limits.task_seconds({"hostvars": {}}, "h1", name) > 86400 + waits + 60
+
+
+def test_no_other_module_waits_for_a_guest_to_shut_down():
+    """It would be ended after berth_host_timeout, before the guest is powered off, in every run again."""
+    modules = Path(limits.__file__).resolve().parents[1] / "modules"
+    waiting = {path.stem for path in modules.glob("*.py") if "shutdown_timeout" in path.read_text(encoding="utf-8")}
+    assert waiting <= set(limits.WORK)
+
+
+def test_a_volume_that_is_made_from_a_large_image_has_hours_and_its_claim_has_not():
+    task_vars = {"hostvars": {"h1": {"berth_host_timeout": 7}}}
+    seconds = [limits.task_seconds(task_vars, "h1", "volume", state) for state in ("claimed", "present", "absent")]
+    assert seconds == [7, 7 + 6 * 3600, 7]
