@@ -18,6 +18,7 @@ from ..module_utils.conductor.silence import is_there
 from ..module_utils.model import catalog_schema, host_document, host_hints
 from ..module_utils.model.errors import BerthError, InvalidInput
 from ..module_utils.model.safe_text import visible_all
+from ..module_utils.model.schema import ListOf, Text
 from . import kept_facts, known_ansible, run_report
 from .plain import plain
 
@@ -81,7 +82,9 @@ class ControllerAction(ActionBase):
 def lost_hosts(given):
     """berth_lost_hosts as a list; -e gives text, names with commas between them."""
     value = given.get("berth_lost_hosts") or []
-    return [name.strip() for name in value.split(",")] if isinstance(value, str) else value
+    if isinstance(value, str):
+        return [name.strip() for name in value.split(",")]
+    return ListOf(Text()).check(value, "berth_lost_hosts")
 
 
 def who_locked(values):

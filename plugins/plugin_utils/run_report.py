@@ -12,11 +12,13 @@ from typing import Any, Dict
 
 from ..module_utils.model.errors import InvalidInput
 from ..module_utils.model.safe_text import visible_all
+from ..module_utils.model.schema import Text
 from .documents import write_document
 from .plain import plain
 
 VARIABLE = "berth_report"
 SCHEMA = 1
+FILE = Text(r"[^\n\t]*\Z", "a path without control characters", longest=4096)
 
 
 def begin(action: Any, task_vars: Dict[str, Any]) -> None:
@@ -33,6 +35,6 @@ def _write(action: Any, task_vars: Dict[str, Any], document: Dict[str, Any]) -> 
     if not path:
         return
     try:
-        write_document(str(path), {"schema": SCHEMA, **document})
+        write_document(FILE.check(path, VARIABLE), {"schema": SCHEMA, **document})
     except OSError as error:
         raise InvalidInput(VARIABLE, path, "a file in a directory that one may write to: %s" % error.strerror) from None

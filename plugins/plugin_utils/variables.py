@@ -5,10 +5,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 from typing import Any, Dict, Iterable, Iterator, List, Mapping, Set, Tuple
 
+from ansible.errors import AnsibleError
 from ansible.utils.vars import load_extra_vars
 
 from ..module_utils.conductor.errors import UnknownVariable
@@ -17,10 +19,11 @@ from ..module_utils.model import input_hints
 from ..module_utils.model.errors import BerthError, InvalidInput, joined
 from ..module_utils.model.schema import ListOf, Text, Whole
 from ..module_utils.model.suggest import meant, nearest
-from . import receipts
-from .controller import CATALOG, INSTANCE, raw_vars, variables
+from . import limits, receipts
+from .controller import CATALOG, INSTANCE, is_true, raw_vars, variables
 from .misplaced import ROLE, listed, warn_of_misplaced
 from .plain import number
+from .whose_variables import value_of
 
 OWN = "berth_own_variables"
 # What says which instances and hosts a run is about, and how it is done.
@@ -83,8 +86,50 @@ HOST = (
     "berth_host_security_driver_none_ok",
     "berth_host_traits",
 )
-# What hosts are given as it is, and would refuse only when others have changed something already.
-CHECKED = {"berth_shutdown_timeout": Whole(0, 86400, "seconds")}
+
+
+class Switch:
+    """True or false, as -e and a survey say it."""
+
+    rule = "true or false"
+
+    def check(self, value: Any, field: str) -> None:
+        is_true({field: value}, field)
+
+
+class Seconds(Whole):
+    """As a number, or as the text that -e and a survey make of one."""
+
+    def check(self, value: Any, field: str) -> int:
+        return super().check(number(value), field)
+
+
+class Name(Text):
+    """Of a host or a file; nothing names none."""
+
+    def check(self, value: Any, field: str) -> str:
+        return super().check(value or "", field)
+
+
+# A mistake in one of these is told before anything is changed.
+CHECKED = {
+    **dict.fromkeys(
+        (
+            "berth_allow_resize_to_same_host",
+            "berth_confirm_crashed",
+            "berth_delete_all",
+            "berth_delete_changed_disks",
+            "berth_fix",
+            "berth_keep_on_confirmed",
+            "berth_mend",
+            "berth_revert_volumes",
+            "berth_strict_uniqueness",
+        ),
+        Switch(),
+    ),
+    **dict.fromkeys(("berth_keep_on", "berth_remove_host", "berth_set_aside_on"), Name(empty=True)),
+    "berth_shutdown_timeout": Seconds(0, limits.SHUTDOWN, "seconds"),
+}
 KNOWN = frozenset((*CATALOG, *INSTANCE, *RUN, *HOST, *PUBLISHED, ERROR))
 OF_HOSTS = (*HOST, *ROLE)
 OURS = re.compile("berth[_-]", re.IGNORECASE)
@@ -142,12 +187,14 @@ def _unknown_of(task_vars: Dict[str, Any], host: str, values: Mapping[str, Any])
 
 
 def _wrong_of(task_vars: Dict[str, Any], host: str, values: Mapping[str, Any]) -> Iterator[Tuple[str, str]]:
-    """(variable, its value as JSON) of those that CHECKED does not take. Only what is set is rendered."""
-    for variable, value in variables(task_vars, host, [name for name in CHECKED if name in values]).items():
-        try:
-            CHECKED[variable].check(number(value), variable)
-        except InvalidInput:
-            yield variable, json.dumps(value)
+    """(variable, its value as JSON) of those that CHECKED does not take."""
+    for variable in CHECKED.keys() & values.keys():
+        with contextlib.suppress(AnsibleError):  # a template that cannot be rendered is told to those who need it
+            value = value_of(task_vars, host, values, variable)
+            try:
+                CHECKED[variable].check(value, variable)
+            except InvalidInput:
+                yield variable, json.dumps(value)
 
 
 def _names(own: Any) -> Set[str]:

@@ -7,7 +7,7 @@ So the decision on an instance does not depend on which others are selected, or 
 
 from __future__ import annotations
 
-from typing import Any, Dict, Iterable, List, Set, Tuple
+from typing import Any, Dict, Iterable, List, Mapping, Set, Tuple
 
 from ansible.utils.vars import load_extra_vars
 
@@ -56,9 +56,8 @@ class Catalogs:
         return catalog
 
     def value(self, name: str, variable: str) -> Any:
-        """One variable of an instance, or None. Ansible collects all of a host's anew to render one, so only a template is."""
-        raw = self._raw_of(name).get(variable)
-        return variables(self._task_vars, name, [variable]).get(variable) if is_rendered(raw) else plain(raw)
+        """One variable of an instance, or None."""
+        return value_of(self._task_vars, name, self._raw_of(name), variable)
 
     def _raw_of(self, name):
         if name not in self._raw:
@@ -100,6 +99,13 @@ class Catalogs:
                 return True
         theirs = variables(self._task_vars, other, [variable])
         return (found.get(variable) or None) == (theirs.get(variable) or None)
+
+
+def value_of(task_vars: Dict[str, Any], name: str, raw: Mapping[str, Any], variable: str) -> Any:
+    """One variable of the host, of which ``raw`` are all as they are. Ansible collects all of a host's anew to render one, so
+    only a template is."""
+    value = raw.get(variable)
+    return variables(task_vars, name, [variable]).get(variable) if is_rendered(value) else plain(value)
 
 
 def is_rendered(value: Any) -> bool:

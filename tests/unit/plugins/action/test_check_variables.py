@@ -22,8 +22,45 @@ def refusal(of=None, play=None, action="check_variables", args=None, facts=None)
 
 
 def test_what_the_collection_knows_is_accepted():
-    known = dict.fromkeys(variables.KNOWN - {variables.OWN}, "x")
+    known = dict.fromkeys(variables.KNOWN - {variables.OWN, *variables.CHECKED}, "x")
     assert "failed" not in refusal({"all": {**known, "berth_shutdown_timeout": 60, "bertha": 1, "other": 2}})
+
+
+SWITCHES = [name for name, rule in variables.CHECKED.items() if isinstance(rule, variables.Switch)]
+NAMES = ["berth_keep_on", "berth_remove_host", "berth_set_aside_on"]
+
+
+@pytest.mark.parametrize("name", SWITCHES)
+@pytest.mark.parametrize("value", ["flase", "maybe", 2, ["true"], {"a": 1}])
+def test_what_is_neither_yes_nor_no_is_refused_before_anything_is_done(name, value):
+    result = refusal({"all": {name: value}})
+    assert (
+        result["error_code"] == "InvalidInput"
+        and "%s: %r is not valid (true or false)" % (name, value) in result["msg"]
+    )
+
+
+@pytest.mark.parametrize("name", SWITCHES)
+@pytest.mark.parametrize("value", [True, "no", "True", "1", 0, "", None])
+def test_yes_and_no_may_be_said_as_ansible_takes_them(name, value):
+    assert "failed" not in refusal({"all": {name: value}})
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("value", [["kvm1"], {"kvm1": 1}, 5, "kvm\x1b1"])
+def test_a_name_that_is_no_text_is_refused_before_anything_is_done(name, value):
+    result = refusal({"all": {name: value}})
+    assert (result["error_code"], name in result["error"]["field"]) == ("InvalidInput", True)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("value", ["kvm1", "", None])
+def test_a_name_may_be_left_empty(name, value):
+    assert "failed" not in refusal({"all": {name: value}})
+
+
+def test_a_template_that_only_others_could_render_is_left_to_them():
+    assert "failed" not in refusal({"web1": {"berth_mend": trust_as_template("{{ nowhere_defined }}")}})
 
 
 @pytest.mark.parametrize("value", [0, "300", 86400, "{{ 100 * 3 }}"])

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import os
 import stat
 
 import pytest
@@ -23,7 +24,10 @@ def run(tmp_path, monkeypatch):
     )
 
     def act(action, args, instances=None, file=path):
-        it = controller({"a": VM} if instances is None else instances, {"berth_report": str(file)})
+        it = controller(
+            {"a": VM} if instances is None else instances,
+            {"berth_report": str(file) if isinstance(file, os.PathLike) else file},
+        )
         values = {**it.task_vars(), "ansible_play_hosts_all": ["localhost"], "inventory_hostname": "localhost"}
         result = it.run(action, args, values)
         return result, json.loads(path.read_text()) if path.exists() else None
@@ -62,6 +66,14 @@ def test_a_run_about_no_instance_has_finished(run, action, args):
 def test_the_doctor_tells_its_findings(run):
     _result, told = run("doctor", {"asked": [1.0, 2.0]})
     assert {one["code"] for one in told["findings"]} == {"InstanceMissing"} and told["counts"]["note"] == 1
+
+
+@pytest.mark.parametrize("file", [["out.json"], {"out.json": 1}, 5, "out\n.json", "out\x1b.json", "a" * 5000])
+def test_what_is_no_path_is_refused_and_no_file_of_such_a_name_is_written(run, tmp_path, monkeypatch, file):
+    monkeypatch.chdir(tmp_path)
+    result, _told = run("read_hosts", {"instances": ["a"], "must_answer": False}, file=file)
+    assert (result["error_code"], result["error"]["field"]) == ("InvalidInput", "berth_report")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_file_that_cannot_be_written_is_refused_before_a_host_is_asked(run, tmp_path, monkeypatch):
