@@ -20,16 +20,16 @@ GUESTS = {
 
 @pytest.fixture(scope="module")
 def make(make_guest):
-    """make(name, loader, properties) -> Guest, created; it is deleted when the next one is made."""
+    """make(name, loader, properties, instance) -> Guest, created; it is deleted when the next one is made."""
     made = []
 
     def delete():
         while made:
             made.pop().play("delete", check=False)
 
-    def create(name, loader, properties):
+    def create(name, loader, properties, instance=None):
         delete()
-        guest = make_guest(name, 221, loader, **properties)
+        guest = make_guest(name, 221, loader, instance, **properties)
         made.append(guest)
         guest.play("create")
         return guest
@@ -97,6 +97,23 @@ def test_ide_disks_and_the_seed_as_a_cd_rom(look):
 def test_secure_boot_refuses_a_loader_that_nobody_signed(make):
     said = make("deb-refused", "unsigned", SECURE).console_says("Access Denied")
     assert "Linux version" not in said
+
+
+def test_secure_boot_from_a_volume_goes_on_after_a_reboot_a_stop_and_a_delete(make):
+    guest = make("deb-volume", "signed", SECURE, {"berth_volumes": {"os": {"boot_index": 0}}})
+    looks = [guest.booted()]
+    guest.ssh("sudo systemctl reboot", check=False)
+    looks.append(guest.booted(after=looks[-1]))
+    for playbooks in (("stop", "start"), ("delete", "create")):
+        for playbook in playbooks:
+            guest.play(playbook)
+        looks.append(guest.booted(after=looks[-1]))
+    assert {(seen["efi"], seen["secure_boot"], seen["host_key"]) for seen in looks} == {
+        (True, True, looks[0]["host_key"])
+    }
+    assert len({seen["boot"] for seen in looks}) == len(looks)
+    guest.play("delete")
+    guest.play("delete_volume", {"berth_volume": "os"})
 
 
 def has_its_disks(seen, name):
