@@ -90,6 +90,7 @@ def no_kvm_hosts(task_vars: Dict[str, Any]) -> NoHostAnswered:
     if not any(task_vars["groups"].values()):
         return NoHostAnswered("the inventory has no KVM host: it is empty", hint=input_hints.give_inventory())
     if pattern is not None:
+        pattern = ",".join(map(str, pattern)) if isinstance(pattern, list) else str(pattern)
         known = [*groups, *(["kvm_hosts"] if task_vars["groups"].get("kvm_hosts") else [])]
         return NoHostAnswered(
             "berth_kvm_hosts=%s selects no host" % pattern, hint=did_you_mean(pattern, known, "group")
