@@ -1,7 +1,9 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Questions of one task to several KVM hosts at once: what each host is asked, and how many at a time."""
+"""Questions of one task to several KVM hosts at once: what each host is asked, how many at a time, and which is asked again after its
+connection broke.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,9 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Settings of KVM hosts that are set on an instance, where nothing reads them: a mistake of the user."""
+"""Settings of KVM hosts that are set on an instance, where nothing reads them: a mistake of the user. The reverse, a flavor on a KVM
+host, is in selection.py.
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Checks of the selection that playbooks/vars/run.yml made: that there are instances in it, that none is a KVM host, and the
-error for a name that is no instance, with what was probably meant.
+"""Checks of what is an instance and what a KVM host: that playbooks/vars/run.yml selected instances, that none is a KVM host, that no
+KVM host has a flavor (berth_flavor); and the error for a name that is no instance, with what was probably meant.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def check_counts(given: Dict[str, Any]) -> None:
     count = given.get("berth_count", 1)
     if not re.fullmatch("[0-9]{1,4}", str(count)) or not 1 <= int(count) <= MOST_AT_ONCE:
         raise InvalidInput("berth_count", count, "a whole number from 1 to %d" % MOST_AT_ONCE)
-    least = given.get("berth_min_count") or count
+    least = count if given.get("berth_min_count") in (None, "") else given["berth_min_count"]
     if not re.fullmatch("[0-9]{1,4}", str(least)) or not 1 <= int(least) <= int(count):
         raise InvalidInput("berth_min_count", least, "a whole number from 1 to berth_count, %s" % count)
 

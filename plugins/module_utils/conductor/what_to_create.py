@@ -1,7 +1,9 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which of the requested instances exist already, which are partly built, and which must be placed."""
+"""Which of the requested instances exist already, which are partly built, and which must be placed. Whether a claim that an ended run
+left is adopted, its host decides: compute/record/claim.py.
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a record, its flavor and its image must allow before a move begins; a refusal changes nothing. The disks and the saved
-memory of the guest are looked at by compute/disk/disk_chain.py.
+"""What a record, its flavor and its image must allow before a move begins, and what a new flavor must not change (smaller disks,
+another firmware, TPM or secure boot); a refusal changes nothing. The disks and the saved memory of the guest are looked at by
+compute/disk/disk_chain.py.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 from typing import Optional
 
 from . import data_disks, hints, volumes
+from .errors import InvalidInput
 from .guest_settings import GuestSettings
 from .lifecycle import ACTIVE
 from .messages import Document
@@ -89,6 +91,22 @@ def check_grow_only(old: Document, new: Document) -> None:
             value=(new.get("extra_specs") or {}).get("berth:root_disk"),
             rule="a disk keeps its format: both flavors have raw, or neither",
         )
+
+
+def check_same_firmware(spec: Document, resized: Document) -> None:
+    """The firmware keeps its variables, and the keys among them, in a file that is made once."""
+    before, after = GuestSettings.of(spec), GuestSettings.of(resized)
+    for what, old, new in (
+        ("firmware type", before.get("firmware_type", "bios"), after.get("firmware_type", "bios")),
+        ("TPM", before.tpm_version(), after.tpm_version()),
+        ("secure boot", before.secure_boot(), after.secure_boot()),
+    ):
+        if old != new:
+            raise InvalidInput(
+                "berth_flavor",
+                resized["flavor"]["name"],
+                "the same %s as before a resize: %s, not %s" % (what, old, new),
+            )
 
 
 def is_raw(flavor: Document) -> bool:

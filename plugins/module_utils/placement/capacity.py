@@ -1,7 +1,8 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The one capacity arithmetic of the collection: placement plans with it, and the claim repeats it. All vGPUs are of one GPU.
+"""The one capacity arithmetic of the collection: placement plans with it, and the claim repeats it. All vGPUs are of one GPU. On an
+overfull host a resize may lower what is used.
 
     used + asked <= (total - reserved) * allocation_ratio,  min_unit <= asked <= max_unit,  asked % step_size == 0
 

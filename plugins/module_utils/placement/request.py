@@ -21,6 +21,7 @@ from ..model.guest_check import check_guest
 from ..model.guest_config import cloud_config
 from ..model.guest_settings import GuestSettings
 from ..model.identity import DEFAULT_PROJECT, NAMESPACE, check_name, instance_uuid, short_name
+from ..model.move_guards import check_same_firmware
 from ..model.nics import is_of_nic
 from ..model.request_spec import SCHEMA, RequestSpec
 from ..model.unknown_names import AvailabilityZoneNotFound, ServerGroupNotFound
@@ -166,25 +167,9 @@ def resize_request(spec, hostvars, catalog, allow_disabled=False):
     resized = dict(spec, flavor=_flavor_snapshot(flavor))
     if resized["flavor"] != spec["flavor"] and not allow_disabled:  # what is under way goes on as it was begun
         check_guest(flavor, spec["image"], look_at_image=False)
-        _check_firmware(spec, resized)
+        check_same_firmware(spec, resized)
     _derive(resized, catalog)
     return {part: resized[part] for part in ("flavor", "numa_topology", "pci_requests")}
-
-
-def _check_firmware(spec, resized):
-    """The firmware keeps its variables, and the keys among them, in a file that is made once."""
-    before, after = GuestSettings.of(spec), GuestSettings.of(resized)
-    for what, old, new in (
-        ("firmware type", before.get("firmware_type", "bios"), after.get("firmware_type", "bios")),
-        ("TPM", before.tpm_version(), after.tpm_version()),
-        ("secure boot", before.secure_boot(), after.secure_boot()),
-    ):
-        if old != new:
-            raise InvalidInput(
-                "berth_flavor",
-                resized["flavor"]["name"],
-                "the same %s as before a resize: %s, not %s" % (what, old, new),
-            )
 
 
 def _check_known(catalog, project, field, value):

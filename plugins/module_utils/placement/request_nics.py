@@ -1,7 +1,9 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The NICs of a request, from the instance's variables and the networks of the catalog, and what the guest learns about them."""
+"""The NICs of a request, from the instance's variables and the networks of the catalog, their MAC addresses, and what the guest learns
+about them.
+"""
 
 from __future__ import annotations
 

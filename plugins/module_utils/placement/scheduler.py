@@ -1,7 +1,8 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Placement as a library: host documents and requests in, selections and their reasons out.
+"""Placement as a library: host documents and requests in, selections and their reasons out. The requests of one batch
+(berth_count) get their hosts all together, or none of them does.
 
 Nothing here reads a file, a clock or a hidden random number: the same input and seed give the same answer.
 """

@@ -20,6 +20,7 @@ from .health import agent_is_connected
 
 NEIGHBOURS = "/proc/net/arp"
 COMPLETE = 0x2  # of the flags there
+SOURCES = ("static", "lease", "arp", "agent")  # the first that knows one tells it
 AGENTS = 10  # s for all agents together
 
 
@@ -44,13 +45,13 @@ def of_instances(connection: Any, records: Iterable[Record], neighbours: str = N
 
 
 def _best(known: Iterable[Any]) -> Optional[Dict[str, str]]:
-    """The first that is an address of a machine; version 4 before version 6."""
+    """That of the first source which has an address of a machine; there, version 4 before version 6."""
     usable = []
     for source, text in known:
         address = guest_address(text)
         if address:
-            usable.append((address.version, {"address": str(address), "source": source}))
-    return min(usable, key=lambda found: found[0])[1] if usable else None
+            usable.append((SOURCES.index(source), address.version, {"address": str(address), "source": source}))
+    return min(usable, key=lambda found: found[:2])[2] if usable else None
 
 
 def _leases(connection: Any) -> Dict[str, List[str]]:

@@ -1,7 +1,9 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The real host under the steps of a move: its store, its libvirt, its disks."""
+"""What the steps of a move do to a host (Effects): guest, room, disks and volumes; what a purge and an erase remove, and which disks
+they leave, on storage that both hosts share or as another host's.
+"""
 
 from __future__ import annotations
 

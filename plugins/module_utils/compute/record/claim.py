@@ -1,7 +1,8 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Claims: the host's final check of a placement, under its lock and with the scheduler's arithmetic.
+"""Claims: the host's final check of a placement, under its lock and with the scheduler's arithmetic; and which claim of an ended run
+is adopted, or dropped and decided anew.
 
 A claim is a record in role CLAIM. It holds room on the host for its instance until it is built or withdrawn. The token
 says whose it is: the same token again is the same claim, another token adopts what an ended run left.

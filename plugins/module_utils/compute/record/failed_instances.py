@@ -45,6 +45,7 @@ def note(store, failed, dry=False):
             if store.read(uuid) is None:
                 said = {**failure, **failure["error"]}
                 kept = {name: str(said[name])[:LONGEST] for name in ("name", "project_id", "host", "code", "message")}
+                after.pop(uuid, None)  # the latest is the last, and stays the longest
                 after[uuid] = dict(kept, at=journal.now())
         return _replace(store, before, dict(list(after.items())[-LIMIT:]), dry)
 

@@ -6,9 +6,8 @@
 from __future__ import annotations
 
 from ...model.aggregate import merged_metadata
+from ...model.catalog import DEFAULT_ZONE
 from ..base import PASS, Filter, fail
-
-DEFAULT_ZONE = "nova"
 
 
 class AvailabilityZoneFilter(Filter):

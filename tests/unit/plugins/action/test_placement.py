@@ -187,6 +187,7 @@ BAD = {
     "strict": ({}, {"berth_strict_uniqueness": ["x"]}, "InvalidInput", "berth_strict_uniqueness"),
     "count": ({}, {"berth_count": "-3"}, "InvalidInput", "berth_count"),
     "min_count": ({}, {"berth_count": "3", "berth_min_count": "4"}, "InvalidInput", "berth_min_count"),
+    "min_count of none": ({}, {"berth_count": 3, "berth_min_count": 0}, "InvalidInput", "berth_min_count"),
 }
 
 

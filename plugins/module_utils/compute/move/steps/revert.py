@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Revert: the source takes back what the destination gives back."""
+"""Revert: the source takes back what the destination gives back. It is refused where writes to copied volumes would be lost."""
 
 from __future__ import annotations
 

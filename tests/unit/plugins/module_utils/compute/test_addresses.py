@@ -87,6 +87,10 @@ def test_the_fixed_address_counts_more_than_a_lease_that_more_than_a_neighbour_t
     assert libvirt.asked == ["four", "five"]
 
 
+def test_a_fixed_address_of_version_6_counts_more_than_a_lease_of_version_4(known):
+    assert known(Libvirt(), record("one", 2, "2001:db8::10/64")) == {"one": ("2001:db8::10", "static")}
+
+
 def test_only_the_owner_tells(known):
     assert known(Libvirt(), record("one", 2, role="OUT"), record("two", 2, role="IN")) == {}
 

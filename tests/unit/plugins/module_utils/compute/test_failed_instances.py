@@ -47,6 +47,14 @@ def test_it_is_there_until_it_is_forgotten_and_the_others_stay(store):
     assert not failed_instances.forget(store, [ONE])
 
 
+def test_of_too_many_the_one_that_failed_last_stays_also_where_it_had_failed_before(store, monkeypatch):
+    monkeypatch.setattr(failed_instances, "LIMIT", 2)
+    third = "2d90bc74-5e80-5f7b-9f2d-5c3ebf91a3c4"
+    for uuid, message in ((ONE, "no space"), (OTHER, "no space"), (ONE, "no space again"), (third, "no space")):
+        failed_instances.note(store, [failed(uuid, message)])
+    assert set(failed_instances.read(store.state_dir)) == {ONE, third}
+
+
 def test_check_mode_notes_nothing(store):
     assert failed_instances.note(store, [failed()], dry=True)
     assert failed_instances.read(store.state_dir) == {}
