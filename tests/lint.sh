@@ -13,10 +13,8 @@ root=$(cd "$(dirname "$0")/.." && pwd)
 venv=${BERTH_VENV:-$root/.venv}
 work=$root/.cache/lint
 copy=$work/collections/ansible_collections/berth/kvm
-# ansible-test writes beside what it reads, so it has a copy of its own.
-sanity=$work/sanity/ansible_collections/berth/kvm
 logs=$work/log
-steps=(sanity ansible-lint docs mypy ruff yamllint reuse shellcheck changelog)
+steps=(sanity pylint ansible-lint docs mypy ruff yamllint reuse shellcheck changelog)
 
 fail() { echo "lint: $*" >&2; exit 2; }
 
@@ -36,20 +34,26 @@ export_tree() {
         tar -C "$root" --null --files-from=- -cf - | tar -C "$copy" -xf -
     # A repository of its own: else the tools find the checkout's further up, which ignores the copy.
     git -C "$copy" init --quiet
-    rm -rf "$sanity" && mkdir -p "${sanity%/*}" && cp -a "$copy" "$sanity"
+    # ansible-test writes beside what it reads, so each of its runs has a copy of its own.
+    local step
+    for step in sanity pylint; do
+        rm -rf "$(copy_of "$step")" && mkdir -p "$(dirname "$(copy_of "$step")")" && cp -a "$copy" "$(copy_of "$step")"
+    done
 }
+
+copy_of() { echo "$work/$1/ansible_collections/berth/kvm"; }
 
 # ansible-test gives its children HOME but not the environment that says where packages come from: hence a HOME of our
 # own with pip's settings in it. It also keeps its environments there, so that only the first run makes them.
 prepare_ansible_test_home() {
-    local home=$work/home pip_version
+    local home=$1 pip_version
     mkdir -p "$home/.ansible/test/cache" "$home/.config/pip"
     { echo "[global]"
       python -m pip config list | sed -nE "s/^(:env:|global)\.([a-z-]+)='(.*)'$/\2 = \3/p" | awk -F' = ' '!seen[$1]++'
     } >"$home/.config/pip/pip.conf"
     pip_version=$(sed -nE "s/^ *(venv_packages = dict\()?pip='([0-9.]+)'.*/\2/p" \
         "$(python -c 'import ansible_test; print(ansible_test.__path__[0])')/_internal/python_requirements.py" | head -1)
-    cp "$sanity/tests/sanity/get_pip.py" "$home/.ansible/test/cache/get_pip_${pip_version//./_}.py"
+    cp "$copy/tests/sanity/get_pip.py" "$home/.ansible/test/cache/get_pip_${pip_version//./_}.py"
 }
 
 # pyenv's shims answer for versions that are not switched on, and then fail: the versions themselves stand in for them.
@@ -66,13 +70,18 @@ path_without_shims() {
     echo "${path%:}"
 }
 
-step_sanity() {
-    cd "$sanity"
-    prepare_ansible_test_home
+ansible_test_sanity() { # ansible_test_sanity STEP OPTION...
+    local home=$work/$1/home
+    cd "$(copy_of "$1")"
+    shift
+    prepare_ansible_test_home "$home"
     PATH=$(path_without_shims)
     # Neither the lab nor the CI script is part of what is built and installed.
-    HOME=$work/home ansible-test sanity --color no --venv --exclude lab/ --exclude .ci/
+    HOME=$home ansible-test sanity --color no --venv --exclude lab/ --exclude .ci/ "$@"
 }
+# pylint takes as long as all other tests of sanity together, on one CPU.
+step_sanity() { ansible_test_sanity sanity --skip-test pylint; }
+step_pylint() { ansible_test_sanity pylint --test pylint; }
 step_ansible-lint() { ansible-lint --offline --profile production --nocolor; }
 step_docs() { antsibull-docs lint-collection-docs --plugin-docs --validate-collection-refs self .; }
 step_mypy() {
