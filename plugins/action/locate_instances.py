@@ -157,12 +157,15 @@ def _wanted_disks(task_vars, fleet, name, found, project, lost):
     if boots:
         rule = "set when the instance is created: an existing instance boots from what it was created with"
         raise InvalidInput("berth_volumes.%s.boot_index" % boots[0], 0, rule)
+    pool = next((place["pool"] for place in fleet.places.get(found["uuid"], ()) if place["host"] == host), None)
     parts = ("name", "size_gb", "delete_on_termination", "boot_index")
     return {
         "disks": disks,
         "volumes": [{part: entry[part] for part in parts if entry[part] is not None} for entry in wanted],
         "new_volumes": [
-            _new_volume(task_vars, name, project, entry, found["uuid"]) for entry in wanted if entry["uuid"] in new
+            _new_volume(task_vars, name, project, {**entry, "pool": entry["pool"] or pool}, found["uuid"])
+            for entry in wanted
+            if entry["uuid"] in new
         ],
     }
 

@@ -17,7 +17,7 @@ class ActionModule(HostAction):
         volume = args.get("volume") or {}
         image = volume.get("image") or {}
         if args.get("state") == "present" and image.get("upload"):
-            trouble = uploads.bring(self, image, volume.get("pool"), volume["size_gb"], task_vars)
+            trouble = uploads.bring(self, image, volume.get("pool"), volume.get("size_gb"), task_vars)
             if trouble:
                 return {"failed": "error" in trouble, "changed": False, **trouble}
         return super().on_host(task_vars)

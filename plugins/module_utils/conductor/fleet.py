@@ -31,6 +31,7 @@ PLACE = (
     "name",
     "locked",
     "nics",
+    "pool",
     "disks",
     "wishes",
     "domain_differs",
@@ -52,6 +53,7 @@ class Place(TypedDict):
     name: str
     locked: Optional[str]  # by whom, and why
     nics: Optional[List[str]]  # the addresses that it has, in words of model/nics.py
+    pool: Optional[str]  # in which it and its volumes are; None is the host's own
     disks: Optional[Dict[str, int]]  # its data disks: name -> GiB
     wishes: Optional[Dict[str, str]]  # what model/request_digest.py makes of its request
     domain_differs: Optional[Document]  # what somebody changed in libvirt, see compute/guest/live_differences.py

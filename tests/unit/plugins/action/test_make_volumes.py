@@ -16,7 +16,7 @@ from ansible_collections.berth.kvm.plugins.action import volume as volume_action
 from ansible_collections.berth.kvm.plugins.plugin_utils import host_reply, uploads
 
 WANTED = {"berth_volumes_defined": {"db": {"size_gb": 4}}, "berth_volumes": ["db"]}
-ASKED = {"name": "db", "size_gb": 4, "pool": None, "image": None, "instance": WEB}
+ASKED = {"name": "db", "size_gb": 4, "pool": "berth", "image": None, "instance": WEB}
 DEBIAN = {"name": "debian", "url": "http://example.org/i", "checksum": "sha256:" + "0" * 64, "disk_format": "qcow2"}
 
 
@@ -102,6 +102,11 @@ def test_the_controllers_image_is_on_the_host_before_the_volume_is_made(monkeypa
     plugin._task = SimpleNamespace(action="berth.kvm.volume", args=args)
     told = host_reply.answer_of(plugin.on_host({}))
     assert done == steps and told.get("error") == said.get("error") and told.get("reason") == said.get("reason")
+
+
+def test_a_new_volume_and_its_image_are_for_the_pool_that_the_instance_has_on_its_host(asked):
+    questions, _result, _located = run(asked, h1=([held(pool="fast")], []), h2=([], []))
+    assert {volume["pool"] for _host, _module, _state, volume in questions if volume} == {"fast"}
 
 
 def test_an_image_that_is_gone_from_the_catalog_is_nothing_to_a_volume_that_is_there(asked):
