@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The connection to this host's libvirt, and calls to it that end in time."""
+"""The connection to this host's libvirt, and calls to it with a time limit."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ try:
 except ImportError:
     libvirt = None
 try:
-    import libvirt_qemu  # comes with the binding, where that was built for QEMU
+    import libvirt_qemu  # part of the binding if that was built for QEMU
 except ImportError:
     libvirt_qemu = None
 
 URI = "qemu:///system"
 KEEPALIVE_INTERVAL = 5  # s
 KEEPALIVE_COUNT = 3
-# s; a little more than libvirt itself waits for another call to the same guest, so that its word on that comes first
+# s; a little more than libvirt itself waits for another call to the same guest, so that its own error comes first
 CALL_LIMIT = 45
 
 _event_loop = threading.Lock()
@@ -48,8 +48,8 @@ class LibvirtTimeout(BerthError):
 class Deadline:
     """A time limit, in seconds from now, over any number of calls.
 
-    A thread cannot be stopped inside libvirt, so a call that is late is left behind in a daemon thread: it ends with
-    the process.
+    A thread cannot be stopped inside libvirt, so a late call stays behind in a daemon thread, which ends with the
+    process.
     """
 
     def __init__(self, seconds):
@@ -60,13 +60,13 @@ class Deadline:
         return max(0.0, self._end - time.monotonic())
 
     def call(self, function, *args, what=None):
-        """``function(*args)``: its result or its exception, or LibvirtTimeout naming ``what`` at the deadline."""
+        """Call ``function(*args)``; return or raise what it does, or raise LibvirtTimeout naming ``what``."""
         outcome = []
 
         def run():
             try:
                 outcome.append((True, function(*args)))
-            except BaseException as error:  # handed over to the caller's thread
+            except BaseException as error:  # raised again in the caller's thread
                 outcome.append((False, error))
 
         thread = threading.Thread(target=run, daemon=True)
@@ -82,9 +82,9 @@ class Deadline:
 
 
 class Bounded:
-    """One of libvirt's objects with a limit of time, in seconds, on each call to it and to what its calls give.
+    """A libvirt object with a time limit, in seconds, on each call to it and to the objects that its calls return.
 
-    ``unbounded`` is the object itself, for the one call that may take as long as it likes.
+    ``unbounded`` is the object itself, for a call that may take any time.
     """
 
     def __init__(self, thing, seconds=CALL_LIMIT):
@@ -109,12 +109,12 @@ class Bounded:
 
 
 def qemu_part():
-    """The part of the binding that asks a guest's QEMU past libvirt, or None where it has none."""
+    """Return the part of the binding that talks to a guest's QEMU directly, or None if it is missing."""
     return libvirt_qemu
 
 
 def require_libvirt():
-    """The binding, or LibvirtUnavailable where it is not installed for this Python."""
+    """Return the binding. Raise LibvirtUnavailable if it is not installed for this Python."""
     if libvirt is None:
         raise LibvirtUnavailable(
             "the Python binding of libvirt is not installed for this interpreter",
@@ -124,7 +124,7 @@ def require_libvirt():
 
 
 def connect(timeout=10, uri=URI):
-    """An open connection. LibvirtUnavailable where libvirt refuses or is absent, LibvirtTimeout where it is silent."""
+    """Return an open connection. Raise LibvirtUnavailable if libvirt refuses or is absent, LibvirtTimeout if silent."""
     library = require_libvirt()
     # libvirt prints every error to stderr unless told otherwise; here each one is an exception anyway
     library.registerErrorHandler(lambda context, error: None, None)
@@ -136,7 +136,7 @@ def connect(timeout=10, uri=URI):
     try:
         connection.setKeepAlive(KEEPALIVE_INTERVAL, KEEPALIVE_COUNT)
     except library.libvirtError:
-        pass  # drivers inside the process, such as test:///, know no keepalive
+        pass  # drivers inside the process, such as test:///, have no keepalive
     return connection
 
 

@@ -13,9 +13,9 @@ LONGEST = 86400  # s
 
 
 class Detached:
-    """Runs ``work(word)`` when it is told to start, and ends at once if this run ends before that.
+    """Runs ``work(word)`` once ``go`` is called, and ends at once if this run ends before that.
 
-    It is a fork, so that it has all code and needs no file of this run. Make it before libvirt is opened: the threads and
+    It is a fork, so it has all code and needs no file of this run. Make it before libvirt is opened: the threads and
     connections of libvirt do not survive a fork.
     """
 
@@ -26,7 +26,7 @@ class Detached:
         os.close(reading)
 
     def go(self, word):
-        """``word``: what it shall work with, as JSON can say it."""
+        """Start the work. ``word`` is its argument, which JSON must be able to represent."""
         with open(self._writing, "w", encoding="utf-8") as file:
             json.dump(word, file)
 
@@ -46,7 +46,7 @@ def _live(reading, work, longest):
 
 
 def _keep_only(kept):
-    """A reader of this run's output waits until every process that can write to it has closed it."""
+    """Close all other descriptors: whoever reads this run's output waits until no process has it open for writing."""
     nothing = os.open(os.devnull, os.O_RDWR)
     for standard in (0, 1, 2):
         os.dup2(nothing, standard)
@@ -55,4 +55,4 @@ def _keep_only(kept):
             try:
                 os.close(int(name))
             except OSError:
-                pass  # the listing's own
+                pass  # that of the listing itself

@@ -31,7 +31,7 @@ class StateNotWritten(BerthError):
 
 @contextlib.contextmanager
 def writing(name):
-    """StateNotWritten for what the system says while ``name`` is written, but for a directory that is not there."""
+    """Turn an OSError while ``name`` is written into StateNotWritten, except for a missing directory."""
     try:
         yield
     except FileNotFoundError:
@@ -43,7 +43,7 @@ def writing(name):
 
 
 def open_directory(path, create=False, dir_fd=None, mode=DIRECTORY_MODE):
-    """Open a directory that is ours; with ``create`` make it and make its name durable. Gives a file descriptor."""
+    """Open a directory of ours and return its file descriptor. With ``create``, make it and make its name durable."""
     if create:
         with writing(path), contextlib.suppress(FileExistsError):
             os.mkdir(path, mode, dir_fd=dir_fd)
@@ -82,7 +82,7 @@ def _check_ours(status, path, allowed):
 
 
 def read(directory_fd, name):
-    """The bytes of a file, or None where there is none. A link, or a file that others may read, is refused."""
+    """Return the bytes of a file, or None if there is none. Refuse a link, and a file that others may read."""
     try:
         fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK, dir_fd=directory_fd)
     except FileNotFoundError:
@@ -109,8 +109,8 @@ def read(directory_fd, name):
 def write(directory_fd, name, data, mode=FILE_MODE, group=None, temporary=None):
     """Replace a file: temporary file in the same directory, fsync, rename, fsync of the directory.
 
-    After a crash or an error at any point the file is wholly the old or wholly the new one. The caller holds the lock
-    that makes the fixed temporary name his own. ``mode`` and ``group`` are for files that others have to read.
+    After a crash or an error at any point, the file is wholly the old or wholly the new one. The caller holds a lock,
+    so nobody else uses the fixed temporary name. ``mode`` and ``group`` are for files that others have to read.
     """
     with writing(name):
         _write(directory_fd, name, data, mode, group, temporary or _temporary(name))
@@ -137,7 +137,7 @@ def _write(directory_fd, name, data, mode, group, temporary):
 
 
 def read_in(path, name, mode=DIRECTORY_MODE):
-    """The bytes of a file in the directory ``path``, or None where there is no such directory or file."""
+    """Return the bytes of a file in the directory ``path``, or None if there is no such directory or file."""
     try:
         directory = open_directory(path, mode=mode)
     except FileNotFoundError:
@@ -149,7 +149,7 @@ def read_in(path, name, mode=DIRECTORY_MODE):
 
 
 def write_in(path, name, data, create=False, mode=DIRECTORY_MODE):
-    """Replace a file in the directory ``path``, which is made with ``create``."""
+    """Replace a file in the directory ``path``. With ``create``, make the directory."""
     directory = open_directory(path, create=create, mode=mode)
     try:
         write(directory, name, data)
@@ -158,7 +158,7 @@ def write_in(path, name, data, create=False, mode=DIRECTORY_MODE):
 
 
 def write_at(path, data, mode, group=None, temporary=None):
-    """Replace a file in a directory of the system, which need not be ours."""
+    """Replace a file in a system directory, which need not be ours."""
     directory = os.open(os.path.dirname(path), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         write(directory, os.path.basename(path), data, mode, group, temporary)
@@ -177,14 +177,14 @@ def discard_temporary(directory_fd, name):
 
 
 def remove(directory_fd, name):
-    """Remove a file for good, where there is one."""
+    """Remove a file durably, if it exists."""
     with writing(name):
         if _unlink(directory_fd, name):
             os.fsync(directory_fd)
 
 
 def remove_at(path):
-    """The same for a path in a directory that need not be ours."""
+    """Remove the file at ``path`` durably, in a directory that need not be ours."""
     directory = os.open(os.path.dirname(path), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         remove(directory, os.path.basename(path))

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Errors on the KVM host.
 
-``retryable`` follows Nova: a lost claim and trouble of the host go to the next host, bad input does not.
+``retryable`` follows Nova: after a lost claim or a problem of the host, the next host is tried; after bad input, none.
 """
 
 from __future__ import annotations
@@ -46,13 +46,14 @@ class DirectoryInside(BerthError):
 
 
 class StorageNotMounted(BerthError):
-    """The files to remove and their directory are missing from the pool, probably because its file system is not mounted.
-    They would reappear with it."""
+    """The files to remove and their directory are missing, probably because the pool's file system is not mounted. They
+    would reappear with it."""
 
 
 class DiskChainChanged(BerthError):
-    """The guest's disks are not those that its record names: a snapshot's layer, a disk copied elsewhere or attached. To
-    move, start or delete it would lose data, so the guest was left as it is. The message has the command that undoes the change."""
+    """The guest's disks are not those that its record names: there is a snapshot, or a disk was copied elsewhere or
+    attached. Moving, starting or deleting the guest would lose data, so it was left as it is. The message has the
+    command that undoes the change."""
 
 
 class GuestHung(BerthError):
@@ -60,20 +61,20 @@ class GuestHung(BerthError):
 
 
 class DiskIOError(BerthError):
-    """QEMU paused the guest because a disk of it cannot be written or read, as on a full file system, and paused it again when it was
-    resumed. Nothing that the guest wrote is lost while it is paused."""
+    """QEMU paused the guest because one of its disks cannot be read or written, for example on a full file system, and
+    paused it again when it was resumed. While it is paused, nothing that it wrote is lost."""
 
 
 class FileNotUsable(BerthError):
-    """The system of this host refused a file that is read or written, as on a full file system. A move is given up, or the next run
-    goes on with it; the next run also goes on with what else was begun."""
+    """The host's operating system refused to read or write a file, for example on a full file system. The move is given
+    up, or the next run continues it, with everything else that was begun."""
 
     retryable = True
 
 
 class DisksBusy(BerthError):
-    """Another program backs up or copies the disks of the running guest (``virsh backup-begin``, ``virsh blockcopy``): a move would
-    interrupt that, so the guest was left as it is."""
+    """Another program backs up or copies the disks of the running guest (``virsh backup-begin``, ``virsh blockcopy``).
+    A move would interrupt that, so the guest was left as it is."""
 
 
 class DisksNotHere(BerthError):
@@ -87,18 +88,17 @@ class DisksUnfit(BerthError):
 
 
 class DisksUsed(BerthError):
-    """A QEMU process still uses a disk to take over: the host that was declared off is not off. Or another domain uses a disk of the
-    instance to delete."""
+    """A QEMU process still uses a disk to take over: the host that was declared off is not off. Or another domain uses
+    a disk of the instance to delete."""
 
 
 class GuestSaved(BerthError):
-    """The guest's memory was saved, as ``virsh managedsave`` does: A move would lose this memory or separate it from its disks;
-    setting a copy aside would lose it. The guest was left as it is."""
+    """The guest's memory was saved, for example with ``virsh managedsave``. A move would lose this memory or separate
+    it from its disks; setting a copy aside would lose it. The guest was left as it is."""
 
 
 class GuestCrashed(BerthError):
-    """The guest has crashed. A confirm would make a revert impossible, so nothing
-    was done."""
+    """The guest has crashed. A confirm would make a revert impossible, so nothing was done."""
 
 
 class ClaimRevoked(BerthError):
@@ -141,14 +141,15 @@ class BuildFailed(BerthError):
 
 
 class PacketFilterForeign(BerthError):
-    """This host has a network filter with the name of the guest's packet filter, but berth did not make it. It was left alone."""
+    """This host has a network filter with the name of the guest's packet filter, which berth did not make. It was left
+    alone."""
 
     retryable = True
 
 
 class VgpuUnavailable(BerthError):
-    """The host cannot provide the guest's vGPU: the GPU is gone, now offers another type, has no free vGPU, or somebody else made
-    a mediated device with that uuid. Nothing was done to the guest."""
+    """The host cannot provide the guest's vGPU: the GPU is gone, now offers another type, has no free vGPU, or somebody
+    else made a mediated device with that uuid. Nothing was done to the guest."""
 
     retryable = True
 
@@ -160,7 +161,7 @@ class GuestNotSupported(BuildFailed):
 
 
 class GuestRunsAlready(BerthError):
-    """The record says that the guest was never built, but the guest runs: the record is an old copy. Nothing was done."""
+    """The record says that the guest was never built, but it runs: the record is an old copy. Nothing was done."""
 
 
 class BuildBroken(BerthError):
@@ -168,7 +169,7 @@ class BuildBroken(BerthError):
 
 
 class StateUnknown(BerthError):
-    """libvirt did not answer in time. Its result is unknown, so no other host is tried."""
+    """libvirt did not answer in time. The result is unknown, so no other host is tried."""
 
 
 class DiskNotAttached(BerthError):
@@ -186,7 +187,7 @@ class DeletionFinished(BerthError):
 
 
 class CleanupFailed(BerthError):
-    """A part of the instance could not be removed: run the same again before trying another host."""
+    """A part of the instance could not be removed. Run the same playbook again before trying another host."""
 
 
 class HostNotPrepared(BerthError):
@@ -200,17 +201,18 @@ class HostNotEmpty(BerthError):
 
 
 class HostIdentityChanged(BerthError):
-    """libvirt's host uuid differs from the one recorded when the host was prepared: its disk was copied, or it is another machine."""
+    """libvirt's host uuid differs from the one that the host was prepared with: its disk was copied, or it is another
+    machine."""
 
     retryable = True
 
 
 class BootGateMissing(HostNotPrepared):
-    """libvirt on this host does not run the boot gate, so nothing is started there: run berth.kvm.prepare_hosts for it."""
+    """libvirt on this host does not run the boot gate, so it starts nothing: run berth.kvm.prepare_hosts for it."""
 
 
 def typed(error):
-    """The error as one of ours: a build never ends in a traceback that leaves its parts behind."""
+    """Return the error as a BerthError: a build must not end in a traceback that leaves its parts behind."""
     if isinstance(error, BerthError):
         return error
     if isinstance(error, OSError):
@@ -222,11 +224,11 @@ FAILURES = (BerthError, OSError)
 
 
 def result_of(error):
-    """What a module gives to fail_json when it ends with one of FAILURES."""
+    """Return the arguments of fail_json for a module that fails with one of FAILURES."""
     return (error if isinstance(error, BerthError) else file_not_usable(error, os.uname().nodename)).to_result()
 
 
 def file_not_usable(error, host, doing="this"):
-    """The OSError as an error of ours. ``doing``: what did not come to its end."""
+    """Return FileNotUsable for the OSError. ``doing`` says what was not finished."""
     what = "%s: %s" % (error.filename, error.strerror) if error.filename else error
     return FileNotUsable("%s on %s: %s" % (doing, host, what), hint=state_hints.make_room_for_file(host), host=host)

@@ -1,10 +1,10 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Keeps the code of our modules on a host, compiled, so that it is neither sent nor compiled in each run.
+"""Caches the compiled code of our modules on a host, so that it is neither sent nor compiled in each run.
 
-The text of this file goes to the host in front of Ansible's wrapper, see plugin_utils/sent_code.py. It is a cache: whatever
-is wrong with it, the module runs from the code that is sent.
+The text of this file goes to the host in front of Ansible's wrapper, see plugin_utils/sent_code.py. If anything is
+wrong with the cache, the module runs from the code that is sent.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ import sys
 
 DIRECTORY = "/var/cache/berth"
 MOST_FILES, MOST_BYTES = 64, 64 << 20
-DAY = 86400  # s after which a file that is used is marked as used
+DAY = 86400  # s; a file is marked as used at most once in that time
 
 
 def kept_zip(digest, may_keep, sent=None):
-    """The zip of a module, in base64 as Ansible's wrapper wants it. Where it is not kept here and was not sent, this says so and
-    ends the run, before anything of the module has run."""
+    """Return the zip of a module, in base64 as Ansible's wrapper needs it. If it is neither kept here nor sent, report
+    that and end the run before anything of the module has run."""
     _forget_the_folder()
     import base64
     import json
@@ -35,8 +35,8 @@ def kept_zip(digest, may_keep, sent=None):
 
 
 def _forget_the_folder():
-    """Python would import from where the script lies, or from the home of who logged in, and this may be root. Ansible's wrapper
-    does the same later."""
+    """Remove the script's directory and the current one from the import path: another user may own them, and this may
+    run as root. Ansible's wrapper does the same later."""
     here = {"", "."}
     try:
         here.add(os.path.dirname(os.path.realpath(sys.modules["__main__"].__file__)))
@@ -46,14 +46,14 @@ def _forget_the_folder():
 
 
 def _name_of(digest):
-    """Each Python compiles for itself."""
+    """The file name contains the Python version, because each Python compiles for itself."""
     from importlib.util import MAGIC_NUMBER
 
     return "%s-%s-%s-%d" % (digest, sys.implementation.cache_tag, MAGIC_NUMBER.hex(), sys.flags.optimize)
 
 
 def _folder():
-    """A descriptor of the directory. OSError where it is not there, or others may write in it."""
+    """Return a descriptor of the directory. Raise OSError if it does not exist, or others may write to it."""
     folder = os.open(DIRECTORY, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
         _check_owner(folder)
@@ -76,7 +76,7 @@ def _digest(name, code):
 
 
 def _read(name, may_touch):
-    """The kept code; None where there is none that is whole and only this user could write."""
+    """Return the kept code, or None unless it is complete and only this user could write it."""
     import stat
     import time
 
@@ -102,7 +102,7 @@ def _read(name, may_touch):
 
 
 def _keep(name, sent):
-    """The code as it is kept from now on; None where it cannot be."""
+    """Compile and keep the code. Return it, or None if it cannot be kept."""
     try:
         if not os.path.lexists(DIRECTORY):
             os.mkdir(DIRECTORY, 0o700)
@@ -114,12 +114,12 @@ def _keep(name, sent):
         finally:
             os.close(folder)
         return code
-    except Exception:  # pylint: disable=broad-exception-caught  # what is wrong with the cache is no error of the module
+    except Exception:  # pylint: disable=broad-exception-caught  # a problem of the cache is no error of the module
         return None
 
 
 def _compiled(sent):
-    """The zip with each source compiled: Python takes it as it is, unchecked. A traceback still names file and line."""
+    """Return the zip with each source compiled, which Python does not check. A traceback still names file and line."""
     import io
     import marshal
     import zipfile
@@ -138,7 +138,7 @@ def _compiled(sent):
 
 
 def _write(folder, name, content):
-    """All of it or nothing, also where the host loses power."""
+    """Write all of it or nothing, even if the host loses power."""
     fresh = ".new-" + os.urandom(8).hex()
     file = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600, dir_fd=folder)
     try:
@@ -153,13 +153,13 @@ def _write(folder, name, content):
 
 
 def _prune(folder):
-    """Remove what was not used for the longest time, of more than MOST_FILES or MOST_BYTES."""
+    """Remove the files that were not used for the longest time, beyond MOST_FILES or MOST_BYTES."""
     import time
 
     now, found = time.time(), []
     for name in os.listdir(folder):
         state = os.stat(name, dir_fd=folder, follow_symlinks=False)
-        # a time to come is that of a wrong clock
+        # a time in the future comes from a wrong clock
         found.append((state.st_mtime if state.st_mtime <= now + DAY else 0, state.st_size, name))
     size = 0
     for at, (_used, bytes_, name) in enumerate(sorted(found, reverse=True)):

@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A lock between processes of one host: flock on a file, with a time limit and a word on who holds it."""
+"""A lock between processes of one host: flock on a file, with a time limit, and a note of who holds it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _open(directory_fd, name):
 
 
 def _is_current(fd, directory_fd, name):
-    """Whether the name still leads to the file that was locked: a holder may have removed it when leaving."""
+    """Whether the name still refers to the locked file: the previous holder may have removed it on release."""
     try:
         there = os.stat(name, dir_fd=directory_fd, follow_symlinks=False)
     except FileNotFoundError:
@@ -33,13 +33,13 @@ def _is_current(fd, directory_fd, name):
 
 
 def _note_holder(fd, action):
-    with contextlib.suppress(OSError):  # on a full disk nobody is told who holds it, and that is all
+    with contextlib.suppress(OSError):  # on a full disk the note is missing, and nothing else
         os.ftruncate(fd, 0)
         os.pwrite(fd, json.dumps({"pid": os.getpid(), "action": action}).encode(), 0)
 
 
 def holder(fd):
-    """Who holds the lock, as he noted it: "action, process 123", or "an unknown run"."""
+    """Return who holds the lock, as the holder noted it: "action, process 123", or "an unknown run"."""
     try:
         note = json.loads(os.pread(fd, 4096, 0).decode())
         return "%s, process %d" % (note["action"], note["pid"])
@@ -48,9 +48,9 @@ def holder(fd):
 
 
 def acquire(open_lock_directory, name, timeout, action, busy):
-    """Take the lock within ``timeout`` seconds; gives (directory fd, lock fd), to be closed by the caller.
+    """Take the lock within ``timeout`` seconds. Return (directory fd, lock fd); the caller closes both.
 
-    ``open_lock_directory`` opens (and makes) the directory anew on each try; ``busy(holder)`` is the error to raise.
+    ``open_lock_directory`` opens (or creates) the directory on each try; ``busy(holder)`` returns the error to raise.
     """
     deadline = time.monotonic() + timeout
     while True:

@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Where things are on the host. No part of a path comes from a user: directories are uuids, images are checksums."""
+"""Paths of images, disks, volumes and console logs. They are made of uuids and checksums; no part comes from a user."""
 
 from __future__ import annotations
 
@@ -55,29 +55,29 @@ def volume_file(pool_path, uuid):
 
 
 def set_aside(pool_path):
-    """Where copies of instances are that were set aside, see set_aside.py."""
+    """The directory for copies of instances that were set aside, see set_aside.py."""
     return os.path.join(pool_path, "set-aside")
 
 
 def console_log(uuid):
-    """Where libvirt's log daemon writes what the guest says on its serial console, bounded in size."""
+    """The file, limited in size, to which libvirt's log daemon writes the guest's serial console."""
     return os.path.join(CONSOLE_DIRECTORY, check_uuid(uuid) + "-console.log")
 
 
 def console_logs(uuid):
-    """The guest's console log and its rotated parts, those that are there."""
+    """The guest's console log and its rotated parts, as far as they exist."""
     path = console_log(uuid)
     return [path] * os.path.lexists(path) + sorted(glob.glob(path + ".*"))
 
 
 def remove_console_logs(uuid):
-    """Remove them; whether there was one."""
+    """Remove the console logs. Return whether there was one."""
     removed = [remove(file) for file in console_logs(uuid)]
     return any(removed)
 
 
 def make_directory(path):
-    """Make a directory below the pool, or check that it is one of its own: root's, no link, closed to writers."""
+    """Make a directory below the pool, or check an existing one: owned by root, no link, writable by nobody else."""
     try:
         os.mkdir(path, PASS_MODE)
         os.chmod(path, PASS_MODE)
@@ -95,7 +95,7 @@ def check_directory(path):
 
 
 def check_mounted(path):
-    """StorageNotMounted where the pool lacks even the directory that ``path`` is in, which nothing removes."""
+    """Raise StorageNotMounted if even the parent directory of ``path``, which nothing removes, is missing."""
     directory = os.path.dirname(path)
     if not os.path.isdir(directory):
         raise StorageNotMounted(
@@ -105,8 +105,8 @@ def check_mounted(path):
 
 
 def remove_directory(path):
-    """Remove a directory of files with all in it; whether there was one. Links are removed, not followed. DirectoryInside, with
-    nothing removed, where there is another directory in it: nothing of ours made that."""
+    """Remove a directory and its files. Return whether there was one. Links are removed, not followed. If it contains a
+    directory, which berth never makes, raise DirectoryInside and remove nothing."""
     try:
         check_directory(path)
     except FileNotFoundError:
@@ -128,12 +128,12 @@ def remove_directory(path):
 
 
 def sync_directory(path):
-    """The names in the directory outlive a power cut."""
+    """Make the names in the directory survive a power cut."""
     _sync(path, os.O_DIRECTORY)
 
 
 def sync(path):
-    """The content of the file outlives a power cut."""
+    """Make the content of the file survive a power cut."""
     _sync(path, os.O_NOFOLLOW)
 
 
@@ -146,14 +146,14 @@ def _sync(path, kind):
 
 
 def publish(temporary, path):
-    """Give a finished file its name for good: fsync, rename, fsync of the directory."""
+    """Give a finished file its final name: fsync, rename, fsync of the directory."""
     sync(temporary)
     os.rename(temporary, path)
     sync_directory(os.path.dirname(path))
 
 
 def entries(path):
-    """The names in a directory; none where it is not there."""
+    """The names in a directory, none if it does not exist."""
     try:
         return os.listdir(path)
     except FileNotFoundError:
@@ -161,7 +161,7 @@ def entries(path):
 
 
 def remove(path):
-    """Remove a file; whether there was one."""
+    """Remove a file. Return whether there was one."""
     try:
         os.unlink(path)
     except FileNotFoundError:

@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Programs of the host: called by an argument list, without a shell, within limits of time, CPU time and memory."""
+"""Runs programs of the host: by an argument list, without a shell, with limits of time, CPU time and memory."""
 
 from __future__ import annotations
 
@@ -16,17 +16,18 @@ from .errors import BuildFailed
 
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 PRLIMIT = "/usr/bin/prlimit"
-# qemu-img gets no more than this: an image that makes it compute or grow for ever is stopped
+# Limits for qemu-img: an image that makes it compute or grow for ever is stopped
 TIMEOUT = 600  # s, by the clock and of CPU time
-# How a program ends that got no more: by the kernel, or by itself when an allocation failed.
+# How a program ends at its limit: killed by the kernel, or by itself when an allocation failed.
 OVER = (-signal.SIGXCPU, -signal.SIGABRT, -signal.SIGTRAP, -signal.SIGSEGV)
 MEMORY = 2 << 30  # bytes of address space; a conversion with all its threads stays below 1 GiB
 
 
 def run(arguments, timeout=TIMEOUT, error=BuildFailed, over=None):
-    """The program's output as text; ``error`` where it is missing, fails or takes longer than ``timeout`` seconds.
+    """Return the program's output as text. Raise ``error`` if it is missing, fails or takes longer than ``timeout``
+    seconds.
 
-    ``over`` (default ``error``) where it was ended for taking more CPU time or memory than it may.
+    Raise ``over`` (default ``error``) if it exceeds its CPU time or memory.
     """
     name = os.path.basename(arguments[0])
     try:
@@ -54,7 +55,7 @@ def run(arguments, timeout=TIMEOUT, error=BuildFailed, over=None):
 
 
 def _limited(arguments, timeout):
-    """The call by way of prlimit (util-linux): limits set in a child of a process with threads are not safe."""
+    """Return the call through prlimit (util-linux): setting limits in a child of a process with threads is not safe."""
     if shutil.which(arguments[0], path=PATH) is None:
         raise FileNotFoundError(errno.ENOENT, "not there", arguments[0])
     cpu = [] if timeout is None else ["--cpu=%d:%d" % (timeout, timeout + 5)]

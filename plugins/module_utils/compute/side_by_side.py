@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Work on several things at a time, each in a process of its own: what one of them does to its process ends none of the others."""
+"""Work on several items in parallel, each in a process of its own, so that a crash of one does not end the others."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ PART = 1 << 16
 
 
 def run(work, items, at_once, seconds):
-    """What ``work(item)`` gives of each item, None where its process ended without, or had not ended after ``seconds``; as JSON
-    has it.
+    """Return what ``work(item)`` returns for each item, as JSON represents it; None if its process died or had not
+    ended after ``seconds``.
 
-    The processes are forks: call this before libvirt is opened, whose threads and connections do not survive one.
+    The processes are forks: call this before libvirt is opened, because its threads and connections do not survive a
+    fork.
     """
     end = time.monotonic() + seconds
     waiting, running, said = list(enumerate(items)), {}, [b""] * len(items)
@@ -31,7 +32,7 @@ def run(work, items, at_once, seconds):
         ready = select.select(list(running), [], [], max(0, end - time.monotonic()))[0]
         if not ready:
             for _at, process in running.values():
-                os.kill(process, signal.SIGKILL)  # and not waited for: one that hangs in the kernel stays
+                os.kill(process, signal.SIGKILL)  # without waiting: one that hangs in the kernel stays
             break
         for pipe in ready:
             at, process = running[pipe]
@@ -59,7 +60,7 @@ def _live(work, item, writing):
         with open(writing, "w", encoding="utf-8") as pipe:
             pipe.write(json.dumps(work(item)))
     finally:
-        os._exit(0)  # nothing of what the run does at its end
+        os._exit(0)  # skips everything that the run does at exit
 
 
 def _read(text):

@@ -1,8 +1,8 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The kernel and the initrd that a guest is booted from directly. They lie beside its disks, so they travel as disks do and a
-move needs no web server."""
+"""Kernel and initrd of a guest that is booted directly. They lie beside its disks: a move copies them without a web
+server."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ PARTS = ("kernel", "initrd")
 
 
 def named(spec):
-    """The parts that the image of a request has: kernel, or kernel and initrd."""
+    """Return the parts that the image of a request has: kernel, or kernel and initrd."""
     return [part for part in PARTS if (spec.get("image") or {}).get(part)]
 
 
 def build(pool_path, uuid, spec, settings):
-    """Have them beside the disks of the instance, out of the host's cache of images."""
+    """Copy them from the host's image cache to the instance's disks."""
     for part in named(spec):
         source = dict(spec["image"][part], name="%s of %s" % (part, spec["image"].get("name")), disk_format="raw")
         cached = images.ensure(pool_path, dict(source, most_bytes=LARGEST), 0, settings)
@@ -31,7 +31,7 @@ def build(pool_path, uuid, spec, settings):
         temporary = path + ".tmp"
         paths.remove(temporary)
         run(["cp", "--reflink=auto", "--", cached["path"], temporary])
-        # Disks travel in whole sectors; what follows is nothing to a kernel.
+        # Disks are copied in whole sectors; a kernel ignores the padding.
         os.truncate(temporary, -(-os.path.getsize(temporary) // SECTOR) * SECTOR)
         os.chmod(temporary, 0o600)
         paths.publish(temporary, path)

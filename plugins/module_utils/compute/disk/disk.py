@@ -1,10 +1,10 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The disks of an instance: which there are follows from its request, and a second look gives the same answer.
+"""The disks of an instance. They follow from its request alone, so computing them again gives the same disks.
 
 root      qcow2 on the cached image (overlay), or a copy of it: flavor extra spec berth:root_disk = overlay, full or raw
-          none where the guest boots from a volume
+          none if the guest boots from a volume
 ephemeral0 raw, ext4, labelled ephemeral0
 swap      raw, labelled swap
 data-NAME qcow2, empty; the guest knows it by its serial number NAME
@@ -37,7 +37,7 @@ SEED = Disk("seed", seed.FILE, "raw", None, "seed")
 NVRAM = Disk("nvram", nvram.FILE, "raw", None, "nvram")
 BOOT_FILES = tuple(Disk(part, part, "raw", None, part) for part in boot_files.PARTS)
 READ_ONLY = (SEED, *BOOT_FILES)  # a guest never writes to them
-NO_DISKS = (*READ_ONLY, NVRAM)  # files of an instance that may be in its directory and not among its devices
+NO_DISKS = (*READ_ONLY, NVRAM)  # files that may be in an instance's directory but not among its devices
 
 
 def root_kind(spec):
@@ -48,7 +48,7 @@ def root_kind(spec):
 
 
 def plan(spec):
-    """The disks in the order of the guest's devices; a root size of None is the image's own (flavor root_gb 0)."""
+    """Return the disks in the order of the guest's devices. A root size of None is the image's own (root_gb 0)."""
     flavor = spec["flavor"]
     kind = root_kind(spec)
     form = "raw" if kind == "raw" else "qcow2"
@@ -62,19 +62,19 @@ def plan(spec):
 
 
 def data_disk_of(path):
-    """The name of the data disk that has this file, None where it is none's."""
+    """Return the name of the data disk that has this file, or None if it is not a data disk's."""
     found = re.match(r"data-(%s)\.qcow2\Z" % data_disks.NAME, os.path.basename(path), re.ASCII)
     return found and found.group(1)
 
 
 def _data(disk):
-    """qcow2, so that a move copies it while the guest runs. Its prefix keeps it apart from the other disks' names and files."""
+    """Return a qcow2 disk, which a move copies while the guest runs. The prefix keeps it apart from other disks."""
     name = "data-" + disk["name"]
     return Disk(name, name + ".qcow2", "qcow2", disk["size_gb"] * GIB, DATA, disk.get("bus"), disk["name"])
 
 
 def check_none(pool_path, uuid, host_uuid):
-    """Refuse to begin a build where there are disks already: nothing of the build has made them."""
+    """Refuse to begin a build if there are disks already: this build did not make them."""
     directory = paths.instance(pool_path, uuid)
     try:
         there = sorted(set(os.listdir(directory)) - {owner.FILE})
@@ -90,12 +90,12 @@ def check_none(pool_path, uuid, host_uuid):
 
 
 def planned(spec):
-    """All files of an instance: its disks, the seed, kernel and initrd where it has them, the UEFI variables."""
+    """Return all files of an instance: its disks, the seed, kernel and initrd if it has them, the UEFI variables."""
     return plan(spec) + [SEED] + [disk for disk in BOOT_FILES if disk.name in boot_files.named(spec)] + [NVRAM]
 
 
 def build(pool_path, uuid, spec, host_uuid, settings):
-    """Make all disks of an instance afresh on the host ``host_uuid`` with these settings; what was there of an earlier try is discarded."""
+    """Make all disks of an instance on the host ``host_uuid`` with these settings. Discard earlier attempts."""
     root_gb = volumes.root_gb(spec)
     base = None if volumes.boot(spec) else images.ensure(pool_path, spec["image"], root_gb, settings)
     paths.make_directory(os.path.join(pool_path, "instances"))
@@ -139,7 +139,7 @@ def make(disk, path, base):
 
 
 def _read_image(arguments, timeout=TIMEOUT):
-    """Run what reads the image: where that takes too much, it is the image's fault and no other host's matter."""
+    """Run a program that reads the image. If it exceeds its limits, the image is to blame: no other host is tried."""
     run(arguments, timeout=timeout, over=ImageInvalid)
 
 
@@ -174,9 +174,9 @@ def is_there(pool_path, uuid):
 
 
 def remove_all(pool_path, uuid, host_uuid):
-    """Remove the instance's directory with all in it; whether there was one.
+    """Remove the instance's directory with all in it. Return whether there was one.
 
-    DisksOfAnotherHost where another host than ``host_uuid`` owns them: one storage, not an orphan.
+    Raise DisksOfAnotherHost if a host other than ``host_uuid`` owns them: the storage is shared, they are no orphan.
     """
     if not is_there(pool_path, uuid):
         return False

@@ -1,12 +1,12 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The disks that a guest really has, by libvirt and the files' own headers, against those that its record names; and
-whether its memory was saved beside them (virsh managedsave), with which it is not moved.
+"""Whether a guest's disks, by libvirt and the files' own headers, are those that its record names, and whether its
+memory was saved beside them (virsh managedsave), which forbids a move.
 
-A snapshot of a backup program, a disk that was attached or copied elsewhere: then the newest data is not where the record
-says, and what goes by the record's names would bring an old state back. So all that moves, starts or removes a guest
-looks here first. Bitmaps, checkpoints and scratch files lie beside the chain and change nothing about it.
+After a backup program's snapshot, or if a disk was attached or copied elsewhere, the newest data is not where the
+record says, and using the record's names would bring back an old state. So whatever moves, starts or removes a guest
+checks this first. Bitmaps, checkpoints and scratch files lie beside the chain and do not change it.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ from .layers import chain, commit, layers_beside, merge, pull
 OVERLAY, LEFT, REPLACED, BASE, SNAPSHOT, FORMAT, FIRMWARE, EXTRA, MISSING, SEEDLESS, UNNAMED = (
     "overlay", "left", "replaced", "base", "snapshot", "format", "firmware", "extra", "missing", "seedless", "unnamed",
 )  # fmt: skip
-FROM_HERE = (ACTIVE, RESIZING, FROZEN)  # what saves its memory then has saved that of the guest which is to go on
-# The guest may start well with these; a move would lose them, or define it anew with a seed that is not there.
+FROM_HERE = (ACTIVE, RESIZING, FROZEN)  # memory that is saved in these phases is that of the guest that must continue
+# The guest can start with these; a move would lose them, or define it again with a seed that does not exist.
 ONLY_MOVES = (SNAPSHOT, EXTRA, SEEDLESS, UNNAMED)
 FORGET = "virsh undefine %s --keep-nvram --snapshots-metadata --checkpoints-metadata"
 
@@ -49,7 +49,7 @@ class Difference:
 
 @dataclasses.dataclass(frozen=True)
 class Used:
-    """A disk of a definition; ``live`` where it is that of the running guest."""
+    """A disk of a definition; ``live`` if it is the definition of the running guest."""
 
     target: str
     path: str
@@ -58,12 +58,12 @@ class Used:
 
 
 def check(host, record):
-    """DiskChainChanged where the guest's disks are not the record's."""
+    """Raise DiskChainChanged if the guest's disks are not the record's."""
     _refuse(host, record, found_on(host, record))
 
 
 def check_unsaved(host, record):
-    """GuestSaved where the guest would not go on, or not beside the disks that it knows, as its memory is in a file here."""
+    """Raise GuestSaved if the guest's memory is in a file here: it would be lost, or resume beside changed disks."""
     if record.phase in FROM_HERE and domain.is_saved(host.connection, record.uuid):
         name = host.connection.getHostname()
         raise GuestSaved(
@@ -76,12 +76,12 @@ def check_unsaved(host, record):
 
 
 def check_start(host, record):
-    """The same, as far as a start goes."""
+    """Do the same check, as far as it matters for a start."""
     _refuse(host, record, _found_but(ONLY_MOVES, host, record))
 
 
 def check_mend(host, record):
-    """The same, before the definition is made anew beside a seed that is made anew too."""
+    """Do the same check, before the definition and the seed are made again."""
     _refuse(host, record, _found_but((SEEDLESS,), host, record))
 
 
@@ -90,8 +90,9 @@ def _found_but(kinds, host, record):
 
 
 def check_delete(host, record):
-    """The same, with what a delete would do to the files that are not the record's. Disks that are not there stop it where
-    the pool has none at all: its file system is not mounted, and they would be there again with it."""
+    """Do the same check; the hint says what a delete would do to files that are not the record's. Missing disks stop it
+    only if the pool has no directory of instances: then its file system is not mounted, and they would reappear with
+    it."""
     own = paths.instance(host.pool_of(record), record.uuid)
     _check_unshared(host, record, own)
     found = _found_but((SEEDLESS,), host, record)
@@ -105,7 +106,7 @@ def check_delete(host, record):
 
 
 def _check_unshared(host, record, own):
-    """DisksUsed where another domain, as a copy of the guest's definition by virsh edit, has its disks: a delete takes them away."""
+    """Raise DisksUsed if another domain, such as a copy by virsh edit, has the guest's disks: a delete removes them."""
     if not os.path.isdir(own):
         return
     users = disk_users.of(host.connection, [os.path.join(own, file) for file in os.listdir(own)])
@@ -119,7 +120,7 @@ def _check_unshared(host, record, own):
 
 
 def check_pool(host, record):
-    """DiskChainChanged where the pool has no instances at all, so that nothing of this one can be removed."""
+    """Raise DiskChainChanged if the pool has no directory of instances, so that nothing of this one can be removed."""
     directory = os.path.dirname(paths.instance(host.pool_of(record), record.uuid))
     if not os.path.isdir(directory):
         missing = Difference(MISSING, "%s is not there" % directory, None, (directory,))
@@ -159,7 +160,7 @@ def found_on(host, record) -> List[Difference]:
 
 
 def differences(connection, record, pool_path) -> List[Difference]:
-    """What is not as the record says, of the running guest first."""
+    """Return how the guest's disks differ from the record, those of the running guest first."""
     planned = {
         paths.instance(pool_path, record.uuid, disk.file): disk
         for spec in _specs(record)
@@ -178,18 +179,18 @@ def differences(connection, record, pool_path) -> List[Difference]:
             differing += _compared(record.uuid, root, planned, below, is_live, live is not None)
     if GuestSettings.of(record.spec).tpm_version():
         differing = [_keeping_tpm(difference) for difference in differing]
-    # What both definitions say is told once: the command for the running guest mends both.
+    # Report once what both definitions say: the command for the running guest repairs both.
     return list({difference.text: difference for difference in reversed(differing)}.values())[::-1]
 
 
 def _keeping_tpm(difference):
-    """virsh undefine would remove the state of the guest's TPM too."""
+    """Keep the state of the guest's TPM, which virsh undefine would remove too."""
     command = difference.command and difference.command.replace("--keep-nvram", "--keep-nvram --keep-tpm")
     return dataclasses.replace(difference, command=command)
 
 
 def allowed_below(record, pool_path):
-    """The files that the instance's disks may stand on: its image, and during a move the disks of before."""
+    """Return the allowed backing files of the instance's disks: its image, and during a move the earlier disks."""
     checksum = (record.spec.get("image") or {}).get("checksum")
     found = {paths.image(pool_path, checksum)} if checksum else set()
     if record.op:
@@ -199,7 +200,7 @@ def allowed_below(record, pool_path):
 
 
 def _specs(record):
-    """In a move the definition may be that of the old or of the new flavor, which have more or fewer disks."""
+    """Return all requests: in a move the definition may be that of the old or the new flavor, with other disks."""
     return [record.spec] + [record.migration[part] for part in ("old_spec", "new_spec") if record.migration]
 
 
@@ -220,7 +221,7 @@ def _compared(uuid, root, planned, below, live, runs):
 
 
 def _used(element, live):
-    """The Used of a <disk>, or None for a drive without a medium."""
+    """Return the Used of a <disk>, or None for a drive without a medium."""
     source, driver, target = element.find("source"), element.find("driver"), element.find("target")
     if source is None:
         return None
@@ -229,11 +230,11 @@ def _used(element, live):
     return Used("?" if target is None else target.get("dev", "?"), path, form, live) if path else None
 
 
-LABELS = ("protocol", "pool", "volume", "name", "dir")  # what names a disk that is no file
+LABELS = ("protocol", "pool", "volume", "name", "dir")  # attributes that name a disk without a file
 
 
 def _own(uuid, disk, planned, below, runs):
-    """The differences of a disk that is the record's own file."""
+    """Return the differences of a disk that is the record's own file."""
     if disk.format != planned.format:
         text = "%s is %s as %s, the record says %s" % (disk.target, disk.path, disk.format, planned.format)
         return [Difference(FORMAT, text, None, (disk.path,))]
@@ -256,7 +257,7 @@ def _real(files):
 
 
 def _foreign(uuid, disk, planned, missing, runs):
-    """The difference that a disk makes whose file is not the record's."""
+    """Return the difference for a disk whose file is not the record's."""
     layers = [disk.path, *chain(disk.path, disk.format)]
     under = next((path for path in layers if path in planned), None)
     if under:
@@ -283,27 +284,26 @@ def _foreign(uuid, disk, planned, missing, runs):
 
 
 def _is_data_disk(disk, planned):
-    """Whether it is one of the instance's own that the record, such as one from a backup, does not know."""
+    """Whether it is one of the instance's own that the record, for example one from a backup, does not name."""
     directory, file = os.path.split(disk.path)
     return directory in map(os.path.dirname, planned) and disk.format == "qcow2" and bool(disks.data_disk_of(file))
 
 
 def _commit_running(uuid, target, base):
-    """Never without --base: libvirt would commit down into the cached image, which all its instances share."""
+    """Always pass --base: libvirt would otherwise commit down into the cached image, which all its instances share."""
     return "virsh blockcommit %s %s --base %s --active --pivot" % (uuid, target, shlex.quote(base))
 
 
 def _commit_stopped(uuid, above, base):
-    """The layers are merged into the disk and removed. The next run makes the definition, which names them, again from the
-    record."""
+    """Merge the layers and remove them, with the definition, which names them. The next run defines the guest again."""
     return "%s && %s" % (commit(above, base), FORGET % uuid)
 
 
 def _missing(record, pool_path):
-    """Disks of the record whose files are not there. In a move they come and go by its own steps, which look themselves."""
+    """Return the record's disks whose files are missing. In a move, its own steps make, remove and check them."""
     if record.role != OWN or record.op:
         return []
-    own = [disk for disk in disks.planned(record.spec) if disk != disks.NVRAM]  # which the firmware makes anew
+    own = [disk for disk in disks.planned(record.spec) if disk != disks.NVRAM]  # which the firmware makes again
     files = {paths.instance(pool_path, record.uuid, disk.file): disk for disk in own}
     files.update(volume_files.planned(pool_path, record.spec))
     return [
@@ -319,7 +319,8 @@ def _missing(record, pool_path):
 
 
 def _left_out(record, pool_path, planned):
-    """Files of data disks that the record, such as one from a backup, does not name: the end of a move would remove them."""
+    """Return files of data disks that the record, such as one from a backup, does not name. A move would remove
+    them."""
     if record.role != OWN or record.op:
         return []
     directory = paths.instance(pool_path, record.uuid)
@@ -332,7 +333,7 @@ def _unnamed(path):
 
 
 def _unknown_overlays(record, planned):
-    """libvirt has lost the guest's definition: a layer beside the disks may be what the guest used last."""
+    """If libvirt has lost the guest's definition, a layer beside the disks may be what the guest used last."""
     if record.role != OWN:
         return []
     said = "libvirt has no definition of it, and %s is a layer over %s that the guest may have used last"

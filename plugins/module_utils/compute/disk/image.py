@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The images of a host: each downloaded once, proven by checksum and header, then only read. An image
+"""The cached images of a host: each is downloaded once, verified by checksum and header, then only read. An image
 larger than the root disk of the flavor is refused.
 """
 
@@ -23,15 +23,15 @@ GIB = 1 << 30
 DOWNLOAD_TIME = 3600  # s for a whole download
 WAIT = 3600  # s for another build's download of the same image
 
-# The most bytes that are copied, and the error for more.
+# The most bytes that may be copied, and the error for more.
 Limit = collections.namedtuple("Limit", "size error")
 
 
 def ensure(pool_path, image, root_gb, settings):
-    """The image in the host's cache, downloaded where it is missing: {path, format, virtual_size (bytes), fetched}.
+    """Get the image into the host's cache if it is missing. Return {path, format, virtual_size (bytes), fetched}.
 
-    ``settings`` are the host's: from which directories, and how much of the pool stays free.
-    ImageInvalid or FlavorTooSmall where no host could use it, ImageUnavailable where only this one cannot have it.
+    ``settings`` are the host's: the image directories, and how much of the pool stays free. Raise ImageInvalid or
+    FlavorTooSmall if no host could use the image, ImageUnavailable if only this one cannot get it.
     """
     directory = paths.make_directory(os.path.join(pool_path, "images"))
     path = paths.image(pool_path, image["checksum"])
@@ -48,7 +48,7 @@ def is_cached(pool_path, image):
 
 
 def take_in(pool_path, image, path, root_gb, settings):
-    """Have a file of this host, that came from the controller, as the image of the cache: proven as a download is."""
+    """Put a file on this host that came from the controller into the cache, verified like a download."""
     path = os.path.realpath(path)
     ensure(
         pool_path,
@@ -87,7 +87,7 @@ def _fetch(image, path, root_gb, settings):
             _download, image["url"], settings.image_directories, temporary, [limit for limit in limits if limit]
         )
         if digest != paths.digest(image["checksum"]):
-            # What the file really is stays untold: its path may be a guess at somebody else's file.
+            # The message does not say what the file is: its path may be a guess at somebody else's file.
             raise ImageInvalid(
                 "image %s: the file at its url has another checksum" % image.get("name"),
                 field="checksum",
@@ -105,8 +105,8 @@ def _fetch(image, path, root_gb, settings):
 
 
 def _by_flavor(image, root_gb):
-    """No more than fits on the root disk; a qcow2 file has tables of its own beside what the guest sees. ``most_bytes`` of an
-    image that is no disk."""
+    """Limit the file to the root disk, plus a qcow2 file's own tables, or to ``most_bytes`` of an image that is no
+    disk."""
     most = image.get("most_bytes")
     if most:
         return Limit(most, ImageInvalid("%s is larger than %d bytes" % (image.get("name"), most), field="checksum"))
@@ -127,7 +127,7 @@ def _by_flavor(image, root_gb):
 
 
 def _by_pool(image, directory, settings):
-    """No more than the pool has free beyond what is kept for the host."""
+    """Limit the file to what the pool has free beyond the host's reserve."""
     room = os.statvfs(directory)
     free = max(0, room.f_bavail * room.f_frsize - settings.reserved_host_disk_gb * GIB)
     return Limit(
@@ -136,7 +136,7 @@ def _by_pool(image, directory, settings):
 
 
 def _download(url, directories, temporary, limits):
-    """Copy the source to a new file; the SHA-256 of what was copied."""
+    """Copy the source to a new file. Return the SHA-256 of what was copied."""
     digest, size = hashlib.sha256(), 0
     out = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     with os.fdopen(out, "wb") as target, image_source.open_source(url, directories) as source:
@@ -156,7 +156,7 @@ def _download(url, directories, temporary, limits):
 
 
 def _announced(source):
-    """The size in bytes that a server or a file has beforehand, or None."""
+    """Return the size in bytes that a server or a file announces, or None."""
     headers = getattr(source, "headers", None)
     if headers is None:
         return os.fstat(source.fileno()).st_size
@@ -173,7 +173,7 @@ def _within(size, limits):
 def _read(source, url):
     try:
         return source.read(CHUNK)
-    except Exception as error:  # http.client and ssl have errors of their own beside OSError
+    except Exception as error:  # http.client and ssl have their own errors beside OSError
         raise ImageUnavailable("%s broke off: %s" % (image_source.shown(url), error))
 
 

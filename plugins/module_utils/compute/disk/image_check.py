@@ -1,10 +1,10 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What an image file really is, read from its own bytes before any other program opens it.
+"""What an image file really is: its format and virtual size, from its own bytes, before any other program opens it.
 
-Only raw and qcow2 are used. A qcow2 that points to another file (backing file, data file), is encrypted, or has an
-incompatible feature that is not known to be harmless, is refused: such images made hosts give away their files
+Only raw and qcow2 are allowed. A qcow2 image is refused if it points to another file (backing file, data file), is
+encrypted, or has an incompatible feature that is not known to be harmless: such images made hosts disclose their files
 (CVE-2024-32498, CVE-2024-40767, CVE-2022-47951).
 """
 
@@ -18,15 +18,15 @@ from ..errors import ImageInvalid
 HEAD = 64 * 1024
 TAIL = 512
 SECTOR = 512
-MOST_SNAPSHOTS = 64  # each makes every qemu-img read tables of its own
-QCOW2 = struct.Struct(">4sIQIIQIIQQIIQ")  # as far as the part that versions 2 and 3 share
+MOST_SNAPSHOTS = 64  # every qemu-img reads the tables of each
+QCOW2 = struct.Struct(">4sIQIIQIIQQIIQ")  # the part that versions 2 and 3 share
 QCOW2_V3 = struct.Struct(">QQQII")
 # feature bits that change only how the file's own data is laid out
 COMPRESSION_TYPE, EXTENDED_L2 = 1 << 3, 1 << 4
 FEATURES = {1 << 0: "dirty (not closed cleanly)", 1 << 1: "corrupt", 1 << 2: "external data file"}
 EXTENSION_END, EXTENSION_ENCRYPTION, EXTENSION_DATA_FILE = 0, 0x0537BE77, 0x44415441
 
-# format -> (offset, bytes) that give it away; a negative offset counts from the end
+# format -> (offset, magic bytes); a negative offset counts from the end
 MAGICS = {
     "qcow": (0, b"QFI\xfb"),
     "vmdk": (0, b"KDMV"),
@@ -47,7 +47,7 @@ MAGICS = {
 
 
 def detect(head, tail):
-    """The formats that a file's first 64 KiB and last 512 bytes speak of; none at all means raw."""
+    """Return the formats whose magic bytes are in a file's first 64 KiB and last 512 bytes; none means raw."""
     found = []
     for name, (offset, magic) in MAGICS.items():
         part = head[offset : offset + len(magic)] if offset >= 0 else tail[offset:][: len(magic)]
@@ -57,7 +57,7 @@ def detect(head, tail):
 
 
 def inspect(fd, declared):
-    """{format, virtual_size (bytes)} of an open file, or ImageInvalid. ``declared`` is raw or qcow2."""
+    """Return {format, virtual_size (bytes)} of an open file, or raise ImageInvalid. ``declared`` is raw or qcow2."""
     size = os.fstat(fd).st_size
     head = os.pread(fd, HEAD, 0)
     tail = os.pread(fd, TAIL, max(0, size - TAIL))
@@ -82,7 +82,7 @@ def _refuse(what):
 
 
 def _qcow2(head, size):
-    """The virtual size in bytes of a qcow2 header that stands on its own feet."""
+    """Return the virtual size in bytes from a qcow2 header that refers to no other file."""
     if len(head) < QCOW2.size:
         raise _refuse("is cut off inside its header")
     (_magic, version, backing, backing_length, cluster_bits, virtual_size, encryption, l1_size, l1_offset,

@@ -1,10 +1,10 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Where an image's bytes come from: a web server, or a file below the host's own directories of images.
+"""Where an image's bytes come from: a web server, or a file below the host's own image directories.
 
-A path in a catalog is read by root, so it is only followed below ``image_directories`` of the host's settings, component
-by component without links. A download has a limit of time and, by who copies it, of size.
+Root reads a path from a catalog, so it is only followed below ``image_directories`` of the host's settings, component
+by component, without links. A download has a time limit here; its caller limits the size.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from ...model import input_hints
 from ..errors import ImageInvalid, ImagePathRefused, ImageUnavailable, ImageUrlDead
 
 NETWORK_TIMEOUT = 30  # s without a byte
-# Answers of a server that say nothing of the url: come again, too fast, too early.
+# Temporary answers, which say nothing about the url: request timeout, too early, too many requests.
 _FOR_NOW = (408, 425, 429)
 _NO_SUCH_NAME = (socket.EAI_NONAME, getattr(socket, "EAI_NODATA", socket.EAI_NONAME))
 
 
 def shown(url: str) -> str:
-    """The url for a message: what follows a ? may be a token."""
+    """Return the url for a message, without what follows a ?, which may be a token."""
     return url.partition("?")[0]
 
 
 def open_source(url: str, directories: Sequence[str]) -> BinaryIO:
-    """The source, open for reading."""
+    """Open the source for reading."""
     if url.startswith("/"):
         return _open_file(url, directories)
     if not url.startswith(("http://", "https://")):
@@ -44,7 +44,7 @@ def open_source(url: str, directories: Sequence[str]) -> BinaryIO:
     except urllib.error.HTTPError as error:
         kind = ImageUrlDead if 400 <= error.code < 500 and error.code not in _FOR_NOW else ImageUnavailable
         raise kind("%s: the server says %d" % (shown(url), error.code), field="url", value=shown(url))
-    except Exception as error:  # http.client and ssl have errors of their own beside OSError
+    except Exception as error:  # http.client and ssl have their own errors beside OSError
         reason = getattr(error, "reason", error)
         unknown = isinstance(reason, socket.gaierror) and reason.errno in _NO_SUCH_NAME
         kind = ImageUrlDead if unknown or isinstance(reason, ConnectionRefusedError) else ImageUnavailable
@@ -52,7 +52,7 @@ def open_source(url: str, directories: Sequence[str]) -> BinaryIO:
 
 
 def _opener() -> urllib.request.OpenerDirector:
-    """HTTP and HTTPS alone, after a redirection too: the usual opener would also take ftp:// and data: urls."""
+    """Allow HTTP and HTTPS alone, after a redirect too: the usual opener would also accept ftp:// and data: urls."""
     opener = urllib.request.OpenerDirector()
     for handler in (
         urllib.request.ProxyHandler,
@@ -97,7 +97,7 @@ def _refused(path: str, why: str) -> ImagePathRefused:
 
 
 def _open_without_links(path: str) -> int:
-    """A descriptor of the file; each component is opened in the one before it and may not be a link."""
+    """Return a descriptor of the file. Each component is opened in the one before it and may not be a link."""
     *directories, name = path.strip("/").split("/")
     at = os.open("/", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:

@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Files that stand on one another, as their headers say: the layers of a snapshot over a disk, and how they go back into it."""
+"""The layers of a snapshot over a disk, as the files' own headers name them, and the commands that merge them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ DEEPEST = 200  # layers
 
 
 def chain(path, form):
-    """The files below a disk, as its header and theirs name them."""
+    """Return the backing files of a disk, as its header and theirs name them."""
     found = []
     while form == "qcow2" and len(found) < DEEPEST:
         header = qcow2_header.read(path)
@@ -28,7 +28,7 @@ def chain(path, form):
 
 
 def layers_beside(planned):
-    """[(file, disk)] of the files beside the disks ``planned`` (paths) that stand on one of them."""
+    """Return [(file, disk)] of the files beside the disks ``planned`` (paths) that have one of them as backing file."""
     found = []
     for directory in sorted(set(map(os.path.dirname, planned))):
         names = sorted(os.listdir(directory)) if os.path.isdir(directory) else []
@@ -40,7 +40,7 @@ def layers_beside(planned):
 
 
 def check_volume(name, path, host):
-    """DiskChainChanged where what is on a volume that is to be attached is not in its own file alone, at ``path``."""
+    """Raise DiskChainChanged if the data of a volume to attach is not all in its own file, at ``path``."""
     layers = [layer for layer, _disk in layers_beside([path])]
     below = chain(path, "qcow2")
     if layers:
@@ -55,7 +55,7 @@ def check_volume(name, path, host):
 
 
 def merge(host, layers):
-    """What to do about layers that no definition names: the newest one and those below it go into the disk, or none does."""
+    """Return the hint for layers that no definition names: merge the newest and those below it, or none."""
     newest = max(layers, key=lambda layer: len(chain(layer, "qcow2")))
     files = [newest, *chain(newest, "qcow2")]
     above = [file for file in files if file in layers]

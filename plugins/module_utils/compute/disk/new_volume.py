@@ -1,11 +1,11 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A volume that is made for an instance that is there: claimed first, made when all hosts were read, free until it is attached.
+"""A new volume for an existing instance: claimed first, made once all hosts were read, free until it is attached.
 
-    claim -> CLAIM claimed -> make: OWN building, its file -> active, of no instance
+    claim -> CLAIM claimed -> make: OWN building, its file -> active, without an instance
 
-A run that ended on the way leaves a free volume on which nothing is; the next one goes on with it, delete_volume removes it.
+An interrupted run leaves a free, unused volume. The next run continues with it, or delete_volume removes it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from . import disk_chain, volume_files
 
 
 def claim(host, wanted, token, dry=False):
-    """Claim room for the volume ``wanted`` {name, size_gb, pool, image, instance} (the instance's uuid), in the pool of the instance."""
+    """Claim room for the volume ``wanted`` {name, size_gb, pool, image, instance (uuid)}, in the instance's pool."""
     host.require_prepared()
     with host.store.host_lock():
         record = _at_rest(host, wanted)
@@ -40,7 +40,7 @@ def claim(host, wanted, token, dry=False):
 
 
 def _at_rest(host, wanted):
-    """The record of the instance. It is not in a move, and its disks exist, so its pool is mounted."""
+    """Return the record of the instance. It must not be in a move, and its disks must exist, so its pool is mounted."""
     record = host.store.read(wanted["instance"])
     if record is None or (record.role, record.phase) != (OWN, ACTIVE) or record.op:
         raise VolumeConflict(
@@ -60,7 +60,7 @@ def _check(host, record, wanted):
 
 
 def _check_left(host, volume, new):
-    """What another run left may be gone on with, where no instance has it and it is the same."""
+    """Check that a volume from another run can be continued: no instance has it, and it is the same."""
     volume_claim.check_free(host, volume)
     if volume.phase not in UNUSED or instance_of(volume):
         raise VolumeConflict("volume %s was made or is removed by another run" % volume.name, hint=hints.run_again())
@@ -73,7 +73,7 @@ def _check_left(host, volume, new):
 
 
 def make(host, uuid, token, image=None):
-    """Make the file of the volume that was claimed with the token; its record says before that it is being made."""
+    """Make the file of the volume that was claimed with the token. Its record says so first."""
     own = VolumeStore.beside(host.store)
     with own.instance_lock(uuid):
         volume = _claimed_by(own, uuid, token)
@@ -83,7 +83,7 @@ def make(host, uuid, token, image=None):
 
 
 def withdraw(host, uuid, token):
-    """Withdraw the claim with the token; returns whether there was one. A claim that another run continues stays."""
+    """Withdraw the claim with the token. Return whether there was one. A claim that another run continues stays."""
     own = VolumeStore.beside(host.store)
     with host.store.host_lock():
         volume = own.read(uuid)

@@ -1,11 +1,11 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Who owns the disks of an instance: a file beside them with the uuid of the host that owns the instance. A volume that was
-moved with its instance has one too: ``of`` is paths.volume then.
+"""The owner of an instance's disks: a file beside them with the uuid of the host that owns the instance. A volume that
+moved with its instance has one too: then ``of`` is paths.volume.
 
-A pool may be one directory on several hosts. A host removes or makes anew only disks that no other host calls its own,
-whatever its records say.
+Several hosts may share a pool's directory. Whatever its records say, a host never removes or makes disks that another
+owns.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ FILE = "owner"
 
 
 def write(pool_path, uuid, host_uuid, of=paths.instance):
-    """Say that the disks are this host's, before its record does."""
+    """Make this host the owner of the disks, before its record does."""
     durable.write_in(of(pool_path, uuid), FILE, host_uuid.encode(), mode=paths.PASS_MODE)
 
 
 def read(pool_path, uuid, of=paths.instance):
-    """The uuid of the host that owns the disks, or None where nobody has said so."""
+    """Return the uuid of the host that owns the disks, or None if there is no owner file."""
     data = durable.read_in(of(pool_path, uuid), FILE, mode=paths.PASS_MODE)
     return data.decode("ascii", "replace").strip() if data else None
 
@@ -37,7 +37,7 @@ def is_another(pool_path, uuid, host_uuid, of=paths.instance):
 
 
 def check(pool_path, uuid, host_uuid):
-    """DisksOfAnotherHost where another host owns what is there."""
+    """Raise DisksOfAnotherHost if another host owns the disks."""
     if is_another(pool_path, uuid, host_uuid):
         refuse(pool_path, uuid)
 

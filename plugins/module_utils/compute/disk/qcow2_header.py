@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The backing file of a qcow2 file, from its own header, which can be read while QEMU uses the file. No other file is opened."""
+"""The backing file of a qcow2 file, from its own header, also while QEMU uses the file. No other file is opened."""
 
 from __future__ import annotations
 
@@ -17,8 +17,7 @@ LONGEST = 1023  # bytes of a backing file's name
 
 
 class Header(NamedTuple):
-    """``backing`` is the path of the file below, ``backing_format`` what the header says of it; ``snapshots`` counts
-    those inside the file."""
+    """The path of the backing file, its format as the header says, and the number of internal snapshots."""
 
     backing: Optional[str] = None
     backing_format: Optional[str] = None
@@ -26,7 +25,7 @@ class Header(NamedTuple):
 
 
 def read(path) -> Header:
-    """The header of the file; an empty one where it cannot be read or is no qcow2."""
+    """Return the header of the file, an empty one if it cannot be read or is not qcow2."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
         try:
@@ -47,7 +46,7 @@ def read(path) -> Header:
 
 
 def _absolute(name, path):
-    """A name is relative to the file that has it; one with a protocol is no path."""
+    """Return the path: a name is relative to the file that contains it, and one with a protocol is not a path."""
     name = name[len("file:") :] if name.startswith("file:") else name
     return name if ":" in name.split("/")[0] else os.path.normpath(os.path.join(os.path.dirname(path), name))
 

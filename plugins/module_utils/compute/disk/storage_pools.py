@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The storage pools of this host: what they hold, what is really free, and what is promised."""
+"""The storage pools of this host: their capacity and what is really free, and which of them share a file system."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from xml.etree import ElementTree
 from ..connection import LibvirtTimeout, require_libvirt
 
 GIB = 1 << 30
-# For pools that are a directory the file system answers at once; libvirt's numbers are those of its last refresh.
+# For directory pools the file system is asked; libvirt's numbers are those of its last refresh.
 DIRECTORIES = ("dir", "fs", "netfs")
 
 
 def read_pools(connection, deadline, warnings):
-    """{name: {path, type, capacity, free, device}} of the active pools; sizes in bytes, device is the path's st_dev.
+    """Return {name: {path, type, capacity, free, device}} of the active pools; sizes in bytes, device is the st_dev.
 
-    A pool that cannot be read, or not within the time limit, is left out and named in ``warnings``.
+    A pool that cannot be read within the time limit is left out and named in ``warnings``.
     """
     library = require_libvirt()
     found = {}
@@ -44,7 +44,7 @@ def _read(pool):
 
 
 def storages(pools, first):
-    """{pool: the pool that stands for its file system}: itself, or the ``first`` or least name of those that share one."""
+    """Return {pool: the pool that stands for its file system}: of pools that share one, the ``first`` or least name."""
     stands_for, found = {}, {}
     for name in sorted(pools, key=lambda name: (name != first, name)):
         device = pools[name]["device"]
@@ -53,7 +53,7 @@ def storages(pools, first):
 
 
 def allocated_below(path):
-    """Bytes that the files of one directory take up on the disk; 0 where there is no such directory."""
+    """Return the bytes that a directory's files take on disk; 0 if there is no such directory."""
     try:
         with os.scandir(path) as entries:
             return sum(entry.stat(follow_symlinks=False).st_blocks * 512 for entry in entries)

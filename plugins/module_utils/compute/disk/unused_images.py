@@ -3,9 +3,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Which cached images nothing on this host needs, and their removal.
 
-An image is needed by a record that names its checksum, by a disk that has it as its backing file, and by a guest in libvirt whose
-definition names its file. A pool keeps all of its images while it has the disks of an instance that this host has no record of:
-one of another host on shared storage, one that was set aside, or one whose record was lost.
+An image is needed if a record names its checksum, a disk has it as its backing file, or the definition of a guest in
+libvirt names its file. A pool keeps all its images while it has disks of an instance without a record on this host: an
+instance of another host on shared storage, one that was set aside, or one whose record was lost.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from ..guest import disk_users
 from . import owner, qcow2_header
 from .image import DOWNLOAD_TIME
 
-# An image, or what a download (.tmp) or a removal (.old) left that was interrupted. Anything else there is not ours.
+# An image, or what an interrupted download (.tmp) or removal (.old) left. Anything else there is not ours.
 CACHED = re.compile(r"([0-9a-f]{64})(\.tmp|\.old)?\Z", re.ASCII)
 
 
 def remove(host, dry=False):
-    """Remove them; the paths of the files. The host's lock is held, so that no claim comes between."""
+    """Remove them and return the paths of the files. Hold the host's lock, so that no claim comes in between."""
     with host.store.host_lock():
         records, used = host.store.records(), disk_users.files(host.connection)
         return [
@@ -36,7 +36,7 @@ def remove(host, dry=False):
 
 
 def _remove(host, pool_path, records, path):
-    """Without its name no disk can be made from it any more. One that was made before, by a host with the same storage, shows."""
+    """Rename the image, so no new disk uses it. If a host that shares the storage used it before, rename it back."""
     if not _is_whole(path):
         return paths.remove(path)
     aside = path + ".old"
@@ -73,7 +73,7 @@ def digest(path):
 
 
 def checksums(records):
-    """Those that any record needs, the requests of a move included."""
+    """Return the checksums of the images that any record needs, including the requests of a move."""
     specs = []
     for record in records:
         specs.append(record.spec)
@@ -86,6 +86,6 @@ def checksums(records):
 
 
 def _backing(instances):
-    """The names of the files on which disks of instances stand, whatever their records say."""
+    """Return the names of the backing files of all disks of instances, whatever their records say."""
     files = (os.path.join(at, name) for at, _directories, names in os.walk(instances) for name in names)
     return {os.path.basename(qcow2_header.read(path).backing or "") for path in files}

@@ -12,9 +12,9 @@ QCOW2_MAGIC = b"QFI\xfb"
 
 
 def read(path, disk_format):
-    """(virtual, allocated, device) in bytes, and the st_dev it lies on; OSError or ValueError where it cannot be read.
+    """Return (virtual, allocated, device): bytes and the file's st_dev. OSError or ValueError if it cannot be read.
 
-    ``disk_format`` is what the domain declares, it is never guessed: a guest may write any header on its raw disk.
+    ``disk_format`` is what the domain declares. It is never guessed: a guest may write any header to its raw disk.
     """
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
     try:

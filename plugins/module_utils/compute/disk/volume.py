@@ -1,11 +1,11 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The steps of a volume's life: claimed, attached, kept free when its instance is deleted, removed. Its making is in
-volume_files.py.
+"""The life of a volume: claimed, attached, kept free when its instance is deleted, removed. volume_files.py makes the
+file.
 
-The files lie beside the directories of instances, so nothing that removes or makes the disks of an instance meets them. One
-that is there is never made anew, and is removed only after its record says so.
+The files lie beside the directories of instances, so whatever removes or makes the disks of an instance does not touch
+them. An existing file is never made again, and is removed only after its record says so.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from . import owner
 
 
 def mark_used(store, record):
-    """From here on the guest may have written to the volumes."""
+    """Record that from here on the guest may have written to the volumes."""
     own = VolumeStore.beside(store)
     for entry in volumes.of(record.spec):
         volume = own.read(entry["uuid"])
@@ -32,7 +32,7 @@ def mark_used(store, record):
 
 
 def release(host, record):
-    """The instance goes: its volumes stay and are free, but for those that go with it, and new ones that no guest wrote to."""
+    """Free the volumes of an instance that goes. Remove those with delete_on_termination, and new, unused ones."""
     forget_old(host, record)
     own = VolumeStore.beside(host.store)
     for entry in volumes.of(record.spec):
@@ -49,7 +49,7 @@ def release(host, record):
 
 
 def forget_old(host, record):
-    """The records of those that another host has by now, as the file beside them says: what they say is old."""
+    """Remove the records of volumes that by now belong to another host, as the owner file says: they are outdated."""
     own = VolumeStore.beside(host.store)
     for entry in volumes.of(record.spec):
         volume = own.read(entry["uuid"])
@@ -58,7 +58,7 @@ def forget_old(host, record):
 
 
 def _take(host, own, volume):
-    """The volume as this host's; one whose files are gone has nothing that could say so beside them."""
+    """Make the volume this host's. If its files are gone, there is no place for an owner file."""
     pool_path = host.pool_of(volume)
     if os.path.isdir(paths.volume(pool_path, volume.uuid)):
         owner.write(pool_path, volume.uuid, host.identify(), paths.volume)
@@ -66,7 +66,7 @@ def _take(host, own, volume):
 
 
 def _is_alone(host, volume, uuid):
-    """Whether nobody but the instance has it: the records that say it is its own may be old ones. A claimed one has no file."""
+    """Whether only this instance has the volume: records that say so may be old ones. A claimed volume has no file."""
     try:
         if volume.phase != CLAIMED:
             check_free(host, volume, uuid)
@@ -76,7 +76,7 @@ def _is_alone(host, volume, uuid):
 
 
 def without_used(store, record):
-    """The record of a build that is taken up, in which no volume is new that a guest may have written to."""
+    """Return the record of a resumed build in which no volume counts as new that a guest may have written to."""
     own = VolumeStore.beside(store)
     found = [own.read(entry["uuid"]) for entry in volumes.of(record.spec)]
     used = {volume.name for volume in found if volume is not None and volume.phase not in UNUSED}
@@ -84,13 +84,13 @@ def without_used(store, record):
 
 
 def drop_claim(host, record):
-    """Remove a claim of an instance, with what it has of volumes; the instance's lock is held."""
+    """Remove a claim of an instance, with its claims of volumes. The caller holds the instance's lock."""
     release(host, record.replace(spec=volumes.kept(record.spec)))
     host.store.compare_and_swap(record, None)
 
 
 def detach(host, record, entry):
-    """Detach one volume from the instance: it becomes free and keeps its data."""
+    """Detach a volume from the instance: it becomes free and keeps its data."""
     own = VolumeStore.beside(host.store)
     volume = own.read(entry["uuid"])
     if is_of(volume, record.uuid):
@@ -111,7 +111,7 @@ def remove(host, volume):
 
 
 def delete(host, uuid, dry=False):
-    """Remove a free volume; whether there was one. VolumeInUse where an instance has it."""
+    """Remove a free volume. Return whether there was one. Raise VolumeInUse if an instance has it."""
     with host.store.host_lock():
         volume = VolumeStore.beside(host.store).read(uuid)
         if volume is None:

@@ -1,8 +1,8 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The files of volumes, volumes/<uuid>/disk.qcow2 in the pool, beside the directories of instances: where they are, and their
-making."""
+"""The files of volumes, volumes/<uuid>/disk.qcow2 in the pool, beside the directories of instances: paths and
+creation."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ FORM = "qcow2"
 
 
 def planned(pool_path, spec):
-    """{path: Disk} of the volumes of a request."""
+    """Return {path: Disk} of the volumes of a request."""
     return {
         paths.volume_file(pool_path, entry["uuid"]): disk.Disk(
             "volume-" + entry["name"],
@@ -37,7 +37,7 @@ def planned(pool_path, spec):
 
 
 def make(host, record):
-    """The files of the instance's volumes that are new; those of the others are there."""
+    """Make the files of the instance's new volumes. The other volumes have theirs."""
     store, files = VolumeStore.beside(host.store), planned(host.pool_of(record), record.spec)
     for entry, (file, plan) in zip(volumes.of(record.spec), files.items()):
         volume = store.read(entry["uuid"])
@@ -49,14 +49,14 @@ def make(host, record):
 
 
 def make_alone(host, store, volume, image):
-    """The file of a new volume that no instance has yet, from the image if there is one."""
+    """Make the file of a new volume that no instance has yet, from the image if there is one."""
     entry = {"name": volume.name, "size_gb": size_gb(volume), "slot": 0}
     ((file, plan),) = planned(host.pool_of(volume), {"project_id": volume.project_id, "volumes": [entry]}).items()
     _make(host, store, volume, file, plan, image)
 
 
 def _make(host, store, volume, file, plan, image):
-    """The record of a new volume says that its file is being made, before it is. Without an image it is empty."""
+    """Make the file of a new volume, after its record says so. Without an image it is empty."""
     check_no_file(host, volume)
     if volume.phase == CLAIMED:
         volume = change(store, volume, "build", instance_of(volume), role=OWN, phase=BUILDING)
@@ -90,7 +90,7 @@ def not_there(name, file, hint=None):
 
 
 def check_no_file(host, volume):
-    """VolumeConflict where there is a file of a volume that is claimed and not begun yet."""
+    """Raise VolumeConflict if a volume that is claimed and not begun yet already has a file."""
     if volume.phase == CLAIMED and os.path.lexists(paths.volume_file(host.pool_of(volume), volume.uuid)):
         raise VolumeConflict(
             "volume %s has a file already, which its record does not know" % volume.name,
@@ -99,6 +99,6 @@ def check_no_file(host, volume):
 
 
 def without_file(host, record):
-    """[(name, path)] of the volumes of an instance whose files are not there."""
+    """Return [(name, path)] of an instance's volumes whose files are missing."""
     files = planned(host.pool_of(record), record.spec)
     return [(planned.serial, path) for path, planned in files.items() if not os.path.lexists(path)]

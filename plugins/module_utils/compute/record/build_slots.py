@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""No more builds at a time on a host than max_concurrent_builds allows (Nova: ComputeManager._build_semaphore)."""
+"""Limits the builds at a time on a host to max_concurrent_builds (Nova: ComputeManager._build_semaphore)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ TIMEOUT = 3600  # s: as long as a build may wait for another's download of its i
 
 @contextlib.contextmanager
 def slot(state_dir, limit, timeout=TIMEOUT):
-    """Hold one of ``limit`` slots, waiting for it; HostBusy after ``timeout`` seconds. The kernel frees that of a killed build."""
+    """Wait for one of ``limit`` slots and hold it. HostBusy after ``timeout`` seconds. A killed build frees its
+    slot."""
     directory, fd = _wait(state_dir, limit, time.monotonic() + timeout)
     try:
         yield

@@ -1,11 +1,11 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Claims: the host's final check of a placement, under its lock and with the scheduler's arithmetic; and which claim of an ended run
-is adopted, or dropped and decided anew.
+"""Claims: the host's final check of a placement, under its lock and with the scheduler's arithmetic; and whether the
+claim of an ended run is adopted, or dropped and decided again.
 
 A claim is a record in role CLAIM. It holds room on the host for its instance until it is built or withdrawn. The token
-says whose it is: the same token again is the same claim, another token adopts what an ended run left.
+identifies the run: the same token is the same claim again, another token adopts the claim of an ended run.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ CLAIMED = "claimed"
 
 
 def claim_all(host, claims, dry=False):
-    """Decide claims [{spec, token, limits}] one after the other: [{uuid, name, claimed, token, allocation, error}].
+    """Decide claims [{spec, token, limits}] in order. Return [{uuid, name, claimed, token, allocation, error}].
 
-    Facts are gathered once, then each claim that holds is taken out of them. One that fails leaves the others alone.
+    Facts are gathered once; each claim that succeeds is then subtracted. One that fails does not affect the others.
     """
     host.identify()
     state_directory.check(host.store)
@@ -48,7 +48,7 @@ def claim_all(host, claims, dry=False):
 
 
 def withdraw_all(host, withdrawals, dry=False):
-    """Drop claims [{uuid, token}]: [{uuid, withdrawn}]. What was adopted by another run, or is built, stays."""
+    """Drop claims [{uuid, token}]. Return [{uuid, withdrawn}]. A claim that another run adopted, or is built, stays."""
     results, store = [], host.store
     with store.host_lock():
         for withdrawal in withdrawals:
@@ -64,7 +64,7 @@ def withdraw_all(host, withdrawals, dry=False):
 
 
 def _drop(host, record):
-    """Remove a claim; whether that was possible: one that is being built at this moment is no claim any more."""
+    """Remove a claim. Return whether that was possible: once its build has begun, it is no claim any more."""
     try:
         with host.store.instance_lock(record.uuid, timeout=0):
             volume.drop_claim(host, record)
@@ -74,7 +74,7 @@ def _drop(host, record):
 
 
 def _prepare(host, claim, dry):
-    """The part that needs no facts: is the claim there already, or another's that has to make way?"""
+    """Decide what needs no facts: does the claim exist already, or another run's claim that has to make way?"""
     store = host.store
     result = {
         "uuid": None,
@@ -112,7 +112,7 @@ def _prepare(host, claim, dry):
 
 
 def check_identity(spec):
-    """The uuid of a request is the one that follows from its project and name."""
+    """Check that the uuid of a request follows from its project and name."""
     check_name(spec.get("name"), "spec.name")
     check_uuid(spec.get("uuid"))
     if spec["uuid"] != instance_uuid(spec.get("project_id"), spec["name"]):
@@ -129,7 +129,7 @@ def _adopt(store, record, token, claim, result, dry):
     if record.token != token and not dry:
         with store.instance_lock(record.uuid, timeout=0):
             epoch = max(record.generation[0], first_epoch(store, record.uuid, claim.get("after")))
-            spec = volumes.as_new(claim["spec"], record.spec)  # known to the claim alone
+            spec = volumes.as_new(claim["spec"], record.spec)  # only the claim knows which are new
             adopted = record.next(token=token, spec=spec, generation=[epoch, record.generation[1] + 1])
             record = store.compare_and_swap(record, journal.noted(adopted, "claim", adopted=True))
         result["changed"] = True
@@ -153,7 +153,7 @@ def _decide(host, ledger, claim, result, dry):
 
 
 def without_volumes(allocation, spec):
-    """What the instance itself takes: new volumes count by their own records, whatever becomes of it."""
+    """Return what the instance itself takes: new volumes count by their own records, and may outlive it."""
     more = volumes.new_gb(spec)
     if not more:
         return allocation
@@ -165,7 +165,7 @@ def without_volumes(allocation, spec):
 
 
 def first_epoch(store, uuid, after):
-    """The epoch of a claim: no earlier owner of the instance that anybody has heard of was in a later one."""
+    """Return the epoch of a claim, not below that of any earlier owner that this host or the run knows of."""
     return max((after or [0])[0], whereabouts.epoch(store, uuid))
 
 

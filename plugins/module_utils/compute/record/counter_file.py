@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Small files of numbers that a host counts, kept beside its records: read without a lock, changed under one."""
+"""Small files of counters that a host keeps beside its records: read without a lock, changed under one."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ LOCK_TIMEOUT = 5  # s
 
 
 class CounterFile:
-    """One such file. ``parse`` checks what it holds: dict -> dict, or an error of state_file."""
+    """One such file. ``parse`` checks its content: dict -> dict, or an error of state_file."""
 
     def __init__(self, name, parse):
         self.name = name
         self.parse = parse
 
     def peek(self, state_dir):
-        """What it holds, without the lock: it is replaced by a rename. None where there is no state directory."""
+        """Return its content, without the lock: it is replaced by a rename. None if there is no state directory."""
         try:
             directory = durable.open_directory(state_dir)
         except FileNotFoundError:

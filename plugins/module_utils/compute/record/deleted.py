@@ -1,9 +1,10 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The history of an instance outlives it: a file for each that this host owned last and removed, for 30 days.
+"""The history of deleted instances: a file for each that this host owned last and removed, kept for 30 days.
 
-It is here and not on a controller, so that every controller can tell who deleted what. It is for people: nothing is decided by it.
+It is here and not on a controller, so that every controller can show who deleted what. It is for people; no decision
+uses it.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ DAYS, MOST = 30, 1000
 
 
 def keep(store, record):
-    """Before the record of its owner is removed."""
+    """Keep the history, before the owner's record is removed."""
     said = {
         "name": record.name,
         "project_id": record.project_id,
@@ -38,7 +39,7 @@ def keep(store, record):
 
 
 def describe(store, uuid):
-    """What is known of an instance that this host removed, as module instance_info tells it; None where that is nothing."""
+    """Return what is known of an instance that this host removed, in the form of module instance_info, or None."""
     try:
         said = state_file.read(_path(store), _file(uuid), _parse, None)
     except state_file.StateDamaged as error:
@@ -72,7 +73,7 @@ def _parse(data):
 
 
 def _make_room(folder):
-    """Remove what is older than it is to be, and the oldest beyond the most; by the clock of this host alone."""
+    """Remove the files older than DAYS, and the oldest beyond MOST, by this host's clock alone."""
     files = []
     for name in os.listdir(folder):
         with contextlib.suppress(FileNotFoundError):  # another run removed it

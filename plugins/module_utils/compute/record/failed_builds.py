@@ -26,13 +26,13 @@ FILE = CounterFile("failed_builds.json", _parse)
 
 
 def count(state_dir=STATE_DIR):
-    """How many builds failed here of late."""
+    """How many builds failed here recently."""
     state = FILE.peek(state_dir)
-    return round(_faded(state)) if state else 0  # rounded down, the first one would be forgotten at once
+    return round(_faded(state)) if state else 0  # rounding down would forget the first one at once
 
 
 def add(state_dir=STATE_DIR):
-    """Count a failed build. Not for a broken group policy, a lost claim or bad input: they say nothing of the host."""
+    """Count a failed build. A broken group policy, a lost claim or bad input say nothing about the host."""
     with locked(state_dir) as directory:
         FILE.write(directory, {"count": _faded(FILE.read(directory)) + 1, **boot_time.now()})
 
@@ -47,7 +47,7 @@ def forget(state_dir=STATE_DIR):
 def _faded(state):
     if not state:
         return 0.0
-    # after a reboot the time it took is unknown: only the new uptime counts
+    # how long a reboot took is unknown: only the new uptime counts
     now = boot_time.now()
     since = state["uptime"] if state["boot_id"] == now["boot_id"] else 0.0
     return state["count"] * 0.5 ** (max(0.0, now["uptime"] - since) / HALF_LIFE)

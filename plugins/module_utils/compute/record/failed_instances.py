@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The instances in vm_state error: their creation was given up, and this host was the last that failed.
 
-Nova keeps such an instance in its database. Here nothing of it is left but a note on that host, until a run places it
-again or deletes it. It is no record: it holds no resources, no claim and no name.
+Nova keeps such an instance in its database. Here only a note on that host is left, until a run places the instance
+again or deletes it. The note is no record: it holds no resources, no claim and no name.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ LONGEST = 1000
 
 
 def read(state_dir):
-    """{instance uuid: {name, project_id, host, code, message, at}}; ``host`` is this host as the controller calls it."""
+    """Return {instance uuid: {name, project_id, host, code, message, at}}; ``host`` is this host's inventory name."""
     return state_file.read(state_dir, FILE, _parse, {})
 
 
@@ -33,9 +33,9 @@ def _parse(data):
 
 
 def note(store, failed, dry=False):
-    """Keep ``failed`` [{uuid, name, project_id, host, error {code, message}}]; whether that is news.
+    """Keep ``failed`` [{uuid, name, project_id, host, error {code, message}}]. Return whether that is news.
 
-    One that has a record here tells it itself.
+    An instance with a record here is skipped: its record has the fault.
     """
     with store.host_lock():
         before = read(store.state_dir)
@@ -45,13 +45,13 @@ def note(store, failed, dry=False):
             if store.read(uuid) is None:
                 said = {**failure, **failure["error"]}
                 kept = {name: str(said[name])[:LONGEST] for name in ("name", "project_id", "host", "code", "message")}
-                after.pop(uuid, None)  # the latest is the last, and stays the longest
+                after.pop(uuid, None)  # the newest comes last and is kept longest
                 after[uuid] = dict(kept, at=journal.now())
         return _replace(store, before, dict(list(after.items())[-LIMIT:]), dry)
 
 
 def forget(store, uuids):
-    """Whether there was a note of one of them."""
+    """Remove the notes of these instances. Return whether there was one."""
     if not set(uuids) & set(read(store.state_dir)):
         return False
     with store.host_lock():
@@ -67,7 +67,7 @@ def _replace(store, before, after, dry=False):
 
 
 def describe(uuid, failure):
-    """As compute.instance.describe does it for a record."""
+    """Return the same form as compute.instance.describe for a record."""
     fault = {name: failure[name] for name in ("code", "message", "host", "at")}
     return {
         "uuid": uuid,

@@ -10,11 +10,11 @@ import datetime
 from ...model.safe_text import clean
 
 FAULT_LIMIT = 20
-_acting = {}  # who this process works for
+_acting = {}  # for whom this process works
 
 
 def act_for(by):
-    """Say for whom this process works: {who, run}, or None. Every event that it notes has it."""
+    """Set for whom this process works: {who, run}, or None. Every event that it notes contains it."""
     _acting.clear()
     _acting.update({name: clean(str(by[name])) for name in ("who", "run") if by and by.get(name)})
 
@@ -24,16 +24,16 @@ def who():
 
 
 def now():
-    """The time for people, UTC; no decision reads it."""
+    """The time, in UTC, for people; no decision uses it."""
     return datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def noted(record, event, **details):
-    """The record with one more event."""
+    """Return the record with one more event."""
     return record.noted(event, now(), **_acting, **details)
 
 
 def faulted(record, error):
-    """The record with one more fault, from a BerthError: {code, message, at}."""
+    """Return the record with one more fault, from a BerthError: {code, message, at}."""
     fault = {"code": error.code, "message": str(error)[:1000], "at": now()}
     return record.replace(faults=(list(record.faults) + [fault])[-FAULT_LIMIT:])

@@ -1,8 +1,8 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What is taken on a host, and all that is checked before more is: the same for a creation, for a move to this host and for
-a resize on it."""
+"""What is taken on a host, and all checks before more is taken: the same for create, a move to it and a resize on
+it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .volume_store import VolumeStore
 
 
 class Ledger:
-    """The host's state while claims are taken out of it, and who is on it."""
+    """The host's state, from which claims are subtracted, and the instances on the host."""
 
     def __init__(self, host):
         host.require_member()
@@ -33,7 +33,7 @@ class Ledger:
         self.present = list(self.document["instances"])
 
     def allocate(self, request, limits):
-        """What the request takes here; the caller holds the host's lock until that is written down."""
+        """Return what the request takes here. The caller holds the host's lock until that is written."""
         check_names(request.document, self.present)
         here = (self.present, " on this host")
         error = address_clash.clash(request.document, address_clash.add_let_in(address_clash.index(*here), *here))
@@ -60,7 +60,7 @@ class Ledger:
 
 
 def check_group(group, spec, present):
-    """The late check of a server group on this host: every role counts, members that come or go too."""
+    """The late check of a server group on this host. Records of every role count, including members that come or go."""
     if group is None or group.policy != "anti-affinity":
         return
     members = [
@@ -83,7 +83,7 @@ def check_group(group, spec, present):
 
 
 def check_names(spec, present):
-    """A domain that berth did not make keeps its name and its uuid."""
+    """Refuse the name or uuid of a domain that berth did not make."""
     for instance in present:
         if instance["foreign"] and (spec["uuid"] == instance["uuid"] or spec["name"] == instance["name"]):
             raise InstanceExists(

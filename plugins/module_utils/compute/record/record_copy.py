@@ -1,10 +1,10 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The copy of a record in the definition of its guest, and how a record that was lost is taken back from it.
+"""The copy of a record in the definition of its guest, and how a lost record is restored from it.
 
-The copy has what the guest was defined from and does not change with every write. That the instance is this host's, and not
-another's, only the controller can know, which has read all hosts.
+The copy has what the guest was defined from and does not change with every write. Only the controller, which has read
+all hosts, can know that the instance belongs to this host and no other.
 """
 
 from __future__ import annotations
@@ -29,9 +29,10 @@ class RecordUnrecoverable(BerthError):
 
 
 def take_back(instance, after, dry=False):
-    """Have a record again of the guest that is here, in a later epoch than any other host has heard of; whether that was needed.
+    """Restore the record of the guest that is here, in a later epoch than any other host knows of. Return whether that
+    was needed.
 
-    A record that is there and older than what others have seen is taken for the newest there is.
+    A record that exists but is older than others have seen counts as the newest that is left.
     """
     with instance.store.instance_lock(instance.uuid, timeout=instance.timeout):
         state_directory.check(instance.store)
@@ -52,13 +53,13 @@ def take_back(instance, after, dry=False):
             new = record or _from_copy(instance)
             epoch = max(after[0], new.generation[0], whereabouts.epoch(instance.store, instance.uuid)) + 1
             taken = journal.noted(new.replace(generation=[epoch, 0]), "record taken back")
-            volume_claim.take_back(instance.host, taken)  # first: who has the instance's record asks for no more
+            volume_claim.take_back(instance.host, taken)  # first: nothing is restored once its record exists
             instance.store.compare_and_swap(record, taken) if record else instance.store.restore(taken)
         return True
 
 
 def _from_copy(instance):
-    """The record of a guest at rest, as its definition and its disks tell it."""
+    """Return the record of a guest at rest, from its definition and its disks."""
     found, inactive = domain.find(instance.host.connection, instance.uuid), require_libvirt().VIR_DOMAIN_XML_INACTIVE
     try:
         text = found.XMLDesc(inactive)

@@ -11,7 +11,7 @@ from .ledger import Ledger
 
 
 def allocate(host, record, more_gb):
-    """What ``more_gb`` takes here: a request of nothing else. The host's lock is held until that is written down."""
+    """Return what ``more_gb`` takes here, requested alone. The caller holds the host's lock until that is written."""
     nothing = {"name": "", "vcpus": 0, "memory_mb": 0}
     data = [{"name": "more", "size_gb": more_gb, "bus": "virtio"}]
     request = RequestSpec({"uuid": record.uuid, "flavor": nothing, "pool": record.spec.get("pool"), "disks": data})

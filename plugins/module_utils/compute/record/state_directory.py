@@ -1,11 +1,11 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Whether the state directory is the one this host was prepared with, and as new as when it was last used.
+"""Whether the state directory is the one that this host was prepared with, and not an older copy of it.
 
-In it lies an identity {id, serial}, outside of it a copy of that. The serial counts how often this host became or ceased to
-be the owner of an instance. A directory that is not mounted, another one, or one from an older backup has not what the
-copy says; then its records, and those that it lacks, prove nothing.
+It contains an identity {id, serial}, of which a copy lies outside. The serial counts how often this host became or
+ceased to be the owner of an instance. If the directory is not mounted, is another one, or comes from an older backup,
+it differs from the copy; then its records, and missing ones, prove nothing.
 """
 
 from __future__ import annotations
@@ -30,13 +30,15 @@ TIMEOUT = 60  # s
 
 
 class StateDirectoryChanged(BerthError):
-    """The host's state directory is not mounted, was exchanged, or is older than before. What it says about instances cannot be trusted."""
+    """The host's state directory is not mounted, was exchanged, or is older than before. What it says cannot be
+    trusted."""
 
     retryable = True
 
 
 def look(store) -> Dict[str, Any]:
-    """{id, serial, fault}: ``fault`` is None or says in one line what is wrong. A host that was never prepared has no id."""
+    """Return {id, serial, fault}. ``fault`` is None or says in a line what is wrong. A host never prepared has no
+    id."""
     try:
         copy = _read(os.path.dirname(store.identity_copy), os.path.basename(store.identity_copy))
         here = _read(store.state_dir, FILE)
@@ -47,14 +49,14 @@ def look(store) -> Dict[str, Any]:
 
 
 def check(store) -> None:
-    """StateDirectoryChanged where nothing may be claimed, built or started by what the records say."""
+    """Raise StateDirectoryChanged if the records cannot be trusted to claim, build or start anything."""
     fault = look(store)["fault"]
     if fault:
         raise StateDirectoryChanged(fault, hint=state_hints.mount_state_directory(store.state_dir))
 
 
 def advance(store) -> None:
-    """Count one more change of an owner, before it is written down. A directory with a fault keeps it."""
+    """Count one more change of an owner, before it is written. A directory with a fault is left as it is."""
     if not _counts(look(store)):
         return
     with _locked(store):
@@ -68,9 +70,10 @@ def _counts(state) -> bool:
 
 
 def establish(store, accept=False, dry=False) -> bool:
-    """Give the directory its identity where it has none yet, and its copy; whether anything was, or would be, changed.
+    """Give the directory an identity if it has none yet, and write the copy. Return whether anything was, or would be,
+    changed.
 
-    One with a fault is refused, unless ``accept`` says that what is there is all there is: then it begins anew.
+    Refuse one with a fault, unless ``accept`` says that its records are complete: then it gets a new identity.
     """
     state = look(store)
     if state["fault"] and not accept:
@@ -86,7 +89,7 @@ def establish(store, accept=False, dry=False) -> bool:
 
 
 def give_up(store) -> None:
-    """The directory is to be removed: from now on it is nobody's. The copy first: whatever is there in between has no fault."""
+    """Make the directory nobody's, before it is removed. The copy goes first, so no state in between has a fault."""
     state = look(store)
     if state["id"] and state["serial"]:
         with _locked(store):
@@ -107,8 +110,8 @@ def _fault(directory, here, copy) -> Optional[str]:
 
 
 def _fault_without_copy(directory, here) -> Optional[str]:
-    """A host that was never prepared has no copy. Nor has one to which another host's directory was brought: a directory in
-    which an instance had an owner was some host's."""
+    """A host that was never prepared has no copy. Neither has a host that got another host's directory: if the
+    directory ever owned an instance, it was some host's."""
     if here is None or not here["serial"]:
         return None
     return "the state directory %s is that of another host, or %s was removed here" % (directory, COPY)
@@ -123,7 +126,7 @@ def _read(directory, name) -> Optional[Dict[str, Any]]:
 
 
 def _write(store, identity, serial) -> None:
-    """First the directory, then the copy: after a crash between them the directory is ahead, which is no fault."""
+    """Write the directory first, then the copy: after a crash in between the directory is ahead, which is no fault."""
     durable.write_in(store.state_dir, FILE, _encode(identity, serial), create=True)
     _write_copy(store, identity, serial)
 
@@ -139,7 +142,7 @@ def _encode(identity, serial) -> bytes:
 
 @contextlib.contextmanager
 def _locked(store):
-    """A lock of its own: an owner that lets go of a guest does not wait for a claim that reads the host's facts."""
+    """Hold a lock of its own: an owner that lets go does not wait for a claim that reads the host's facts."""
 
     def busy(who):
         return HostBusy("the identity of the state directory is locked by %s" % who, holder=who)

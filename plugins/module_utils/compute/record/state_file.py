@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The JSON files beside the records. One that was cut off, emptied or edited is never taken for one that is not there."""
+"""The JSON files beside the records. One that was cut off, emptied or edited is never treated as missing."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ...model.errors import BerthError
 from ...model.safe_text import clean
 from .. import durable
 
-# What a parser may raise over data of another shape.
+# What a parser may raise for data of another shape.
 NONSENSE = (ValueError, KeyError, IndexError, TypeError, AttributeError, RecursionError)
 
 
@@ -21,12 +21,13 @@ class StateDamaged(BerthError):
 
 
 def read(directory, name, parse, absent):
-    """``parse`` of what the file has in it, or ``absent`` where there is none. StateDamaged where it cannot be parsed."""
+    """Return ``parse`` of the file's content, or ``absent`` if there is no file. StateDamaged if it cannot be
+    parsed."""
     return decode(durable.read_in(directory, name), "%s/%s" % (directory, name), parse, absent)
 
 
 def decode(data, where, parse, absent):
-    """The same of the bytes that were read, or None."""
+    """Do the same with the bytes of the file, or None."""
     if data is None:
         return absent
     try:
@@ -38,7 +39,7 @@ def decode(data, where, parse, absent):
 
 
 def dict_of(value, parse_item):
-    """{text: item} with each item parsed."""
+    """Return {text: item} with each item parsed."""
     return {text(key): parse_item(item) for key, item in value.items()}
 
 

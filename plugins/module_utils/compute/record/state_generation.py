@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The generation of a host's facts: a number that grows with every change, so that older facts can be told from newer ones."""
+"""The generation of a host's facts: a number that grows with every change, to tell older facts from newer ones."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ FILE = CounterFile("generation.json", _parse)
 
 
 def of(fingerprint, save=True, state_dir=STATE_DIR):
-    """A number that grows whenever ``fingerprint`` (text) is another than the time before.
+    """Return a number that grows whenever ``fingerprint`` (text) differs from the previous one.
 
-    With ``save`` false nothing is written, and the answer is what a saving run would give now. 0 without a state
+    With ``save`` false, nothing is written, and the number is what a saving run would return now. 0 without a state
     directory.
     """
     last = FILE.peek(state_dir)

@@ -3,9 +3,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The records of one host and the only primitive that changes them: compare, then replace durably.
 
-Layout below the state directory (0700): host.lock, tombstones.json, instances/<uuid>/{lock,record.json} (0600).
-Reads need no lock, since a record is replaced by a rename. Order of the locks: who holds the host's lock takes an
-instance's lock without waiting, so that two runs never wait for each other.
+Layout below the state directory (0700): host.lock, tombstones.json, instances/<uuid>/{lock,record.json} (0600). Reads
+need no lock, since a record is replaced by a rename. Lock order: a run that holds the host's lock takes an instance's
+lock without waiting, so two runs never wait for each other.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ INSTANCE_TIMEOUT = 60
 
 
 def check_uuid(value):
-    """A uuid in its plain form: it becomes a directory name, so nothing else will do."""
+    """Return a uuid if it has the plain form. It becomes a directory name, so anything else is refused."""
     if not is_uuid(value):
         raise InvalidInput("uuid", value, "a uuid in lower case, as in 0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a")
     return value
@@ -58,7 +58,7 @@ def _decode(data, uuid, hint=state_hints.restore_damaged_record):
 
 
 def _number(text):
-    """NaN and what is beyond all floats are no JSON, and _encode could not write them again."""
+    """Refuse NaN and numbers beyond all floats: they are not JSON, and _encode could not write them again."""
     value = float(text)
     if not math.isfinite(value):
         raise ValueError("%s is no number" % text)
@@ -78,7 +78,7 @@ class Store:
 
     def __init__(self, state_dir=STATE_DIR, action="berth", identity_copy=None):
         self.state_dir = state_dir
-        # what a state directory elsewhere is compared with lies beside it
+        # a state directory elsewhere has its copy of the identity beside it
         self.identity_copy = identity_copy or (state_directory.COPY if state_dir == STATE_DIR else state_dir + ".json")
         self.action = action
         self._held = {}
@@ -87,7 +87,7 @@ class Store:
 
     @contextlib.contextmanager
     def host_lock(self, timeout=HOST_TIMEOUT):
-        """Hold the lock under which capacity and group policy are decided; HostBusy after ``timeout`` seconds."""
+        """Hold the lock under which capacity and group policy are decided. Raise HostBusy after ``timeout`` seconds."""
 
         def busy(who):
             return HostBusy("the host is locked by %s" % who, holder=who)
@@ -97,7 +97,7 @@ class Store:
 
     @contextlib.contextmanager
     def instance_lock(self, uuid, timeout=INSTANCE_TIMEOUT):
-        """Hold the lock of one instance; InstanceBusy after ``timeout`` seconds. May be nested."""
+        """Hold the lock of one instance; may be nested. Raise InstanceBusy after ``timeout`` seconds."""
         check_uuid(uuid)
 
         def busy(who):
@@ -125,7 +125,7 @@ class Store:
                 os.close(directory_fd)
 
     def _tidy(self, uuid, directory_fd):
-        """Leave no empty directory behind; called with the instance's lock held."""
+        """Remove a directory that has become empty. The caller holds the instance's lock."""
         if RECORD in os.listdir(directory_fd):
             return
         durable.discard_temporary(directory_fd, RECORD)
@@ -143,7 +143,7 @@ class Store:
     # reading
 
     def read(self, uuid) -> Optional[Record]:
-        """The instance's record, or None. A damaged record or one of a newer schema raises RecordInvalid."""
+        """Return the instance's record, or None. Raise RecordInvalid if it is damaged or has a newer schema."""
         check_uuid(uuid)
         try:
             instances = self._open_instances(create=False)
@@ -166,7 +166,7 @@ class Store:
         return None if data is None else _decode(data, uuid, self.damaged_hint)
 
     def records(self) -> List[Record]:
-        """All records of the host, by uuid. One that cannot be read raises: unknown is never taken for absent."""
+        """Return all records of the host, by uuid. Raise if one cannot be read: unknown is never taken for absent."""
         try:
             instances = self._open_instances(create=False)
         except FileNotFoundError:
@@ -180,9 +180,9 @@ class Store:
     # writing
 
     def compare_and_swap(self, expected: Optional[Record], new: Optional[Record]) -> Optional[Record]:
-        """Replace ``expected`` (None: there is none) by ``new`` (None: remove it); gives what was read back.
+        """Replace ``expected`` (None: no record) by ``new`` (None: remove it). Return what was read back.
 
-        Role, generation and token on disk must be those of ``expected``, else StaleRecord and nothing is changed. The
+        Raise StaleRecord and change nothing if role, generation and token on disk are not those of ``expected``. The
         generation of ``new`` must be greater, so that no two states of a record ever compare equal.
         """
         if expected is None and new is None:
@@ -215,7 +215,7 @@ class Store:
             return self._write(new)
 
     def restore(self, record: Record) -> Record:
-        """Write the record of an instance at rest that was lost: the one way to own an instance that was not claimed."""
+        """Write the lost record of an instance at rest: the only way to own an instance that was not claimed."""
         with self.instance_lock(record.uuid):
             if self.read(record.uuid) is not None:
                 raise StaleRecord("there is a record of %s" % record.uuid, uuid=record.uuid)
@@ -223,7 +223,7 @@ class Store:
             return self._write(record)
 
     def _write(self, record):
-        """With the lock of the instance held."""
+        """Write the record and read it back. The caller holds the instance's lock."""
         durable.write(self._held[record.uuid], RECORD, _encode(record))
         written = self.read(record.uuid)
         if written != Record.from_dict(json.loads(_encode(record))):
@@ -231,7 +231,7 @@ class Store:
         return written
 
     def _note_departure(self, record):
-        """What a later run must know of an instance that was here, though the host that has it now be silent."""
+        """Note what a later run must know of an instance that was here, even if the host that has it now is silent."""
         if record.role == OWN:
             deleted.keep(self, record)
             whereabouts.removed(self, record.uuid, record.generation)
@@ -242,7 +242,7 @@ class Store:
     # operations that must never come back
 
     def bury(self, op):
-        """Remember that an operation (or a claim's token) was withdrawn: whoever comes late with it is refused."""
+        """Remember that an operation (or a claim's token) was withdrawn: a run that uses it later is refused."""
         with self.host_lock():
             dead = [buried for buried in self._tombstones() if buried != op] + [op]
             durable.write(self._held[None], TOMBSTONES, json.dumps(dead[-TOMBSTONE_LIMIT:]).encode())

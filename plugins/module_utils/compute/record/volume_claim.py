@@ -1,7 +1,8 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The claims of volumes: who may use one (one writer at a time) or remove it, which one a guest may boot from, and new records.
+"""The claims of volumes: who may use one (one writer at a time) or remove it, which one a guest may boot from, and new
+records.
 
 The caller holds the host's lock.
 """
@@ -23,7 +24,7 @@ from .volume_store import UNUSED, VolumeStore, change, first_spec, holder, insta
 
 
 def check_claim(host, spec):
-    """Raise where a volume of the request cannot be its instance's; the host's lock is held."""
+    """Raise if the instance cannot have a volume of its request. Needs the host's lock."""
     store = VolumeStore.beside(host.store)
     for entry in volumes.check(spec):
         volume = store.read(entry["uuid"])
@@ -46,7 +47,7 @@ def check_claim(host, spec):
 
 
 def check_free(host, volume, but=None):
-    """VolumeInUse where an instance has it, other than ``but``, or a guest in libvirt; the host's lock is held."""
+    """Raise VolumeInUse if an instance other than ``but``, or a guest, has the volume. Needs the host's lock."""
     noted = instance_of(volume)
     if is_moving(volume) and noted and noted["uuid"] != but:
         raise _in_use(volume, noted["name"], volume_hints.detach_volumes(noted["name"], [volume.name]))
@@ -54,7 +55,7 @@ def check_free(host, volume, but=None):
     found = holder(volume, host.store.records(), lambda uuid: domain.find(host.connection, uuid) is not None, but)
     if found:
         raise _in_use(volume, found["name"], volume_hints.detach_volumes(found["name"], [volume.name]))
-    # all records may be old ones, put back from one backup
+    # all records may be old, restored from one backup
     path = paths.volume_file(host.pool_of(volume), volume.uuid)
     for uuid, said in sorted(disk_users.of(host.connection, [path]).items()):
         if uuid != but:
@@ -63,7 +64,7 @@ def check_free(host, volume, but=None):
 
 
 def check_here(host, record):
-    """VolumeElsewhere where another host has a volume of the instance by now."""
+    """Raise VolumeElsewhere if another host has a volume of the instance by now."""
     for volume in (VolumeStore.beside(host.store).read(entry["uuid"]) for entry in volumes.of(record.spec)):
         if volume is not None:
             check_not_elsewhere(host, volume)
@@ -79,12 +80,12 @@ def check_not_elsewhere(host, volume):
 
 
 def is_elsewhere(host, volume):
-    """Whether the volume was moved to another host, as the file beside its own says. It counts more than any record."""
+    """Whether the volume was moved to another host, as its owner file says. That file counts more than any record."""
     return owner.is_another(host.pool_of(volume), volume.uuid, host.identify(), paths.volume)
 
 
 def _check_bootable(volume, spec):
-    """Old or new, the volume has to be one that was made from the instance's image."""
+    """Check that the volume, old or new, was made from the instance's image."""
     image = volume.spec.get("source_image")
     if image != spec["image"]["name"]:
         made = "made from image %s" % clean(str(image), 100) if image else "not made from an image"
@@ -111,7 +112,7 @@ def _in_use(volume, name, hint):
 
 
 def attach(store, spec, token):
-    """Write whose the volumes of a request are, and the records of those that are new; the host's lock is held."""
+    """Write which instance has the volumes of a request, and records of new ones. Needs the host's lock."""
     own = VolumeStore.beside(store)
     instance = {"uuid": spec["uuid"], "name": spec["name"]}
     for entry in volumes.of(spec):
@@ -125,7 +126,7 @@ def attach(store, spec, token):
 
 
 def take_back(host, record):
-    """The records of an instance's volumes, where they were lost with its own: of those whose files its guest has."""
+    """Restore the records of volumes that were lost with their instance's own, if its guest has their files."""
     own = VolumeStore.beside(host.store)
     instance = {"uuid": record.uuid, "name": record.name}
     with host.store.host_lock():

@@ -1,11 +1,12 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The records of an instance's volumes while it moves: they say whose the volumes are on either host, as its own record does.
+"""The records of an instance's volumes while it moves: on both hosts they say who owns the volumes, as the instance's
+own record does.
 
-The source's volumes are told with their generations (``told``), the destination expects them, the source lets go of them
-right before its instance, and the destination owns them right before its instance: so two hosts never own one. ``store`` is
-the host's VolumeStore, ``record`` that of the instance.
+The source reports its volumes with their generations (``told``), the destination expects them, the source lets go of
+them right before its instance, and the destination owns them right before its instance. So two hosts never own one.
+``store`` is the host's VolumeStore, ``record`` the record of the instance.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from .volume_store import change, first_spec, instance_of, is_moving, is_of
 
 
 def told(store, record):
-    """[{uuid, generation, image}] of the instance's volumes, for the other host; the image of those that were made from one."""
+    """Return [{uuid, generation, image}] of the instance's volumes, for the other host; ``image`` if made from one."""
     return [
         {
             "uuid": volume.uuid,
@@ -33,7 +34,7 @@ def told(store, record):
 
 
 def expect(store, record, said):
-    """On the destination: each volume of the instance has a record that waits for it. ``said`` is what the source told."""
+    """On the destination, write a record that waits for each volume. ``said`` is what the source reported."""
     generations = {entry["uuid"]: list(entry["generation"]) for entry in said}
     images = {entry["uuid"]: entry.get("image") for entry in said}
     instance = {"uuid": record.uuid, "name": record.name}
@@ -52,7 +53,7 @@ def expect(store, record, said):
 
 
 def _known_already(there):
-    """The source has it, so a record here is an old one; a claim is that of a run which gives way."""
+    """The source has the volume, so a record here is old; a claim belongs to a run that has to give way."""
     old = volume_hints.forget_old_volume(there.name, there.uuid)
     return VolumeConflict(
         "there is a record of volume %s here already" % there.name,
@@ -78,13 +79,13 @@ def _expected(record, entry, instance, generation, image):
 
 
 def let_go(store, record):
-    """Before the record of the instance says that this host lets go of it."""
+    """Let go of the volumes, before the record of the instance says that this host lets go of it."""
     for volume in _of(store, record):
         _without_owner(store, volume)
 
 
 def _without_owner(store, volume):
-    """The volume when this host does not own it any more."""
+    """Return the volume's record after this host gave up its ownership."""
     if volume.role != OWN:
         return volume
     (role, phase), generation = LET_GO, [volume.generation[0] + 1, 0]
@@ -92,20 +93,20 @@ def _without_owner(store, volume):
 
 
 def moving(store, record):
-    """The volumes of the instance that are on their way to this host or from it."""
+    """The volumes of the instance that are on their way to or from this host."""
     return [volume for volume in _of(store, record) if is_moving(volume)]
 
 
 def take(store, volume):
-    """Own one, before the record of the instance says that this host owns that, or once more where it does not let go after all.
-    The epoch grows by one over that with which the other side let go, or would have."""
+    """Own a volume, before the record of the instance says that this host owns the instance, or again if this host does
+    not let go after all. The epoch grows by one over that with which the other side let go, or would have."""
     role, phase = OWNED
     generation = [volume.generation[0] + 1, 1]
     return change(store, volume, "own", instance_of(volume), role=role, phase=phase, generation=generation)
 
 
 def forget(store, record):
-    """The instance is gone from this host, so its volumes are too; their files are not touched."""
+    """Remove the records of the volumes of an instance that is gone from this host. Their files are not touched."""
     for volume in _of(store, record):
         forget_one(store, volume)
 
@@ -115,6 +116,6 @@ def forget_one(store, volume):
 
 
 def _of(store, record):
-    """The records of the instance's volumes that say that they are its own."""
+    """The records of the volumes that say that they belong to the instance."""
     found = (store.read(entry["uuid"]) for entry in volumes.of(record.spec))
     return [volume for volume in found if is_of(volume, record.uuid)]

@@ -1,12 +1,12 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The records of a host's volumes, volumes/<uuid>/record.json, and whose each is.
+"""The records of a host's volumes, volumes/<uuid>/record.json, and which instance has each.
 
-A record of an instance names its volumes, that of a volume names its instance ({uuid, name} or null). The instance's is
-written first when it gets a volume and last when it lets go, so a volume has no instance only where no instance has it.
-Who claims a volume holds the host's lock. A volume goes the way of an instance that does not move: claimed, building until a
-guest is started with it, active, deleting.
+The record of an instance names its volumes, the record of a volume names its instance ({uuid, name} or null). The
+instance's record is written first when it gets a volume and last when it lets go, so a volume names no instance only if
+no instance has it. Claiming a volume needs the host's lock. A volume has the phases of an instance that does not move:
+claimed, building until a guest is started with it, active, deleting.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ UNUSED = (CLAIMED, BUILDING)  # no guest has written to it
 
 
 class VolumeStore(Store):
-    """The records of the volumes below the same state directory."""
+    """The records of the volumes, below the same state directory."""
 
     below = "volumes"
 
@@ -33,7 +33,7 @@ class VolumeStore(Store):
     check_change = staticmethod(volume_lifecycle.check_change)
 
     def _note_departure(self, record):
-        """No host is told of the volumes of others."""
+        """Do nothing: hosts are not told of the volumes of other hosts."""
 
 
 def instance_of(record):
@@ -43,7 +43,7 @@ def instance_of(record):
 
 
 def first_spec(spec, instance, image):
-    """What the record of a new volume keeps of the request ``spec``; ``image``: the name of the one that it is made from, if any."""
+    """Return what a new volume's record keeps of the request ``spec``. ``image`` names its image, or is None."""
     return {"flavor": {}, "pool": spec.get("pool"), "instance": instance, **({"source_image": image} if image else {})}
 
 
@@ -52,7 +52,7 @@ def size_gb(record):
 
 
 def is_volume(record):
-    """Whether a record is that of a volume; no request of an instance says whose it is."""
+    """Whether a record is that of a volume. The request of an instance has no ``instance``."""
     return "instance" in record.spec
 
 
@@ -67,10 +67,10 @@ def is_moving(record):
 
 
 def holder(volume, records, has_domain, but=None):
-    """{uuid, name} of the instance that has the volume (a record), or None; ``but`` does not count. ``records`` are all of
-    the host's instances, ``has_domain`` says whether libvirt has a guest of a uuid.
+    """Return {uuid, name} of the instance, other than ``but``, that has the volume (a record), or None. ``records`` are
+    those of all instances of the host, ``has_domain(uuid)`` says whether libvirt has such a guest.
 
-    Either record may be an old one, put back from a backup: so both are asked, and libvirt too.
+    Either record may be old, restored from a backup, so both count, and libvirt too.
     """
     others = [record for record in records if record.uuid != but]
     for record in others:
@@ -83,7 +83,7 @@ def holder(volume, records, has_domain, but=None):
 
 
 def are_attached(store, spec):
-    """Whether the volumes of the request are its instance's, as their records say."""
+    """Whether the volumes of the request belong to its instance, as their records say."""
     found = [VolumeStore.beside(store).read(entry["uuid"]) for entry in volumes.of(spec)]
     return all(is_of(volume, spec["uuid"]) and not is_moving(volume) for volume in found)
 

@@ -1,14 +1,14 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What this host remembers of the whereabouts of instances: on other hosts, and of those that were its own.
+"""What this host remembers of the whereabouts of instances: of those on other hosts, and of its own former ones.
 
-There is no database: an instance is known by its own host only. When that host is down, nobody could tell an instance
-that lives there from one that never was, and a create run again would make a second one. So runs tell all hosts what they
-read, and later runs ask. What is remembered is of three kinds, and one never overwrites another:
+There is no database: only its own host knows an instance. While that host is down, nobody could tell an instance there
+from one that never existed, and another create would make a second one. So runs tell all hosts what they read, and
+later runs ask. There are three kinds of notes, and none overwrites another:
 
-- known: this host was the owner, at this generation, as it said itself. A higher generation replaces it; the word of the
-  owner, or of one of a later epoch, that the instance is gone, or a person's that the host is lost, removes it.
+- known: that host was the owner, at this generation, as it said itself. A higher generation replaces it. It is removed
+  if the owner, or an owner of a later epoch, says that the instance is gone, or a person that the host is lost.
 - planned: a run meant to make the instance there. A run that saw the host answer without it removes it.
 - gone: this host itself removed the instance it owned, at this generation.
 """
@@ -24,9 +24,9 @@ from .. import durable
 from .state_file import NONSENSE, text, whole
 
 FILE = "whereabouts.json"
-WRITTEN = "whereabouts.written"  # beside it: there was such a file, so its absence does not mean that nothing is known
+WRITTEN = "whereabouts.written"  # beside it: if FILE existed and is missing, that does not mean that nothing is known
 SCHEMA = 2
-GONE_LIMIT = 20000  # of the instances that were deleted here the last ones
+GONE_LIMIT = 20000  # the last instances that were deleted here
 RULE = "at most %d MiB" % (durable.LIMIT >> 20)
 
 
@@ -39,21 +39,22 @@ class WhereaboutsFull(BerthError):
 
 
 class Notes:
-    """The file as it is worked on. ``known``: {uuid: (host uuid, epoch, n)}; ``planned``: {uuid: {(host uuid, run)}};
-    ``gone``: {uuid: (epoch, n)}, in the order in which they went; ``names``: {host uuid: its inventory name}."""
+    """The content of the file, to work on. ``known``: {uuid: (host uuid, epoch, n)}; ``planned``: {uuid: {(host uuid,
+    run)}}; ``gone``: {uuid: (epoch, n)}, in the order in which they went; ``names``: {host uuid: its inventory
+    name}."""
 
     def __init__(self):
         self.names, self.known, self.planned, self.gone = {}, {}, {}, {}
 
     def learn(self, uuid, host_uuid, generation):
-        """Somebody owns it: only a higher generation than the one that is remembered is news."""
+        """Note an owner. Only a generation higher than the remembered one is news."""
         before = self.known.get(uuid)
         if before is None or tuple(generation) > before[1:]:
             self.known[uuid] = (host_uuid, *generation)
 
     def forget(self, uuid, host_uuid, generation):
-        """The owner says that it is gone, and with it what earlier owners had; what is known of another owner, or of a
-        later time, stays."""
+        """The owner says that the instance is gone: remove that note, and those of earlier owners. A note of another
+        owner, or of a later time, stays."""
         before = self.known.get(uuid)
         if before and (before[1] < generation[0] or (before[0] == host_uuid and before[1:] <= tuple(generation))):
             del self.known[uuid]
@@ -65,14 +66,14 @@ class Notes:
             self.planned.pop(uuid, None)
 
     def drop_host(self, host_uuid):
-        """The host is lost for good."""
+        """Remove all notes about a host that is lost for good."""
         self.known = {uuid: note for uuid, note in self.known.items() if note[0] != host_uuid}
         for uuid, plans in list(self.planned.items()):
             for plan in [plan for plan in plans if plan[0] == host_uuid]:
                 self.drop_plan(uuid, *plan)
 
     def take_in(self, told: Dict[str, Any]) -> None:
-        """What a run tells, see ``remember``."""
+        """Take in what a run tells, see ``remember``."""
         self.names.update(told.get("hosts") or {})
         for host_uuid in told.get("lost") or ():
             self.drop_host(host_uuid)
@@ -88,14 +89,14 @@ class Notes:
             self.drop_plan(plan["uuid"], plan["host_uuid"], plan["run"])
 
     def digests(self, but: Iterable[str] = ()) -> Dict[str, str]:
-        """Of who owns what, without the instances ``but``, and whether there are plans, which have no digest."""
+        """Return digests of who owns what, except the instances ``but``, and whether there are plans at all."""
         left_out = set(but)
         known = {uuid: owner for uuid, owner in self.known.items() if uuid not in left_out}
         plans = {whereabouts_digest.PLANS: "some"} if self.planned else {}
         return {**whereabouts_digest.digests(known, self.names), **plans}
 
     def to_dict(self) -> Dict[str, Any]:
-        """Hosts by number, since each is named many times."""
+        """Return the content for JSON. Hosts are numbered, since each is named many times."""
         used = {note[0] for note in self.known.values()} | {
             host_uuid for plans in self.planned.values() for host_uuid, _run in plans
         }
@@ -131,7 +132,7 @@ class Notes:
         return notes
 
     def _read_first(self, data):
-        """The first form, {uuid: {host, host_uuid, run}}, did not tell known from planned: the weaker is taken."""
+        """Read the first schema, {uuid: {host, host_uuid, run}}. It did not tell known from planned: use the weaker."""
         for uuid, note in data.items():
             self.names[text(note["host_uuid"])] = text(note["host"])
             self.planned[uuid] = {(note["host_uuid"], text(note["run"]))}
@@ -139,7 +140,7 @@ class Notes:
 
 
 def recall(store, uuids: Iterable[str]) -> Dict[str, Dict[str, Any]]:
-    """What is remembered of these instances, {uuid: {known, planned, gone}}; only of those of which there is something.
+    """Return what is remembered of these instances, {uuid: {known, planned, gone}}, without those that have no note.
 
     ``known`` {host, host_uuid, generation} or null, ``planned`` [{host, host_uuid, run}], ``gone`` [epoch, n] or null.
     """
@@ -156,19 +157,19 @@ def recall(store, uuids: Iterable[str]) -> Dict[str, Dict[str, Any]]:
 
 
 def recall_all(store) -> Dict[str, Dict[str, Any]]:
-    """The same of every instance that is known or planned elsewhere."""
+    """Return the same for every instance that is known or planned elsewhere."""
     notes = _read(store)
     return recall(store, sorted({*notes.known, *notes.planned}))
 
 
 def heard_of(store) -> List[str]:
-    """The uuids of all instances that there are notes on, also of those that are gone."""
+    """Return the uuids of all instances with a note, including those that are gone."""
     notes = _read(store)
     return sorted({*notes.known, *notes.planned, *notes.gone})
 
 
 def digests(store, but: Iterable[str] = ()) -> Dict[str, str]:
-    """What is remembered of all instances but these, see model/whereabouts_digest.py."""
+    """Return the digests of all notes except those of ``but``, see model/whereabouts_digest.py."""
     return _read(store).digests(but)
 
 
@@ -177,16 +178,17 @@ def _named(notes, host_uuid):
 
 
 def remember(store, told: Dict[str, Any]) -> bool:
-    """Take in what a run tells, and whether it was news. All parts may be left out:
+    """Take in what a run tells. Return whether it was news. All parts are optional:
 
-    ``hosts`` {host uuid: inventory name}; ``known`` {host uuid: {uuid: [epoch, n]}}, what each host owns; ``gone`` the same,
-    what each host says it has removed; ``planned`` and ``ended`` [{uuid, host_uuid, run}]; ``lost`` [host uuids].
+    ``hosts`` {host uuid: inventory name}; ``known`` {host uuid: {uuid: [epoch, n]}}, what each host owns; ``gone`` the
+    same for what each host says it has removed; ``planned`` and ``ended`` [{uuid, host_uuid, run}]; ``lost`` [host
+    uuids].
     """
     return _change(store, lambda notes: notes.take_in(told))
 
 
 def removed(store, uuid, generation) -> bool:
-    """This host has removed the instance, whatever was known of it up to this generation."""
+    """Note that this host has removed the instance, whatever was known of it up to this generation."""
 
     def take_in(notes):
         latest = max(tuple(generation), notes.gone.pop(uuid, (0, 0)))
@@ -196,18 +198,18 @@ def removed(store, uuid, generation) -> bool:
 
 
 def handed_over(store, record, other) -> bool:
-    """Before the record of a move is removed for good: ``other`` {uuid, name} is who owns the instance now."""
+    """Note ``other`` {uuid, name}, the present owner, before the record of a move is removed for good."""
 
     def take_in(notes):
         notes.names.setdefault(other["uuid"], other["name"])
-        # both sides count in one epoch, each its own writes
+        # both sides share the epoch, and each counts its own writes in it
         notes.learn(record.uuid, other["uuid"], (record.generation[0], 0))
 
     return _change(store, take_in)
 
 
 def epoch(store, uuid) -> int:
-    """The latest epoch of the instance that this host has heard of; a new owner begins after it."""
+    """Return the latest epoch of the instance that this host knows of; a new owner begins after it."""
     notes = _read(store)
     return max(notes.known.get(uuid, ("", 0))[1], notes.gone.get(uuid, (0,))[0])
 
