@@ -1,8 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Kernel and initrd of a guest that is booted directly. They lie beside its disks: a move copies them without a web
-server."""
+"""Kernel and initrd of a guest that is booted directly. A move copies them with its disks, and needs no web server."""
 
 from __future__ import annotations
 

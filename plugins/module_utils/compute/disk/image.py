@@ -105,8 +105,7 @@ def _fetch(image, path, root_gb, settings):
 
 
 def _by_flavor(image, root_gb):
-    """Limit the file to the root disk, plus a qcow2 file's own tables, or to ``most_bytes`` of an image that is no
-    disk."""
+    """Limit the file to the root disk, plus a qcow2 file's own tables, or to ``most_bytes`` if it is no disk."""
     most = image.get("most_bytes")
     if most:
         return Limit(most, ImageInvalid("%s is larger than %d bytes" % (image.get("name"), most), field="checksum"))

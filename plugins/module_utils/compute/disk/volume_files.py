@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The files of volumes, volumes/<uuid>/disk.qcow2 in the pool, beside the directories of instances: paths and
-creation."""
+making."""
 
 from __future__ import annotations
 

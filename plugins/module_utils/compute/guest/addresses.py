@@ -1,10 +1,11 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""At which address a guest is probably reached: the fixed one of its record, else a lease, else a neighbour of this host,
-else what its agent says. The last three are a guest's word, of use to people and inventories, and decide nothing.
+"""The address at which a guest is probably reached: the fixed one of its record, else a lease, else a neighbour of this
+host, else what its agent reports. The guest controls the last three: they are for people and inventories, and decide
+nothing.
 
-Leases are asked for once per network and neighbours once per host, so only agents cost a call for each guest.
+Leases are read once per network and neighbours once per host, so only agents cost a call for each guest.
 """
 
 from __future__ import annotations
@@ -19,13 +20,13 @@ from ..connection import Deadline, LibvirtTimeout, require_libvirt
 from .health import agent_is_connected
 
 NEIGHBOURS = "/proc/net/arp"
-COMPLETE = 0x2  # of the flags there
-SOURCES = ("static", "lease", "arp", "agent")  # the first that knows one tells it
+COMPLETE = 0x2  # among the flags there
+SOURCES = ("static", "lease", "arp", "agent")  # the first that has an address counts
 AGENTS = 10  # s for all agents together
 
 
 def of_instances(connection: Any, records: Iterable[Record], neighbours: str = NEIGHBOURS) -> Dict[str, Dict[str, str]]:
-    """uuid -> {address, source} of each instance that this host owns and of which an address is known."""
+    """Return {uuid: {address, source}} of the instances that this host owns, as far as an address is known."""
     owned = [record for record in records if record.role == OWN]
     by_mac = {"lease": _leases(connection), "arp": _neighbours(neighbours)}
     found, unknown = {}, []
@@ -45,7 +46,7 @@ def of_instances(connection: Any, records: Iterable[Record], neighbours: str = N
 
 
 def _best(known: Iterable[Any]) -> Optional[Dict[str, str]]:
-    """That of the first source which has an address of a machine; there, version 4 before version 6."""
+    """Return the first usable address, by SOURCES, then version 4 before version 6."""
     usable = []
     for source, text in known:
         address = guest_address(text)
@@ -55,17 +56,17 @@ def _best(known: Iterable[Any]) -> Optional[Dict[str, str]]:
 
 
 def _leases(connection: Any) -> Dict[str, List[str]]:
-    """MAC -> the addresses that libvirt's own networks gave it."""
+    """Return {MAC: addresses} from the leases of libvirt's own networks."""
     library = require_libvirt()
     found: Dict[str, List[str]] = {}
     try:
         networks = connection.listAllNetworks(library.VIR_CONNECT_LIST_NETWORKS_ACTIVE)
-    except library.libvirtError:  # no driver of networks
+    except library.libvirtError:  # no network driver
         return found
     for network in networks:
         try:
             leases = network.DHCPLeases()
-        except library.libvirtError:  # a network that libvirt gives no addresses, or that is gone
+        except library.libvirtError:  # a network without libvirt's DHCP, or one that is gone
             continue
         for lease in leases:
             found.setdefault(str(lease.get("mac")), []).append(lease.get("ipaddr"))
@@ -73,7 +74,7 @@ def _leases(connection: Any) -> Dict[str, List[str]]:
 
 
 def _neighbours(path: str) -> Dict[str, List[str]]:
-    """MAC -> the addresses that this host has spoken to it at."""
+    """Return {MAC: addresses} from this host's neighbour table."""
     found: Dict[str, List[str]] = {}
     try:
         with open(path, encoding="ascii") as table:
@@ -88,7 +89,7 @@ def _neighbours(path: str) -> Dict[str, List[str]]:
 
 
 def _of_agents(connection: Any, uuids: Iterable[str]) -> Dict[str, Dict[str, str]]:
-    """What the agents say that are connected, as far as all of them say it in time."""
+    """Return what the connected agents report within the time limit."""
     library, deadline = require_libvirt(), Deadline(AGENTS)
     found = {}
     for uuid in uuids:

@@ -50,7 +50,7 @@ def build(instance, record, given_seed, left_off):
 
 
 def _own(instance, record):
-    """The claim becomes ownership. A record in phase building is an ended run's: its guest never ran."""
+    """Turn the claim into ownership. A record in phase building is that of an interrupted run: its guest never ran."""
     instance.observe("build begin")
     if record.role == OWN:
         return instance.swap(journal.noted(volume.without_used(instance.store, record), "build", resumed=True))
@@ -92,8 +92,8 @@ def _make(instance, record, given_seed, left_off):
 
 
 def _clean_up(instance, error):
-    """A failure that is the host's fault counts against it. What could not be removed is reported and stays in phase
-    deleting."""
+    """Remove what the build made, and count a failure that is the host's fault. Report what could not be removed; its
+    record stays in phase deleting."""
     try:
         record = instance.store.read(instance.uuid)
         delete.delete(instance, record, volumes.undone(record.spec))

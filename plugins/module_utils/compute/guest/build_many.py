@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The builds of several instances on this host, side by side: each is done, and replies, as in a run of its own."""
+"""Builds several instances on this host in parallel. Each build has the result and the reply of a run of its own."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from ..host.host import Host
 from . import outcome
 from .instance import Instance
 
-LIMIT = 5 * 3600  # s: one that hangs ends before the controller gives up the host, so that it is told of the others
+LIMIT = 5 * 3600  # s: a hung build ends before the controller gives up the host, so that the others are reported
 ENDED = {"failed": True, "msg": "the process that built it ended before it was done, or took longer than 5 hours"}
 
 
 def build(wanted, dry):
-    """[{uuid, reply}] for ``wanted``, each the arguments of the module instance; ``dry``: nothing is changed."""
+    """Return [{uuid, reply}] for ``wanted``, each the arguments of module instance. ``dry``: change nothing."""
     at_once = settings.load().max_concurrent_builds
     replies = side_by_side.run(lambda each: _build(each, dry), wanted, at_once, LIMIT)
     return [{"uuid": each["uuid"], "reply": reply or ENDED} for each, reply in zip(wanted, replies)]
@@ -30,5 +30,5 @@ def _build(wanted, dry):
     except BerthError as error:
         return {"failed": True, **error.to_result()}
     except Exception as error:  # pylint: disable=broad-exception-caught
-        # as good as a module that broke: it ends no more than this build
+        # like a module that crashed: it ends only this build
         return {"failed": True, "msg": "%s: %s" % (type(error).__name__, error)}

@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Where people find a guest: what it said last on its console, how to attach to it, its screen, the addresses it has."""
+"""Where people find a guest: the last lines of its console, how to attach to it, its screen, its addresses."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ MOST_LINES = 500
 LONGEST = 255  # characters of a line
 MOST_ADDRESSES = 64
 ANSWER = 10  # s for the agent
-# What a terminal would take for a command: CSI, OSC and the short ones.
+# What a terminal would execute: CSI, OSC and short escape sequences.
 ESCAPE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[0-Z\\^-~]|[ -/][0-~])")
 
 
 def look(connection: Any, uuid: str, count: int) -> Dict[str, Any]:
-    """{lines (the last ``count``), attach, serial, vnc, addresses}; what a guest that is off does not have is None or empty."""
+    """Return {lines (the last ``count``), attach, serial, vnc, addresses}; for a guest that is off, None or empty."""
     lines = last_lines(health.end_of(paths.console_log(uuid)), count)
     found = domain.find(connection, uuid)
     active = found is not None and domain.is_active(connection, uuid)
@@ -38,7 +38,7 @@ def look(connection: Any, uuid: str, count: int) -> Dict[str, Any]:
 
 
 def last_lines(text: str, count: int) -> List[str]:
-    """The last lines as they may be shown: no escapes, no empty lines at the end; of a line that was written over, the last."""
+    """Return the last lines, safe to show: without escapes, overwritten text, and empty lines at the end."""
     lines = [line.rstrip("\r").rpartition("\r")[2] for line in ESCAPE.sub("", text).split("\n")]
     shown = [clean(line.replace("\t", " ").rstrip(), LONGEST) for line in lines]
     while shown and not shown[-1]:
@@ -60,7 +60,7 @@ def _vnc(root: ElementTree.Element) -> Optional[str]:
 
 
 def addresses(found: Any) -> List[Dict[str, str]]:
-    """[{mac, address, source}] by the guest's agent, and by the leases of libvirt's own networks."""
+    """Return [{mac, address, source}] from the guest's agent, and from the leases of libvirt's own networks."""
     library = require_libvirt()
     sources = {
         "agent": library.VIR_DOMAIN_INTERFACE_ADDRESSES_SRC_AGENT,

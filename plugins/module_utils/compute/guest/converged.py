@@ -1,18 +1,18 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Whether the guest of an instance is what its record says, so that it takes no step to bring it there."""
+"""Whether the guest of an instance is already what its record says, so that no step is needed."""
 
 from __future__ import annotations
 
 from ...model.lifecycle import ACTIVE, OWN
 from . import domain, gate
 
-SPAWNING = "spawning"  # Nova's task state: until the guest was started for the first time it is being made
+SPAWNING = "spawning"  # Nova's task state, until the guest was first started
 
 
 def is_made(record, left_off=False):
-    """Whether its guest was started once, or is to be ``left_off``: until then it is create's to end what it began."""
+    """Whether its guest was started once, or is to be ``left_off``. Before that, create finishes what it began."""
     return record.role == OWN and record.phase == ACTIVE and (left_off or record.task_state != SPAWNING)
 
 

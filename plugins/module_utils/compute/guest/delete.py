@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The delete of an instance here: phase deleting, then permit, guest, definition, disks, volumes, and the record last.
 
-A run that ended on the way is ended by the next delete, or by the next run that builds the instance here.
+The next delete, or the next build of the instance here, finishes an interrupted one.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from .converged import is_made
 
 
 def check_pool(host, record):
-    """DiskChainChanged for a delete that was begun, while the pool is not mounted: its disks would be there again with it."""
+    """Raise DiskChainChanged for a delete that was begun if the pool is not mounted: the disks would reappear."""
     if record.role == OWN and record.vm_state != "building":
         disk_chain.check_pool(host, record)
 
 
 def delete(instance, record, spec=None):
-    """``spec``: the request that says what becomes of the volumes; those of a guest that was not made yet stay."""
+    """Delete the instance. ``spec`` says what happens to the volumes; by default those of a guest never made stay."""
     if record.phase != DELETING:
         instance.observe("delete begin")
         spec = spec or (record.spec if is_made(record) else volumes.kept(record.spec))
@@ -38,7 +38,7 @@ def delete(instance, record, spec=None):
 
 
 def sweep(instance, record=None):
-    """Remove everything but the record; whether there was anything."""
+    """Remove everything but the record. Return whether there was anything."""
     pools = instance_pools.find(instance.host, instance.uuid, record)
     instance.observe("delete permit")
     found = gate.revoke(instance.uuid, instance.host.run_dir)

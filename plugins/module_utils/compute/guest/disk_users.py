@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which guests of the host have a file among their disks: also those that berth did not make, and those that are off."""
+"""Which guests of the host have a file among their disks, including guests that are off or that berth did not make."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ TIMEOUT = 60  # s
 
 
 def of(connection, files):
-    """{uuid: name} of the domains, running or off, that have one of the files among their disks or below them."""
+    """Return {uuid: name} of the domains, running or off, that have one of the files as a disk or below one."""
     wanted = {os.path.realpath(path) for path in files}
     return {uuid: name for uuid, (name, used) in _users(connection).items() if wanted & used}
 
 
 def files(connection):
-    """The files that any domain, running or off, has among its disks or below them."""
+    """Return the files that any domain, running or off, has as a disk or below one."""
     return {path for _name, used in _users(connection).values() for path in used}
 
 
@@ -42,7 +42,7 @@ def _read(connection):
             roots = [ElementTree.fromstring(domain.XMLDesc(flag)) for flag in flags]
         except library.libvirtError as error:
             if error.get_error_code() == library.VIR_ERR_NO_DOMAIN:
-                continue  # gone since it was listed
+                continue  # removed since it was listed
             raise
         used = {source.get("file") for root in roots for source in root.iterfind("devices/disk//source")}
         users[uuid] = (roots[0].findtext("title") or domain.name(), {os.path.realpath(path) for path in used if path})

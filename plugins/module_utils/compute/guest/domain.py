@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The guest in libvirt: define and read back, start, stop, remove. Each call ends in time."""
+"""The guest in libvirt: define and read back, start, stop, remove. Each call has a time limit."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from .domains import POWER_STATES, hung
 from .terms import NAMESPACE, mark_of
 
 CALL_TIMEOUT = 60  # s
-SHUTDOWN_AGAIN = 5  # s between two requests to power off: one that comes before the guest is up is lost
+SHUTDOWN_AGAIN = 5  # s between two requests to power off: one sent before the guest is up is lost
 POLL = 0.05
-ANSWER = 20  # s in which a QEMU answers that is well
-GOES_ON = 2  # s in which a guest is paused again whose disk still fails
+ANSWER = 20  # s in which a healthy QEMU answers
+GOES_ON = 2  # s in which a guest whose disk still fails is paused again
 
 
 def _call(what, function, *args, timeout=CALL_TIMEOUT):
-    """The call's result; BuildFailed with libvirt's words, LibvirtTimeout or LibvirtUnavailable."""
+    """Return the call's result, or raise BuildFailed with libvirt's words, LibvirtTimeout or LibvirtUnavailable."""
     library = require_libvirt()
     try:
         return Deadline(timeout).call(function, *args, what=what)
@@ -34,13 +34,13 @@ def _call(what, function, *args, timeout=CALL_TIMEOUT):
         if error.get_error_domain() == library.VIR_FROM_RPC:
             raise LibvirtUnavailable("the connection to libvirt broke while %s: %s" % (what, error))
         code = error.get_error_code()
-        # The definition is what libvirt objects to: the same request would end so here whenever it came.
+        # libvirt objects to the definition itself: the same request would always fail here.
         unfit = (library.VIR_ERR_CONFIG_UNSUPPORTED, library.VIR_ERR_XML_ERROR, library.VIR_ERR_XML_INVALID_SCHEMA)
         raise (GuestNotSupported if code in unfit else BuildFailed)("%s: %s" % (what, error), libvirt_code=code)
 
 
 def find(connection, uuid):
-    """The libvirt domain, or None."""
+    """Return the libvirt domain, or None."""
     library = require_libvirt()
     try:
         return Deadline(CALL_TIMEOUT).call(connection.lookupByUUIDString, uuid, what="looking the domain up")
@@ -51,7 +51,7 @@ def find(connection, uuid):
 
 
 def state(connection, uuid):
-    """running, paused, shutdown, crashed, suspended, or None where libvirt does not know the guest."""
+    """Return running, paused, shutdown, crashed, suspended, or None if libvirt does not know the guest."""
     domain = find(connection, uuid)
     if domain is None:
         return None
@@ -64,7 +64,7 @@ def is_active(connection, uuid):
 
 
 def definitions(domain):
-    """(the XML of the running guest or None, that of its next start or None)."""
+    """Return (the XML of the running guest or None, that of its next start or None)."""
     library = require_libvirt()
     active = bool(_call("reading the state", domain.isActive))
     lasting = bool(_call("reading the domain", domain.isPersistent))
@@ -75,7 +75,7 @@ def definitions(domain):
 
 
 def definition(connection, uuid):
-    """The XML of the guest's next start, or None where libvirt does not know the guest."""
+    """Return the XML of the guest's next start, or None if libvirt does not know the guest."""
     domain = find(connection, uuid)
     if domain is None:
         return None
@@ -89,7 +89,7 @@ def is_saved(connection, uuid):
 
 
 def has_crashed(connection, uuid):
-    """Whether the guest is off because its QEMU died or did not come up; nobody ended it."""
+    """Whether the guest is off because its QEMU died or failed to start, not because somebody ended it."""
     library = require_libvirt()
     domain = find(connection, uuid)
     if domain is None:
@@ -100,7 +100,7 @@ def has_crashed(connection, uuid):
 
 
 def check_answers(connection, uuid, name, host):
-    """GuestHung where the guest is on and its QEMU does not answer: what waits for it would wait for ever."""
+    """Raise GuestHung if the guest is on and its QEMU does not answer: waiting for it could take for ever."""
     library = require_libvirt()
     domain = find(connection, uuid)
     if domain is None or not _call("reading the state", domain.isActive):
@@ -125,19 +125,19 @@ def check_answers(connection, uuid, name, host):
 
 
 def is_managed(domain):
-    """Whether the domain is berth's: no other is ever touched."""
+    """Whether the domain is berth's. berth touches no other."""
     text = _call("reading the definition", domain.XMLDesc, 0)
     return domains.is_managed(ElementTree.fromstring(text))
 
 
 def define(connection, uuid, xml):
-    """Define the guest and read it back: the text that libvirt made of it. A domain of this uuid that is not berth's is left
-    alone: InstanceExists."""
+    """Define the guest and return the text that libvirt made of it. Raise InstanceExists, and change nothing, if berth
+    did not make the domain with this uuid."""
     library = require_libvirt()
     there = find(connection, uuid)
     if there is not None and not is_managed(there):
         raise InstanceExists("a domain that berth does not manage has the uuid %s" % uuid)
-    if there is not None:  # libvirt takes no other name for it than what somebody may have given it
+    if there is not None:  # libvirt refuses a new name for it, and somebody may have renamed it
         named = "<name>%s</name>"
         xml = xml.replace(named % uuid, named % escape(there.name(), quote=False), 1)
     domain = _call("defining the domain", connection.defineXMLFlags, xml, library.VIR_DOMAIN_DEFINE_VALIDATE)
@@ -147,13 +147,13 @@ def define(connection, uuid, xml):
 
 
 def attach(domain, xml, flags):
-    """Give the guest a device, in the running one and in its definition as ``flags`` say."""
+    """Attach a device to the running guest, to its definition, or to both, as ``flags`` say."""
     _call("attaching a device", domain.attachDeviceFlags, xml, flags)
 
 
 def ask_qemu(domain, command):
-    """What the QEMU of the running guest answers to a command in its own protocol, both as text: refusals are answers, too.
-    None where the binding of libvirt has no part for that."""
+    """Return the answer of the running guest's QEMU to a command in its own protocol, both as text. A refusal is an
+    answer, too. None if libvirt's binding cannot do that."""
     library = libvirt_connection.qemu_part()
     return None if library is None else _call("asking QEMU", library.qemuMonitorCommand, domain, command, 0)
 
@@ -164,8 +164,7 @@ def has_disk(domain, path):
 
 
 def detach_disk(domain, path, timeout):
-    """Detach the disk with the file ``path`` from the guest and its definition; returns whether the guest released it in
-    time."""
+    """Detach the disk with the file ``path`` from guest and definition. Return whether the guest released it."""
     library = require_libvirt()
     flags = (library.VIR_DOMAIN_AFFECT_LIVE, library.VIR_DOMAIN_AFFECT_CONFIG)
     for text, flag in zip(definitions(domain), flags):
@@ -182,7 +181,7 @@ def detach_disk(domain, path, timeout):
 
 
 def _disk_of(text, path):
-    """The <disk> of a definition that has the file, or None; ``text`` is None where there is no such definition."""
+    """Return the <disk> of a definition that has the file, or None. ``text`` is None if there is no such definition."""
     found = ElementTree.fromstring(text).iterfind("devices/disk") if text else ()
     return next((element for element in found if _file_of(element) == path), None)
 
@@ -193,20 +192,20 @@ def _file_of(disk):
 
 
 def resize_disk(domain, path, size):
-    """Tell the running guest of a disk that has become larger, to ``size`` bytes."""
+    """Tell the running guest that a disk has grown to ``size`` bytes."""
     _call("resizing %s" % path, domain.blockResize, path, size, require_libvirt().VIR_DOMAIN_BLOCK_RESIZE_BYTES)
 
 
 def mark(text):
-    """What the mark of berth in a definition says: {part: text}; {} without one."""
+    """Return what berth's mark in a definition says: {part: text}; {} without a mark."""
     found = mark_of(ElementTree.fromstring(text))
     return {} if found is None else {part.tag.rpartition("}")[2]: part.text for part in found}
 
 
 def note(domain, instance):
-    """Put the mark of berth (an element) into the definition, and into that of the guest where it runs."""
+    """Put berth's mark (an element) into the definition, and into that of the running guest."""
     library = require_libvirt()
-    plain = ElementTree.Element("instance")  # libvirt itself puts all of it into the namespace
+    plain = ElementTree.Element("instance")  # libvirt itself adds the namespace
     for part in instance:
         ElementTree.SubElement(plain, part.tag.rpartition("}")[2]).text = part.text
     flags = library.VIR_DOMAIN_AFFECT_CONFIG
@@ -217,7 +216,7 @@ def note(domain, instance):
 
 
 def keep_definition(connection, domain):
-    """Define a running guest that somebody undefined, as libvirt still knows it: it would forget it and its TPM once it is off."""
+    """Define a running guest again that somebody undefined: otherwise libvirt forgets it and its TPM once it is off."""
     library = require_libvirt()
     try:
         if not _call("reading the domain", domain.isPersistent):
@@ -230,7 +229,7 @@ def keep_definition(connection, domain):
 
 
 def start(connection, uuid):
-    """Start the guest, or let one go on that is paused; whether something was done."""
+    """Start the guest, or resume a paused one. Return whether anything was done."""
     domain = find(connection, uuid)
     if domain is None:
         raise BuildFailed("libvirt does not know the guest %s" % uuid)
@@ -253,7 +252,7 @@ def _is_paused_by_io_error(domain):
 
 
 def _check_goes_on(domain, host):
-    """QEMU tries again at once what had failed, and pauses the guest again where it fails again."""
+    """Raise DiskIOError if QEMU, which retries at once what had failed, pauses the guest again."""
     until = time.monotonic() + GOES_ON
     while time.monotonic() < until:
         if _is_paused_by_io_error(domain):
@@ -269,7 +268,7 @@ def _check_goes_on(domain, host):
 
 
 def stop(connection, uuid, grace):
-    """Ask the guest to power off, again and again, for ``grace`` seconds; then end it. Whether it had to be ended."""
+    """Ask the guest to power off, repeatedly, for ``grace`` seconds, then end it. Return whether that was needed."""
     domain = find(connection, uuid)
     if domain is None or not _is_on(domain):
         return False
@@ -288,7 +287,7 @@ def stop(connection, uuid, grace):
 
 
 def _is_on(domain):
-    """A guest that somebody undefined while it ran, even just now, is gone from libvirt once it is off."""
+    """Whether it is on. A guest that was undefined while it ran, even just now, is gone from libvirt once off."""
     library = require_libvirt()
     try:
         return bool(Deadline(CALL_TIMEOUT).call(domain.isActive, what="reading the state"))
@@ -305,7 +304,7 @@ def _ask_to_power_off(domain):
             domain.shutdownFlags, library.VIR_DOMAIN_SHUTDOWN_ACPI_POWER_BTN, what="asking to power off"
         )
     except (library.libvirtError, LibvirtTimeout):
-        pass  # a guest that is paused, hung or already off: time runs out and it is ended
+        pass  # the guest is paused, hung or already off: it is ended after ``grace``
 
 
 def destroy(domain):
@@ -319,7 +318,7 @@ def destroy(domain):
 
 
 def remove(connection, uuid):
-    """End and undefine the guest with all that libvirt keeps for it; whether there was one."""
+    """End and undefine the guest with all that libvirt keeps for it. Return whether there was one."""
     library = require_libvirt()
     domain = find(connection, uuid)
     if domain is None:
@@ -338,7 +337,7 @@ def remove(connection, uuid):
         library.VIR_DOMAIN_UNDEFINE_MANAGED_SAVE
         | library.VIR_DOMAIN_UNDEFINE_SNAPSHOTS_METADATA
         | library.VIR_DOMAIN_UNDEFINE_CHECKPOINTS_METADATA
-        | library.VIR_DOMAIN_UNDEFINE_KEEP_NVRAM  # a file among the disks: it goes, or stays, with them
+        | library.VIR_DOMAIN_UNDEFINE_KEEP_NVRAM  # it lies among the disks, and goes or stays with them
     )
     try:
         Deadline(CALL_TIMEOUT).call(domain.undefineFlags, flags, what="undefining the domain")

@@ -1,12 +1,12 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The definition of a guest in libvirt's XML, rendered from its record and what the host can do; nothing else gets in:
-its disks and their buses, the seed's too, NICs, CPUs, firmware, devices.
+"""The definition of a guest in libvirt's XML, rendered only from its record and what the host can do: its disks and the
+seed with their buses, NICs, CPUs, firmware, devices.
 
-model/guest_features.py lists the image properties and extra specs that have a part here, by Nova's names (the flavor's
-hw:x goes before hw_x). CPU pinning, NUMA cells, page sizes, PCI devices and vGPUs come from the claim's allocation. The screen is
-VNC on 127.0.0.1.
+model/guest_features.py lists the image properties and extra specs that are used here, by Nova's names (the flavor's
+hw:x overrides hw_x). CPU pinning, NUMA cells, page sizes, PCI devices and vGPUs come from the claim's allocation. The
+screen is VNC on 127.0.0.1.
 """
 
 from __future__ import annotations
@@ -34,18 +34,18 @@ COPIED = (
     "project_id",
     "spec",
     "resources",
-)  # of the record, so that it can be taken back when it is lost
+)  # from the record, so that it can be restored if it is lost
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 # Data disks begin at vde: a flavor has at most root, ephemeral and swap, and with the seed these are vda to vdd.
 FIRST_DATA = 4
-DISKS_ON_SCSI = 7  # libvirt gives each controller so many, by their letters, and one that it adds itself another model
+DISKS_ON_SCSI = 7  # libvirt puts so many on each controller, by letter; one that it adds itself has another model
 MAX_QUEUES = 16
 
 ElementTree.register_namespace("berth", NAMESPACE)
 
 
 def render(record, host: Host):
-    """The XML text of the record's guest on ``host``."""
+    """Return the XML text of the record's guest on ``host``."""
     spec, allocation = record.spec, record.resources
     flavor = spec["flavor"]
     settings = GuestSettings.of(spec)
@@ -76,7 +76,7 @@ def render(record, host: Host):
 
 
 def machine(record, host):
-    """The machine type of the record's guest on ``host``: the one that it was created with, or None to let libvirt choose."""
+    """Return the machine type of the record's guest: the one it was created with, or None: libvirt chooses."""
     return (
         hardware.machine(record.spec)
         or GuestSettings.of(record.spec).get("machine_type")
@@ -85,7 +85,7 @@ def machine(record, host):
 
 
 def metadata(record):
-    """Who the guest is. The generation is its epoch alone: it changes where the owner does, not with every write."""
+    """Return berth's mark. Its generation is the epoch alone, which changes with the owner, not with every write."""
     element = ElementTree.Element("metadata")
     instance = _child(element, "{%s}instance" % NAMESPACE)
     parts = {
@@ -99,14 +99,14 @@ def metadata(record):
     for name, text in parts.items():
         _child(instance, "{%s}%s" % (NAMESPACE, name), text)
     copy = {**{name: getattr(record, name) for name in COPIED}, "epoch": record.generation[0]}
-    # the rest of the text has the hardware, and what is taken back was started once
+    # the hardware is elsewhere in the text, and a guest whose record is restored was started once
     copy["spec"] = {part: value for part, value in volumes.used(record.spec).items() if part != hardware.KEY}
     _child(instance, "{%s}record" % NAMESPACE, json.dumps(copy, sort_keys=True))
     return element
 
 
 def _firmware(root, host, machine, settings, uuid, has_kernel):
-    """UEFI checks signatures only where the request says so: libvirt by itself takes a firmware that does."""
+    """Set the firmware. UEFI checks signatures only if the request says so: by default, libvirt picks one that does."""
     uefi = settings.get("firmware_type") == "uefi" or host.arch in ("aarch64", "riscv64") and not has_kernel
     element = _child(root, "os", firmware="efi" if uefi else None)
     _child(element, "type", "hvm", arch=host.arch, machine=machine)
@@ -137,7 +137,7 @@ def _features(root, host, settings, realtime):
         if settings.secure_boot():
             _child(element, "smm", state="on")
         if settings.viommu_model() == "intel":
-            _child(element, "ioapic", driver="qemu")  # interrupts are remapped there alone
+            _child(element, "ioapic", driver="qemu")  # the only one that remaps interrupts
     elif host.arch == "aarch64":
         _child(element, "acpi")
     if realtime:
@@ -145,7 +145,7 @@ def _features(root, host, settings, realtime):
 
 
 def _cpu(root, host, flavor, settings, cells):
-    """host-model under KVM: the host's CPU as far as it can be moved. Under TCG only x86 has it."""
+    """Use host-model under KVM: the host's CPU as far as it can be migrated. TCG has host-model on x86 only."""
     topology = settings.cpu_topology(flavor["vcpus"])
     known = host.domain_type == "kvm" or host.arch in ("x86_64", "i686")
     if not (known or topology or cells):
@@ -171,7 +171,7 @@ def _clock(root, host):
 def _devices(devices, record, host, settings):
     pool, uuid, spec = host.pool_path, record.uuid, record.spec
     bus = settings.get("disk_bus", "virtio")
-    # libvirt knows no disk to read only on these two buses.
+    # libvirt has no read-only disks on these two buses.
     cdrom_bus = settings.get("cdrom_bus") or (bus if bus in ("sata", "ide") else None)
     planned = disks.plan(spec)
     data = [disk for disk in planned if disk.kind == disks.DATA]
@@ -225,15 +225,16 @@ def _data_disk(devices, path, disk, index):
 
 
 def target_of(entry):
-    """The name of a volume's device does not depend on the disks beside it, of which some may come and go: vdaa for the first slot.
-    libvirt orders disks by it, so what the guest boots from has that of a root disk."""
+    """Return the name of a volume's device. It does not depend on the disks beside it, some of which may come and go:
+    vdaa for the first slot. libvirt orders disks by it, so the volume that the guest boots from has that of a root
+    disk."""
     if entry.get("boot_index") == 0:
         return TARGET_PREFIX["virtio"] + "a"
     return "%sa%s" % (TARGET_PREFIX["virtio"], LETTERS[entry["slot"]])
 
 
 def _volumes(devices, pool, spec, boots):
-    """The volume that the guest boots from, or the others."""
+    """Add the volume that the guest boots from, or the others."""
     for entry in volumes.of(spec):
         if (entry.get("boot_index") == 0) == boots:
             _volume(devices, pool, entry)
@@ -250,7 +251,7 @@ def _volume(devices, pool, entry):
 
 
 def added_disk(record, host, path):
-    """The XML text of the data disk or volume at ``path``, as it is in the definition."""
+    """Return the XML text of the data disk or volume at ``path``, as in the definition."""
     element = _added(record, host, path)
     if GuestSettings.of(record.spec).encrypts_memory():
         memory_encryption.through_iommu(element)
@@ -268,7 +269,7 @@ def _added(record, host, path):
 
 
 def _targets(buses):
-    """A device name per disk: vda, vdb, ... counted by prefix."""
+    """Return a device name per disk: vda, vdb, ... counted by prefix."""
     counts, names = collections.Counter(), []
     for bus in buses:
         prefix = TARGET_PREFIX[bus]
@@ -286,13 +287,13 @@ def _disk(devices, path, form, target, bus, device):
 
 
 def _device_of(record, at):
-    """The address of the device that the claim gave to a NIC."""
+    """Return the address of the device that the claim gave to a NIC."""
     given = (record.resources or {}).get("pci_devices") or []
     return next(device["address"] for device in given if device.get("request_id") == nics.nic_request(at))
 
 
 def _card(devices, nic, address):
-    """A function of a network card, bound to VFIO and back by libvirt, which gives it MAC address and VLAN."""
+    """Add a function of a network card. libvirt binds it to VFIO and back, and sets its MAC address and VLAN."""
     element = _child(devices, "interface", type="hostdev", managed="yes")
     _pci_source(element, address)
     _child(element, "mac", address=nic["mac"])
@@ -340,25 +341,25 @@ def _screen(devices, settings):
 
 
 def _tpm(devices, settings):
-    """Emulated by swtpm; its state is kept by libvirt on the host, and goes when the guest is undefined."""
+    """Add a TPM, emulated by swtpm. libvirt keeps its state on the host, and removes it when the guest is undefined."""
     element = _child(devices, "tpm", model=settings.get("tpm_model", "tpm-tis"))
     _child(element, "backend", type="emulator", version=settings.tpm_version())
 
 
 def _viommu(devices, model):
-    """A virtual IOMMU as Nova has it; drivers of guests find 48 bits of addresses."""
+    """Add a virtual IOMMU like Nova's; guest drivers see 48 bits of addresses."""
     element = _child(devices, "iommu", model=model)
     if model == "intel":
         _child(element, "driver", intremap="on", caching_mode="on", eim="on", aw_bits=48, iotlb="on")
 
 
 def _hostdev(devices, address):
-    """A PCI device "0000:81:00.0", bound to VFIO and back by libvirt."""
+    """Add a PCI device "0000:81:00.0". libvirt binds it to VFIO and back."""
     _pci_source(_child(devices, "hostdev", mode="subsystem", type="pci", managed="yes"), address, None)
 
 
 def _vgpu(devices, uuid):
-    """A mediated device, which is made before each start: libvirt does not."""
+    """Add a mediated device. berth makes it before each start: libvirt does not."""
     element = _child(devices, "hostdev", mode="subsystem", type="mdev", managed="no", model="vfio-pci")
     _child(_child(element, "source"), "address", uuid=uuid)
 

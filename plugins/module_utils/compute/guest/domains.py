@@ -1,9 +1,9 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The domains that libvirt knows, without asking any QEMU: a stopped one would block the caller for ever.
+"""The domains that libvirt knows, read without asking any QEMU: a stopped one would block the caller for ever.
 
-States come from one bulk call that needs no monitor, everything else from the inactive XML.
+States come from one bulk call that needs no monitor, all else from the inactive XML.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ INACTIVE = ("shutdown", "crashed")
 
 @dataclasses.dataclass(frozen=True)
 class Disk:
-    """A disk of a domain that is a file or block device here. ``format`` is what the domain declares."""
+    """A disk of a domain that is a local file or block device. ``format`` is what the domain declares."""
 
     path: str
     format: str
@@ -48,7 +48,7 @@ class Disk:
 
 @dataclasses.dataclass(frozen=True)
 class Domain:
-    """A domain as its inactive XML defines it: the most it may use. MiB; huge_page_kb in KiB, 0 for the default."""
+    """A domain as its inactive XML defines it: the most it may use, in MiB. huge_page_kb: KiB, 0 for the default."""
 
     uuid: str
     name: str
@@ -68,7 +68,7 @@ class Domain:
 
 
 def states(connection):
-    """{uuid: (libvirt's domain, power state)} of all domains, by one call."""
+    """Return {uuid: (libvirt's domain, power state)} of all domains, by one call."""
     library = require_libvirt()
     return {
         domain.UUIDString(): (domain, POWER_STATES.get(stats.get("state.state"), "nostate"))
@@ -77,13 +77,13 @@ def states(connection):
 
 
 def undefined(connection):
-    """The uuids of the running guests that have no definition any more, by one call."""
+    """Return the uuids of the running guests that no longer have a definition, by one call."""
     library = require_libvirt()
     return {domain.UUIDString() for domain in connection.listAllDomains(library.VIR_CONNECT_LIST_DOMAINS_TRANSIENT)}
 
 
 def read(domain):
-    """The Domain, or None where it is gone since it was listed."""
+    """Return the Domain, or None if it was removed since it was listed."""
     library = require_libvirt()
     try:
         return parse(domain.XMLDesc(library.VIR_DOMAIN_XML_INACTIVE))
@@ -95,7 +95,7 @@ def read(domain):
 
 def parse(text) -> Domain:
     definition = ElementTree.fromstring(text)
-    parts = {part.tag: part for part in definition}  # searching each of them anew takes longer
+    parts = {part.tag: part for part in definition}  # searching for each of them takes longer
     backing, tune, placement = parts.get("memoryBacking"), parts.get("numatune"), parts.get("cputune")
     huge = None if backing is None else backing.find("hugepages")
     page = None if huge is None else huge.find("page")
@@ -117,8 +117,8 @@ def parse(text) -> Domain:
 
 
 def is_managed(definition) -> bool:
-    """Whether the domain carries berth's mark, or has the files of berth's guest of its uuid, as anybody can remove the mark.
-    ``definition``: its root."""
+    """Whether the domain has berth's mark, or the files of berth's guest with its uuid, since anybody can remove the
+    mark. ``definition`` is its root."""
     if mark_of(definition) is not None:
         return True
     uuid = definition.findtext("uuid")
@@ -130,7 +130,7 @@ def _cpus(text):
     try:
         return frozenset(parse_cpu_spec(text))
     except InvalidInput:
-        return frozenset()  # a notation that is newer than this
+        return frozenset()  # a newer notation than this code knows
 
 
 def _disk(device):
@@ -147,7 +147,7 @@ def _mac(device):
 
 
 def _pci_address(device):
-    """The host's PCI device behind a <hostdev type='pci'> or <interface type='hostdev'>, else None."""
+    """Return the host's PCI device behind a <hostdev type='pci'> or <interface type='hostdev'>, else None."""
     if (device.tag, device.get("type")) not in (("hostdev", "pci"), ("interface", "hostdev")):
         return None
     address = device.find("source/address")
@@ -155,7 +155,7 @@ def _pci_address(device):
 
 
 def disk_use(domain, warnings):
-    """{st_dev: [virtual, allocated]}: bytes of the domain's disks by the file system they lie on."""
+    """Return {st_dev: [virtual, allocated]}: bytes of the domain's disks by the file system they lie on."""
     use = {}
     for disk in domain.disks:
         try:
@@ -171,9 +171,9 @@ def disk_use(domain, warnings):
 
 
 def hung(found, run_dir=RUN_DIR):
-    """Why a running guest does not answer, as {uuid: reason}: libvirt waits for its QEMU, or its QEMU is stopped.
+    """Return {uuid: reason} of the running guests that do not answer: libvirt waits for QEMU, or QEMU is stopped.
 
-    ``found`` is what states() gave. A QEMU that hangs in another way is known once somebody has asked it something.
+    ``found`` is the result of states(). A QEMU that hangs otherwise is only noticed once somebody asks it something.
     """
     library = require_libvirt()
     reasons = {}

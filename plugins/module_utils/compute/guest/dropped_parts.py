@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What libvirt dropped of a definition: it accepts elements that it does not know, and leaves them out without a word."""
+"""Which parts of a definition libvirt dropped: it accepts elements that it does not know, and silently omits them."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from ..errors import BuildFailed
 
 
 def check(xml, text):
-    """``xml`` was defined and ``text`` is read back: BuildFailed names what of the first is not in the second."""
+    """Raise BuildFailed naming the parts of the defined ``xml`` that are not in ``text``, which was read back."""
     lost = missing(ElementTree.fromstring(xml), ElementTree.fromstring(text))
     if lost:
         raise BuildFailed("libvirt dropped parts of the definition: %s" % ", ".join(lost[:5]))
 
 
 def missing(wanted, found, path=""):
-    """What of ``wanted`` is not in ``found``, by its path."""
+    """Return what of ``wanted`` is not in ``found``, by its path."""
     lost = []
     for child in wanted:
         here = "%s/%s" % (path, child.tag)
@@ -31,7 +31,7 @@ def missing(wanted, found, path=""):
 
 
 def _same(wanted, found):
-    """The same text and attributes, as far as they were asked for; libvirt spells out a machine type."""
+    """Whether text and attributes are those that were asked for. libvirt expands a machine type."""
     if wanted.tag == "type":
         return True
     if (wanted.text or "").strip() and wanted.text.strip() != (found.text or "").strip():
@@ -40,7 +40,7 @@ def _same(wanted, found):
 
 
 def _plain(value):
-    """0x00 and 0x0000 are one number to libvirt."""
+    """Normalize a value: 0x00 and 0x0000 are one number to libvirt."""
     if value is not None and value.startswith("0x"):
         return int(value, 16)
     return value

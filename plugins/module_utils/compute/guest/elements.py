@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the parts of a guest's definition are written with."""
+"""Helpers that write the parts of a guest's definition."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def child(parent, tag, text=None, **attributes):
 
 
 def ranges(numbers):
-    """ "0-3,8" of a set of numbers."""
+    """Return "0-3,8" for a set of numbers."""
     parts = []
     for number in sorted(set(numbers)):
         if parts and parts[-1][1] == number - 1:

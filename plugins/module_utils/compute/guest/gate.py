@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The boot gate: libvirt's hook lets a managed guest start only with a permit of this boot of the host.
 
-So neither autostart, nor a host that comes back after its guests were moved away, nor a start by hand revives a guest
-that the records do not let run here. Guests of others pass, at the cost of one shell.
+So neither autostart, nor a host that comes back after its guests moved away, nor a start by hand can start a guest that
+may not run here by its record. Guests that berth did not make pass, at the cost of one shell.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ PERMITS = "permits"
 RESTART = "restart-libvirtd"
 TEMPORARY = ".berth.tmp"
 DAEMONS = ("libvirtd", "virtqemud")
-TICK = os.sysconf("SC_CLK_TCK")  # a second, in /proc
+TICK = os.sysconf("SC_CLK_TCK")  # ticks per second in /proc
 
 HOOK_TEXT = r"""#!/bin/sh
 # berth.kvm: a managed guest starts only with a permit of this boot. It must not call libvirt, which waits for it.
@@ -45,8 +45,8 @@ fi 2>/dev/null
 echo "berth.kvm: this host has no permit to start instance $uuid; start it with the playbook berth.kvm.start" >&2
 exit 1
 """ % {"namespace": NAMESPACE, "permits": os.path.join(RUN_DIR, PERMITS), "boot_id": boot_time.BOOT_ID}
-# The hooks of earlier versions, by their SHA-256: by names, by the metadata alone. prepare_hosts replaces them, and until then
-# guests start as ever.
+# SHA-256 of earlier hooks, which knew guests by their names, then by the metadata alone. prepare_hosts replaces them;
+# until then guests start as before.
 FORMER = (
     "e39ca6917150f7fb6fae1c97a4e5e6df721e2f1ae84416c1c02ca6f352d8a0db",
     "489ee779dd58fdd7e3c65cc173b3831a1899f45759682c0982ecfb2dc68d7712",
@@ -71,7 +71,7 @@ def permit(uuid, run_dir=RUN_DIR):
 
 
 def revoke(uuid, run_dir=RUN_DIR):
-    """Let the guest start here no more; whether it was allowed."""
+    """Withdraw the permit. Return whether there was one."""
     permits = _open_permits(run_dir)
     try:
         allowed = durable.read(permits, check_uuid(uuid)) is not None
@@ -96,7 +96,7 @@ def is_installed(path=HOOK):
 
 
 def _text(path):
-    """What the hook says; None where nobody may run it, or others may change it."""
+    """Return the hook's text, or None if it is not executable or others may change it."""
     try:
         status = os.lstat(path)
         with open(path, encoding="utf-8") as stream:
@@ -110,7 +110,7 @@ def _text(path):
 def is_read(path=HOOK):
     """Whether every running libvirt was started after the hook was installed: only then does it call hooks at all.
 
-    The inode's time of change tells when the file came, however it came; a copy keeps no older one.
+    The inode's change time says when the file was put there, by whatever means: a copy cannot keep an older one.
     """
     came = os.lstat(path).st_ctime
     booted = time.time() - boot_time.uptime()
@@ -123,7 +123,7 @@ def is_in_force(path=HOOK):
 
 
 def check(host_name, path=HOOK, run_dir=RUN_DIR):
-    """BootGateMissing where a guest that is started now could be started by anybody later, permit or not."""
+    """Raise BootGateMissing if anybody could later start a guest that is started now, with or without a permit."""
     if not is_installed(path):
         what = "is missing or is not as it was installed (%s)" % path
     elif needs_restart(run_dir) or not is_read(path):
@@ -136,11 +136,11 @@ def check(host_name, path=HOOK, run_dir=RUN_DIR):
 
 
 def install(path=HOOK, run_dir=RUN_DIR):
-    """Put the hook in its place; whether it was changed.
+    """Install the hook. Return whether it was changed.
 
-    libvirt looks for hooks when it starts. Which daemon still runs without is noted below /run, so that a run that
-    ends before the restart does not make it forgotten. A hook that libvirt has not read is written anew: its time is
-    then before that of the restart, whatever the clock had been.
+    libvirt looks for hooks when it starts. A note below /run lists the daemons that still run without it, in case this
+    run ends before the restart. A hook that libvirt has not read is written again: its time is then before the restart,
+    even if the clock was wrong.
     """
     if is_in_force(path):
         return False
@@ -154,7 +154,7 @@ def install(path=HOOK, run_dir=RUN_DIR):
 
 
 def temporary(path=HOOK):
-    """The file of a hook that is being written: not beside it, since libvirt runs every file of that directory."""
+    """Return the path of a hook that is being written: elsewhere, since libvirt runs all files beside the hook."""
     return os.path.join(os.path.dirname(os.path.dirname(path)), TEMPORARY)
 
 
@@ -181,17 +181,17 @@ def needs_restart(run_dir=RUN_DIR):
 
 
 def daemons(proc="/proc"):
-    """Every running libvirt daemon that starts guests, as "pid:start time"."""
+    """Return every running libvirt daemon that starts guests, as "pid:start time"."""
     return sorted(_running(proc))
 
 
 def services(proc="/proc"):
-    """The services of these daemons, which have their names."""
+    """Return the services of these daemons, which have the same names."""
     return sorted(set(_running(proc).values()))
 
 
 def _running(proc):
-    """{"pid:start time": daemon}"""
+    """Return {"pid:start time": daemon}."""
     found = {}
     for name in os.listdir(proc):
         if not name.isdigit():

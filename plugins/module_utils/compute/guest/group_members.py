@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The packet filters of this host's instances follow the members of the security groups that their rules name."""
+"""Updates the packet filters of this host's instances to the members of the security groups that their rules name."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ from ...model.lifecycle import ACTIVE, OWN
 from ...model.move_errors import InstanceInvalidState
 from . import packet_filter
 
-LOCK_TIMEOUT = 30  # s: what another run is at follows with the next run
+LOCK_TIMEOUT = 30  # s: the next run updates an instance that another run holds
 
 
 def follow(host, uuids, groups, dry=False):
-    """(whether anything was changed, [{uuid, name, why}] of those that did not follow) of the instances ``uuids``.
+    """For the instances ``uuids``, return (whether anything was changed, [{uuid, name, why}] of those that failed).
 
-    ``groups``: project -> group -> {members: {uuid: words}, unseen: uuids}. The addresses of unseen members stay as they are.
+    ``groups``: project -> group -> {members: {uuid: words}, unseen: uuids}. Addresses of unseen members stay as they
+    are.
     """
     changed, waiting = False, []
     for record in host.store.records():
@@ -53,7 +54,7 @@ def _follow(host, uuid, groups, dry):
 
 
 def _wanted(record, groups):
-    """group -> uuid -> words, of the groups that the record's rules name."""
+    """Return {group: {uuid: words}} for the groups that the record's rules name."""
     had = {}
     for nic in record.spec["networks"]:
         had = group_members.merged(had, group_members.of_nic(nic))
@@ -65,7 +66,7 @@ def _wanted(record, groups):
 
 
 def _no_more_than_fit(members):
-    """The controller cut what it knows of; those that it does not see come first, since nobody can let them in again."""
+    """Cut the members. The controller cut those it sees; the others come first: nobody can let them in again."""
     left, found = group_members.MOST_ADDRESSES, {}
     for uuid, words in members.items():
         if words[:left]:

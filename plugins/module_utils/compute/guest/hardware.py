@@ -3,9 +3,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The concrete machine type and the addresses of the devices that libvirt chose at the first definition.
 
-They are kept in the request of the record ({wished, machine, devices}) and go into every later definition, on whichever host: so
-a guest finds the same devices in the same places after an upgrade of its host, a start, a move or a resize. A record without
-them is of an older version, and libvirt chooses anew as it did.
+The request of the record keeps them ({wished, machine, devices}) for every later definition, on whichever host. So a
+guest finds the same devices in the same places after an upgrade of its host, a start, a move or a resize. A record
+without them is from an older version; for it, libvirt chooses again each time.
 """
 
 from __future__ import annotations
@@ -15,26 +15,26 @@ from xml.etree import ElementTree
 from ...model.guest_settings import GuestSettings
 
 KEY = "hardware"
-# A machine brings these by itself, and libvirt takes no address for them. Companions of a USB controller come with it.
+# A machine has these built in, and libvirt accepts no address for them. Companions of a USB controller come with it.
 ROOTS = ("pcie-root", "pci-root")
 KEPT = ("disk", "interface", "controller", "channel", "rng", "memballoon", "video", "watchdog", "hostdev")
 
 
 def of(spec):
-    """What the request keeps, or None. A request that now asks for another machine type starts without it."""
+    """Return what the request keeps, or None. A request that now asks for another machine type starts without it."""
     kept = spec.get(KEY)
     return kept if kept and kept.get("wished") == _requested_machine(spec) else None
 
 
 def machine(spec):
-    """The machine type that the guest was first defined with, or None."""
+    """Return the machine type that the guest was first defined with, or None."""
     kept = of(spec)
     return kept["machine"] if kept else None
 
 
 def keep(spec, text):
-    """The request with what libvirt says in the definition ``text``; what was kept before stays, and whatever else has its place by
-    now gets another. A definition of another machine type says nothing of the devices of this one."""
+    """Return the request with the hardware of the definition ``text``. Entries kept before stay, and a device whose
+    place is taken gets another. A definition of another machine type says nothing about the devices of this one."""
     root = ElementTree.fromstring(text)
     chosen, known = root.find("os/type").get("machine"), of(spec) or {}
     if not chosen or known.get("machine", chosen) != chosen:
@@ -50,8 +50,8 @@ def keep(spec, text):
 
 
 def _claims(key, words):
-    """What no two devices of a guest may have: the number of a controller, and an address. Disks on controllers of two types
-    may have the same."""
+    """Return what no two devices of a guest may share: the number of a controller, and an address. Disks on controllers
+    of two types may have the same one."""
     parts = words.split(",")
     number = {key.rpartition("/")[0]} if key.startswith("controller/") else set()
     at = {",".join(part for part in parts if not part.startswith("multifunction="))}
@@ -59,7 +59,7 @@ def _claims(key, words):
 
 
 def without_disks(spec, targets):
-    """The request without the addresses of disks that are gone for good: another device may get them."""
+    """Return the request without the addresses of disks that are gone for good, so that other devices may get them."""
     kept = spec.get(KEY)
     if not kept:
         return spec
@@ -69,7 +69,7 @@ def without_disks(spec, targets):
 
 
 def place(root, spec):
-    """Give the devices of a definition that is being made (an element) the addresses that are kept for them."""
+    """Give the devices of a new definition (an element) the addresses that are kept for them."""
     kept = of(spec)
     if not kept:
         return
@@ -87,7 +87,7 @@ def _requested_machine(spec):
 
 
 def _devices(root):
-    """(what names the device in its guest, the device). Of those without a name of their own it is which of its kind it is."""
+    """Yield (key, device). The key names the device in its guest; one without a name is counted among its kind."""
     counts = {}
     for device in root.find("devices"):
         if device.tag not in KEPT:
@@ -107,14 +107,14 @@ def _devices(root):
 
 
 def _controller(devices, key):
-    """One that libvirt added for others, such as a PCI port: those are plugged into it."""
+    """Return one that libvirt added for others, such as a PCI port that they are plugged into."""
     _tag, kind, index, model = key.split("/")
     parts = {"type": kind, "index": index, "model": model}
     return ElementTree.SubElement(devices, "controller", {name: part for name, part in parts.items() if part})
 
 
 def _words(address):
-    """An address in one word: type=pci,bus=0x01,..."""
+    """Return an address as one word: type=pci,bus=0x01,..."""
     return ",".join("%s=%s" % pair for pair in sorted(address.attrib.items()))
 
 

@@ -1,9 +1,9 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The health of a guest, as far as a host can tell without logging in: libvirt's state, the guest agent, the end of the console log.
+"""The health of a guest, as far as a host sees without logging in: libvirt's state, the guest agent, the console's end.
 
-Guests get no pvpanic device: libvirt would stop one that reboots by itself after a panic.
+Guests get no pvpanic device: with it, libvirt would stop a guest that reboots itself after a panic.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ PRINTK = re.compile(r"\[ *(\d+\.\d+)\]")
 
 
 def look(connection: Any, uuid: str) -> Dict[str, str]:
-    """{state, seen}: what is known of the guest, and by which sign; ``seen`` may have its own words."""
+    """Return {state, seen}: what is known of the guest, and from which sign. ``seen`` may contain text of the guest."""
     found = domain.find(connection, uuid)
     if domain.has_crashed(connection, uuid):
         return _said(CRASHED, "libvirt says that it crashed")
@@ -56,7 +56,7 @@ def agent_is_connected(found: Any) -> bool:
 
 
 def agent_answers(found: Any) -> bool:
-    """Whether the guest's agent answers; one that is not connected is not asked."""
+    """Whether the guest's agent answers. One that is not connected is not asked."""
     library = require_libvirt()
     try:
         if not agent_is_connected(found):
@@ -68,7 +68,7 @@ def agent_answers(found: Any) -> bool:
 
 
 def end_of(path: str) -> str:
-    """The end of a guest's console log; empty where there is none."""
+    """Return the end of a guest's console log, empty if there is none."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
@@ -83,8 +83,9 @@ def end_of(path: str) -> str:
 
 
 def last_panic(console: str) -> Optional[str]:
-    """The line of a Linux panic if the guest printed nothing after it, else None. The kernel itself prints lines after a
-    panic, with the time since its boot. A time that starts again, or any other line, means that the guest was started since."""
+    """Return the line of a Linux panic if the guest printed nothing after it, else None. The kernel itself prints lines
+    after a panic, with the time since its boot. If that time starts again, or any other line follows, the guest was
+    started since."""
     lines = [line.strip() for line in console.split("\n")]
     at = max((number for number, line in enumerate(lines) if PANIC in line), default=None)
     if at is None:

@@ -1,10 +1,11 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Brings one instance on this host to the requested state: made (build.py), started (start.py), stopped, absent (delete.py).
+"""Brings one instance on this host to the requested state: made (build.py), started (start.py), stopped, absent
+(delete.py).
 
-Every step is recorded before or after its effect, so a run after a crash continues at that point.
-``observe(step)`` is called before each effect, for progress and for tests that end the process there.
+Every step is recorded before or after its effect, so the run after a crash continues there. ``observe(step)`` is called
+before each effect, for progress and for tests that end the process there.
 """
 
 from __future__ import annotations
@@ -22,11 +23,11 @@ from ..record import build_slots, failed_instances, journal, whereabouts
 from . import build, delete, domain, gate, instance_pools, packet_filter, start, startable, summary
 from .converged import is_made, is_started, is_stopped
 
-LOCK_TIMEOUT = 600  # s: a build by another run, or one whose controller was killed, is waited for
+LOCK_TIMEOUT = 600  # s: long enough for a build by another run, or one whose controller was killed
 
 
 def _to_go_on(record):
-    """A revert gives up what the guest wrote since: where a confirmation is waited for, a person chooses."""
+    """Return the hint that ends a move. A revert discards what the guest wrote, so a person chooses it or a confirm."""
     if record.phase == SETTING_ASIDE:
         return hints.keep_one_again(record.name)
     if record.phase in (KEEP, RESIZED):
@@ -35,7 +36,7 @@ def _to_go_on(record):
 
 
 def _nothing(step):
-    """No observer."""
+    """Observe nothing."""
 
 
 class Instance:
@@ -48,10 +49,10 @@ class Instance:
         self.timeout = timeout
         self.observe = observe
 
-    # what is there
+    # what exists
 
     def summary(self):
-        """{uuid, name, role, phase, vm_state, task_state, power_state, ...} or {state: absent}: for people."""
+        """Return {uuid, name, role, phase, vm_state, task_state, power_state, ...} or {state: absent}, for people."""
         record = self.store.read(self.uuid)
         if record is None:
             return {"uuid": self.uuid, "state": "absent"}
@@ -60,10 +61,10 @@ class Instance:
     # made
 
     def made(self, token=None, given_seed=None, left_off=False):
-        """Build from the claim with ``token``, or end a build that was interrupted; whether anything was changed.
+        """Build from the claim with ``token``, or finish an interrupted build. Return whether anything was changed.
 
-        An instance that was made is left as it is found: who stopped it, or what ended its guest, had a reason. What is
-        built with ``left_off`` is not started.
+        An instance that was made is left as it is: whoever stopped it, or whatever ended its guest, had a reason. With
+        ``left_off``, a new guest is not started.
         """
         with self.store.instance_lock(self.uuid, timeout=self.timeout):
             return not is_made(self._started_record(token), left_off) and self.started(token, given_seed, left_off)
@@ -73,7 +74,7 @@ class Instance:
         return record is None or not is_made(record, left_off)
 
     def filtered(self, wanted, dry=False):
-        """Bring the packet filters of a guest that was made to what the request ``wanted`` says; whether anything was changed."""
+        """Update the packet filters of a made guest to the request ``wanted``. Return whether anything was changed."""
         with self.store.instance_lock(self.uuid, timeout=self.timeout):
             record = self.store.read(self.uuid)
             if record is None or not wanted or record.op or (record.role, record.phase) != (OWN, ACTIVE):
@@ -83,7 +84,7 @@ class Instance:
     # started
 
     def started(self, token=None, given_seed=None, left_off=False):
-        """Build from the claim with ``token``, or converge an existing instance; returns whether anything was changed."""
+        """Build from the claim with ``token``, or converge an existing instance. Return whether anything changed."""
         with self.store.instance_lock(self.uuid, timeout=self.timeout):
             record = self._started_record(token)
             if record.role == OWN and record.phase == ACTIVE:
@@ -95,7 +96,7 @@ class Instance:
             return True
 
     def would_start(self, token=None):
-        """The same decision without any change."""
+        """Make the same decision without any change."""
         record = self._started_record(token, dry=True)
         if record is None or record.role == CLAIM or record.phase != ACTIVE:
             return True
@@ -147,7 +148,7 @@ class Instance:
     # stopped
 
     def stopped(self, grace):
-        """Have the guest off; ``grace`` seconds for its own shutdown. Whether anything was changed."""
+        """Stop the guest; ``grace`` seconds for its own shutdown. Return whether anything was changed."""
         with self.store.instance_lock(self.uuid, timeout=self.timeout):
             record = self.at_rest("stop")
             if is_stopped(self.host, record):
@@ -166,7 +167,7 @@ class Instance:
         return not is_stopped(self.host, self.at_rest("stop"))
 
     def at_rest(self, method):
-        """The record of an instance that was made and is in no move: what ``method`` works on."""
+        """Return the record of an instance that was made and is in no move, as ``method`` needs it."""
         record = self.store.read(self.uuid)
         if record is None:
             self._refuse_failed()
@@ -179,9 +180,9 @@ class Instance:
     # absent
 
     def absent(self, changed_disks=False, after=None):
-        """Remove the instance with its disks, or an orphan that berth left here; whether there was anything. One whose
-        disks are not those of its record only with ``changed_disks``: others' files beside its own go with it.
-        ``after`` is the highest generation that any host has heard of: up to that it is gone from here."""
+        """Remove the instance with its disks, or an orphan that berth left here. Return whether there was anything. If
+        its disks are not those of its record, ``changed_disks`` is required: others' files beside its own are removed
+        too. ``after`` is the highest generation that any host knows of: up to that, the instance is gone from here."""
         with self.store.instance_lock(self.uuid, timeout=self.timeout):
             record = self.store.read(self.uuid)
             if record is None:
@@ -207,7 +208,7 @@ class Instance:
         return self.uuid in failed_instances.read(self.store.state_dir) or bool(self.remains())
 
     def remains(self):
-        """What is here of the instance where there is no record of it, in words: what a delete removes then."""
+        """Describe in words what is here of an instance without a record: what a delete then removes."""
         if self.store.read(self.uuid) is not None:
             return []
         there = domain.find(self.host.connection, self.uuid)
@@ -220,7 +221,7 @@ class Instance:
         return found + paths.console_logs(self.uuid)
 
     def swap(self, new):
-        """Write the record's next state, compared with what is there now."""
+        """Write the record's next state, compared with the present one."""
         current = self.store.read(self.uuid)
         if current is None:
             raise ClaimRevoked("the record of %s vanished" % self.uuid)

@@ -10,8 +10,9 @@ from . import domain
 
 
 def find(host, uuid, record=None):
-    """Their paths. On storage that hosts share the disks may be another host's, whatever became of the claim here. Without a
-    record the instance may have had any pool, and in all but the host's own only disks go that are said to be this host's."""
+    """Return their paths. Whatever happened to the claim here, the disks on shared storage may be another host's.
+    Without a record, any pool is possible; except in the host's own pool, only disks that this host owns by their owner
+    file are removed."""
     mine = host.identify()
     if record is None:
         home = host.pool_path()
@@ -25,6 +26,6 @@ def find(host, uuid, record=None):
 
 
 def _has_none(host, record):
-    """Whether it can have no disks: this host knows no pool of that name, nor the guest."""
+    """Whether the instance can have no disks: this host knows neither a pool of that name nor the guest."""
     name = record.spec.get("pool")
     return bool(name) and not host.has_pool(name) and domain.find(host.connection, record.uuid) is None

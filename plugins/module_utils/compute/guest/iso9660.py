@@ -3,9 +3,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """A small writer of ISO 9660 images with Joliet names: a few files in the root directory.
 
-Written because a stock libvirt host has no program for it (neither libvirt-daemon-system nor qemu-utils depends on
+It exists because a stock libvirt host has no program for this (neither libvirt-daemon-system nor qemu-utils depends on
 genisoimage or xorriso), and cloud-init's NoCloud reads it on every system. ECMA-119; Joliet is a second directory with
-names in UTF-16, which keeps the lower case. The same files give the same bytes: the image holds no time stamp.
+names in UTF-16, which keeps lower case. The same files give the same bytes: the image has no time stamp.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ JOLIET_LEVEL_3 = b"%/E"
 
 
 def _both(number, size):
-    """A number in both byte orders, as ECMA-119 7.2.3 and 7.3.3 want it."""
+    """Return a number in both byte orders, as ECMA-119 7.2.3 and 7.3.3 require."""
     code = {2: "H", 4: "I"}[size]
     return struct.pack("<" + code, number) + struct.pack(">" + code, number)
 
@@ -33,7 +33,7 @@ def _padded(data):
 
 
 def _entry(name, location, length, flags=0):
-    """A directory record (ECMA-119 9.1)."""
+    """Return a directory record (ECMA-119 9.1)."""
     body = b"".join(
         [
             b"\0",
@@ -51,7 +51,7 @@ def _entry(name, location, length, flags=0):
 
 
 def _directory(location, files):
-    """The root directory: itself, its parent (itself), then the files [(encoded name, sector, length)] by name."""
+    """Return the root directory: itself, its parent (itself), the files [(encoded name, sector, length)] by name."""
     own = [_entry(dots, location, SECTOR, DIRECTORY_FLAG) for dots in (b"\0", b"\1")]
     data = b"".join(own + [_entry(*file) for file in sorted(files)])
     if len(data) > SECTOR:
@@ -64,7 +64,7 @@ def _path_table(location, order):
 
 
 def _descriptor(kind, label, total, tables, root, escape=b""):
-    """A volume descriptor (ECMA-119 8.4): kind 1 is the primary one, kind 2 with an escape sequence is Joliet's."""
+    """Return a volume descriptor (ECMA-119 8.4): kind 1 is the primary one, 2 with an escape sequence Joliet's."""
     text = (lambda word: word.encode("utf-16-be")) if escape else (lambda word: word.encode("ascii"))
     space = text(" ")
 
@@ -94,9 +94,9 @@ def _descriptor(kind, label, total, tables, root, escape=b""):
 
 
 def image(label, files):
-    """The bytes of an ISO image with volume ``label`` holding ``files`` {name: bytes}.
+    """Return the bytes of an ISO image with volume ``label`` and ``files`` {name: bytes}.
 
-    Names have at most 30 of a-z, 0-9, - and . each; a plain reader sees upper case, a Joliet reader these.
+    A name has at most 30 characters of a-z, 0-9, - and . (a reader without Joliet sees upper case).
     """
     tables, roots = (19, 20, 21, 22), (23, 24)
     at = 25

@@ -1,10 +1,10 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What of a guest in libvirt is not as its record says, since somebody changed it by hand: by parts that have a name for people.
+"""How a guest in libvirt differs from its record because somebody changed it by hand, by parts with names for people.
 
-Only parts are looked at that every version writes into a definition alike, and what libvirt adds is no difference. A record that keeps
-no hardware is of a version that did not look: nothing is said of it. Disks are for disk/disk_chain.py.
+Only parts that every version writes alike are compared, and what libvirt adds is no difference. A record without
+hardware comes from a version that did not compare, so it has no differences. disk/disk_chain.py compares disks.
 """
 
 from __future__ import annotations
@@ -25,24 +25,24 @@ LONGEST = 120
 MOST = 20
 MARK = "berth's metadata"
 VLAN = " VLAN "
-DEFINITION = "libvirt's definition"  # without it, libvirt forgets a guest that runs as soon as it is off
-# Devices that a person may have added; libvirt by itself adds none of them to what is rendered, but BUILT_IN.
+DEFINITION = "libvirt's definition"  # without it, libvirt forgets a running guest once it is off
+# Devices that a person may have added. Of these, libvirt itself adds only BUILT_IN to what is rendered.
 COUNTED = ("filesystem", "graphics", "hostdev", "memory", "redirdev", "shmem", "tpm", "vsock", "watchdog")
-BUILT_IN = ("watchdog", "itco")  # a part of each q35 machine, which libvirt names since version 9.1
-# What a record that somebody damaged may raise when it is rendered.
+BUILT_IN = ("watchdog", "itco")  # part of each q35 machine, listed by libvirt since 9.1
+# What a damaged record may raise when it is rendered.
 DAMAGED = (AttributeError, LookupError, TypeError, ValueError)
 Parts = Dict[str, str]
-Difference = List[str]  # the part, what the record says, what the guest has; "" is nothing
+Difference = List[str]  # the part, the record's value, the guest's value; "" for none
 
 
 def is_looked_at(record) -> bool:
-    """Whether the record is of an instance at rest here that says what its definition is to be."""
+    """Whether the record is of an instance at rest here, and says what its definition must be."""
     return (record.role, record.phase, record.op) == (OWN, ACTIVE, None) and hardware.of(record.spec) is not None
 
 
 def between(record, live: Optional[str], lasting: Optional[str]) -> Dict[str, List[Difference]]:
-    """{now: of the running guest, next_start: of its definition} as far as something differs from the record; the texts are libvirt's,
-    None where there is none."""
+    """Return the differences {now: of the running guest, next_start: of its definition}. Texts are libvirt's or
+    None."""
     wanted = expected(record)
     found = {"now": compared(wanted, parts(ElementTree.fromstring(live)))} if live else {}
     if lasting:
@@ -54,12 +54,12 @@ def between(record, live: Optional[str], lasting: Optional[str]) -> Dict[str, Li
 
 
 def _mark(root) -> Parts:
-    """Looked at in the lasting definition alone: the running guest takes it from there when it is started."""
+    """Compared in the lasting definition only: the running guest gets it from there when it is started."""
     return {} if mark_of(root) is None else {MARK: "there"}
 
 
 def expected(record) -> Parts:
-    """What domain_xml.render gives the record's guest, as parts() reads it: without rendering it, which takes far more to be sent."""
+    """Return what parts() would read from domain_xml.render, without rendering: that needs far more code to be sent."""
     spec, flavor, settings = record.spec, record.spec["flavor"], GuestSettings.of(record.spec)
     cells = (record.resources.get("numa_topology") or {}).get("cells") or []
     pins = ["%s:%d" % pin for cell in cells for pin in (cell.get("cpu_pinning") or {}).items()]
@@ -99,12 +99,12 @@ def compared(wanted: Parts, found: Parts) -> List[Difference]:
 
 
 def _is_of_network(expected_nic: str, nic: str) -> bool:
-    """What a libvirt network gives the running guest by itself: a VLAN, or a card out of its pool, which names no network."""
+    """Whether it comes from a libvirt network: a VLAN, or a card from its pool, which names no network."""
     return expected_nic.startswith("network ") and nic.partition(VLAN)[0] in ("hostdev", expected_nic)
 
 
 def parts(root) -> Parts:
-    """What is compared of a definition (an element): its name for people -> its value as text."""
+    """Return the compared parts of a definition (an element): name for people -> value as text."""
     vcpu, devices = root.find("vcpu"), root.find("devices")
     found = {
         "vcpus": vcpu.get("current") or vcpu.text,
@@ -125,12 +125,12 @@ def parts(root) -> Parts:
 
 
 def _mib(element):
-    """libvirt gives KiB, and a balloon that is not quite empty is no difference."""
+    """libvirt reports KiB; a balloon that is not quite empty is no difference."""
     return "" if element is None else str(-(-int(element.text) // MIB))
 
 
 def _nic(device):
-    """The type of one on a libvirt network is, while the guest runs, what that network stands for."""
+    """While the guest runs, a NIC on a libvirt network has the type that the network stands for."""
     kind = "network" if _attribute(device, "source", "network") else device.get("type")
     source = _attribute(device, "source", kind) or _attribute(device, "source", "dev")
     vlans = " ".join(tag.get("id", "") for tag in device.iterfind("vlan/tag"))

@@ -1,7 +1,8 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The lock that keeps people from changing an instance (Nova's lock): in its record, so that every controller sees it."""
+"""The lock that keeps people from changing an instance (Nova's lock). All controllers see it, since it is in the
+record."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ from ..record import journal
 
 
 def lock(instance, by, reason):
-    """Lock it; whether it was not locked. Who locked it first stays."""
+    """Lock the instance. Return whether it was unlocked before. An existing lock keeps its owner."""
     with instance.store.instance_lock(instance.uuid, timeout=instance.timeout):
         if not would_lock(instance):
             return False
@@ -27,7 +28,7 @@ def would_lock(instance):
 
 
 def unlock(instance):
-    """Take the lock off, whoever locked it; whether it was locked."""
+    """Unlock the instance, whoever locked it. Return whether it was locked."""
     with instance.store.instance_lock(instance.uuid, timeout=instance.timeout):
         if not would_unlock(instance):
             return False
@@ -43,7 +44,7 @@ def would_unlock(instance):
 
 @contextlib.contextmanager
 def unlocked(instance, dry=False):
-    """Hold an instance that nobody locked, so that nobody does meanwhile: InstanceIsLocked. ``dry``: only look."""
+    """Hold an instance so that nobody locks it meanwhile; raise InstanceIsLocked if it is. ``dry``: only check."""
     held = contextlib.nullcontext() if dry else instance.store.instance_lock(instance.uuid, timeout=instance.timeout)
     with held:
         record = instance.store.read(instance.uuid)

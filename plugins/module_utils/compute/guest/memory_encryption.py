@@ -1,20 +1,20 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A guest whose memory its host cannot read: AMD SEV, as Nova's libvirt driver has it."""
+"""A guest whose memory its host cannot read: AMD SEV, as in Nova's libvirt driver."""
 
 from __future__ import annotations
 
 from .elements import child
 
-# No debugging, no key shared with another guest, no guest sent to another platform or to one without SEV: 1 + 2 + 16 + 32.
+# No debugging, no key shared with another guest, no migration to another platform or one without SEV: 1 + 2 + 16 + 32.
 POLICY = "0x0033"
 
 
 def encrypt(root):
     """Change a whole definition. libvirt asks the host where the encryption bit is."""
     devices = root.find("devices")
-    # libvirt would add it without the driver element
+    # libvirt would add it without a driver element
     child(devices, "controller", type="virtio-serial", index=0)
     for device in devices:
         through_iommu(device)
@@ -23,7 +23,7 @@ def encrypt(root):
 
 
 def through_iommu(device):
-    """A virtio device reaches the guest's memory by the guest's own translation: past it, it would read what is encrypted."""
+    """Have a virtio device use the guest's address translation: without it, the device would read encrypted memory."""
     if _is_virtio(device):
         driver = device.find("driver")
         if driver is None:

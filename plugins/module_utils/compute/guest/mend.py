@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Repairs a guest's definition that somebody changed by hand, from its record: on request, and before a start.
 
-Only the definition of the next start is written anew. A guest that runs goes on as it is, and one whose disks are others than its
-record's is left alone: making its definition anew could lose what it wrote last.
+Only the definition of the next start is written again; a running guest is not changed. A guest whose disks are not its
+record's is left alone: a new definition could lose what it wrote last.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from . import definition, domain, hardware, live_differences, seed
 
 
 def differing(instance, record):
-    """What is not as the record says: live_differences.between. Nothing where that cannot be known, or libvirt knows no guest."""
+    """Return live_differences.between. Empty if that cannot be known, or if libvirt does not know the guest."""
     try:
         found = domain.find(instance.host.connection, instance.uuid)
         if found is None or not live_differences.is_looked_at(record):
@@ -33,9 +33,9 @@ def differing(instance, record):
 
 
 def mend(instance, given_seed=None, dry=False):
-    """Repair the definition on request, and make a seed that is gone anew from ``given_seed``; returns the differences that there
-    were, [] if none. An instance that is locked, in a move or partly built is left alone. Raises DiskChainChanged if the disks are
-    not those of the record."""
+    """Repair the definition on request, and make a missing seed again from ``given_seed``. Return the differences that
+    there were, [] if none. Leave an instance that is locked, in a move or partly built alone. Raise DiskChainChanged if
+    the disks are not those of the record."""
     held = contextlib.nullcontext() if dry else instance.store.instance_lock(instance.uuid, timeout=instance.timeout)
     with held:
         record = instance.store.read(instance.uuid)
@@ -55,7 +55,7 @@ def mend(instance, given_seed=None, dry=False):
 
 
 def _bring_seed(instance, record, given_seed, dry):
-    """[the difference], where the seed was not there."""
+    """Return [the difference] if the seed was missing."""
     pool_path = instance.host.pool_of(record)
     if given_seed is None or paths.has_seed(pool_path, record.uuid):
         return []
@@ -65,7 +65,7 @@ def _bring_seed(instance, record, given_seed, dry):
 
 
 def before_start(instance, record):
-    """The same for a guest that is off and about to be started. Whatever is in the way of it is in the way of no start."""
+    """Do the same for a guest that is off and about to be started. What prevents the repair prevents no start."""
     if record.lock or domain.is_active(instance.host.connection, instance.uuid):
         return
     try:
@@ -74,12 +74,12 @@ def before_start(instance, record):
     except (LibvirtTimeout, LibvirtUnavailable):
         raise
     except (BuildFailed, GuestNotSupported, InstanceExists):
-        pass  # such as a machine type that this QEMU has no more: the guest starts as it is defined, and the facts tell it
+        pass  # for example a machine type that this QEMU lacks: the guest starts as defined, and the facts report it
 
 
 def _with_hardware(instance, record):
-    """Of an older version's record: with the machine type and the addresses that its guest has now. Of any: with those of the disks
-    that it was given since."""
+    """Return an older version's record with the machine type and the addresses that its guest has now, and any record
+    with those of disks that were added since."""
     text = domain.definition(instance.host.connection, instance.uuid)
     return record if text is None else record.replace(spec=hardware.keep(record.spec, text))
 

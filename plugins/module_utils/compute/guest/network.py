@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The networks that a guest asks for must be on this host before anything is built."""
+"""Checks that the networks that a guest asks for are on this host, before anything is built."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ VLAN_ON_BRIDGES = 11000000
 
 
 def available(connection, warnings, sys_net=SYS_NET):
-    """{bridges, networks, network_filters, packet_filters}: the names of what NICs can be on here, libvirt networks that are
-    active, filters but those of guests, and what guests' packets can be filtered by.
+    """Return {bridges, networks, network_filters, packet_filters}: bridges and active libvirt networks for NICs,
+    filters except those of guests, and by what guests' packets can be filtered.
 
-    What cannot be asked is left out and named in ``warnings``: no answer does not mean that there is none.
+    What cannot be read is left out and named in ``warnings``: no answer does not mean that there is none.
     """
     library = require_libvirt()
     asked = {
@@ -48,7 +48,7 @@ def available(connection, warnings, sys_net=SYS_NET):
 
 
 def _names(list_all, flags):
-    """None at all where this libvirt does not know such things."""
+    """Return the names, or none if this libvirt lacks such objects."""
     library = require_libvirt()
     try:
         return [entry.name() for entry in list_all(flags)]
@@ -67,7 +67,7 @@ def _is_bridge(name, sys_net):
 
 
 def _keeps_vlans_apart(connection, name, sys_net):
-    """libvirt gives ports of plain bridges their VLAN since 11.0, where the bridge looks at tags."""
+    """Whether ports get their VLAN: on plain bridges since libvirt 11.0, if the bridge filters VLANs."""
     if connection.getLibVersion() < VLAN_ON_BRIDGES:
         return False
     with open(os.path.join(sys_net, name, "bridge", "vlan_filtering"), encoding="ascii") as file:
@@ -75,14 +75,14 @@ def _keeps_vlans_apart(connection, name, sys_net):
 
 
 def _ovs_bridges():
-    """The bridges of Open vSwitch; none where it is not installed."""
+    """Return the bridges of Open vSwitch, none if it is not installed."""
     if shutil.which(OVS, path=PATH) is None:
         return []
     return run([OVS, "--timeout=10", "list-br"], timeout=15, error=NetworkNotFound).split()
 
 
 def check(connection, nics, sys_net=SYS_NET):
-    """NetworkNotFound, naming all that is missing: bridges, libvirt networks that are not active, network filters."""
+    """Raise NetworkNotFound naming all missing bridges, active libvirt networks and network filters."""
     library = require_libvirt()
     lacking = []
     for nic in nics or []:

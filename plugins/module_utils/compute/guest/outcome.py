@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Brings an instance to what is wanted, and says of it what the module instance replies: what changed, and what it is now."""
+"""Brings an instance to the requested state, and returns the reply of module instance: what changed, and the result."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ AFTER = {"present": "running", "started": "running", "stopped": "shutdown", "abs
 
 
 def of(instance, wanted, dry, bring):
-    """{changed, instance, diff} of what ``bring()`` does, which says whether it changed anything.
+    """Return {changed, instance, diff} after ``bring()``, which returns whether it changed anything.
 
-    ``wanted``: the arguments of the module instance; ``dry``: nothing is changed.
+    ``wanted``: the arguments of module instance; ``dry``: change nothing.
     """
     state = wanted["state"]
     before, remains = instance.summary(), instance.remains() if state == "absent" else ()
@@ -36,7 +36,7 @@ def of(instance, wanted, dry, bring):
 
 
 def present(instance, wanted, dry):
-    """Have the instance made, with the power and the packet filters that are wanted; whether anything was changed, or would be."""
+    """Make the instance with the requested power and packet filters. Return whether anything (would have) changed."""
     if dry:
         makes = power.would_converge(instance, wanted["token"], wanted["power_state"])
         return makes or instance.filtered(wanted["spec"], dry=True)
@@ -47,7 +47,7 @@ def present(instance, wanted, dry):
 
 
 def summary_after(instance):
-    """The state after the work. If libvirt does not report it, no other host may repeat the work."""
+    """Return the state after the work. If libvirt does not report it, no other host may repeat the work."""
     try:
         return instance.summary()
     except BerthError as error:
@@ -56,8 +56,8 @@ def summary_after(instance):
 
 
 def of_domain(instance, mended, dry):
-    """For the reply about an existing instance: what was repaired, and how the guest still differs from its record. If that
-    cannot be read, nothing fails: the work is done."""
+    """For the reply about an existing instance, return what was repaired, and how the guest still differs from its
+    record. Do not fail if that cannot be read: the work is done."""
     differs = {}
     with contextlib.suppress(BerthError):
         record = instance.store.read(instance.uuid)

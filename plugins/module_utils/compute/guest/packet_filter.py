@@ -1,11 +1,12 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The packet filters of a guest: one of libvirt's network filters per NIC, rendered from the record, with the guest on every host.
+"""The packet filters of a guest: one libvirt network filter per NIC, rendered from the record, on whichever host the
+guest is.
 
-A filter has two parts. On layer 2 it lets out what comes from the NIC's own addresses and drops the rest. Where the NIC is in
-security groups it lets in, and out, what their rules allow, with the answers to it; layer 3 of all other NICs is open. A change of a
-filter is at work on the running guest at once.
+A filter has two parts. On layer 2 it lets out what comes from the NIC's own addresses and drops the rest. If the NIC is
+in security groups, it lets in, and out, what their rules allow, with the replies; layer 3 of all other NICs is open. A
+change of a filter takes effect on the running guest at once.
 """
 
 from __future__ import annotations
@@ -20,13 +21,13 @@ from ..connection import Deadline, LibvirtUnavailable, require_libvirt
 from ..errors import BuildFailed, PacketFilterForeign
 from ..record import journal
 
-CALL_TIMEOUT = 120  # s: a running guest's rules are put in place one by one
+CALL_TIMEOUT = 120  # s: a running guest's rules are installed one by one
 NAME = re.compile(r"berth-[0-9a-f-]{36}-[0-9]{1,3}\Z")
 BRIDGED = "/proc/sys/net/bridge/bridge-nf-call-%s"
 ADDRESSES, PORTS = "addresses", "ports"
-# Priorities: after those of a filter that the network has itself, which is asked first.
+# Priorities: after those of the network's own filter, which comes first.
 ACCEPT, DROP = 900, 950
-# Neighbour discovery and multicast groups, which nothing in IPv6 works without; conntrack does not know them.
+# Neighbour discovery and multicast groups: IPv6 does not work without them, and conntrack does not track them.
 ICMPV6 = {"in": (130, 131, 132, 133, 134, 135, 136), "out": (131, 132, 133, 135, 136, 143)}
 
 
@@ -35,18 +36,18 @@ def name(uuid, at):
 
 
 def own_uuid(uuid, at):
-    """The filter's uuid in libvirt, by which it is known as ours."""
+    """Return the filter's uuid in libvirt, by which berth recognizes its own filters."""
     return str(uuids.uuid5(uuids.UUID(uuid), "nwfilter/%d" % at))
 
 
 def filter_of(record, at):
-    """The name of the filter that a NIC is behind: its own, which asks that of its network first, or that; or None."""
+    """Return the name of a NIC's filter: its own, which calls its network's first, or the network's, or None."""
     nic = record.spec["networks"][at]
     return name(record.uuid, at) if nic.get("security") else nic.get("nwfilter")
 
 
 def possible(connection, bridged=BRIDGED):
-    """What this host can filter: addresses, and ports where the kernel shows bridged packets to iptables."""
+    """Return what this host can filter: addresses, and ports if the kernel shows bridged packets to iptables."""
     library = require_libvirt()
     try:
         connection.listAllNWFilters(0)
@@ -66,11 +67,11 @@ def _reads_one(path):
         return False
 
 
-# ---- what a filter says ----------------------------------------------------------------------------------------------
+# ---- the XML of a filter ---------------------------------------------------------------------------------------------
 
 
 def render(record):
-    """{name: XML text} of the filters of the record's guest."""
+    """Return {name: XML text} of the filters of the record's guest."""
     found = {}
     for at, nic in enumerate(record.spec.get("networks") or []):
         if nic.get("security"):
@@ -96,7 +97,7 @@ def _rule(root, action, direction, kind, stateful=True, **fields):
 
 
 def _addresses(root, nic):
-    """What the guest may send from: its MAC address with its fixed address, or with any where it asks DHCP for one."""
+    """Allow the guest its own MAC address with its fixed address, or with any if it asks DHCP for one."""
     allowed = [
         (entry.get("mac") or nic["mac"], ipaddress.ip_network(entry["address"])) for entry in nic["security"]["allowed"]
     ]
@@ -113,13 +114,13 @@ def _addresses(root, nic):
             source = {"arp" + field: value for field, value in source.items()}
             _rule(root, "accept", "out", "arp", srcmacaddr=mac, arpsrcmacaddr=mac, **source)
     for mac in sorted({mac for mac, _block in allowed}):
-        # QEMU's own word to the switches that the guest has moved here
+        # QEMU itself tells the switches that the guest has moved here
         _rule(root, "accept", "out", "rarp", srcmacaddr=mac, arpsrcmacaddr=mac)
     _rule(root, "drop", "out", "mac")
 
 
 def _before_it_has_one(root, mac):
-    """A guest that asks DHCP for an address, or checks whether an address is in use, has none yet."""
+    """Allow a guest without an address to ask DHCP for one, and to check whether one is in use."""
     dhcp = {"protocol": "udp", "srcportstart": 68, "dstportstart": 67}
     _rule(root, "accept", "out", "ip", srcmacaddr=mac, srcipaddr="0.0.0.0", srcipmask=32, **dhcp)
     _rule(root, "accept", "out", "arp", srcmacaddr=mac, arpsrcmacaddr=mac, arpsrcipaddr="0.0.0.0", arpsrcipmask=32)
@@ -146,7 +147,7 @@ def _rules(root, rules, members):
 
 
 def _remotes(rule, members):
-    """(4 or 6, the network or None for any); of a group without members nothing."""
+    """Return [(4 or 6, the network or None for any)], nothing for a group without members."""
     if rule.get("remote_group"):
         blocks = [ipaddress.ip_network(text) for text in group_members.blocks(members, rule["remote_group"])]
         return [(block.version, block) for block in blocks]
@@ -173,12 +174,12 @@ def _ends(rule, block):
 
 
 def missing(connection, record):
-    """{name: XML text} of the record's filters that libvirt lacks, or has in another form."""
+    """Return {name: XML text} of the record's filters that libvirt lacks, or has in another form."""
     return {each: xml for each, xml in render(record).items() if not _is_there(connection, each, xml)}
 
 
 def define(connection, record):
-    """Have libvirt know the record's filters as they are rendered; whether anything was changed."""
+    """Define the record's filters as they are rendered. Return whether anything was changed."""
     lacking = missing(connection, record)
     for xml in lacking.values():
         _call("defining the packet filter", connection.nwfilterDefineXML, xml)
@@ -186,8 +187,8 @@ def define(connection, record):
 
 
 def remove(connection, uuid):
-    """Remove the filters of a guest that is no longer defined; returns whether there was one. A filter of that name that
-    berth did not make stays."""
+    """Remove the filters of a guest that is not defined, except ones berth did not make. Return whether there was
+    one."""
     found = False
     for each in _listed(connection):
         label = each.name()
@@ -229,7 +230,7 @@ def _is_there(connection, label, xml):
 
 
 def _parts(root):
-    """What a filter says, as it compares: libvirt writes some numbers in its own way."""
+    """Return a filter in a form that can be compared: libvirt writes some numbers in its own way."""
     return sorted(
         (part.tag, _words(part), *((child.tag, _words(child)) for child in part)) for part in root if part.tag != "uuid"
     )
@@ -240,7 +241,7 @@ def _words(part):
 
 
 def _plain(value):
-    """libvirt gives masks as prefix lengths or addresses, and hexadecimal numbers, as it likes."""
+    """Normalize masks, which libvirt writes as prefix lengths or addresses, and hexadecimal numbers."""
     try:
         return str(int(value, 16)) if value.startswith("0x") else str(ipaddress.ip_address(value))
     except ValueError:
@@ -257,17 +258,17 @@ def _call(what, function, *args):
         raise BuildFailed("%s: %s" % (what, error), libvirt_code=error.get_error_code())
 
 
-# ---- the guest that is there follows the catalog -----------------------------------------------------------------------
+# ---- an existing guest follows the catalog ---------------------------------------------------------------------------
 
 
 def follow(connection, record, wanted, swap=None):
-    """Bring the guest's filters to what the request ``wanted`` says; whether anything was changed. Without ``swap``, which
-    writes the record, nothing is, and the answer is whether anything would be."""
+    """Update the guest's filters to the request ``wanted``. Return whether anything was changed, or without ``swap``,
+    which writes the record, whether anything would be."""
     return bring(connection, record, with_rules_of(record.spec, wanted or {}), "security groups", swap)
 
 
 def let_in(connection, record, members, swap=None):
-    """Have the guest's filters let in the ``members`` of the groups that their rules name, and no others; as follow()."""
+    """Let in the ``members`` of the groups that the filters' rules name, and no others; as follow()."""
     nics = [dict(nic) for nic in record.spec.get("networks") or []]
     for nic in nics:
         if nic.get("security"):
@@ -276,8 +277,8 @@ def let_in(connection, record, members, swap=None):
 
 
 def bring(connection, record, spec, event, swap=None):
-    """Bring record and filters to ``spec``. The record lists the addresses that its filter lets in, so that no other instance
-    gets one: an address is added before the filter lets it in, and removed after the filter has dropped it."""
+    """Bring record and filters to ``spec``. The record lists the addresses that its filter lets in, so that no other
+    instance gets one: an address is added before the filter lets it in, and removed after the filter has dropped it."""
     filtered = record.replace(spec=spec)
     if swap is None:
         return spec != record.spec or bool(missing(connection, filtered))
@@ -292,7 +293,7 @@ def bring(connection, record, spec, event, swap=None):
 
 
 def _of_both(old, new):
-    """The request ``new`` with the members of ``old`` beside its own."""
+    """Return the request ``new`` with the members of ``old`` added to its own."""
     if not any(map(group_members.of_nic, old.get("networks") or [])):
         return new
     nics = [dict(nic) for nic in new["networks"]]
@@ -304,9 +305,9 @@ def _of_both(old, new):
 
 
 def with_rules_of(spec, wanted):
-    """The request with the rules and addresses that ``wanted`` has for NICs which have a filter; port security that was
-    switched off leaves an empty one. Nothing else of a NIC changes, and one without a filter gets none. Who is in the groups that
-    rules name stays as it is: see let_in()."""
+    """Return the request with the rules and addresses of ``wanted`` for NICs that have a filter; if port security was
+    switched off, an empty one remains. Nothing else of a NIC changes, and one without a filter gets none. The members
+    of the groups stay as they are, see let_in()."""
     nics = [dict(nic) for nic in spec.get("networks") or []]
     for nic, new in zip(nics, wanted.get("networks") or []):
         if nic.get("security") and nic["mac"] == new["mac"] and "security" in new:

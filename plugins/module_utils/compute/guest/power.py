@@ -11,12 +11,12 @@ from ..record import journal
 from . import domain, gate, startable
 
 RUNNING, OFF = "running", "shutdown"
-SAVED = "saved"  # its memory is in a file, with which libvirt would have it go on instead of booting
+SAVED = "saved"  # its memory is in a file, from which libvirt would resume it instead of booting
 
 
 def converge(instance, token, seed, power_state, grace):
-    """Make the instance as ``Instance.made`` does, then bring it to ``power_state``: RUNNING, OFF, or None, which leaves one
-    that was there as it is found. So is one that is locked. Whether anything was changed."""
+    """Make the instance as ``Instance.made`` does, then bring it to ``power_state``: RUNNING, OFF, or None, which
+    leaves an existing one as it is. A locked one is left, too. Return whether anything was changed."""
     with instance.store.instance_lock(instance.uuid, timeout=instance.timeout):
         changed = instance.made(token, seed, left_off=power_state == OFF)
         if changed or not power_state or instance.store.read(instance.uuid).lock:
@@ -25,7 +25,7 @@ def converge(instance, token, seed, power_state, grace):
 
 
 def would_converge(instance, token, power_state):
-    """The same decision without any change."""
+    """Make the same decision without any change."""
     if instance.would_make(token, left_off=power_state == OFF):
         return True
     if not power_state or instance.store.read(instance.uuid).lock:
@@ -34,10 +34,10 @@ def would_converge(instance, token, power_state):
 
 
 def reboot(instance, hard, grace):
-    """Have the guest power off, within ``grace`` seconds for its own shutdown, and start it anew. ``hard``: end it at once.
-    Whether it had to be ended although it was asked.
+    """Power the guest off, within ``grace`` seconds for its own shutdown, or at once if ``hard``, and start it again.
+    Return whether it had to be ended although it was asked.
 
-    The record says throughout that it runs, and the permit is removed before it is off. So if this is interrupted, a
+    The record says throughout that it runs, and the permit is removed before it is off. So after an interruption, a
     recovery, a start or the next reboot starts the guest.
     """
     with instance.store.instance_lock(instance.uuid, timeout=instance.timeout):
@@ -62,7 +62,7 @@ def would_reboot(instance, hard):
 
 
 def _rebootable(instance, hard):
-    """The record, where the guest is to run and would start again."""
+    """Return the record, if the guest should be running and would start again."""
     record, host = instance.at_rest("reboot"), instance.host
     if record.power_state != RUNNING:
         hint = hints.start_it(record.name)

@@ -1,10 +1,10 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Guests that should run and that nobody ended: after a host lost its power, or when their QEMU died.
+"""Starts guests that should run and that nobody ended: after a host lost its power, or when their QEMU died.
 
-A host starts none of them by itself, since it cannot know where an instance went on meanwhile. The controller reads all
-hosts and names those that this host is to start.
+A host starts none of them by itself, since an instance may have continued elsewhere meanwhile. The controller reads all
+hosts and names those that this host must start.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from . import domain, gate
 
 
 def recover(instance):
-    """Start the guest where its record says that it runs and nobody ended it; whether it was started."""
+    """Start the guest if its record says that it runs and nobody ended it. Return whether it was started."""
     with instance.store.instance_lock(instance.uuid, timeout=instance.timeout):
         return would_recover(instance) and instance.started()
 
@@ -24,7 +24,7 @@ def would_recover(instance):
 
 
 def is_due(host, record):
-    """A guest that was ended in this boot of the host was ended by somebody, unless libvirt says that it crashed."""
+    """Whether to start it. One that ended in this boot of the host was ended by somebody, unless it crashed."""
     if record is None or record.op or (record.role, record.phase) != (OWN, ACTIVE):
         return False
     if record.power_state != "running" or domain.is_active(host.connection, record.uuid):

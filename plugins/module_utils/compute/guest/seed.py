@@ -1,8 +1,8 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The NoCloud seed of an instance: what cloud-init reads at first boot. It may hold secrets, so it is only ever written
-to a file that its owner alone may read."""
+"""The NoCloud seed of an instance, which cloud-init reads at first boot. It may contain secrets, so it is only written
+to a file that only its owner may read."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from . import iso9660
 
 FILE = paths.SEED
 LABEL = "cidata"
-# What the modules that build take as a seed.
+# The argument spec of a seed, for the modules that build.
 ARGUMENTS = {
     "hostname": {"type": "str", "required": True},
     "fqdn": {"type": "str"},
@@ -27,8 +27,8 @@ ARGUMENTS = {
 }
 
 
-# name of a disk -> its line of fstab. By the label that it was made with: device names depend on buses and order.
-# The file system grows at the boot that follows a resize; a guest without systemd passes over the word.
+# name of a disk -> its line of fstab, by label: device names depend on buses and order.
+# The file system grows at the boot after a resize; a guest without systemd ignores that option.
 MOUNTS = {
     "ephemeral0": ["/dev/disk/by-label/ephemeral0", "/mnt", "auto", "defaults,nofail,x-systemd.growfs", "0", "2"],
     "swap": ["/dev/disk/by-label/swap", "none", "swap", "sw,nofail", "0", "0"],
@@ -36,10 +36,10 @@ MOUNTS = {
 
 
 def documents(uuid, seed, disks=()):
-    """The files of the seed: {name: bytes}. JSON is YAML, and needs no library on the host to be written safely.
+    """Return the files of the seed: {name: bytes}. They are JSON, which is YAML and needs no library on the host.
 
-    ``disks``: the names of the guest's disks. What makes use of them, and what else the request asks of cloud-init
-    (``cloud_config``), is vendor-data: cloud-init keeps it apart from the user data, which goes before it.
+    ``disks``: the names of the guest's disks. The vendor-data mounts them, and has what else the request asks of
+    cloud-init (``cloud_config``). cloud-init keeps it apart from the user data, which overrides it.
     """
     unknown = sorted(set(seed) - set(ARGUMENTS))
     if unknown:
@@ -64,7 +64,7 @@ def documents(uuid, seed, disks=()):
 
 
 def yaml_text(value, indent=None):
-    """JSON that a YAML parser reads as the same: JSON's pairs of escapes for one character are two characters in YAML."""
+    """Return JSON that YAML parsers read alike: JSON's escapes for one character can be two characters in YAML."""
     text = json.dumps(value, ensure_ascii=False, indent=indent)
     return "".join(
         char if char == "\n" or char.isprintable() or ord(char) > 0xFFFF else "\\u%04x" % ord(char) for char in text

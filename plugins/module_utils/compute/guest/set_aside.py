@@ -1,13 +1,13 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Two hosts own one instance, and a person has named the copy to keep: the other copy is set aside without losing anything.
+"""When two hosts own one instance and a person has named the copy to keep: sets the other copy aside, losing nothing.
 
-    the copy that stays   its generation is raised above that of every other copy, so that it counts from here on
-    the other copy        phase setting_aside, guest stopped, disks renamed to set-aside/<uuid>-<generation> in their pool with
-                          the record and the definition beside them, a line in set-aside.json, no record any more
+    the copy that stays   its generation is raised above that of every other copy, so that it is the valid one
+    the other copy        phase setting_aside, guest stopped, disks renamed to set-aside/<uuid>-<generation> in their pool,
+                          with the record and the definition beside them, a line in set-aside.json, its record removed
 
-Run again after an end at any point it goes on there. Only ``remove`` removes what was set aside, and nothing else calls it.
+The next run continues after an interruption. Only ``remove`` removes what was set aside, and nothing else calls it.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from ..errors import GuestSaved
 from ..record import journal, state_file
 from . import definition, domain, gate
 
-FILE = "set-aside.json"  # in the state directory: what was set aside here and where it is
+FILE = "set-aside.json"  # in the state directory: what was set aside here, and where
 
 
 # the copy that stays
 
 
 def keep(instance, above):
-    """Have this copy count more than every other: its generation becomes higher than ``above``. Whether it was not."""
+    """Make this copy the valid one: raise its generation above ``above``. Return whether it was lower."""
     with instance.store.instance_lock(instance.uuid, timeout=instance.timeout):
         if not would_keep(instance, above):
             return False
@@ -52,7 +52,7 @@ def would_keep(instance, above):
 
 
 def _own_disks(instance, record):
-    """On one storage the other copy has the same disks: they stay with the copy that stays."""
+    """On shared storage both copies have the same disks, which stay with the copy that stays."""
     pool_path = instance.host.pool_of(record)
     if os.path.isdir(paths.instance(pool_path, instance.uuid)):
         owner.write(pool_path, instance.uuid, instance.host.identify())
@@ -62,7 +62,7 @@ def _own_disks(instance, record):
 
 
 def set_aside(instance, grace):
-    """Stop the guest and put all of this copy away; where it is. ``grace`` seconds for the guest's own shutdown."""
+    """Stop the guest, within ``grace`` seconds for its own shutdown, and put this copy away. Return its path."""
     with instance.store.instance_lock(instance.uuid, timeout=instance.timeout):
         record = _settable(instance)
         if record.phase != SETTING_ASIDE:
@@ -88,7 +88,7 @@ def set_aside(instance, grace):
 
 
 def would_set_aside(instance):
-    """Where it would be put."""
+    """Return where it would be put."""
     record = _settable(instance)
     return place(instance, record if record.phase == SETTING_ASIDE else record.next())
 
@@ -110,7 +110,7 @@ def _settable(instance):
 
 
 def _check_unsaved(instance, record):
-    """GuestSaved where libvirt has the memory of this copy: it would go with the definition, and nothing of a copy is lost."""
+    """Raise GuestSaved if libvirt has saved the memory of this copy: it would be lost with the definition."""
     connection = instance.host.connection
     if domain.is_saved(connection, record.uuid):
         host = connection.getHostname()
@@ -142,13 +142,13 @@ def _put_away(instance, record, path):
 
 
 def listed(store, uuid=None):
-    """{path: record} of what was set aside on this host, of one instance or of all."""
+    """Return {path: record} of what was set aside on this host, of one instance or of all."""
     entries = _read_list(store)
     return {path: Record.from_dict(entry) for path, entry in entries.items() if uuid in (None, entry["uuid"])}
 
 
 def remove(instance):
-    """Remove for good what was set aside of the instance on this host; the paths that are gone."""
+    """Remove for good what was set aside of the instance on this host. Return the removed paths."""
     with instance.store.instance_lock(instance.uuid, timeout=instance.timeout):
         removed = sorted(listed(instance.store, instance.uuid))
         for path in removed:

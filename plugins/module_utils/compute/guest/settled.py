@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The instances of a host about which create has nothing to do, unless the inventory wants something else of them."""
+"""The instances of a host about which create has nothing to do, unless the inventory asks for something else."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ from . import converged, domain, live_differences, packet_filter, summary
 
 
 def look(host, facts, uuids=()):
-    """[{uuid, converged, compared, filters, instance}] of those of ``uuids``, or of all, that were made, are in no move and have
-    the definition and the packet filters of their records. ``facts``: the instances of the host's facts.
+    """Return [{uuid, converged, compared, filters, instance}] of those of ``uuids``, or of all, that were made, are in
+    no move and have the definition and the packet filters of their records. ``facts``: the instances of the host's
+    facts.
 
-    ``converged``: whether the guest is on or off as the record says; ``compared``: whether its definition could be compared, and its
-    seed is there. Nothing is changed, and nothing is waited for: what cannot be said is left out.
+    ``converged``: whether the guest is on or off as the record says; ``compared``: whether its definition could be
+    compared and its seed exists. Change nothing and wait for nothing: leave out what cannot be determined.
     """
     changed, asked = {each["uuid"] for each in facts if each.get("domain_differs")}, set(uuids)
     found = []
@@ -27,9 +28,9 @@ def look(host, facts, uuids=()):
         try:
             found += _of(host, record)
         except (LibvirtTimeout, LibvirtUnavailable):
-            break  # it would be waited for again with each of the others
+            break  # each of the others would have to wait for it again
         except (BerthError, *live_differences.DAMAGED):
-            continue  # its own run says why
+            continue  # the run that works on it reports why
     return found
 
 

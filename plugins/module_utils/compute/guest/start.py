@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The start of a guest: its first one and each later one. The permit is given right before it."""
+"""The start of a guest, the first one and each later one. The permit is given right before it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ POWERING_ON = "powering-on"
 
 
 def converge(instance, record):
-    """Have the guest of an instance that was made run; whether anything was changed. What is in the way is noted in its record."""
+    """Start the guest of an instance that was made. Return whether anything changed. Its record notes a failure."""
     if is_started(instance.host, record):
         return False
     instance.host.require_prepared()
@@ -28,14 +28,14 @@ def converge(instance, record):
     except BerthError as error:
         record = journal.faulted(instance.store.read(instance.uuid), error)
         if record.task_state == POWERING_ON and _is_off(instance, error):
-            record = record.replace(task_state=None)  # nothing goes on, so the instance can be moved to another host
+            record = record.replace(task_state=None)  # nothing is under way, so the instance can be moved elsewhere
         instance.swap(record)
         raise
     return True
 
 
 def _is_off(instance, error):
-    """Whether it is known that the guest was not started: a call that did not end may start it later."""
+    """Whether the guest certainly was not started: a call that has not ended may start it later."""
     if isinstance(error, (LibvirtTimeout, LibvirtUnavailable)):
         return False
     try:
@@ -50,7 +50,7 @@ def check(instance, record):
 
 
 def start(instance, record):
-    """Defines the guest anew where libvirt lost it."""
+    """Start the guest. Define it again if libvirt lost it."""
     instance.host.require_prepared()
     task_state = SPAWNING if record.task_state == SPAWNING else POWERING_ON
     record = instance.swap(record.replace(power_state="running", vm_state="active", task_state=task_state))

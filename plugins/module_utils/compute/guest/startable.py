@@ -20,9 +20,9 @@ TAKE_OVER = "take over"
 
 
 def check(host, record):
-    """It starts from its own disks, which no other host owns, or not at all.
+    """Raise unless the guest would start from its own disks, which no other host owns.
 
-    On storage that hosts share, another one may have taken them over while this host was away: what its record says is old then.
+    On shared storage, another host may have taken them over while this one was away: then the record here is outdated.
     """
     volume_store.check_attached(host.store, record)
     volume_claim.check_here(host, record)
@@ -34,8 +34,7 @@ def check(host, record):
 
 
 def check_unmade(host, record):
-    """Nothing is made where a guest of it runs already, as one does whose record was put back from a backup, nor, from a claim,
-    where there are disks of it."""
+    """Refuse to make a guest that runs (its record is from a backup), or to build from a claim where it has disks."""
     if domain.is_active(host.connection, record.uuid):
         raise GuestRunsAlready(
             "%s (%s) runs here, and its record says that it was not made yet: the record is an old copy"
@@ -47,8 +46,7 @@ def check_unmade(host, record):
 
 
 def own_disks(host, record):
-    """Before the first start of an instance that is taken over, or what comes in its place: from here on the lost host starts
-    nothing from its disks."""
+    """Own the disks before the first start after a take over, so that the lost host starts nothing from them."""
     if not _taken_from(record):
         return
     pool_path = host.pool_of(record)
@@ -58,7 +56,7 @@ def own_disks(host, record):
 
 
 def check_unused(pool_path, record):
-    """QEMU locks what it writes to, also for other hosts where the file system can: then its host is not off."""
+    """Check QEMU's locks, which other hosts see if the file system can. A lock means that its host is not off."""
     for planned in disk.plan(record.spec):
         path = paths.instance(pool_path, record.uuid, planned.file)
         try:
@@ -68,13 +66,13 @@ def check_unused(pool_path, record):
 
 
 def _is_taking_over(pool_path, record):
-    """Whether the disks are still those of the lost host from which this one takes the instance over, see take_over.py."""
+    """Whether the disks still belong to the lost host from which this one takes the instance over, see take_over.py."""
     begun = _taken_from(record)
     return bool(begun) and owner.read(pool_path, record.uuid) == begun[-1]
 
 
 def _taken_from(record):
-    """Whose instance it was, where it has never been started here."""
+    """Return the former owners of an instance that has never been started here."""
     if record.task_state != SPAWNING:
         return []
     return [event["source"] for event in record.history if event["event"] == TAKE_OVER]

@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The summary of an instance for users: its record and its guest, in Nova's words. It contains no secrets."""
+"""The summary of an instance for users: its record and its guest, in Nova's terms. It contains no secrets."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..host import boot_time
 
 
 def describe(record, power):
-    """The user's view of a record and its guest, whose state in libvirt is ``power``."""
+    """Return the user's view of a record and its guest, whose state in libvirt is ``power``."""
     flavor = record.spec.get("flavor") or {}
     return {
         "uuid": record.uuid,
@@ -49,17 +49,17 @@ def describe(record, power):
 
 
 def zone(spec):
-    """The availability zone of the host that was chosen; a record of before it was kept has the one that was asked for."""
+    """Return the availability zone of the chosen host; for a record from before that was kept, the requested zone."""
     return spec["host_zone"] if "host_zone" in spec else spec.get("availability_zone")
 
 
 def access_ips(spec):
-    """The addresses at which people said that the guest is reached, version 4 first."""
+    """Return the addresses at which the inventory says that the guest is reached, version 4 first."""
     return [spec[part] for part in ("access_ip_v4", "access_ip_v6") if spec.get(part)]
 
 
 def _nic(nic):
-    """A NIC without a packet filter is in no security groups, not even in none."""
+    """A NIC without a packet filter has no list of security groups, not even an empty one."""
     security = nic.get("security")
     return {
         **{key: nic.get(key) for key in ("network", "mac", "address")},
@@ -68,9 +68,10 @@ def _nic(nic):
 
 
 def _migration(migration):
-    """A move that has not ended: {type, status, source, destination (names of hosts), confirm_by}, or None.
+    """Return a move that has not ended: {type, status, source, destination (names of hosts), confirm_by}, or None.
 
-    ``confirm_by`` is for people, in s since 1970 by this host's clock; what is due follows from the time since its boot.
+    ``confirm_by`` is for people, in s since 1970 by this host's clock; whether it is due depends on the time since
+    boot.
     """
     if not migration:
         return None

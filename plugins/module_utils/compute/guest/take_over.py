@@ -1,12 +1,13 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""An instance of a host that is switched off for good gets a new owner, with the disks that it has on storage which both see.
+"""Take over of an instance from a host that is switched off for good: it gets a new owner, with its disks on storage
+that both hosts see.
 
-    CLAIM -> all is looked at -> OWN active, not started yet -> the file ``owner`` beside the disks -> start
+    CLAIM -> all checks -> OWN active, not started yet -> the file ``owner`` beside the disks -> start
 
-Nothing is copied, made or removed. A run that ends after the record was written is ended by the next start or create. A lost
-host that is back owns it too then, and starts nothing from disks whose owner is another.
+Nothing is copied, made or removed. If the run ends after the record was written, the next start or create finishes it.
+If the lost host comes back, it owns the instance too, but starts nothing from disks that another host owns.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ UNFINISHED = (".pre-", ".incoming-")  # files of a move that has not ended
 
 
 def take_over(instance, token, source):
-    """Own the instance that ``token`` has claimed here, and start it from the disks of the host with the uuid ``source``."""
+    """Own the instance claimed here by ``token``, and start it from the disks of the host with uuid ``source``."""
     with instance.store.instance_lock(instance.uuid, timeout=instance.timeout):
         record = _claimed(instance, token)
         try:
@@ -40,7 +41,7 @@ def take_over(instance, token, source):
             return instance.started()
         except Exception as error:
             failure = typed(error)
-            failure.retryable = False  # it is this host's now
+            failure.retryable = False  # this host owns it now
             raise failure
 
 
@@ -88,7 +89,7 @@ def _check(host, record, source):
 
 
 def _check_disk(record, planned, path):
-    """It has the size that the request has room for, and the image below it can be seen."""
+    """Check that the disk has the size that the request gives it, and that its backing files exist."""
     try:
         size = virtual_size.read(path, planned.format)[0]
     except (OSError, ValueError) as error:

@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Constants of a guest's definition that code needs which only reads one, so that the code that writes it is not sent."""
+"""Constants of a guest's definition for code that only reads one, so that the code that writes it is not sent."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import collections
 NAMESPACE = "https://berth.kvm/xmlns/instance/1"
 GUEST_AGENT = "org.qemu.guest_agent.0"
 
-# What the host gives to every definition: the domain type that works, its architecture, and the pool's directory.
+# What every definition on a host shares: the domain type that works, the architecture, and the pool's directory.
 Host = collections.namedtuple("Host", "domain_type arch pool_path")
 
 
 def mark_of(definition):
-    """The element in a definition (its root) by which a guest is berth's, or None."""
+    """Return the element in a definition (its root) that marks a guest as berth's, or None."""
     return definition.find("metadata/{%s}instance" % NAMESPACE)

@@ -1,19 +1,19 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Where the CPUs and the memory of a guest are on its host: what its claim set aside, cell by cell."""
+"""Places the CPUs and the memory of a guest on its host, as its claim set them aside, cell by cell."""
 
 from __future__ import annotations
 
 from ...model.image import is_true
 from .elements import child, ranges
 
-PRIORITY = 1  # of real-time vCPUs, as Nova's realtime_scheduler_priority
+PRIORITY = 1  # of real-time vCPUs, like Nova's realtime_scheduler_priority
 
 
 def memory_backing(root, cells, settings, realtime):
-    """Huge pages where the allocation has them, which are never swapped; others are locked where that is asked for, or
-    follows: a real-time vCPU does not wait for a page, and encrypted memory cannot be moved."""
+    """Use huge pages, which are never swapped, as allocated. Lock memory if that is requested or follows: a real-time
+    vCPU must not wait for a page, and encrypted memory cannot be moved."""
     pages = [(index, cell["pagesize"]) for index, cell in enumerate(cells) if (cell.get("pagesize") or 0) > 4]
     locked = is_true(settings.get("locked_memory", "false")) or settings.encrypts_memory() or realtime
     if not (pages or locked):
@@ -30,7 +30,7 @@ def memory_backing(root, cells, settings, realtime):
 
 
 def pinning(root, cells, realtime):
-    """cputune and numatune: guest cell i is bound to the host cell of the allocation."""
+    """Write cputune and numatune: guest cell i is bound to the host cell of the allocation."""
     if not cells:
         return
     tune = child(root, "cputune")
@@ -41,7 +41,7 @@ def pinning(root, cells, realtime):
     for vcpu, cpu in sorted(pins.items()):
         child(tune, "vcpupin", vcpu=vcpu, cpuset=ranges([cpu]))
     if pins:
-        # the emulator's threads would stop a real-time vCPU on its own CPU
+        # the emulator's threads would stop a real-time vCPU on the same CPU
         others = {cpu for vcpu, cpu in pins.items() if vcpu not in realtime} or set(pins.values())
         child(tune, "emulatorpin", cpuset=ranges(reserved or others))
     else:

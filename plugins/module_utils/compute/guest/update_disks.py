@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Adds and grows the data disks of an existing instance, while its guest runs or is off.
 
-First the room is claimed and the record names the new disks; then files and guest follow the record. So the next run finishes
-an interrupted one, and no disk is ever made in place of one that the record has.
+First the room is claimed and the record names the new disks; then files and guest follow the record. So the next run
+finishes an interrupted one, and no disk is ever made in place of one that the record names.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from ..record import journal, room
 from ..run import run
 from . import domain, domain_xml, leftover_nodes, update_volumes
 
-METHOD = "update the disks of"  # in the words of an error
+METHOD = "update the disks of"  # in error messages
 HOT_PLUGGED = ("virtio", "scsi")
 
 
 def update_disks(instance, wanted, volumes=None):
-    """Give the instance the data disks ``wanted`` [{name, size_gb, bus}] beside those that it has, and just those ``volumes``
-    (None: those that it has); whether anything changed."""
+    """Add the data disks ``wanted`` [{name, size_gb, bus}] to the instance's, and give it exactly ``volumes`` (None: no
+    change). Return whether anything changed."""
     with instance.store.instance_lock(instance.uuid, timeout=instance.timeout):
         record = instance.at_rest(METHOD)
         update_volumes.check_boot(record, volumes)
@@ -45,7 +45,7 @@ def update_disks(instance, wanted, volumes=None):
             record = _claim(instance, record, merged)
             _publish_made(instance, record)
             made = True
-        attached = _attach(instance, record)  # first: a running guest is told of the growth of what it has
+        attached = _attach(instance, record)  # first: a running guest is only told of the growth of its own disks
         grown = [_grow(instance, path, disk) for path, disk in _files(instance, record).items()]
         return _note(instance, record) or attached or made or had or any(grown)
 
@@ -74,7 +74,7 @@ def _planned(record):
 
 
 def _files(instance, record):
-    """{path: Disk} of data disks and volumes."""
+    """Return {path: Disk} of data disks and volumes."""
     found = {_path(instance, record, disk): disk for disk in _planned(record)}
     return {**found, **volume_files.planned(instance.host.pool_of(record), record.spec)}
 
@@ -84,7 +84,7 @@ def _path(instance, record, disk):
 
 
 def _with_found(instance, record, merged):
-    """The record, with those of ``merged`` that it does not name although their files exist: the record may be from a backup."""
+    """Return the record with those of ``merged`` that it does not name although they exist: it may be from a backup."""
     found = record.replace(spec=dict(record.spec, disks=merged))
     had = data_disks.shown(record.spec)
     there = [
@@ -120,7 +120,7 @@ def _check_disks(instance, record):
 
 
 def _keep_definition(instance):
-    """Beside a guest that was undefined while it runs there would be none to name the disks in."""
+    """Define a running guest again if somebody undefined it, so that there is a definition to name the disks in."""
     connection = instance.host.connection
     found = domain.find(connection, instance.uuid)
     if found is not None:
@@ -128,7 +128,7 @@ def _keep_definition(instance):
 
 
 def _claim(instance, record, merged):
-    """The room, the files beside their names, and the record that names them, under one hold of the host's lock."""
+    """Under the host's lock, claim the room, make files under temporary names, and write the record that names them."""
     instance.host.require_prepared()
     new = record.replace(spec=dict(record.spec, disks=merged))
     with instance.store.host_lock():
@@ -156,7 +156,7 @@ def _with(resources, more):
 
 
 def _publish_made(instance, record):
-    """Give files that were made for the record their names: one that has its name is never replaced."""
+    """Give the files that were made for the record their final names. Never replace an existing file."""
     published = False
     for disk in _planned(record):
         path = _path(instance, record, disk)
@@ -180,7 +180,7 @@ def _grow(instance, path, disk):
 
 
 def _attach(instance, record):
-    """Have the guest and its definition name every data disk; whether one was missing."""
+    """Add every data disk to the guest and its definition. Return whether one was missing."""
     missing = _not_attached(instance, record)
     if not missing:
         return False
@@ -205,7 +205,7 @@ def _attach_disk(found, xml, path, flags):
         try:
             closed, _left = leftover_nodes.close(found, path)
         except (BuildFailed, GuestNotSupported):
-            raise refused  # why the disk does not come is what people have to know
+            raise refused  # people need the reason why the disk cannot be attached
         if not closed:
             raise
         domain.attach(found, xml, flags)
@@ -216,7 +216,7 @@ def _disks_of(spec):
 
 
 def _note(instance, record):
-    """Have the copy of the record in the definition, from which a lost one is taken back, name the disks; whether it did not."""
+    """Update the disks in the definition's copy of the record, which can restore it. Return whether that was needed."""
     found = domain.find(instance.host.connection, record.uuid)
     marks = [domain.mark(text) for text in domain.definitions(found) if text] if found is not None else []
     noted = [json.loads(mark.get("record") or "{}").get("spec") or {} for mark in marks]
@@ -235,7 +235,7 @@ def _refused(record, why):
 
 
 def _check_pluggable(instance, record, merged):
-    """Refuses, before anything is made, disks that a running guest cannot get."""
+    """Refuse disks that a running guest cannot get, before anything is made."""
     found = domain.find(instance.host.connection, record.uuid)
     if found is None or not found.isActive():
         return
@@ -249,12 +249,12 @@ def _check_pluggable(instance, record, merged):
 
 
 def _not_attached(instance, record):
-    """{path: libvirt's flags of where it is missing} of the data disks; all of them where libvirt has no definition."""
+    """Return {path: libvirt's flags for where it is missing} of the data disks and volumes."""
     library = require_libvirt()
     found = domain.find(instance.host.connection, record.uuid)
     wanted = list(_files(instance, record))
     if found is None:
-        return {}  # the next start defines it, from the record
+        return {}  # the next start defines the guest from the record
     missing = {}
     for text, flag in zip(
         domain.definitions(found), (library.VIR_DOMAIN_AFFECT_LIVE, library.VIR_DOMAIN_AFFECT_CONFIG)

@@ -3,9 +3,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Attaches, detaches and grows the volumes of an existing instance, while its guest runs or is off.
 
-One that goes is taken from the guest first, then its record says that it is free, then the instance's forgets it. One that
-comes is in the instance's record first, then its own says whose it is, then the guest gets it. So a run that ended at any
-point is ended by the next one.
+To detach a volume, the guest releases it first, then its record says that it is free, then the instance's record
+forgets it. To attach one, the instance's record names it first, then its own record names the instance, then the guest
+gets it. So the next run finishes an interrupted one.
 """
 
 from __future__ import annotations
@@ -17,29 +17,29 @@ from ..errors import DiskNotDetached
 from ..record import journal, room, volume_claim, volume_store
 from . import domain, domain_xml, hardware, leftover_nodes
 
-TIMEOUT = 20  # s in which a guest lets go of a disk
+TIMEOUT = 20  # s in which a guest releases a disk
 
 
 def check_boot(record, wanted):
-    """InvalidInput where the guest would boot from something else than before."""
+    """Raise InvalidInput if the guest would boot from something else than before."""
     if wanted is not None:
         volumes.check_boot_stays(record.name, record.spec, wanted)
 
 
 def would_change(instance, record, wanted):
-    """Whether another volume comes, goes or grows."""
+    """Whether a volume would be attached, detached or grown."""
     return _planned(instance, record, wanted) is not None
 
 
 def _planned(instance, record, wanted):
-    """The volumes of the record as ``wanted`` has them, or None where they are so and all are the instance's."""
+    """Return the record's volumes as ``wanted`` has them, or None if they are so and all are the instance's."""
     has = record.spec.get("volumes") or []
     planned = has if wanted is None else volumes.merged(volumes.of(record.spec), wanted)
     return None if planned == has and volume_store.are_attached(instance.store, record.spec) else planned
 
 
 def detach(instance, record, wanted):
-    """(record, whether anything changed) without the volumes that are not ``wanted``."""
+    """Detach the volumes that are not ``wanted``. Return (record, whether anything changed)."""
     names = None if wanted is None else {entry["name"] for entry in wanted}
     gone = [entry for entry in volumes.of(record.spec) if names is not None and entry["name"] not in names]
     if not gone:
@@ -58,7 +58,7 @@ def detach(instance, record, wanted):
 
 
 def _take_from_guest(instance, new, gone):
-    """Nor the guest nor its definition has the volumes that are ``gone`` after this; ``new`` is the record without them."""
+    """Remove the volumes ``gone`` from the guest and its definition. ``new`` is the record without them."""
     connection, host = instance.host.connection, instance.host.for_guests(new.spec.get("pool"))
     found = domain.find(connection, new.uuid)
     if found is None:
@@ -86,7 +86,7 @@ def _take_from_guest(instance, new, gone):
 
 
 def claim(instance, record, changed, wanted):
-    """(record, whether anything changed) with the volumes that are ``wanted``, each the instance's by its own record."""
+    """Claim the volumes that are ``wanted``, each also in its own record. Return (record, whether anything changed)."""
     planned = _planned(instance, record, wanted)
     if planned is None:
         return record, changed
@@ -106,14 +106,14 @@ def claim(instance, record, changed, wanted):
 
 
 def _check_files(instance, record):
-    """VolumeNotFound where a volume has no file: none is made in its place."""
+    """Raise VolumeNotFound if a volume has no file: none is made in its place."""
     lacking = volume_files.without_file(instance.host, record)
     if lacking:
         raise volume_files.not_there(*lacking[0])
 
 
 def _claim_room(instance, record):
-    """The room of volumes that shall be larger; that is written down before any file grows."""
+    """Claim the room of volumes that must grow, and record it before any file grows."""
     own = volume_store.VolumeStore.beside(instance.store)
     for entry in volumes.of(record.spec):
         there = own.read(entry["uuid"])

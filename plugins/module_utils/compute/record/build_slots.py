@@ -18,8 +18,7 @@ TIMEOUT = 3600  # s: as long as a build may wait for another's download of its i
 
 @contextlib.contextmanager
 def slot(state_dir, limit, timeout=TIMEOUT):
-    """Wait for one of ``limit`` slots and hold it. HostBusy after ``timeout`` seconds. A killed build frees its
-    slot."""
+    """Wait for one of ``limit`` slots, or raise HostBusy after ``timeout`` seconds. A killed build frees its slot."""
     directory, fd = _wait(state_dir, limit, time.monotonic() + timeout)
     try:
         yield

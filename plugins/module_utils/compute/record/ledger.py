@@ -1,8 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What is taken on a host, and all checks before more is taken: the same for create, a move to it and a resize on
-it."""
+"""What is taken on a host, and all checks before more is taken: the same for create, a move here and a resize here."""
 
 from __future__ import annotations
 

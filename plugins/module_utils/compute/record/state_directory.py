@@ -30,15 +30,14 @@ TIMEOUT = 60  # s
 
 
 class StateDirectoryChanged(BerthError):
-    """The host's state directory is not mounted, was exchanged, or is older than before. What it says cannot be
+    """The host's state directory is not mounted, was exchanged, or is older than before. Its records cannot be
     trusted."""
 
     retryable = True
 
 
 def look(store) -> Dict[str, Any]:
-    """Return {id, serial, fault}. ``fault`` is None or says in a line what is wrong. A host never prepared has no
-    id."""
+    """Return {id, serial, fault}. ``fault`` is None or says in a line what is wrong. An unprepared host has no id."""
     try:
         copy = _read(os.path.dirname(store.identity_copy), os.path.basename(store.identity_copy))
         here = _read(store.state_dir, FILE)

@@ -21,8 +21,7 @@ class StateDamaged(BerthError):
 
 
 def read(directory, name, parse, absent):
-    """Return ``parse`` of the file's content, or ``absent`` if there is no file. StateDamaged if it cannot be
-    parsed."""
+    """Return ``parse`` of the file's content, or ``absent`` if there is none. StateDamaged if it cannot be parsed."""
     return decode(durable.read_in(directory, name), "%s/%s" % (directory, name), parse, absent)
 
 
