@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The address of a host."""
+"""The address at which other hosts reach this one, and whether it can listen there."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ import socket
 
 
 def of_host(configured, name):
-    """The address that others reach this host by: as configured, else of the default route, else of the name. None where a name has
-    none: what is configured is never replaced by another network."""
+    """Return the address at which others reach this host: the configured one, else the default route's, else the
+    name's, or None. A configured address is never replaced by one of another network."""
     if configured:
         return _of_name(configured)
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:
-            probe.connect(("192.0.2.1", 9))  # sends nothing, only asks the routing table
+            probe.connect(("192.0.2.1", 9))  # sends nothing, only reads the routing table
             return probe.getsockname()[0]
         except OSError:
             return _of_name(name)
 
 
 def why_not(address, port=0):
-    """Why this host cannot listen there (0: on any port), or None where it can."""
+    """Return why this host cannot listen there (0: on any port), or None if it can."""
     try:
         with socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET) as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -34,7 +34,7 @@ def why_not(address, port=0):
 
 
 def _of_name(name):
-    """``name`` itself where it is an address."""
+    """Return the address of ``name``, which may be an address itself, or None."""
     try:
         return str(ipaddress.ip_address(name))
     except ValueError:

@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What libvirt says this host and its QEMU can do: host uuid, CPU, guests, domain types, devices."""
+"""What this host and its QEMU can do, according to libvirt: host uuid, CPU, guests, domain types, devices."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from xml.etree import ElementTree
 
 from ..connection import LibvirtUnavailable, require_libvirt
 
-# libvirt's word -> Nova's
+# libvirt's term -> Nova's
 _VM_MODES = {"linux": "xen"}
 
-# The machine types that guests get, by architecture; the first where none is asked for.
+# The machine types of guests, by architecture; the first is the default.
 GUEST_MACHINES = {"x86_64": ("q35", "pc"), "i686": ("q35", "pc"), "aarch64": ("virt",), "riscv64": ("virt",)}
 
 
 @dataclasses.dataclass(frozen=True)
 class HostCapabilities:
-    """The parts of libvirt's capabilities that facts are made of. ``topology`` is the XML element of the NUMA cells."""
+    """The parts of libvirt's capabilities that facts need. ``topology`` is the XML element of the NUMA cells."""
 
     uuid: Optional[str]
     arch: str
@@ -35,7 +35,7 @@ class HostCapabilities:
 class DomainCapabilities:
     """What guests of one domain type can have: the CPU of mode host-model, and device models by device and enum.
 
-    The enums are those of all machine types of GUEST_MACHINES together; ``machine`` and CPU are the default one's.
+    The enums combine all machine types of GUEST_MACHINES; ``machine`` and CPU are those of the default one.
     """
 
     domain_type: str
@@ -44,7 +44,7 @@ class DomainCapabilities:
     cpu_required: FrozenSet[str]
     cpu_disabled: FrozenSet[str]
     enums: Dict[Tuple[str, str], FrozenSet[str]]
-    encrypted_guests: int = 0  # how many guests with memory encrypted by AMD SEV may run at a time
+    encrypted_guests: int = 0  # the number of guests with AMD SEV that may run at a time
 
 
 def parse_host(text) -> HostCapabilities:
@@ -72,7 +72,7 @@ def parse_host(text) -> HostCapabilities:
 
 
 def _cpu_info(cpu, topology):
-    """Nova's cpu_info: {arch, model, vendor, topology {cells, sockets, cores, threads}, features [...]}."""
+    """Return Nova's cpu_info: {arch, model, vendor, topology {cells, sockets, cores, threads}, features [...]}."""
     info = {"arch": cpu.findtext("arch"), "model": cpu.findtext("model"), "vendor": cpu.findtext("vendor")}
     layout = cpu.find("topology")
     if layout is not None:
@@ -107,16 +107,15 @@ def parse_domain(text) -> DomainCapabilities:
 
 
 def default_machine(arch) -> Optional[str]:
-    """The machine type of a guest that asks for none; None leaves the choice to libvirt."""
+    """Return the machine type of a guest that asks for none. None leaves the choice to libvirt."""
     return GUEST_MACHINES.get(arch, (None,))[0]
 
 
 def domain_types(connection, setting, arch=None) -> List[DomainCapabilities]:
-    """The domain types that work on this host, the best first: kvm where libvirt's QEMU can use it, then qemu.
+    """Return the domain types that work on this host, the best first: kvm if libvirt's QEMU can use it, then qemu.
 
-    /dev/kvm may exist and yet fail, so libvirt is asked, which has started QEMU with it. A guest that only fails when
-    it runs is not foreseen: such a host needs the setting qemu. ``setting`` (auto, kvm, qemu) narrows the choice and
-    adds nothing to it.
+    /dev/kvm may exist and yet fail, so ask libvirt, which has started QEMU with it. This cannot foresee a guest that
+    only fails when it runs: such a host needs the setting qemu. ``setting`` (auto, kvm, qemu) only narrows the choice.
     """
     found = []
     for domain_type in ("kvm", "qemu") if setting == "auto" else (setting,):
@@ -129,7 +128,7 @@ def domain_types(connection, setting, arch=None) -> List[DomainCapabilities]:
 
 
 def _ask(connection, arch, machine, domain_type) -> Optional[str]:
-    """What libvirt says of guests of one machine type: firmware and buses differ between them. None where it has none."""
+    """Return libvirt's answer about guests of one machine type, on which firmware and buses depend, or None."""
     library = require_libvirt()
     try:
         return connection.getDomainCapabilities(None, arch, machine, domain_type, 0)
@@ -140,7 +139,7 @@ def _ask(connection, arch, machine, domain_type) -> Optional[str]:
 
 
 def _merged(known) -> DomainCapabilities:
-    """The first, with the device models that any of them has."""
+    """Return the first one with the device models of all."""
     enums: Dict[Tuple[str, str], FrozenSet[str]] = {}
     for machine in known:
         for where, values in machine.enums.items():
@@ -149,7 +148,7 @@ def _merged(known) -> DomainCapabilities:
 
 
 def guest_cpu_features(connection, arch, domain) -> FrozenSet[str]:
-    """Every CPU feature that a guest with mode host-model sees: the model's, with what is added and taken away."""
+    """Return every CPU feature that a guest with mode host-model sees: the model's, with the listed changes."""
     library = require_libvirt()
     if domain.cpu_model is None:
         return frozenset()
@@ -161,6 +160,6 @@ def guest_cpu_features(connection, arch, domain) -> FrozenSet[str]:
             [ElementTree.tostring(cpu, encoding="unicode")], library.VIR_CONNECT_BASELINE_CPU_EXPAND_FEATURES
         )
     except library.libvirtError:
-        return domain.cpu_required  # an architecture whose models libvirt cannot expand
+        return domain.cpu_required  # libvirt cannot expand the models of this architecture
     model = frozenset(feature.get("name") for feature in ElementTree.fromstring(text).iter("feature"))
     return (model | domain.cpu_required) - domain.cpu_disabled

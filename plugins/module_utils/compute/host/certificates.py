@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The host's keys and certificates for live migration, where libvirt and QEMU look for them.
 
-The host makes its keys and requests; who signs is on the controller. libvirt's key is root's alone. QEMU's is for the
-group that QEMU runs as, and its authority is another one: a guest that breaks out finds nothing that opens libvirt.
+The host makes its keys and requests; the controller signs. Only root can read libvirt's key. QEMU's group can read
+QEMU's key, which has another authority: a guest that breaks out finds nothing that gives access to libvirt.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ from ..guest import gate
 from ..run import run
 
 PKI = "/etc/pki"
-MOST = 1 << 20  # of a file: a list that names 20,000 certificates
+MOST = 1 << 20  # bytes of a file: enough for a list of 20,000 revoked certificates
 
 
 @dataclasses.dataclass(frozen=True)
 class Place:
-    """Where one use has its files, below /etc/pki. Server and client share one key and one certificate."""
+    """The paths of one use's files, below /etc/pki. Server and client share one key and one certificate."""
 
     authority: str
     certificates: Tuple[str, ...]
     keys: Tuple[str, ...]
-    revoked: str  # the list of certificates that count no more; not there until one is revoked
+    revoked: str  # the list of revoked certificates; missing until there is one
     for_qemu: bool
 
     def paths(self, pki=PKI):
-        """Every file that it cannot do without."""
+        """Return every file that is required."""
         return [os.path.join(pki, name) for name in (self.authority, *self.certificates, *self.keys)]
 
 
@@ -60,18 +60,18 @@ PLACES = {
 
 
 def qemu_group(capabilities_xml):
-    """The id of the group that QEMU runs as, from libvirt's own label of it; root's where there is none."""
+    """Return the id of the group that QEMU runs as, from libvirt's own label; root's if there is none."""
     label = ElementTree.fromstring(capabilities_xml).findtext("host/secmodel[model='dac']/baselabel") or "+0:+0"
     return int(label.rpartition(":")[2].lstrip("+"))
 
 
 def missing(pki=PKI):
-    """The files that are not there."""
+    """Return the required files that do not exist."""
     return [path for place in PLACES.values() for path in place.paths(pki) if not os.path.exists(path)]
 
 
 def faults(pki=PKI):
-    """What is wrong with the files of this host, as sentences; empty where live migration with TLS can work."""
+    """Return what is wrong with this host's files, as sentences; empty if live migration with TLS can work."""
     lacking = missing(pki)
     if lacking:
         return ["no certificates (%s). %s" % (", ".join(lacking), host_hints.prepare_host(os.uname().nodename))]
@@ -89,7 +89,7 @@ def faults(pki=PKI):
 
 
 def are_signed_by(authorities, certificates):
-    """Whether each of the files has a certificate that one of these authorities (PEM) signed, expired or not."""
+    """Whether one of these authorities (PEM) signed the certificate in each of the files, expired or not."""
     with tempfile.NamedTemporaryFile("w", encoding="ascii") as trusted:
         trusted.write(authorities)
         trusted.flush()
@@ -107,7 +107,7 @@ class Certificates:
         self.changed = []
 
     def held(self):
-        """{use: {request, certificate, authority, revoked}}, each PEM or empty; a key is made where there is none."""
+        """Return {use: {request, certificate, authority, revoked}}, each PEM or empty. Make a missing key."""
         return {use: self._held(place) for use, place in PLACES.items()}
 
     def _held(self, place):
@@ -122,8 +122,8 @@ class Certificates:
         }
 
     def install(self, signed):
-        """Put what the controller signed in its place: {use: {certificate, authority, revoked}}, of these what is there. Notes the
-        restart first."""
+        """Note the restart, then install what the controller signed: {use: {certificate, authority, revoked}}, parts
+        optional."""
         if signed:
             gate.note_restart(self.run_dir)
         for use, parts in signed.items():
@@ -138,7 +138,7 @@ class Certificates:
                     self._put(place, name, text, secret=False)
 
     def loose(self):
-        """[(path, mode, gid)] of files whose owner or mode is not as it has to be."""
+        """Return [(path, mode, gid)] of files with a wrong owner or mode, with the right ones."""
         found = []
         for place in PLACES.values():
             for name in (place.authority, place.revoked, *place.certificates, *place.keys):
@@ -150,7 +150,7 @@ class Certificates:
         return found
 
     def tighten(self):
-        """Give files the owner and mode that they have to have."""
+        """Set the right owner and mode."""
         for path, mode, gid in self.loose():
             os.chown(path, 0, gid, follow_symlinks=False)
             os.chmod(path, mode)
@@ -170,7 +170,7 @@ class Certificates:
         return key
 
     def _request(self, name):
-        # The subject is a form: the controller signs names of its own.
+        # The subject is only formal: the controller chooses the names that it signs.
         return run(
             ["openssl", "req", "-new", "-batch", "-subj", "/CN=berth", "-key", self._path(name)], error=HostNotPrepared
         )
@@ -190,12 +190,12 @@ class Certificates:
             raise HostNotPrepared("%s cannot be read: %s" % (self._path(name), error))
 
     def _same(self, names):
-        """The text of files that must hold the same, empty where they do not."""
+        """Return the text of files that must have the same content, empty if they differ."""
         texts = {self._read(name) for name in names}
         return texts.pop() if len(texts) == 1 else ""
 
     def _rights(self, place, secret):
-        """(mode, gid): certificates are for all, QEMU's key for its group, libvirt's for root."""
+        """Return (mode, gid): everybody may read certificates, QEMU's group its key, only root libvirt's key."""
         if not secret:
             return 0o644, 0
         return (0o640, self.group) if place.for_qemu else (0o600, 0)

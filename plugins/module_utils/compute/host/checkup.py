@@ -1,10 +1,10 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What only the host itself can see of its health: gate, confinement, pools, certificates, port, permits, disks, domains,
-vGPUs.
+"""The health checks that only the host itself can make: gate, confinement, pools, certificates, port, permits, disks,
+domains, vGPUs.
 
-It only reports. On request it repairs three things, never a guest, a disk or a record.
+They only report. On request they repair three things, never a guest, a disk or a record.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def _code_of(error: Exception) -> str:
 
 
 def look(host: Host, fix: bool = False, pki: str = certificates.PKI, port: int = listening.PORT) -> List[Finding]:
-    """All findings. A check that cannot be made is one itself, and the others are made."""
+    """Return all findings. A check that fails is a finding itself, and the other checks still run."""
     records = host.store.records()
     checks: Sequence[Callable[[], Iterator[Finding]]] = (
         lambda: _gate(host),
@@ -129,7 +129,7 @@ def _port(host: Host, pki: str, port: int) -> Iterator[Finding]:
 def _permits(host: Host, records: Sequence[Record], fix: bool) -> Iterator[Finding]:
     known = {record.uuid for record in records}
     for uuid in sorted(filter(is_uuid, paths.entries(os.path.join(host.run_dir, gate.PERMITS)))):
-        # One that was made while the others were looked at has its record before its permit and its disks.
+        # An instance made during this check has its record before its permit and its disks.
         if uuid not in known and host.store.read(uuid) is None:
             if fix and not _without_record(host, uuid, lambda uuid: gate.revoke(uuid, host.run_dir)):
                 continue
@@ -137,7 +137,7 @@ def _permits(host: Host, records: Sequence[Record], fix: bool) -> Iterator[Findi
 
 
 def _without_record(host: Host, uuid: str, mend: Callable[[str], Any]) -> bool:
-    """Whether ``mend`` was done: where there is a record of the instance by now, nothing is."""
+    """Run ``mend`` and return true, unless there is a record of the instance by now."""
     with host.store.instance_lock(uuid):
         if host.store.read(uuid) is not None:
             return False
@@ -183,7 +183,7 @@ def _volumes(host: Host) -> Iterator[Finding]:
 
 
 def _lacking(host: Host, volume: Record) -> Optional[str]:
-    """The path at which there is no file of the volume, or why its pool cannot be used; None where the file is there."""
+    """Return the path of the volume's missing file, or why its pool cannot be used; None if the file exists."""
     try:
         path = paths.volume_file(host.pool_of(volume), volume.uuid)
     except BerthError as error:
@@ -206,10 +206,10 @@ def _domains(host: Host, records: Sequence[Record]) -> Iterator[Finding]:
 
 
 def _vgpus(host: Host, records: Sequence[Record], fix: bool) -> Iterator[Finding]:
-    """Mediated devices with the uuids that berth gives them, of instances that this host heard of and has no record of."""
+    """Mediated devices with berth's uuids, of instances that this host has heard of and has no record of."""
     heard_of = {*whereabouts.heard_of(host.store), *_with_disks(host)} - {record.uuid for record in records}
     for uuid, device, parent in mdev.left_behind(host.connection, sorted(heard_of)):
-        # As for permits, one that was made while the others were looked at is well.
+        # As for permits: an instance made during this check has its record by now.
         if host.store.read(uuid) is None:
             if fix and not _without_record(host, uuid, lambda uuid: mdev.remove(host.connection, uuid)):
                 continue

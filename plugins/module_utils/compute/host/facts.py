@@ -1,9 +1,9 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The host state document: everything placement must know of this host, gathered in one pass.
+"""The host state document: everything that placement must know of this host, gathered in one pass.
 
-No call here waits for a QEMU, and none is made twice. Names are Nova's; *_mb are MiB, *_gb GiB.
+No call here waits for a QEMU, and no call is repeated. Names are Nova's; *_mb are MiB, *_gb GiB.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ POOL_TIMEOUT = 5  # s
 WARNINGS_LIMIT = 50
 WARNING_LENGTH = 500
 
-# Task states that keep the host's disks or network busy though the state in the life cycle does not.
+# Task states that keep the host's disks or network busy although role and phase do not.
 BUSY_TASKS = frozenset(("spawning", "migrating", "resize_migrated", "resize_reverting"))
-# What placement reckons with, told as it is set.
+# The settings that placement uses.
 TOLD_SETTINGS = (
     "cpu_allocation_ratio",
     "ram_allocation_ratio",
@@ -45,10 +45,10 @@ TOLD_SETTINGS = (
 
 
 def gather(timeout, save_generation, uri=URI, settings_path=PATH, state_dir=STATE_DIR):
-    """The host state document of this host, with what its state directory says of itself."""
+    """Return the host state document of this host, including the state of its state directory."""
     host_settings = load(settings_path)
     store = Store(state_dir)
-    # before the records: what is older than they are is noticed in any case
+    # before the records, so that the serial is never newer than they are
     state = state_directory.look(store)
     records, volumes = store.records(), VolumeStore.beside(store).records()
     libvirt = connect(timeout, uri)
@@ -57,10 +57,10 @@ def gather(timeout, save_generation, uri=URI, settings_path=PATH, state_dir=STAT
 
 
 def collect(connection, settings, records, state_dir=STATE_DIR, timeout=30, save_generation=True, volumes=()):
-    """The host state document (schema 1) of this host, within ``timeout`` seconds or LibvirtTimeout.
+    """Return the host state document (schema 1) within ``timeout`` seconds, or raise LibvirtTimeout.
 
-    ``records``: all records of the host's store; every role counts. ``volumes``: those of its volumes, which take room
-    whether an instance has them or not. ``save_generation`` false writes nothing.
+    ``records``: all records of the host's store; every role counts. ``volumes``: the records of its volumes, which take
+    room even if no instance has them. With ``save_generation`` false, nothing is written.
     """
     deadline = Deadline(timeout)
     library = require_libvirt()
@@ -138,14 +138,14 @@ def _instances(records, found, undefined):
 
 
 def _foreign_domains(found, records):
-    """The domains that no record is of."""
+    """Return the domains without a record."""
     mine = {record.uuid for record in records}
     read = (domains.read(domain) for uuid, (domain, _state) in found.items() if uuid not in mine)
     return [domain for domain in read if domain]
 
 
 def _with_usage(topology, records, foreign, warnings):
-    """The NUMA cells with what instances and foreign domains use of them."""
+    """Return the NUMA cells with what instances and foreign domains use of them."""
     if topology is None:
         return None
     topology = numa.add_records(topology, records, warnings)
@@ -176,7 +176,7 @@ def _cpus(connection, settings):
 
 
 def _metrics(settings, cpus, warnings):
-    """What the kernel says, and what the files of ``metrics_directory`` say."""
+    """Return the kernel's numbers and those from the files of ``metrics_directory``."""
     found = metrics.read(len(cpus["online"]), cpus["frequency"])
     if settings.metrics_directory is None:
         return found
@@ -184,7 +184,7 @@ def _metrics(settings, cpus, warnings):
 
 
 def _memory_mb(connection, fallback):
-    """MiB of memory. The node's memory statistics, since the node's info sums NUMA cells that may not tell all."""
+    """Return MiB of memory from the node's statistics: the node's info sums NUMA cells, which may be incomplete."""
     library = require_libvirt()
     try:
         return connection.getMemoryStats(library.VIR_NODE_MEMORY_STATS_ALL_CELLS, 0)["total"] // 1024
@@ -204,7 +204,7 @@ def _traits(connection, settings, host, guest_types, topology):
 
 
 def _encrypted_guests(guest_types, records):
-    """{encrypted_guests} of a host that can have some: Nova's MEM_ENCRYPTION_CONTEXT."""
+    """Return {encrypted_guests} of a host that supports them: Nova's MEM_ENCRYPTION_CONTEXT."""
     total = guest_types[0].encrypted_guests if guest_types else 0
     used = sum((record.resources.get("resources") or {}).get("MEM_ENCRYPTION_CONTEXT") or 0 for record in records)
     return {"encrypted_guests": {"total": total, "used": used}} if total or used else {}
@@ -223,7 +223,7 @@ def _pci(connection, settings, records, foreign):
 
 
 def _pools(connection, settings, records, disk_uses, deadline, warnings):
-    """{name: {shown (part of the document), device, least (bytes)}}"""
+    """Return {name: {shown (part of the document), device, least (bytes)}}."""
     limit = Deadline(min(POOL_TIMEOUT, deadline.remaining()))
     found = storage_pools.read_pools(connection, limit, warnings)
     if settings.pool not in found:
@@ -250,7 +250,7 @@ def _pools(connection, settings, records, disk_uses, deadline, warnings):
 
 
 def _disk_uses(pools, storages, storage, records, disk_uses, settings):
-    """{promised, owed} in bytes: what all disks on one file system may take, and what of it they have not taken yet."""
+    """Return {promised, owed} in bytes: what all disks on a file system may take, and have not yet taken."""
     promised = owed = 0
     for record in records:
         name = record.spec.get("pool") or settings.pool
@@ -270,7 +270,7 @@ def _gb_up(size):
 
 
 def _own(record, found):
-    """An instance of berth: what its record says, and whether it runs."""
+    """Return an instance of berth: what its record says, and whether it runs."""
     spec, resources = record.spec, record.resources
     cells = {"numa_topology": resources["numa_topology"]} if resources.get("numa_topology") else {}
     lock = {"locked": clean(record.locked_by())} if record.lock else {}
@@ -305,7 +305,7 @@ def _own(record, found):
 
 
 def _by_hand(record, found, undefined):
-    """{domain_differs} where somebody changed the guest of an instance at rest in libvirt; nothing where that is not known."""
+    """Return {domain_differs} if somebody changed an instance at rest in libvirt; {} if that is not known."""
     domain, power_state = found.get(record.uuid, (None, None))
     library = require_libvirt()
     if domain is None:
@@ -317,12 +317,12 @@ def _by_hand(record, found, undefined):
         lasting = None if record.uuid in undefined else domain.XMLDesc(library.VIR_DOMAIN_XML_INACTIVE)
         differing = live_differences.between(record, live, lasting)
     except (library.libvirtError, *live_differences.DAMAGED):
-        return {}  # gone since it was listed, or its own reader tells of that
+        return {}  # removed since it was listed, or a damaged record, which is reported elsewhere
     return {"domain_differs": differing} if differing else {}
 
 
 def _volume(record, pool, records, domains_found):
-    """A volume, and the instance that has it."""
+    """Return a volume, and the instance that has it."""
     return {
         "uuid": record.uuid,
         "name": record.name,
@@ -337,7 +337,7 @@ def _volume(record, pool, records, domains_found):
 
 
 def _foreign(domain, power_state, disk_use, pool, dedicated):
-    """A domain that berth did not make: it counts at its full size, running or not, and is never touched."""
+    """Return a domain that berth did not make: it counts at its full size, running or not, and is never touched."""
     pinned = len(domain.pinned_cpus & dedicated)
     on_dedicated = sum(1 for pin in domain.vcpu_pins if pin and pin <= dedicated)
     size = disk_use.get(pool["device"], (0, 0))[0] if pool else 0
@@ -366,7 +366,7 @@ def _foreign(domain, power_state, disk_use, pool, dedicated):
 
 
 def _usage(connection, settings, instances, pool, cpus):
-    """The totals, what instances use of them (without reserves), and what is left; a negative rest is shown."""
+    """Return the totals, what instances use (without reserves), and what is left, which may be negative."""
     memory_mb = _memory_mb(connection, cpus["node_memory_mb"])
     memory_mb_used = sum(instance["memory_mb"] for instance in instances)
     local_gb, local_gb_used, least = 0, 0, 0
@@ -390,7 +390,7 @@ def _usage(connection, settings, instances, pool, cpus):
 
 
 def _fingerprint(document, settings, records):
-    """What makes one state of the host another; numbers that always move are left out."""
+    """Return a digest of the host's state, without numbers that always change."""
     moving = ("metrics", "disk_available_least", "pools", "generation")
     steady = {name: value for name, value in document.items() if name not in moving}
     versions = sorted([record.uuid, *map(str, record.version())] for record in records)

@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""This host as the work on an instance needs it: its store, its libvirt, its settings, its pool."""
+"""This host, for work on an instance: its store, its libvirt, its settings, its pools."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ CONFINING = ("selinux", "apparmor")
 
 @dataclasses.dataclass
 class Host:
-    """``connection`` is opened at first use, so that a look into the store needs no libvirt. ``settings_path``: the file of the
-    settings, if they come from one."""
+    """``connection`` is opened at first use, so that reading the store needs no libvirt. ``settings_path`` is the
+    settings' file, if they come from one."""
 
     store: Store
     settings: HostSettings
@@ -49,17 +49,17 @@ class Host:
         return capabilities.parse_host(self.connection.getCapabilities())
 
     def identify(self):
-        """The host's pinned uuid."""
+        """Return the host's pinned uuid."""
         self.settings.check_uuid(self.capabilities.uuid)
         return self.capabilities.uuid
 
     def require_member(self):
-        """HostNotPrepared where remove_host took the host out of the fleet, also since its settings were read. Under its lock."""
+        """Under the host's lock, raise HostNotPrepared if remove_host removed the host, even just now."""
         if self.settings_path and not os.path.exists(self.settings_path):
             raise no_member(self.connection.getHostname())
 
     def require_prepared(self):
-        """HostNotPrepared where no guest is built or started: no settings, no gate, no confinement of QEMU."""
+        """Raise HostNotPrepared if guests may not be built or started: no settings, no gate, no confinement of QEMU."""
         name = self.connection.getHostname()
         if not self.settings.prepared:
             raise HostNotPrepared("the host %s is not prepared" % name, hint=host_hints.prepare_host(name))
@@ -69,7 +69,7 @@ class Host:
         check_confinement(self.capabilities.security_models, self.settings.security_driver_none_ok)
 
     def pool_path(self, name=None):
-        """The directory of a pool; it must be an active pool of type dir, fs or netfs."""
+        """Return the directory of a pool, which must be an active pool of type dir, fs or netfs."""
         name = name or self.settings.pool
         library = require_libvirt()
         try:
@@ -83,11 +83,11 @@ class Host:
         return os.path.normpath(root.findtext("target/path"))
 
     def pool_of(self, record):
-        """The directory of the pool that has the instance's disks."""
+        """Return the directory of the pool that has the instance's disks."""
         return self.pool_path(record.spec.get("pool"))
 
     def pool_paths(self):
-        """The directories of all active pools."""
+        """Return the directories of all active pools."""
         library = require_libvirt()
         pools = self.connection.listAllStoragePools(library.VIR_CONNECT_LIST_STORAGE_POOLS_ACTIVE)
         roots = [ElementTree.fromstring(pool.XMLDesc(0)) for pool in pools]
@@ -112,7 +112,7 @@ class Host:
         return types[0].domain_type
 
     def check_machine(self, machine):
-        """GuestNotSupported where QEMU here has no such machine type; None is libvirt's choice."""
+        """Raise GuestNotSupported if QEMU here lacks the machine type; None is libvirt's choice."""
         known = self.capabilities.machine_types
         if machine is not None and machine not in known:
             raise GuestNotSupported(
@@ -120,12 +120,12 @@ class Host:
             )
 
     def for_guests(self, pool):
-        """What a definition needs to know of the host."""
+        """Return what a definition needs to know of the host."""
         return terms.Host(self.domain_type, self.capabilities.arch, self.pool_path(pool))
 
 
 def check_confinement(models, none_ok):
-    """QEMU without SELinux or AppArmor around it is refused, unless the settings say that it is meant so."""
+    """Refuse QEMU without SELinux or AppArmor around it, unless the settings allow that."""
     if not set(models) & set(CONFINING) and not none_ok:
         raise HostNotPrepared(
             "libvirt confines no guest here (security_driver is none)",

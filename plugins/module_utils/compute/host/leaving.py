@@ -1,9 +1,9 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A host that leaves the fleet is cleaned of what prepare_hosts and later runs put there.
+"""Cleans a host that leaves the fleet of what prepare_hosts and later runs put there.
 
-The settings go first: from then on nothing can be claimed here, and a run that was interrupted can be run again. Libvirt, the
+The settings go first: from then on nothing can be claimed here, and an interrupted run can be repeated. libvirt, the
 storage pools with all their files, and whatever is not as berth wrote it stay.
 """
 
@@ -28,7 +28,8 @@ from .preparation import PARTS
 
 @dataclasses.dataclass(frozen=True)
 class Places:
-    """Where a host has what berth put there, all of it; the state directory and the copy of its identity are the store's."""
+    """Where berth puts something on a host, except the state directory and its identity's copy, which the store
+    knows."""
 
     settings: str = settings.PATH
     pki: str = certificates.PKI
@@ -38,16 +39,17 @@ class Places:
 
 
 def clean(host, authorities, places=Places(), dry=False):
-    """Remove it all from a host that holds nothing: {removed, left, restart}. HostNotEmpty, and nothing is changed, where it does.
+    """Remove it all from a host that holds nothing. Return {removed, left, restart}. Else raise HostNotEmpty and change
+    nothing.
 
-    ``authorities``: {use: PEM of our authorities}, whose certificates go. ``restart``: the services that must be restarted
-    before the rest is removed, by another call; empty where it is done.
+    ``authorities``: {use: PEM of our authorities}; the certificates that they signed are removed. ``restart``: the
+    services that must be restarted before another call removes the rest; empty if all is done.
     """
     host.identify()
     _check_empty(host)
     leaving = Leaving(host.store, authorities, places, dry)
     with contextlib.nullcontext() if dry else host.store.host_lock():
-        _check_empty(host)  # again: from here on nobody claims
+        _check_empty(host)  # again: from here on nobody can claim
         return leaving.clean()
 
 
@@ -63,7 +65,7 @@ def _check_empty(host):
 
 
 def _files(host):
-    """Of instances, volumes and copies, below any pool; the pool of the settings has to be there."""
+    """Return files of instances, volumes and copies below any pool. The pool of the settings must be available."""
     if host.settings.prepared and host.has_pool(host.settings.pool):
         host.pool_path()
     parts = [os.path.join(pool, part) for pool in host.pool_paths() for part in PARTS]
@@ -72,7 +74,7 @@ def _files(host):
 
 
 class Leaving:
-    """One run, made before it takes the host's lock, which makes a state directory where there is none."""
+    """One run. It is made before it takes the host's lock, because that creates a missing state directory."""
 
     def __init__(self, store, authorities, places, dry):
         self.store, self.authorities, self.places, self.dry = store, authorities, places, dry
@@ -88,15 +90,15 @@ class Leaving:
         if not restart:
             self._remove_state()
             self._remove_tree(self.places.run_dir)
-            self._remove_tree(self.places.code)  # the last: this run itself came from there
+            self._remove_tree(self.places.code)  # last: this run's own code comes from there
         return {"removed": self.removed, "left": self.left, "restart": restart}
 
-    # parts
+    # steps
 
     def _remove_certificates(self):
         for use, place in certificates.PLACES.items():
             there = self._there(place.certificates)
-            # the certificates go last: they tell whose the other files are
+            # certificates go last: they show whose the other files are
             found = self._there((*place.keys, place.revoked, place.authority)) + there
             if there and certificates.are_signed_by(self.authorities.get(use, ""), there):
                 if use == "libvirt":
@@ -107,7 +109,7 @@ class Leaving:
                 self.left.append("%s: no authority of this fleet has signed a certificate there" % ", ".join(found))
 
     def _listen_everywhere(self):
-        """The file may have more lines than ours, of somebody else."""
+        """Remove only our line: the file may have others, which are not ours."""
         if listening.differs(None):
             self.removed.append("berth's part of %s" % listening.path())
             if not self.dry:
@@ -119,7 +121,8 @@ class Leaving:
         return [path for path in found if os.path.lexists(path)]
 
     def _stop_listening(self):
-        """Before the certificates go: libvirt would not start without them. The service holds the port until it is restarted."""
+        """Close the port before the certificates go: libvirt would not start without them. It is held until a
+        restart."""
         if self.dry:
             return
         gate.note_restart(self.places.run_dir)
@@ -135,13 +138,13 @@ class Leaving:
         self._remove(gate.temporary(hook))
 
     def _to_restart(self):
-        """The services that still run with the certificates, which they read when they start."""
+        """Return the services that still run with the certificates, which they read when they start."""
         if self.dry or not os.path.isdir(self.places.run_dir) or not gate.needs_restart(self.places.run_dir):
             return []
         return sorted({listening.service(), *gate.services()})
 
     def _remove_state(self):
-        """The state directory, after its identity: a run that ends between them leaves no directory that is not to be trusted."""
+        """Remove the state directory after its identity: if interrupted, no untrusted directory is left."""
         if not self.dry:
             state_directory.give_up(self.store)
         self._remove(self.store.identity_copy)
@@ -173,7 +176,7 @@ class Leaving:
             self.removed.append(path)
 
     def _remove_empty(self, path):
-        """The directory of the settings, unless somebody else has files there."""
+        """Remove the directory of the settings, unless somebody else has files there."""
         if self.dry or not os.path.isdir(path):
             return
         try:

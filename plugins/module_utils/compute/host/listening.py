@@ -1,10 +1,10 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Where libvirt listens for the other hosts: on all addresses of this host, or on its migration address alone.
+"""The addresses on which libvirt listens for other hosts: all of this host's, or its migration address alone.
 
-Under systemd a socket unit opens the port, and libvirt does not read its own listen_addr: so it is a drop-in of that unit. Else it
-is the first line of libvirt's configuration, of which the first one counts.
+Under systemd a socket unit opens the port and libvirt ignores its own listen_addr, so the setting is a drop-in of that
+unit. Else it is the first line of libvirt's configuration, where the first occurrence counts.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from . import system
 UNITS = "/etc/systemd/system"
 CONFIGURATION = "/etc/libvirt"
 PORT = 16514
-# What listens for other hosts where the daemons are modular; as in roles/kvm_host/vars.
+# What listens for other hosts if the daemons are modular; as in roles/kvm_host/vars.
 SERVICES = {"RedHat": "virtproxyd"}
 MARK = "  # berth.kvm: berth_host_migration_address_only\n"
 DROP_IN = """# berth.kvm: berth_host_migration_address_only
@@ -34,19 +34,19 @@ def service():
 
 
 def path():
-    """The file that says it."""
+    """Return the file with the setting."""
     if system.service_manager() == "systemd":
         return os.path.join(UNITS, service() + "-tls.socket.d", "zz-berth-kvm.conf")
     return os.path.join(CONFIGURATION, service() + ".conf")
 
 
 def differs(address):
-    """Whether the file says something else than ``address``; None is all addresses."""
+    """Whether the file's setting differs from ``address``; None means all addresses."""
     return _text() != _wanted(address)
 
 
 def settle(address):
-    """Have the file say it. Whoever runs this has libvirt started anew afterwards, and notes that before."""
+    """Write the setting. The caller notes first that libvirt must be restarted, and restarts it afterwards."""
     wanted = _wanted(address)
     if wanted:
         os.makedirs(os.path.dirname(path()), mode=0o755, exist_ok=True)
@@ -57,7 +57,7 @@ def settle(address):
 
 
 def _wanted(address):
-    """The whole file; "" is none."""
+    """Return the content of the whole file; "" for no file."""
     if system.service_manager() == "systemd":
         return DROP_IN % ("[%s]" % address if ":" in address else address, PORT) if address else ""
     others = "".join(line for line in _text().splitlines(True) if not line.endswith(MARK))

@@ -1,10 +1,11 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The vGPUs of this host: what its GPUs offer, and how the mediated devices of its instances are made, checked and removed.
+"""The vGPUs of this host: what its GPUs offer, and how the mediated devices of its instances are made, checked and
+removed.
 
-The claim binds GPU, type and uuid. The device is made before each start of its guest, since the kernel forgets it with the host's
-power, and removed when the guest is stopped for good. Until then it counts, whether it is there or not.
+The claim fixes GPU, type and uuid. The device is made before each start of its guest, since the kernel forgets it when
+the host goes down, and removed when the guest is stopped for good. Until then it counts, even if it does not exist.
 """
 
 from __future__ import annotations
@@ -21,16 +22,16 @@ from ..errors import BuildFailed, VgpuUnavailable
 
 PARENTS = "/sys/class/mdev_bus"
 DEVICES = "/sys/bus/mdev/devices"
-PCI = "vfio-pci"  # what guests of berth can use: other kinds are of s390x
+PCI = "vfio-pci"  # what berth's guests can use: other kinds are for s390x
 ADDRESS = re.compile(r"[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]\Z")
 
 
-# ---- what there is ---------------------------------------------------------------------------------------------------
+# ---- what the GPUs offer ---------------------------------------------------------------------------------------------
 
 
 def tell(settings, records):
-    """[{parent, type, total, used}] of the GPUs that offer a type which the settings enable. ``used``: claimed by records, in whichever
-    role, or made by others."""
+    """Return [{parent, type, total, used}] of the GPUs that offer a type that the settings enable. ``used``: claimed by
+    records of any role, or made by others."""
     claims = [(each["uuid"], each["parent"]) for record in records for each in claimed(record)]
     on_parent, devices = collections.Counter(parent for _uuid, parent in claims), made()
     found = []
@@ -50,7 +51,7 @@ def claimed(record):
 
 
 def available(parent, kind):
-    """How many more devices of the type the GPU has; None where it has no such type, or one that guests of berth cannot use."""
+    """Return how many more devices of the type the GPU has; None if it has no such type, or guests cannot use it."""
     if parent not in _parents() or kind not in _listed(os.path.join(PARENTS, parent, "mdev_supported_types")):
         return None
     number, interface = (_read(_type(parent, kind), name) for name in ("available_instances", "device_api"))
@@ -58,7 +59,7 @@ def available(parent, kind):
 
 
 def made():
-    """{uuid: (parent, type)} of all mediated devices."""
+    """Return {uuid: (parent, type)} of all mediated devices."""
     found = {}
     for uuid in _listed(DEVICES):
         path = os.path.realpath(os.path.join(DEVICES, uuid))
@@ -79,11 +80,11 @@ def _listed(path):
     try:
         return sorted(os.listdir(path))
     except OSError:
-        return []  # no such bus: the kernel knows no mediated devices
+        return []  # no such bus: the kernel has no mediated devices
 
 
 def _read(*path):
-    """A file's one word; "" where there is none."""
+    """Return a file's content, which is one word; "" if there is none."""
     try:
         with open(os.path.join(*path), encoding="ascii") as file:
             return file.read(64).strip()
@@ -96,11 +97,11 @@ def _write(path, text):
         file.write(text)
 
 
-# ---- those of an instance --------------------------------------------------------------------------------------------
+# ---- the devices of an instance --------------------------------------------------------------------------------------
 
 
 def check(host, instance, resources):
-    """VgpuUnavailable where a vGPU among what was set aside for the instance (its name) is not there and cannot be made."""
+    """Raise VgpuUnavailable if a vGPU set aside for the instance (a name) does not exist and cannot be made."""
     wanted, devices = collections.Counter(), None
     for each in resources.get("vgpus") or ():
         devices = made() if devices is None else devices
@@ -112,7 +113,7 @@ def check(host, instance, resources):
 
 
 def _obstacle(host, each, devices, wanted):
-    """(why the vGPU cannot be had, what to do), or None. ``wanted``: how many the GPU has to make up to this one."""
+    """Return (why the vGPU is unavailable, the hint), or None. ``wanted``: how many the GPU must make so far."""
     name, parent, kind, uuid = host.connection.getHostname(), clean(each["parent"]), each["type"], each["uuid"]
     free = available(each["parent"], kind)
     if free is None:
@@ -130,7 +131,7 @@ def _obstacle(host, each, devices, wanted):
 
 
 def make(host, record):
-    """Have the instance's mediated devices there."""
+    """Make the instance's mediated devices, if they do not exist."""
     check(host, record.name, record.resources)
     for each in claimed(record):
         if each["uuid"] not in made():
@@ -142,8 +143,9 @@ def make(host, record):
 
 
 def remove(connection, uuid, record=None):
-    """Remove the mediated devices of an instance whose guest is off; whether there was one. Without a record it is those that have its
-    uuids. What lies elsewhere than the record says, or what another guest runs with, is somebody else's and stays."""
+    """Remove the mediated devices of an instance whose guest is off. Return whether there was one. Without a record,
+    its uuids identify them. Devices that are not as the record says, or that another guest runs with, belong to
+    somebody else and stay."""
     devices = made()
     own = _own_uuids(uuid) if devices else ()
     claims = None if record is None else [(each["uuid"], (each["parent"], each["type"])) for each in claimed(record)]
@@ -155,14 +157,14 @@ def remove(connection, uuid, record=None):
         try:
             _write(os.path.join(DEVICES, device, "remove"), "1")
         except FileNotFoundError:
-            pass  # gone by itself
+            pass  # already gone
         except OSError as error:
             raise BuildFailed("removing the mediated device %s: %s" % (device, error.strerror))
     return bool(going)
 
 
 def left_behind(connection, uuids):
-    """[(uuid of an instance, its device, GPU)] of those of these instances with which no guest runs."""
+    """Return [(uuid of an instance, its device, GPU)] of these instances' devices that no running guest uses."""
     devices = made()
     if not devices:
         return []
@@ -181,5 +183,5 @@ def _is_used(connection, device):
             if domain.isActive() and device in domain.XMLDesc(0):
                 return True
         except library.libvirtError:
-            continue  # gone since it was listed
+            continue  # removed since it was listed
     return False

@@ -3,9 +3,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """How busy this host is, as Nova's metrics [{name, value}], read from /proc.
 
-Nova's names where it has one. ``*.percent`` and ``psi.*`` are parts of 1, ``cpu.*.time`` nanoseconds since boot,
-cpu.frequency MHz. cpu.percent is the load of the last minute per CPU, at most 1: a sample taken during the facts would
-measure the facts.
+Names are Nova's, if it has one. ``*.percent`` and ``psi.*`` are fractions of 1, ``cpu.*.time`` nanoseconds since boot,
+cpu.frequency MHz. cpu.percent is the load of the last minute per CPU, at most 1: a sample taken while gathering facts
+would measure the gathering.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ TIMES = {"user": 0, "kernel": 2, "idle": 3, "iowait": 4, "steal": 7}
 
 
 def read(cpus, frequency, proc="/proc"):
-    """``cpus``: how many are online. What the kernel does not tell is left out."""
+    """Return the metrics, without what the kernel does not report. ``cpus``: how many are online."""
     values = {"cpu.frequency": frequency}
     ticks = _cpu_ticks(proc)
     if ticks:

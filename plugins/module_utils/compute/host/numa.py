@@ -11,9 +11,9 @@ from ...placement.numa_usage import PinningInvalid, add_usage
 
 
 def cpu_pools(online, dedicated, shared):
-    """(CPUs for shared use, CPUs for pinned use): without any setting all are shared, as in Nova.
+    """Return (CPUs for shared use, CPUs for pinned use). Without any setting all are shared, as in Nova.
 
-    ``online``: the CPUs that are on; ``dedicated`` and ``shared``: the settings' sets.
+    ``online``: the CPUs that are on; ``dedicated`` and ``shared``: the sets from the settings.
     """
     if not shared:
         return (frozenset() if dedicated else online), dedicated & online
@@ -21,9 +21,9 @@ def cpu_pools(online, dedicated, shared):
 
 
 def read_topology(element, shared, dedicated):
-    """(HostTopology without usage, {cell id: {cell id: distance}}) from <topology> of libvirt's capabilities.
+    """Return (HostTopology without usage, {cell id: {cell id: distance}}) from <topology> of libvirt's capabilities.
 
-    CPUs that are in neither set are nobody's. (None, {}) where the host tells no cells.
+    CPUs in neither set are not used. Return (None, {}) if the host reports no cells.
     """
     cells, distances = [], {}
     for cell in () if element is None else element.iterfind("cells/cell"):
@@ -54,7 +54,7 @@ def read_topology(element, shared, dedicated):
 
 
 def add_records(topology, records, warnings):
-    """The topology with what the records have set aside; a record that contradicts another is named in ``warnings``."""
+    """Return the topology with what the records have set aside. Warn of records that contradict another."""
     for record in records:
         instance = InstanceTopology.from_document(record.resources.get("numa_topology"))
         if instance is None or topology is None:
@@ -69,7 +69,7 @@ def add_records(topology, records, warnings):
 
 
 def add_pins(topology, pinned):
-    """The topology with these CPUs pinned, where they are CPUs for pinned use."""
+    """Return the topology with those of these CPUs pinned that are for pinned use."""
     cells = []
     for cell in topology.cells:
         cell = cell.copy()
@@ -79,9 +79,9 @@ def add_pins(topology, pinned):
 
 
 def add_foreign(topology, domain):
-    """The topology with the pins and huge pages of a domain that berth did not make.
+    """Return the topology with the pins and huge pages of a domain that berth did not make.
 
-    A domain that names several cells for its huge pages, or none, may take them from any: they count evenly on all.
+    A domain that names several cells for its huge pages, or none, may take them from any: they count evenly on each.
     """
     if domain.pinned_cpus:
         topology = add_pins(topology, domain.pinned_cpus)
@@ -104,7 +104,7 @@ def add_foreign(topology, domain):
 
 
 def to_document(topology, distances):
-    """The ``numa_topology`` of a host state document: Nova's cells, each with its ``distances`` {cell id: distance}."""
+    """Return the document's ``numa_topology``: Nova's cells, each with ``distances`` {cell id: distance}."""
     if topology is None:
         return None
     document = topology.to_document()

@@ -1,8 +1,8 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Numbers that somebody else measures, for the host's metrics: files ``*.prom`` of the directory ``metrics_directory``, as the
-textfile collector of Prometheus' node_exporter reads them: a name and a value in each line, # begins a comment.
+"""Your own numbers for the host's metrics: files ``*.prom`` of the directory ``metrics_directory``, in the format of
+Prometheus' textfile collector in node_exporter: a name and a value in each line, # begins a comment.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ LINE = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]{0,63})\s+([-+0-9.eE]+)(?:\s+[0-9]
 
 
 def read(directory, taken, warnings):
-    """[{name, value}] from the directory's files. A line of another form, or a name that is ``taken``, gives a warning.
+    """Return [{name, value}] from the directory's files. Warn about a malformed line, or a name that is ``taken``.
     Programs must replace a file by a rename, so that no partial file is read.
     """
     try:
@@ -38,7 +38,7 @@ def read(directory, taken, warnings):
 
 
 def _lines(path):
-    """A file that is none, such as a pipe, would hold the facts up."""
+    """Read a regular file only: another, such as a pipe, would hold up the facts."""
     fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         if not stat.S_ISREG(os.fstat(fd).st_mode):
@@ -52,7 +52,7 @@ def _lines(path):
 
 
 def _add(found, lines, taken):
-    """A file counts whole or not at all: half of its numbers would be weighed as all of them."""
+    """Use a file as a whole or not at all: half of its numbers would be weighed as all of them."""
     own = {}
     for number, line in enumerate(lines, 1):
         line = line.partition("#")[0].strip()
@@ -71,7 +71,7 @@ def _add(found, lines, taken):
 
 
 def _number(text):
-    """A finite number that facts may have, or None."""
+    """Return a finite number that facts may contain, or None."""
     try:
         value = float(text)
     except ValueError:

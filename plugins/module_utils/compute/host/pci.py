@@ -14,10 +14,10 @@ BRIDGE_CLASS = 0x06
 
 
 def read_devices(connection):
-    """(devices, mdev types) from libvirt's node devices.
+    """Return (devices, mdev types) from libvirt's node devices.
 
     A device: {address, vendor_id, product_id, numa_node, dev_type, iommu_group, parent (address of a VF's PF)}.
-    An mdev type: {parent, type, name, available}. Bridges are left out: nothing can be done with them.
+    An mdev type: {parent, type, name, available}. Bridges are left out: guests cannot use them.
     """
     library = require_libvirt()
     devices, mdev_types = [], []
@@ -25,7 +25,7 @@ def read_devices(connection):
         try:
             text = node.XMLDesc(0)
         except library.libvirtError:
-            continue  # gone since it was listed
+            continue  # removed since it was listed
         device, types = parse_device(text)
         if device is not None:
             devices.append(device)
@@ -34,7 +34,7 @@ def read_devices(connection):
 
 
 def parse_device(text):
-    """(device or None, its mdev types) from the XML of a node device."""
+    """Return (device or None, its mdev types) from the XML of a node device."""
     capability = ElementTree.fromstring(text).find("capability[@type='pci']")
     if int(capability.findtext("class") or "0", 16) >> 16 == BRIDGE_CLASS:
         return None, []
@@ -68,7 +68,7 @@ def parse_device(text):
 
 
 def read_address(element):
-    """ "0000:81:00.0" from an <address domain= bus= slot= function=/>."""
+    """Return "0000:81:00.0" from an <address domain= bus= slot= function=/>."""
     return "%04x:%02x:%02x.%x" % tuple(int(element.get(part), 16) for part in ("domain", "bus", "slot", "function"))
 
 
@@ -80,7 +80,7 @@ def _hex_id(capability, name):
 def mark(devices, users, allowed):
     """Set ``used_by`` from ``users`` {address: instance uuid}, and ``available``: free, and offered by ``allowed``.
 
-    ``allowed`` is the setting pci_devices. A PF is not free while one of its VFs is used, nor a VF while its PF is.
+    ``allowed`` is the setting pci_devices. A PF is not free while one of its VFs is used, and a VF not while its PF is.
     """
     taken = set(users) | {device["parent"] for device in devices if device["address"] in users}
     for device in devices:
@@ -93,7 +93,7 @@ def mark(devices, users, allowed):
 
 
 def pools(devices):
-    """The available devices, counted by what a request may ask for."""
+    """Return the available devices, counted by what a request may ask for."""
     counts = collections.Counter(
         (device["vendor_id"], device["product_id"], device["numa_node"], device["dev_type"])
         for device in devices

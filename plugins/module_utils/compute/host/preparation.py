@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Prepares a plain KVM host: settings, directories, storage pool, boot gate, and on which address libvirt listens."""
+"""Prepares a plain KVM host: settings, directories, storage pool, boot gate, and the address where libvirt listens."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from ..record import state_directory
 from . import address, capabilities, host, listening, settings
 
 POOL_TYPES = ("dir", "fs", "netfs")
-PARTS = ("instances", "volumes", "set-aside")  # of a pool: whose files records are of, or were
+PARTS = ("instances", "volumes", "set-aside")  # of a pool, with files of instances and volumes
 
 
 def prepare(
     connection, store, given, pool_path=paths.POOL_PATH, dry=False, settings_path=settings.PATH, accept_state=False
 ):
-    """Prepare the host: {changed, before, after, uuid, restart_libvirtd}. A refusal changes nothing.
+    """Prepare the host. Return {changed, before, after, uuid, restart_libvirtd}. A refusal changes nothing.
 
-    ``accept_state`` takes the state directory for the right one though it is another, or older, than it was."""
+    With ``accept_state``, accept a state directory that is another one, or older, than before."""
     caps = capabilities.parse_host(connection.getCapabilities())
     before = settings.load(settings_path)
     wanted = settings.parse({**given, "uuid": _pin(before, given, caps.uuid), "schema": settings.SCHEMA})
@@ -65,14 +65,14 @@ def prepare(
 
 
 def holds_anything(connection, pool_path):
-    """Whether an instance, a volume or a copy that was set aside is here, whatever the state directory says of it."""
+    """Whether an instance, a volume or a set-aside copy is here, whatever the state directory says."""
     return any(paths.entries(os.path.join(pool_path, part)) for part in PARTS) or any(
         domain.is_managed(found) for found in connection.listAllDomains(0)
     )
 
 
 def _listens_on(connection, wanted):
-    """The one address on which libvirt shall listen for other hosts; None is all of them."""
+    """Return the one address on which libvirt must listen for other hosts; None for all."""
     if not wanted.migration_address_only:
         return None
     name = connection.getHostname()
@@ -89,7 +89,7 @@ def _listens_on(connection, wanted):
 
 
 def _pin(before, given, found):
-    """The host's uuid, pinned at the first preparation and never silently changed."""
+    """Return the host's uuid, pinned at the first preparation and never silently changed."""
     pinned = before.uuid or given.get("uuid") or found
     settings.HostSettings(uuid=pinned).check_uuid(found)
     return found

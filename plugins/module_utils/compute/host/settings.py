@@ -31,7 +31,7 @@ class SettingsInvalid(InvalidInput):
 
     @classmethod
     def of(cls, error: InvalidInput) -> SettingsInvalid:
-        """The same fault, as one of the settings."""
+        """Return the same error, as one of the settings."""
         new = cls(error.field or "", None, error.rule, error.hint)
         new.message, new.value = error.message, error.value
         new.also = [cls.of(other) for other in error.also]
@@ -49,8 +49,8 @@ class HostSettings:
     """The settings of a host: the names and defaults are Nova's where Nova has them.
 
     ``reserved_host_memory_mb`` is in MiB, ``reserved_host_disk_gb`` in GiB, the CPU sets are in Nova's notation
-    ("0-3,8,^2"). ``uuid`` is libvirt's host uuid as it was at preparation. ``prepared`` is false where no file exists.
-    Files of images are read below ``image_directories`` alone; ``metrics_directory`` has numbers of one's own for placement.
+    ("0-3,8,^2"). ``uuid`` is libvirt's host uuid at preparation. ``prepared`` is false if no file exists. Image files
+    are only read below ``image_directories``; ``metrics_directory`` has your own numbers for placement.
     ``enabled_mdev_types`` are the types of vGPUs that GPUs offer, one for each GPU.
     """
 
@@ -80,7 +80,7 @@ class HostSettings:
     prepared: bool = False
 
     def check_uuid(self, found: Optional[str]) -> None:
-        """``found``: the host's uuid as libvirt says it now."""
+        """Raise if the uuid differs from ``found``, libvirt's present host uuid."""
         if self.uuid and self.uuid != found:
             raise HostIdentityChanged(
                 "this host was prepared as %s and is now %s" % (self.uuid, found),
@@ -96,14 +96,14 @@ class HostSettings:
         return frozenset(parse_cpu_spec(self.cpu_shared_set))
 
     def mdev_type(self, parent: str) -> Optional[str]:
-        """The type of vGPUs that the GPU at a PCI address offers: that of the entry which names it, else of the one for all others."""
+        """Return the vGPU type of the GPU at a PCI address: that of the entry that names it, else the default one."""
         named = [entry["type"] for entry in self.enabled_mdev_types if parent in entry.get("parents", ())]
         others = [entry["type"] for entry in self.enabled_mdev_types if "parents" not in entry]
         return next(iter(named + others), None)
 
     def to_dict(self):
-        """What is written to the file: every setting, without ``prepared``. What earlier versions of the collection do not know
-        is left out where it is not set."""
+        """Return every setting except ``prepared``, for the file. Settings that earlier versions of the collection do
+        not know are left out unless they are set."""
         data = dataclasses.asdict(self)
         del data["prepared"]
         data["enabled_mdev_types"] = list(data["enabled_mdev_types"])
@@ -136,13 +136,13 @@ class Ratio:
 
     def check(self, value: Any, field: str) -> float:
         number = isinstance(value, (int, float)) and not isinstance(value, bool)
-        if not number or not 0 < value <= 1000:  # nor is NaN between these
+        if not number or not 0 < value <= 1000:  # also refuses NaN
             raise InvalidInput(field, value, "a number above 0 and at most 1000")
         return float(value)
 
 
 class SafeLine:
-    """A line that may be shown to people."""
+    """A line that is safe to show to people."""
 
     def check(self, value: Any, field: str) -> str:
         if not isinstance(value, str) or not is_safe(value, 255):
@@ -151,7 +151,7 @@ class SafeLine:
 
 
 class Directory:
-    """A directory that files are read from."""
+    """A directory from which files are read."""
 
     def __init__(self, what: str) -> None:
         self.what = what
@@ -169,7 +169,7 @@ _PCI_ADDRESS = Text(r"[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]\Z", "an address
 
 
 class PciDevice:
-    """A device that guests may have; without an address every device of that kind."""
+    """A device that guests may have; without an address, every device of that kind."""
 
     _id = Text(r"[0-9a-f]{4}\Z", "four hexadecimal digits in lower case")
     _fields = Fields({"vendor_id": _id, "product_id": _id, "address": _PCI_ADDRESS}, defaults={"address": None})
@@ -179,7 +179,7 @@ class PciDevice:
 
 
 class MdevType:
-    """A type of mediated devices that guests may have; without parents on every GPU that no other entry names."""
+    """A type of mediated devices that guests may have; without parents, on every GPU that no other entry names."""
 
     _type = Text(r"[A-Za-z0-9][A-Za-z0-9_.-]*\Z", "a type such as nvidia-35", longest=64)
     _parents = OrNull(ListOf(_PCI_ADDRESS, longest=1000))
@@ -217,7 +217,7 @@ _CHECKS: Dict[str, Check] = {
 
 
 def parse(data: Any) -> HostSettings:
-    """Checked settings from the object in the file; every error names its field. Absent fields have their defaults."""
+    """Return checked settings from the object in the file. Every error names its field. Fields may be missing."""
     if not isinstance(data, dict):
         raise SettingsUnreadable("the host settings are no JSON object")
     values = {"prepared": True}
@@ -242,7 +242,7 @@ def parse(data: Any) -> HostSettings:
 
 
 def _check_one_type(entries: Tuple[Dict[str, Any], ...]) -> None:
-    """A GPU offers one type, as in Nova."""
+    """Check that a GPU offers one type only, as in Nova."""
     parents = [parent for entry in entries for parent in entry.get("parents", ("all other GPUs",))]
     twice = [parent for parent in parents if parents.count(parent) > 1]
     if twice:
@@ -251,7 +251,7 @@ def _check_one_type(entries: Tuple[Dict[str, Any], ...]) -> None:
 
 
 def no_member(name: str) -> HostNotPrepared:
-    """The error of a host without settings that is asked as a member of the fleet."""
+    """Return the error of a host without settings that is used as a member of the fleet."""
     return HostNotPrepared(
         "the host %s is not prepared: it never was, or berth.kvm.remove_host took it out of the fleet" % name,
         hint=host_hints.prepare_host(name),
@@ -259,7 +259,7 @@ def no_member(name: str) -> HostNotPrepared:
 
 
 def load(path=PATH) -> HostSettings:
-    """The settings in ``path``; where there is no file, the defaults and ``prepared`` false."""
+    """Return the settings in ``path``; without a file, the defaults with ``prepared`` false."""
     try:
         with open(path, "rb") as file:
             text = file.read(MAX_BYTES + 1)

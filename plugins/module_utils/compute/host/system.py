@@ -9,8 +9,8 @@ import os
 import re
 
 OS_RELEASE = "/etc/os-release"
-SYSTEMD = "/run/systemd/system"  # there where systemd is what runs, sd_booted(3)
-# Ansible's names of the families, by the words of os-release.
+SYSTEMD = "/run/systemd/system"  # exists if systemd is running, see sd_booted(3)
+# Ansible's names of the families, by the values of os-release.
 FAMILIES = {
     "debian": "Debian",
     "ubuntu": "Debian",
@@ -24,7 +24,7 @@ OTHER = "Other"
 
 
 def os_family(path: str = OS_RELEASE) -> str:
-    """Debian, RedHat, Suse or Other."""
+    """Return Debian, RedHat, Suse or Other."""
     try:
         with open(path, encoding="utf-8", errors="replace") as file:
             said = dict(re.findall(r'^(ID|ID_LIKE)="?([^"\n]*)"?$', file.read(1 << 16), re.MULTILINE))
@@ -35,5 +35,5 @@ def os_family(path: str = OS_RELEASE) -> str:
 
 
 def service_manager(path: str = SYSTEMD) -> str:
-    """systemd or other."""
+    """Return systemd or other."""
     return "systemd" if os.path.isdir(path) else "other"

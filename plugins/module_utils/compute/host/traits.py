@@ -1,13 +1,13 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Nova's traits of a host, from what its guests can have. The tables hold the names of os-traits."""
+"""Nova's traits of a host, from what its guests can have. The tables contain the names of os-traits."""
 
 from __future__ import annotations
 
 from typing import Iterable, List, Tuple
 
-# CPU feature in libvirt's words -> the last part of HW_CPU_X86_*
+# libvirt's name of a CPU feature -> the last part of HW_CPU_X86_*
 X86_FEATURES = {
     "3dnow": ("3DNOW",),
     "abm": ("ABM",),
@@ -86,7 +86,7 @@ DEVICES = {
         "vmvga": "COMPUTE_GRAPHICS_MODEL_VMVGA",
     },
     ("tpm", "backendVersion"): {"1.2": "COMPUTE_SECURITY_TPM_1_2", "2.0": "COMPUTE_SECURITY_TPM_2_0"},
-    # Whose secret the state of a TPM is under: placement asks for it with each TPM, as Nova does. Other answers are refused.
+    # Whose secret protects a TPM's state: placement requires it for each TPM, as Nova does. Other values are refused.
     ("tpm", "backendModel"): {"emulator": "COMPUTE_SECURITY_TPM_SECRET_SECURITY_USER"},
     ("tpm", "model"): {"tpm-crb": "COMPUTE_SECURITY_TPM_CRB", "tpm-tis": "COMPUTE_SECURITY_TPM_TIS"},
     ("os", "firmware"): {"bios": "COMPUTE_FIRMWARE_BIOS", "efi": "COMPUTE_FIRMWARE_UEFI"},
@@ -101,16 +101,16 @@ ARCHITECTURES = {
     "x86_64": ("HW_ARCH_X86_64", "COMPUTE_ARCH_X86_64"),
 }
 
-# Versions as libvirt tells them: 8.3.0 and 7.0.0 are the first with a virtual IOMMU of model virtio.
+# Versions as libvirt reports them: 8.3.0 and 7.0.0 are the first with a virtual IOMMU of model virtio.
 VIRTIO_IOMMU = (8003000, 7000000)
 
-# Network card models that every x86 QEMU has; libvirt's domain capabilities do not name them.
+# Network card models of every x86 QEMU; libvirt's domain capabilities do not list them.
 X86_NETWORK_CARDS = ("VIRTIO", "E1000", "E1000E", "RTL8139")
 
-# The facts tell the socket of each NUMA cell, by which devices can be chosen.
+# The facts contain the socket of each NUMA cell, by which devices can be chosen.
 EVERY_HOST = ("COMPUTE_NODE", "COMPUTE_SOCKET_PCI_NUMA_AFFINITY")
 
-# The image formats that berth makes disks of.
+# The image formats from which berth makes disks.
 IMAGE_TYPES = ("COMPUTE_IMAGE_TYPE_QCOW2", "COMPUTE_IMAGE_TYPE_RAW")
 
 
@@ -119,21 +119,21 @@ def cpu_traits(features: Iterable[str]) -> List[str]:
 
 
 def device_traits(enums) -> List[str]:
-    """``enums``: {(device, enum): values}, as capabilities.parse_domain gives them."""
+    """Return the traits of ``enums``, {(device, enum): values} from capabilities.parse_domain."""
     return sorted(
         trait for where, table in DEVICES.items() for value, trait in table.items() if value in enums.get(where, ())
     )
 
 
 def viommu_traits(arch: str, versions: Tuple[int, int]) -> List[str]:
-    """``versions``: of libvirt and QEMU. The domain capabilities do not name these models."""
+    """Return the traits of virtual IOMMUs, which domain capabilities do not list. ``versions``: of libvirt and QEMU."""
     own = {"x86_64": "INTEL", "aarch64": "SMMUV3"}.get(arch)
     virtio = ["VIRTIO", "AUTO"] if all(has >= least for has, least in zip(versions, VIRTIO_IOMMU)) else []
     return ["COMPUTE_VIOMMU_MODEL_" + model for model in ([own, *virtio] if own else [])]
 
 
 def host_traits(arch, features, enums, threads, custom=(), encrypted_guests=0) -> List[str]:
-    """All traits of a host. ``threads``: per CPU core; ``custom``: those of the host's settings."""
+    """Return all traits of a host. ``threads``: per CPU core; ``custom``: traits from the host's settings."""
     traits = {*EVERY_HOST, *IMAGE_TYPES, *ARCHITECTURES.get(arch, ()), *device_traits(enums), *custom}
     if arch in ("i686", "x86_64"):
         traits.update(cpu_traits(features))
