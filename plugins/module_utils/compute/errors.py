@@ -46,8 +46,8 @@ class DirectoryInside(BerthError):
 
 
 class StorageNotMounted(BerthError):
-    """The files to remove are missing with their directory, probably because the pool's file system is not mounted.
-    They would reappear with it."""
+    """The files to remove and their directory are missing, probably because the pool's file system is not mounted. They
+    would reappear with it."""
 
 
 class DiskChainChanged(BerthError):
@@ -141,8 +141,8 @@ class BuildFailed(BerthError):
 
 
 class PacketFilterForeign(BerthError):
-    """This host has a network filter with the name of the guest's packet filter, but berth did not make it. It was not
-    changed."""
+    """This host has a network filter with the name of the guest's packet filter that berth did not make. It was left as
+    it is."""
 
     retryable = True
 
@@ -201,8 +201,8 @@ class HostNotEmpty(BerthError):
 
 
 class HostIdentityChanged(BerthError):
-    """libvirt's host uuid is not that with which the host was prepared: its disk was copied, or it is another
-    machine."""
+    """libvirt's host uuid differs from the one recorded when the host was prepared: its disk was copied, or it is
+    another machine."""
 
     retryable = True
 

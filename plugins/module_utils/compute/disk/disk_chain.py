@@ -319,8 +319,7 @@ def _missing(record, pool_path):
 
 
 def _left_out(record, pool_path, planned):
-    """Return files of data disks that the record, which may be from a backup, does not name: a move would remove
-    them."""
+    """Return files of data disks that the record, which may be from a backup, lacks: a move would remove them."""
     if record.role != OWN or record.op:
         return []
     directory = paths.instance(pool_path, record.uuid)

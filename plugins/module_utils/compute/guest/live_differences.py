@@ -41,8 +41,7 @@ def is_looked_at(record) -> bool:
 
 
 def between(record, live: Optional[str], lasting: Optional[str]) -> Dict[str, List[Difference]]:
-    """Return the differences {now: of the running guest, next_start: of its definition}. Texts are libvirt's or
-    None."""
+    """Return the differences {now: of the running guest, next_start: of its definition} in libvirt's texts."""
     wanted = expected(record)
     found = {"now": compared(wanted, parts(ElementTree.fromstring(live)))} if live else {}
     if lasting:

@@ -187,8 +187,7 @@ def define(connection, record):
 
 
 def remove(connection, uuid):
-    """Remove the filters of a guest that is not defined, except ones berth did not make. Return whether there was
-    one."""
+    """Remove the filters of an undefined guest, except ones that berth did not make. Return whether there was one."""
     found = False
     for each in _listed(connection):
         label = each.name()

@@ -122,8 +122,7 @@ class Certificates:
         }
 
     def install(self, signed):
-        """Note the restart, then install what the controller signed: {use: {certificate, authority, revoked}}, parts
-        optional."""
+        """Note the restart. Install what the controller signed: {use: {certificate, authority, revoked}}, or parts."""
         if signed:
             gate.note_restart(self.run_dir)
         for use, parts in signed.items():

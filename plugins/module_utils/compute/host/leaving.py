@@ -28,8 +28,7 @@ from .preparation import PARTS
 
 @dataclasses.dataclass(frozen=True)
 class Places:
-    """Where berth puts something on a host, except the state directory and its identity's copy, which the store
-    knows."""
+    """Where berth puts things on a host; the store knows the state directory and the copy of its identity."""
 
     settings: str = settings.PATH
     pki: str = certificates.PKI
@@ -121,8 +120,7 @@ class Leaving:
         return [path for path in found if os.path.lexists(path)]
 
     def _stop_listening(self):
-        """Close the port before the certificates go: libvirt would not start without them. It is held until a
-        restart."""
+        """Close the port before the certificates go: libvirt would not start without them. A restart frees it."""
         if self.dry:
             return
         gate.note_restart(self.places.run_dir)

@@ -1,8 +1,8 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""libvirt's backups of a running guest: its disks as they are at one moment, or what changed since an earlier one, and from
-then on a bitmap in each qcow2 file of what is written. Those of a move are told from other programs' by their files.
+"""libvirt's backups of a running guest: its disks as they are at one moment, or what changed since an earlier one, and
+from then on a bitmap of writes in each qcow2 file. The backups of a move are told from other programs' by their files.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from ..connection import LibvirtTimeout, require_libvirt
 from ..guest import domain as guests
 from . import jobs
 
-SCRATCH = "scratch"  # ending of the file beside a disk that a backup writes
+SCRATCH = "scratch"  # extension of the file that a backup writes beside a disk
 SOCKET = "berth-backup.sock"
 LIBVIRT_DIR = "/var/lib/libvirt/qemu"
 
 
 def show(domain, socket, shown, checkpoint):
-    """Show disks as they are now on a socket, until end(). ``shown``: {name in the guest, such as vda: path}."""
+    """Export disks as they are now on a socket, until end(). ``shown``: {name in the guest, such as vda: path}."""
     discard([socket, *map(beside, shown.values())])
     root = ElementTree.Element("domainbackup", mode="pull")
     ElementTree.SubElement(root, "server", transport="unix", socket=socket)
@@ -35,7 +35,7 @@ def show(domain, socket, shown, checkpoint):
 
 
 def write_changes(domain, shown, since, checkpoint):
-    """Begin to write what changed since the checkpoint ``since`` beside each disk; jobs.finish_backup() awaits it."""
+    """Start writing what changed since the checkpoint ``since`` beside each disk; jobs.finish_backup() waits for it."""
     discard(map(beside, shown.values()))
     root = ElementTree.Element("domainbackup", mode="push")
     ElementTree.SubElement(root, "incremental").text = since
@@ -48,7 +48,7 @@ def write_changes(domain, shown, since, checkpoint):
 
 
 def beside(path):
-    """The file that a backup of a disk writes."""
+    """Return the path of the file that a backup of a disk writes."""
     return "%s.%s" % (path, SCRATCH)
 
 
@@ -58,7 +58,7 @@ def discard(found):
 
 
 def socket_of(domain):
-    """A path in the directory that libvirt makes for this start of the guest, where QEMU may open a socket."""
+    """Return a path in the directory that libvirt makes for this start of the guest, where QEMU may open a socket."""
     found = glob.glob(os.path.join(LIBVIRT_DIR, "domain-%d-*" % domain.ID()))
     if len(found) != 1:
         raise TransferFailed("libvirt has no directory of its own for the guest")
@@ -66,7 +66,7 @@ def socket_of(domain):
 
 
 def _begin(domain, root, shown, name):
-    """A backup and, at the same moment, the checkpoint ``name`` of the same disks."""
+    """Begin a backup and, at the same moment, the checkpoint ``name`` of the same disks."""
     checkpoint = ElementTree.Element("domaincheckpoint")
     ElementTree.SubElement(checkpoint, "name").text = name
     parts = ElementTree.SubElement(checkpoint, "disks")
@@ -83,7 +83,7 @@ def _begin(domain, root, shown, name):
 
 
 def is_of_a_move(domain, text):
-    """Whether a backup that libvirt describes is one of these."""
+    """Whether a backup that libvirt describes belongs to a move."""
     written = {target.get("file") for target in ElementTree.fromstring(text).iterfind("disks/disk/target")}
     return SOCKET in text or bool(written) and any(beside(path) in written for path in _paths(domain))
 
@@ -94,7 +94,7 @@ def _paths(domain):
 
 
 def end(domain):
-    """End a backup of this guest, also one that a killed run left; none there is fine."""
+    """End a backup of this guest by a move, if there is one, even if a killed run left it."""
     library = require_libvirt()
     try:
         if not is_of_a_move(domain, domain.backupGetXMLDesc(0)):
@@ -105,7 +105,7 @@ def end(domain):
         domain.abortJob()
         jobs.has_ended(domain)
     except (library.libvirtError, LibvirtTimeout):
-        pass  # QEMU does not answer: whoever copies next ends it
+        pass  # QEMU does not answer: the next copy ends it
 
 
 def end_of(connection, uuid):
@@ -115,19 +115,19 @@ def end_of(connection, uuid):
 
 
 def changed(domain, name):
-    """The bytes that were written since a checkpoint, about: whole clusters count."""
+    """Return about how many bytes were written since a checkpoint: whole clusters count."""
     library = require_libvirt()
     text = domain.checkpointLookupByName(name, 0).getXMLDesc(library.VIR_DOMAIN_CHECKPOINT_XML_SIZE)
     return sum(int(disk.get("size") or 0) for disk in ElementTree.fromstring(text).iterfind("disks/disk"))
 
 
 def forget_checkpoint(domain, name):
-    """What was written since it counts to the one before it."""
+    """Remove a checkpoint. What was written since then counts for the one before it."""
     domain.checkpointLookupByName(name, 0).delete(0)
 
 
 def forget_checkpoints(domain):
-    """Remove the checkpoints of earlier attempts with their bitmaps; others' stay."""
+    """Remove the checkpoints of earlier attempts with their bitmaps, and no others."""
     library = require_libvirt()
     for checkpoint in domain.listAllCheckpoints(0):
         if checkpoint.getName().startswith("berth-"):

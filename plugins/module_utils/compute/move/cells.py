@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A running guest with NUMA cells or pinned CPUs on another host: there it has the cells and CPUs that its claim set aside."""
+"""Binds a running guest with NUMA cells or pinned CPUs to those that its claim set aside on another host."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ REPLACED = ("vcpupin", "emulatorpin", "vcpusched")
 
 
 def of(resources):
-    """The host's cells that a claim set aside, in the order of the guest's."""
+    """Return the host's cells that a claim set aside, in the order of the guest's."""
     return ((resources or {}).get("numa_topology") or {}).get("cells") or []
 
 
 def problems(here, there):
-    """What of two claims, the source's and the destination's, a guest cannot change while it runs."""
+    """Yield differences between the source's and the destination's claim that a guest cannot change while it runs."""
     old, new = of(here), of(there)
     if len(old) != len(new):
         yield "the guest has %d NUMA cells, and the destination set %d aside" % (len(old), len(new))
@@ -35,7 +35,7 @@ def _sizes(cells):
 
 
 def bound(text, spec, cells):
-    """The definition of the running guest, bound to other cells and CPUs. What somebody else tuned stays."""
+    """Return the running guest's definition, bound to other cells and CPUs. Other people's tuning stays."""
     root = ElementTree.fromstring(text)
     kept = [part for part in root.iterfind("cputune/*") if part.tag not in REPLACED]
     for part in root.findall("cputune") + root.findall("numatune"):

@@ -1,11 +1,11 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The disks of an instance on its way: what there is to copy, how it arrives, and how old ones are kept on one storage.
+"""The disks of an instance in a move: what to copy, how it arrives, and how old disks are kept on shared storage.
 
-A disk on its way is {name, path, format, size (bytes)}. What arrives has no backing image: the copy is whole in itself,
-so it cannot depend on what the destination may lack. The seed and the UEFI variables travel as disks do, and so do the volumes
-where the hosts do not share the storage.
+A disk to copy is {name, path, format, size (bytes)}. A copy has no backing image, so it cannot depend on one that the
+destination may lack. The seed and the UEFI variables are copied like disks, and so are volumes if the hosts do not
+share the storage.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ LARGEST = 64 << 40
 
 
 def files(pool_path, uuid, spec):
-    """[(disk, path)] of all that an instance has: its own files, then its volumes."""
+    """Return [(disk, path)] of all that an instance has: its own files, then its volumes."""
     own = [(disk, paths.instance(pool_path, uuid, disk.file)) for disk in planned(spec)]
     return own + volumes_of(pool_path, spec)
 
@@ -37,8 +37,7 @@ def volumes_of(pool_path, spec):
 
 
 def manifest(pool_path, record, with_path=False):
-    """The disks and volumes that the instance has on this host: [{name, format, size}]. VolumeNotFound where a volume is not
-    there."""
+    """Return [{name, format, size}] of disks and volumes on this host. Raise VolumeNotFound if a volume is missing."""
     found = []
     for disk, path in files(pool_path, record.uuid, record.spec):
         if disk.kind == disks.VOLUME and not os.path.lexists(path):
@@ -60,8 +59,7 @@ def virtual_size(path, form):
 
 
 def expected(pool_path, record, told):
-    """The source's manifest as this host takes it: names, formats and paths are its own, only sizes are the
-    source's."""
+    """Return the source's manifest as this host uses it: names, formats and paths are its own, sizes the source's."""
     paths.make_directory(os.path.join(pool_path, "instances"))
     paths.make_directory(paths.instance(pool_path, record.uuid))
     known = {disk.name: (disk, path) for disk, path in files(pool_path, record.uuid, record.migration["old_spec"])}
@@ -79,7 +77,7 @@ def expected(pool_path, record, told):
 
 
 def check_volumes_offered(pool_path, record, arriving):
-    """Before the guest stops: every volume comes, and none is larger than the room that was claimed for it."""
+    """Before the guest stops, check that every volume comes, and that none is larger than the room claimed for it."""
     sizes = {entry["name"]: entry["size"] for entry in arriving}
     for disk, _path in volumes_of(pool_path, record.spec):
         if disk.name not in sizes:
@@ -93,8 +91,7 @@ def check_volumes_offered(pool_path, record, arriving):
 
 
 def grown(arriving, record):
-    """The disks that arrive, with their size on this host; a disk never shrinks. Swap grows after it has arrived, because it
-    is made again then."""
+    """Return the arriving disks with their size on this host; none shrinks. Swap is made again, so it grows later."""
     sizes = {disk.name: disk.size or 0 for disk in disks.plan(record.spec)}
     swap = [disk.name for disk in disks.plan(record.spec) if disk.kind == "swap"]
     for entry in arriving:
@@ -109,13 +106,13 @@ def grown(arriving, record):
 
 
 def publish(pool_path, record):
-    """What has arrived becomes the instance's disks: fsynced, renamed. Done again it passes over what is done."""
+    """Make what has arrived the instance's disks: fsync, rename. A repeated call skips what is done."""
     _publish(files(pool_path, record.uuid, record.migration["old_spec"]), record)
     discard_older(pool_path, record)
 
 
 def publish_volumes(pool_path, record):
-    """The volumes alone, for an instance that is deleted when the source has let go: they outlive it."""
+    """Publish the volumes alone, for an instance that is deleted after the source let go: they outlive it."""
     check_volumes_arrived(pool_path, record)
     _publish(volumes_of(pool_path, record.migration["old_spec"]), record)
 
@@ -132,7 +129,7 @@ def _publish(arrived, record):
 
 
 def is_read_only(entry):
-    """Whether the guest never writes to what an entry of a manifest names: the seed, the kernel."""
+    """Whether the guest never writes to an entry of a manifest: the seed, the kernel."""
     return entry["name"] in [disk.name for disk in READ_ONLY]
 
 
@@ -141,15 +138,15 @@ def is_read_only_file(path):
 
 
 def read_only(manifest):
-    """What libvirt does not copy and no increment has, as a manifest."""
+    """Return the part of a manifest that neither libvirt nor an increment copies."""
     return [entry for entry in manifest if is_read_only(entry)]
 
 
 def check_arrived(pool_path, record):
-    """Nothing is taken over that is not here any more. What boots from a volume may have no disk of its own."""
+    """Refuse to take over what is missing. A guest that boots from a volume may have no disk of its own."""
     for disk in disks.plan(record.migration["old_spec"])[:1]:
         path = paths.instance(pool_path, record.uuid, disk.file)
-        # On one storage the old disk has this name too, until swap_in has given it the other one.
+        # On shared storage the old disk has this name too, until swap_in renames it.
         done = kept(path, record) if record.migration.get("shared") else path
         if not os.path.lexists(part_of(path, record)) and not os.path.lexists(done):
             raise TransferFailed("the copy of %s is not here any more; the source keeps the original" % record.uuid)
@@ -166,16 +163,16 @@ def check_volumes_arrived(pool_path, record):
 
 
 def check_kept(pool_path, record, hint):
-    """Nothing is taken back that a confirm or a delete had begun to remove, or somebody. ``hint``: what to do then."""
+    """Refuse to take back what a confirm, a delete or a person has begun to remove. ``hint`` says what to do then."""
     for disk in planned(record.migration["old_spec"]):
         path = paths.instance(pool_path, record.uuid, disk.file)
-        # The firmware makes its variables anew.
+        # The firmware makes its variables again.
         if disk != NVRAM and not os.path.lexists(path) and not os.path.lexists(kept(path, record)):
             raise MigrationConflict("a file of %s is gone: %s" % (record.name, path), hint=hint)
 
 
 def fit(disk, path, size):
-    """Make a disk ``size`` bytes large (None: as it is); a disk never shrinks. To grow swap it is made again, as in Nova."""
+    """Grow a disk to ``size`` bytes (None: leave it); a disk never shrinks. Swap is made again, as in Nova."""
     now = virtual_size(path, disk.format)
     if size is None or now == size:
         return
@@ -187,7 +184,7 @@ def fit(disk, path, size):
 
 
 def add_new(pool_path, record):
-    """Disks that the new flavor has and the old one had not. What should have come over is never made empty instead."""
+    """Make disks that only the new flavor has. What should have been copied is never replaced by an empty disk."""
     for disk in only_new(record):
         path = paths.instance(pool_path, record.uuid, disk.file)
         if not os.path.lexists(path):
@@ -198,7 +195,7 @@ def add_new(pool_path, record):
 
 
 def discard_older(pool_path, record):
-    """Parts that earlier attempts left."""
+    """Remove partial disks of earlier attempts."""
     volumes = [os.path.dirname(path) for _disk, path in volumes_of(pool_path, record.spec)]
     for directory in [paths.instance(pool_path, record.uuid), *volumes]:
         for name in os.listdir(directory) if os.path.isdir(directory) else ():
@@ -206,11 +203,12 @@ def discard_older(pool_path, record):
                 paths.remove(os.path.join(directory, name))
 
 
-# ---- one storage: the old disks stay under another name ------------------------------------------------------------
+# ---- shared storage: the old disks are kept under another name
+# ------------------------------------------------------------
 
 
 def check_seen(pool_path, record, told):
-    """Raises MigrationPreCheckError unless this host sees every disk that the source named, down to its last backing image."""
+    """Raise MigrationPreCheckError unless this host sees every disk that the source named, with all backing images."""
     problems = []
     known = {disk.name: (disk, path) for disk, path in files(pool_path, record.uuid, record.spec)}
     for entry in told or ():
@@ -245,8 +243,8 @@ def has_kept(pool_path, record):
 
 
 def layer(pool_path, record):
-    """On the source, make the new disks beside the old ones, which stay what they are: swap_in gives both their names.
-    The guest is off. Done again it starts from the old ones."""
+    """On the source, make the new disks beside the old ones, which stay as they are until swap_in renames both. The
+    guest is off. A repeated call starts from the old ones."""
     sizes = {disk.name: disk.size for disk in disks.plan(record.migration["new_spec"])}
     for disk in old_ones(pool_path, record):
         path = paths.instance(pool_path, record.uuid, disk.file)
@@ -264,7 +262,7 @@ def layer(pool_path, record):
 
 
 def old_ones(pool_path, record):
-    """The disks before the move that the guest may have written to."""
+    """Return the disks from before the move that the guest may have written to."""
     found = []
     for disk in planned(record.migration["old_spec"]):
         path = paths.instance(pool_path, record.uuid, disk.file)
@@ -274,7 +272,7 @@ def old_ones(pool_path, record):
 
 
 def only_new(record):
-    """The disks that the new flavor has and the old one had not: data disks are of no flavor, so none is made in a move."""
+    """Return the disks that only the new flavor has. Data disks belong to no flavor, so a move makes none."""
     before = {disk.name for disk in disks.plan(record.migration["old_spec"])}
     return [
         disk for disk in disks.plan(record.migration["new_spec"]) if disk.name not in before and disk.kind != disks.DATA
@@ -282,8 +280,7 @@ def only_new(record):
 
 
 def lay_over(disk, source, backing, path, size):
-    """A qcow2 disk becomes an overlay on ``backing``, the name that ``source`` will have; a raw one is cloned where the
-    file system can, else copied."""
+    """Make a qcow2 overlay on ``backing``, the future name of ``source``. Clone a raw disk, or else copy it."""
     now = virtual_size(source, disk.format)
     if disk.format == "qcow2":
         command = ["qemu-img", "create", "-q", "-u", "-f", "qcow2", "-F", "qcow2", "-b", os.path.basename(backing)]
@@ -294,7 +291,7 @@ def lay_over(disk, source, backing, path, size):
 
 
 def swap_in(pool_path, record):
-    """What ``layer`` made becomes the instance's disks, the old ones get their other name."""
+    """Make the disks that ``layer`` made the instance's, and give the old ones their other name."""
     for disk in planned(record.migration["old_spec"]) + only_new(record):
         path = paths.instance(pool_path, record.uuid, disk.file)
         old, part = kept(path, record), part_of(path, record)
@@ -307,7 +304,7 @@ def swap_in(pool_path, record):
 
 
 def restore(pool_path, record):
-    """Back to the kept disks; what the guest wrote since is given up. The guest is off."""
+    """Go back to the kept disks; discard what the guest wrote since. The guest is off."""
     for disk in planned(record.migration["old_spec"]):
         path = paths.instance(pool_path, record.uuid, disk.file)
         if os.path.lexists(kept(path, record)):
@@ -333,7 +330,7 @@ def drop_kept(connection, pool_path, record):
 
 
 def pull(connection, uuid, path, below):
-    """Take into the disk at ``path`` what the layer under it holds, so that it stands on that layer's own base."""
+    """Copy the layer below the disk at ``path`` into it, so that it stands on that layer's own backing file."""
     base = below.get("full-backing-filename")
     if domain.is_active(connection, uuid):
         from . import jobs

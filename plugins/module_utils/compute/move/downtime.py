@@ -1,12 +1,12 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How long the guest of a live migration stood still: from libvirt's event on the source that it was suspended to the one on
-the destination that it goes on.
+"""Measures the downtime of a guest in a live migration: from libvirt's event on the source that it was suspended to the
+event on the destination that it was resumed.
 
-Both events come to the process that migrates the guest, and its clock counts. libvirt's own number (the statistics of the ended job)
-stops when the guest has arrived, and here it waits then until the source has let go. Nothing hangs on it: where an
-event is missing, nothing is said.
+Both events come to the process that migrates the guest, and its clock counts. libvirt's own number (the statistics of
+the ended job) stops when the guest has arrived, but then the guest waits until the source has let go. Nothing depends
+on this number: if an event is missing, none is reported.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ CALL_SECONDS = 5.0  # for one call to libvirt
 
 
 class Downtime:
-    """Listens to both hosts from the time it is made until ``end``. ``source`` and ``destination`` are connections to libvirt."""
+    """Listens to both hosts from its creation until ``end``. ``source`` and ``destination`` are libvirt connections."""
 
     def __init__(self, source, destination, uuid):
         self.uuid, self.since, self.until = uuid, None, None
-        self._heard = []  # (connection, the number of the registration)
+        self._heard = []  # (connection, number of the registration)
         self._listen(source, self._on_source)
         self._listen(destination, self._on_destination)
 
     def end(self):
-        """Listen no more. -> for how many milliseconds the guest stood still, or None where that is not known"""
+        """Stop listening. Return the downtime in milliseconds, or None if it is not known."""
         library = require_libvirt()
         for connection, number in self._heard:
             with contextlib.suppress(library.libvirtError, BerthError):
@@ -52,15 +52,15 @@ class Downtime:
             self._heard.append((limited, number))
 
     def _on_source(self, event, now):
-        """Where the time limit suspends the guest so that it can leave, it stands still from then on."""
+        """If the time limit suspends the guest so that it can leave, the downtime begins then."""
         library = require_libvirt()
         if event == library.VIR_DOMAIN_EVENT_SUSPENDED and self.since is None:
             self.since = now
         elif event == library.VIR_DOMAIN_EVENT_RESUMED:
-            self.since = None  # that attempt failed
+            self.since = None  # this attempt failed
 
     def _on_destination(self, event, now):
-        """A guest that is suspended here waits to be taken over, or somebody stopped it again: then it does not go on."""
+        """A guest that is suspended here waits to be taken over, or somebody stopped it again: it does not run then."""
         library = require_libvirt()
         if event == library.VIR_DOMAIN_EVENT_RESUMED:
             self.until = now

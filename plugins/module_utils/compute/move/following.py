@@ -1,8 +1,8 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Watches a program that copies disks, and stops it if it cannot succeed: its other end is gone, it makes no progress, or the
-run that asked for it has ended.
+"""Watches a program that copies disks, and stops it if it cannot succeed: its other end is gone, it makes no progress,
+or the run that asked for it has ended.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from typing import Any, Callable, Iterable, List, Mapping, Optional
 from ...model.move_errors import RunEnded, TransferFailed
 from ..run import PATH
 
-LOOK_SECONDS = 10.0  # without a sign of the copy until its other end is looked for
+LOOK_SECONDS = 10.0  # between two checks of the other end
 GONE_SECONDS = (
-    30.0  # without that end: TCP alone would wait for a quarter of an hour, and the guest may be off meanwhile
+    30.0  # without the other end: TCP alone would wait for a quarter of an hour, and the guest may be off meanwhile
 )
-STALLED_SECONDS = 600.0  # in which a copy has to come on: writing out a slow disk's cache takes minutes, in silence
-KILL_SECONDS = 10.0  # in which a killed program ends; one that hangs in its disk does not
-ASKED_BY = 1  # the module's own output: ssh and sudo close it where the run that started the module has ended
+STALLED_SECONDS = 600.0  # without progress: writing out a slow disk's cache silently takes minutes
+KILL_SECONDS = 10.0  # in which a killed program ends, unless it hangs in its disk
+ASKED_BY = 1  # the module's own output: ssh and sudo close it when the run that started the module has ended
 PERCENT = re.compile(rb"\((\d+\.\d+)/100%\)")
 ENVIRONMENT = {"PATH": PATH, "LC_ALL": "C"}
 
 
 class OtherEnd:
-    """Where a copy goes: TransferFailed when it has been gone for GONE_SECONDS."""
+    """The target of a copy: raises TransferFailed if it has been gone for GONE_SECONDS."""
 
     def __init__(self, target: Mapping[str, Any]):
         self.address = target["host"], int(target["port"])
@@ -54,7 +54,7 @@ class OtherEnd:
 
 
 class Advance:
-    """What ``measure`` gives has to change: TransferFailed when it has not for STALLED_SECONDS."""
+    """The progress of a copy: raises TransferFailed if ``measure()`` has not changed for STALLED_SECONDS."""
 
     def __init__(self, measure: Callable[[], object]):
         self.measure = measure
@@ -69,7 +69,7 @@ class Advance:
 
 
 class Asked:
-    """Somebody waits for the copy: RunEnded when nobody does any more."""
+    """The run that waits for the copy: raises RunEnded once it has ended."""
 
     def check(self) -> None:
         poll = select.poll()
@@ -79,7 +79,7 @@ class Asked:
 
 
 def spent(pid: int) -> Optional[List[bytes]]:
-    """The CPU time of a process: one that waits for a disk or a connection that hangs takes none. None where it is gone."""
+    """Return the CPU time of a process, which stands still while a disk or a connection hangs; None if it is gone."""
     try:
         with open("/proc/%d/stat" % pid, "rb") as file:
             return file.read(4096).rpartition(b")")[2].split()[11:13]
@@ -90,7 +90,7 @@ def spent(pid: int) -> Optional[List[bytes]]:
 def follow(
     command: List[str], pid_file: str, target: Mapping[str, Any], on_percent: Optional[Callable[[float], None]] = None
 ) -> None:
-    """Run a program that another run may have to kill by its ``pid_file``, and follow the percentage it prints."""
+    """Run a program that another run may have to kill by its ``pid_file``, and follow the percentage that it prints."""
     process = subprocess.Popen(
         command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=ENVIRONMENT
     )
@@ -114,11 +114,11 @@ def end(process: subprocess.Popen) -> None:
     try:
         process.wait(timeout=KILL_SECONDS)
     except subprocess.TimeoutExpired:
-        pass  # it hangs in the kernel, and ends when that lets go
+        pass  # it hangs in the kernel, and ends when that returns
 
 
 def _read(output: Any, checks: Iterable[Any], on_percent: Optional[Callable[[float], None]]) -> bytes:
-    """-> the end of what the program said"""
+    """Return the end of the program's output."""
     tail = b""
     while True:
         for check in checks:

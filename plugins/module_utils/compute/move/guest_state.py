@@ -10,25 +10,24 @@ from ..guest import domain as guests
 
 
 def has_left(connection, uuid):
-    """Whether libvirt on the source says that the guest has gone over: only then is the other one the newer."""
+    """Whether libvirt on the source says that the guest has left: only then is the destination's copy the newer one."""
     library = require_libvirt()
     found = guests.find(connection, uuid)
     return found is not None and found.state() == [library.VIR_DOMAIN_SHUTOFF, library.VIR_DOMAIN_SHUTOFF_MIGRATED]
 
 
 def is_halted(connection, uuid):
-    """Whether the guest stands still here and nothing is under way that would let it go on or take it away: on the source, a
-    migration that was cut off has left it so."""
+    """Whether the guest is paused here with no job to resume or move it, as after an interrupted migration."""
     library = require_libvirt()
     found = guests.find(connection, uuid)
     try:
         return found is not None and found.state()[0] == library.VIR_DOMAIN_PAUSED and not is_migrating(found)
     except (library.libvirtError, LibvirtTimeout):
-        return False  # not known, so nothing follows from it
+        return False  # unknown, so draw no conclusion
 
 
 def job_of(found):
-    """libvirt's name (VIR_DOMAIN_JOB_OPERATION_...) of what is under way with the guest, or None."""
+    """Return libvirt's name (VIR_DOMAIN_JOB_OPERATION_...) of the guest's running job, or None."""
     library = require_libvirt()
     stats = found.jobStats(0)
     if stats.get("type", library.VIR_DOMAIN_JOB_NONE) == library.VIR_DOMAIN_JOB_NONE:
@@ -37,5 +36,5 @@ def job_of(found):
 
 
 def is_migrating(found):
-    """Whether the guest is on its way from here."""
+    """Whether the guest is being migrated away from here."""
     return job_of(found) == require_libvirt().VIR_DOMAIN_JOB_OPERATION_MIGRATION_OUT

@@ -1,12 +1,12 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How source and destination of a live migration end it in milliseconds, without the controller between them.
+"""How source and destination of a live migration finish it in milliseconds, without the controller between them.
 
-The source leaves its receipt in the metadata of the guest that waits on the destination, paused, by the connection to the
-destination's libvirt that the migration needs anyway; libvirt there tells who waits for it. The answers go the same way.
-It is a short cut and nothing hangs on it: where a message is lost, the controller's next task brings the same and does the
-same steps.
+The source writes its receipt into the metadata of the paused guest on the destination, through the connection to the
+destination's libvirt that the migration needs anyway; libvirt there notifies whoever waits for it. Answers go the same
+way. It is a short cut and nothing depends on it: if a message is lost, the controller's next task carries the same data
+and does the same steps.
 """
 
 from __future__ import annotations
@@ -21,24 +21,24 @@ from ..connection import Bounded, require_libvirt
 from ..guest import domain as guests
 
 NAMESPACE = "https://berth.kvm/xmlns/%s/1"
-SOURCE, DESTINATION = "receipt", "answer"  # the elements in the metadata: what the source sends, and the destination
-POLL_SECONDS = 1.0  # between two looks whether there is still something to wait for
-PICKED_UP_SECONDS = 2.0  # the other side picks a message up in this time, or it does not wait
-CALL_SECONDS = 5.0  # for one call to libvirt
-ANSWER_SECONDS = 5.0  # the other side answers in this time, or it will not
+SOURCE, DESTINATION = "receipt", "answer"  # the metadata elements of the source and the destination
+POLL_SECONDS = 1.0  # between two checks whether to wait any longer
+PICKED_UP_SECONDS = 2.0  # if the other side has not picked up a message by then, it does not wait for one
+CALL_SECONDS = 5.0  # for one libvirt call
+ANSWER_SECONDS = 5.0  # if the other side has not answered by then, it will not
 PARTS = {"role": str, "phase": str, "op": str, "attempt": int, "generation": list}
 
 
 class MessageChannel:
-    """One side's end of the messages about the move ``op``: ``outgoing`` and ``incoming`` are SOURCE and DESTINATION or the
-    other way round. A message is the view of the record, {role, phase, op, attempt, generation}."""
+    """One side's end of the messages about the move ``op``: ``outgoing`` and ``incoming`` are SOURCE and DESTINATION or
+    vice versa. A message is the view of the record, {role, phase, op, attempt, generation}."""
 
     def __init__(self, connection, uuid, op, outgoing, incoming):
         self.connection, self.uuid, self.op = Bounded(connection, CALL_SECONDS), uuid, op
         self.outgoing, self.incoming = outgoing, incoming
 
     def send(self, view):
-        """Leave the message where the other host finds it. -> whether that worked."""
+        """Write the message where the other host finds it. Return whether that worked."""
         library = require_libvirt()
         element = ElementTree.Element(self.outgoing)
         element.text = json.dumps({"move": self.op, **{part: view.get(part) for part in PARTS}})
@@ -49,7 +49,7 @@ class MessageChannel:
         return True
 
     def ask(self, view):
-        """Send it and receive the answer, or None: the other side is not there, or did not answer in time."""
+        """Send the message. Return the answer, or None if the other side is not there or does not answer in time."""
         if not self.send(view):
             return None
         began = time.monotonic()
@@ -61,7 +61,7 @@ class MessageChannel:
         return self.receive(is_wanted)
 
     def receive(self, is_wanted):
-        """The other side's message as soon as it is here, or None when it is wanted no more."""
+        """Return the other side's message as soon as it is here, or None once it is no longer wanted."""
         library = require_libvirt()
         news = threading.Event()
         events = self.connection.domainEventRegisterAny(
@@ -75,7 +75,7 @@ class MessageChannel:
                 news.wait(POLL_SECONDS)
                 news.clear()
         except (library.libvirtError, BerthError):
-            pass  # libvirt went away: the controller's task does it
+            pass  # libvirt is gone: the controller's task does the rest
         finally:
             self._unregister(events)
         return None
@@ -88,7 +88,7 @@ class MessageChannel:
             pass
 
     def _take(self):
-        """The message that lies with the guest, removed from there; None where there is none, or none of this move."""
+        """Remove and return the message in the guest's metadata; None if there is none, or none of this move."""
         library = require_libvirt()
         text = self._read(self.incoming)
         if text is None:
@@ -107,7 +107,7 @@ class MessageChannel:
             found = guests.find(self.connection, self.uuid)
             return found and found.metadata(kind, NAMESPACE % element, live)
         except library.libvirtError:
-            return None  # nothing lies there, or no guest has arrived yet
+            return None  # no message, or no guest has arrived yet
 
     def _put(self, element, text):
         library = require_libvirt()

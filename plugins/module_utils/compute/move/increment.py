@@ -3,12 +3,12 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Copying a disk while its guest runs, so that only what changed since is copied when it has stopped.
 
-1. running: libvirt's pull backup shows the disk as it is now, and a persistent bitmap notes what is written from
-then on.
-   The picture is copied and compared, whatever the guest does meanwhile. What it wrote meanwhile is copied again while it
+1. running: libvirt's pull backup exports the disk as it is now, and a persistent bitmap records later writes.
+   The export is copied and compared, whatever the guest does meanwhile. What it wrote since is copied again while it
    runs, as often as that leaves less (rounds.py); each time a new bitmap begins.
 2. stopped: QEMU has stored the bitmaps in the qcow2 file; what the last one marks is copied.
-Where any of this is not to be had (raw disk, guest killed, no qemu-storage-daemon) the whole disk is copied as ever.
+
+If any of this is impossible (raw disk, guest killed, no qemu-storage-daemon), the whole disk is copied as usual.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from . import backups, disks, jobs, monitor, rounds, storage, transfer
 
 
 def bitmap_name(record, number):
-    """Each attempt has its own bitmaps: one that began earlier or later says nothing about this copy. ``number`` counts the
-    copies of an attempt from 0."""
+    """Return the bitmap's name. Each attempt has its own bitmaps: one from another attempt says nothing about this
+    copy. ``number`` counts the copies of an attempt from 0."""
     return "berth-%s-%d-%d" % (record.op[:12], record.migration["attempt"], number)
 
 
 def copied_mark(path, record, number):
-    """A file that says: this copy of the attempt is whole. Without it the bitmap that began with it is worth nothing."""
+    """Return the path of a file that marks this copy as complete. Without it, the copy's bitmap is worthless."""
     mark = "%s%s-%d-%d" % (storage.MARK, record.op, record.migration["attempt"], number)
     return os.path.join(os.path.dirname(path), mark)
 
@@ -43,8 +43,8 @@ def is_possible(connection, record, manifest):
 
 
 def copy_running(connection, record, manifest, targets, key, bandwidth):
-    """Step 1, of the disks that can show what is written meanwhile, and of those that the guest only reads.
-    -> {bytes, seconds} of the first copy. Raises TransferFailed with the guest as it was."""
+    """Step 1: copy the disks that can record writes meanwhile, and those that the guest only reads. Return {bytes,
+    seconds} of the first copy. Raise TransferFailed with the guest as it was."""
     domain = guests.find(connection, record.uuid)
     backups.end(domain)
     backups.forget_checkpoints(domain)
@@ -59,7 +59,7 @@ def copy_running(connection, record, manifest, targets, key, bandwidth):
 
 
 class Copies:
-    """Those of a running guest's qcow2 disks in one attempt. ``send``: transfer.send() to their targets."""
+    """The copies of a running guest's qcow2 disks in one attempt. ``send``: transfer.send() to their targets."""
 
     def __init__(self, domain, record, chosen, send, bandwidth):
         self.domain, self.record, self.send, self.bandwidth = domain, record, send, bandwidth
@@ -67,7 +67,7 @@ class Copies:
         self.shown = {target: disk["path"] for target, disk in self.disks.items()}
 
     def first(self, more):
-        """All of them as they are now, and the disks ``more``. -> {bytes, seconds}"""
+        """Copy all of them as they are now, and the disks ``more``. Return {bytes, seconds}."""
         socket = backups.socket_of(self.domain)
         try:
             backups.show(self.domain, socket, self.shown, bitmap_name(self.record, 0))
@@ -80,7 +80,7 @@ class Copies:
             self._end(socket)
 
     def again(self, number):
-        """What was written since the copy before this one began."""
+        """Copy what was written since the previous copy began."""
         names = (bitmap_name(self.record, each) for each in (number - 1, number))
         try:
             backups.write_changes(self.domain, self.shown, *names)
@@ -96,15 +96,15 @@ class Copies:
         return monitor.copy(self.record.uuid, disk, changes, target, self.bandwidth, {"sync": "top"})
 
     def take_back(self, number):
-        """A copy that failed: what it should have copied is still to be copied."""
+        """Undo a failed copy: what it should have copied is still to be copied."""
         backups.forget_checkpoint(self.domain, bitmap_name(self.record, number))
 
     def left(self, number):
-        """The bytes that were written since a copy began."""
+        """Return the bytes that were written since a copy began."""
         return backups.changed(self.domain, bitmap_name(self.record, number))
 
     def room(self):
-        """The bytes that are free beside the disks, least first."""
+        """Return the bytes that are free beside the disks, where there is least."""
         found = (os.statvfs(os.path.dirname(path)) for path in self.shown.values())
         return min(status.f_bavail * status.f_frsize for status in found)
 
@@ -122,7 +122,7 @@ class Copies:
 
 
 def what_is_missing(record, manifest):
-    """(the disks that are not on the destination yet, {name of a disk of which only the rest is missing: its bitmap})."""
+    """Return (the disks not on the destination yet, {name: bitmap} of those of which only the rest is missing)."""
     if not any(os.path.lexists(copied_mark(disk["path"], record, 0)) for disk in manifest[:1]):
         return manifest, {}
     missing = [disk for disk in manifest if not disks.is_read_only(disk)]
@@ -131,8 +131,8 @@ def what_is_missing(record, manifest):
 
 
 def _usable_bitmap(record, disk):
-    """The newest that notes what was written since a whole copy of this attempt began, to the end ("auto"), or None. That of a
-    guest that was killed is marked as in use and worth nothing."""
+    """Return the newest bitmap that covers all writes since a complete copy of this attempt began ("auto"), or None.
+    The bitmap of a killed guest is marked as in use and worthless."""
     bitmaps = _bitmaps(disk["path"])
     for number in range(rounds.MOST, -1, -1):
         flags = bitmaps.get(bitmap_name(record, number), ())
@@ -142,19 +142,19 @@ def _usable_bitmap(record, disk):
 
 
 def _bitmaps(path):
-    """{name: flags} of a qcow2 file's bitmaps."""
+    """Return {name: flags} of a qcow2 file's bitmaps."""
     data = (disks.info(path, "qcow2").get("format-specific") or {}).get("data") or {}
     return {bitmap["name"]: bitmap["flags"] for bitmap in data.get("bitmaps") or ()}
 
 
 def copy_rest(uuid, disk, target, bitmap, bandwidth):
-    """Step 2: what the bitmap marks, to the target that has the rest. The key is in place. -> bytes copied"""
+    """Step 2: copy what the bitmap marks to the target that has the rest. The key is in place. Return the bytes."""
     wanted = {"sync": "bitmap", "bitmap": bitmap, "bitmap-mode": "never"}
     return monitor.copy(uuid, disk, disk["path"], target, bandwidth, wanted)
 
 
 def tidy(connection, uuid, manifest):
-    """Before a start: bitmaps and checkpoints of earlier moves are of no use any more."""
+    """Before a start, remove bitmaps and checkpoints of earlier moves, which are useless now."""
     domain = guests.find(connection, uuid)
     if domain is not None:
         backups.forget_checkpoints(domain)
@@ -165,7 +165,7 @@ def tidy(connection, uuid, manifest):
 
 
 def discard_scratch(manifest):
-    """What a host that lost its power while it copied running disks left beside them; their guest is off."""
+    """Remove what a host left beside disks when it lost power while copying them. Their guest is off."""
     backups.discard(backups.beside(disk["path"]) for disk in manifest if disk["format"] == "qcow2")
 
 

@@ -14,12 +14,12 @@ from . import following
 
 POLL_SECONDS = 0.2
 BACKUP_POLL_SECONDS = 0.02
-CANCEL_SECONDS = 60  # in which a job ends that was told to
-STALLED_SECONDS = 300  # in which a block job has to come on
+CANCEL_SECONDS = 60  # in which a cancelled job ends
+STALLED_SECONDS = 300  # in which a block job must make progress
 
 
 def target_of(domain, path):
-    """The guest's name of the disk that is the file ``path``, such as vda."""
+    """Return the guest's name, such as vda, of the disk with the file ``path``."""
     for element in ElementTree.fromstring(domain.XMLDesc(0)).iterfind("devices/disk"):
         source = element.find("source")
         if source is not None and source.get("file") == path:
@@ -28,8 +28,7 @@ def target_of(domain, path):
 
 
 def pull(domain, path, base):
-    """Copy the layers between ``base`` (None: all) and the disk into it while the guest runs; a running job is
-    awaited."""
+    """Copy the layers between ``base`` (None: all) and the disk into it while the guest runs, or join a running job."""
     library = require_libvirt()
     target = target_of(domain, path)
     try:
@@ -41,7 +40,7 @@ def pull(domain, path, base):
 
 
 def _follow(domain, target):
-    """Wait for a block job that comes on."""
+    """Wait for a block job as long as it makes progress."""
     done, since = None, time.monotonic()
     while True:
         job = domain.blockJobInfo(target, 0)
@@ -55,7 +54,7 @@ def _follow(domain, target):
 
 
 def finish_backup(domain):
-    """Wait for a backup that writes to files. Raises TransferFailed where it failed or does not come on."""
+    """Wait for a backup that writes to files. Raise TransferFailed if it fails or makes no progress."""
     library = require_libvirt()
     checks = following.Asked(), following.Advance(lambda: domain.jobStats(0).get(library.VIR_DOMAIN_JOB_DISK_PROCESSED))
     while domain.jobInfo()[0] != library.VIR_DOMAIN_JOB_NONE:
@@ -70,7 +69,7 @@ def finish_backup(domain):
 
 
 def has_ended(domain):
-    """Wait until the guest has no job (backup, migration) any more, for a while; whether it is so."""
+    """Wait up to CANCEL_SECONDS until the guest has no job (backup, migration). Return whether it has none."""
     library = require_libvirt()
     until = time.monotonic() + CANCEL_SECONDS
     while domain.jobInfo()[0] != library.VIR_DOMAIN_JOB_NONE:

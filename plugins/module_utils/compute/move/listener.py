@@ -1,8 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The open ports of a copy and its key do not outlive the copy. The destination sees to that itself and needs no controller
-for it."""
+"""Closes the ports of a copy on the destination and removes its key once nobody uses them. It needs no controller."""
 
 from __future__ import annotations
 
@@ -11,8 +10,8 @@ import time
 
 from . import following, transfer
 
-FIRST_SECONDS = 3600  # until the source comes: in a run over many instances one waits for its turn
-QUIET_SECONDS = 60  # without the source, beside those in which its guest shuts down
+FIRST_SECONDS = 3600  # until the source connects: in a run over many instances each waits for its turn
+QUIET_SECONDS = 60  # without the source, plus the time in which its guest shuts down
 POLL_SECONDS = 2.0
 LONGEST_SECONDS = 30 * 86400
 TCP = ("/proc/net/tcp", "/proc/net/tcp6")
@@ -20,21 +19,21 @@ ESTABLISHED = "01"
 
 
 def word(uuid, targets, stop_timeout):
-    """What ``guard`` has to know, as plain data."""
+    """Return the argument of ``guard``, as plain data."""
     ports = [target["port"] for target in targets]
     return {"uuid": uuid, "ports": ports, "quiet": QUIET_SECONDS + stop_timeout}
 
 
 def guard(told):
-    """On the destination, in a process of its own: close the ports and remove the key when nobody has been connected for too
-    long, or who is has sent nothing. It ends with them, also where another copy has opened its own."""
+    """On the destination, in a process of its own: close the ports and remove the key when nobody has been connected
+    for too long, or a client has sent nothing. Also end if another copy has opened its own ports."""
     uuid, opened = told["uuid"], _opened(told["uuid"])
     seen, limit, before = time.monotonic(), FIRST_SECONDS, (False, None)
     while opened is not None and _opened(uuid) == opened:
         connected = has_client(told["ports"])
         now = connected, transfer.worked(uuid) if connected else None
         if now != before:
-            # One that lost its power is connected for ever, and nothing comes from it.
+            # A client that lost power stays connected for ever, but sends nothing.
             seen, limit, before = time.monotonic(), (following.STALLED_SECONDS if connected else told["quiet"]), now
         elif time.monotonic() - seen > limit:
             transfer.close(uuid)
@@ -43,7 +42,7 @@ def guard(told):
 
 
 def _opened(uuid):
-    """Which opening this is: each writes its key anew."""
+    """Identify this opening of the ports: each one writes its key again."""
     try:
         status = os.stat(transfer.directory(uuid, "keys.psk"))
     except OSError:
@@ -52,7 +51,7 @@ def _opened(uuid):
 
 
 def has_client(ports, files=TCP):
-    """Whether somebody is connected to one of the ports of this host."""
+    """Whether anybody is connected to one of these ports of this host."""
     for path in files:
         try:
             with open(path, encoding="ascii") as stream:

@@ -3,9 +3,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Live migration through libvirt: peer to peer, and the guest arrives PAUSED.
 
-Without PAUSED a lost reply leaves two running guests. So the destination's guest waits until the source's record gives up the
-instance, and only then continues. Never PERSIST_DEST (the destination defines from its own rendering) and never
-UNDEFINE_SOURCE (the record decides what is removed).
+Without PAUSED, a lost reply would leave two running guests. So the destination's guest waits until the source's record
+gives up the instance, and only then continues. Never PERSIST_DEST (the destination defines the guest from its own
+rendering) and never UNDEFINE_SOURCE (the record decides what is removed).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ POLL = 0.2
 
 
 def has_arrived(connection, uuid):
-    """Whether the whole guest waits here. While it is on its way libvirt gives another reason for the pause."""
+    """Whether the whole guest waits here. While it is on its way, libvirt gives another reason for the pause."""
     library = require_libvirt()
     found = guests.find(connection, uuid)
     if found is None:
@@ -41,7 +41,7 @@ def has_arrived(connection, uuid):
 
 
 def abort(connection, uuid):
-    """Cancel a migration job of this guest, if there is one, and resume the guest if it was stopped for it. Raises
+    """Cancel a migration job of this guest, if there is one, and resume the guest if it was stopped for it. Raise
     MigrationError if the job continues anyway."""
     library = require_libvirt()
     found = guests.find(connection, uuid)
@@ -50,30 +50,30 @@ def abort(connection, uuid):
     try:
         job = job_of(found)
         if job not in (None, library.VIR_DOMAIN_JOB_OPERATION_MIGRATION_OUT):
-            return  # another program's, such as a backup, or the guest's way to here
+            return  # another program's, such as a backup, or the guest's migration to here
         if job is not None:
             found.abortJob()
         ended = job is None or jobs.has_ended(found)
         if ended:
             go_on(found)
     except (library.libvirtError, LibvirtTimeout):
-        return  # the guest has just ended, or does not answer: then nothing of it can be handed over either
+        return  # the guest has just ended, or does not answer: then it cannot be handed over either
     if not ended:
         raise MigrationError("the migration was told to end and goes on; the guest is left as it is")
 
 
 def go_on(found):
-    """A guest that stands still here while it is this host's was stopped by a migration, or to let one end. It has its whole
-    state: the destination's copy never ran, so what is here is at least as new."""
+    """Resume a guest that a migration paused, or somebody to let one end, while it is this host's. It has its whole
+    state: the destination's copy never ran, so this one is at least as new."""
     library = require_libvirt()
     if found.state()[0] == library.VIR_DOMAIN_PAUSED:
         found.resume()
 
 
 def prepare(effects, record, manifest, arrived):
-    """On the destination: own definition, empty disks of the right size. libvirt fills what a guest writes to, and QEMU the
-    UEFI variables, which it holds in memory. -> {arrived, address, binds (whether this
-    host has that address itself, and no router before it), libvirt, shared, pool_path}"""
+    """On the destination: make its own definition, and empty disks of the right size. libvirt fills what a guest writes
+    to, and QEMU the UEFI variables, which it holds in memory. Return {arrived, address, binds (whether this host itself
+    has that address, not a router before it), libvirt, shared, pool_path}."""
     connection, here = effects.connection, effects.address()
     if not guests.is_active(connection, record.uuid):
         effects.define(record)
@@ -83,7 +83,7 @@ def prepare(effects, record, manifest, arrived):
             if not disks.is_read_only(entry):
                 paths.remove(entry["path"])
                 transfer.make_empty(entry["path"], entry["format"], entry["size"])
-                paths.sync_directory(os.path.dirname(entry["path"]))  # libvirt syncs what is in it
+                paths.sync_directory(os.path.dirname(entry["path"]))  # libvirt syncs its content
     return {
         "arrived": arrived,
         "address": here,
@@ -95,13 +95,13 @@ def prepare(effects, record, manifest, arrived):
 
 
 def migrate(effects, record, targets, options, there=None):
-    """On the source: hand the guest over, paused, or wait for the job that already does. ``there``: what the destination's
-    claim set aside. Raises MigrationError.
+    """On the source: hand the guest over, paused, or wait for the job that already does. ``there``: what the
+    destination's claim set aside. Raise MigrationError if that fails.
 
-    -> (the connection to the destination's libvirt, the Downtime that is being measured), None each where another run's
-    migration was followed.
+    Return (the connection to the destination's libvirt, the running Downtime), both None if another run's migration was
+    followed.
 
-    A guest that is off here has gone only where libvirt says so: else the destination's copy may be older than what the
+    A guest that is off here has only left if libvirt says so: else the destination's copy may be older than what the
     guest wrote after a failed attempt.
     """
     connection = effects.connection
@@ -122,7 +122,7 @@ def migrate(effects, record, targets, options, there=None):
 
 
 def open_remote(targets, options):
-    """The destination's libvirt as this host reaches it. MigrationError where it does not."""
+    """Connect to the destination's libvirt. Raise MigrationError if this host cannot reach it."""
     try:
         return connect(timeout=OPEN_TIMEOUT, uri=remote_uri(targets["address"], options.get("tls", True)))
     except BerthError as error:
@@ -141,7 +141,7 @@ def follow(found, uuid):
 
 
 def note(found, uuid):
-    """The progress, where another run may read it: disks and memory; ``downtime`` in ms is QEMU's guess."""
+    """Write the progress to where another run may read it: disks and memory; ``downtime`` in ms is QEMU's estimate."""
     stats = found.jobStats(0)
     total, done = stats.get("data_total", 0), stats.get("data_processed", 0)
     if not total:
@@ -152,8 +152,8 @@ def note(found, uuid):
 
 
 def start(found, record, pool_path, targets, options, there=None):
-    """Run the migration and watch it: progress, time limit. From the check of the guest to libvirt's job somebody may take a disk
-    from it, or add one: libvirt copies what is named here, and refuses what it lacks by then."""
+    """Run the migration and watch it: progress, time limit. Between the check of the guest and libvirt's job somebody
+    may detach or attach a disk: libvirt copies only the disks named here, and refuses if one is gone."""
     library = require_libvirt()
     tls = options.get("tls", True)
     flags = library.VIR_MIGRATE_LIVE | library.VIR_MIGRATE_PEER2PEER | library.VIR_MIGRATE_PAUSED
@@ -162,7 +162,7 @@ def start(found, record, pool_path, targets, options, there=None):
         flags |= library.VIR_MIGRATE_TLS
     parameters = {library.VIR_MIGRATE_PARAM_URI: "tcp://%s" % bracketed(targets["address"])}
     if targets.get("binds"):
-        parameters[library.VIR_MIGRATE_PARAM_LISTEN_ADDRESS] = targets["address"]  # else QEMU listens on all
+        parameters[library.VIR_MIGRATE_PARAM_LISTEN_ADDRESS] = targets["address"]  # else QEMU listens on all addresses
     described = found.XMLDesc(library.VIR_DOMAIN_XML_MIGRATABLE | library.VIR_DOMAIN_XML_SECURE)
     problems = disk_problems(described, record, pool_path, targets.get("shared"))
     if problems:
@@ -196,16 +196,16 @@ def start(found, record, pool_path, targets, options, there=None):
 
 
 def to_copy(xml):
-    """The disks by name (vda). By itself libvirt passes over one that somebody made read-only, and it would arrive empty; one
-    that is named and cannot be copied it refuses."""
+    """Return the disks to copy by name (vda). By itself, libvirt would skip one that somebody made read-only, and it
+    would arrive empty; it refuses one that is named and cannot be copied."""
     disks_of_guest = ElementTree.fromstring(xml).iterfind("devices/disk[source]")
     found = [(disk.find("target").get("dev"), disk.find("source").get("file") or "") for disk in disks_of_guest]
     return [target for target, file in found if not disks.is_read_only_file(file)]
 
 
 def without_backing_images(xml):
-    """The guest as the destination shall have it: the disks there are whole, and the images below the source's need not
-    be there. libvirt names those only after it was started anew under the guest."""
+    """Return the guest's definition for the destination, where disks need no backing images and the source's may not
+    exist. libvirt names those only if it was restarted under the guest."""
     root = ElementTree.fromstring(xml)
     for disk in root.iterfind("devices/disk"):
         for below in disk.findall("backingStore"):
@@ -214,7 +214,7 @@ def without_backing_images(xml):
 
 
 def watch(found, uuid, thread, options):
-    """Until the migration has ended. At the time limit it is ended, or the guest stops so that it can end (Nova:
+    """Wait until the migration has ended. At the time limit, abort it, or suspend the guest so that it can end (Nova:
     live_migration_timeout_action)."""
     library = require_libvirt()
     timeout = options.get("timeout") or 0
@@ -231,4 +231,4 @@ def watch(found, uuid, thread, options):
                 else:
                     found.abortJob()
         except library.libvirtError:
-            pass  # between two phases there is no job to ask
+            pass  # between two phases there is no job

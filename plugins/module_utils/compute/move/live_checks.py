@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """All checks before a live migration. Every problem is reported at once, and nothing is started.
 
-The source describes the guest, the destination looks whether it can take it, the source judges. Nova: the checks of
+The source describes the guest, the destination checks whether it can take it, the source judges. Nova: the checks of
 check_can_live_migrate_destination and _source, and those that libvirt would only make half way.
 """
 
@@ -26,7 +26,7 @@ OPEN_TIMEOUT = 20  # s
 
 
 def remote_uri(address, tls):
-    """libvirt on another host."""
+    """Return the URI of another host's libvirt."""
     return "qemu+%s://%s/system" % ("tls" if tls else "tcp", bracketed(address))
 
 
@@ -38,7 +38,7 @@ def bracketed(address):
 
 
 def describe(connection, found, files):
-    """{cpu (XML), host_cpu (XML, where the guest has the host's), arch, machine, virt_type, qemu, bytes (on disk)}"""
+    """Return {cpu (XML), host_cpu (XML, if the guest has it), arch, machine, virt_type, qemu, bytes (on disk)}."""
     library = require_libvirt()
     root = ElementTree.fromstring(found.XMLDesc(library.VIR_DOMAIN_XML_MIGRATABLE))
     cpu, kind = root.find("cpu"), root.find("os/type")
@@ -55,11 +55,12 @@ def describe(connection, found, files):
     }
 
 
-# ---- the destination looks -------------------------------------------------------------------------------------------
+# ---- the destination checks
+# -------------------------------------------------------------------------------------------
 
 
 def look(connection, guest, nics, pool_path, shared, address):
-    """What the destination says to the guest that was described.
+    """Return the destination's verdict on the described guest.
 
     {problems, address, certificates (what is wrong with them), shared, pool_path}
     """
@@ -87,7 +88,7 @@ def _said(check):
 
 
 def _cpu(connection, guest):
-    """Nova: _compare_cpu, the guest's CPU or, where that is the host's, the host's."""
+    """Compare the guest's CPU, or the host's if the guest has that, as in Nova's _compare_cpu."""
     library = require_libvirt()
     try:
         if guest["host_cpu"]:
@@ -105,7 +106,7 @@ def _cpu(connection, guest):
             return None
     except library.libvirtError as error:
         if error.get_error_code() in (library.VIR_ERR_NO_SUPPORT, library.VIR_ERR_CONFIG_UNSUPPORTED):
-            return None  # not to be compared here: QEMU itself checks the CPU when the guest arrives
+            return None  # cannot be compared here: QEMU itself checks the CPU when the guest arrives
         return "the destination's CPU lacks what the guest uses: %s" % error
     return None if fits != library.VIR_CPU_COMPARE_INCOMPATIBLE else "the destination's CPU lacks what the guest uses"
 
@@ -120,7 +121,7 @@ def _machine(connection, guest):
 
 
 def _version(connection, guest):
-    """Nova: DestinationHypervisorTooOld."""
+    """As Nova's DestinationHypervisorTooOld."""
     here = connection.getVersion()
     if here < guest["qemu"]:
         return "the destination's QEMU is older: %s, not %s" % (_dotted(here), _dotted(guest["qemu"]))
@@ -143,7 +144,7 @@ def _space(pool_path, guest):
 
 
 def judge(found, record, seen, tls, pool_path, there=None):
-    """All problems as sentences. ``seen`` is what ``look`` gave on the destination, ``there`` what its claim set aside."""
+    """Return all problems as sentences. ``seen``: the destination's ``look``; ``there``: what its claim set aside."""
     problems = [*seen["problems"], *cells.problems(record.resources, there)]
     text = found.XMLDesc(0)
     problems += _guest_problems(found, record, text)
@@ -169,7 +170,7 @@ def _guest_problems(found, record, text):
 
 
 def disk_problems(text, record, pool_path, shared):
-    """What of the running guest's disks (``text``: its definition) cannot go along, as sentences."""
+    """Return which of the running guest's disks (``text``: its definition) cannot be migrated, as sentences."""
     return [*_not_its_own(text, record, pool_path), *_left_behind(text, record, pool_path, shared)]
 
 
@@ -183,7 +184,7 @@ def _not_its_own(text, record, pool_path):
 
 
 def _left_behind(text, record, pool_path, shared):
-    """libvirt copies what the running guest has and may write to. A disk or volume that was taken from it by hand would arrive empty."""
+    """libvirt does not copy a disk or volume that was detached by hand, or is read-only: it would arrive empty."""
     root = ElementTree.fromstring(text)
     has = [disk for disk in root.iterfind("devices/disk[source]") if shared or disk.find("readonly") is None]
     used = {disk.find("source").get("file") for disk in has}

@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A qemu-storage-daemon that copies a part of a disk to the other host, driven by QEMU's monitor protocol."""
+"""Drives a qemu-storage-daemon, by QEMU's monitor protocol, that copies a part of a disk to the other host."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ POLL = 0.02
 
 
 def copy(uuid, disk, path, target, bandwidth, wanted):
-    """Copy what ``wanted`` (the synchronization mode of QEMU's blockdev-backup) says of the file ``path``, to the target of
-    ``disk``, which has the rest. The key is in place. -> bytes copied"""
+    """Copy the part ``wanted`` (the synchronization mode of QEMU's blockdev-backup) of the file ``path`` to the target
+    of ``disk``, which has the rest. The key is in place. Return the bytes copied."""
     credentials, options = transfer.target_options(uuid, disk, target)
     command = [
         DAEMON, credentials[0], credentials[1],
         "--blockdev", "driver=file,node-name=file,filename=%s,read-only=on,auto-read-only=off" % path,
-        # What a backup wrote names the disk itself as its backing file, which its guest holds.
+        # The backup's file names the disk itself as its backing file, which the guest has locked.
         "--blockdev", '{"driver": "qcow2", "node-name": "source", "file": "file", "read-only": true, "backing": null}',
         "--blockdev", options + ",node-name=arriving",
-        # The disk may be larger there, and a backup wants both sides alike.
+        # The disk may be larger there, and a backup needs the same size on both sides.
         "--blockdev", "driver=raw,size=%d,file=arriving,node-name=target" % disk["size"],
         "--chardev", "stdio,id=monitor", "--monitor", "chardev=monitor",
     ]  # fmt: skip

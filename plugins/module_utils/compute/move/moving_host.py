@@ -1,8 +1,8 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the steps of a move do to a host (Effects): guest, room, disks and volumes; what a purge and an erase remove, and which disks
-they leave, on storage that both hosts share or as another host's.
+"""What the steps of a move do to a host (Effects): guest, room, disks and volumes; what a purge and an erase remove,
+and which disks they leave, on shared storage or as another host's.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class MovingHost(Onlooker):
         self.effects = Effects(self)
 
     def now(self):
-        """Seconds since 1970, to be shown to people; no step of a move reads it."""
+        """Return seconds since 1970, for people; no step of a move reads it."""
         return int(time.time())
 
     def nonce(self):
@@ -51,35 +51,34 @@ class MovingHost(Onlooker):
 
 
 def bytes_per_second(options):
-    """The bandwidth in bytes per second of options that say MiB; None is no limit."""
+    """Return the bandwidth in bytes per second from options in MiB; None is no limit."""
     return (options.get("bandwidth") or 0) * disk.MIB or None
 
 
 class Effects(Guests):
-    """What the steps do to the world. Each is safe to do again."""
+    """What the steps do to the world. Each method can safely be repeated."""
 
     def __init__(self, host):
         super().__init__(host.connection)
         self.host = host
         self.remote = None  # the destination's libvirt, on the source of a live migration
-        self.downtime = None  # of that guest, see downtime.py
+        self.downtime = None  # of this guest, see downtime.py
 
     # the guest
 
     def check_movable(self, record):
-        """Checks that an existing guest answers, that its disks and volumes belong to this host, and that no other program
-        works on them."""
+        """Check that an existing guest answers, its disks and volumes are this host's, and nobody else uses them."""
         domain.check_answers(self.connection, record.uuid, record.name, self.host.identity["name"])
         others_jobs.check(self.connection, record, self.host.identity["name"])
         owner.check(self.pool_path(record), record.uuid, self.host.identity["uuid"])
         self._volumes(record).check_movable()
 
     def health(self, record):
-        """What is known of how the guest does: {state, seen}."""
+        """Return what is known of the guest's health: {state, seen}."""
         return health.look(self.connection, record.uuid)
 
     def check_asked(self):
-        """RunEnded where nobody waits for the end of this module any more."""
+        """Raise RunEnded if nobody waits for the end of this module any more."""
         following.Asked().check()
 
     def power_state(self, uuid):
@@ -104,17 +103,17 @@ class Effects(Guests):
         domain.start(self.connection, record.uuid)
 
     def define(self, record):
-        """A definition that names a snapshot's layer is never made again: the newest data of the guest would be lost."""
+        """Define the guest. Raise DiskChainChanged if its disks are not the record's: its newest data would be lost."""
         self._check_chain(record)
         definition.define(self.connection, record, self.host.compute.for_guests(record.spec.get("pool")))
 
     def define_unless_changed(self, record):
-        """The move is over or given up, so the guest is left as it was."""
+        """Define the guest, or leave it as it is if its disks have changed: the move is over or given up."""
         if not disk_chain.found_on(self.host.compute, record):
             self.define(record)
 
     def check_disks(self, record):
-        """DiskChainChanged where the guest's disks are not the record's, GuestSaved where its memory would be left behind."""
+        """Raise DiskChainChanged if the disks are not the record's, GuestSaved if a move would leave memory behind."""
         disk_chain.check_unsaved(self.host.compute, record)
         self._check_chain(record)
 
@@ -125,18 +124,18 @@ class Effects(Guests):
         disk_chain.check_delete(self.host.compute, record)
 
     def hide(self, record):
-        """What was released here, or has just arrived, cannot be started: neither by hand nor by autostart."""
+        """Prevent any start, by hand or by autostart, of what was released here or has just arrived."""
         gate.revoke(record.uuid)
 
     def settle(self, record):
-        """The domain's metadata follows the record where the guest is off; a running one has it from its start."""
+        """Update the metadata of a domain that is off; a running one has had it since its start."""
         storage.unmark(self.pool_path(record), record.uuid)
         self._volumes(record).settle()
         if not self.running(record.uuid):
             self.define_unless_changed(record)
 
     def purge(self, record):
-        """Remove what this host holds. Disks on one storage are the other host's too, and stay."""
+        """Remove what this host holds. Disks on shared storage belong to the other host too, and stay."""
         transfer.close(record.uuid)
         definition.remove(self.connection, record.uuid, record)
         gate.revoke(record.uuid)
@@ -149,7 +148,7 @@ class Effects(Guests):
         paths.remove_console_logs(record.uuid)
 
     def erase(self, record):
-        """Remove the instance: this host owns it, so the disks are its own wherever they are."""
+        """Remove the instance. This host owns it, and so its disks, wherever they are."""
         self.stop_transfer(record.uuid)
         definition.remove(self.connection, record.uuid, record)
         gate.revoke(record.uuid)
@@ -168,16 +167,16 @@ class Effects(Guests):
     # room
 
     def allocate(self, spec, limits):
-        """What the request takes on this host, by all that every claim checks; the host's lock is held."""
+        """Return what the request takes on this host, by all checks of a claim. Needs the host's lock."""
         return Ledger(self.host.compute).allocate(RequestSpec.from_dict(spec), limits)
 
     # disks
 
     def check_destination(self, record, manifest):
-        """Checks in advance what would otherwise fail after the source has given up the instance: gate, confinement,
-        networks, disks. -> whether source and destination share the storage."""
+        """Check in advance what would otherwise fail after the source has given up the instance: gate, confinement,
+        networks, disks. Return whether source and destination share the storage."""
         self.host.compute.require_prepared()
-        if record.migration["type"] != LIVE:  # else told with all else that speaks against it
+        if record.migration["type"] != LIVE:  # else reported with all other problems
             network.check(self.connection, record.spec.get("networks"))
         self.host.compute.check_machine(hardware.machine(record.spec))
         pool_path = self.pool_path(record)
@@ -215,11 +214,11 @@ class Effects(Guests):
         return transfer.open_targets(record.uuid, wanted, key, here, record.migration["attempt"])
 
     def address(self):
-        """Where other hosts reach this one."""
+        """Return the address at which other hosts reach this one."""
         return address.of_host(self.host.settings.migration_address, self.host.identity["name"])
 
     def presend(self, record, targets, key, options):
-        """Copy while the guest runs; a failure costs nothing but time, since send then copies it all."""
+        """Copy while the guest runs. A failure only costs time, since send then copies everything."""
         if not targets or not options.get("copy_while_running"):
             return None
         manifest = disks.manifest(self.pool_path(record), record, with_path=True)
@@ -228,7 +227,7 @@ class Effects(Guests):
         try:
             return increment.copy_running(self.connection, record, manifest, targets, key, bytes_per_second(options))
         except TransferFailed as error:
-            self.check_movable(record)  # what the guest's own QEMU holds up is no reason to stop it
+            self.check_movable(record)  # a guest whose own QEMU hangs must not be stopped
             return {"failed": str(error)}
 
     def send(self, record, targets, key, options):
@@ -254,9 +253,8 @@ class Effects(Guests):
             disks.publish(self.pool_path(record), record)
 
     def take_over(self, record):
-        """On the destination, after the source has given up the instance: the disks now belong to this host. On shared
-        storage the old ones stay under another name, as in a move on one host; a guest that arrived live already runs on
-        them."""
+        """On the destination, after the source has given up the instance: own its disks. On shared storage the old ones
+        are kept under another name, as in a move on one host; a guest that arrived live already runs on them."""
         if storage.is_shared(record) and record.migration["type"] != LIVE:
             disks.swap_in(self.pool_path(record), record)
         owner.write(self.pool_path(record), record.uuid, self.host.identity["uuid"])
@@ -268,7 +266,7 @@ class Effects(Guests):
         self._volumes(record).check_kept(hint)
 
     def take_back(self, record):
-        """On the source, when the destination has given it back."""
+        """On the source, own the disks again after the destination has given the instance back."""
         if storage.is_shared(record):
             disks.restore(self.pool_path(record), record)
         owner.write(self.pool_path(record), record.uuid, self.host.identity["uuid"])
@@ -294,7 +292,7 @@ class Effects(Guests):
         self._volumes(record).reserve()
 
     def publish_volumes(self, record):
-        """The source has let go of them: what arrived is all there is of them from now on."""
+        """Publish the volumes that the source let go of: from now on there are no other copies."""
         if not storage.is_shared(record):
             transfer.close(record.uuid)
             storage.check_still(self.pool_path(record), record)
@@ -309,7 +307,7 @@ class Effects(Guests):
     def take_given_volumes(self, record):
         self._volumes(record).take_given()
 
-    # the same host, and what a confirm does with the old disks on one storage
+    # the same host, and what a confirm does with old disks on shared storage
 
     def keep_disks(self, record):
         disks.layer(self.pool_path(record), record)
@@ -346,7 +344,7 @@ class Effects(Guests):
         return transfer.send(record.uuid, disks.read_only(manifest), targets, key)
 
     def describe_live(self, record):
-        """What the destination has to know of the guest, or None where it has left already."""
+        """Return what the destination has to know of the guest, or None if it has already left."""
         found = domain.find(self.connection, record.uuid)
         if found is None or not found.isActive():
             return None
@@ -359,7 +357,7 @@ class Effects(Guests):
         return live_checks.look(self.connection, guest, nics, pool_path, shared, self.address())
 
     def check_live(self, record, seen, options, there=None):
-        """A guest that is on its way or has gone needs no check any more."""
+        """Return the problems; none for a guest that is being migrated or has left."""
         found = domain.find(self.connection, record.uuid)
         if found is None or not found.isActive() or guest_state.is_migrating(found):
             return []
@@ -372,7 +370,7 @@ class Effects(Guests):
             transfer.close(record.uuid)
             disks.publish(self.pool_path(record), record)
         prepared = live.prepare(self, record, manifest, arrived)
-        # The gate sees an arriving guest as any other start. The permit is taken back when it has arrived.
+        # To the gate, an arriving guest starts like any other. The permit is withdrawn when it has arrived.
         gate.permit(record.uuid)
         return prepared
 
@@ -381,13 +379,13 @@ class Effects(Guests):
         gate.revoke(record.uuid)
 
     def channel_to_destination(self, uuid, op):
-        """None where this run did not open the destination's libvirt: another run's migration was followed."""
+        """Return None if this run did not open the destination's libvirt, but followed another run's migration."""
         if self.remote is None:
             return None
         return handover.MessageChannel(self.remote, uuid, op, outgoing=handover.SOURCE, incoming=handover.DESTINATION)
 
     def downtime_ms(self):
-        """For how long the guest that this run migrated stood still, where that is known."""
+        """Return the downtime of the guest that this run migrated, or None if it is not known."""
         return self.downtime and self.downtime.end()
 
     def channel_to_source(self, uuid, op):

@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A host as the view of a record needs it (steps/common.view_of): its store, and the state of its guests. Changes nothing."""
+"""What the view of a record (steps/common.view_of) needs from a host: its store, and the guests' state. Read-only."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from . import guest_state
 
 
 class Onlooker:
-    """``identity`` is {uuid, name}: the uuid is libvirt's, the name the host's own."""
+    """``identity`` is {uuid, name}: libvirt's uuid, and the host's own name."""
 
     def __init__(self, host=None):
         self.compute = host or Host.here("migration")
@@ -23,12 +23,12 @@ class Onlooker:
         self.effects = Guests(self.connection)
 
     def since_boot(self):
-        """{boot_id, uptime}: what the window of a confirm is counted by."""
+        """Return {boot_id, uptime}, from which the window of a confirm is counted."""
         return boot_time.now()
 
 
 class Guests:
-    """What is seen of the guests."""
+    """The observed state of the guests."""
 
     def __init__(self, connection):
         self.connection = connection

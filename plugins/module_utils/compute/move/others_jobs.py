@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Whether another program works on the disks of a running guest, which a stop for a move would silently interrupt."""
+"""Whether another program works on the disks of a running guest: a stop for a move would silently interrupt it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from . import backups
 
 
 def check(connection, record, host):
-    """DisksBusy where a backup of the guest is under way that no move began, or a copy of one of its disks."""
+    """Raise DisksBusy if there is a backup of the guest that no move began, or a copy of one of its disks."""
     found = guests.find(connection, record.uuid)
     if found is None or not found.isActive():
         return
@@ -34,7 +34,7 @@ def _backup(found):
     try:
         backup = found.backupGetXMLDesc(0)
     except require_libvirt().libvirtError:
-        return None  # there is none
+        return None  # no job
     return None if backups.is_of_a_move(found, backup) else "a backup"
 
 

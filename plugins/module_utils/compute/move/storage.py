@@ -1,11 +1,11 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Do source and destination share a storage? This is proven with a marker file, never guessed from a path.
+"""Do source and destination share storage? A marker file proves it; it is never guessed from a path.
 
-The source leaves a mark in the instance's directory that has the id of the operation, a nonce, in its name. Where the
-destination finds it in its own pool the directory is one: then nothing is copied, the disks change hands, and what is
-purged on either side leaves them alone. (Nova: _is_instance_storage_shared, with a temporary file.)
+The source leaves a mark in the instance's directory, with the id of the operation, a nonce, in its name. If the
+destination finds it in its own pool, both see one directory: then nothing is copied, the disks only change their owner,
+and a purge on either side does not touch them. (Nova: _is_instance_storage_shared, with a temporary file.)
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ MARK = "moving-"
 
 
 def mark(pool_path, record, host_uuid, uuid=None, of=paths.instance):
-    """Say on the source whose the directory is, and which operation is at work. ``of`` and ``uuid`` are those of the instance, or
-    of a volume of it."""
+    """On the source, mark the directory with its owner and the operation. ``of`` and ``uuid`` are those of the
+    instance, or of one of its volumes."""
     uuid = uuid or record.uuid
     owner.write(pool_path, uuid, host_uuid, of)
     fd = os.open(marker(pool_path, uuid, record.op, of), os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
@@ -38,20 +38,19 @@ def marker(pool_path, uuid, op, of=paths.instance):
 
 
 def unmark(pool_path, uuid, of=paths.instance):
-    """Remove the marks of moves that ended."""
+    """Remove the marks of moves that have ended."""
     for name in _names(pool_path, uuid, of):
         if name.startswith(MARK):
             paths.remove(os.path.join(of(pool_path, uuid), name))
 
 
 def is_one(pool_path, uuid, op, of=paths.instance):
-    """Whether the destination sees the source's mark. It lists the directory: a look at the name alone may be answered
-    from what the host remembers of a network file system."""
+    """Whether the destination sees the source's mark. It lists the directory, since look-ups by name may be cached."""
     return os.path.basename(marker(pool_path, uuid, op, of)) in _names(pool_path, uuid, of)
 
 
 def check_apart(pool_path, uuid, of=paths.instance):
-    """Refuse a destination that holds anything of the instance, or of a volume: a copy would overwrite it."""
+    """Refuse a destination with any files of the instance, or of a volume: a copy would overwrite them."""
     if _names(pool_path, uuid, of):
         raise MigrationPreCheckError(
             uuid,
@@ -60,7 +59,7 @@ def check_apart(pool_path, uuid, of=paths.instance):
 
 
 def check_still(pool_path, record):
-    """MigrationConflict where the destination sees now what it did not see at its claim, or the other way round."""
+    """Raise MigrationConflict if the destination sees marks that it did not see at its claim, or the reverse."""
     seen = [is_one(pool_path, record.uuid, record.op)]
     seen += [is_one(pool_path, entry["uuid"], record.op, paths.volume) for entry in volumes.of(record.spec)]
     if seen != [is_shared(record)] * len(seen):
@@ -68,7 +67,7 @@ def check_still(pool_path, record):
 
 
 def is_shared(record):
-    """What the destination found out at its claim, and told the source before that let go."""
+    """Whether storage is shared, as the destination found at its claim and told the source before that let go."""
     return bool((record.migration or {}).get("shared"))
 
 

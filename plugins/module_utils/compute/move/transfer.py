@@ -1,11 +1,11 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Copying disks from host to host without trust between them: NBD over TLS with a pre-shared key that lives for one
+"""Copies disks from host to host without trust between them: NBD over TLS with a pre-shared key that lives for one
 move.
 
-The destination opens a fresh file per disk with qemu-nbd, the source writes to it with qemu-img. The key is made by the
-controller and never in an argument list. Ports are open from ``open_targets`` to ``close``. Sizes are in bytes.
+The destination opens a fresh file per disk with qemu-nbd, the source writes to it with qemu-img. The controller makes
+the key, which is never in an argument list. Ports are open from ``open_targets`` to ``close``. Sizes are in bytes.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from . import following
 
 RUN_DIR = "/run/berth/moves"
 USER = "berth"
-PID_FILE = "send.pid"  # of the program that copies from here
+PID_FILE = "send.pid"  # of the program that copies from this host
 PORTS = range(49216, 49344)
 ADDRESS = re.compile(r"[A-Za-z0-9.:-]{1,255}\Z", re.ASCII)
 KEY = re.compile(r"[0-9a-f]{64}\Z", re.ASCII)
@@ -39,7 +39,7 @@ def directory(uuid, *name):
 
 
 def incoming(path, attempt):
-    """The name of a disk while it arrives: each attempt has its own, so a late writer of an older one harms nothing."""
+    """Return the name of an arriving disk. Each attempt has its own, so a late writer of an older one does no harm."""
     return "%s.incoming-%d" % (path, attempt)
 
 
@@ -60,7 +60,7 @@ def write_key(uuid, key):
 
 
 def close(uuid):
-    """End what copies for this instance on this host, with its port and key; nothing there is fine."""
+    """End all copying for this instance on this host, and remove its ports and key, as far as they exist."""
     try:
         names = os.listdir(directory(uuid))
     except FileNotFoundError:
@@ -72,7 +72,7 @@ def close(uuid):
 
 
 def worked(uuid):
-    """The CPU time of what copies for this instance on this host: where it stands still nothing comes."""
+    """Return the CPU time of what copies for this instance on this host. It stands still if nothing arrives."""
     try:
         names = [name for name in os.listdir(directory(uuid)) if name.endswith(".pid")]
         return [following.spent(_pid(directory(uuid, name))) for name in names]
@@ -86,7 +86,7 @@ def _pid(pid_file):
 
 
 def kill(pid_file, uuid):
-    """Kill the process a pid file names, where it really is one that works for this instance."""
+    """Kill the process that a pid file names, if it really works for this instance."""
     try:
         pid = _pid(pid_file)
         with open("/proc/%d/cmdline" % pid, "rb") as file:
@@ -114,7 +114,7 @@ def _is_zombie(pid):
 
 
 def open_targets(uuid, disks, key, address, attempt):
-    """Fresh files for ``disks`` [{name, path, format, size}], each behind a port. -> [{name, host, port}]"""
+    """Make fresh files for ``disks`` [{name, path, format, size}], each behind a port. Return [{name, host, port}]."""
     close(uuid)
     write_key(uuid, key)
     targets = []
@@ -123,7 +123,7 @@ def open_targets(uuid, disks, key, address, attempt):
         paths.remove(path)
         make_empty(path, disk["format"], disk["size"])
         targets.append({"name": disk["name"], "host": address, "port": _serve(uuid, disk, path, address)})
-        # The names, too, are there after a power cut: the source lets go when it has flushed what is in them.
+        # The names must survive a power cut too: the source lets go once it has flushed the content.
         paths.sync_directory(os.path.dirname(path))
     return targets
 
@@ -152,7 +152,7 @@ def _serve(uuid, disk, path, address):
             "--format", disk["format"], "--discard", "unmap", "--detect-zeroes", "unmap", "--export-name",
             disk["name"], path,
         ]  # fmt: skip
-        # The server goes on in the background: it must hold none of our pipes.
+        # The server continues in the background: it must hold none of our pipes.
         log = directory(uuid, "%s.log" % disk["name"])
         with open(log, "wb") as out:
             done = subprocess.run(
@@ -168,8 +168,7 @@ def _serve(uuid, disk, path, address):
 
 
 def check_address(address, name):
-    """TransferFailed where the host ``name`` cannot listen on ``address``, at which others would reach it: that is no port that
-    is taken, and no other port would do."""
+    """Raise TransferFailed if the host ``name`` cannot listen on ``address``, where others reach it, on any port."""
     why = why_not(address) if address else "it has no default route, and its name has no address"
     if why:
         raise TransferFailed(
@@ -183,10 +182,10 @@ def check_address(address, name):
 
 
 def send(uuid, disks, targets, key, bandwidth=None, rest=None):
-    """Write each disk to its target, read it back for comparison, and flush it there: what this says is on the
-    destination outlives a power cut. ``bandwidth`` in bytes/s. -> {bytes, seconds}
+    """Write each disk to its target, read it back for comparison, and flush it there, so that it survives a power cut.
+    ``bandwidth`` in bytes/s. Return {bytes, seconds}.
 
-    ``rest``: disk name -> function(disk, target) that copies what is still missing of a disk that was copied before.
+    ``rest``: disk name -> function(disk, target) that copies what is still missing of a disk copied before.
     """
     ports = {target["name"]: target for target in targets}
     close(uuid)
@@ -212,7 +211,7 @@ def send(uuid, disks, targets, key, bandwidth=None, rest=None):
 
 
 def allocated(disk):
-    """The bytes that a disk and its backing image take here: about what there is to copy, since holes are passed over."""
+    """Return the bytes of a disk and its backing image here: about what there is to copy, since holes are skipped."""
     command = ["qemu-img", "info", "-U", "--backing-chain", "--output=json", "-f", disk["format"], "--", disk["path"]]
     return sum(layer["actual-size"] for layer in json.loads(run(command, timeout=60, error=TransferFailed)))
 
@@ -255,12 +254,12 @@ def _follow(uuid, command, target, on_percent=None):
 
 
 def source_options(disk):
-    """A disk on this host: what shows it while its guest runs, else its file."""
+    """Return the options of a disk on this host: the export of a running guest's disk, else its file."""
     return disk.get("options") or "driver=%s,file.driver=file,file.filename=%s" % (disk["format"], disk["path"])
 
 
 class Progress:
-    """What is copied so far, in a file that another run may read: {state, bytes, total, percent, rate (bytes/s)}."""
+    """How much is copied, in a file that another run may read: {state, bytes, total, percent, rate (bytes/s)}."""
 
     def __init__(self, uuid, total):
         self.uuid, self.total, self.done = uuid, total, 0
@@ -294,7 +293,7 @@ def write_progress(uuid, state, copied, total, rate, **more):
 
 
 def read_progress(uuid):
-    """How far the copy from this host is, or None where none runs."""
+    """Return how far the copy from this host is, or None if there is none."""
     try:
         with open(directory(uuid, "progress.json")) as file:
             return json.loads(file.read(4096))

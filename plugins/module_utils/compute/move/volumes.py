@@ -1,9 +1,10 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The volumes of an instance on its way. On one storage they stay where they are: the destination has to see the very directory
-that the source has, and from then on the file ``owner`` in it says which host may use or remove what is there. Else their files
-are copied with the instance's disks (disks.py; in a live migration by libvirt), and the source keeps its own until the move is over.
+"""The volumes of an instance in a move. On shared storage they stay: the destination must see the very directory that
+the source has, and from then on the file ``owner`` in it says which host may use or remove it. Else their files are
+copied with the instance's disks (disks.py; in a live migration by libvirt), and the source keeps its own until the move
+is over.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from . import storage
 
 
 class Volumes:
-    """Those of one instance (``record``) on one host. ``identity`` is {uuid, name} of the host."""
+    """The volumes of one instance (``record``) on one host. ``identity`` is {uuid, name} of the host."""
 
     def __init__(self, host, identity, record):
         self.host, self.identity, self.record = host, identity, record
@@ -31,8 +32,8 @@ class Volumes:
         self.pool_path = host.pool_of(record) if self.entries else None
 
     def tell(self):
-        """On the source, which owns them, also where an earlier run had let go of them and of nothing else: mark them. -> what the
-        destination has to know."""
+        """On the source, own the volumes, even if an interrupted run had already let go of them, and mark them. Return
+        what the destination has to know."""
         self.own()
         self.check_attached()
         if not same_host(self.record.migration):
@@ -41,14 +42,14 @@ class Volumes:
         return volume_move.told(self.records, self.record)
 
     def check_movable(self):
-        """Before the move begins all are the instance's, and always none is another host's."""
+        """Check that all belong to the instance before the move begins, and that none ever belongs to another host."""
         if self.record.op is None:
             self.check_attached()
         elif self.entries:
             volume_claim.check_here(self.host, self.record)
 
     def check_seen(self, shared):
-        """On the destination: VolumeStays where the volumes can neither be seen, all of them, nor be copied."""
+        """On the destination, raise VolumeStays if the volumes can neither all be seen nor be copied."""
         if self._are_copied(shared):
             for entry in self.entries:
                 storage.check_apart(self.pool_path, entry["uuid"], paths.volume)
@@ -66,7 +67,7 @@ class Volumes:
             )
 
     def _are_copied(self, shared):
-        """Not where the source's directory of one is seen all the same: a copy would overwrite what it is made from."""
+        """Whether they are copied. Not if the source's directory of one is visible: that copy would overwrite it."""
         return not (shared or any(map(self._is_seen, self.entries)))
 
     def _is_seen(self, entry):
@@ -77,7 +78,7 @@ class Volumes:
         volume_move.expect(self.records, self.record, said)
 
     def reserve(self):
-        """The room of those that arrive and have no record yet, as the run that claimed it was killed. The host's lock is held."""
+        """Claim the room of volumes without a record, if the run that claimed it was killed. Needs the host's lock."""
         missing = [entry for entry in self.entries if self.records.read(entry["uuid"]) is None]
         if missing and not storage.is_shared(self.record):
             room.allocate(self.host, self.record, sum(entry["size_gb"] for entry in missing))
@@ -86,7 +87,7 @@ class Volumes:
         volume_move.let_go(self.records, self.record)
 
     def own(self):
-        """What is on its way to this host or from it is this host's again: first the files say so, then the records."""
+        """Own again what is moving to or from this host: first by the owner files, then by the records."""
         for volume in volume_move.moving(self.records, self.record):
             if not self._is_here(volume):
                 raise volume_files.not_there(volume.name, paths.volume_file(self.pool_path, volume.uuid))
@@ -95,7 +96,7 @@ class Volumes:
             self._take(volume)
 
     def _is_here(self, volume):
-        """Whole. libvirt fills the file of a live migration under its own name, so that says nothing until the guest has arrived."""
+        """Whether the whole file is here. A live migration fills it under its final name until the guest arrives."""
         move = self.record.migration or {}
         live = move.get("type") == LIVE and not storage.is_shared(self.record)
         if live and volume.role == IN and move["verified"] is None:
@@ -103,13 +104,13 @@ class Volumes:
         return os.path.isfile(paths.volume_file(self.pool_path, volume.uuid))
 
     def check_kept(self, hint):
-        """VolumeNotFound where the file of one that would be taken back is gone."""
+        """Raise VolumeNotFound if the file of a volume that would be taken back is gone."""
         for volume in volume_move.moving(self.records, self.record):
             if not self._is_here(volume):
                 raise volume_files.not_there(volume.name, paths.volume_file(self.pool_path, volume.uuid), hint)
 
     def take_given(self):
-        """Before a delete here, where the other host has let go or is lost. What is gone, or a third host's, is left as it is."""
+        """Before a delete here, take what the other host let go of or lost. Leave what is gone, or a third host's."""
         for volume in volume_move.moving(self.records, self.record):
             if self._is_here(volume) and not self._is_third(volume):
                 self._take(volume)
@@ -119,7 +120,7 @@ class Volumes:
         volume_move.take(self.records, volume)
 
     def _is_third(self, volume):
-        """Whether a host that is no part of the move has the volume: then it went on since, and what is known here is old."""
+        """Whether a host outside the move has the volume: then it was used since, and the records here are outdated."""
         move = self.record.migration or {}
         sides = [self.identity["uuid"], *(move[side]["uuid"] for side in ("source", "destination") if side in move)]
         return owner.read(self.pool_path, volume.uuid, paths.volume) not in (None, *sides)
@@ -130,7 +131,7 @@ class Volumes:
             volume_claim.check_here(self.host, self.record)
 
     def forget(self):
-        """The instance is gone from this host, and with it what was copied from here or to here. The records go last."""
+        """Forget the volumes of an instance that is gone from this host. Remove copies first, then the records."""
         if not storage.is_shared(self.record):
             for entry in self.entries:
                 if volume_store.is_of(self.records.read(entry["uuid"]), self.record.uuid):
@@ -138,18 +139,18 @@ class Volumes:
         volume_move.forget(self.records, self.record)
 
     def forget_unfinished(self):
-        """Before a delete here: what did not arrive whole is no volume. The source has it, or had it when it was lost."""
+        """Before a delete here, remove incomplete copies. The source has the volume, or had it when it was lost."""
         for volume in volume_move.moving(self.records, self.record):
             if volume.role == IN and not storage.is_shared(self.record) and not self._is_here(volume):
                 self._remove(volume.uuid)
                 volume_move.forget_one(self.records, volume)
 
     def _remove(self, uuid):
-        """Never what another host calls its own."""
+        """Remove its directory, unless another host owns it."""
         if not owner.is_another(self.pool_path, uuid, self.identity["uuid"], paths.volume):
             paths.remove_directory(paths.volume(self.pool_path, uuid))
 
     def settle(self):
-        """The move is over, so its marks go."""
+        """Remove the marks of a move that is over."""
         for entry in self.entries:
             storage.unmark(self.pool_path, entry["uuid"], paths.volume)

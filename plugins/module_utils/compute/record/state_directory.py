@@ -30,8 +30,8 @@ TIMEOUT = 60  # s
 
 
 class StateDirectoryChanged(BerthError):
-    """The host's state directory is not mounted, was exchanged, or is older than before. Its records cannot be
-    trusted."""
+    """The host's state directory is not mounted, was exchanged, or is older than before. What it says about instances
+    cannot be trusted."""
 
     retryable = True
 

@@ -1,8 +1,8 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The destination is lost for good after the source has given up the instance. The steps of confirm, revert and delete end
-the move alone, with ``lost``."""
+"""Ends a move whose destination is lost for good after the source has given up the instance: with ``lost``, the steps
+of confirm, revert and delete do it alone."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from .common import after, attempt_of, existing, is_past, moved, next_epoch, put
 
 
 def reclaim(host, uuid, token, peer=None, lost=False, **_ignored):
-    """On the source: own the instance again with what was kept; what the guest wrote on the destination is given up.
+    """On the source: own the instance again with what was kept. What the guest wrote on the destination is lost.
 
-    The generation is as if D had given it back, so it is higher than all that D may hold."""
+    The generation is as if the destination had given it back, so it is higher than any that the destination may
+    have."""
     record = existing(host, uuid)
     if is_past(record, token["op"], (OWN, RESTORING)) or (record.role == OWN and record.op is None):
         return False

@@ -3,13 +3,13 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The room of a move, on the destination or beside the old one on the same host.
 
-What the instance is, who owns it and where it goes is the controller's word: what placement decided. D takes from the
-source S only what nobody else knows, and nothing of that decides what D builds or for whom:
+The controller says what the instance is, who owns it and where it goes: what placement decided. The destination takes
+from the source only what nobody else knows, and none of that decides what it builds or for whom:
 
-- ``generation`` and ``lost_moves``: the chain of owners. S hands it on, and D takes over only from the S that counted on
-  from it; an S that lies about it lies about its own instance alone.
-- ``power_state`` and whether the guest was on: S had it. One of two words, and both leave a guest that D may run.
-- the old flavor and its amounts: what disks come, which are of the decided format and no larger than decided.
+- ``generation`` and ``lost_moves``: the chain of owners. The destination takes over only from the source that counted
+  on from it; a source that lies about it lies about its own instance alone.
+- ``power_state`` and whether the guest was on: one of two values, and with both the destination may run the guest.
+- the old flavor and its amounts: which disks arrive, in the decided format and no larger than decided.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from ....model.record import Record
 from ...record import claim as claims
 from .common import attempt_of, has_released, is_past, moved, put
 
-# What of a request makes the guest; the rest of it is about the choice of a host.
+# The parts of a request that define the guest; the others concern the choice of a host.
 MAKES_THE_GUEST = (
     "uuid",
     "name",
@@ -42,7 +42,7 @@ MAKES_THE_GUEST = (
 
 
 def claim(host, uuid, token, peer=None, spec=None, **decided):
-    """On the destination: set the room aside, by the checks of every claim; a later attempt takes the claim over."""
+    """On the destination: set the room aside, by the checks of every claim. A later attempt takes the claim over."""
     op, attempt = token["op"], token["attempt"]
     record = host.store.read(uuid)
     if is_past(record, op, (OWN, RESIZED)):
@@ -52,7 +52,7 @@ def claim(host, uuid, token, peer=None, spec=None, **decided):
     if record is not None and (record.role != IN or record.op != op):
         raise MigrationConflict("%s already holds a record of %s" % (host.identity["name"], uuid), role=record.role)
     if record is not None and has_released(peer, token):
-        return False  # an earlier run's source let go while this one planned: the claim has served its end
+        return False  # an earlier run's source let go while this one planned: the claim is no longer needed
     if peer is None or (peer["role"], peer["op"]) != (OWN, op) or not peer["migration"]:
         raise MigrationNotReady("the source has not begun the move of %s" % uuid)
     if record is None:
@@ -71,7 +71,7 @@ def claim(host, uuid, token, peer=None, spec=None, **decided):
 
 def claim_room(host, uuid, token, peer, spec, kind=names.RESIZE, source=None, destination=None, limits=None,
                confirm_window=0, **_ignored):  # fmt: skip
-    """Capacity, limits and group are decided and written under one hold of the host's lock."""
+    """Decide capacity, limits and group and write the claim under one hold of the host's lock."""
     if spec is None or source is None or destination is None:
         raise MigrationNotReady(
             "nothing was placed on %s for %s" % (host.identity["name"], uuid), hint=hints.run_again()
@@ -111,7 +111,7 @@ def claim_room(host, uuid, token, peer, spec, kind=names.RESIZE, source=None, de
 
 
 def check_source(peer, spec, source):
-    """SourceDiffers where the source would have another guest made than was decided, or is another host."""
+    """Raise SourceDiffers if the source would have another guest made than was decided, or is another host."""
     wanted = {part: spec.get(part) for part in MAKES_THE_GUEST}
     told = {part: (peer["migration"].get("new_spec") or {}).get(part) for part in MAKES_THE_GUEST}
     told.update(uuid=peer["uuid"], name=peer["name"], project_id=peer["project_id"])
@@ -130,15 +130,15 @@ def check_source(peer, spec, source):
 
 
 def claim_beside(host, record, limits=None):
-    """On one host old and new both count until the resize is confirmed or reverted, as Nova's claim does: the room
-    of the old one is what a revert goes back to, and its disks lie beside the new ones. The host's lock is held."""
+    """Claim a resize on one host. Old and new both count until a confirm or revert, as in Nova: a revert needs the old
+    room, and the old disks lie beside the new ones. Needs the host's lock."""
     old, new = record.resources, host.effects.allocate(record.migration["new_spec"], limits)
     guards.check_same_host(record.uuid, old, new)
     return moved(record, new_resources=new).replace(resources=added(old, new))
 
 
 def added(old, new):
-    """The sum of two allocations; what is no amount is the new one's."""
+    """Return the sum of two allocations. What is not an amount comes from the new one."""
     result = dict(new)
     for name, amount in old.items():
         if isinstance(amount, dict):

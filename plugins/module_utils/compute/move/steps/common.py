@@ -1,16 +1,16 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What all steps of a move keep to, and how they read and write the record.
+"""The rules for all steps of a move, and how they read and write the record.
 
 - Only the OWN host may start the guest; a move is release, then acquire.
-- A record is written before the effect it allows, and deleted after everything that it accounts for.
-- A step looks at the record first: what was done already is passed over, so a run that follows a crash walks the same
+- A record is written before the effect that it allows, and deleted after everything that it accounts for.
+- A step reads the record first and skips what is already done, so the run after a crash walks the same
   list again.
 
-``host`` gives ``store``, ``effects``, ``identity`` {uuid, name}, ``now()`` (s) and ``nonce()``. ``token`` is
-{op, attempt}, as begin handed it out. ``peer`` is the view of the other host's record as its last step returned it.
-``lost`` says that the other host is gone for good, which nobody but a person can know.
+``host`` has ``store``, ``effects``, ``identity`` {uuid, name}, ``now()`` (s) and ``nonce()``. ``token`` is {op,
+attempt} from begin. ``peer`` is the view of the other host's record that its last step returned. ``lost`` means that
+the other host is gone for good, which only a person can know.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from ...record import journal
 
 CONFIRMED, REVERTED_EVENT, GIVEN_UP = "confirmed", "reverted", "given up"
 
-# The parts of a view that steps read, as they are where a host holds nothing.
+# The parts of a view that steps read, with their values if a host holds nothing.
 NOTHING = {
     **dict.fromkeys(("uuid", "name", "project_id", "role", "phase", "op", "generation", "power_state", "migration")),
     "attempt": 0,
@@ -35,7 +35,7 @@ NOTHING = {
 
 
 def heard(peer):
-    """The other host's word with every part that a step reads; MigrationConflict for one that is no view of a record."""
+    """Return the other host's view with every part that steps read. Raise MigrationConflict if it is no view."""
     if not peer:
         return None
     whole = dict(NOTHING, **peer)
@@ -54,7 +54,7 @@ def heard(peer):
 
 
 def said(peer, part):
-    """What the other host's last step said beside its record; MigrationNotReady where it has not."""
+    """Return a part of the other host's last reply beside its record. Raise MigrationNotReady if it is missing."""
     found = (peer or {}).get(part)
     if found is None:
         raise MigrationNotReady("the other host has not said its %s" % part, hint=hints.run_again())
@@ -62,14 +62,14 @@ def said(peer, part):
 
 
 def view(host, uuid):
-    """What the controller and the other host may know of a record: plain data, no secrets."""
+    """Return what the controller and the other host may know of a record: plain data, no secrets."""
     record = host.store.read(uuid)
     return view_of(host, record) if record else {"uuid": uuid, "host": host.identity, "role": None}
 
 
 def view_of(host, record):
-    """The view of a record that was just read. Of the guest: ``running`` is whether there is a QEMU, ``executing`` whether it
-    really runs, ``halted`` whether it stands still with nothing under way."""
+    """Return the view of a record that was just read. ``running``: there is a QEMU; ``executing``: the guest really
+    runs; ``halted``: it is paused and no job would change that."""
     return {
         "uuid": record.uuid,
         "name": record.name,
@@ -97,13 +97,13 @@ def view_of(host, record):
 
 
 def confirm_in(host, record):
-    """Seconds until an unconfirmed resize on this host is due, 0 where it is, or None."""
+    """Return the seconds until an unconfirmed resize on this host is due, 0 if it is, or None."""
     waits = is_past(record, record.op, (OWN, RESIZED))
     return confirm_window.confirm_in(record.migration, host.since_boot()) if waits else None
 
 
 def last_move(record):
-    """How the last move of this instance ended: confirmed, reverted, given up, or None."""
+    """Return how the last move of this instance ended: confirmed, reverted, given up, or None."""
     ends = [entry["event"] for entry in record.history if entry.get("event") in (CONFIRMED, REVERTED_EVENT, GIVEN_UP)]
     return ends[-1] if ends else None
 
@@ -113,7 +113,7 @@ def attempt_of(record):
 
 
 def existing(host, uuid, op=None):
-    """The record. Where there is none any more, another run may have ended the move ``op`` since this one looked."""
+    """Return the record. If it is gone, another run may have ended the move ``op`` meanwhile."""
     record = host.store.read(uuid)
     if record is None and op is not None and host.store.is_buried(op):
         raise has_just_ended(uuid)
@@ -127,23 +127,23 @@ def has_just_ended(uuid):
 
 
 def is_past(record, op, *states):
-    """Is the record of this move already in one of the (role, phase) ``states``?"""
+    """Whether the record of this move is already in one of the (role, phase) ``states``."""
     return record is not None and record.op == op and (record.role, record.phase) in states
 
 
 def has_ended(host, record, op):
-    """Was this move confirmed, and ended, with the instance on this host?"""
+    """Whether this move was confirmed and has ended, with the instance on this host."""
     ended = record is not None and (record.role, record.op) == (OWN, None) and host.store.is_buried(op)
     return ended and last_move(record) == CONFIRMED
 
 
 def is_taken_over(host, record, op):
-    """Does this host own the instance by this move, also where the move was confirmed, or ended, since?"""
+    """Whether this host owns the instance by this move, even if the move has been confirmed or ended since."""
     return is_past(record, op, (OWN, RESIZED), (OWN, CONFIRMING)) or has_ended(host, record, op)
 
 
 def put(host, old, new, event=None):
-    """Write the record with a new token; names and history follow the phase."""
+    """Write the record with a new token. Set Nova's names by the phase, and add the history event."""
     if new.migration is not None and new.op is not None:
         vm_state, task_state, status = lifecycle.names(
             new.migration["type"] == names.LIVE, new.role, new.phase, new.migration["vm_state_before"]
@@ -158,7 +158,7 @@ def put(host, old, new, event=None):
 
 
 def moved(record, **changes):
-    """The record with its migration part changed."""
+    """Return the record with changes to its migration."""
     return record.replace(migration=dict(record.migration, **changes))
 
 
@@ -167,7 +167,7 @@ def was_on(record):
 
 
 def next_epoch(record):
-    """The generation with which a host gives up the instance: the epoch counts owners, the number counts writes of one owner."""
+    """Return the generation with which a host gives up the instance: [epoch by owner, number by the owner's writes]."""
     return [record.generation[0] + 1, 0]
 
 
@@ -176,10 +176,10 @@ def after(generation):
 
 
 def without_the_other(record):
-    """The record of a move that goes on without its other host."""
+    """Return the record of a move that continues without its other host."""
     return record.replace(lost_moves=[*(op for op in record.lost_moves if op != record.op), record.op])
 
 
 def has_released(peer, token):
-    """The source let go: what is on the destination is the instance now, and nothing there is made anew."""
+    """Whether the source let go: then the instance is what the destination has, and nothing there is made again."""
     return bool(peer) and (peer.get("role"), peer.get("op"), peer.get("phase")) == (OUT, token["op"], KEEP)

@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Confirm: there is no way back, and what the source kept goes. The end of a revert and of giving up is the same."""
+"""Confirm: there is no way back, and what the source kept is removed. A revert and a give up end in the same way."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from .resize import bring_up
 
 
 def take(host, uuid, token, phases, phase, event):
-    """The owner of a resized instance goes into ``phase`` and hands out the next attempt."""
+    """Put the owner of a resized instance into ``phase`` and hand out the next attempt."""
     record = host.store.read(uuid)
     if record is None or record.role != OWN or record.op != token["op"] or record.phase not in phases:
         raise InstanceNotResized(uuid, phase=record.phase if record else None)
@@ -43,10 +43,10 @@ def take(host, uuid, token, phases, phase, event):
 
 
 def confirm(host, uuid, token, peer=None, lost=False, when_due=False, crashed=False, **_ignored):
-    """On the destination: from here there is no way back. A guest that a run left behind before its start is started first, one that
-    has crashed is confirmed only with ``crashed``. With ``when_due`` only where the window of this host is over now.
+    """On the destination: from here there is no way back. If an interrupted run did not start the guest, start it
+    first. Confirm a crashed guest only with ``crashed``. With ``when_due``, confirm only if this host's window is over.
 
-    Where the source is lost, a revert that has not been given back has nowhere to go, and its guest goes on here."""
+    If the source is lost, a revert that was not given back cannot continue, so the guest continues here."""
     record = existing(host, uuid)
     if has_ended(host, record, token["op"]):
         return False
@@ -64,8 +64,7 @@ def confirm(host, uuid, token, peer=None, lost=False, when_due=False, crashed=Fa
 
 
 def check_health(host, record, may_be_crashed):
-    """What is known of the guest as long as there is a way back. GuestCrashed where it crashed and may not be. -> what the
-    step says"""
+    """While a revert is possible, return the guest's health. Raise GuestCrashed unless ``may_be_crashed``."""
     if record.phase != RESIZED or record.migration["type"] == names.LIVE:
         return True
     health = host.effects.health(record)
@@ -80,9 +79,9 @@ def check_health(host, record, may_be_crashed):
 
 
 def purge(host, uuid, token, peer=None, lost=False, changed_disks=False, **_ignored):
-    """Remove everything of this move that is not owned here: guest, disks, then the record. The
-    source runs it in a confirm, the destination in a revert. ``lost``: this host was lost, so it may not own any more what it
-    calls its own."""
+    """Remove everything of this move that this host does not own: guest, disks, then the record. The source runs it in
+    a confirm, the destination in a revert. ``lost``: this host was lost, so it may no longer own what its record
+    says."""
     host.store.bury(token["op"])
     record = host.store.read(uuid)
     if record is None:
@@ -94,7 +93,7 @@ def purge(host, uuid, token, peer=None, lost=False, changed_disks=False, **_igno
         )
     if token["attempt"] < attempt_of(record):
         raise MigrationFenced("attempt %d of the move of %s is over" % (token["attempt"], uuid))
-    # An arriving copy never was the instance, and of a lost host's a person has said that it may go.
+    # An arriving copy was never the instance, and a person has said that a lost host's copy may go.
     if record.role == OUT and not changed_disks:
         host.effects.check_disks(record)
     host.effects.purge(record)
@@ -103,7 +102,7 @@ def purge(host, uuid, token, peer=None, lost=False, changed_disks=False, **_igno
 
 
 def is_superseded(record, owner):
-    """Whether the instance went on without this host: its owner has ended this move, in a later generation."""
+    """Whether the instance continued without this host: its owner has ended this move, in a later generation."""
     return (
         bool(owner)
         and owner.get("role") == OWN
@@ -113,7 +112,7 @@ def is_superseded(record, owner):
 
 
 def drop_old(host, uuid, token, peer=None, **_ignored):
-    """On the destination, also where that is the same host: remove the old disks that were kept beside the new ones."""
+    """On the destination, which may be the same host: remove the old disks that were kept beside the new ones."""
     record = existing(host, uuid)
     if record.role == OWN and record.op is None:
         return False
@@ -126,14 +125,14 @@ def drop_old(host, uuid, token, peer=None, **_ignored):
 
 
 def finish(host, uuid, token, peer=None, lost=False, **_ignored):
-    """The last step of every move, on the owner: the record is an ordinary one again."""
+    """The last step of every move, on the owner: make the record an ordinary one again."""
     record = existing(host, uuid)
     if record.role == OWN and record.op is None:
         return False
     record = fenced(host, uuid, token, (OWN,))
     if record.phase not in (CONFIRMING, RESTORING):
         raise InstanceInvalidState(uuid, "task_state", record.task_state, "finish")
-    # The only copy left is this one: never call a move finished while the other side may still hold a record of it.
+    # Never finish a move while the other side may still have a record of it: this must be the only copy left.
     if not (lost or names.same_host(record.migration)) and (peer is None or peer["role"] is not None):
         raise MigrationNotReady("the other host still holds a part of the move of %s" % uuid)
     host.store.bury(token["op"])

@@ -13,8 +13,8 @@ from .fencing import fenced
 
 
 def erase(host, uuid, token, peer=None, lost=False, changed_disks=False, **_ignored):
-    """On the host that owns the instance, or would next: write it, then remove guest and disks. Nobody can go on
-    with the move, and no other step leads out of this phase. The record stays until the other side holds nothing."""
+    """On the host that owns the instance, or would next: write that, then remove guest and disks. Nobody can continue
+    the move, and no other step leaves this phase. The record stays until the other side holds nothing."""
     record = existing(host, uuid)
     seen = (peer.get("role"), peer.get("op"), peer.get("phase")) if peer else None
     let_go = {IN: (OUT, token["op"], KEEP), OUT: (OUT, token["op"], REVERTED)}
@@ -26,25 +26,25 @@ def erase(host, uuid, token, peer=None, lost=False, changed_disks=False, **_igno
         host.effects.publish_volumes(record)
     last = record.generation
     if record.role != OWN:
-        # Higher than all that a lost host may hold: it could have given the instance back.
+        # Higher than any that a lost host may have: it could have given the instance back.
         last = next_epoch(record) if lost else peer["generation"]
     attempt = max(attempt_of(record), (peer or {}).get("attempt") or 0) + 1
     doomed = moved(record, attempt=attempt).replace(role=OWN, phase=ERASING, generation=after(last))
     if record.role == IN and (not lost or host.effects.arrived(record)):
         doomed = moved(
             doomed, verified=attempt
-        )  # so the volumes that came with a running guest are whole, and are kept
+        )  # so volumes that came with a running guest count as complete, and are kept
     doomed = without_the_other(doomed) if lost else doomed
     doomed = put(host, record, doomed, "delete")
     if not lost or (peer or {}).get("lost"):
-        # Else the other host answers, and what it had of this move is over: its volumes may be any instance's by now.
+        # Else the other host answers, and has nothing of this move left: its volumes may be any instance's by now.
         host.effects.take_given_volumes(doomed)
     host.effects.erase(doomed)
     return True
 
 
 def forget(host, uuid, token, peer=None, lost=False, **_ignored):
-    """The record goes last, so that a deletion that was begun is always found."""
+    """Remove the record last, so that an interrupted delete is always found."""
     if host.store.read(uuid) is None:
         return False
     record = fenced(host, uuid, token, (OWN,))

@@ -1,10 +1,10 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""After another run has taken over a move, the old run can do no further step of it.
+"""Fencing: after another run has taken over a move, the old run can do no further step of it.
 
-``attempt`` says who works on the move now. The owner hands it out, it only grows, and a step that carries an older one is
-fenced (MigrationFenced). A deleted or abandoned move leaves a tombstone, so a late claim finds it.
+``attempt`` identifies the run that works on the move now. The owner hands it out, it only grows, and a step with an
+older one is fenced (MigrationFenced). A deleted or abandoned move leaves a tombstone, which stops a late claim.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from .common import attempt_of, existing
 
 
 def fenced(host, uuid, token, roles):
-    """The record, where it plays one of ``roles`` in this move and no later run took the move up."""
+    """Return the record, if it has one of ``roles`` in this move and no later run has taken the move over."""
     record = existing(host, uuid, token["op"])
     if record.op != token["op"] or record.role not in roles:
         raise MigrationConflict(

@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Give up before the source has let go."""
+"""Gives up a move before the source has let go."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .fencing import fenced
 
 
 def abort(host, uuid, token, peer=None, **_ignored):
-    """On the source: nobody else may go on with this move; what copies for it is stopped."""
+    """On the source: nobody else can continue this move; stop all copying for it."""
     record = existing(host, uuid)
     if record.role == OWN and record.op is None:
         return False

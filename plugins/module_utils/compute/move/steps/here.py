@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Resize on the same host: the disks stay, so the copy is a name."""
+"""Resize on the same host: the disks stay, and the old ones are only renamed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .fencing import fenced
 
 
 def check_one_host(host, record):
-    """MigrationConflict where the move goes to another host: its disks come there, and those here stay what they are."""
+    """Raise MigrationConflict if the move goes to another host: the disks here must stay as they are."""
     move = record.migration
     if move is not None and not names.same_host(move):
         raise MigrationConflict(
@@ -42,7 +42,7 @@ def resize_here(host, uuid, token, peer=None, **_ignored):
 
 
 def restore_here(host, uuid, token, peer=None, stop_timeout=60, **_ignored):
-    """Back to the kept disks and the old flavor; also gives up a resize that did not come to its end."""
+    """Go back to the kept disks and the old flavor; also gives up an unfinished resize."""
     record = existing(host, uuid)
     if record.role == OWN and (record.op is None or record.phase == RESTORING):
         return False
@@ -68,5 +68,5 @@ def restore_here(host, uuid, token, peer=None, stop_timeout=60, **_ignored):
 
 
 def is_on_new(host, record):
-    """Whether the guest may have the new flavor or the new disks; what boots from a volume may have no disk that is kept."""
+    """Whether the guest may have the new flavor or disks. One that boots from a volume may have no kept disk."""
     return record.spec["flavor"] != record.migration["old_spec"]["flavor"] or host.effects.has_kept_disks(record)

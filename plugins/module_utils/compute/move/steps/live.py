@@ -14,14 +14,14 @@ from .resize import acquire, start
 
 
 def inspect_live(host, uuid, token, peer=None, **_ignored):
-    """On the destination: can this host take the guest that the source described? Tells, and judges nothing."""
+    """On the destination: report whether this host can take the guest that the source described. Judge nothing."""
     if not (peer or {}).get("guest") or is_past(host.store.read(uuid), token["op"], (OWN, RESIZED)):
         return False
     return {"seen": host.effects.inspect_live(fenced(host, uuid, token, (IN,)), peer["guest"])}
 
 
 def check_live(host, uuid, token, peer=None, options=None, **_ignored):
-    """On the source: everything that speaks against the migration at once, before anything is started."""
+    """On the source: report all problems of the migration at once, before anything is started."""
     if not (peer or {}).get("seen") or is_past(host.store.read(uuid), token["op"], (OUT, KEEP)):
         return False
     record = fenced(host, uuid, token, (OWN,))
@@ -32,7 +32,7 @@ def check_live(host, uuid, token, peer=None, options=None, **_ignored):
 
 
 def receive_seed(host, uuid, token, peer=None, key=None, **_ignored):
-    """On the destination: a file for the seed, which libvirt does not copy since the guest only reads it."""
+    """On the destination: make a file for the seed, which libvirt does not copy since the guest only reads it."""
     if (
         has_released(peer, token)
         or is_past(host.store.read(uuid), token["op"], (OWN, RESIZED))
@@ -52,7 +52,7 @@ def send_seed(host, uuid, token, peer=None, key=None, **_ignored):
 
 
 def prepare_live(host, uuid, token, peer=None, **_ignored):
-    """On the destination: what the guest needs to arrive. -> whether it has arrived already, paused, in an earlier attempt."""
+    """On the destination: prepare for the guest. Return whether an earlier attempt already brought it here, paused."""
     if has_released(peer, token) or is_past(host.store.read(uuid), token["op"], (OWN, RESIZED)):
         return False
     record = fenced(host, uuid, token, (IN,))
@@ -60,28 +60,28 @@ def prepare_live(host, uuid, token, peer=None, **_ignored):
         return False
     disks = said(peer, "disks")
     if (peer["executing"] or peer["halted"]) and host.effects.arrived(record):
-        # The source has it, at least as new, so whatever waits here is worthless.
+        # The source has the guest, at least as new, so the copy that waits here is worthless.
         host.effects.discard_arrived(record)
     return {"targets": host.effects.prepare_live(record, disks)}
 
 
 def migrate_live(host, uuid, token, peer=None, options=None, **_ignored):
-    """On the source: hand the guest over, paused. A running job is adopted. Then nobody starts it here any more."""
+    """On the source: hand the guest over, paused, or adopt a running job. Afterwards, nobody starts it here."""
     if is_past(host.store.read(uuid), token["op"], (OUT, KEEP)):
         return False
     record = fenced(host, uuid, token, (OWN,))
     if host.effects.running(uuid):
         host.effects.check_disks(record)
     host.effects.migrate_live(record, said(peer, "targets"), options or {}, peer.get("resources"))
-    # The lock was not held: the record tells whether this attempt still counts.
+    # The lock was not held: the record says whether this attempt still counts.
     record = fenced(host, uuid, token, (OWN,))
     put(host, record, moved(record, frozen=token["attempt"]), "the guest has left")
     return True
 
 
 def verify_live(host, uuid, token, peer=None, **_ignored):
-    """On the destination: the whole guest waits here, paused. If this host crashed since the source let go, its disks are
-    whole."""
+    """On the destination: check that the whole guest waits here, paused. After the source's release this is not
+    required: if this host crashed since, the disks are complete."""
     record = host.store.read(uuid)
     if is_taken_over(host, record, token["op"]):
         return False
@@ -96,9 +96,9 @@ def verify_live(host, uuid, token, peer=None, **_ignored):
 
 
 def tell(host, uuid, token, peer=None, **_ignored):
-    """On the source, right after the release: the receipt goes to who waits on the destination. When that owns the guest for good, remove
-    what is kept here and say so. Whatever of this is lost, the controller's next tasks do. -> ``ended``: they need not;
-    ``downtime_ms``: for how long the guest stood still, null where that is not known."""
+    """On the source, right after the release: send the receipt to the destination. When that owns the guest for good,
+    remove what is kept here and report that. If any of this is lost, the controller's next tasks do it. Return
+    ``ended``: they need not; ``downtime_ms``: the guest's downtime, null if it is not known."""
     record = host.store.read(uuid)
     channel = host.effects.channel_to_destination(uuid, token["op"])
     if channel is None or not is_past(record, token["op"], (OUT, KEEP)):
@@ -114,7 +114,7 @@ def tell(host, uuid, token, peer=None, **_ignored):
 
 
 def owns_for_good(owned, released):
-    """Has the destination gone on from what this host ``released``, so that there is no way back to it?"""
+    """Whether the destination has continued from what this host ``released``, so that there is no way back to it."""
     return (
         owned is not None
         and (owned["role"], owned["phase"], owned["op"]) == (OWN, CONFIRMING, released.op)
@@ -124,7 +124,7 @@ def owns_for_good(owned, released):
 
 
 def take_over(host, uuid, token, peer=None, **_ignored):
-    """On the destination, beside the migration: wait for the source's receipt, then do what the controller's next tasks would."""
+    """On the destination, beside the migration: wait for the source's receipt, then do the controller's next tasks."""
 
     def is_wanted():
         record = host.store.read(uuid)

@@ -1,8 +1,8 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The steps of a resize or cold migration: stop, copy, let go (first the volumes, then the instance), take over, start. The
-claim has a file of its own, claim.py."""
+"""The steps of a resize or cold migration: stop, copy, let go (volumes, then the instance), take over, start. See
+claim.py."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ def begin(
     confirm_window=0,
     **_ignored,
 ):
-    """On the source: take the move up. Hands out the attempt; nothing else has happened to the guest. On the same host the room
-    is claimed here. ``source`` and ``destination`` are {uuid, name}, with the names that the inventory has for them."""
+    """On the source: begin or resume the move. Hand out the attempt; nothing else happens to the guest. On the same
+    host, claim the room. ``source`` and ``destination`` are {uuid, name}, with their inventory names."""
     op = token["op"]
     record = existing(host, uuid, op)
     if is_past(record, op, (OUT, KEEP), (OWN, RESIZED)):
@@ -77,7 +77,7 @@ def begin(
 
 
 def freeze(host, uuid, token, peer=None, stop_timeout=60, **_ignored):
-    """On the source: write it, THEN stop the guest. From here nobody starts it before the move is over or given up."""
+    """On the source: write that, THEN stop the guest. Nobody starts it before the move is over or given up."""
     if is_past(host.store.read(uuid), token["op"], (OUT, KEEP)):
         return False
     record = fenced(host, uuid, token, (OWN,))
@@ -87,14 +87,14 @@ def freeze(host, uuid, token, peer=None, stop_timeout=60, **_ignored):
         host.effects.check_movable(record)
         put(host, record, moved(record, frozen=token["attempt"]).replace(phase=FROZEN), "the guest is stopped")
     host.effects.stop(uuid, stop_timeout)
-    # Somebody may have made a snapshot until the guest's very end.
+    # Somebody may have made a snapshot until the guest was off.
     host.effects.check_disks(record)
     return True
 
 
 def thaw(host, uuid, token, peer=None, **_ignored):
-    """On the source, where nobody is there any more to go on with the copy for which the guest was stopped: the move is taken up anew,
-    and waits for the next run while the guest goes on."""
+    """On the source, if nobody continues the copy for which the guest was stopped: begin a new attempt, which waits for
+    the next run while the guest runs again."""
     record = fenced(host, uuid, token, (OWN,))
     if record.phase != FROZEN:
         return False
@@ -106,9 +106,10 @@ def thaw(host, uuid, token, peer=None, **_ignored):
 
 
 def receive(host, uuid, token, peer=None, key=None, **_ignored):
-    """On the destination: fresh disks beside their final names, open for the source alone. -> where they are reached.
+    """On the destination: make fresh disks beside their final names, open to the source alone. Return where they are
+    reached.
 
-    All that can go wrong here is done here, while the guest still runs: room for the disks, the guest's definition.
+    Do all that can fail now, while the guest still runs: room for the disks, the guest's definition.
     """
     if has_released(peer, token) or is_past(host.store.read(uuid), token["op"], (OWN, RESIZED)):
         return False
@@ -119,7 +120,7 @@ def receive(host, uuid, token, peer=None, key=None, **_ignored):
 
 
 def send(host, uuid, token, peer=None, key=None, options=None, **_ignored):
-    """On the source: write every disk to the destination, compare and flush. Holds no lock: it may take hours."""
+    """On the source: write every disk to the destination, compare and flush. Hold no lock: it may take hours."""
     if is_past(host.store.read(uuid), token["op"], (OUT, KEEP)):
         return False
     record = fenced(host, uuid, token, (OWN,))
@@ -129,7 +130,7 @@ def send(host, uuid, token, peer=None, key=None, options=None, **_ignored):
 
 
 def presend(host, uuid, token, peer=None, key=None, options=None, **_ignored):
-    """On the source, before the freeze: copy while the guest runs, so that send has only the rest to do."""
+    """On the source, before the freeze: copy while the guest runs, so that send only has the rest to do."""
     if is_past(host.store.read(uuid), token["op"], (OUT, KEEP)):
         return False
     record = fenced(host, uuid, token, (OWN,))
@@ -138,16 +139,17 @@ def presend(host, uuid, token, peer=None, key=None, options=None, **_ignored):
 
 
 def release(host, uuid, token, peer=None, sent=None, **_ignored):
-    """On the source: COMMIT. The guest is down for this attempt and this run has put its disks on the destination's: let go.
+    """On the source: COMMIT. The guest is off for this attempt, and this run has put its disks on the destination: let
+    go.
 
-    ``sent`` is the attempt for which ``send`` ended in this run of the module. It is written nowhere: whoever has not
-    sent the disks does not release them.
+    ``sent`` is the attempt for which ``send`` ended in this run of the module. It is written nowhere: only the run that
+    sent the disks releases them.
     """
     if is_past(host.store.read(uuid), token["op"], (OUT, KEEP)):
         return False
     record = fenced(host, uuid, token, (OWN,))
     if record.migration["type"] != names.LIVE:
-        # Live, libvirt's own word that the destination has the whole guest stands for it: frozen was written on that.
+        # In a live migration, frozen was written after libvirt confirmed that the destination has the whole guest.
         check_sent(record, token, peer, sent)
         host.effects.check_disks(record)
         host.effects.check_asked()
@@ -156,7 +158,7 @@ def release(host, uuid, token, peer=None, sent=None, **_ignored):
     if host.effects.running(uuid):
         raise MigrationNotReady("%s is not off on %s" % (uuid, host.identity["name"]))
     host.effects.hide(record)
-    # From here this host may not own the disks any more: what purges it has to know.
+    # From here this host may no longer own the disks, which a purge has to know.
     told = moved(record, shared=bool(((peer or {}).get("migration") or {}).get("shared")))
     host.effects.let_go_of_volumes(record)
     put(host, record, told.replace(role=OUT, phase=KEEP, generation=next_epoch(record)), "released")
@@ -174,7 +176,7 @@ def check_sent(record, token, peer, sent):
 
 
 def acquire(host, uuid, token, peer=None, **_ignored):
-    """On the destination: with the source's receipt (OUT of this move, one generation on) name the disks and become the owner."""
+    """On the destination: with the source's receipt (OUT of this move, one epoch on), name the disks and own them."""
     record = host.store.read(uuid)
     if is_taken_over(host, record, token["op"]):
         return False
@@ -202,7 +204,7 @@ def check_arrived(record, token):
 
 
 def start(host, uuid, token, peer=None, **_ignored):
-    """Start the guest on the host that owns it now, where it was on before; a stopped instance stays stopped."""
+    """Start the guest on its present owner if it was on before the move; a stopped instance stays stopped."""
     record = existing(host, uuid)
     if record.role != OWN or record.op != token["op"] or record.phase not in (RESIZED, RESTORING):
         return False
@@ -218,7 +220,7 @@ def bring_up(host, record):
     if host.effects.executing(record.uuid):
         return False
     if host.effects.running(record.uuid):
-        # It is on and does not run: it arrived so, or a migration that was cut off has left it so.
+        # It is on and paused: it arrived so, or an interrupted migration has left it so.
         host.effects.resume(record)
     else:
         host.effects.start(record)

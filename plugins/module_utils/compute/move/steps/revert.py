@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Revert: the source takes back what the destination gives back. It is refused where writes to copied volumes would be lost."""
+"""Revert: the source takes back what the destination gives back. Refused if writes to copied volumes would be lost."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from .fencing import fenced
 
 
 def see_kept(host, uuid, token, peer=None, **_ignored):
-    """On the source, before the guest is stopped for it: the disks that it would go back to are there. On one storage they are
-    under other names, and the guest runs beside them."""
+    """On the source, before the guest is stopped: check that the kept disks exist. On shared storage they have other
+    names, and the guest runs beside them."""
     record = host.store.read(uuid)
     if is_past(record, token["op"], (OUT, KEEP)):
         host.effects.check_kept(record, state_hints.restore_or_confirm(record.name, host.identity["name"]))
@@ -27,8 +27,8 @@ def see_kept(host, uuid, token, peer=None, **_ignored):
 
 
 def revert(host, uuid, token, peer=None, stop_timeout=60, revert_volumes=False, **_ignored):
-    """On the destination: write it, then stop the guest. Needs the source's copy. Volumes that were copied here go back to what
-    they were only with ``revert_volumes``: Nova's keep over a revert what was written to them."""
+    """On the destination: write that, then stop the guest. Needs the source's copy. Copied volumes go back to their old
+    content only with ``revert_volumes``: Nova's volumes keep over a revert what was written to them."""
     if is_past(host.store.read(uuid), token["op"], (OUT, REVERTED)):
         return False
     if not peer or (peer["role"], peer["op"], peer["phase"]) != (OUT, token["op"], KEEP):
@@ -43,7 +43,7 @@ def revert(host, uuid, token, peer=None, stop_timeout=60, revert_volumes=False, 
 
 
 def _check_no_volume_written(record):
-    """Unless the guest was never started here, or somebody has already said yes and the revert goes on."""
+    """Refuse, unless the guest was never started here, or somebody has already agreed and the revert continues."""
     move, copied = record.migration, [entry["name"] for entry in volumes.of(record.spec)]
     if copied and record.phase == RESIZED and move["started"] and not move.get("shared"):
         raise VolumeWritesLost(
@@ -62,7 +62,7 @@ def _check_no_volume_written(record):
 
 
 def give_back(host, uuid, token, peer=None, **_ignored):
-    """On the destination: COMMIT of the way back: what the guest wrote since the resize is given up."""
+    """On the destination: COMMIT of the way back: what the guest wrote since the resize is lost."""
     if is_past(host.store.read(uuid), token["op"], (OUT, REVERTED)):
         return False
     record = fenced(host, uuid, token, (OWN,))
@@ -76,7 +76,7 @@ def give_back(host, uuid, token, peer=None, **_ignored):
 
 
 def take_back(host, uuid, token, peer=None, **_ignored):
-    """On the source: with the destination's receipt own it again, with the old flavor."""
+    """On the source: with the destination's receipt, own the instance again, with the old flavor."""
     record = existing(host, uuid)
     if is_past(record, token["op"], (OWN, RESTORING)) or (record.role == OWN and record.op is None):
         return False

@@ -1,8 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""All steps by their names, and how one of them is run: each on one host, a compare-and-swap on the record there and the
-effect that goes with it."""
+"""All steps of a move by name, and how one is run: on one host, with a compare-and-swap on the record and an effect."""
 
 from __future__ import annotations
 
@@ -29,15 +28,15 @@ STEPS = {
         live.verify_live, live.tell, live.take_over,
     )
 }  # fmt: skip
-# These run long and hold no lock; they check the attempt themselves and their effect is fenced by the other host.
+# These run long and hold no lock; they check the attempt themselves, and the other host fences their effect.
 UNLOCKED = ("send", "presend", "send_seed", "migrate_live", "tell", "take_over")
 
 
 def run(host, uuid, step, token, peer=None, **options):
-    """One step. -> (changed, the view of the record after it with what the step says: disks, targets, transfer)."""
+    """Run one step. Return (changed, the new view of the record with the step's reply: disks, targets, transfer)."""
     function = STEPS[step]
     if token["op"] is None:
-        # At rest there is no operation, and who carries none is of no move: two nulls are not the same one.
+        # At rest there is no operation, and a token without one belongs to no move: two nulls do not match.
         raise MigrationConflict("%s of %s was asked for with the token of no move" % (step, uuid))
     with contextlib.nullcontext() if step in UNLOCKED else host.store.instance_lock(uuid):
         try:
