@@ -139,7 +139,7 @@ def main():
         found = build_many.build(module.params["builds"], module.check_mode)
     except FAILURES as error:
         module.fail_json(**result_of(error))
-    # the requests and seeds need not come back, as the arguments of a module otherwise do
+    # do not return requests and seeds, as a module's arguments otherwise are
     changed = any(each["reply"].get("changed") for each in found)
     module.exit_json(changed=changed, invocation={"module_args": {}}, builds=found)
 

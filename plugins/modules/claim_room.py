@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-# The work is done by the action plugin of the same name.
+# The action plugin of the same name does the work.
 
 DOCUMENTATION = r"""
 module: claim_room

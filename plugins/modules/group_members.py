@@ -77,7 +77,7 @@ def main():
         )
     except FAILURES as error:
         module.fail_json(**result_of(error))
-    # who is in which group need not come back, as the arguments of a module otherwise do
+    # do not return the members of groups, as a module's arguments otherwise are
     module.exit_json(changed=changed, invocation={"module_args": {}}, waiting=waiting)
 
 

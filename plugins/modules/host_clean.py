@@ -70,7 +70,7 @@ def main():
         done = leaving.clean(host, module.params["authorities"], dry=module.check_mode)
     except FAILURES as error:
         module.fail_json(**result_of(error))
-    # the code is kept again by each run that asks this host
+    # each run on this host keeps the code again, so that is no change
     module.exit_json(changed=done["removed"] not in ([], [kept_code.DIRECTORY]), **done)
 
 

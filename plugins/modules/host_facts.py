@@ -487,24 +487,24 @@ from ..module_utils.compute.record import failed_instances, store, whereabouts
 
 
 def views():
-    """What a move has to know of each record of this host."""
+    """Return what a move has to know of each record of this host."""
     host = Onlooker()
     return [view_of(host, record) for record in host.store.records()]
 
 
 def looks(instances, uuids):
-    """The instances that need no run of their own; see compute/guest/settled.py."""
+    """Return the instances that need no run of their own; see compute/guest/settled.py."""
     return settled.look(Host.here("looks"), instances, uuids)
 
 
 def addresses():
-    """Where the guests are reached; see compute/guest/addresses.py."""
+    """Return the addresses at which the guests are reached; see compute/guest/addresses.py."""
     host = Onlooker()
     return of_instances(host.connection, host.store.records())
 
 
 def examine(fix):
-    """What only this host can see of its health, the time that it has, and all that it remembers of other hosts."""
+    """Return what only this host can see of its health, its clock, and all that it remembers of other hosts."""
     host = Host.here("doctor")
     return {"findings": checkup.look(host, fix), "clock": time.time(), "notes": whereabouts.recall_all(host.store)}
 
@@ -540,7 +540,7 @@ def main():
         if module.params["about"]:
             result["notes"] = whereabouts.recall(store.Store(), module.params["about"])
         if module.params["digests"]:
-            # what failed here and is elsewhere has to be told, since it is forgotten as failed then
+            # without failed instances: if the run tells where one is now, its failure here is forgotten
             result["digests"] = whereabouts.digests(store.Store(), failed_instances.read(store.STATE_DIR))
     except FAILURES as error:
         module.fail_json(**result_of(error))

@@ -287,7 +287,7 @@ def act(instance, params, dry):
 
 
 def bring(instance, params, dry):
-    """Whether anything was changed, or would be."""
+    """Bring the instance to the requested state. Return whether anything was, or would be, changed."""
     grace = params["shutdown_timeout"]
     if params["state"] == "present":
         return outcome.present(instance, params, dry)

@@ -73,7 +73,7 @@ from ..module_utils.compute.record import journal
 
 
 def act(instance, params, dry):
-    """(whether anything is changed, the paths it is about)"""
+    """Return (whether anything is changed, the paths that are affected)."""
     if params["state"] == "kept":
         return (set_aside.would_keep if dry else set_aside.keep)(instance, params["above"]), []
     if params["state"] == "set_aside":

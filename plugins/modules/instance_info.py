@@ -80,7 +80,7 @@ from ..module_utils.model.schema import Whole
 
 
 def read(host, uuids, console_lines=0):
-    """(instances, foreign) of the host, by one call of libvirt for all states."""
+    """Return (instances, foreign) of the host. One libvirt call reads all states."""
     found = domains.states(host.connection)
     records = host.store.records()
     instances = []

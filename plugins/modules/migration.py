@@ -218,12 +218,12 @@ SPEC = {
     "tls": {"type": "bool", "default": True},
     "by": {"type": "dict"},
 }
-# This step goes on in the background: it waits for what the other host does next.
+# This step continues in the background: it waits for what the other host does next.
 WAITING = "take_over"
-# These open ports for a copy, with a process beside them that closes them when nobody uses them.
+# These open ports for a copy, with a process beside them that closes the ports when nobody uses them.
 OPENING = {"receive", "receive_seed"}
 SHOWN = ("role", "phase", "vm_state", "task_state", "power_state")
-# What a step is given of the module's arguments beside OPTIONS.
+# The module's arguments that a step gets, beside OPTIONS.
 GIVEN = (
     "kind", "spec", "limits", "source", "lost", "when_due", "changed_disks", "revert_volumes", "crashed",
     "destination", "confirm_window", "key", "stop_timeout",
@@ -232,7 +232,7 @@ OPTIONS = ("bandwidth", "copy_while_running", "timeout", "timeout_action", "tls"
 
 
 def attempt(host, uuid, step, token, peer, **options):
-    """Runs a step; if the run that asked for it has ended since, resumes the guest that was stopped for it."""
+    """Run a step. If the run that asked for it has ended meanwhile, resume the guest that was stopped for it."""
     try:
         return run(host, uuid, step, token, peer, **options)
     except RunEnded:
@@ -249,7 +249,7 @@ def act(module):
     listening = None
     if OPENING.intersection(parameters["steps"]) and not module.check_mode:
         listening = Detached(listener.guard, longest=listener.LONGEST_SECONDS)
-    # With a terminal in between the end of the run is a signal; what was begun is put right first.
+    # With a terminal in between, the end of the run is a signal; repair what was begun before ending.
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     host = MovingHost()
     said, changed, took = view(host, uuid), False, {}
@@ -276,7 +276,8 @@ def act(module):
             if step in OPENING and now.get("targets"):
                 listening.go(listener.word(uuid, now["targets"], parameters["stop_timeout"]))
             if step in TAKING:
-                # This step decided whose turn it is; no other may, or a fenced run would follow who fenced it.
+                # Only this step hands out an attempt; with that of another step, a fenced run would follow the run that
+                # fenced it.
                 token = {"op": token["op"], "attempt": now["attempt"]}
             said = dict({name: said[name] for name in SAID if name in said}, **now)
     return {
@@ -289,7 +290,7 @@ def act(module):
 
 
 def shown(held):
-    """What a diff shows of a record; nothing where there is none."""
+    """Return what a diff shows of a record; empty if there is none."""
     if not held["role"]:
         return ""
     parts = {name: held[name] for name in SHOWN}

@@ -116,7 +116,7 @@ def summary(record):
 
 
 def placed(told):
-    """The instances that are somewhere, or are being made."""
+    """Return the instances that a host has or is about to get."""
     owned = [uuid for owned in (told.get("known") or {}).values() for uuid in owned]
     return owned + [instance["uuid"] for instance in told.get("planned") or ()]
 
@@ -145,8 +145,8 @@ def main():
             told = module.params["told"]
             whereabouts.remember(store, told)
             failed_instances.forget(store, placed(told))
-        # what a host remembers of others is not a change of the host
-        # and what it was told need not come back, as the arguments of a module otherwise do
+        # What a host remembers of others is not a change of the host. Do not return what it was told, as a module's
+        # arguments otherwise are.
         reply = {"host_uuid": settings.uuid, "instances": instances, "notes": notes, "volumes": volumes}
         module.exit_json(changed=False, invocation={"module_args": {}}, **reply)
     except FAILURES as error:

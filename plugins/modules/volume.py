@@ -101,7 +101,7 @@ ARGUMENTS = {
 
 
 def act(host, params, dry):
-    """Whether anything was changed."""
+    """Return whether anything was changed."""
     uuid, token = params["uuid"], params["token"]
     if params["state"] == "claimed":
         new_volume.claim(host, params["volume"], token, dry)
