@@ -60,7 +60,7 @@ class Deadline:
         return max(0.0, self._end - time.monotonic())
 
     def call(self, function, *args, what=None):
-        """Call ``function(*args)``; return or raise what it does, or raise LibvirtTimeout naming ``what``."""
+        """Return or raise what ``function(*args)`` does. At the deadline, raise LibvirtTimeout naming ``what``."""
         outcome = []
 
         def run():

@@ -141,8 +141,8 @@ class BuildFailed(BerthError):
 
 
 class PacketFilterForeign(BerthError):
-    """This host has a network filter with the name of the guest's packet filter that berth did not make. It was left as
-    it is."""
+    """This host has a network filter with the name of the guest's packet filter, but berth did not make it. It was left
+    alone."""
 
     retryable = True
 
@@ -197,7 +197,7 @@ class HostNotPrepared(BerthError):
 
 
 class HostNotEmpty(BerthError):
-    """The host that is to be cleaned holds instances, volumes or files of them. Nothing was changed."""
+    """The host to clean still has instances, volumes or their files. Nothing was changed."""
 
 
 class HostIdentityChanged(BerthError):

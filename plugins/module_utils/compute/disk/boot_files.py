@@ -22,7 +22,7 @@ def named(spec):
 
 
 def build(pool_path, uuid, spec, settings):
-    """Copy them from the host's image cache to the instance's disks."""
+    """Copy them from the host's image cache to beside the instance's disks."""
     for part in named(spec):
         source = dict(spec["image"][part], name="%s of %s" % (part, spec["image"].get("name")), disk_format="raw")
         cached = images.ensure(pool_path, dict(source, most_bytes=LARGEST), 0, settings)

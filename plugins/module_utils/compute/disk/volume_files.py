@@ -1,8 +1,8 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The files of volumes, volumes/<uuid>/disk.qcow2 in the pool, beside the directories of instances: how they are
-made."""
+"""The files of volumes, volumes/<uuid>/disk.qcow2 in the pool, beside the directories of instances: how to make
+them."""
 
 from __future__ import annotations
 

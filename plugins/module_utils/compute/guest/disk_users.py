@@ -34,7 +34,7 @@ def _users(connection):
 
 
 def _read(connection):
-    """{uuid: (name, files)}"""
+    """Return {uuid: (name, files)}."""
     library, users = require_libvirt(), {}
     for uuid, (domain, power_state) in states(connection).items():
         flags = (library.VIR_DOMAIN_XML_INACTIVE,) if power_state in INACTIVE else (0, library.VIR_DOMAIN_XML_INACTIVE)

@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The boot gate: libvirt's hook lets a managed guest start only with a permit of this boot of the host.
 
-So neither autostart, nor a host that comes back after its guests moved away, nor a start by hand can start a guest that
-may not run here by its record. Guests that berth did not make pass, at the cost of one shell.
+So neither autostart, nor a host that comes back after its guests moved away, nor a start by hand revives a guest that
+must not run here by its record. Guests that berth did not make pass, at the cost of one shell.
 """
 
 from __future__ import annotations

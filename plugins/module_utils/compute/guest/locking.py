@@ -1,8 +1,8 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The lock that keeps people from changing an instance (Nova's lock). It is in the record, so each controller sees
-it."""
+"""The lock that keeps people from changing an instance (Nova's lock). It is in the record, visible to every
+controller."""
 
 from __future__ import annotations
 

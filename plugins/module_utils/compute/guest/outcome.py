@@ -36,7 +36,7 @@ def of(instance, wanted, dry, bring):
 
 
 def present(instance, wanted, dry):
-    """Make the instance with the requested power and packet filters. Return whether anything (would have) changed."""
+    """Make the instance with the requested power and packet filters. Return whether anything changed, or would."""
     if dry:
         makes = power.would_converge(instance, wanted["token"], wanted["power_state"])
         return makes or instance.filtered(wanted["spec"], dry=True)

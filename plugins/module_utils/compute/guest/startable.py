@@ -34,7 +34,7 @@ def check(host, record):
 
 
 def check_unmade(host, record):
-    """Refuse to make a guest that runs (its record is from a backup), or to build from a claim where it has disks."""
+    """Refuse to make a guest that already runs (its record is from a backup), or, from a claim, one with disks."""
     if domain.is_active(host.connection, record.uuid):
         raise GuestRunsAlready(
             "%s (%s) runs here, and its record says that it was not made yet: the record is an old copy"
@@ -46,7 +46,7 @@ def check_unmade(host, record):
 
 
 def own_disks(host, record):
-    """Own the disks before the first start after a take over, so that the lost host starts nothing from them."""
+    """After a take over, own the disks before the first start or stop: the lost host starts nothing from them."""
     if not _taken_from(record):
         return
     pool_path = host.pool_of(record)

@@ -1,8 +1,8 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Take over of an instance from a host that is switched off for good: it gets a new owner, with its disks on storage
-that both hosts see.
+"""Takes over an instance from a host that is switched off for good: it gets a new owner, with its disks on storage that
+both hosts see.
 
     CLAIM -> all checks -> OWN active, not started yet -> the file ``owner`` beside the disks -> start
 

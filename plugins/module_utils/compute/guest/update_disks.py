@@ -45,7 +45,7 @@ def update_disks(instance, wanted, volumes=None):
             record = _claim(instance, record, merged)
             _publish_made(instance, record)
             made = True
-        attached = _attach(instance, record)  # first: a running guest is only told of the growth of its own disks
+        attached = _attach(instance, record)  # first: a running guest learns of the growth of attached disks only
         grown = [_grow(instance, path, disk) for path, disk in _files(instance, record).items()]
         return _note(instance, record) or attached or made or had or any(grown)
 

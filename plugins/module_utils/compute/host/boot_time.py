@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The id of this host's boot and the uptime: it continues while the host sleeps, and nobody can set it."""
+"""The id of this host's boot, and its uptime, which continues while the host sleeps and which nobody can set."""
 
 from __future__ import annotations
 

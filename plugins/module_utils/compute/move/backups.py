@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 """libvirt's backups of a running guest: its disks as they are at one moment, or what changed since an earlier one, and
-from then on a bitmap of writes in each qcow2 file. The backups of a move are told from other programs' by their files.
+from then on a bitmap of writes in each qcow2 file. The backups of a move are recognized by their files.
 """
 
 from __future__ import annotations

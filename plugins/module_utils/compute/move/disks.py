@@ -203,8 +203,7 @@ def discard_older(pool_path, record):
                 paths.remove(os.path.join(directory, name))
 
 
-# ---- shared storage: the old disks are kept under another name
-# ------------------------------------------------------------
+# ---- shared storage: the old disks are kept under another name -------------------------------------------------------
 
 
 def check_seen(pool_path, record, told):

@@ -104,7 +104,7 @@ class Copies:
         return backups.changed(self.domain, bitmap_name(self.record, number))
 
     def room(self):
-        """Return the bytes that are free beside the disks, where there is least."""
+        """Return the free bytes beside the disks, where there are the fewest."""
         found = (os.statvfs(os.path.dirname(path)) for path in self.shown.values())
         return min(status.f_bavail * status.f_frsize for status in found)
 
@@ -118,7 +118,7 @@ class Copies:
         backups.discard([*map(backups.beside, self.shown.values()), *more])
 
 
-# ---- stopped -------------------------------------------------------------------------------------------------------
+# ---- stopped ---------------------------------------------------------------------------------------------------------
 
 
 def what_is_missing(record, manifest):

@@ -42,7 +42,7 @@ def guard(told):
 
 
 def _opened(uuid):
-    """Identify this opening of the ports: each one writes its key again."""
+    """Identify this opening of the ports: each one writes the file of the key again."""
     try:
         status = os.stat(transfer.directory(uuid, "keys.psk"))
     except OSError:

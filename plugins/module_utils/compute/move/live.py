@@ -63,7 +63,7 @@ def abort(connection, uuid):
 
 
 def go_on(found):
-    """Resume a guest that a migration paused, or somebody to let one end, while it is this host's. It has its whole
+    """Resume a guest that was paused by a migration, or to let one end, while this host owns it. It has its whole
     state: the destination's copy never ran, so this one is at least as new."""
     library = require_libvirt()
     if found.state()[0] == library.VIR_DOMAIN_PAUSED:

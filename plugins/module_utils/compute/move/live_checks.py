@@ -55,8 +55,7 @@ def describe(connection, found, files):
     }
 
 
-# ---- the destination checks
-# -------------------------------------------------------------------------------------------
+# ---- the destination checks ------------------------------------------------------------------------------------------
 
 
 def look(connection, guest, nics, pool_path, shared, address):

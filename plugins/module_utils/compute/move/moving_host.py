@@ -128,7 +128,7 @@ class Effects(Guests):
         gate.revoke(record.uuid)
 
     def settle(self, record):
-        """Update the metadata of a domain that is off; a running one has had it since its start."""
+        """Update the domain's metadata from the record if the guest is off. A running one has it since its start."""
         storage.unmark(self.pool_path(record), record.uuid)
         self._volumes(record).settle()
         if not self.running(record.uuid):

@@ -42,7 +42,7 @@ class Volumes:
         return volume_move.told(self.records, self.record)
 
     def check_movable(self):
-        """Check that all belong to the instance before the move begins, and that none ever belongs to another host."""
+        """Check that all are the instance's before the move begins, and in it that none is another host's."""
         if self.record.op is None:
             self.check_attached()
         elif self.entries:
@@ -110,7 +110,8 @@ class Volumes:
                 raise volume_files.not_there(volume.name, paths.volume_file(self.pool_path, volume.uuid), hint)
 
     def take_given(self):
-        """Before a delete here, take what the other host let go of or lost. Leave what is gone, or a third host's."""
+        """Before a delete here, if the other host let go or is lost: take the volumes that are here and no third
+        host's."""
         for volume in volume_move.moving(self.records, self.record):
             if self._is_here(volume) and not self._is_third(volume):
                 self._take(volume)

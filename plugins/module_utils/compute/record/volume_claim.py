@@ -141,7 +141,7 @@ def take_back(host, record):
 
 
 def claimed(spec, entry, instance, token):
-    """The first record of a volume; ``instance`` is {uuid, name} or None."""
+    """Return the first record of a volume; ``instance`` is {uuid, name} or None."""
     record = Record(
         uuid=entry["uuid"],
         name=entry["name"],

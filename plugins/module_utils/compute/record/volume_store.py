@@ -37,7 +37,7 @@ class VolumeStore(Store):
 
 
 def instance_of(record):
-    """{uuid, name} of the instance that has the volume, or None."""
+    """Return {uuid, name} of the instance that has the volume, or None."""
     noted = record.spec.get("instance")
     return {part: str(noted.get(part)) for part in ("uuid", "name")} if noted else None
 
@@ -62,7 +62,7 @@ def is_of(volume, uuid):
 
 
 def is_moving(record):
-    """Whether the volume is on its way to this host or away from it, with its instance."""
+    """Whether the volume is moving to or from this host, with its instance."""
     return record.role in (IN, OUT)
 
 
@@ -89,7 +89,7 @@ def are_attached(store, spec):
 
 
 def check_attached(store, record):
-    """VolumeNotAttached where a volume of the instance is another's, or no instance's."""
+    """Raise VolumeNotAttached if a volume of the instance belongs to another, or to none."""
     for entry in volumes.of(record.spec):
         volume = VolumeStore.beside(store).read(entry["uuid"])
         if not is_of(volume, record.uuid) or is_moving(volume):
@@ -108,6 +108,6 @@ def _said_to_be(volume):
 
 
 def change(store, volume, event, instance, **parts):
-    """The volume's next record, with ``instance`` as the one that has it."""
+    """Write the volume's next record, with ``instance`` as the one that has it, and return it."""
     noted = journal.noted(volume, event, instance=(instance or {}).get("name"))
     return store.compare_and_swap(volume, noted.next(spec=dict(volume.spec, instance=instance), **parts))

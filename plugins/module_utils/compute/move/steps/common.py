@@ -167,7 +167,7 @@ def was_on(record):
 
 
 def next_epoch(record):
-    """Return the generation with which a host gives up the instance: [epoch by owner, number by the owner's writes]."""
+    """Return the generation of giving up the instance: the epoch counts owners, the number an owner's writes."""
     return [record.generation[0] + 1, 0]
 
 

@@ -37,7 +37,7 @@ def erase(host, uuid, token, peer=None, lost=False, changed_disks=False, **_igno
     doomed = without_the_other(doomed) if lost else doomed
     doomed = put(host, record, doomed, "delete")
     if not lost or (peer or {}).get("lost"):
-        # Else the other host answers, and has nothing of this move left: its volumes may be any instance's by now.
+        # Else the other host answers, and its part in this move is over: its volumes may be any instance's by now.
         host.effects.take_given_volumes(doomed)
     host.effects.erase(doomed)
     return True

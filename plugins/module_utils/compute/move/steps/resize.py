@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The steps of a resize or cold migration: stop, copy, let go (volumes, then the instance), take over, start. See
+"""The steps of a resize or cold migration: stop, copy, let go (volumes first), take over, start. For the claim, see
 claim.py."""
 
 from __future__ import annotations
