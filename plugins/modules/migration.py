@@ -276,8 +276,7 @@ def act(module):
             if step in OPENING and now.get("targets"):
                 listening.go(listener.word(uuid, now["targets"], parameters["stop_timeout"]))
             if step in TAKING:
-                # Only this step hands out an attempt; with that of another step, a fenced run would follow the run that
-                # fenced it.
+                # Only these steps hand out an attempt: after others, a fenced run would follow the one that fenced it.
                 token = {"op": token["op"], "attempt": now["attempt"]}
             said = dict({name: said[name] for name in SAID if name in said}, **now)
     return {
