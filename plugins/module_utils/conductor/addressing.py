@@ -1,11 +1,12 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Addresses out of the pools of networks, for the instances of a run that are to be made.
+"""Choose addresses from the pools of networks for the instances that a run creates.
 
-Taken is what any host tells of any instance, and each fixed address of the inventory. What a silent host's instances have is known
-to that host alone, so nothing is given out while there is such a host. Two runs at once may choose the same; after its
-claim each reads all hosts, and who sees its address with another instance chooses again.
+An address is taken if any host reports it for any instance, or if the inventory gives it as a fixed address. Only a
+silent host knows the addresses of its own instances, so none is given out while a host is silent. Two runs at once may
+choose the same address; each reads all hosts after its claim, and a run that sees its address on another instance
+chooses again.
 """
 
 from __future__ import annotations
@@ -18,12 +19,12 @@ from . import silence
 from .errors import AddressesUnknown, AddressPoolExhausted
 from .plan import CLAIMING, Instance, addresses, fail
 
-MOST_CHOICES = 10  # of one address, while other runs take what was chosen
+MOST_CHOICES = 10  # per instance, in case other runs keep taking the address that was chosen
 Index = address_clash.Index
 
 
 def give(instances: Mapping[str, Instance], held: Index, silent: Mapping[str, str]) -> None:
-    """Choose the addresses of all instances that are to be made; those for which there is none fail.
+    """Choose the addresses of all instances to be created. An instance for which there is none fails.
 
     ``held``: who has which address. ``silent``: the hosts that did not answer, and why.
     """
@@ -41,8 +42,8 @@ def give(instances: Mapping[str, Instance], held: Index, silent: Mapping[str, st
 
 
 def held_by(instances: Mapping[str, Instance], told: Mapping[str, Iterable[Mapping[str, Any]]]) -> Index:
-    """Who has which address. ``told``: host -> the instances that it tells of. Of one of these instances only the host that
-    has it says what it has."""
+    """Who has which address. ``told``: host -> the instances that it reports. For the plan's ``instances`` only the
+    report of their own host counts."""
     homes = {instance["uuid"]: instance.get("host") for instance in instances.values()}
     return addresses(
         {
@@ -53,7 +54,7 @@ def held_by(instances: Mapping[str, Instance], told: Mapping[str, Iterable[Mappi
 
 
 def check_seen(instance: Instance, silent: Mapping[str, str]) -> None:
-    """AddressesUnknown where an address is wanted of a pool, and a host is silent."""
+    """Raise AddressesUnknown if the instance needs an address from a pool and a host is silent."""
     if silent and _pooled(instance):
         hosts = sorted(silent)
         raise AddressesUnknown(
@@ -68,7 +69,7 @@ def check_seen(instance: Instance, silent: Mapping[str, str]) -> None:
 
 
 def choose_again(instance: Instance, held: Index) -> bool:
-    """Another address for each of the pool's that another instance has; whether all is well then."""
+    """Replace each pool address that another instance has too. Return whether no clash is left."""
     instance["choices"] = instance.get("choices", 0) + 1
     if instance["choices"] > MOST_CHOICES:
         return False
@@ -80,7 +81,7 @@ def choose_again(instance: Instance, held: Index) -> bool:
 
 
 def fixed(given: Iterable[Mapping[str, Any]], networks: Mapping[str, Any], name: str) -> Index:
-    """The fixed addresses and the MAC addresses that the inventory gives an instance, whether it is there or not."""
+    """The fixed addresses and MAC addresses that the inventory gives an instance, whether it exists or not."""
     found: Index = {}
     for nic in given:
         if nic["address"] and nic["network"] in networks:
@@ -91,12 +92,12 @@ def fixed(given: Iterable[Mapping[str, Any]], networks: Mapping[str, Any], name:
 
 
 def _pooled(instance: Instance) -> List[Any]:
-    """The NICs that have their address of a pool."""
+    """The NICs that get their address from a pool."""
     return [nic for nic in instance["spec"].get("networks") or () if nic.get("pool")]
 
 
 def _keep(instance: Instance, held: Index) -> None:
-    """An instance that is there has the address it was given, whatever has become of the pool."""
+    """An existing instance keeps the address that it was given, even if the pool has changed since."""
     for nic in _pooled(instance):
         address = next(_had(instance, nic, held), None)
         nic["address"] = address and "%s/%d" % (address, nic["prefixlen"])
@@ -143,7 +144,7 @@ def _others(instance: Instance, nic: Mapping[str, Any], held: Index) -> Set[str]
 
 
 def _had(instance: Instance, nic: Mapping[str, Any], held: Index) -> Iterator[str]:
-    """The addresses on the NIC's network that hosts tell of the instance itself."""
+    """The addresses on the NIC's network that hosts report for the instance itself."""
     for word, owners in held.items():
         address = nics.address_of(word, nic)
         if address and instance["uuid"] in owners:

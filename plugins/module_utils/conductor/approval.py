@@ -1,9 +1,9 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a person approves between a run of place and one of create: these instances, made of this, on these hosts; nothing else.
+"""What a person approves between place and create: these instances with these requests on these hosts, nothing else.
 
-The user data is in no digest, since a digest of a short secret gives it away.
+The digests leave out the user data: the digest of a short secret gives it away.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ class NotApproved(BerthError):
 
 
 def approval(instances: Mapping[str, Instance]) -> Dict[str, Dict[str, str]]:
-    """What there is to approve: the host of each instance that is to be made, and a digest of what it is made of."""
+    """What there is to approve: for each instance to be created its host and a digest of its request."""
     return {name: _approved(instance) for name, instance in instances.items() if instance.get("state") == CLAIMING}
 
 
 def _approved(instance: Instance) -> Dict[str, str]:
-    """What other runs may change meanwhile is not part of it: members of the server group, addresses out of pools."""
+    """Leave out what other runs may change meanwhile: members of the server group, addresses from pools."""
     request = dict(instance["spec"], batch_id=None)
     request["group"] = {**(request.get("group") or {}), "members": None}
     request["networks"] = [
@@ -40,9 +40,9 @@ def _approved(instance: Instance) -> Dict[str, str]:
 
 
 def hold_to(instances: Mapping[str, Instance], approved: Approved) -> None:
-    """Refuse the run unless it makes what was approved. An approved instance that is there by now is left as it is.
+    """Refuse the run unless it creates what was approved. An approved instance that exists by now is left as it is.
 
-    No other host is tried: that one would not be approved.
+    No alternate host is tried: it was not approved.
     """
     faults = [
         *_differing(approval(instances), approved),

@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What follows from the results of a round's builds. A host that fell silent may have built: no other host is tried then."""
+"""What follows from the results of a round's builds. A host that fell silent may have built: no other is tried."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .plan import ACTIVE, BUILDING, EXISTING, PLANNED, Built, Instance, Plan, fa
 
 
 class Look(TypedDict):
-    """What a host says of an instance that is there as its record says, see compute/guest/settled.py."""
+    """What a host reports about an instance that is as its record says, see compute/guest/settled.py."""
 
     uuid: str
     converged: bool
@@ -25,13 +25,13 @@ class Look(TypedDict):
 
 
 def power_state(berth_state: Any, locked: Any) -> Optional[str]:
-    """The power state that the variable berth_state asks for; None leaves the guest as it is, as a lock does."""
+    """The power state that berth_state asks for. None leaves the guest as it is, as for a locked instance."""
     return None if locked else {"active": "running", "stopped": "shutdown"}.get(berth_state)
 
 
 def builds_of_hosts(plan: Plan) -> Dict[str, Dict[str, Instance]]:
-    """Host -> inventory name -> instance, of those that one run of the host can build: their claims stand, and the host gets
-    their images by itself."""
+    """Host -> inventory name -> instance, for those that one call of the host can build: their claims stand, and the
+    host fetches their images itself."""
     found: Dict[str, Dict[str, Instance]] = {}
     for name in plan["build"]:
         instance = plan["instances"][name]
@@ -41,15 +41,15 @@ def builds_of_hosts(plan: Plan) -> Dict[str, Dict[str, Instance]]:
 
 
 def to_upload(spec: Mapping[str, Any]) -> List[Tuple[Document, int]]:
-    """[(image, GiB of the disk that is made from it)] of the images of a new request that the controller sends to its host."""
+    """[(image, GiB of the disk made from it)]: the images of a new request that the controller sends to the host."""
     root = [(spec["image"], volumes.root_gb(spec))] if spec["image"].get("upload") else []
     made_from = [(entry.get("image") or {}, entry["size_gb"]) for entry in spec.get("volumes") or ()]
     return root + [(image, size_gb) for image, size_gb in made_from if image.get("upload")]
 
 
 def pass_over_unchanged(plan: Plan, looks: Mapping[str, Iterable[Look]]) -> None:
-    """Take out of the builds what is as it is wanted by what its host says of it (``looks``: host -> those). Anything else takes a
-    run of its own, as does what a host says nothing of."""
+    """Remove from the builds the instances that are already as requested, judging by ``looks`` (host -> its reports).
+    Any other instance gets a call of its own, also one that its host did not report."""
     found = {host: {look["uuid"]: look for look in told} for host, told in looks.items()}
     for name in list(plan["build"]):
         instance = plan["instances"][name]
@@ -62,7 +62,7 @@ def pass_over_unchanged(plan: Plan, looks: Mapping[str, Iterable[Look]]) -> None
 
 
 def _is_as_wanted(instance: Instance, look: Look) -> bool:
-    """Whether a run of the module instance would change nothing, nor have anything to say that is not known."""
+    """Whether the module instance would change nothing and report nothing new."""
     power, shown = power_state(instance.get("berth_state"), instance.get("locked")), look["instance"]
     if power and not shown.get("locked") and not (look["converged"] and shown.get("power_state") == power):
         return False
@@ -72,14 +72,14 @@ def _is_as_wanted(instance: Instance, look: Look) -> bool:
 
 
 def settle(plan: Plan, built: Dict[str, Built]) -> None:
-    """Take in what the hosts built, by inventory name of the instance."""
+    """Apply the results of the hosts' builds, given by inventory name."""
     silent: Built = {"reason": "was not asked"}
     for name in plan["build"]:
         instance, result = plan["instances"][name], built.get(name) or silent
         if instance["state"] == PLANNED:
             continue
         if "reason" in result:
-            # the build may still run there: another host now could make a second one
+            # the build may still run there: another host could build a second instance now
             instance.setdefault("uncertain", []).append(planned_instance(plan, instance))
             fail(
                 instance,

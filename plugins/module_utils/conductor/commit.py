@@ -1,10 +1,10 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What becomes of each claim now that all hosts were read after it (name, quota, group, addresses): build, withdraw, or try
-elsewhere.
+"""What becomes of each claim after all hosts were read again (name, quota, group, addresses): build it, withdraw it, or
+try another host.
 
-Of two runs that write a claim and then read, at least one sees the other; who_gives_way.py says what it does then.
+Of two runs that write a claim and then read, at least one sees the other; who_gives_way.py decides what it does then.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ OverQuota = Callable[[Instance, List[ScannedRecord]], Optional[BerthError]]
 
 
 class Claimed(TypedDict, total=False):
-    """A host's answer to the claims of this round, or the ``reason`` why there is none."""
+    """A host's answer to the claims of this round, or the ``reason`` why it gave none."""
 
     results: List[ClaimResult]
     error: Mapping[str, str]
@@ -48,7 +48,7 @@ class Claimed(TypedDict, total=False):
 
 
 class Scan(TypedDict, total=False):
-    """What a host told when it was read after the claims, or the ``reason`` why it told nothing."""
+    """What a host reported when it was read after the claims, or the ``reason`` why it reported nothing."""
 
     host_uuid: str
     instances: List[ScannedRecord]
@@ -78,7 +78,7 @@ class Look:
         return [(host, held[uuid]) for host, held in self.records.items() if host != instance["host"] and uuid in held]
 
     def silent(self, plan: Plan) -> Dict[str, str]:
-        """The hosts that do not answer, but for lost ones, and why."""
+        """The hosts that do not answer, except lost ones, and why."""
         return {
             host: told["reason"] for host, told in plan["hosts"].items() if "reason" in told and host not in self.lost
         }
@@ -89,11 +89,11 @@ class Look:
 
     @functools.cached_property
     def known_as(self) -> Dict[str, Set[str]]:
-        """Name -> the uuids of the hosts that anybody remembers by it."""
+        """Host name -> the uuids of the hosts that any host remembers by that name."""
         return called(scan.get("notes") or {} for scan in self.scans.values())
 
     def notes_on(self, instance: Instance) -> Notes:
-        """What the hosts remembered before this run, and what they remember after its claim; of each host the later."""
+        """What the hosts remembered before this run and remember after its claim; of each host the later."""
         uuid = instance["uuid"]
         later = {
             scan["host_uuid"]: scan["notes"][uuid] for scan in self.scans.values() if uuid in (scan.get("notes") or {})
@@ -108,7 +108,7 @@ def commit(
     lost_hosts: Collection[str] = (),
     over_quota: Optional[OverQuota] = None,
 ) -> None:
-    """Decide for each claim; ``claims`` and ``scans`` are by host."""
+    """Decide for each claim. ``claims`` and ``scans`` are by host."""
     plan["withdraw"] = {}
     seen = {host: scan for host, scan in scans.items() if "instances" in scan}
     for host, scan in scans.items():
@@ -131,7 +131,7 @@ def commit(
 
 
 def _why(reply: Union[Scan, Claimed], silent: str) -> str:
-    """Why a host answered nothing of what it was asked; ``silent`` where it does not say."""
+    """Why a host gave no answer; ``silent`` if its reply gives no reason."""
     error = reply.get("error")
     return "%s: %s" % (error["code"], error["message"]) if error else reply.get("reason", silent)
 
@@ -157,7 +157,7 @@ def _commit_claim(plan: Plan, instance: Instance, reply: Claimed, look: Look) ->
 
 
 def _check_the_only_claim(plan: Plan, instance: Instance, look: Look) -> None:
-    """The claim stands. It is built where no other host has the instance, or may have it."""
+    """The claim stands. Build the instance unless another host has it, or may have it."""
     name, others = instance["name"], look.elsewhere(instance)
     owner = next((host for host, record in others if record["role"] == OWN), None)
     moving = next((host for host, record in others if record["role"] not in (OWN, CLAIM)), None)
@@ -177,8 +177,9 @@ def _check_the_only_claim(plan: Plan, instance: Instance, look: Look) -> None:
 
 
 def _came_to_nothing(plan: Plan, instance: Instance, look: Look) -> List[PlannedInstance]:
-    """The plans of earlier runs of which this run knew before it read the planned host, and found nothing there. Of a plan that
-    was written only since, nothing follows: its claim may have come after that host was read."""
+    """The plans of earlier runs that created nothing: this run knew of them before it read the planned host, and the
+    instance was not there. A plan that was written only since proves nothing: its claim may have come after that
+    host was read."""
     names, uuid = look.answers().names, instance["uuid"]
     return [
         {"uuid": uuid, "host_uuid": note.host_uuid, "run": note.run}
@@ -192,7 +193,7 @@ def _building(plan: Plan) -> List[Instance]:
 
 
 def _check_addresses(plan: Plan, look: Look) -> None:
-    """Two instances that would have one address are seen here by at least one of the runs that claimed for them."""
+    """If two instances would get the same address, at least one of the runs that claimed for them sees it here."""
     held = look.addresses()
     silent = look.silent(plan)
     for instance in _building(plan):
@@ -212,14 +213,14 @@ def _check_addresses(plan: Plan, look: Look) -> None:
 
 
 def _check_groups(plan: Plan, look: Look) -> None:
-    """Affinity spans hosts, so it is decided here; anti-affinity is decided by each host under its lock."""
+    """Affinity spans hosts, so it is checked here; each host checks anti-affinity itself, under its lock."""
     held = {host: list(found.values()) for host, found in look.records.items()}
     for instance in _building(plan):
         elsewhere = groups.elsewhere(instance["spec"], host_of(instance), held)
         error = groups.violation(instance["spec"], elsewhere)
         if error:
             withdraw_claim(plan, instance)
-            # only the members' own host can satisfy the policy
+            # only the host that has the members can satisfy the policy
             instance["alternates"] = [
                 alternate for alternate in instance["alternates"] if alternate["host"] == elsewhere[0]
             ]
@@ -227,7 +228,7 @@ def _check_groups(plan: Plan, look: Look) -> None:
 
 
 def _check_quota(plan: Plan, look: Look, over_quota: OverQuota) -> None:
-    """Count again with all claims in sight; the last ones of this run give way first."""
+    """Count again now that all claims are visible; the last instances of this run give way first."""
     for instance in reversed(_building(plan)):
         error = over_quota(instance, look.all_records())
         if error:

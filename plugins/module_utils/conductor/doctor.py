@@ -1,9 +1,9 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What is wrong in the fleet: what the hosts found of themselves, and what only shows when their answers are compared.
+"""What is wrong in the fleet: what each host found by itself, and what only a comparison of their answers shows.
 
-Each finding has a stable code and says what to do. Nothing else decides by them, and no rule by a clock.
+Each finding has a stable code and says what to do. Nothing else acts on the findings, and no rule depends on a clock.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from .locate import is_moving, unconfirmed
 
 ERROR, WARNING, NOTE = "error", "warning", "note"
 SEVERITIES = (ERROR, WARNING, NOTE)
-MOST_OFF = 60  # s that a host's clock may differ from the controller's
+MOST_OFF = 60  # seconds that a host's clock may differ from the controller's
 WIDTH = 80
 
 
 @dataclasses.dataclass(frozen=True)
 class Finding:
-    """``where`` is a host, ``instance`` a name, or a uuid that nobody has a name for; both may be empty."""
+    """``where`` is a host, ``instance`` a name, or a uuid if no name is known; both may be empty."""
 
     code: str
     severity: str
@@ -45,8 +45,9 @@ class Finding:
 
 @dataclasses.dataclass(frozen=True)
 class Case:
-    """What is examined. ``checkups``: host -> what it found of itself; ``in_inventory``: uuid -> name, of the inventory's instances;
-    ``inventory``: the names of the KVM hosts; ``asked``: when the hosts were asked and had answered, by the controller."""
+    """What is examined. ``checkups``: host -> its findings about itself; ``in_inventory``: uuid -> name of the
+    inventory's instances; ``inventory``: the names of the KVM hosts; ``asked``: when the controller asked the hosts
+    and had the answers."""
 
     fleet: Fleet
     checkups: Mapping[str, Document]
@@ -59,8 +60,8 @@ class Case:
         return self.in_inventory.get(uuid) or (places[0]["name"] if places else uuid)
 
 
-# What to do about what a host found of itself: by the host's name, the instance's and what the host said. Any other code is
-# a check that could not be made.
+# What to do about a host's findings about itself, given the host, the instance and what the host said. Any other code
+# means a check that could not be made.
 TODO: Dict[str, Callable[[str, str, str], str]] = {
     "BootGateMissing": lambda host, name, said: host_hints.prepare_host(host),
     "GuestsNotConfined": lambda host, name, said: host_hints.confine_guests(),
@@ -100,7 +101,7 @@ def examine(case: Case) -> List[Finding]:
 
 
 def lines(findings: Sequence[Finding]) -> List[str]:
-    """For people: a table of 80 columns, below each line what was found and what to do."""
+    """A table of 80 columns for people; below each row what was found and what to do."""
     if not findings:
         return ["Nothing was found."]
     rows = [[one.severity, one.where or "-", one.instance or "-", one.code] for one in findings]
@@ -138,7 +139,7 @@ def _of_hosts(case: Case) -> Iterator[Finding]:
 
 
 def _may_be_known(case: Case, uuid: str) -> bool:
-    """Whether another host of the same storage has the record of a volume, or may have it."""
+    """Whether another host with the same storage has the record of a volume, or may have it."""
     return bool(case.fleet.verdicts) or uuid in [volume["uuid"] for _host, volume in case.fleet.volumes()]
 
 
@@ -166,7 +167,7 @@ def _clocks(case: Case) -> Iterator[Finding]:
 
 
 def _left(case: Case) -> Iterator[Finding]:
-    """Hosts that the inventory does not have any more, and that hold instances as the others remember."""
+    """Hosts that are no longer in the inventory but hold instances, as other hosts remember."""
     known = set(case.fleet.uuids().values()) | set(case.fleet.faults)
     held: Dict[str, List[str]] = {}
     for uuid in sorted({uuid for notes in case.fleet.notes.values() for uuid in notes}):
@@ -197,7 +198,7 @@ def _instances(case: Case) -> Iterator[Finding]:
             yield Finding("DuplicateInstance", ERROR, "", said, hints.find_the_right_copy(), name)
             continue
         changing = [place for place in places if place["task_state"]]
-        # the other side of a move that waits keeps the task_state in which it let go
+        # in a move that waits for confirmation, the other side keeps the task_state in which it let go
         waits = unconfirmed(places)
         if changing and not waits:
             place = changing[0]
@@ -222,7 +223,7 @@ def _by_hand(places: Sequence[Place], name: str) -> Iterator[Finding]:
 
 
 def _unlisted(case: Case) -> Iterator[Finding]:
-    """Such as after somebody renamed them in the inventory: it has the new name, the guest runs under the old one."""
+    """For example after an instance was renamed in the inventory: the guest still runs under its old name."""
     held: Dict[str, List[str]] = {}
     for uuid, places in case.fleet.places.items():
         for place in places:
@@ -234,7 +235,7 @@ def _unlisted(case: Case) -> Iterator[Finding]:
 
 
 def _to_end(place: Place, name: str) -> str:
-    """What ends the change that a run has begun."""
+    """The hint that ends a change which a run began and did not finish."""
     if is_moving(place):
         return hints.finish_move(name)
     if place["phase"] == SETTING_ASIDE:
@@ -245,7 +246,7 @@ def _to_end(place: Place, name: str) -> str:
 
 
 def _missing(case: Case) -> Iterator[Finding]:
-    """Instances of the inventory on no host, where all hosts have answered."""
+    """Instances of the inventory that no host has, if all hosts answered."""
     if case.fleet.verdicts:
         return
     for uuid, name in case.in_inventory.items():

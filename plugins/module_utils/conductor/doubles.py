@@ -1,10 +1,10 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Two hosts with one uuid: named twice in the inventory, or one is a copy of the other's disks with all its records.
+"""Two hosts with one uuid: the inventory names one host twice, or one has a copy of the other's disks with all records.
 
-Where both answer, neither counts. A copy that answers alone would have every guest of the original a second time: it does not
-count while the others know its uuid by the name of a host that is silent.
+If both answer, neither counts. A copy that answers alone would run every guest of the original a second time: it does
+not count while other hosts know its uuid by the name of a silent host.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Told = Mapping[str, Mapping[str, Note]]  # host uuid -> {instance uuid: what tha
 
 
 def twice(documents: Mapping[str, Document]) -> Iterator[Tuple[str, List[str]]]:
-    """(uuid, the names) of hosts that answer with the same uuid."""
+    """Yield (uuid, names) of the hosts that answer with the same uuid."""
     names: Dict[str, List[str]] = {}
     for name, document in documents.items():
         names.setdefault(document["uuid"], []).append(name)
@@ -26,7 +26,7 @@ def twice(documents: Mapping[str, Document]) -> Iterator[Tuple[str, List[str]]]:
 
 
 def of_silent(documents: Mapping[str, Document], silent: Mapping[str, str], told: Told) -> Dict[str, Tuple[str, str]]:
-    """Host uuid -> (the host that answers with it, the silent host that others know by it)."""
+    """Host uuid -> (the host that answers with it, the silent host that other hosts know by it)."""
     names = {document["uuid"]: name for name, document in documents.items()}
     found: Dict[str, Tuple[str, str]] = {}
     for notes in told.values():

@@ -1,8 +1,8 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the inventory says otherwise of an instance than the record on its host, and the record than the guest in libvirt, in words
-for people. Nothing is decided by it: what a host says of its records is shown, and changes no host.
+"""How an instance differs: the inventory from the record on its host, and the record from the guest in libvirt,
+described for people. Nothing acts on it: the differences are shown, and no host is changed.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from .fleet import Place
 
 SIZES = ("vcpus", "memory_mb", "root_gb", "ephemeral_gb", "swap")
 EXTRA = "extra_specs"
-# What an instance keeps as it was made, by the name of its digest.
+# What never changes after an instance is created: name of the digest -> how it is shown.
 KEPT = {"image": "image", "networks": "networks", "ssh_keys": "SSH keys", "metadata": "metadata"}
 
 
 def told(name: str, place: Place, wanted: Document) -> List[str]:
-    """All that the inventory's request ``wanted`` says otherwise, each with the command that helps."""
+    """All differences from the inventory's request ``wanted``, each with the command that helps."""
     parts = (
         of_flavor_name(name, place["flavor"], wanted["flavor"].get("name")),
         of_flavor_content(name, place, wanted),
@@ -34,7 +34,7 @@ def told(name: str, place: Place, wanted: Document) -> List[str]:
 
 
 def of_domain(name: str, differs: Optional[Mapping[str, Any]]) -> Optional[str]:
-    """What somebody changed of the guest in libvirt, and when it is as the record says again."""
+    """What somebody changed in libvirt's definition of the guest, and when the definition follows the record again."""
     said = by_hand(differs)
     return "live domain differs: %s; %s" % (said, repaired(name, differs)) if said else None
 
@@ -45,7 +45,7 @@ def by_hand(differs: Optional[Mapping[str, Any]]) -> str:
 
 
 def repaired(name: str, differs: Optional[Mapping[str, Any]]) -> str:
-    """A running guest is never changed, its definition is on request."""
+    """When a difference is repaired. A running guest is never changed; its definition is changed on request."""
     return "repaired at the next start" + (" or with %s" % hints.mend(name) if _when(differs, "next_start") else "")
 
 
@@ -66,7 +66,7 @@ def of_flavor_name(name: str, has: Optional[str], asked: Optional[str]) -> Optio
 
 
 def of_flavor_content(name: str, place: Place, wanted: Document) -> Optional[str]:
-    """A flavor of the same name whose content is another by now."""
+    """The flavor has the same name in the inventory, but other content by now."""
     has, asked = place["content"], clean_all(wanted["flavor"])
     if not has or has.get("name") != asked.get("name"):
         return None
@@ -77,7 +77,7 @@ def of_flavor_content(name: str, place: Place, wanted: Document) -> Optional[str
 
 
 def _changed(has: Mapping[str, Any], asked: Mapping[str, Any]) -> List[Tuple[str, Any, Any]]:
-    """(field, asked, had) of the sizes and the extra specs that differ."""
+    """Return (field, asked, had) of the sizes and extra specs that differ."""
     found = [(part, asked.get(part) or 0, has.get(part) or 0) for part in SIZES]
     new, old = (given if isinstance(given, dict) else {} for given in (asked.get(EXTRA), has.get(EXTRA)))
     found += [(part, new.get(part, "nothing"), old.get(part, "nothing")) for part in sorted({*new, *old})]
@@ -85,7 +85,7 @@ def _changed(has: Mapping[str, Any], asked: Mapping[str, Any]) -> List[Tuple[str
 
 
 def of_security_groups(name: str, place: Place, wanted: Document) -> Optional[str]:
-    """Of the NICs that it has: where those are others, they are told themselves."""
+    """Security groups are compared only if the networks agree; a difference of the networks is reported on its own."""
     has, asked = place["wishes"] or {}, digests(wanted)
     groups = "security_groups"
     if groups not in has or has[groups] == asked.get(groups) or has.get("networks") != asked.get("networks"):
@@ -94,7 +94,7 @@ def of_security_groups(name: str, place: Place, wanted: Document) -> Optional[st
 
 
 def of_kept(name: str, place: Place, wanted: Document) -> Optional[str]:
-    """What only an instance that is made anew gets."""
+    """What an instance gets only if it is created anew."""
     if place["wishes"] is None:
         return None
     has, asked = place["wishes"], digests(wanted)
@@ -110,7 +110,7 @@ def of_kept(name: str, place: Place, wanted: Document) -> Optional[str]:
 
 
 def _other_addresses(place: Place, wanted: Document) -> bool:
-    """Whether a fixed address is missing, or one is there that the inventory does not name; an address from a pool is as it should be."""
+    """Whether a fixed address is missing or is not in the inventory. Any address from a pool is right."""
     has = [word for word in place["nics"] or () if word.startswith("address ")]
     asked = wanted.get("networks") or ()
     fixed = nics.taken([{**nic, "mac": None} for nic in asked if not nic.get("pool")])

@@ -21,7 +21,7 @@ FIELD = "berth_keep_on"
 
 @dataclasses.dataclass(frozen=True)
 class Choice:
-    """``above``: the highest generation of the ``others``, which the copy on ``stays`` has to pass. No others: nothing to do."""
+    """``above``: highest generation of ``others``, which the copy on ``stays`` must pass. No others: nothing to do."""
 
     stays: str
     others: List[str]
@@ -29,7 +29,7 @@ class Choice:
 
 
 def choose(fleet: Fleet, name: str, uuid: str, stays: str, confirmed: bool) -> Choice:
-    """The copy on ``stays`` and all others. DuplicateRuns where more than one runs and nobody has ``confirmed`` that."""
+    """The copy on ``stays`` and the others. Raise DuplicateRuns if several run and nobody ``confirmed`` that."""
     owners = {place["host"]: place for place in fleet.places.get(uuid, ()) if place["role"] == OWN}
     if stays not in owners:
         rule = "one of the hosts that own %s: %s" % (name, ", ".join(sorted(owners)) or "none that answered")

@@ -16,7 +16,7 @@ class AddressPoolExhausted(BerthError):
 
 
 class AddressesUnknown(BerthError):
-    """A host does not answer, so it is unknown which addresses of the pool its instances have. No address was given out."""
+    """A host does not answer, so it is unknown which pool addresses its instances have. No address was assigned."""
 
 
 class ClaimConflict(BerthError):
@@ -28,21 +28,21 @@ class InstanceUnknown(BerthError):
 
 
 class InstanceMoving(BerthError):
-    """The instance is in a move, or waits for confirm or revert, and this is not allowed then (Nova:
+    """The instance is in a move, or waits for confirm or revert, and the operation is not allowed in this state (Nova:
     InstanceInvalidState)."""
 
 
 class RecordMissing(BerthError):
-    """A host held the instance and never removed it, but has no record of it now: its records were lost."""
+    """A host held the instance and never removed it, but has no record of it now: the record was lost."""
 
 
 class RecordOutdated(BerthError):
-    """The record of the host that answers as owner is older than other hosts remember: another host owns the instance, or the
-    record is an old copy."""
+    """The host that answers as owner has an older record than other hosts remember: another host owns the instance, or
+    the record is an old copy."""
 
 
 class DomainWithoutRecord(BerthError):
-    """A host without a record of the instance has a guest with its uuid. The instance is not created or started anywhere."""
+    """A host without a record of the instance has a guest with its uuid. No host creates or starts the instance."""
 
 
 class DisksOwnerUnknown(BerthError):
@@ -54,11 +54,11 @@ class DuplicateInstance(BerthError):
 
 
 class DuplicateRuns(BerthError):
-    """More than one copy of the instance runs: none is stopped until a person has confirmed it."""
+    """More than one copy of the instance runs. None is stopped until a person confirms it."""
 
 
 class GroupPolicyViolation(BerthError):
-    """The instance's host breaks the policy of its server group."""
+    """The instance's host would break the policy of its server group."""
 
     retryable = True
 
@@ -68,11 +68,11 @@ class InstanceSuperseded(BerthError):
 
 
 class HostNotLost(BerthError):
-    """A host that berth_lost_hosts declares lost answers."""
+    """A host that berth_lost_hosts declares lost has answered."""
 
 
 class HostNameAmbiguous(BerthError):
-    """Other hosts remember several silent hosts by the name given in berth_lost_hosts. None of them is treated as lost."""
+    """Other hosts know several silent hosts by the name given in berth_lost_hosts. None of them is treated as lost."""
 
 
 class HostInUse(BerthError):
@@ -80,7 +80,7 @@ class HostInUse(BerthError):
 
 
 class HostNotCleaned(BerthError):
-    """The KVM host to remove was not cleaned, or not whole. Its certificates were not revoked. Running it again goes on."""
+    """The KVM host to remove was not fully cleaned. Its certificates were not revoked. Run it again to continue."""
 
 
 class HostUnknown(BerthError):
@@ -96,7 +96,7 @@ class AnsibleUnknown(BerthError):
 
 
 class BecomeFailed(BerthError):
-    """The user that Ansible logs in as cannot become root on the host, by sudo or another become method. Nothing was done there."""
+    """The user that Ansible logs in as cannot become root on the host, by sudo or another method. Nothing was done."""
 
 
 class NoHostAnswered(BerthError):
@@ -118,7 +118,7 @@ class UnknownVariable(BerthError):
 
 
 class SharedVariableDiffers(BerthError):
-    """A variable that all instances share differs between two of them, so the result would depend on which ones are selected."""
+    """A variable that all instances share differs between two, so the result would depend on the selection."""
 
     @classmethod
     def of(cls, variable: str, first: str, second: str) -> SharedVariableDiffers:
@@ -138,7 +138,7 @@ class CertificateForeign(BerthError):
 
 
 class AuthorityStillNeeded(BerthError):
-    """Hosts have not shown that they can go on to the next phase of a rotation: the authorities stay trusted as they are."""
+    """Some hosts have not shown that they are ready for the next phase of a rotation. All authorities stay trusted."""
 
     @classmethod
     def of(cls, hosts: List[str], awaited: str, hint: str) -> AuthorityStillNeeded:
@@ -147,15 +147,15 @@ class AuthorityStillNeeded(BerthError):
 
 
 class AuthorityUnsafe(BerthError):
-    """The directory of the authorities, or a key in it, can be read by other users than its owner, or is damaged."""
+    """Users other than the owner can read the directory of the authorities or a key in it, or it is damaged."""
 
 
 class MoveContradicted(BerthError):
-    """A host contradicts the instance's owner about a move, or tells of a move between other hosts."""
+    """A host contradicts the instance's owner about a move, or reports a move between other hosts."""
 
 
 class UploadUnusable(BerthError):
-    """The file to upload as an image does not exist, is not a regular file, or has another checksum."""
+    """The file to upload as an image does not exist, is not a regular file, or has a different checksum."""
 
 
 class UploadFailed(BerthError):

@@ -1,9 +1,9 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the hosts reported, checked: the documents that placement may use, and a verdict for each host that has none.
+"""What the hosts reported, checked: the documents that placement may use, and for each other host why it has none.
 
-A host is known here by its inventory name, never by a name it sends.
+A host is known here by its inventory name, never by a name that it sends.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ..model.messages import Document, Note
 from . import doubles, silence
 from .notes import Answers, Notes, called, put_together
 
-# What a place has of the instance in the host's document.
+# The fields of an instance in the host's document that a place copies.
 PLACE = (
     "role",
     "generation",
@@ -39,7 +39,7 @@ PLACE = (
 
 
 class Place(TypedDict):
-    """An instance on a host that has a record of it; ``flavor`` is its name."""
+    """An instance on a host that has a record of it; ``flavor`` is the flavor's name."""
 
     host: str
     role: str
@@ -52,13 +52,13 @@ class Place(TypedDict):
     project_id: Optional[str]
     name: str
     locked: Optional[str]  # by whom, and why
-    nics: Optional[List[str]]  # the addresses that it has, in words of model/nics.py
-    pool: Optional[str]  # in which it and its volumes are; None is the host's own
+    nics: Optional[List[str]]  # its addresses, in the form of model/nics.py
+    pool: Optional[str]  # of its disks and volumes; None is the host's default
     disks: Optional[Dict[str, int]]  # its data disks: name -> GiB
-    wishes: Optional[Dict[str, str]]  # what model/request_digest.py makes of its request
+    wishes: Optional[Dict[str, str]]  # digests of its request, see model/request_digest.py
     domain_differs: Optional[Document]  # what somebody changed in libvirt, see compute/guest/live_differences.py
     flavor: Optional[str]
-    content: Document  # of the flavor, as it was when the instance got it
+    content: Document  # the flavor as it was when the instance got it
 
 
 class Stray(TypedDict):
@@ -71,7 +71,7 @@ class Stray(TypedDict):
 
 
 class Report(TypedDict, total=False):
-    """What a host reported: {document, notes} or {reason}. ``cell`` is the inventory's word on the host."""
+    """What a host reported: {document, notes} or {reason}. ``cell`` is the cell that the inventory gives the host."""
 
     document: Document
     notes: Dict[str, Note]
@@ -82,9 +82,9 @@ class Report(TypedDict, total=False):
 @dataclasses.dataclass
 class Fleet:
     """``documents``: inventory name -> host state document; ``verdicts``: inventory name -> why the host is left out;
-    ``notes``: host uuid -> {instance uuid: what that host remembers}; ``strays``: instance uuid -> the domains of that uuid on
-    hosts that have no record of it, also on those whose records do not count;
-    ``faults``: uuids of those hosts -> why; ``doubles``: host uuid -> the host that says to be that silent one."""
+    ``notes``: host uuid -> {instance uuid: what that host remembers}; ``strays``: instance uuid -> the domains with
+    that uuid on hosts without a record of it, including hosts whose records do not count; ``faults``: host uuid ->
+    why its records do not count; ``doubles``: host uuid -> the host that claims to be that silent host."""
 
     documents: Dict[str, Document]
     verdicts: Dict[str, str]
@@ -94,20 +94,20 @@ class Fleet:
     doubles: Dict[str, str] = dataclasses.field(default_factory=dict)
 
     def answers(self, lost_hosts: Collection[str] = ()) -> Answers:
-        """HostNotLost where a lost host is there, HostNameAmbiguous where its name tells not which it is."""
+        """Raise HostNotLost if a lost host answers, HostNameAmbiguous if its name could mean several hosts."""
         silence.check_lost(lost_hosts, self.verdicts)
         answers = self.all_answers(lost_hosts)
         answers.check_lost()
         return answers
 
     def all_answers(self, lost_hosts: Collection[str]) -> Answers:
-        """The same, whatever ``lost_hosts`` names."""
+        """The same without these checks."""
         names = {uuid: name for name, uuid in self.uuids().items()}
         return Answers(names, lost_hosts, self.faults, self.verdicts, self.doubles, self.known_as)
 
     @functools.cached_property
     def known_as(self) -> Dict[str, Set[str]]:
-        """Name -> the uuids of the hosts that anybody remembers by it."""
+        """Host name -> the uuids of the hosts that any host remembers by that name."""
         return called(self.notes.values())
 
     def told_of(self, uuid: str) -> Dict[str, Note]:
@@ -122,7 +122,7 @@ class Fleet:
         return {name: document["uuid"] for name, document in self.documents.items()}
 
     def volumes(self) -> List[Tuple[str, Document]]:
-        """(host, volume) of all that the hosts that answered tell of."""
+        """(host, volume) of all volumes that the hosts report."""
         return [(host, found) for host, document in self.documents.items() for found in document.get("volumes") or ()]
 
     @functools.cached_property
@@ -139,7 +139,7 @@ class Fleet:
         return places
 
     def unprepared(self) -> Dict[str, str]:
-        """The hosts that answer and were never prepared, with what to do about it."""
+        """The hosts that answer but were never prepared, and what to do about it."""
         return {host: not_prepared(host) for host, found in self.documents.items() if not found.get("prepared", True)}
 
     def failed_on(self, uuid: str) -> List[str]:
@@ -147,7 +147,7 @@ class Fleet:
         return [host for host, document in self.documents.items() if uuid in document.get("failed_instances", ())]
 
     def members(self, group: Document, project: str) -> List[str]:
-        """The uuids of all instances of a server group {name, uuid}, as the hosts tell it."""
+        """The uuids of all instances of a server group {name, uuid}, as the hosts report them."""
         names = (group["name"], group["uuid"])
         return sorted(
             uuid
@@ -157,8 +157,8 @@ class Fleet:
 
 
 def read_fleet(reports: Dict[str, Report], check: Callable[[Any], Document]) -> Fleet:
-    """``reports`` are by inventory name. A document that breaks the schema is a verdict, not an
-    error; so is a state directory of which the host says itself that its records do not count."""
+    """``reports`` are by inventory name. A document that breaks the schema becomes a verdict, not an error; so does a
+    state directory whose host itself says that its records do not count."""
     documents: Dict[str, Document] = {}
     verdicts: Dict[str, str] = {}
     notes: Dict[str, Dict[str, Note]] = {}
@@ -201,7 +201,7 @@ def read_fleet(reports: Dict[str, Report], check: Callable[[Any], Document]) -> 
 
 
 def not_prepared(host: str) -> str:
-    """Why a host that answers gets no new instances. What it holds counts as before."""
+    """Why a host that answers gets no new instances. Those that it holds count as before."""
     return "not prepared. %s" % host_hints.prepare_host(host)
 
 

@@ -1,9 +1,9 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""No record of an instance was found: may it be created now, or may it be on a silent host?
+"""No host has a record of an instance: may it be created now, or may a silent host have it?
 
-It may be there where that host was its last known owner, and where a run once meant to make it there.
+A silent host may have it if it was the last known owner, or if a run once planned to create it there.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from .notes import Answers, Notes
 
 
 def check_absent(name: str, notes: Notes, answers: Answers, run: str = "") -> None:
-    """No record of the instance was found. InstanceUnknown or RecordMissing where it may be somewhere all the same.
+    """Raise InstanceUnknown or RecordMissing if the instance may exist although no record of it was found.
 
-    What the run itself has planned does not count.
+    Plans of the run itself do not count.
     """
     known = notes.known
     if known and answers.counts(known):

@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Volumes that no instance has: what show and the doctor tell of them."""
+"""Volumes that no instance has: what show and the doctor report about them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Free = Tuple[str, Mapping[str, Any]]  # (host, volume)
 
 
 def of(fleet: Fleet) -> List[Free]:
-    """Those of the hosts that answered, by name."""
+    """The free volumes of the hosts that answered, sorted by name."""
     found = [
         (host, volume)
         for host, volume in fleet.volumes()
@@ -26,7 +26,7 @@ def of(fleet: Fleet) -> List[Free]:
 
 
 def lines(found: Sequence[Free]) -> List[str]:
-    """For people; nothing where there is none. Times are by the clocks of the hosts."""
+    """A table for people, or nothing if there is no free volume. Times are by the clocks of the hosts."""
     rows = [
         (
             volume["name"],

@@ -1,11 +1,11 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The members of the security groups that rules name as the remote side, and their addresses.
+"""The members of the security groups that rules name as their remote side (remote_group), and the members' addresses.
 
-The inventory says who is a member, by which NIC. At which address comes from the host that has the member, and counts only where it is on
-the network of that NIC and nobody else's. Where a host is silent, nothing is known of members that may be there: their
-addresses stay as they are.
+The inventory says who is a member, and by which NIC. The member's host reports its addresses; an address counts only if
+it is on the NIC's network and no other instance has it. While a host is silent, nothing is known about members that may
+be there: their addresses stay as they are.
 """
 
 from __future__ import annotations
@@ -25,8 +25,9 @@ Key = Tuple[str, str]  # project and group
 
 @dataclasses.dataclass
 class Membership:
-    """What the inventory says. ``by_group``: project and group -> uuid -> the networks by which it is in the group; ``remote``: those
-    that rules of ``instances`` name; ``unknown``: uuids of instances with faults in their variables, whose groups nobody knows."""
+    """What the inventory says. ``by_group``: project and group -> uuid -> the networks of its NICs in that group;
+    ``remote``: the groups that rules of ``instances`` name; ``unknown``: uuids of instances whose groups are
+    unknown, because their variables have errors."""
 
     names: Dict[str, str] = dataclasses.field(default_factory=dict)
     by_group: Dict[Key, Dict[str, List[Network]]] = dataclasses.field(default_factory=dict)
@@ -50,7 +51,7 @@ class Membership:
 def wanted(
     membership: Membership, told: Mapping[str, List[ScannedRecord]], silent: Collection[str]
 ) -> Tuple[Document, List[str]]:
-    """What the hosts are sent, project -> group -> {members: uuid -> words, unseen: uuids}, and what people are told.
+    """What the hosts are sent, project -> group -> {members: uuid -> addresses, unseen: uuids}, and messages.
 
     ``told``: host -> its records; ``silent``: the hosts that did not answer."""
     found: Document = {}
@@ -75,7 +76,7 @@ def wanted(
 
 
 def _owners(told: Mapping[str, List[ScannedRecord]]) -> Dict[str, Set[str]]:
-    """Who has an address, by what hosts tell of instances, claimed ones too."""
+    """Address -> the instances that have it, by the hosts' records, including claims."""
     found: Dict[str, Set[str]] = {}
     for records in told.values():
         for record in records:
@@ -85,7 +86,7 @@ def _owners(told: Mapping[str, List[ScannedRecord]]) -> Dict[str, Set[str]]:
 
 
 def _by_uuid(told: Mapping[str, List[ScannedRecord]]) -> Dict[str, List[ScannedRecord]]:
-    """The records of instances that were made."""
+    """The records of instances that exist: all but claims."""
     found: Dict[str, List[ScannedRecord]] = {}
     for records in told.values():
         for record in records:
@@ -97,8 +98,8 @@ def _by_uuid(told: Mapping[str, List[ScannedRecord]]) -> Dict[str, List[ScannedR
 def _words(
     uuid: str, networks: List[Network], records: List[ScannedRecord], owners: Mapping[str, Set[str]]
 ) -> List[str]:
-    """The member's addresses on these networks. ``records``: its owner's, or in a move those of who takes part. Of one that two hosts
-    own nobody knows which address is its own."""
+    """The member's addresses on these networks. ``records``: its owner's, or during a move those of both sides. If two
+    hosts own the instance, nobody knows which addresses are its own."""
     if len(records) > 1 and all(record["role"] == OWN for record in records):
         return []
     words = dict.fromkeys(word for record in records for word in record["nics"] if owners[word] == {uuid})
@@ -115,7 +116,7 @@ def _is_on(word: str, network: Network) -> bool:
 
 
 def _cut(members: Dict[str, List[str]], group: str) -> List[str]:
-    """No more addresses than a filter takes: which is the same in every run."""
+    """Keep no more addresses than a filter takes, in every run the same ones."""
     many, left = sum(map(len, members.values())), MOST_ADDRESSES
     for uuid, words in members.items():
         members[uuid] = words[:left]
@@ -132,7 +133,7 @@ def _without_address(name: str, group: str) -> str:
 
 
 def waits(name: str, why: str) -> str:
-    """What people are told of a filter that did not follow."""
+    """The message about a filter that was not updated."""
     told = "the packet filter of %s lets in the members of security groups that it let in before: %s" % (name, why)
     return "%s. Nobody else gets their addresses. %s" % (told, group_hints.bring_filters())
 

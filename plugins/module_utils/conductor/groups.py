@@ -1,9 +1,9 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A server group over all hosts, for a creation and for a move: who is in it, and where its policy is broken.
+"""A server group across all hosts, for a create or a move: its members, and where its policy is broken.
 
-Anti-affinity is decided by each host under its lock, so only affinity is decided here.
+Each host checks anti-affinity under its own lock, so only affinity is checked here.
 """
 
 from __future__ import annotations
@@ -32,26 +32,26 @@ def others(spec: Document, records: Iterable[Mapping[str, Any]]) -> List[Mapping
 
 
 def elsewhere(spec: Document, host: str, held: Mapping[str, Iterable[Mapping[str, Any]]]) -> List[str]:
-    """The hosts but ``host`` that hold members of the request's affinity group. ``held``: host -> its records."""
+    """The hosts other than ``host`` with members of the request's affinity group. ``held``: host -> its records."""
     if not spans_hosts(spec):
         return []
     return sorted(name for name, records in held.items() if name != host and others(spec, records))
 
 
 def spans_hosts(spec: Document) -> bool:
-    """Whether only a look at all hosts tells that the policy of the request's group holds."""
+    """Whether the policy of the request's group can only be checked by reading all hosts."""
     return (spec.get("group") or {}).get("policy") == AFFINITY
 
 
 def violation(spec: Document, hosts: List[str]) -> Optional[GroupPolicyViolation]:
-    """The error for members that are on ``hosts`` too, or None where there are none."""
+    """The error if ``hosts`` hold members too, or None if there are none."""
     if not hosts:
         return None
     return GroupPolicyViolation("server group %s has members on %s too" % (spec["group"]["name"], ", ".join(hosts)))
 
 
 def broken_by(group: Document, members: Iterable[Mapping[str, Any]]) -> str:
-    """Where the members, each with its ``host``, do not keep the group's policy; empty where they do."""
+    """Where the members, each with its ``host``, break the group's policy; empty if they keep it."""
     held = Counter(member["host"] for member in members)
     if group["policy"] == AFFINITY and len(held) > 1:
         return "on %s, not on one host" % ", ".join(sorted(held))

@@ -1,8 +1,8 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which of the instances that hosts tell of may be hosts of an inventory, and with which ansible_host: a host chooses neither
-names nor variables."""
+"""Which instances reported by hosts may become hosts of an inventory, and with which ansible_host. A host chooses
+neither names nor variables."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ PUBLISHED = (
     "berth_present_zone",
     "berth_uuid",
 )
-ERROR = "berth_error"  # and what this controller has: why a request failed
+ERROR = "berth_error"  # not from hosts but from this controller: why a request failed
 
 
 class NotListed(BerthError):
@@ -43,11 +43,13 @@ Owner = Tuple[str, Mapping[str, Any], Described]
 def listed(
     hosts: Mapping[str, List[Mapping[str, Any]]], known: Known, taken: Collection[str] = ()
 ) -> Tuple[Dict[str, Dict[str, Any]], List[NotListed]]:
-    """({instance: its variables}, what is left out and why). Only owners count, so that a move lists once.
+    """Return ({instance: its variables}, what is left out and why). Only owners count, so an instance in a move is
+    listed once.
 
     ``hosts``: inventory name of a host -> the instances in its checked document. ``known(name)``: the variables of an
-    instance that the inventory describes, None for a name that it does not know; raises NotListed for a name of its own.
-    ``taken``: addresses that are others': an instance whose guest says that it has one of them gets none.
+    instance that the inventory describes, or None if it does not; raises NotListed if the name belongs to something
+    else in it.
+    ``taken``: addresses that belong to others: an instance whose guest reports one of them gets none.
     """
     owners: Dict[str, List[Owner]] = {}
     left_out = []
@@ -73,7 +75,7 @@ def listed(
 
 
 def failed(requests: Iterable[Mapping[str, Any]], known: Known, found: Collection[str]) -> Dict[str, Dict[str, Any]]:
-    """Instance -> the variables of one that could not be made or moved: ``requests`` are as the controller kept them."""
+    """Instance -> variables, of those that could not be created or moved. ``requests``: as the controller kept them."""
     listed_too: Dict[str, Dict[str, Any]] = {}
     for said in requests:
         name, project = said["name"], said["project"]
@@ -94,7 +96,7 @@ def failed(requests: Iterable[Mapping[str, Any]], known: Known, found: Collectio
 
 
 def _check(host: str, instance: Mapping[str, Any], known: Known) -> Described:
-    """What the inventory says of the instance. Raises NotListed."""
+    """Return what the inventory says about the instance. Raises NotListed."""
     told = instance["name"]
     project = instance.get("project_id") or DEFAULT_PROJECT
     try:
@@ -124,7 +126,7 @@ def _twice(name: str, hosts: List[str]) -> NotListed:
 
 
 def _addresses(instance: Mapping[str, Any]) -> Dict[str, Any]:
-    """Its addresses, each with its source, the one to reach it at first."""
+    """Address -> source; the first is the best one to reach the instance at."""
     told = [{"address": text, "source": "access"} for text in instance.get("access_ips") or ()]
     found: Dict[str, Any] = {}
     for each in [*told, instance.get("address") or {}]:
@@ -148,15 +150,15 @@ def _variables(host: str, instance: Mapping[str, Any], described: Described) -> 
         "berth_present_address": address,
         "berth_present_address_source": source,
     }
-    # Its name and project are what an instance is: without the project of one that nobody describes no playbook finds it.
+    # Project and name identify an instance: no playbook finds one that nobody describes without its project.
     return {**found, "berth_project": instance.get("project_id")} if described is None else found
 
 
 def _give_addresses(
     found: Mapping[str, Dict[str, Any]], times: Mapping[str, int], known: Known, taken: Collection[str]
 ) -> None:
-    """ansible_host, where the inventory has none and the address is nobody else's: a guest may say that it has any. ``times``: how
-    many instances have an address, be it not the first of theirs."""
+    """Set ansible_host if the inventory has none and nobody else has the address, since a guest may report any.
+    ``times``: how many instances have an address, also as one of their further addresses."""
     others = {*taken, *(str(guest_address(address)) for address in taken)}  # however the inventory writes it
     for name, variables in found.items():
         address = variables["berth_present_address"]

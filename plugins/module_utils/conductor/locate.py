@@ -1,8 +1,8 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Where the instances of a run are: on a host, nowhere, on the move, or unknown because a host is silent. And which host may
-take back a record that was lost."""
+"""Where the instances of a run are: on a host, nowhere, in a move, or unknown because a host is silent. And which host
+may take back a record that was lost."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from .found_nowhere import check_absent
 
 
 def locate(fleet: Fleet, name: str, uuid: str, lost_hosts: Collection[str] = ()) -> List[str]:
-    """The hosts that hold something of the instance, its owner last: [] where it is nowhere.
+    """Return the hosts that hold a part of the instance, its owner last; [] if there are none.
 
-    Raises InstanceMoving in a move and before it is confirmed; InstanceUnknown where it was not found and a host did
-    not answer, unless that host is given up as lost; and what ``holders`` raises.
+    Raises InstanceMoving during a move and until it is confirmed; InstanceUnknown if the instance was not found and a
+    host did not answer, unless that host is given up as lost; and what ``holders`` raises.
     """
     check_no_stray(fleet, name, uuid)
     claims, owners = holders(fleet, name, uuid, lost_hosts)
@@ -32,7 +32,7 @@ def locate(fleet: Fleet, name: str, uuid: str, lost_hosts: Collection[str] = ())
 
 
 def locate_to_delete(fleet: Fleet, name: str, uuid: str, lost_hosts: Collection[str] = ()) -> List[str]:
-    """The same for a delete, which also takes what is left on a host that has no record of the instance any more."""
+    """As ``locate``, for a delete, which also removes what is left on a host that has no record of the instance."""
     left = [stray["host"] for stray in fleet.strays.get(uuid, ()) if stray["managed"]]
     answers, known = fleet.answers(lost_hosts), fleet.notes_on(uuid).known
     places = fleet.places.get(uuid, [])
@@ -46,9 +46,9 @@ def locate_to_delete(fleet: Fleet, name: str, uuid: str, lost_hosts: Collection[
 
 
 def locate_to_take_back(fleet: Fleet, name: str, uuid: str, lost_hosts: Collection[str] = ()) -> List[str]:
-    """The host whose record of the instance was lost, or is older than what others have seen there; [] where there is none.
+    """The host whose record of the instance was lost, or is older than what others have seen there; or [].
 
-    All hosts have to answer, and nobody else may have the instance or have had it later.
+    All hosts have to answer, and no other host may have the instance or have had it later.
     """
     check_none_silent(fleet, name, lost_hosts)
     places = fleet.places.get(uuid, [])
@@ -72,9 +72,9 @@ def locate_to_take_back(fleet: Fleet, name: str, uuid: str, lost_hosts: Collecti
 
 
 def holders(fleet: Fleet, name: str, uuid: str, lost_hosts: Collection[str] = ()) -> Tuple[List[str], List[str]]:
-    """The hosts with a claim of the instance, and the host that owns it: [] where no host that answered does.
+    """Return ([hosts with a claim of the instance], [its owner, if it answered]).
 
-    Raises what notes.check_owner and check_absent do: who owns it follows from all that is known of it.
+    Raises what notes.check_owner and check_absent raise: all that is known about the instance decides who owns it.
     """
     places = fleet.places.get(uuid, [])
     owners = [place["host"] for place in places if place["role"] == OWN]
@@ -109,8 +109,8 @@ def check_none_silent(fleet: Fleet, name: str, lost_hosts: Collection[str]) -> N
 
 
 def check_no_stray(fleet: Fleet, name: str, uuid: str) -> None:
-    """DomainWithoutRecord where libvirt knows a guest of this uuid on a host that has no record of it: whatever other hosts
-    say, a second one may run then."""
+    """Raise DomainWithoutRecord if libvirt has a guest with this uuid on a host without a record of it: whatever other
+    hosts say, a second guest may run then."""
     strays = fleet.strays.get(uuid)
     if strays:
         first = strays[0]
@@ -129,38 +129,38 @@ def check_no_stray(fleet: Fleet, name: str, uuid: str) -> None:
 
 
 def check_unlocked(name: str, locked: Any) -> None:
-    """InstanceIsLocked where the inventory sets ``berth_locked`` (true, or who locked it): Nova's check_instance_lock."""
+    """InstanceIsLocked if the inventory sets ``berth_locked`` (true, or who locked it): Nova's check_instance_lock."""
     if locked:
         raise InstanceIsLocked("Instance %s is locked" % name, locked_by=str(locked))
 
 
 def check_unlocked_there(name: str, places: Iterable[Place]) -> None:
-    """InstanceIsLocked where somebody locked it on the host that has it, from whichever controller."""
+    """Raise InstanceIsLocked if somebody locked the instance on the host that has it, from any controller."""
     who = lock_of(places)
     if who:
         raise InstanceIsLocked("Instance %s is locked by %s" % (name, who), hint=hints.unlock(name), locked_by=who)
 
 
 def lock_of(places: Iterable[Place]) -> Optional[str]:
-    """Who locked it, by the word of its owner alone: a host with a claim of it, or that lies, has no say."""
+    """Who locked it. Only its owner counts: a host with a claim, or one that lies, has no say."""
     return next((place["locked"] for place in places if place["role"] == OWN and place["locked"]), None)
 
 
 def locate_to_unlock(fleet: Fleet, name: str, uuid: str, lost_hosts: Collection[str] = ()) -> List[str]:
-    """The hosts on which it is locked: of two that own it both, as a lock is in the way of keep_one. Else as ``locate``."""
+    """The hosts where it is locked: both if two own it, since a lock would block keep_one. Otherwise as ``locate``."""
     locked = [place["host"] for place in fleet.places.get(uuid, ()) if lock_of([place])]
     return locked or locate(fleet, name, uuid, lost_hosts)
 
 
 def is_moving(place: Place) -> bool:
-    """Whether a move holds the instance there: from its begin until it is confirmed, reverted or given up."""
+    """Whether the instance is in a move there: from its start until it is confirmed, reverted or given up."""
     return place["role"] not in (OWN, CLAIM) or place["phase"] in MOVING
 
 
 def unconfirmed(places: Iterable[Place]) -> Optional[Place]:
-    """The place of an instance that was resized and waits for its confirmation (VERIFY_RESIZE), or None."""
+    """The place of an instance that was resized and waits for confirmation (VERIFY_RESIZE), or None."""
     owners = [place for place in places if place["role"] == OWN]
-    # Beside another owner it is the copy of a host that was given up as lost.
+    # With a second owner, it is the copy of a host that was given up as lost.
     return owners[0] if len(owners) == 1 and is_unconfirmed(owners[0]) else None
 
 
@@ -174,7 +174,7 @@ def _moving(name: str, uuid: str, places: List[Place]) -> InstanceMoving:
     place = next((place for place in moving if place["role"] == OWN), moving[0])
     hosts = ", ".join(sorted(other["host"] for other in places))
     if any(other["role"] == OWN and not is_moving(other) for other in places):
-        # Two that contradict each other: a host that was given up as lost is back.
+        # The two contradict each other: a host that was given up as lost is back.
         return InstanceMoving(
             "%s is in no move any more, but %s holds a part of one (%s)" % (name, place["host"], hosts),
             hint=hints.confirm_or_revert_left(name, place["host"]),

@@ -1,9 +1,9 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The plan for each instance that is to be moved: between which hosts, with which request, and whether it may move at all.
+"""The plan for each instance to be moved: between which hosts, with which request, and whether it may move at all.
 
-Pure: the fleet's documents and the hosts' views in, a move for each instance out.
+Pure: takes the fleet's documents and the hosts' views, returns a move for each instance.
 """
 
 from __future__ import annotations
@@ -32,19 +32,19 @@ PLAYBOOKS = {
 }
 # The sequences that claim room.
 CLAIMING = ("resize", "live_migrate", "resize_here")
-# What of a flavor makes it another one.
+# Two flavors are the same if they agree in these fields.
 SIZES = ("name", "vcpus", "memory_mb", "root_gb", "ephemeral_gb", "swap", "extra_specs")
 
 
 class Views(TypedDict):
-    """What the two hosts of a move say."""
+    """What the two hosts of a move report."""
 
     source: View
     destination: View
 
 
 class Candidate(TypedDict):
-    """A host where room may be claimed, with an operation of its own, the limits of the decision, and its availability zone."""
+    """A host where room may be claimed: an operation id of its own, the decision's limits, its availability zone."""
 
     op: str
     host: str
@@ -54,19 +54,19 @@ class Candidate(TypedDict):
 
 
 class PlannedMove(TypedDict, total=False):
-    """What is to be done about one instance; ``source`` and ``destination`` are inventory names."""
+    """What to do about one instance; ``source`` and ``destination`` are inventory names."""
 
     uuid: str
     name: str
     source: str
     destination: Optional[str]
     sequence: Optional[str]  # None: nothing to do
-    settles: bool  # the sequence only ends what an earlier run left: look again after it
+    settles: bool  # the sequence only ends what an earlier run left: read the hosts again after it
     kind: str
     token: FencingToken
     views: Views
     why: Optional[str]
-    place: bool  # a destination has still to be placed
+    place: bool  # placement has still to choose a destination
     confirm_in: Optional[int]
     spec: Document
     candidates: List[Candidate]
@@ -82,10 +82,10 @@ def plan(
     locked: Any = None,
     target: Optional[str] = None,
 ) -> PlannedMove:
-    """The move of one instance, without a destination where one has still to be placed (``place`` is true).
+    """The move of one instance; without a destination if placement has still to choose one (``place`` is true).
 
-    ``action`` is move, confirm, revert, abort or delete; ``wanted`` is the request of the inventory (None where nothing is to be
-    moved), ``target`` the inventory name of the one host to go to.
+    ``action`` is move, confirm, revert, abort or delete; ``wanted`` is the inventory's request (None if the action
+    moves nothing), ``target`` the inventory name of the only allowed destination.
     """
     source, here, destination, there = sides
     check_unlocked(name, locked)
@@ -124,7 +124,7 @@ def plan(
 
 
 def _why(move: PlannedMove, reaches: bool, lost: Optional[str]) -> str:
-    """``reaches``: the sequence brings what is asked for; ``lost``: the host that is given up."""
+    """``reaches``: the sequence itself does what was asked; ``lost``: the host that is given up."""
     why = ("goes on with" if reaches else "first ends") + " the %s that was begun" % move["kind"]
     if lost:
         why = "%s is given up as lost" % lost
@@ -134,7 +134,7 @@ def _why(move: PlannedMove, reaches: bool, lost: Optional[str]) -> str:
 
 
 def _sweep(action: str, uuid: str, name: str, sides: Sides) -> PlannedMove:
-    """Remove what a host that was lost holds of a move that ended without it, then look again."""
+    """Remove what a lost host still holds of a move that ended without it, then read the hosts again."""
     source, here, destination, there = sides
     move = there.get("migration")
     if action == sequences.DELETE:
@@ -158,7 +158,7 @@ def _sweep(action: str, uuid: str, name: str, sides: Sides) -> PlannedMove:
 
 
 def kind_to_migrate(wanted: str, sides: Sides) -> str:
-    """``wanted`` is live, cold, or auto: that of a migration that was begun, else live where the guest runs."""
+    """``wanted`` is live, cold, or auto: the kind of a migration already begun, otherwise live if the guest runs."""
     if wanted != "auto":
         return {"live": names.LIVE, "cold": names.COLD}[wanted]
     _source, here, _destination, there = sides
@@ -170,7 +170,7 @@ def kind_to_migrate(wanted: str, sides: Sides) -> str:
 
 
 def is_due(move: PlannedMove) -> bool:
-    """Whether ``confirm_due`` confirms it: its host says that the window is over, or a confirm was begun."""
+    """Whether ``confirm_due`` confirms the move: its host says that the window is over, or a confirm was begun."""
     phase = _owner(move).get("phase")
     return phase == lifecycle.CONFIRMING or (phase == lifecycle.RESIZED and move.get("confirm_in") == 0)
 
@@ -184,17 +184,17 @@ def _owner(move: PlannedMove) -> View:
 
 
 def unconfirmed(confirm_in: Optional[int]) -> str:
-    """What is to be said of an instance in VERIFY_RESIZE; ``confirm_in`` in s, None is never."""
+    """The message about an instance in VERIFY_RESIZE. ``confirm_in`` is in seconds; None means never."""
     waits = "waits for confirm_resize or revert_resize"
     return waits if confirm_in is None else "%s; confirm_due confirms it in %d s" % (waits, confirm_in)
 
 
 def known_of_guest(name: str, health: Mapping[str, str]) -> str:
-    """What is to be said of a guest that is confirmed, see compute/guest/health.py."""
+    """The message about a guest whose move is confirmed, see compute/guest/health.py."""
     return "%s: its guest: %s (%s)" % (name, health["state"], health["seen"])
 
 
-# To abandon a move and to take one back is one action: which it is follows from how far the move has come.
+# Abort and revert are one action: how far the move has come decides which of them happens.
 _ACTIONS = {
     name: name for name in (sequences.MOVE, sequences.OTHER, sequences.CONFIRM, sequences.REVERT, sequences.DELETE)
 }
@@ -213,7 +213,7 @@ def is_wanted(
 
 
 def _refusal(action: str, kind: str, move: PlannedMove, owner: View) -> BerthError:
-    """Why nothing can be done for this action as things are."""
+    """Why the action is impossible in the present state."""
     uuid, name, phase = move["uuid"], move["name"], owner.get("phase")
     here, there = move["views"]["source"], move["views"]["destination"]
     if here.get("lost") or there.get("lost") or not (here["role"] and there["role"]) and owner["role"] != "OWN":
@@ -229,7 +229,7 @@ def _refusal(action: str, kind: str, move: PlannedMove, owner: View) -> BerthErr
 
 
 def _what_is_left(move: PlannedMove, here: View, there: View, owner: View) -> str:
-    """What a person can do whose action needs the host that is lost."""
+    """The hint on what a person can do if the action needs the lost host."""
     source, destination = move["source"], move["destination"] or ""
     if owner.get("phase") == lifecycle.ERASING:
         return hints.delete_again(move["name"])
@@ -243,12 +243,12 @@ def _what_is_left(move: PlannedMove, here: View, there: View, owner: View) -> st
 
 
 def busy(move: PlannedMove) -> BerthError:
-    """The error for a move that is to be settled again although this run has just done that."""
+    """The error for a move that has to be settled again although this run has just done so."""
     return InstanceInvalidState(move["uuid"], "task_state", move["sequence"], move["kind"], hint=hints.another_run())
 
 
 def _from_rest(move: PlannedMove, action: str, kind: str, view: View, wanted: Optional[Document]) -> PlannedMove:
-    """Nothing is under way: begin, or there is nothing to do."""
+    """No move is under way: begin one, or there is nothing to do."""
     if action == sequences.DELETE:
         raise MigrationEnded("the move of %s has just ended" % move["name"], hint=hints.run_again())
     if action == "abort":
@@ -275,8 +275,8 @@ def _from_rest(move: PlannedMove, action: str, kind: str, view: View, wanted: Op
 
 
 def hosts_to_leave_out(move: PlannedMove, hosts: Iterable[str], target: Optional[str], same: bool) -> List[str]:
-    """The hosts that a move does not go to: the source unless ``same`` is allowed, and with a ``target`` all others. What has
-    volumes is resized on its host where that is allowed, since not every host sees them."""
+    """The hosts that a move must not go to: the source unless ``same`` is allowed, and with a ``target`` all others. An
+    instance with volumes is resized on its own host if that is allowed, since not every host can reach the volumes."""
     source, spec = move["source"], move["views"]["source"]["spec"]
     stays = same and move["kind"] == names.RESIZE
     only = target or (source if stays and spec.get("volumes") else None)
@@ -291,8 +291,8 @@ def same_flavor(first: Document, second: Document) -> bool:
 def request(
     view: View, wanted: Optional[Document], kind: str, ignore_hosts: Iterable[str], cell: Optional[str] = None
 ) -> Document:
-    """The request for the destination: the instance's own with the new flavor, free of what pinned it before. ``cell``: that of
-    its host, which CrossCellWeigher prefers."""
+    """The request for the destination: the instance's own with the new flavor, without what pinned it before. ``cell``
+    is the cell of its host, which CrossCellWeigher prefers."""
     spec = dict(view["spec"])
     if kind == names.RESIZE and wanted:
         spec.update({key: wanted.get(key) for key in ("flavor", "numa_topology", "pci_requests") if key in wanted})
@@ -307,7 +307,7 @@ def request(
 
 
 def candidates(instance: Instance, new_op: Callable[[], str]) -> List[Candidate]:
-    """The selected host and its alternates, each with an operation of its own and the limits of the decision."""
+    """The selected host and its alternates, each with an operation id of its own and the limits of the decision."""
     selected: Alternate = {
         "host": host_of(instance),
         "host_uuid": instance["host_uuid"],
@@ -327,7 +327,7 @@ def candidates(instance: Instance, new_op: Callable[[], str]) -> List[Candidate]
 
 
 def claimed_spec(move: PlannedMove) -> Document:
-    """The request that room is claimed for: as placed in this run, else as an earlier run claimed it."""
+    """The request that room is claimed for: as placed in this run, otherwise as an earlier run claimed it."""
     here, there = move["views"]["source"], move["views"]["destination"]
     begun = here.get("migration")
     spec = move.get("spec") or there.get("spec") or (begun["new_spec"] if begun else None)
@@ -337,18 +337,18 @@ def claimed_spec(move: PlannedMove) -> Document:
 
 
 def needs_a_look(move: PlannedMove, quotas: Mapping[str, Amounts]) -> bool:
-    """Whether all hosts are read again after the claim: for what no host alone can decide. Capacity, limits and
-    anti-affinity the claim has decided; a quota holds no migration."""
+    """Whether all hosts must be read again after the claim, for what no host can decide alone. The claim itself has
+    checked capacity, limits and anti-affinity; a migration does not change what a quota counts."""
     if move["sequence"] not in CLAIMING:
         return False
     return groups.spans_hosts(claimed_spec(move)) or (move["kind"] == names.RESIZE and bool(quotas))
 
 
 def check_claim(move: PlannedMove, host: str, scans: Mapping[str, Scan], quotas: Mapping[str, Amounts]) -> None:
-    """Raise what speaks against the claim on ``host`` now that all hosts were read after it, as for a creation.
+    """Raise what forbids the claim on ``host`` now that all hosts were read after it, as in a create.
 
-    ``scans``: host -> {instances: [record]}, or without it where the host did not answer. Of two runs that claim and
-    then look at least one sees the other, and whoever sees another gives way.
+    ``scans``: host -> {instances: [record]}, without ``instances`` if the host did not answer. Of two runs that claim
+    and then read, at least one sees the other, and a run that sees another gives way.
     """
     held = {name: scan["instances"] for name, scan in scans.items() if "instances" in scan}
     if host not in held:

@@ -1,9 +1,9 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Volumes that update_disks makes for existing instances: claimed on their hosts, made after all hosts were read again.
+"""Volumes that update_disks creates for existing instances: claimed first, created after all hosts were read again.
 
-Of two runs that make one volume on two hosts at least one sees the other's claim, and gives way.
+If two runs create one volume on two hosts, at least one of them sees the other's claim and gives way.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from . import volumes
 
 @dataclasses.dataclass
 class Making:
-    """A volume {uuid, name, size_gb, pool, image, instance (its uuid)} that is to be made for the instance ``name`` on ``host``."""
+    """A volume {uuid, name, size_gb, pool, image, instance (its uuid)} to create on ``host`` for instance ``name``."""
 
     name: str
     host: str
@@ -32,14 +32,14 @@ class Making:
         return str(self.volume["uuid"])
 
     def arguments(self, state: str) -> Document:
-        """What the host is asked."""
+        """The arguments of the request to the host."""
         asked = {"uuid": self.uuid, "state": state, "token": self.token}
         parts = {part: value for part, value in self.volume.items() if part != "uuid"}
         return asked if state == "absent" else {**asked, "volume": parts}
 
 
 def to_make(instances: Mapping[str, Mapping[str, Any]], new_token: Callable[[], str]) -> List[Making]:
-    """``instances``: name -> {hosts, new_volumes}. A volume that two of them want is made for the first alone."""
+    """``instances``: name -> {hosts, new_volumes}. If two of them want the same volume, only the first gets it."""
     found: List[Making] = []
     takers: Dict[str, str] = {}
     for name, instance in instances.items():
@@ -53,7 +53,7 @@ def to_make(instances: Mapping[str, Mapping[str, Any]], new_token: Callable[[], 
 
 
 def rounds(makings: Iterable[Making]) -> List[Dict[str, Making]]:
-    """[host -> what it is asked next]: a host is asked one thing at a time."""
+    """[host -> its next request]: each host gets one request at a time."""
     found: List[Dict[str, Making]] = []
     for making in makings:
         free = next((each for each in found if making.host not in each), None)
@@ -70,7 +70,7 @@ def decide(
     silent: Mapping[str, str],
     lost_hosts: Collection[str],
 ) -> None:
-    """What was claimed fails where another host has the volume, or may have it. ``scans``: host -> what it told after the claims."""
+    """A claimed volume fails if another host has it, or may have it. ``scans``: host -> its report after the claims."""
     for making in makings:
         if making.is_claimed and not making.error:
             try:
@@ -84,7 +84,7 @@ def told(error: BerthError) -> str:
 
 
 def failures(makings: Iterable[Making]) -> Dict[str, str]:
-    """instance -> why it does not get its volumes; the first reason of each."""
+    """Instance -> why it does not get its volumes; only the first reason."""
     found: Dict[str, str] = {}
     for making in makings:
         if making.error:

@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A host did not take an instance or failed to build it: which one is tried next, and when create gives up."""
+"""A host did not accept an instance or failed to build it: which host is tried next, and when create gives up."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .plan import CLAIMING, FAILED, Alternate, Instance, Plan, fail, host_of
 
 
 def attempt_failed(plan: Plan, instance: Instance, code: str, message: str, retryable: bool) -> None:
-    """Keep the cause and go on with the next alternate, or give up with the whole list of attempts."""
+    """Record the cause and go on with the next alternate, or give up with the whole list of attempts."""
     host = host_of(instance)
     instance["attempts"].append(
         {"attempt": len(instance["attempts"]) + 1, "host": host, "code": code, "cause": message}

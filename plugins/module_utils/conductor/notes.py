@@ -3,13 +3,14 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The notes of all hosts about an instance, combined, and what they forbid if its owner answers.
 
-The absence of an answer, of a record, or of a host in the inventory is never taken for the absence of the instance:
+A missing answer, a missing record or a host missing in the inventory never proves that the instance is gone:
 
-- who was known as its owner last, by the highest generation, is its owner until that host itself, or one that had it in a
-  later epoch, says that it is gone, an owner with a higher generation answers, or a person says that the host is lost;
-- where a run meant to make it, it may have been made while that host is silent; where the host answers, its records count.
+- the last known owner, by the highest generation, stays the owner until that host itself, or one that had the instance
+  in a later epoch, says that it is gone, an owner with a higher generation answers, or a person says that the host is
+  lost;
+- where a run planned to create it, it may exist while that host is silent; if the host answers, its records count.
 
-A plan never stops the owner that answers, a known owner of a higher generation does: the record that answers is old then.
+A plan never stops an owner that answers. A known owner of a higher generation does: the answering record is old then.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ NEVER: Generation = (0, 0)
 
 @dataclasses.dataclass(frozen=True)
 class Note:
-    """A host as it was called then. ``generation`` is that of an owner, ``run`` that of a plan."""
+    """A host under the name that it had then. ``generation`` belongs to an owner, ``run`` to a plan."""
 
     host: str
     host_uuid: str
@@ -37,8 +38,8 @@ class Note:
 
 @dataclasses.dataclass(frozen=True)
 class Notes:
-    """Of one instance. ``known``: its last owner, None where nobody knows one or it said that the instance is gone.
-    ``planned``: on which hosts which runs meant to make it. ``latest``: the highest generation anybody has heard of."""
+    """About one instance. ``known``: its last owner, None if nobody knows one or it said that the instance is gone.
+    ``planned``: on which hosts which runs planned to create it. ``latest``: the highest known generation."""
 
     known: Optional[Note] = None
     planned: Tuple[Note, ...] = ()
@@ -47,10 +48,10 @@ class Notes:
 
 @dataclasses.dataclass(frozen=True)
 class Answers:
-    """``names``: host uuid -> inventory name of the hosts whose records count; ``lost``: names or uuids that are gone for good;
-    ``faults``: host uuid -> why the records of a host that answers do not count; ``silent``: names of the hosts that said
-    nothing of their records -> why; ``doubles``: host uuid -> the host that says to be that silent one, see doubles.py;
-    ``called``: name -> the uuids of the hosts that anybody remembers by it."""
+    """``names``: host uuid -> inventory name, of the hosts whose records count; ``lost``: names or uuids that are gone
+    for good; ``faults``: host uuid -> why the records of a host that answers do not count; ``silent``: names of the
+    hosts that did not report their records -> why; ``doubles``: host uuid -> the host that claims to be that silent
+    one, see doubles.py; ``called``: host name -> the uuids of the hosts that any host remembers by that name."""
 
     names: Mapping[str, str]
     lost: Collection[str] = ()
@@ -63,7 +64,7 @@ class Answers:
         return note.host_uuid in self.doubles or not self.gives_up(note.host, note.host_uuid)
 
     def gives_up(self, host: str, uuid: str) -> bool:
-        """A machine that answers is not lost, whatever it was called once. A name gives up no more than a single silent machine."""
+        """A machine that answers is not lost, whatever name it once had. A name gives up one silent machine at most."""
         if uuid in self.lost:
             return uuid not in self.names
         name = self.names.get(uuid, host)
@@ -73,7 +74,7 @@ class Answers:
         return self.called.get(name, set()) - set(self.names) - set(self.doubles)
 
     def check_lost(self) -> None:
-        """HostNameAmbiguous for a name by which several silent machines are remembered, none of which is told by its uuid."""
+        """Raise HostNameAmbiguous if a lost name means several silent machines and none of their uuids is given."""
         for name in sorted(self.lost):
             uuids = self.silent_called(name)
             if len(uuids) > 1 and not uuids & set(self.lost):
@@ -106,7 +107,7 @@ class Answers:
 
 
 def called(told: Iterable[Mapping[str, messages.Note]]) -> Dict[str, Set[str]]:
-    """Name -> uuids of the hosts that are remembered by it. ``told``: what each host remembers, by instance."""
+    """Host name -> uuids of the hosts that are remembered by it. ``told``: what each host remembers, by instance."""
     found: Dict[str, Set[str]] = {}
     for notes in told:
         for note in notes.values():
@@ -135,7 +136,7 @@ def put_together(told: Mapping[str, messages.Note]) -> Notes:
 
 
 def _has_gone(last: Note, gone: Mapping[str, Generation]) -> bool:
-    """Whether the owner says so, or one that had it in a later epoch: what its earlier owners had went with it."""
+    """Whether the owner says that it is gone, or a host that had it in a later epoch: that covers earlier owners."""
     epoch, _n = max(gone.values(), default=NEVER)
     return gone.get(last.host_uuid, NEVER) >= last.generation or epoch > last.generation[0]
 
@@ -146,8 +147,8 @@ def generation(numbers: Sequence[int]) -> Generation:
 
 
 def check_owner(name: str, host: str, generation: Generation, notes: Notes, answers: Answers) -> None:
-    """RecordOutdated where the owner that answers is known to have been followed by another, or to have been further. No two owners
-    have the same generation: who has that of another was brought its records."""
+    """Raise RecordOutdated if the owner that answers is known to have had a successor or a higher generation. No two
+    owners have the same generation, unless one got a copy of the other's records."""
     known = notes.known
     if not known or not answers.counts(known):
         return

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The whole fleet as one document, for the report: what hosts have and hold, groups, and what waits for a person.
 
-It is made of the answers of one run. Nothing decides by it.
+It is made from the answers of one run. Nothing acts on it.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ UP, DISABLED, NOT_PREPARED, LEFT_OUT, SILENT = "up", "disabled", "not prepared",
 
 @dataclasses.dataclass(frozen=True)
 class Answers:
-    """What is known besides the facts of the hosts. ``in_inventory``: uuid -> name of the inventory's instances;
-    ``zones``: host -> its zone; ``groups``: the server groups of the catalog; ``moves``: host -> its views; ``addresses``:
-    host -> uuid -> {address, source}; ``at``: when all had answered, by the controller's clock."""
+    """What is known besides the hosts' facts. ``in_inventory``: uuid -> name of the inventory's instances; ``zones``:
+    host -> its zone; ``groups``: the server groups of the catalog; ``moves``: host -> its views; ``addresses``:
+    host -> uuid -> {address, source}; ``at``: when all had answered, on the controller's clock."""
 
     fleet: Fleet
     in_inventory: Mapping[str, str]
@@ -100,7 +100,7 @@ def _limit(inventory: Document) -> int:
 
 
 def _measure(used: int, limit: int) -> Document:
-    """More than all of it may be used, where a ratio was lowered afterwards."""
+    """Usage can exceed 100 percent, if a ratio was lowered later."""
     percent = round(100 * used / limit) if limit > 0 else 100 if used else 0
     return {"used": used, "limit": limit, "percent": percent}
 
@@ -116,7 +116,7 @@ def _cell(cell: Document, document: Document) -> Document:
 
 
 def _instances(answers: Answers) -> Iterator[Document]:
-    """Those that a host holds, failed to make, or is known to have had, and those of the inventory that are nowhere."""
+    """What a host holds, failed to build, or is known to have had, and instances of the inventory that no host has."""
     fleet = answers.fleet
     seen = set(fleet.places)
     for uuid, places in fleet.places.items():
@@ -169,7 +169,7 @@ def _row(answers: Answers, uuid: str, host: str = "", **known: Any) -> Document:
 
 
 def _groups(answers: Answers) -> List[Document]:
-    """Every server group of the catalog or of an instance; groups of one name in two projects are two."""
+    """Every server group of the catalog or of an instance; the same name in two projects means two groups."""
     members: Dict[Tuple[str, str], List[Document]] = {}
     for uuid, places in answers.fleet.places.items():
         row = _held(answers, uuid, places)
@@ -197,7 +197,7 @@ def _group(name: str, project: str, members: List[Document], group: Optional[Doc
 
 
 def _confirms(answers: Answers) -> Iterator[Document]:
-    """What waits for a confirm or a revert. The deadline is counted by its host and shown by the controller's clock."""
+    """What waits for a confirm or a revert. The host counts the time left; the deadline is in the controller's time."""
     names = {uuid: name for name, uuid in answers.fleet.uuids().items()}
     for host, views in answers.moves.items():
         for view in views:

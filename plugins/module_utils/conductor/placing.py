@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The placement of a run's instances: requests to the scheduler, its selections back into the instances of the plan."""
+"""The placement of a run's instances: sends requests to the scheduler, puts its selections into the plan."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from .fleet import Fleet
 from .next_host import set_host
 from .plan import CLAIMING, Instance, fail
 
-SMALL = 5000  # hosts x instances up to which every decision is explained, whether asked for or not
+SMALL = 5000  # up to this many hosts x instances, every decision is explained even if nobody asks
 IGNORED, DO_NOT_IGNORE = "ignore_hosts: excluded by ignore_hosts", "do not ignore "
-ADVISED = 3  # how many failed requests get advice; more of a kind would be told the same
+ADVISED = 3  # how many failed requests get advice; similar ones would get the same
 
 
 class Decision:
-    """What was decided, and all it was decided from. ``max_attempts`` is what the options say."""
+    """What was decided, and everything that it was decided from. ``max_attempts`` comes from the options."""
 
     def __init__(self, fleet: Fleet, options: Document, aggregates: Iterable[Document], seed: int) -> None:
         self.fleet, self.aggregates, self.seed = fleet, list(aggregates), seed
@@ -46,8 +46,8 @@ class Decision:
         return self.result.requests
 
     def explanation(self, moves: bool = False) -> str:
-        """For each request what became of each host, and for what failed the smallest change that would help. ``moves``:
-        what a request ignores is the host that it leaves, and those that it is not to go to."""
+        """For each request the verdict on each host, and for a failed one the smallest change that would help.
+        ``moves``: the request ignores the host that it leaves, and hosts that it must not go to."""
         if not self.result:
             return ""
         text = "\n".join(
@@ -69,7 +69,7 @@ class Decision:
         return lines
 
     def forced(self, instances: Dict[str, Instance]) -> List[str]:
-        """A line for each instance that got its host without any filter, as force_hosts and force_nodes mean it in Nova."""
+        """A line for each instance that got its host without filters, as in Nova with force_hosts and force_nodes."""
         skipped = ", ".join(name.rpartition(".")[2] for name in map(str, self.filters)) or "none is enabled"
         return [
             "%s: its host %s is forced (berth_force_hosts, or a host in berth_availability_zone), so no filter was asked: %s. "
@@ -80,7 +80,7 @@ class Decision:
         ]
 
     def receipt(self) -> Optional[Document]:
-        """The decision as one document that replays offline, or None where nothing was placed."""
+        """The decision as one document that can be replayed offline, or None if nothing was placed."""
         if not self.result:
             return None
         return receipt.make(
@@ -102,7 +102,7 @@ def place(
     seed: int = 0,
     explained: bool = True,
 ) -> Decision:
-    """Give the instances without a state their hosts. Those of a batch (-e berth_count) all get a host, or none does.
+    """Choose hosts for the instances without a state. Those of a batch (-e berth_count) all get a host, or none does.
 
     Without ``explained`` a large run keeps only the explanations of its failures.
     """
@@ -131,7 +131,7 @@ def place(
 
 
 def _why(answer: Any) -> str:
-    """In a line what put the chosen host first."""
+    """One line on what put the chosen host first."""
     last = answer.explanation["instances"][-1]
     order, weights = last["order"], last["weights"]
     if len(order) < 2:

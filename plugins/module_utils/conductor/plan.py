@@ -1,14 +1,14 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The course of a creation: what is claimed where, what is built, what is tried next.
+"""The course of a create: what is claimed where, what is built, what is tried next.
 
-A plan is plain data and is passed from play to play. Each function takes a plan and changes it by what the hosts
+A plan is plain data and is passed from play to play. Each function takes a plan and updates it with what the hosts
 answered; nothing here talks to a host. The rounds are: claims -> (hosts claim, then all are read again) -> commit.py ->
 (hosts build) -> build_results.py -> claims of the next round.
 
-The states of an instance: claiming -> building -> active, existing (it is there already, its host converges it), unconfirmed
-(it is there, resized: nothing is done before that is confirmed or reverted), planned (check mode: it would be made), failed.
+The states of an instance: claiming -> building -> active, existing (it exists, its host converges it), unconfirmed (it
+exists, resized: nothing is done until that is confirmed or reverted), planned (check mode would create it), failed.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ CLAIMING, BUILDING, ACTIVE, EXISTING, UNCONFIRMED, PLANNED, FAILED = (
     "planned",
     "failed",
 )
-# How often create tries at most. Each attempt is a round of the playbook, in which all hosts are asked.
+# The most attempts of a create. Each attempt is a round of the playbook, in which all hosts are asked.
 MAX_ROUNDS = 5
 
 
 class Attempt(TypedDict):
-    """A host that was tried in vain, and why it failed."""
+    """A host that was tried without success, and why it failed."""
 
     attempt: int
     host: str
@@ -42,7 +42,7 @@ class Attempt(TypedDict):
 
 
 class PlannedInstance(TypedDict):
-    """Where a run means to make an instance, as hosts are told."""
+    """Where a run plans to create an instance, as sent to the hosts."""
 
     uuid: str
     host_uuid: str
@@ -50,7 +50,7 @@ class PlannedInstance(TypedDict):
 
 
 class Alternate(TypedDict, total=False):
-    """A host that placement chose, with what is set aside there and the limits that the claim has to hold."""
+    """A host that placement chose, with the allocation there and the limits that the claim must respect."""
 
     host: str
     host_uuid: str
@@ -60,7 +60,7 @@ class Alternate(TypedDict, total=False):
 
 
 class Instance(TypedDict, total=False):
-    """An instance of a plan. Without ``state`` it has still to be placed."""
+    """An instance of a plan. Without ``state`` it is not placed yet."""
 
     uuid: str
     name: str
@@ -79,29 +79,29 @@ class Instance(TypedDict, total=False):
     why: str
     choices: int  # how often addresses were chosen anew, see addressing.py
     given_up: bool  # placement has no further host for it
-    take_over: str  # the uuid of the lost host whose disks it gets
+    take_over: str  # the uuid of the lost host that owns its disks
     existing: bool
     changed: bool
     locked: str  # who locked it
-    mend: bool  # what somebody changed in libvirt is to be brought back
-    berth_state: str  # whether it is to run: active or stopped; without it one that was there is left as it is found
+    mend: bool  # undo what somebody changed in libvirt
+    berth_state: str  # active or stopped; without it an existing instance is left as it is
     notes: Dict[str, Note]  # what each host remembered of it before this run
     generation: List[int]
     stale_claims: List[str]  # hosts with claims of runs that ended
-    uncertain: List[PlannedInstance]  # where it may have been made all the same
-    result: Document  # what its host says of it after the build
-    differs: List[str]  # what the inventory says otherwise than its record, by the facts
+    uncertain: List[PlannedInstance]  # where it may have been created in spite of a failure
+    result: Document  # what its host reports about it after the build
+    differs: List[str]  # how the inventory differs from its record, by the facts
 
 
 class HostAnswer(TypedDict, total=False):
-    """A host of a plan: its uuid, or the reason why it has no say."""
+    """A host of a plan: its uuid, or the reason why it does not count."""
 
     uuid: str
     reason: str
 
 
 class Plan(TypedDict, total=False):
-    """A creation. What the hosts are told is in ``rescan`` and ``tell``, see compute/record/whereabouts.py."""
+    """The plan of a create. ``rescan`` and ``tell`` are what the hosts are sent, see compute/record/whereabouts.py."""
 
     run: str
     round: int
@@ -109,8 +109,8 @@ class Plan(TypedDict, total=False):
     hosts: Dict[str, HostAnswer]
     uuids: Dict[str, str]
     told: Document
-    planned: List[PlannedInstance]  # what this run means to make where
-    ended: List[PlannedInstance]  # what has come to nothing, also of earlier runs
+    planned: List[PlannedInstance]  # what this run plans to create, and where
+    ended: List[PlannedInstance]  # plans that created nothing, also those of earlier runs
     tell: Document
     unprepared: Dict[str, str]  # hosts that get no new instances, and what to do about it
     instances: Dict[str, Instance]
@@ -124,7 +124,7 @@ class Plan(TypedDict, total=False):
 
 
 class Built(TypedDict, total=False):
-    """What a host answered to a build: {instance, changed}, {error}, or {reason} where it did not answer."""
+    """A host's answer to a build: {instance, changed}, {error}, or {reason} if it did not answer."""
 
     instance: Document
     changed: bool
@@ -139,7 +139,7 @@ def new_plan(
     max_attempts: int,
     told: Optional[Document] = None,
 ) -> Plan:
-    """``hosts`` and ``instances`` are by inventory name; ``told`` is what the hosts are told of each other's instances."""
+    """``hosts`` and ``instances`` are by inventory name; ``told``: what hosts are sent about each other's instances."""
     plan: Plan = {
         "run": run,
         "round": 0,
@@ -162,7 +162,7 @@ def new_plan(
 
 
 def prepare_round(plan: Plan, new_token: Callable[[], str]) -> None:
-    """Write down what is next: claims {host: [{spec, token, limits}]}, what to ask and tell all hosts, and what to build."""
+    """Set the next steps: claims {host: [{spec, token, limits}]}, what to ask and tell all hosts, and what to build."""
     plan["round"] += 1
     plan["failed"] = [name for name, instance in plan["instances"].items() if instance["state"] == FAILED]
     plan["build"] = [name for name, instance in plan["instances"].items() if instance["state"] in (EXISTING, PLANNED)]
@@ -190,7 +190,7 @@ def prepare_round(plan: Plan, new_token: Callable[[], str]) -> None:
 
 
 def in_zone(spec: Document, zone: Optional[str]) -> Document:
-    """The request as the record of its host keeps it: with the availability zone that the host is in, beside the one asked for."""
+    """The request as its host records it: with the host's availability zone, beside the zone that was asked for."""
     return {**spec, "host_zone": zone}
 
 
@@ -207,7 +207,7 @@ def planned_instance(plan: Plan, instance: Instance) -> PlannedInstance:
 
 
 def _outcome(plan: Plan) -> Document:
-    """What the hosts are told at the end: who owns what was made, and which plans have come to nothing. {} where nothing."""
+    """What the hosts are sent at the end: who owns what was created, and which plans created nothing. May be {}."""
     known: Dict[str, Dict[str, List[int]]] = {}
     still: List[PlannedInstance] = []
     for instance in plan["instances"].values():
@@ -223,9 +223,9 @@ def _outcome(plan: Plan) -> Document:
 
 
 def _faults(plan: Plan) -> Dict[str, List[Document]]:
-    """What the hosts are to remember as vm_state error: {host: [{uuid, name, project_id, host, error {code, message}}]}.
+    """What the hosts record as vm_state error: {host: [{uuid, name, project_id, host, error {code, message}}]}.
 
-    Each failure is kept by the last host that was tried and still answers. What failed before any host was tried has none.
+    The last host that was tried and still answers records the failure. If no host was tried, none does.
     """
     faults: Dict[str, List[Document]] = {}
     for instance in plan["instances"].values():
@@ -248,7 +248,7 @@ def fail(instance: Instance, error: BerthError) -> None:
 
 
 def withdraw(plan: Plan, host: str, uuid: str, token: str) -> None:
-    """Have the host drop a claim when it is asked next; a claim that was raised meanwhile stays (other token)."""
+    """Have the host drop a claim at its next request. If the claim got another token meanwhile, it stays."""
     plan["withdraw"].setdefault(host, []).append({"uuid": uuid, "token": token})
 
 
@@ -258,7 +258,8 @@ def withdraw_claim(plan: Plan, instance: Instance) -> None:
 
 
 def addresses(held: Mapping[str, Iterable[Mapping[str, Any]]]) -> address_clash.Index:
-    """Who has which address on any host. ``held``: host -> its records. What an instance has comes before what filters let in as its."""
+    """Who has which address on any host. ``held``: host -> its records. An instance's own addresses take precedence
+    over those that filters let in for it."""
     found: address_clash.Index = {}
     records_of = {host: list(records) for host, records in held.items()}
     for host, records in records_of.items():

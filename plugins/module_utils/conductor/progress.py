@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How far a copy is, as one line for people."""
+"""The progress of a copy as one line for people."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ LIMIT = 1 << 63
 
 
 def line(name: str, text: str) -> Optional[str]:
-    """``text`` is what the host keeps in progress.json: {state, bytes, total, rate (bytes/s)}. None where it says nothing of use.
+    """``text`` is the host's progress.json: {state, bytes, total, rate (bytes/s)}. Return None if it has nothing
+    useful.
 
-    Only numbers are taken from it: it comes from a host.
+    Only its numbers are shown, because it comes from a host.
     """
     try:
         said = json.loads(text)

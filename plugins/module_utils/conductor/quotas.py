@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Quotas in the course of a creation: counted from the facts before placement, and again with all claims in sight."""
+"""Quotas during a create: counted from the facts before placement, and again when all claims are visible."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from .errors import AddressPoolExhausted
 from .fleet import Fleet
 from .plan import FAILED, Instance, fail
 
-# What the last ones of a batch give way to.
+# The last instances of a batch are dropped for these errors.
 LIMITED = (QuotaExceeded.__name__, AddressPoolExhausted.__name__)
 
 
 def before_placement(
     instances: Dict[str, Instance], fleet: Fleet, quotas: Mapping[str, Amounts], more: int = 1
 ) -> None:
-    """Fail the instances that a project may not have; those before it in the run count. Each is one instance ``more``,
-    or none (0) where it exists already and is resized."""
+    """Fail the instances that exceed a project's quota; earlier instances of the run count. Each adds one instance
+    (``more``), or none (0) if it exists already and is resized."""
     used = usage(fleet.documents.values())
     added: Dict[Optional[str], int] = {}
     for instance in instances.values():
@@ -44,9 +44,9 @@ def before_placement(
 
 
 def hold_to_count(instances: Dict[str, Instance], least: int) -> Optional[str]:
-    """After before_placement, for a batch: at least ``least`` of it are made, or none (Nova: min_count, max_count).
+    """For a batch, after before_placement: create at least ``least`` instances, or none (Nova: min_count, max_count).
 
-    The last ones give way to the quota, and to pools of addresses. Gives what is to be said of that, or None.
+    The last ones are dropped if they exceed the quota or an address pool. Return the message about that, or None.
     """
     over = {
         name: instance["error"] or {}
@@ -69,9 +69,9 @@ def hold_to_count(instances: Dict[str, Instance], least: int) -> Optional[str]:
 def after_the_claims(
     quotas: Mapping[str, Amounts], more: int = 1
 ) -> Callable[[Instance, Iterable[Mapping[str, Any]]], Optional[QuotaExceeded]]:
-    """The check after the claims: what an instance's claim exceeds, with every record of all hosts counted, or None.
+    """The check after the claims: what an instance's claim exceeds, counting all records of all hosts, or None.
 
-    The claim is among the records. It adds one instance (``more``), or none where the instance is resized.
+    The claim is among the records. It adds one instance (``more``), or none for a resize.
     """
 
     def over_quota(instance: Instance, records: Iterable[Mapping[str, Any]]) -> Optional[QuotaExceeded]:
@@ -90,7 +90,7 @@ def after_the_claims(
 
 
 def _check(limits: Amounts, used: Amounts, spec: Document, more: int, project: str, members: int) -> None:
-    """Every quota there is, for one instance ``more``, or for none where it exists already and is resized."""
+    """Check every quota, for one instance ``more``, or for none if it exists already and is resized."""
     if not more:
         limits = {**limits, "instances": UNLIMITED}
     check_quota(limits, used, spec["flavor"], 1, project=project)

@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which instances a recovery asks their hosts about. Whether a guest is started there its host decides, by its record."""
+"""Which instances a recovery asks their hosts about. Each host decides by its record whether it starts the guest."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ ALIVE = ("running", "paused", "suspended")
 
 
 def to_recover(fleet: Fleet, name: str, uuid: str, lost_hosts: List[str]) -> Dict[str, Any]:
-    """{hosts: the owner, where its guest is off and should not be; [] else, skipped: why it is left alone or None}.
+    """{hosts: the owner if its guest is off but should run, otherwise []; skipped: why it is left alone, or None}.
 
-    Raises what needs a person, such as DuplicateInstance. What waits for a silent host, or for the end of a move, is no
-    fault of a run that a timer starts again.
+    Raises what needs a person, such as DuplicateInstance. Waiting for a silent host or for the end of a move is no
+    failure, since a timer starts the run again.
     """
     try:
         hosts = locate(fleet, name, uuid, lost_hosts)

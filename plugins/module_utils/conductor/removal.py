@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Whether a KVM host may be removed from the fleet: not while it holds something that another host has not, or may hold it."""
+"""Whether a KVM host may be removed from the fleet: not while it holds, or may hold, what no other host has."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .fleet import Fleet
 
 
 def check_removable(fleet: Fleet, host: str, lost: Collection[str]) -> None:
-    """HostInUse where something is, or may be, on the host; HostNotLost where it was named as lost and answers."""
+    """Raise HostInUse if something is, or may be, on the host; HostNotLost if it was named as lost and answers."""
     if host in fleet.documents:
         if host in lost:
             raise HostNotLost("%s was named as lost, and it answers" % host, hint=hints.not_lost(host))
@@ -38,7 +38,7 @@ def check_removable(fleet: Fleet, host: str, lost: Collection[str]) -> None:
 
 
 def holdings(document: Document) -> List[str]:
-    """What the host has a record of, or runs for berth without one."""
+    """What the host has a record of, and berth's guests that it runs without a record."""
     found = [
         "instance %s" % instance["name"]
         if not instance.get("foreign")
@@ -50,8 +50,8 @@ def holdings(document: Document) -> List[str]:
 
 
 def last_seen_on(fleet: Fleet, host: str) -> List[str]:
-    """The instances whose last owner was that host, as far as the others remember: where it answers by its uuid, whatever it was
-    called then; else by its name, if no host that answers is that machine."""
+    """The instances whose last owner was that host, as far as other hosts remember. If it answers, its uuid decides,
+    whatever its name was then; otherwise its name, unless a host that answers is that machine."""
     own, there = fleet.uuids().get(host), set(fleet.uuids().values())
     remembered = {uuid for notes in fleet.notes.values() for uuid in notes}
     known = {uuid: fleet.notes_on(uuid).known for uuid in remembered}
@@ -65,7 +65,8 @@ def last_seen_on(fleet: Fleet, host: str) -> List[str]:
 
 
 def remembered_on(fleet: Fleet, host: str) -> Document:
-    """What the host alone may remember of instances, as other hosts are told it: see compute/record/whereabouts.py."""
+    """What only this host may remember about instances, in the form sent to other hosts: see
+    compute/record/whereabouts.py."""
     own = fleet.uuids()[host]
     names: Dict[str, str] = {}
     known: Dict[str, Dict[str, List[int]]] = {}

@@ -15,13 +15,13 @@ from ..placement.text import table
 HEADS = ("INSTANCE", "STATE", "HOST", "FLAVOR", "ADDRESS", "WHY")
 WIDTH = 80
 PAUSED = ("paused", "suspended")
-LEAST_WHY = 24  # columns; where less is left, what is told of an instance goes below its name
+LEAST_WHY = 24  # columns; if fewer are left, the details of an instance go below its name
 FAILED = "failed"
 
 
 @dataclasses.dataclass
 class Outcome:
-    """What became of one instance. ``error`` is what the run fails with for it."""
+    """What became of one instance. ``error`` is the error that the run reports for it."""
 
     instance: str
     state: str
@@ -37,7 +37,7 @@ class Outcome:
 
 
 def closing(outcomes: Iterable[Outcome], left_out: Mapping[str, str], details: Sequence[str] = ()) -> List[str]:
-    """The lines. ``left_out``: host -> why it had no say; ``details`` belong to the errors."""
+    """The lines of the table. ``left_out``: host -> why it does not count; ``details`` follow the errors."""
     known = list(outcomes)
     lines = _table(known) if known else ["Nothing to do."]
     errors = ["%s: %s" % (outcome.instance, outcome.error) for outcome in known if outcome.error]
@@ -48,12 +48,12 @@ def closing(outcomes: Iterable[Outcome], left_out: Mapping[str, str], details: S
 
 
 def not_running(state: Optional[str]) -> str:
-    """What a guest is that nobody stopped with berth and that does not run, by libvirt's ``state``."""
+    """The state of a guest that does not run although nobody stopped it with berth, from libvirt's ``state``."""
     return str(state) if state in PAUSED else "off, though nobody stopped it with berth.kvm.stop"
 
 
 def failure(done: Dict[str, Any], result: Mapping[str, Any]) -> str:
-    """Why an instance failed in the play, from what its tasks registered: of a loop what each host said."""
+    """Why an instance failed in the play, from what its tasks registered; for a loop, what each host said."""
     items = result.get("results") or ()
     said = [str(item.get("msg")) for item in items if isinstance(item, dict) and item.get("failed")]
     if said:
@@ -64,31 +64,31 @@ def failure(done: Dict[str, Any], result: Mapping[str, Any]) -> str:
 
 
 def named(text: str, uuid: str, name: str) -> str:
-    """The text with the name of the instance where it has the uuid, by which hosts know it. Paths and commands of libvirt keep
-    the uuid, since people copy them."""
+    """The text with the instance's name instead of the uuid by which hosts know it. Paths and virsh commands keep the
+    uuid, since people copy them."""
     pattern = r"(virsh [a-z-]+ )?(?<![\w/-])%s(?![\w/-])" % re.escape(uuid)
     return re.sub(pattern, lambda found: found[0] if found[1] else name, text)
 
 
 def tried(name: str, attempts: Sequence[Mapping[str, Any]]) -> List[str]:
-    """The hosts on which an instance that failed was tried."""
+    """The hosts on which a failed instance was tried."""
     rows = [(entry["attempt"], entry["host"], entry["code"], entry["cause"]) for entry in attempts]
     return ["", "%s was tried on:" % name, *table(("ATTEMPT", "HOST", "ERROR", "CAUSE"), rows)] if rows else []
 
 
 def error_code(error: str) -> str:
-    """The code of an error that begins with it, for programs; Failed where there is none."""
+    """The code at the beginning of an error, for programs; Failed if there is none."""
     found = re.match(r"([A-Z][A-Za-z0-9]+): ", error)
     return found.group(1) if found else "Failed"
 
 
 def first_word(error: str) -> str:
-    """The code of an error that begins with it."""
+    """The code at the beginning of an error."""
     return error.partition(":")[0] if ":" in error else error
 
 
 def address_of(networks: Any) -> str:
-    """The fixed addresses of an instance's NICs, the first one whole."""
+    """The first fixed address of an instance's NICs, and how many more there are."""
     nics = [nic for nic in networks or () if isinstance(nic, dict) and nic.get("address")]
     found = [str(nic["address"]).partition("/")[0] for nic in nics]
     return found[0] + (" +%d" % (len(found) - 1) if len(found) > 1 else "") if found else ""
@@ -108,7 +108,7 @@ def _table(outcomes: List[Outcome]) -> List[str]:
 
 
 def _stacked(cells: List[List[str]], outcomes: List[Outcome]) -> List[str]:
-    """For long names and long reasons: each name on a line of its own, what is told of it below."""
+    """For long names and reasons: each name on a line of its own, its details below."""
     head, *lines = table(HEADS[1:-1], [row[1:] for row in cells])
     found = [HEADS[0], head]
     for line, outcome in zip(lines, outcomes):

@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a creation made of each instance, for the closing table."""
+"""The result of a create for each instance, for the closing table."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Plan = Dict[str, Any]
 
 
 def creation(plan: Plan) -> List[str]:
-    """The closing table of a creation, and what the failed instances tried."""
+    """The closing table of a create, and the hosts that failed instances were tried on."""
     return closing(outcomes(plan), {**left_out(plan), **plan.get("unprepared", {})}, attempts(plan))
 
 
@@ -25,14 +25,14 @@ def outcomes(plan: Plan) -> List[Outcome]:
 
 
 def left_out(plan: Plan) -> Dict[str, str]:
-    """Host -> why it had no say. One that was never prepared has no uuid to answer with later: that is said of it."""
+    """Host -> why it does not count. An unprepared host has no uuid to answer with later, so that is the reason."""
     unprepared = plan.get("unprepared", {})
     silent = {name: host["reason"] for name, host in plan["hosts"].items() if "reason" in host}
     return {name: unprepared.get(name, reason) for name, reason in silent.items()}
 
 
 def attempts(plan: Plan) -> List[str]:
-    """What the failed instances tried."""
+    """The hosts that failed instances were tried on."""
     failed = {name: instance for name, instance in plan["instances"].items() if instance["state"] == FAILED}
     return [line for name, instance in failed.items() for line in tried(name, instance["attempts"])]
 
@@ -72,13 +72,13 @@ def _why(instance: Dict[str, Any]) -> str:
 
 
 def power_of(instance: Dict[str, Any]) -> str:
-    """What an instance is that was made, started or stopped: off only where the inventory says so."""
+    """The state of an instance that was created, started or stopped: stopped only if the inventory says so."""
     return "stopped" if instance.get("berth_state") == "stopped" and not instance.get("locked") else "active"
 
 
 def differs(instance: Dict[str, Any]) -> Optional[str]:
-    """What the inventory says otherwise of the instance, and what follows it: by what its host said in this run, and for what
-    that does not tell by the facts (``differs``)."""
+    """How the inventory differs from the instance, and how to resolve it: from the host's answer in this run, and for
+    the rest from the facts (``differs``)."""
     found, name = instance.get("result") or {}, instance.get("name", "")
     attached = found.get("volumes") or {}
     parts = (
@@ -95,7 +95,7 @@ def differs(instance: Dict[str, Any]) -> Optional[str]:
 
 
 def left_as_found(instance: Dict[str, Any]) -> Optional[str]:
-    """Why an instance that was there does not run, and what starts it; None where it runs."""
+    """Why an existing instance does not run, and what starts it; None if it runs."""
     found = instance.get("result") or {}
     locked, wanted = instance.get("locked"), instance.get("berth_state")
     if found.get("state") == "running":

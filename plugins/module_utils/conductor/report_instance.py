@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What is known of one instance, for people: its state, where it is, what it has, and who did what to it."""
+"""What is known about one instance, for people: its state, where it is, what it has, and who did what to it."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from ..placement.text import table
 from .moving import unconfirmed
 from .report import Outcome, not_running
 
-Held = Sequence[Tuple[str, Document]]  # (host, what its module instance_info says of the instance)
-DELETED = "deleted"  # the vm_state of what is there no more
+Held = Sequence[Tuple[str, Document]]  # (host, what its module instance_info reports about the instance)
+DELETED = "deleted"  # the vm_state of an instance that no longer exists
 HEADS = ("AT", "EVENT", "HOST", "BY", "RUN", "RESULT")
-# Of an event, what has a column of its own or is the state that was reached.
+# The parts of an event that have a column of their own, or are the state that was reached.
 TOLD = ("event", "at", "who", "run", "vm_state", "task_state", "migration_status")
 
 
 def outcome(name: str, held: Held) -> Outcome:
-    """The line of an instance that a host holds, or remembers as failed."""
+    """The line for an instance that a host holds, or remembers as failed."""
     host, found = owner(held)
     state = str(found.get("vm_state") or found.get("phase") or "unknown")
     why = [found["task_state"]] if found.get("task_state") else []
@@ -38,7 +38,7 @@ def outcome(name: str, held: Held) -> Outcome:
 
 
 def lines(name: str, held: Held, problem: Optional[str], most: int) -> List[str]:
-    """All of it, with the last ``most`` events. ``problem``: why no playbook would act on it."""
+    """All details, with the last ``most`` events. ``problem``: why no playbook would act on the instance."""
     host, found = owner(held)
     parts = {
         "state": "%s, guest %s" % (found.get("vm_state") or found.get("phase"), found.get("state")),
@@ -64,7 +64,7 @@ def lines(name: str, held: Held, problem: Optional[str], most: int) -> List[str]
 
 
 def lines_of_deleted(name: str, held: Held, most: int) -> List[str]:
-    """The history of an instance that was deleted; the hosts that removed it keep that for a while."""
+    """The history of a deleted instance, which the hosts that removed it keep for a while."""
     rows = history(held)[-most:]
     if not rows:
         return []
@@ -75,12 +75,12 @@ def lines_of_deleted(name: str, held: Held, most: int) -> List[str]:
 
 
 def owner(held: Held) -> Tuple[str, Document]:
-    """Who owns the instance, as far as the hosts that answered say; else the first that has a part of it."""
+    """The owner of the instance, as far as the hosts that answered say; otherwise the first that has a part of it."""
     return next((entry for entry in held if entry[1].get("role") == OWN), held[0])
 
 
 def history(held: Held) -> List[Tuple[str, ...]]:
-    """The events and failures of all hosts. Their times are of different clocks: the order is for people."""
+    """The events and failures of all hosts. Their times come from different clocks: the order is only for people."""
     rows = []
     for host, found in held:
         for event in found.get("history") or ():
@@ -120,5 +120,5 @@ def _move(move: Optional[Dict[str, Any]]) -> Optional[str]:
 
 
 def utc(seconds: float) -> str:
-    """A time since 1970 for people."""
+    """Seconds since 1970 as UTC text for people."""
     return datetime.datetime.fromtimestamp(seconds, datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")

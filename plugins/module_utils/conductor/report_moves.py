@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What became of one instance that was resized, migrated, confirmed or reverted, for the closing table."""
+"""The result of a resize, migration, confirm or revert for one instance, for the closing table."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from . import drift, time_away
 from .moving import unconfirmed
 from .report import FAILED, Outcome, address_of, failure, first_word
 
-# Operation -> what the instance is afterwards.
+# Operation -> the state shown afterwards.
 DONE = {
     "cold_migrate": "migrated",
     "confirm": "confirmed",
@@ -25,11 +25,11 @@ DONE = {
     "resize": "resized",
     "revert": "reverted",
 }
-# Those that end a move; the others begin one, which waits for a confirm unless it was live.
+# These operations end a move; the others begin one, which waits for a confirm unless it is live.
 ENDS = ("confirm", "confirm_due", "delete", "revert")
 WOULD = "would be "
 Place = Tuple[str, str]  # host, flavor
-# What a sequence means for the guest, said before anything happens. The rest only ends what was begun.
+# What a sequence means for the guest, shown before anything happens. Other sequences only end what was begun.
 _STOPS = "Its guest, if it runs, is stopped for the last part of the copy and started on {host}"
 MEANS = {
     "resize": _STOPS,
@@ -77,7 +77,7 @@ def outcome(operation: str, name: str, moves: Dict[str, Any], done: Dict[str, An
 
 
 def difference(operation: str, line: Outcome, moves: Dict[str, Any]) -> Optional[Dict[str, str]]:
-    """What check mode shows of an instance that would be moved, as Ansible's diff; None where nothing would change."""
+    """What check mode shows as Ansible's diff for an instance that would be moved; None if nothing would change."""
     move = moves["moves"].get(line.instance)
     if move is None or not line.state.startswith(WOULD):
         return None
@@ -94,14 +94,14 @@ def difference(operation: str, line: Outcome, moves: Dict[str, Any]) -> Optional
 
 
 def _other_flavor(operation: str, line: Outcome, moves: Dict[str, Any]) -> Optional[str]:
-    """That the flavor which a move left the instance with is not that of the inventory."""
+    """A note if a move left the instance with another flavor than the inventory's."""
     if operation in ("resize", "delete"):
         return None
     return drift.of_flavor_name(line.instance, line.flavor, moves.get("inventory_flavors", {}).get(line.instance))
 
 
 def plan_line(name: str, operation: str, move: Dict[str, Any]) -> str:
-    """What a run is about to do, in one line, with the direction that the instance really takes."""
+    """One line on what a run is about to do, with the direction in which the instance really moves."""
     if move["sequence"] is None:
         return "%s: nothing to do, it %s" % (name, move["why"])
     start, end = move["source"], move["destination"]
@@ -130,14 +130,14 @@ def _why(operation: str, line: Outcome, before: Place, after: Place, last: Dict[
 
 
 def _before(move: Dict[str, Any]) -> Place:
-    """(host, flavor) from before the move."""
+    """(host, flavor) before the move."""
     migration = _migration(move)
     spec = (migration or {}).get("old_spec") or move["views"]["source"].get("spec") or {}
     return move["source"], _flavor(spec)
 
 
 def _after(move: Dict[str, Any]) -> Place:
-    """(host, flavor) that the move brings."""
+    """(host, flavor) after the move."""
     migration = _migration(move)
     spec = move.get("spec") or (migration or {}).get("new_spec") or move["views"]["source"].get("spec") or {}
     return move["destination"] or move["source"], _flavor(spec)

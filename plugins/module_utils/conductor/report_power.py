@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What became of one instance that was started, stopped, deleted or recovered, for the closing table."""
+"""The result of start, stop, delete, recover and other operations on one instance, for the closing table."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def outcome(operation: str, name: str, located: Dict[str, Any], done: Dict[str, 
     else:
         line.why = located.get("skipped", {}).get(name) or (words.unchanged if line.host else "is on no host")
     note = located.get("notes", {}).get(name)
-    by_hand = [] if result.get("changed") else located.get("by_hand", {}).get(name, ())  # a start has mended it
+    by_hand = [] if result.get("changed") else located.get("by_hand", {}).get(name, ())  # a start has repaired it
     if not line.error:
         line.why = "; ".join(part for part in (line.why, note, *by_hand) if part)
     return line

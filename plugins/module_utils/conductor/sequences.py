@@ -1,11 +1,11 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""In which order the steps of a move run on which host, which sequence follows for a move that is found half done, and after
-which failures the next host is tried (of a claim, of the checks of a live migration).
+"""In which order the steps of a move run on which host, which sequence continues a move that is found half done, and
+after which failures the next host is tried (of a claim, of the checks of a live migration).
 
-No sequence decides anything: each step looks at the record of its host first. What a run begins with follows from the
-two views and the action alone (``next_sequence``). walk.py walks these sequences, in the roles and in the tests alike.
+No sequence decides anything: each step looks at the record of its host first. The two views and the action alone decide
+what a run begins with (``next_sequence``). walk.py walks these sequences, in the roles and in the tests alike.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from ..model import migration as names
 from ..model.lifecycle import IN, OUT, OWN
 from ..model.messages import View
 
-# Where a leg runs. FLEET: nothing is done on a host; what all hosts hold is read again and judged.
+# Where a leg runs. FLEET: on no host; all hosts are read again, and what they hold is judged.
 SOURCE, DESTINATION, FLEET = "source", "destination", "fleet"
 
-# What a leg needs beside the fencing token and the other side's word. All that was decided when the move was planned:
+# What a leg needs besides the fencing token and the other side's view. What was decided when the move was planned:
 DECISION = ("kind", "spec", "limits", "source", "destination", "confirm_window")
 
 
 @dataclass(frozen=True)
 class Leg:
     """Steps that run one after the other on one side. ``label`` is what people see; ``needs`` are arguments of module
-    migration; ``other_candidate``: where the leg fails, the move is begun anew to the next candidate; ``may_be_last``: the
-    hosts may have ended the move between them, and then the legs that follow are left out."""
+    migration; ``other_candidate``: if the leg fails, the move begins again with the next candidate; ``may_be_last``:
+    the hosts may have ended the move between them, and then the later legs are skipped."""
 
     side: str
     steps: Tuple[str, ...]
@@ -40,15 +40,15 @@ class Leg:
 
     @property
     def takes_token(self) -> bool:
-        """Whether a step of it takes the move up, and so gives out the fencing token that the others have to carry."""
+        """Whether one of its steps takes up the move, and so issues the fencing token that later steps must carry."""
         return any(step in names.TAKING for step in self.steps)
 
 
 @dataclass(frozen=True)
 class Sequence:
-    """``abandoned``: the sequence that gives up what this one began, where it fails; ``lost``: it goes on without the other
-    host, which is lost for good; ``prepares``: so many legs only claim room and do not touch the guest (None: it is no
-    sequence that can be prepared)."""
+    """``abandoned``: the sequence that gives up what this one began, if it fails; ``lost``: it continues without the
+    other host, which is lost for good; ``prepares``: so many legs only claim room and do not touch the guest (None:
+    the sequence cannot be prepared)."""
 
     legs: Tuple[Leg, ...]
     abandoned: Optional[str] = None
@@ -74,7 +74,7 @@ GO_ON_LIVE = (
     FINISH_ON_DESTINATION,
 )
 ERASE = ("changed_disks",)
-# What a person or a timer said of the confirmation.
+# What a person or a timer said about the confirmation.
 CONFIRMATION = ("when_due", "crashed")
 
 SEQUENCES: Dict[str, Sequence] = {
@@ -95,7 +95,7 @@ SEQUENCES: Dict[str, Sequence] = {
         abandoned="abort",
         prepares=3,
     ),
-    # The source has let go: there is no way but on.
+    # The source has let go: the move can only continue.
     "hand_over": Sequence((ACQUIRE,), prepares=0),
     "confirm": Sequence(
         (
@@ -163,8 +163,8 @@ SEQUENCES: Dict[str, Sequence] = {
                 ("key", "tls"),
                 other_candidate=True,
             ),
-            # Who waits there and the source's next leg do between them what the legs after that would do. If it is
-            # lost, nothing is lost but time.
+            # The process that waits there and the source's next leg together do what the later legs would do. If that
+            # process is lost, only time is lost.
             Leg(
                 DESTINATION,
                 ("prepare_live", "take_over"),
@@ -197,7 +197,7 @@ SEQUENCES: Dict[str, Sequence] = {
     "delete_there_alone": Sequence(
         (Leg(DESTINATION, ("erase", "forget"), "Delete the instance without its source", ERASE),), lost=True
     ),
-    # A host that was lost is back: what it holds is not the instance any more.
+    # A lost host is back: what it holds is no longer the instance.
     "sweep": Sequence((Leg(DESTINATION, ("purge",), "Remove what a host that was lost brought back"),), lost=True),
     # One host.
     "resize_here": Sequence(
@@ -233,7 +233,7 @@ SEQUENCES: Dict[str, Sequence] = {
 
 
 # What the two hosts hold, and what may be asked for: the move that was found or would begin, another one (another
-# kind, flavor or target), its confirmation, its end with the instance where it was, or the end of the instance.
+# kind, flavor or target), its confirmation, its end with the instance back where it was, or the instance's deletion.
 REST, BEGUN, UNCLAIMED, LOST, RELEASED, RESIZED, CONFIRMING, REVERTING, RESTORING, ERASING, KEPT, LEFT = (
     "rest", "begun", "unclaimed", "lost", "released", "resized", "confirming", "reverting", "restoring", "erasing", "kept",
     "left",
@@ -242,12 +242,12 @@ MOVE, OTHER, CONFIRM, REVERT, DELETE = "move", "other", "confirm", "revert", "de
 
 Row = Dict[str, Optional[Tuple[str, bool]]]
 Table = Dict[str, Row]
-# state -> action -> (the sequence that comes first, whether it brings what is asked for). Where it does not, the run
-# looks again after it and goes on. None: nothing can be done for this action. What cannot be undone is ended first.
+# state -> action -> (the sequence that comes first, whether it does what was asked). If it does not, the run reads the
+# hosts again after it and goes on. None: this action is impossible. What cannot be undone is finished first.
 NEXT: Table = {
     REST: {MOVE: ("resize", True), OTHER: ("resize", True), CONFIRM: None, REVERT: None},
     BEGUN: {MOVE: ("resize", True), OTHER: ("abort", False), CONFIRM: None, REVERT: ("abort", True)},
-    # Only the source knows where it was to go and as what: it is placed anew.
+    # Only the source knows the destination and the request: the instance is placed again.
     UNCLAIMED: {MOVE: ("abort", False), OTHER: ("abort", False), CONFIRM: None, REVERT: ("abort", True)},
     LOST: {MOVE: ("abort", False), OTHER: ("abort", False), CONFIRM: None, REVERT: ("abort", True)},
     RELEASED: {
@@ -278,14 +278,14 @@ NEXT: Table = {
     ERASING: {MOVE: None, OTHER: None, CONFIRM: None, REVERT: None},
     LEFT: {MOVE: ("sweep", False), OTHER: ("sweep", False), CONFIRM: ("sweep", False), REVERT: ("sweep", False)},
 }
-# A live migration is confirmed as it ends: nobody is asked.
+# A live migration confirms itself at its end: nobody is asked.
 NEXT_LIVE: Table = {
     **NEXT,
     RESIZED: {action: ("hand_over", action == MOVE) for action in (MOVE, OTHER, CONFIRM, REVERT)},
     CONFIRMING: {**NEXT[CONFIRMING], MOVE: ("confirm", True)},
 }
-# One host is lost for good. Before the source let go, and from the hand-over on, the other has all that it takes; KEPT is
-# the source's copy from before the resize, so only who asks for a revert gets it. Else there is nothing to go on with.
+# One host is lost for good. Before the source let go, and after the hand-over, the other host has all that is needed;
+# KEPT is the source's copy from before the resize, so only a revert uses it. Otherwise the move cannot continue.
 GIVE_UP: Row = {MOVE: ("abort_alone", False), OTHER: ("abort_alone", False), REVERT: ("abort_alone", True)}
 NEXT_ALONE: Table = {
     BEGUN: GIVE_UP,
@@ -304,7 +304,7 @@ NEXT_LIVE_ALONE: Table = {
         for found in (RESIZED, CONFIRMING)
     },
 }
-# The same sequences where they have another name.
+# The same sequences under other names.
 LIVE_NAMES = {"resize": "live_migrate", "hand_over": "live_hand_over"}
 HERE_NAMES = {
     "resize": "resize_here",
@@ -327,8 +327,8 @@ PHASES = {
 
 
 def state(source: View, destination: View) -> Optional[str]:
-    """What a move has come to, from the views of the two hosts ({"role": None} for no record, with ``lost`` where the
-    host is; with ``left`` where what it holds is of a move that ended without it); None: nothing known."""
+    """The state of a move, from the views of the two hosts ({"role": None} if it has no record; with ``lost`` if the
+    host is lost; with ``left`` if its record is of a move that ended without it). None: unknown."""
     if destination.get("left"):
         return LEFT
     move = source.get("migration") or destination.get("migration")
@@ -343,17 +343,17 @@ def state(source: View, destination: View) -> Optional[str]:
         return {IN: RELEASED, OUT: REVERTING}.get(destination["role"] or "")
     found = PHASES.get(owner["phase"])
     if found == BEGUN and move["type"] == names.LIVE and source.get("halted"):
-        # The migration was cut off and left it standing on the source, which has not let go: there it goes on.
+        # The migration was cut off and left the guest paused on the source, which has not let go: it resumes there.
         return LOST
     if found == BEGUN and move["type"] == names.LIVE and not source["running"]:
-        # A guest that neither runs nor has gone over died with its host: it has to be started where its disks are.
+        # A guest that neither runs nor has moved died with its host: it must be started where its disks are.
         return BEGUN if source["has_left"] and destination.get("running") else LOST
     there = destination["role"] or destination.get("lost") or names.same_host(move)
     return UNCLAIMED if found == BEGUN and not there else found
 
 
 def next_sequence(action: str, source: View, destination: View) -> Tuple[Optional[str], bool]:
-    """What comes first: (name of the sequence or None, whether it brings what is asked for)."""
+    """What comes first: (name of the sequence or None, whether it does what was asked)."""
     move = source.get("migration") or destination.get("migration")
     live = bool(move and move["type"] == names.LIVE)
     lost = source.get("lost") or destination.get("lost")
@@ -370,7 +370,7 @@ def next_sequence(action: str, source: View, destination: View) -> Tuple[Optiona
 
 
 def deletion(source: View, destination: View) -> Optional[str]:
-    """The owner of the instance, or its next owner, ends the move: the other side has given it up and can only be purged."""
+    """The owner of the instance, or its next owner, ends the move: the other side gave it up and can only be purged."""
     move = source.get("migration") or destination.get("migration")
     if not move:
         return None
@@ -378,6 +378,6 @@ def deletion(source: View, destination: View) -> Optional[str]:
         return HERE_NAMES["delete"]
     there = destination["role"] == OWN or (source["role"], destination["role"]) in ((OUT, IN), (None, IN), (None, OUT))
     owner, other = (destination, source) if there else (source, destination)
-    # Where the other holds nothing, no receipt can come that would make an owner of who is none.
+    # If the other side holds nothing, it cannot send the receipt that would make this side the owner.
     alone = other.get("lost") or (other["role"] is None and owner["role"] != OWN)
     return ("delete_there" if there else "delete") + ("_alone" if alone else "")

@@ -1,10 +1,10 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which two hosts an instance moves between, and what they hold; what of it counts where a host is lost, or back;
-and the contradictions in which no move goes on.
+"""Between which two hosts an instance moves, and what they hold; what of it counts if a host is lost, or back; and
+which contradictions stop a move.
 
-A host that does not answer is unknown, and then nothing is done. That it is lost for good only a person can say.
+If a host does not answer, its state is unknown, and nothing is done. Only a person can say that it is lost for good.
 """
 
 from __future__ import annotations
@@ -41,11 +41,12 @@ def find(
     silent: Mapping[str, str],
     lost: Collection[str] = (),
 ) -> Sides:
-    """The sides of an instance: (source, view there, destination, view there); destination None where it does not move.
+    """Return the sides of an instance: (source, view there, destination, view there); destination None if it does not
+    move.
 
     ``views``: inventory name -> {instance uuid: view}; ``host_names``: host uuid -> inventory name; ``silent``: hosts
-    that gave no answer, and why; ``lost``: names of hosts that are gone for good. A view has ``lost`` where its host is,
-    ``left`` where what a host holds is of a move that the owner, here the source, has ended without it.
+    that did not answer, and why; ``lost``: names of hosts that are gone for good. A view has ``lost`` if its host is
+    lost, ``left`` if it is of a move that the owner, here the source, has ended without that host.
     """
     found = {host: seen[uuid] for host, seen in views.items() if uuid in seen and seen[uuid]["role"] != CLAIM}
     ended = {host: _ended_by(host, found) for host in sorted(found)}
@@ -84,8 +85,8 @@ def find(
 
 
 def check(fleet: Fleet, uuid: str, name: str, found: Sides, lost: Collection[str] = ()) -> None:
-    """What forbids to move what was found there: a guest of that uuid without a record somewhere, or a known owner of a higher
-    generation than any record that answered (DomainWithoutRecord, RecordOutdated)."""
+    """Raise what forbids moving the instance: a guest with that uuid without a record somewhere (DomainWithoutRecord),
+    or a known owner of a higher generation than any record that answered (RecordOutdated)."""
     check_no_stray(fleet, name, uuid)
     source, here, destination, there = found
     views = [
@@ -101,7 +102,7 @@ def check(fleet: Fleet, uuid: str, name: str, found: Sides, lost: Collection[str
 
 
 def _check_lost_sides(name: str, views: Iterable[View], answers: notes.Answers) -> None:
-    """A lost name gives up no side of the move that is another machine than the others remember by it."""
+    """A lost name gives up no side of a move that is another machine than the one other hosts know by that name."""
     for move in filter(None, (view.get("migration") for view in views)):
         for side in (move["source"], move["destination"]):
             host, uuid = side["name"], side["uuid"]
@@ -115,7 +116,7 @@ def _check_lost_sides(name: str, views: Iterable[View], answers: notes.Answers) 
 
 
 def _ended_by(host: str, found: Mapping[str, View]) -> Set[str]:
-    """The hosts that say that they, or who had the instance before them, ended this host's move without it."""
+    """The hosts that say that they, or an earlier owner of the instance, ended this host's move without it."""
     op, generation = found[host].get("op"), found[host].get("generation") or []
     return {
         name
@@ -127,7 +128,7 @@ def _ended_by(host: str, found: Mapping[str, View]) -> Set[str]:
 def _check_of_one_move(
     name: str, current: Mapping[str, View], owners: List[str], host_names: Mapping[str, str]
 ) -> None:
-    """A host cannot report a move that it has no part in, and cannot contradict the owner, which knows of no move."""
+    """A host cannot report a move that it has no part in, and cannot contradict an owner that knows of no move."""
     for host, view in sorted(current.items()):
         if not view.get("migration"):
             continue
@@ -142,7 +143,7 @@ def _check_of_one_move(
 
 
 def _parties(view: View, host_names: Mapping[str, str]) -> Set[Optional[str]]:
-    """The hosts whose word on this move counts: no third host has anything removed by what it says."""
+    """The hosts that may speak for this move: what a third host says never gets anything removed."""
     move = view.get("migration")
     return {host_names.get(side["uuid"]) for side in (move["source"], move["destination"])} if move else set()
 
@@ -155,7 +156,7 @@ def _side(
     lost: Collection[str],
     name: str,
 ) -> Tuple[str, View]:
-    """(inventory name, view) of one side of a move."""
+    """Return (inventory name, view) of one side of a move."""
     host = host_names.get(side["uuid"])
     if host is None:
         return side["name"], _unanswered(side, silent, lost, name, set(host_names.values()))
@@ -171,7 +172,7 @@ def _side(
 
 def _unanswered(side: Side, silent: Mapping[str, str], lost: Collection[str], name: str, answering: Set[str]) -> View:
     if side["name"] not in lost and side["name"] in answering:
-        # One host's word that another is gone, which is there: nobody is to give that one up for it.
+        # One host says that another is gone, and a host of that name answers: nobody should give that one up as lost.
         raise HostUnknown(
             "%s moves from or to %s as the host %s, and %s answers as another one"
             % (name, side["name"], side["uuid"], side["name"])
@@ -186,7 +187,7 @@ def _unanswered(side: Side, silent: Mapping[str, str], lost: Collection[str], na
 
 
 def _check_no_hung_libvirt(name: str, silent: Mapping[str, str]) -> None:
-    """A host that answers but whose libvirt hangs may be the one that holds the instance."""
+    """A host that answers but whose libvirt hangs may be the one with the instance."""
     hung = sorted(host for host, reason in silent.items() if reason.startswith(silence.HUNG))
     if hung:
         raise HostLibvirtTimeout(
@@ -197,7 +198,7 @@ def _check_no_hung_libvirt(name: str, silent: Mapping[str, str]) -> None:
 
 
 def _check_no_third(name: str, silent: Mapping[str, str], lost: Collection[str]) -> None:
-    """What is left of a move may be all there is, unless the instance went on to a host that is silent."""
+    """The remains of a move may be all there is, unless the instance went on to a host that is silent."""
     others = sorted(set(silent) - set(lost))
     if others:
         raise HostUnknown(

@@ -1,9 +1,9 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Hosts that did not say what they hold: whether they are away, or there and out of order, and what to do about it.
+"""Hosts that did not report what they hold: whether they are away, or answer but are broken, and what to do about it.
 
-Only a host that is away can be given up as lost: on one whose libvirt hangs the guests go on running.
+Only a host that is away can be given up as lost: if only its libvirt hangs, its guests keep running.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ NO_ANSWER, HUNG = "UNREACHABLE", "LibvirtTimeout"
 
 
 def is_there(reason: str) -> bool:
-    """``reason``: why the host is left out of the run."""
+    """Whether the host answers. ``reason``: why it is left out of the run."""
     return not reason.startswith(NO_ANSWER)
 
 
@@ -37,7 +37,7 @@ def hint(hosts: Sequence[str], reasons: Mapping[str, str]) -> str:
 
 
 def check_lost(lost: Collection[str], reasons: Mapping[str, str]) -> None:
-    """Raises HostNotLost for a host that was declared lost and answers."""
+    """Raise HostNotLost if a host that was declared lost answers."""
     for host in sorted(set(lost) & set(reasons)):
         if is_there(reasons[host]):
             raise HostNotLost("%s is there, but: %s" % (host, reasons[host]), hint=hints.mend_lost_host(host))

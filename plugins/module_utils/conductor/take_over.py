@@ -1,9 +1,10 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The instances of a host that is switched off for good, whose disks are on storage that others see: which may be taken over.
+"""Which instances of a host that is switched off for good other hosts may take over, as its disks are on shared
+storage.
 
-It is a creation in all but the disks. Whose the disks are says the file beside them; the host that is to have them looks there.
+It is a create in everything but the disks. The owner file beside the disks says whose they are; the new host checks it.
 """
 
 from __future__ import annotations
@@ -23,8 +24,9 @@ LOST, DISKS_OF = "berth_lost_hosts", "berth_disks_of"
 
 
 def check_lost(lost: Collection[str], fleet: Fleet, disks_of: Optional[str]) -> None:
-    """Raises InvalidInput or HostNotLost unless a person named hosts as switched off, and none of them is there. ``disks_of``,
-    which no host of the fleet has, says that what answers under such a name is another machine: it was installed anew."""
+    """Raise InvalidInput or HostNotLost unless a person named hosts as switched off and none of them answers.
+    ``disks_of``, which no host of the fleet has, says that a host answering under such a name is another machine: it
+    was reinstalled."""
     if not lost:
         raise InvalidInput(
             LOST, None, "the hosts that are switched off for good", hint=take_over_hints.name_lost_hosts()
@@ -43,7 +45,7 @@ def check_disks_of(disks_of: Optional[str], fleet: Fleet) -> None:
 
 
 def mark(instances: Dict[str, Instance], fleet: Fleet, lost: Collection[str], disks_of: Optional[str]) -> None:
-    """Say of each instance that no host has any more whose disks it is to get. What cannot be taken over fails."""
+    """Set the owner of the disks for each instance that no host has any more. Fail what cannot be taken over."""
     check_disks_of(disks_of, fleet)
     check_lost(lost, fleet, disks_of)
     answers = fleet.answers(lost)
@@ -51,7 +53,7 @@ def mark(instances: Dict[str, Instance], fleet: Fleet, lost: Collection[str], di
         if instance.get("state"):
             continue
         try:
-            if disks_of is not None:  # of whom that uuid is, a host that is silent for now cannot say
+            if disks_of is not None:  # that uuid may belong to a host that is only silent for now
                 check_none_silent(fleet, instance["name"], lost)
         except BerthError as error:
             fail(instance, error)

@@ -1,9 +1,9 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which whereabouts of instances each host is sent: those that the run has read and the host does not remember. Afterwards it
-remembers the same as if it had been sent everything: if its digest of a part of the instances equals the run's, it has every
-entry of that part.
+"""Which whereabouts of instances each host is sent: those that the run has read and the host does not remember.
+Afterwards it remembers the same as if it had been sent everything: if its digest of a part of the instances equals
+the run's, it has every entry of that part.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from typing import Dict, List, Mapping, Optional
 from ..model.messages import Document
 from ..model.whereabouts_digest import digests, part_of
 
-MOST_PARTS = 64  # that a host is told by themselves; where more of them differ, it is told everything
+MOST_PARTS = 64  # if more parts than this differ, the host is sent everything
 
 
 class Telling:
-    """``told``: what all hosts together are to know, see compute/record/whereabouts.remember."""
+    """``told``: what all hosts together should know, see compute/record/whereabouts.remember."""
 
     def __init__(self, told: Document) -> None:
         self._told = told
@@ -32,7 +32,7 @@ class Telling:
         self._owners = owners
 
     def to(self, remembered: Optional[Mapping[str, str]]) -> Document:
-        """``remembered``: the host's own digests, None where it said none."""
+        """What to send a host. ``remembered``: the host's own digests, None if it sent none."""
         if remembered is None or "known" not in self._told:
             return self._told
         differ = {part for part in {*self._digests, *remembered} if self._digests.get(part) != remembered.get(part)}
@@ -43,7 +43,7 @@ class Telling:
             for uuid in self._parts.get(part, ()):
                 host_uuid, epoch, n = self._owners[uuid]
                 known.setdefault(host_uuid, {})[uuid] = [epoch, n]
-        # A host may have another name by now wherever something differs, and in the plans, of which there is no digest.
+        # Names may have changed wherever a digest differs, and in the plans, which no digest covers.
         names = self._told["hosts"] if differ else self._names_of_plans()
         return {**self._told, "known": known, "hosts": names}
 

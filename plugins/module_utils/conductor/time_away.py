@@ -1,9 +1,9 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The downtime of a guest in a move. In a cold move: from the beginning of the step that stops it to the end of the step that
-starts it. Hosts say how long their steps took; between two hosts the controller's own clock counts, and no other. In a live
-migration the source measures it (compute/move/downtime.py).
+"""The downtime of a guest in a move. In a cold move: from the start of the step that stops it to the end of the step
+that starts it. Hosts report how long their steps took; between two hosts only the controller's own clock counts. In
+a live migration the source measures it (compute/move/downtime.py).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ SINCE, SECONDS = "since", "seconds"
 
 
 def after(away: Mapping[str, float], steps: Sequence[str], took: Mapping[str, float], now: float) -> Dict[str, float]:
-    """What is known after a leg of these steps, which a host answered ``now``: nothing, since when, or how many seconds."""
+    """What is known after a leg of these steps, answered at ``now``: nothing, since when, or how many seconds."""
     known = dict(away)
     for at, step in enumerate(steps):
         if step in STOPS:
@@ -28,13 +28,13 @@ def after(away: Mapping[str, float], steps: Sequence[str], took: Mapping[str, fl
 
 
 def measured(view: Mapping[str, Any]) -> Dict[str, float]:
-    """What the source of a live migration says in its view of the record: nothing, or how many seconds."""
+    """What the source of a live migration reports in its view of the record: nothing, or how many seconds."""
     milliseconds = view.get("downtime_ms")
     return {} if milliseconds is None else {SECONDS: milliseconds / 1000}
 
 
 def said(walked: Mapping[str, Any]) -> Optional[str]:
-    """What the closing table says about a guest that runs again, from the last message of the module walk_move. Where source
+    """The closing table's text about a guest that runs again, from the last result of the module walk_move. If source
     and destination ended a live migration between them, that is the source's view, which has no guest any more."""
     seconds, last = walked.get("away"), walked.get("move") or {}
     runs = last.get("executing") or measured(last)

@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the inventory says otherwise of the volumes of an instance than its host, in words for people."""
+"""How the inventory differs from the volumes of an instance on its host, described for people."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..model.volumes import boot_order, going, shown
 def of_boot_order(
     name: str, attached: Collection[str], has: Mapping[str, int], spec: Mapping[str, Any]
 ) -> Iterator[str]:
-    """What the inventory's request says otherwise of the boot order ``has`` of the instance ``name``, and what to do about it."""
+    """Yield how the boot order ``has`` of instance ``name`` differs from the inventory's request, and what to do."""
     if "volumes" not in spec:
         return
     wanted = boot_order(spec)
@@ -32,8 +32,8 @@ def of_boot_order(
 
 
 def of_volumes(name: str, has: Mapping[str, int], goes: Collection[str], spec: Mapping[str, Any]) -> Optional[str]:
-    """What the inventory says otherwise of the volumes of the instance ``name``, and what follows it. ``goes`` are those that its
-    delete removes, ``spec`` the inventory's request, which may say nothing of volumes."""
+    """How the volumes of instance ``name`` differ from the inventory, and what resolves it. ``goes``: the volumes that
+    a delete of the instance removes; ``spec``: the inventory's request, which may not mention volumes."""
     if "volumes" not in spec:
         return None
     wanted, shall_go = shown(spec), going(spec)

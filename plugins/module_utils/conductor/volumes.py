@@ -1,11 +1,11 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Where the volumes of instances are: an instance goes to the host that has them, what is nowhere is made with it, and what no
-instance has may be deleted.
+"""Where the volumes of instances are: an instance goes to the host that has them, missing ones are created with it, and
+a volume that no instance has may be deleted.
 
-A volume that no host tells of may be on one that is silent, so nothing is made then. Two runs at once may both make one:
-after its claim each reads all hosts, and who sees the volume on another one gives way.
+A volume that no host reports may be on a silent host, so none is created then. Two runs at once may both create one:
+each reads all hosts after its claim, and a run that sees the volume on another host gives way.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ from . import silence
 from .fleet import Fleet
 from .plan import BUILDING, CLAIMING, Instance, Plan, fail, host_of, withdraw_claim
 
-Found = List[Tuple[str, Document]]  # (host, volume) of the hosts that tell of one
+Found = List[Tuple[str, Document]]  # (host, volume) of the hosts that report it
 
 
 def find(fleet: Fleet, uuid: str) -> Found:
-    """The hosts that own it; where none does, as in the middle of a move, the one that an end of the move would give it back to."""
+    """The hosts that own it; if none does, as in the middle of a move, the host that a revert gives it back to."""
     found = [pair for pair in fleet.volumes() if pair[1]["uuid"] == uuid]
     owners = [pair for pair in found if pair[1].get("role") not in (IN, OUT)]
     return owners or sorted(found, key=lambda pair: pair[1].get("role") != OUT)[:1]
 
 
 def settle(instances: Mapping[str, Instance], fleet: Fleet, lost_hosts: Collection[str] = ()) -> None:
-    """Give the volumes of the instances that are to be made what the hosts tell of them; those that cannot have theirs fail."""
+    """Apply what hosts report about the volumes of instances to be created. Fail instances that cannot have theirs."""
     takers: Dict[str, str] = {}
     for instance in instances.values():
         if instance.get("state") not in (None, CLAIMING) or not instance["spec"].get("volumes"):
@@ -74,7 +74,7 @@ def _settle(instance: Instance, fleet: Fleet, lost_hosts: Collection[str]) -> No
 
 
 def _go_to(instance: Instance, volume: str, host: str) -> None:
-    """The instance is placed on the host that has the volume, or nowhere."""
+    """Place the instance on the host that has the volume, or nowhere."""
     spec = instance["spec"]
     asked = (spec.get("requested_destination") or {}).get("host")
     if asked not in (None, host) or instance.get("host") not in (None, host):
@@ -92,8 +92,9 @@ def to_have(
     wanted: Iterable[Mapping[str, Any]],
     lost_hosts: Collection[str],
 ) -> List[str]:
-    """The uuids of those of the volumes ``wanted`` [{name, uuid}] that are still to be made on ``host``, for the instance there.
-    Raises where it cannot have them."""
+    """Return the uuids of the volumes ``wanted`` [{name, uuid}] that have still to be created on ``host``, for the
+    instance there.
+    Raises if it cannot have them."""
     new = []
     for entry in wanted:
         found = the_only(fleet, name, uuid, entry, lost_hosts)
@@ -105,14 +106,15 @@ def to_have(
 
 
 def is_unused(told: Mapping[str, Any]) -> bool:
-    """Whether it was left by a run that was interrupted before it made the volume."""
+    """Whether the record was left by a run that was interrupted before it created the volume."""
     return told.get("phase") in (CLAIMED, BEING_MADE) and not told["instance"]
 
 
 def to_delete(
     fleet: Fleet, volume: str, uuid: str, defined: Collection[str], lost_hosts: Collection[str]
 ) -> Optional[str]:
-    """The host that has the volume; None where no host has it and the inventory defines it. VolumeInUse where an instance has it."""
+    """The host that has the volume, or None if no host has it but the inventory defines it.
+    Raise VolumeInUse if an instance has it."""
     found = find(fleet, uuid)
     if len(found) > 1 and not all(is_unused(told) for _host, told in found):
         raise duplicate(volume, found)
@@ -131,7 +133,7 @@ def to_delete(
 def the_only(
     fleet: Fleet, name: str, uuid: str, entry: Mapping[str, Any], lost_hosts: Collection[str]
 ) -> Optional[Tuple[str, Document]]:
-    """(host, volume) of the volume of an instance, None where there is none anywhere. Raises where the instance cannot have it."""
+    """Return (host, volume) of an instance's volume, None if no host has it. Raises if the instance cannot have it."""
     volume, found = entry["name"], find(fleet, entry["uuid"])
     if len(found) > 1:
         raise duplicate(volume, found)
@@ -152,7 +154,7 @@ def the_only(
 
 
 def check_none_silent(volume: str, silent: Mapping[str, str], lost_hosts: Collection[str]) -> None:
-    """VolumeUnknown where a host that may have the volume does not answer."""
+    """Raise VolumeUnknown if a host that may have the volume does not answer."""
     hosts = sorted(set(silent) - set(lost_hosts))
     if hosts:
         raise VolumeUnknown(
@@ -174,7 +176,7 @@ def duplicate(volume: str, found: Found) -> VolumeDuplicate:
 
 
 def in_use(volume: str, holder: str, name: Optional[str] = None) -> VolumeInUse:
-    """``name`` is the instance that wants the volume, if one does."""
+    """The error for a volume in use. ``name`` is the instance that wants the volume, if there is one."""
     so = ", so %s cannot have it" % name if name else ""
     return VolumeInUse(
         "volume %s is attached to %s%s" % (volume, holder, so),
@@ -187,7 +189,7 @@ def in_use(volume: str, holder: str, name: Optional[str] = None) -> VolumeInUse:
 def check_claims(
     plan: Plan, told: Mapping[str, Mapping[str, Any]], silent: Mapping[str, str], lost_hosts: Collection[str]
 ) -> None:
-    """Withdraw the claims of instances whose new volume another host has by now, or may have. ``told``: host -> its scan."""
+    """Withdraw the claims of instances whose new volume another host has, or may have. ``told``: host -> its scan."""
     for instance in plan["instances"].values():
         if instance["state"] != BUILDING:
             continue
@@ -209,7 +211,7 @@ def check_claim(
     silent: Mapping[str, str],
     lost_hosts: Collection[str],
 ) -> None:
-    """Raise where another host than ``host`` has the volume {name, uuid} that was claimed there, or may have it."""
+    """Raise if a host other than ``host`` has the volume {name, uuid} that was claimed there, or may have it."""
     check_none_silent(entry["name"], silent, lost_hosts)
     others = [other for other, scan in told.items() if other != host and entry["uuid"] in (scan.get("volumes") or ())]
     if others:

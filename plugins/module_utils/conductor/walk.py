@@ -3,8 +3,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Walks the legs of one move: gives out the next one, takes the answer, and knows what follows a failure.
 
-Pure: it asks no host and waits for nothing. Whoever runs a leg on its host brings the answer back. What fails before the
-source has let go is given up; then the next candidate is tried where the leg says so (``other_candidate`` in sequences.py).
+Pure: it asks no host and waits for nothing. The caller runs a leg on its host and brings the answer back. If a leg
+fails before the source has let go, the move is given up; then the next candidate is tried if the leg allows it
+(``other_candidate`` in sequences.py).
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ OTHER_SIDE = {SOURCE: DESTINATION, DESTINATION: SOURCE}
 
 @dataclass(frozen=True)
 class Token:
-    """The fencing token: which operation, and whose turn. A step that carries an older one is refused."""
+    """The fencing token: which operation, and whose turn it is. A step that carries an older one is refused."""
 
     op: Optional[str]
     attempt: int = 0
@@ -78,7 +79,7 @@ class Move:
 
 @dataclass(frozen=True)
 class Turn:
-    """A leg that is to be run now: where, by which move, and what its steps get to know."""
+    """The leg to run now: on which host, with which token, and what its steps are given."""
 
     leg: Leg
     host: str
@@ -88,7 +89,7 @@ class Turn:
     decided: Mapping[str, Any]
 
     def arguments(self, settings: Mapping[str, Any]) -> Dict[str, Any]:
-        """Those of module migration; of ``settings`` it gets what the leg needs."""
+        """The arguments of module migration, with those of ``settings`` that the leg needs."""
         known = {**settings, **self.decided}
         needed = {name: known[name] for name in (*self.leg.needs, "lost") if known.get(name) is not None}
         return {
@@ -102,8 +103,8 @@ class Turn:
 
 @dataclass
 class Walk:
-    """How far a move has come in this run. ``said``: the last word of either side; ``failure``: why it is given up;
-    ``attempts``: the hosts that were tried in vain; ``away``: see time_away.py."""
+    """How far a move has come in this run. ``said``: the last view of each side; ``failure``: why the move is given up;
+    ``attempts``: the hosts that were tried without success; ``away``: see time_away.py."""
 
     move: Move
     sequence: str = ""
@@ -127,17 +128,17 @@ class Walk:
 
     @classmethod
     def restore(cls, move: Move, state: Mapping[str, Any]) -> Walk:
-        """The walk that had come to this ``state``."""
+        """The walk that had reached this ``state``."""
         known = {name: state[name] for name in state if name != "plan"}
         return cls(move, **{**known, "token": Token(**state["token"])})
 
     def state(self) -> Dict[str, Any]:
-        """Plain data from which ``restore`` makes it again."""
+        """Plain data from which ``restore`` makes the walk again."""
         state = {name: getattr(self, name) for name in self.__dataclass_fields__ if name != "move"}
         return {**state, "token": asdict(self.token), "plan": self.move.id}
 
     def turn(self) -> Optional[Turn]:
-        """The leg that is next, None where the walk is over."""
+        """The next leg, or None if the walk is over."""
         if self._is_over():
             return None
         leg = self._sequence().legs[self.at]
@@ -146,12 +147,12 @@ class Walk:
         return Turn(leg, hosts[leg.side], self.move.uuid, self.token, peer, self._decided())
 
     def is_prepared(self) -> bool:
-        """Whether room is claimed, or nothing has to be, and the next leg would touch the guest."""
+        """Whether all room is claimed that is needed, and the next leg would touch the guest."""
         prepares = self._sequence().prepares
         return prepares is not None and self.at >= (prepares if self.move.candidates else 0)
 
     def answered(self, view: View, token: Mapping[str, Any]) -> None:
-        """The leg was run: the view of the record after it, and the fencing token as module migration returned it."""
+        """The leg was run: ``view`` shows the record after it, ``token`` is the fencing token from module migration."""
         leg = self._sequence().legs[self.at]
         if leg.side in OTHER_SIDE:
             kept = {name: said for name, said in self.said[leg.side].items() if name in SAID}
@@ -164,13 +165,13 @@ class Walk:
         self._skip()
 
     def stands(self) -> None:
-        """The claim was judged, and stands."""
+        """The claim was judged valid."""
         self.answered({}, {})
 
     def failed(self, reason: str, silent: bool = False) -> None:
-        """The leg failed: give up what was begun. Where that fails too, the run after this one does it.
+        """The leg failed: give up what was begun. If that fails too, the next run does it.
 
-        A host that is ``silent`` is not asked again: what it may still do, such as a live migration, goes on."""
+        A ``silent`` host is not asked again: what it may still be doing, such as a live migration, continues."""
         if self.gives_up:
             self.failure = "%s. Giving the move up failed, too: %s. %s" % (self.failure, reason, hints.run_again())
             self.at = len(self._sequence().legs)
@@ -188,14 +189,14 @@ class Walk:
         self.gives_up, self.sequence, self.at = True, abandoned, 0
 
     def waits_for_confirm(self) -> bool:
-        """Whether it came to its end, and somebody has to confirm or revert."""
+        """Whether the walk has reached its end and somebody has to confirm or revert."""
         return self._is_over() and not self.failure and self.last.get("phase") == RESIZED
 
     def _is_over(self) -> bool:
         return self.at >= len(self._sequence().legs)
 
     def _begin(self) -> None:
-        """With the planned sequence, to the candidate whose turn it is."""
+        """Start the planned sequence with the current candidate."""
         move = self.move
         self.sequence, self.at, self.taken = move.sequence, 0, False
         self.gives_up, self.tries_others, self.failure = False, False, None
@@ -204,7 +205,7 @@ class Walk:
         self._skip()
 
     def _skip(self) -> None:
-        """Pass over what nobody has to do, and at the end of giving up go on to the next candidate."""
+        """Skip legs that nobody has to run; when giving up has ended, go on to the next candidate."""
         legs = self._sequence().legs
         while self.at < len(legs) and legs[self.at].side == FLEET and not self.move.look:
             self.at += 1
@@ -228,7 +229,7 @@ class Walk:
         return self.move.candidates[self.candidate].host if self.move.candidates else self.move.destination
 
     def _decided(self) -> Dict[str, Any]:
-        """What was decided before the move began, and what a person has said of it."""
+        """What was decided before the move began, and what a person has said about it."""
         move = self.move
         decided: Dict[str, Any] = {"kind": move.kind, "spec": move.spec, "source": move.source_host}
         if move.candidates:

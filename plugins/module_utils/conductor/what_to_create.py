@@ -1,8 +1,8 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which of the requested instances exist already, which are partly built, and which must be placed. Whether a claim that an ended run
-left is adopted, its host decides: compute/record/claim.py.
+"""Which of the requested instances exist already, which are partly built, and which must be placed. The host decides
+whether it adopts a claim that an ended run left: compute/record/claim.py.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .plan import CLAIMING, EXISTING, UNCONFIRMED, Instance, fail
 
 
 def unplaced(requests: Mapping[str, Document]) -> Dict[str, Instance]:
-    """``requests``: inventory name -> request spec. The instances of a plan that are to be placed whatever there is."""
+    """``requests``: inventory name -> request spec. The instances of a plan, to be placed whether they exist or not."""
     return {
         name: {
             "uuid": spec["uuid"],
@@ -71,7 +71,7 @@ def _find(instance: Instance, fleet: Fleet, lost_hosts: Collection[str], strict:
 
 
 def _differs(instance: Instance, place: Place) -> List[str]:
-    """What the inventory says otherwise and the host itself does not say in its answer."""
+    """Differences from the inventory that the host's own answer does not contain."""
     name, wanted = instance["name"], instance["spec"]
     said = (drift.of_flavor_content(name, place, wanted), drift.of_kept(name, place, wanted))
     return [part for part in said if part]
@@ -83,8 +83,8 @@ def _set_found(instance: Instance, fleet: Fleet, host: str, state: str) -> None:
 
 
 def hold_locked(instances: Dict[str, Instance], locks: Mapping[str, Any], fleet: Fleet) -> None:
-    """Mark those that are locked, in the inventory (``locks``: inventory name -> who locked it) or on their hosts. A delete
-    that was begun is not ended by create."""
+    """Mark the instances that are locked, in the inventory (``locks``: inventory name -> who locked it) or on their
+    hosts. Create does not finish a delete of a locked instance."""
     for name, instance in instances.items():
         places = fleet.places.get(instance["uuid"], ())
         who = locks.get(name) or lock_of(places)
@@ -96,7 +96,7 @@ def hold_locked(instances: Dict[str, Instance], locks: Mapping[str, Any], fleet:
 
 
 def set_group_members(instances: Dict[str, Instance], fleet: Fleet) -> None:
-    """Give each request its server group's members as the hosts tell them."""
+    """Give each request the members of its server group, as the hosts report them."""
     for instance in instances.values():
         group = instance["spec"].get("group")
         if group:
@@ -104,8 +104,8 @@ def set_group_members(instances: Dict[str, Instance], fleet: Fleet) -> None:
 
 
 def told(fleet: Fleet, lost_hosts: Collection[str] = ()) -> Document:
-    """What every host is sent about the others, for compute/whereabouts.remember: who owns each instance, or has it during a
-    move, which instances are gone, and which hosts are lost."""
+    """What every host is sent about the others, for compute/record/whereabouts.remember: who owns each instance, or has
+    it during a move, which instances are gone, and which hosts are lost."""
     known: Dict[str, Dict[str, List[int]]] = {}
     gone: Dict[str, Dict[str, List[int]]] = {}
     lost: Set[str] = set()
@@ -117,7 +117,7 @@ def told(fleet: Fleet, lost_hosts: Collection[str] = ()) -> Document:
             place = max(held, key=lambda place: (place["role"] == OWN, generation_of([place])))
             epoch, n = generation_of([place])
             owned = known.setdefault(fleet.documents[place["host"]]["uuid"], {})
-            # on the move both sides count in one epoch, each its own writes
+            # during a move both sides use one epoch, and each counts its own writes
             owned[uuid] = [epoch, n if place["role"] == OWN else 0]
     for holder, notes in fleet.notes.items():
         for uuid, note in notes.items():

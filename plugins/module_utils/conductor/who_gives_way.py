@@ -1,9 +1,9 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Two runs create the same instance at the same time: the claim with the smaller token stays, the other is withdrawn.
+"""Two runs create the same instance at the same time: the run whose claim has the smaller token goes first.
 
-Both claims are withdrawn. The run that goes first tries again, on another host where it has one; the other run ends.
+Both claims are withdrawn. The run that goes first tries again, on another host if it has one; the other run ends.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ def give_way(plan: Plan, instance: Instance, others: List[Tuple[str, ScannedReco
     """``others``: (host, record) of the claims of the same instance on other hosts."""
     stale = [(host, record) for host, record in others if host in instance.get("stale_claims", ())]
     if len(stale) == len(others):
-        # left by a run that ended: drop them first, then look again; a run that still lives keeps its claim by building
+        # left by runs that ended: drop them, then read again; a run that is still alive keeps its claim by building
         for host, record in stale:
             withdraw(plan, host, instance["uuid"], record["token"])
         instance["stale_claims"] = []
