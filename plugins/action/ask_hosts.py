@@ -24,7 +24,7 @@ class ActionModule(ControllerAction):
 
 
 def summary(found, task_vars):
-    """The task's result. A host that asks for itself keeps its facts, as from any other module."""
+    """The task's result. If the task's own host was asked, it keeps its facts, as from any other module."""
     result = {"changed": any(answer.get("changed") for answer in found.values()), "answers": found}
     if not found:
         result["skipped"] = True

@@ -15,14 +15,14 @@ from ..plugin_utils.host_reply import HostAction, answer_of, ask_module, host_of
 
 
 class ActionModule(HostAction):
-    """Says what the host answered when it built all of its new instances at once, or has it build this one."""
+    """Returns the host's answer if it already built all its new instances at once, otherwise has it build this one."""
 
     def run(self, tmp=None, task_vars=None):
         built = builds.built_already(task_vars, self._task.args.get("token"))
         return built or self._refused(task_vars) or answer_of(super().run(tmp, task_vars))
 
     def _refused(self, task_vars):
-        """The failure where the role was given a host that is not in the inventory; Ansible would make one of that name up."""
+        """The failure if the role was given a host that is not in the inventory; Ansible would invent such a host."""
         host = host_of(self, task_vars)
         if host in (*task_vars["groups"]["all"], "localhost"):
             return None
@@ -39,7 +39,7 @@ class ActionModule(HostAction):
             }
         )
         if self._task.check_mode and args.get("token"):
-            return {"changed": True}  # nothing was claimed, so the host knows nothing of it yet
+            return {"changed": True}  # nothing was claimed, so the host does not know the instance yet
         if args.get("take_over"):
             return ask_module(self, "instance", _taken_over(args), task_vars)
         name = task_vars["inventory_hostname"]
@@ -55,7 +55,7 @@ class ActionModule(HostAction):
 
 
 def _taken_over(args):
-    """No seed: the guest keeps the one that it has beside its disks."""
+    """No seed: the guest keeps the one beside its disks."""
     return {
         "state": "taken_over",
         "uuid": args["spec"]["uuid"],

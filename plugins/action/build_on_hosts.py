@@ -19,7 +19,7 @@ NOTHING_SAID = {"changed": False, "reason": "its answer says nothing of this ins
 
 
 class ActionModule(ControllerAction):
-    """Changes nothing by its own count: build_instance says so for each instance."""
+    """Always reports "not changed": build_instance reports the changes of each instance."""
 
     def act(self, args, task_vars):
         plan = current_plan(task_vars)
@@ -35,20 +35,20 @@ class ActionModule(ControllerAction):
 
     @staticmethod
     def _arguments(instances, task_vars):
-        """What cannot even be asked for is left to the instance's own run, which says why."""
+        """The arguments of each build. An instance without valid ones is left to its own task, which says why."""
         found = []
         for name, instance in instances.items():
             try:
                 given = variables(task_vars, name, ["create_timeout"])
                 timeout = check_type_int(given.get("create_timeout", builds.TIMEOUT))
                 found.append(builds.arguments(task_vars, name, instance["spec"], instance["token"], timeout))
-            except (AnsibleError, BerthError, TypeError):  # its module would take none of the host's builds
+            except (AnsibleError, BerthError, TypeError):  # the module would refuse all of the host's builds
                 continue
         return found
 
 
 def _answer(answer, uuid):
-    """Of one instance. Where the host gave none, or its module failed, that is the answer on each of its instances."""
+    """The answer for one instance. If the host gave none, or its module failed, that counts for all its instances."""
     if "builds" not in answer:
         return answer
     return next((answer_of(build["reply"]) for build in answer["builds"] if build["uuid"] == uuid), NOTHING_SAID)

@@ -27,7 +27,7 @@ from ..plugin_utils.whose_variables import SHARED_CATALOG
 class ActionModule(ControllerAction):
     def act(self, args, task_vars):
         plan = current_plan(task_vars)
-        # What any instance has: placement has seen that they all have the same.
+        # From any instance: placement has checked that they are the same for all.
         given = variables(task_vars, next(iter(plan["instances"])), ["berth_lost_hosts", *SHARED_CATALOG])
         over_quota = after_the_claims(Catalog.from_variables(given).quotas) if given.get("berth_quotas") else None
         while plan["claims"]:
@@ -38,7 +38,7 @@ class ActionModule(ControllerAction):
         return plan_result(plan)
 
     def _claim(self, plan, task_vars, lost, over_quota):
-        """Claim on the chosen hosts, then read all hosts: of two runs at least one sees the other's claim then."""
+        """Claim on the chosen hosts, then read all hosts: of two runs, at least one then sees the other's claim."""
         hosts = [host for host in plan["hosts"] if host in plan["claims"] or host in plan["withdraw"]]
         own = {"claims": plan["claims"], "withdraw": plan["withdraw"]}
         claims = answers(ask(self, task_vars, hosts, "claim", {}, own))

@@ -35,7 +35,7 @@ class ActionModule(ControllerAction):
         return {"report": lines, "verdicts": fleet.verdicts}
 
     def _zones(self, task_vars):
-        """Host -> its availability zone, where this inventory has one for it."""
+        """Host -> its availability zone, if this inventory has one for it."""
         try:
             catalog = Catalog.from_variables(self.own_variables(task_vars, ["berth_aggregates"]))
             return aggregate.zones(catalog.aggregate_documents(plain(task_vars["groups"])))
@@ -44,7 +44,7 @@ class ActionModule(ControllerAction):
 
 
 def _instances(fleet, answers, zones):
-    """Host -> what it holds, as its checked document says, with the zone of the host and what is known of an address."""
+    """Host -> the instances in its checked document, each with the host's zone and what is known about an address."""
     found = {}
     for host, document in fleet.documents.items():
         addresses = (answers.get(host) or {}).get("addresses") or {}

@@ -49,11 +49,11 @@ METHODS = (
 FIND = {"delete": locate_to_delete, "recover_record": locate_to_take_back, "unlock": locate_to_unlock}
 RUN = ("berth_keep_on", "berth_keep_on_confirmed", "berth_lost_hosts", "berth_set_aside_on")
 CHECKED = {"berth_reboot": OneOf("soft", "hard"), "berth_lock_reason": Text(longest=200, empty=True)}
-# What there is none of can be deleted and stopped, and recovers by itself; anything else needs one.
+# These need an existing instance. Deleting, stopping or recovering one that does not exist has nothing to do.
 NEEDED = ("console", "keep_one", "lock", "reboot", "recover_record", "start", "unlock", "update_disks")
-# What these leave as it is; the others change it, or have something else to tell.
+# These report differences from the inventory, which they leave as they are.
 TELLING = ("console", "lock", "reboot", "recover", "start", "stop", "unlock")
-# A lock keeps people from changing an instance. One that lost its power ran, and is to run.
+# A lock keeps people from changing an instance. After a power cut, a locked instance should run again too.
 LOCKED_TOO = ("console", "lock", "recover", "unlock")
 
 
@@ -121,7 +121,7 @@ class ActionModule(ControllerAction):
         return {"ansible_facts": {"berth_located": located}, "verdicts": fleet.verdicts}
 
     def _task_of(self, method, fleet, name, uuid, run):
-        """What the playbook is to do about one instance: {hosts, ...}; nothing where there are no hosts."""
+        """What the playbook should do about one instance: {hosts, ...}; nothing if there are no hosts."""
         if method == "recover":
             due = to_recover(fleet, name, uuid, lost_hosts(run))
             if due["skipped"]:
@@ -147,7 +147,7 @@ class ActionModule(ControllerAction):
 
 
 def _wanted_disks(task_vars, fleet, name, found, project, lost):
-    """{disks, volumes, new_volumes} that the inventory gives the instance; no volumes where it says nothing of any."""
+    """{disks, volumes, new_volumes} that the inventory gives the instance; no volumes if it does not mention any."""
     disks, wanted = _disks(task_vars, name), _volumes(task_vars, name, project)
     if wanted is None:
         return {"disks": disks}
@@ -184,7 +184,7 @@ def _disks(task_vars, name):
 
 
 def _volumes(task_vars, name, project):
-    """The volumes that the inventory gives the instance, checked; None where it says nothing of any."""
+    """The volumes that the inventory gives the instance, checked; None if it does not mention any."""
     given = variables(task_vars, name, ["berth_volumes", "berth_volumes_defined"])
     if given.get("berth_volumes") is None:
         return None
@@ -197,7 +197,7 @@ def _volumes(task_vars, name, project):
 
 
 def _answering(fleet, field, host):
-    """The KVM host that a variable names. An inventory has it, and it answers."""
+    """The KVM host that a variable names. Raise unless it is in the inventory and answers."""
     if host and host not in fleet.documents and host not in fleet.verdicts:
         raise KvmHostNotFound.of(field, host, [*fleet.documents, *fleet.verdicts])
     if host not in fleet.documents:
@@ -208,7 +208,7 @@ def _answering(fleet, field, host):
 
 
 def note(method, berth_state, locked, places):
-    """What is to be said of an instance beside what was done: that another playbook will have it otherwise."""
+    """What to add to an instance's result: that another playbook will undo it, or who had locked the instance."""
     if (method, berth_state) in (("stop", "active"), ("start", "stopped")):
         return hints.create_follows(berth_state)
     if method in ("lock", "unlock") and lock_of(places):

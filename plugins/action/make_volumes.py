@@ -42,7 +42,7 @@ class ActionModule(ControllerAction):
         return {"changed": changed, "ansible_facts": {"berth_located": located}, "_ansible_verbose_override": True}
 
     def _make(self, task_vars, wanted, hosts, lost):
-        """Read all hosts after the claims, then make what nobody else makes."""
+        """Read all hosts after the claims, then create the volumes that no other run creates."""
         claimed = [making for making in wanted if making.is_claimed]
         if not claimed:
             return
@@ -53,7 +53,7 @@ class ActionModule(ControllerAction):
         self._ask(task_vars, [making for making in claimed if not making.error], "present")
 
     def _ask(self, task_vars, makings, state):
-        """Bring the volumes to the state on their hosts, and note what a host refused."""
+        """Bring the volumes to the state on their hosts, and record what a host refused."""
         for of_host in new_volumes.rounds(makings):
             own = {host: making.arguments(state) for host, making in of_host.items()}
             parts = {
@@ -66,7 +66,7 @@ class ActionModule(ControllerAction):
 
 
 def refused(making, reply):
-    """What a host refused, its code first, or that it did not answer."""
+    """Why a host refused, its error code first, or that it did not answer."""
     code, said = "HostUnreachable", reason_of(reply)
     if "error" in reply:
         code, _colon, said = said.partition(": ")

@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Action migration: runs the module of the same name, and shows how far it is where that takes long."""
+"""Action migration: runs the module of the same name, and shows the progress of its long steps."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class ActionModule(HostAction):
 
     @staticmethod
     def _told(reply, task_vars):
-        """What a confirmation knows of the guest is for people."""
+        """Show people what a confirmation knows about the guest."""
         health = (reply.get("move") or {}).get("health")
         if health:
             say(moving.known_of_guest(task_vars["inventory_hostname"], health))

@@ -57,12 +57,12 @@ RUN = (
 
 
 def _is_wanted(task_vars, name):
-    """Whether the inventory describes the instance. One that only the inventory plugin knows exists, and nobody asks anything of it."""
+    """Whether the inventory describes the instance. One that only the inventory plugin knows exists: nothing to do."""
     return "berth_name" in task_vars or in_inventory(task_vars, name)
 
 
 def _refused(faults, task_vars):
-    """The invalid requests for which it is clear which instance is meant."""
+    """The invalid requests whose instance can be identified."""
     for name, error in faults:
         with contextlib.suppress(BerthError):
             project = project_of(variables(task_vars, name, ["berth_project"]))
@@ -71,14 +71,14 @@ def _refused(faults, task_vars):
 
 
 def _kept(keeping, operation, decision):
-    """What the task's result says of the receipt."""
+    """The parts of the task's result about the receipt."""
     path = receipts.keep(keeping, operation, decision)
     told = {"receipt": decision.receipt()} if keeping.directory and decision.result else {}
     return {**told, "receipt_file": path} if path else told
 
 
 def _to_approve(instances):
-    """Also as set_stats keeps it, for the next job of a workflow."""
+    """The approval, also in the form of set_stats for the next job of a workflow."""
     found = approval.approval(instances)
     return {
         "approval": found,
@@ -87,7 +87,7 @@ def _to_approve(instances):
 
 
 def first_failure(failures):
-    """What the task's result says where an instance has no place."""
+    """The failure of the task if an instance has no place."""
     name, error = next(iter(failures.items()))
     return {
         "failed": True,
@@ -109,7 +109,7 @@ class ActionModule(ControllerAction):
     }
 
     def reported(self, result):
-        """A plan goes on, unless there is nothing in it."""
+        """None for a plan, since the run continues, unless the plan is empty."""
         parts = {name: result[name] for name in ("selections", "existing", "failures")}
         return (
             None
@@ -120,7 +120,7 @@ class ActionModule(ControllerAction):
     def act(self, args, task_vars):
         given = self.own_variables(task_vars, RUN)
         check_counts(given)
-        is_true(given, "berth_mend")  # before anything is claimed: it is the hosts' work later
+        is_true(given, "berth_mend")  # checked before anything is claimed: hosts use it only later
         keeping = receipts.settings(self, task_vars, args["receipt_dir"])
         hosts = kvm_hosts(task_vars, args["hosts"])
         names = [name for name in selected(task_vars, args["instances"], hosts) if _is_wanted(task_vars, name)]
@@ -169,7 +169,7 @@ class ActionModule(ControllerAction):
         return result
 
     def _sorted_out(self, requests, fleet, given):
-        """The instances of the plan: those that exist, those that something prevents, and those to place."""
+        """The instances of the plan: those that exist, those that cannot be created, and those to place."""
         strict = is_true(given, "berth_strict_uniqueness")
         instances = what_to_create.sort_out(requests, fleet, self._lost, strict)
         if self._takes_over:
@@ -192,7 +192,7 @@ class ActionModule(ControllerAction):
                 check_own_name(name, task_vars)
                 spec, _seed = build_request({**given, "inventory_hostname": name}, catalog)
                 check_hosts(spec, str(given.get("berth_availability_zone") or ""), hosts)
-                mends = is_true(given, "berth_mend")  # before anything is claimed: it is the hosts' work later
+                mends = is_true(given, "berth_mend")  # checked before anything is claimed: hosts use it only later
             except BerthError as error:
                 faults.append((name, error))
                 continue
@@ -214,7 +214,7 @@ class ActionModule(ControllerAction):
         return requests
 
     def _taken_elsewhere(self, requests, names, catalogs):
-        """[(name, error)]: an instance that is not selected may be on a silent host, so what the inventory gives it counts."""
+        """[(name, error)]: addresses of instances that are not selected count too: those may be on a silent host."""
         others = sorted(set(catalogs.instances) - set(names))
         if "berth_networks" in catalogs.given or not others or not self._fixed(requests, catalogs):
             return []
@@ -224,7 +224,7 @@ class ActionModule(ControllerAction):
 
     @staticmethod
     def _fixed(names, catalogs):
-        """Who has which fixed address, and which MAC address, in the inventory."""
+        """Who has which fixed address and MAC address in the inventory."""
         found = {}
         for name in names:
             try:
@@ -232,13 +232,13 @@ class ActionModule(ControllerAction):
                 own = catalog_schema.INSTANCE["berth_networks"].check(given, "berth_networks")
                 fixed = addressing.fixed(own, catalogs.of(name).networks, name)
             except (BerthError, AnsibleError):
-                continue  # an instance that is not selected here; who selects it is told
+                continue  # an instance that is not selected here; a run that selects it reports the error
             for word, owner in fixed.items():
                 found.setdefault(word, owner)
         return found
 
     def _give_addresses(self, instances, fleet, catalogs):
-        """Addresses from pools: never one that a host reports, nor one that the inventory gives to an instance."""
+        """Choose addresses from pools: never one that a host reports or that the inventory gives to an instance."""
         if not any(nic.get("pool") for instance in instances.values() for nic in instance["spec"]["networks"]):
             return
         told = {host: document["instances"] for host, document in fleet.documents.items()}
@@ -259,7 +259,7 @@ class ActionModule(ControllerAction):
                 if instance["state"] == CLAIMING:
                     instance.update(state=PLANNED, token=new_token())
         hosts.update({name: {"reason": reason} for name, reason in fleet.verdicts.items()})
-        # What a lost host had stays known until another host has it: a run that is killed is to find it again.
+        # What a lost host had stays known until another host has it: after a killed run, the next one must find it again.
         lost = () if self._takes_over else self._lost
         plan = new_plan(run, instances, hosts, max_attempts, what_to_create.told(fleet, lost))
         plan["unprepared"] = fleet.unprepared()

@@ -66,7 +66,7 @@ class ActionModule(ControllerAction):
         return None if moves["moves"] or moves["errors"] else {"outcomes": [], "hosts_left_out": moves["left_out"]}
 
     def act(self, args, task_vars):
-        args["target"] = args["target"] or None  # a survey sends an answer that was left out as empty text
+        args["target"] = args["target"] or None  # a survey sends an omitted answer as empty text
         hosts = kvm_hosts(task_vars, args["hosts"])
         if args["target"] and args["target"] not in hosts:
             raise KvmHostNotFound.of("berth_target_host", args["target"], hosts)
@@ -129,7 +129,7 @@ class ActionModule(ControllerAction):
             found = sides.find(uuid, name, views, host_names, silent, lost)
         except InstanceNotFound:
             if action != "delete":
-                locate(fleet, name, uuid, lost)  # says where it may be, and why that host does not tell
+                locate(fleet, name, uuid, lost)  # raises an error with where it may be, and why that host is silent
             raise
         if action != "delete":
             sides.check(fleet, uuid, name, found, lost)
@@ -147,7 +147,7 @@ class ActionModule(ControllerAction):
 
     @staticmethod
     def _due(moves):
-        """The instances to confirm now. For the others that wait, the result says until when."""
+        """The moves to confirm now. For the others that wait, show until when."""
         due = {name: dict(move, when_due=True) for name, move in moves.items() if moving.is_due(move)}
         for name, move in sorted(moves.items()):
             if name not in due and moving.is_unconfirmed(move):
@@ -156,7 +156,7 @@ class ActionModule(ControllerAction):
 
     @staticmethod
     def _waiting(moves, errors, args, fleet):
-        """Name -> the request of each move that has no destination yet; what cannot leave its host is an error."""
+        """Name -> the request of each move without a destination; what cannot leave its host is an error."""
         waiting = {}
         for name, move in moves.items():
             if not move["place"]:
@@ -173,8 +173,8 @@ class ActionModule(ControllerAction):
         return waiting
 
     def _place(self, moves, errors, args, catalog, fleet, task_vars):
-        """A destination for each move that has none yet; all as if the instance were new there, so old and new
-        count."""
+        """Choose a destination for each move without one; each instance is placed as if it were new, so its old and new
+        room both count."""
         waiting = self._waiting(moves, errors, args, fleet)
         if not waiting:
             return
@@ -184,7 +184,7 @@ class ActionModule(ControllerAction):
             group = instance["spec"].get("group")
             if group:
                 group["members"] = [member for member in group["members"] if member != instance["uuid"]]
-        # A migration needs nothing for long: only a resize counts twice, until it is confirmed.
+        # A migration uses nothing twice for long: only a resize counts twice, until it is confirmed.
         resized = {name: instance for name, instance in instances.items() if moves[name]["kind"] == migration.RESIZE}
         quotas.before_placement(resized, fleet, catalog.quotas, more=0)
         keeping = receipts.settings(self, task_vars)
@@ -207,7 +207,7 @@ class ActionModule(ControllerAction):
             _set_destination(moves[name], instance, fleet)
 
     def _facts(self, moves, errors, fleet, action):
-        """The plan that the playbook follows, and a line for each instance on the screen."""
+        """The plan that the playbook follows; also shows a line for each instance."""
         for name, move in sorted(moves.items()):
             move.pop("request", None)
             move["id"] = new_token()
@@ -223,7 +223,7 @@ class ActionModule(ControllerAction):
 
 
 def _set_destination(move, instance, fleet):
-    """The host that placement chose, and those to go on to."""
+    """Enter the host that placement chose, and its alternates."""
     move.update(spec=instance["spec"], candidates=moving.candidates(instance, new_token), why=instance.get("why"))
     move["destination"] = instance["host"]
     move["source_host"] = {"name": move["source"], "uuid": fleet.documents[move["source"]]["uuid"]}
@@ -239,7 +239,7 @@ def _told(error):
 
 
 def _both(first, second):
-    """The plan of the run after a second look: instances that were settled are planned again, the others keep their plan."""
+    """The run's plan after the second reading: settled instances are planned again, the others keep their plan."""
     return {
         "left_out": second["left_out"],
         "moves": {**first["moves"], **second["moves"]},

@@ -58,24 +58,24 @@ class ActionModule(ControllerAction):
 
     @staticmethod
     def _uuids(args, task_vars):
-        """The hosts are asked what they remember of these instances."""
+        """The instances about which the hosts are asked what they remember."""
         names = instances_among(task_vars, args["instances"])
         if args["most"] is not None and len(names) > args["most"]:
             return []
         if any(raw_vars(task_vars, name).get("berth_lost_hosts") for name in names):
-            # only who remembers a lost name shows whether several machines had it, also where --limit selects few
+            # whether several machines had a lost name shows only in what hosts remember, even if --limit selects few
             names = dict.fromkeys([*names, *described(task_vars, task_vars["groups"]["all"])])
         found = []
         for name in names:
             try:
                 found.append(uuid_of(name, variables(task_vars, name, ["berth_project"])))
             except BerthError:
-                continue  # whoever works on the instance says what is wrong with its name
+                continue  # the action that works on the instance reports what is wrong with its name
         return found
 
 
 def check_answers(found):
-    """NoHostAnswered where nothing is known of any host."""
+    """Raise NoHostAnswered if nothing is known about any host."""
     if not any("berth_host" in (reply.get("ansible_facts") or {}) for reply in found.values()):
         reasons = "; ".join("%s: %s" % (host, reason_of(reply)) for host, reply in found.items())
         raise NoHostAnswered("no host answered: %s" % reasons)

@@ -44,7 +44,7 @@ class ActionModule(ControllerAction):
         return results
 
     def _keep(self, plan, task_vars):
-        """What failed without a host that remembers it."""
+        """Keep the failures that no host remembers."""
         told = {fault["uuid"] for faults in plan["faults"].values() for fault in faults}
         instances = plan["instances"].values()
         failed = [each for each in instances if each["state"] == FAILED and each["uuid"] not in told]

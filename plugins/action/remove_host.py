@@ -58,7 +58,7 @@ class ActionModule(ControllerAction):
         }
 
     def _books(self, directory):
-        """What the existing authorities have signed; no authority is made here."""
+        """What the existing authorities have signed; no authority is created here."""
         trusted = trust.load(directory).trusted
         found = [Authority(directory, kind, True, number) for kind in KINDS for number in trusted]
         dry = self._task.check_mode
@@ -66,14 +66,14 @@ class ActionModule(ControllerAction):
 
 
 def _texts(directory):
-    """The certificates of the fleet's authorities by kind, also of those before the present ones: hosts may still have theirs."""
+    """The certificates of the fleet's authorities by kind, also of earlier ones: hosts may still have theirs."""
     newest = max(trust.load(directory).trusted)
     every = {kind: [Authority(directory, kind, True, number) for number in range(1, newest + 1)] for kind in KINDS}
     return {kind: "".join(authority.text for authority in found) for kind, found in every.items()}
 
 
 def is_whole(authority):
-    """False where it was never made. AuthorityUnsafe where a part of it is gone: what it has signed counts all the same."""
+    """False if it was never made. Raise AuthorityUnsafe if a part of it is missing: what it signed is still valid."""
     parts = {authority.stem + "-ca.key": authority.key, authority.stem + "-ca.pem": authority.certificate}
     lost = [name for name, part in parts.items() if not part]
     if len(lost) == 1:
@@ -84,13 +84,13 @@ def is_whole(authority):
 
 
 def nowhere(host, directory):
-    """Nobody signed for the fleet, or this is not the machine, or the directory, of those who did."""
+    """The lines if no authority signed for the fleet, or its directory is elsewhere, perhaps on another machine."""
     found = "There is no certificate authority in %s, so nothing is revoked. %s"
     return [found % (directory, fleet_hints.name_authority()), fleet_hints.take_out_host(host)]
 
 
 def told_of_cleaning(host, cleaned, check_mode):
-    """What was removed on the host, and what stays."""
+    """The lines about what was removed on the host, and what stays."""
     lines = ["Nothing of berth was left on %s." % host]
     if cleaned["changed"]:
         verb = "would be removed" if check_mode else "was removed"
@@ -101,7 +101,7 @@ def told_of_cleaning(host, cleaned, check_mode):
 
 
 def told(host, revoked, unknown, check_mode):
-    """What was done, and what is left to do."""
+    """The lines about what was done, and what is left to do."""
     verb = "would be" if check_mode else "are"
     done = (
         "%d certificates of %s %s revoked." % (revoked, host, verb)

@@ -41,7 +41,7 @@ class ActionModule(ControllerAction):
 
 
 def _versions(head):
-    """Said where it may be the reason why the decision differs."""
+    """Both versions if they differ: that may be the reason why the decision differs."""
     if head["collection"] == COLLECTION_VERSION:
         return ""
     return " (made by berth.kvm %s, decided again by %s)" % (head["collection"], COLLECTION_VERSION)

@@ -44,5 +44,5 @@ class ActionModule(ControllerAction):
 
 
 def wanted(task_vars, hosts):
-    """Those that have certificates of ours."""
+    """The hosts that have certificates of ours."""
     return [host for host in hosts if is_true({WANTED: True, **variables(task_vars, host, [WANTED])}, WANTED)]

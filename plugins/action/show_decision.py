@@ -16,7 +16,7 @@ from ..plugin_utils.screen import say
 
 
 class ReceiptNotFound(BerthError):
-    """No receipt is kept of a decision on the instance."""
+    """No receipt of a decision on the instance is kept."""
 
 
 class ActionModule(ControllerAction):
@@ -35,7 +35,7 @@ class ActionModule(ControllerAction):
 
     @staticmethod
     def _newest(keeping, name, project):
-        """The last decision on an instance of that name, of any project where none is given."""
+        """The last decision about an instance of that name; of any project if none is given."""
         known = set()
         for path, head in receipts.heads(keeping):
             uuid = head["instances"].get(name)

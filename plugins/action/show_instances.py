@@ -83,7 +83,7 @@ class ActionModule(ControllerAction):
         return {**results_fact(outcomes, fleet.verdicts), "instances": shown, "free_volumes": told}
 
     def _ask(self, task_vars, fleet, uuids):
-        """(instance uuid -> [(host, what it says of it)], host -> why it says nothing)."""
+        """Return (instance uuid -> [(host, what it reports about it)], host -> why it reports nothing)."""
         wanted = {}
         for uuid in uuids.values():
             for host in _holders(fleet, uuid) or _removed_by(fleet, uuid):
@@ -99,23 +99,23 @@ class ActionModule(ControllerAction):
 
 
 def _some_are_asked_for(task_vars):
-    """Whether the run is about some instances only: free volumes are nobody's, so it does not tell of them."""
+    """Whether the run is about some instances only: free volumes belong to none, so they are not shown then."""
     return any(task_vars.get(name) is not None for name in ("ansible_limit", "berth_name", "berth_instances"))
 
 
 def _holders(fleet, uuid):
-    """The hosts that hold a part of the instance, or failed to make it."""
+    """The hosts that hold a part of the instance, or failed to build it."""
     return [place["host"] for place in fleet.places.get(uuid, ())] + fleet.failed_on(uuid)
 
 
 def _not_told(name, holders, silent):
-    """HostUnknown where a host that holds a part of the instance says nothing more of it."""
+    """HostUnknown if a host that holds a part of the instance reports no details, otherwise None."""
     reasons = ["%s (%s)" % (host, silent[host]) for host in holders if host in silent]
     return HostUnknown("%s is on %s, which says no more of it" % (name, ", ".join(reasons))) if reasons else None
 
 
 def _problem(fleet, name, uuid, lost):
-    """Why no playbook would act on the instance as it is found; to be in a move is no fault."""
+    """Why no playbook would act on the instance as it is; being in a move is no problem."""
     try:
         locate(fleet, name, uuid, lost)
     except InstanceMoving:

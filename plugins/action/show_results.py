@@ -43,7 +43,7 @@ class ActionModule(ControllerAction):
         return {**results_fact(outcomes, left_out), **self._would_change(operation, moved, moves)}
 
     def _would_change(self, operation, outcomes, moves):
-        """Check mode runs no step of a move, so the expected results are made here."""
+        """The changes that check mode expects, made here because it runs no step of a move."""
         if not self._task.check_mode or not moves:
             return {}
         diffs = [report_moves.difference(operation, outcome, moves) for outcome in outcomes]
@@ -51,7 +51,7 @@ class ActionModule(ControllerAction):
         return {"changed": True, "diff": found} if found else {}
 
     def _keep(self, operation, outcomes, task_vars):
-        """That a move was refused, until one is not; a delete ends what is known of a failed request."""
+        """Keep the failure of a move until one succeeds; a delete removes what is kept about failed requests."""
         if operation not in PLACED and operation != "delete":
             return
         failures, done = [], []
@@ -84,7 +84,7 @@ class ActionModule(ControllerAction):
 
 
 def registered(value):
-    """What the table needs of a registered result, or a fact: Ansible's own marks on it are no plain data."""
+    """What the table needs of a registered result or a fact, without what Ansible adds, which is not plain data."""
     if not isinstance(value, dict):
         return plain(value)
     needed = ("changed", "failed", "msg", "move", "attempts", "away", "unreachable")

@@ -62,14 +62,14 @@ def _is_first(task_vars):
 
 
 def told_of_authority(directory, made):
-    """The directory can sign for the whole fleet, so tell whoever runs the playbook that it exists."""
+    """The lines about a new authority: it can sign for the whole fleet, so people must know that it exists."""
     verb = "has made" if made else "would make"
     where = "This run %s a certificate authority for live migration on this machine, in %s." % (verb, directory)
     return where, input_hints.keep_authority()
 
 
 def unnamed(host, address):
-    """What the host says of itself is compared and never signed: it could name itself as another host."""
+    """The host's own address is only compared, never signed: a host could give itself the name of another."""
     return "%s says that other hosts reach it at %s, which the inventory does not say: no live migration to it. %s" % (
         host,
         address,

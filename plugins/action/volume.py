@@ -10,7 +10,7 @@ from ..plugin_utils.host_reply import HostAction
 
 
 class ActionModule(HostAction):
-    """The image that a volume is made from comes first, where it is on the controller."""
+    """Sends the image that a volume is made from first, if it is on the controller."""
 
     def on_host(self, task_vars):
         args = self._task.args

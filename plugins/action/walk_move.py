@@ -18,7 +18,7 @@ from ..module_utils.model.schema import OneOf, Whole
 from ..plugin_utils.controller import ControllerAction
 from ..plugin_utils.plain import number, plain
 
-DAY = 86400  # s
+DAY = 86400  # seconds
 SETTINGS = {
     "bandwidth": Whole(0, 1 << 20, "MiB/s"),
     "confirm_window": Whole(0, 366 * DAY, "seconds"),
@@ -42,7 +42,7 @@ class ActionModule(ControllerAction):
         settings = plain(args["settings"])
         if not answer:
             _check(settings)
-        # Of another plan is what an earlier play of this run has walked.
+        # A walk of another plan is from an earlier play of this run.
         walk = Walk.restore(move, state) if state.get("plan") == move.id else Walk.begin(move)
         if answer:
             _take(walk, answer)
@@ -50,13 +50,13 @@ class ActionModule(ControllerAction):
 
 
 def _check(settings):
-    """Before the first leg: a host would refuse it only when others have changed something already."""
+    """Check the settings before the first leg: a host would refuse one only after others have changed something."""
     given = [name for name in SETTINGS if name in settings]
     together(functools.partial(SETTINGS[name].check, number(settings[name]), name) for name in given)
 
 
 def _take(walk, answer):
-    """The registered result of the leg; Ansible's own words on it are no plain data."""
+    """Take the registered result of the leg, without what Ansible adds, which is not plain data."""
     if answer.get("failed"):
         walk.failed(
             str(answer.get("msg") or "no reason was given"), silent=answer.get("error_code") == HostUnknown.__name__

@@ -26,7 +26,7 @@ from ..plugin_utils.screen import say
 from ..plugin_utils.whose_variables import Catalogs
 
 SCHEMA = 1
-MOST_SHOWN = 40  # instances on the screen; the files have all
+MOST_SHOWN = 40  # instances on the screen; the files contain all
 
 
 class ActionModule(ControllerAction):
@@ -73,14 +73,14 @@ class ActionModule(ControllerAction):
         }
 
     def _decisions(self, task_vars):
-        """(the last decisions, why they are not known)."""
+        """Return (the last decisions, why they are unknown)."""
         try:
             return recent_decisions.recent(receipts.settings(self, task_vars)), []
         except BerthError as error:
             return [], ["The last decisions are not known. %s" % error.to_result()["msg"]]
 
     def _catalog(self, task_vars, hosts):
-        """(host -> its zone, the server groups, what is wrong with the inventory)."""
+        """Return (host -> its zone, the server groups, what is wrong with the inventory)."""
         try:
             catalog = Catalogs(task_vars, [], hosts, self._loader).shared
             aggregates = catalog.aggregate_documents(plain(task_vars["groups"]))
