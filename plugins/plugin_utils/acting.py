@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Who runs this playbook, and the id of the run: what the history of an instance says of each action."""
+"""Who runs this playbook, and the id of the run: what the history of an instance records for each action."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ def _user() -> str:
         return "unknown"
 
 
-# Ansible's strategy loads the actions before it forks, so all its processes have the same ones.
+# Ansible's strategy loads the actions before it forks, so all its processes share these two.
 WHO = clean("%s@%s" % (_user(), socket.gethostname()), 128)
 RUN = "r-" + secrets.token_hex(4)
 
 
 def by():
-    """What a module that runs on a host is told of it."""
+    """The argument ``by`` of modules that write events."""
     return {"who": WHO, "run": RUN}

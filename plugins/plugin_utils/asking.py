@@ -1,8 +1,8 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Questions of one task to several KVM hosts at once: what each host is asked, how many at a time, and which is asked again after its
-connection broke.
+"""Questions of one task to several KVM hosts at once: what each host is asked, how many at a time, and which is asked
+again after its connection broke.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from .limits import task_seconds
 
 MODULES = ("host_facts", "claim", "rescan", "volume")
 WARNINGS = ("warnings", "deprecations")
-TRIES, PAUSE = 3, 1  # how often a host is asked what it only reads, and s between
-# What ssh says where sshd has no place left, is started again, or the line broke.
+TRIES, PAUSE = 3, 1  # attempts of a question that only reads, and seconds between them
+# What ssh says if sshd is full or restarts, or the connection broke.
 BROKEN = re.compile(r"connection (refused|reset|closed)|closed by remote|broken pipe|lost connection", re.IGNORECASE)
 
 
@@ -33,7 +33,7 @@ def ask(
     arguments: Dict[str, Any],
     host_arguments: Optional[Dict[str, Dict[str, Any]]] = None,
 ) -> Dict[str, Dict[str, Any]]:
-    """Host -> the raw result of the module there. ``host_arguments``: argument -> host -> value, for what differs."""
+    """Host -> the raw result of the module there. ``host_arguments``: argument -> host -> value, where they differ."""
     names = list(dict.fromkeys(hosts))
     code_digest.of_files()  # once for all the processes that ask
     given = {host: arguments_of(host, arguments, host_arguments or {}) for host in names}
@@ -59,7 +59,7 @@ def _only_reads(module: str, arguments: Dict[str, Any]) -> bool:
 
 
 def _broke(result: Dict[str, Any]) -> bool:
-    """Whether something answered and the connection ended all the same. A host that is down only costs its time again."""
+    """Whether something answered but the connection ended. A host that is down would only cost the same time again."""
     return bool(result.get("unreachable")) and bool(BROKEN.search(str(result.get("msg"))))
 
 
@@ -69,17 +69,17 @@ def answers(results: Dict[str, Dict[str, Any]]) -> Dict[str, Dict[str, Any]]:
 
 
 def warnings(results: Dict[str, Dict[str, Any]]) -> Dict[str, list]:
-    """The warnings of all hosts as those of the task: Ansible shows them once, below it."""
+    """The warnings of all hosts, as warnings of the task: Ansible shows them once, below it."""
     return {kind: [warning for result in results.values() for warning in result.get(kind) or ()] for kind in WARNINGS}
 
 
 def arguments_of(host: str, arguments: Dict[str, Any], host_arguments: Dict[str, Dict[str, Any]]) -> Dict[str, Any]:
-    """What the module gets on this host: ``arguments``, and of each of ``host_arguments`` what it has for the host."""
+    """The module's arguments on this host: ``arguments``, and the host's own values from ``host_arguments``."""
     own = {name: values[host] for name, values in host_arguments.items() if host in values}
     return {**arguments, **own}
 
 
 def at_once(task_vars: Dict[str, Any], alone: bool) -> int:
-    """How many hosts one task asks at a time, so that the tasks that Ansible runs beside it keep to its forks."""
+    """How many hosts one task asks at a time, so that it and the tasks beside it stay within Ansible's forks."""
     forks = int(task_vars["ansible_forks"])
     return forks if alone else forks // min(forks, len(task_vars["ansible_play_hosts_all"]))

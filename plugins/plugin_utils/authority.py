@@ -1,10 +1,10 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The certificate authorities of a fleet, which live in a directory of the controller and nowhere else.
+"""The certificate authorities of a fleet, which are in a directory of the controller and nowhere else.
 
 There are two. The one for libvirt signs who may command another host's libvirt; the one for QEMU signs who may stream a
-guest. A guest that broke out of its QEMU could read QEMU's key, and must gain nothing with it at libvirt's door.
+guest. A guest that broke out of its QEMU could read QEMU's key, which must not give access to libvirt.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ AUTHORITY_DAYS = 3650
 MAX_REQUEST = 16384
 NAME = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_.-]{0,251}[A-Za-z0-9_])?\Z", re.ASCII)
 MOST_OF_NAME = 64  # characters of a common name (RFC 5280)
-SKEW = datetime.timedelta(hours=1)  # clocks of hosts may be behind
+SKEW = datetime.timedelta(hours=1)  # hosts' clocks may be behind
 
 
 def now():
@@ -44,7 +44,7 @@ def now():
 
 
 def check_names(names):
-    """What a certificate is for: host names and IP addresses, each once, in order."""
+    """Return the names for a certificate: host names and IP addresses, each once, in order."""
     rule = "host names and IP addresses, at least one"
     for name in names:
         if not isinstance(name, str) or not (NAME.match(name) or _address(name)):
@@ -66,15 +66,15 @@ def _general_names(names):
 
 
 def stem(kind, generation):
-    """What the names of an authority's files begin with."""
+    """The beginning of the names of an authority's files."""
     return kind if generation == 1 else "%s-%d" % (kind, generation)
 
 
 class Authority:
-    """One of the two authorities: its key and certificate, made at first use, in ``directory``. ``generation``: see trust.py."""
+    """One authority: its key and certificate in ``directory``, made at first use. ``generation``: see trust.py."""
 
     def __init__(self, directory, kind, dry=False, generation=1):
-        """``dry``: make and write nothing; ``certificate`` is None where there is none yet. ``made``: this call made its key."""
+        """``dry``: make and write nothing; ``certificate`` may be None then. ``made``: this call made the key."""
         if x509 is None:
             raise AuthorityUnsafe("the Python package cryptography is not installed on the controller")
         self.kind, self.stem = kind, stem(kind, generation)
@@ -108,7 +108,7 @@ class Authority:
             write_file(folder, self.stem + "-ca.key", _private_text(self.key), 0o600)
             self.made = True
         if not self.certificate or _is_due(self.certificate):
-            # The same key and name: what it signed before stays good.
+            # The same key and name: certificates that it signed before stay valid.
             self.certificate = _self_signed(self.key, "berth.kvm %s" % self.stem)
             write_file(folder, self.stem + "-ca.pem", _text(self.certificate).encode(), 0o644)
 
@@ -117,10 +117,10 @@ class Authority:
         return _text(self.certificate) if self.certificate else ""
 
     def reasons(self, held, names, trusted=None, ours=()):
-        """Why the host needs a new certificate; empty where it does not. ``held``: {request, certificate, authority}.
+        """Why the host needs a new certificate; empty if it does not. ``held``: {request, certificate, authority}.
 
-        ``trusted``: the authorities that the host is to have; ``ours``: further ones that are this fleet's.
-        Raises CertificateForeign where the host trusts somebody else.
+        ``trusted``: the authorities that the host should trust; ``ours``: other authorities of this fleet.
+        Raises CertificateForeign if the host trusts any other authority.
         """
         if not held["certificate"] and not held["authority"]:
             return ["there is none"]
@@ -167,7 +167,7 @@ class Authority:
         return True
 
     def sign(self, request, names, days):
-        """A certificate (PEM) for the key of a request. Its names are the controller's word, never the request's."""
+        """Return a certificate (PEM) for the key of a request. The controller chooses its names, never the request."""
         begin = now()
         end = min(begin + datetime.timedelta(days=days), self.certificate.not_valid_after_utc)
         builder = (
@@ -212,13 +212,13 @@ def _names(certificate):
 
 
 def common_name(certificate):
-    """The name that it was signed for, which is the host's in the inventory."""
+    """The name that it was issued for: the host's inventory name."""
     names = certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
     return names[0].value if names else ""
 
 
 def _is_due(certificate):
-    """Whether less than a third of its time is left."""
+    """Whether less than a third of its lifetime is left."""
     whole = certificate.not_valid_after_utc - certificate.not_valid_before_utc
     return certificate.not_valid_after_utc - now() < whole / 3
 
@@ -267,7 +267,7 @@ def _private_text(key):
 
 @contextlib.contextmanager
 def locked(directory):
-    """The directory, made where it is not there, for this process alone: many hosts are prepared at a time."""
+    """Open the directory, created if missing, for this process alone: many hosts are prepared at a time."""
     os.makedirs(directory, mode=0o700, exist_ok=True)
     folder = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:

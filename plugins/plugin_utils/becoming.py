@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Distinguishes a module that failed from one that never ran because the login user could not become root on the host.
 
-Ansible says of it "Missing sudo password", or that the reply is no JSON, and hides sudo's own words at the end.
+Ansible reports "Missing sudo password", or that the reply is not JSON, and puts sudo's own message at the end.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ import re
 from ..module_utils.conductor.errors import BecomeFailed
 from ..module_utils.model import fleet_hints
 
-# What Ansible says itself, and how the lines begin in which the program speaks: alone, or after the shell's name.
+# Ansible's own messages, and how the program's messages begin: alone, or after the shell's name.
 ANSIBLE = r"(?:Missing|Incorrect) %(method)s password|Timeout \(\w+\) waiting for privilege escalation prompt"
 PROGRAM = r"(?:\S+: (?:\d+: |line \d+: )?)?%(method)s: (?!unable to (?:resolve host|send audit)|setrlimit).*"
 REFUSALS = r"Sorry, (?:user|try again).*|\S+ is not (?:in the sudoers file|allowed to (?:run|execute)).*"
-RAN = "Traceback (most recent call last)"  # a module that was run, by whoever it became
-MOST = 300  # characters of it
+RAN = "Traceback (most recent call last)"  # the module was run, as whichever user
+MOST = 300  # characters of the message
 
 
 def explained(become, host, result):
-    """A checked result, with BecomeFailed in place of an untyped failure that is the method's own. ``become``: its plugin or None."""
+    """A checked result; BecomeFailed replaces an untyped failure of the become method. ``become``: plugin or None."""
     if result.get("error_code") != "ModuleFailed" or not become:
         return result
     method = become.name.rpartition(".")[2]
@@ -37,7 +37,7 @@ def explained(become, host, result):
 
 
 def words_of(method, message):
-    """What the method, or Ansible of it, says in the message of a failure; empty where that is about something else."""
+    """What the become method, or Ansible about it, says in a failure's message; empty if it is about something else."""
     if RAN in message:
         return ""
     patterns = "|".join([ANSIBLE, PROGRAM, REFUSALS]) % {"method": re.escape(method)}

@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a host gets to build an instance: the arguments of module instance, with the seed."""
+"""What a host is sent to build an instance: the arguments of module instance, with the seed."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from ..module_utils.placement.request_nics import network_config
 from .controller import CATALOG, INSTANCE, is_true, power_state, replies, variables
 
 BUILT = "__berth_built"  # what build_on_hosts registers
-TIMEOUT = 600  # s
+TIMEOUT = 600  # seconds
 
 
 def arguments(task_vars, name, spec, token, timeout=TIMEOUT):
-    """Of the instance of the inventory name. The seed is made here, so that nothing secret is ever in the plan or in a task's
-    arguments. BerthError where its variables are wrong."""
+    """``name`` is the inventory name. The seed is made here, so that no secret is in the plan or in a task's arguments.
+    BerthError if the instance's variables are wrong."""
     given = variables(task_vars, name, (*CATALOG, *INSTANCE, "berth_locked", "berth_mend", "berth_shutdown_timeout"))
     _spec, seed = build_request({**given, "inventory_hostname": name}, Catalog.from_variables(given))
     mends = is_true(given, "berth_mend")
-    seed["network_config"] = network_config(spec["networks"])  # with the addresses of pools
+    seed["network_config"] = network_config(spec["networks"])  # with the addresses from pools
     wanted = {"state": "present", "uuid": spec["uuid"], "spec": spec, "seed": seed, "timeout": timeout}
     if mends:
         wanted["mend"] = True
@@ -34,5 +34,5 @@ def arguments(task_vars, name, spec, token, timeout=TIMEOUT):
 
 
 def built_already(task_vars, token):
-    """What build_on_hosts heard of the claim's build in this run, or None."""
+    """What build_on_hosts reported about the build of this claim in this run, or None."""
     return replies(task_vars, BUILT).get(token) if token else None

@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Has a host that leaves the fleet cleaned, after the others were told what it remembers of instances."""
+"""Has a host that leaves the fleet cleaned, after the other hosts were sent what it remembers about instances."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .asking import answers, ask
 
 
 def clean(action, task_vars, fleet, host, authorities):
-    """{changed, removed, left}. HostInUse where something came to the host since it was read."""
+    """Return {changed, removed, left}. Raise HostInUse if the host got something since it was read."""
     others = [other for other in fleet.documents if other != host]
     ask(action, task_vars, others, "rescan", {"told": remembered_on(fleet, host)})
     asked = {"authorities": authorities}

@@ -1,9 +1,9 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The digest by which a host knows the code of our modules. To pack a module takes Ansible half a second of CPU, this 30 ms.
+"""The digest by which a host knows our modules' code. Ansible packs a module in half a second of CPU, this takes 30 ms.
 
-It is of all files that Ansible may pack, with its version, which decides what it packs: where it is the same, so is the code.
+It covers all files that Ansible may pack, and Ansible's version, which decides what it packs: same digest, same code.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ OURS = ("plugins/modules", "plugins/module_utils", "meta")
 
 
 def of_module(name: str, wrapper: bytes) -> str:
-    """Of all code with which a host runs the module. ``wrapper``: what is sent beside it."""
+    """The digest of all code with which a host runs the module. ``wrapper``: what is sent besides it."""
     return hashlib.sha256(b"%s\0%s\0" % (name.encode(), of_files()) + wrapper).hexdigest()
 
 
 @functools.lru_cache(maxsize=1)
 def of_files() -> bytes:
-    """As the files are when a process first asks; the processes of one task that it forks then have the same."""
+    """The digest of the files when a process first asks; the processes that it forks for a task share it."""
     return read_files()
 
 
 def read_files() -> bytes:
-    """As the files are now."""
+    """The digest of the files as they are now."""
     made = hashlib.sha256(VERSION.encode())
     for folder in _folders():
         made.update(b"\0\0")
@@ -44,7 +44,7 @@ def read_files() -> bytes:
 
 
 def _folders() -> list[Path]:
-    """Where Ansible looks for module_utils of its own: whoever sets it up may have more of them."""
+    """Include Ansible's own folders of module_utils: an installation may have more of them."""
     theirs = [*module_utils_loader._get_paths(subdirs=False), module_common._MODULE_UTILS_PATH]
     return [*(COLLECTION / folder for folder in OURS), *dict.fromkeys(Path(path).resolve() for path in theirs)]
 
@@ -56,5 +56,5 @@ def _files(folder: Path) -> Iterator[Path]:
 def _content(path: Path) -> bytes:
     try:
         return path.read_bytes()
-    except OSError:  # a folder, or what Ansible could not pack either
+    except OSError:  # a folder, or a file that Ansible could not pack either
         return b""

@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the actions that run in the controller share: the plan of the run and what the hosts replied."""
+"""Functions shared by the actions that run on the controller: the plan of the run, and the hosts' replies."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ INSTANCE = (*catalog_schema.INSTANCE, "berth_user_data")
 
 
 class ControllerAction(ActionBase):
-    """An action on data of the controller: no connection, errors of the collection become the task's failure."""
+    """An action on data of the controller: it needs no connection; a BerthError becomes the failure of the task."""
 
     TRANSFERS_FILES = False
     _requires_connection = False
@@ -68,7 +68,7 @@ class ControllerAction(ActionBase):
         return {"failed": True, **visible_all(error.to_result())}
 
     def reported(self, result):
-        """What of the result the file of berth_report has where the run ends with this task, None where it does not."""
+        """What the file of berth_report gets from the result if the run ends with this task, otherwise None."""
         return None
 
     def act(self, args, task_vars):
@@ -80,7 +80,7 @@ class ControllerAction(ActionBase):
 
 
 def lost_hosts(given):
-    """berth_lost_hosts as a list; -e gives text, names with commas between them."""
+    """berth_lost_hosts as a list; with -e it is text, names separated by commas."""
     value = given.get("berth_lost_hosts") or []
     if isinstance(value, str):
         return [name.strip() for name in value.split(",")]
@@ -88,13 +88,13 @@ def lost_hosts(given):
 
 
 def who_locked(values):
-    """berth_locked: true or who locked it; a survey sends text for false too."""
+    """berth_locked: true or who locked it, None for false; a survey sends false as text."""
     locked = values.get("berth_locked")
     return None if locked is None or str(locked).strip().lower() in ("", *map(str, BOOLEANS_FALSE)) else locked
 
 
 def is_true(values, name):
-    """Whether the variable says yes, as -e and a survey say it; InvalidInput where it says neither yes nor no."""
+    """Whether the variable is true, also as text from -e or a survey; InvalidInput if it is neither yes nor no."""
     try:
         return boolean(values.get(name) or False)
     except TypeError:
@@ -107,7 +107,7 @@ def power_state(values):
 
 
 def raw_vars(task_vars, name):
-    """All variables of a host as they are, nothing rendered: what a host sent is never a template."""
+    """All variables of a host without rendering: what a host sent is never a template."""
     return task_vars["hostvars"].raw_get(name)
 
 
@@ -118,7 +118,7 @@ def variables(task_vars, host, names):
 
 
 def replies(task_vars, variable):
-    """What read_hosts registered for the host that decides: inventory name of the asked host -> its answer."""
+    """What read_hosts registered for the deciding host: inventory name of the asked host -> its answer."""
     for decider in (task_vars["inventory_hostname"], "localhost"):
         registered = raw_vars(task_vars, decider).get(variable)
         if registered:
@@ -127,12 +127,12 @@ def replies(task_vars, variable):
 
 
 def answer(result):
-    """What a host answered in a registered result; Ansible's own words on it, such as warnings, are no plain data."""
+    """A host's answer in a registered result, without what Ansible adds, such as warnings, which is not plain data."""
     return {key: value for key, value in result.items() if key not in ("warnings", "deprecations", "exception")}
 
 
 def controller_facts(task_vars):
-    """What the actions of this run keep for one another: facts of localhost."""
+    """What the actions of this run keep for each other: facts of localhost."""
     return raw_vars(task_vars, "localhost").get("ansible_facts") or {}
 
 
@@ -145,14 +145,14 @@ def current_results(task_vars):
 
 
 def outcomes_reported(result):
-    """The end of a run for the file of berth_report."""
+    """The end of a run, for the file of berth_report."""
     if "outcomes" not in result:
         return None
     return {"outcomes": result["outcomes"], "hosts_left_out": result["ansible_facts"]["berth_results"]["left_out"]}
 
 
 def results_fact(outcomes, left_out):
-    """The end of a run for the task that reports failures, and for programs."""
+    """The end of a run, for the task that reports failures, and for programs."""
     failed = {outcome.instance: outcome.error for outcome in outcomes if outcome.error}
     hosts = {host: {"reason": reason, "silent": not is_there(reason)} for host, reason in left_out.items()}
     return {
@@ -163,7 +163,7 @@ def results_fact(outcomes, left_out):
 
 
 def plan_result(plan):
-    """The plan travels as a fact of localhost; it is long, so it is only shown by those who debug."""
+    """The plan travels as a fact of localhost. It is long, so only a debug task shows it."""
     return {"ansible_facts": {"berth_plan": plan}, "_ansible_verbose_override": True}
 
 
@@ -173,19 +173,19 @@ def new_token():
 
 
 def with_variable(task_vars, names, variable):
-    """The hosts that have a variable."""
+    """The hosts that have the variable."""
     return [str(name) for name in names if variable in raw_vars(task_vars, name)]
 
 
 def instances_among(task_vars, names):
-    """Those that the inventory describes, or that the inventory plugin found; all of them with berth_name."""
+    """The names that the inventory describes as instances, or its plugin found; with berth_name all names."""
     if "berth_name" in task_vars:
         return [str(name) for name in names]
     return described(task_vars, names)
 
 
 def described(task_vars, names):
-    """Those that the inventory describes as instances."""
+    """The names that the inventory describes as instances."""
     return [str(name) for name in names if not MARKS.isdisjoint(raw_vars(task_vars, name))]
 
 
@@ -195,8 +195,9 @@ def kvm_hosts(task_vars, hosts=None):
 
 
 def read_reports(task_vars, hosts=None, oldest=None):
-    """The fleet as the hosts reported it: what ask_hosts brought in this run, else the facts that Ansible has of a host. Those do
-    not count where they are more than ``oldest`` seconds old, and replace an answer only where the host itself counts them later."""
+    """The fleet as the hosts reported it: what read_hosts got in this run, otherwise the facts that Ansible has of a
+    host. Those do not count if they are older than ``oldest`` seconds, and replace an answer only if the host's own
+    counters are higher."""
     hosts = kvm_hosts(task_vars, hosts)
     known = {name: raw_vars(task_vars, name) for name in hosts}
     found = replies(task_vars, "__berth_facts")
@@ -225,12 +226,12 @@ def read_reports(task_vars, hosts=None, oldest=None):
 
 
 def _read_facts(facts):
-    """What module host_facts said, and when."""
+    """What module host_facts reported, and when."""
     return {name: facts[name] for name in (kept_facts.FACT, kept_facts.READ) if name in facts}
 
 
 def reason_of(reply):
-    """Why the answer of a host has no facts."""
+    """Why a host's answer has no facts."""
     if "error" in reply:
         text = "%s: %s" % (reply["error"].get("code"), reply["error"].get("message"))
         return "%s. %s" % (text, reply["error"]["hint"]) if reply["error"].get("hint") else text

@@ -1,12 +1,13 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A module on several hosts at once, on each exactly as ``delegate_to`` would run it. A host that takes longer than
-berth_host_timeout is ended here and has not answered, one that takes too much memory has failed.
+"""Runs a module on several hosts at once, on each exactly as ``delegate_to`` would. A host that takes longer than
+berth_host_timeout is stopped here and counts as no answer; one that takes too much memory has failed.
 
-Ansible has no public way to do that: a task has one delegate at a time, a loop takes them one after the other. So Ansible's
-own worker processes ask, each of them one host after the other, since to start one costs more than to ask a host. Their
-constructor is the same in the versions that known_ansible.py names; what is private to Ansible is used here and nowhere else.
+Ansible has no public way to do that: a task has one delegate at a time, and a loop takes them one after the other. So
+Ansible's own worker processes ask, each of them one host after the other, since starting a process costs more than
+asking a host. Their constructor is the same in the versions that known_ansible.py names. Private parts of Ansible are
+used only in this file.
 """
 
 from __future__ import annotations
@@ -23,22 +24,22 @@ from ansible.utils.multiprocessing import context
 from ..module_utils.model.safe_text import visible
 from . import limits
 
-# Keywords of the asking task. The copies of it that ask a host do not get them.
+# Keywords of the asking task that its copies, which ask the hosts, do not get.
 ASKING_TASK_KEYWORDS = {
     "loop": None, "loop_with": None, "when": [], "until": [], "retries": None, "changed_when": [], "failed_when": [],
     "register": None, "notify": None, "async_val": 0, "timeout": 0,
 }  # fmt: skip
-MEMORY_CHECK_INTERVAL = 0.1  # s between two checks of the memory of the processes
+MEMORY_CHECK_INTERVAL = 0.1  # seconds between two checks of the processes' memory
 MAX_MESSAGES = 1000  # lines that one host may print on the screen with -vvv
-MAX_GROWTH = 32 << 20  # bytes that a process may have grown and still be used for another host
-IDLE_TIMEOUT = 60  # s that a process waits for its next host
+MAX_GROWTH = 32 << 20  # bytes; a process that grew more is not used for another host
+IDLE_TIMEOUT = 60  # seconds that a process waits for its next host
 
 
 def run_on(hosts, module, arguments, task, at_once, seconds):
-    """Host -> result of the module's task there, of which ``at_once`` run at a time.
+    """Return host -> the result of the module's task there. At most ``at_once`` run at a time.
 
-    ``arguments``: host -> the module's arguments; ``seconds``: host -> how long it may take. A failure of any kind is
-    that host's result: with ``unreachable`` or ``failed``, and ``msg``.
+    ``arguments``: host -> the module's arguments; ``seconds``: host -> how long it may take. A failure of any kind
+    becomes the result of that host, with ``unreachable`` or ``failed``, and ``msg``.
     """
     with selectors.DefaultSelector() as selector:
         asking = _Asking(lambda: _start(task, module, arguments), hosts, seconds, selector)
@@ -48,13 +49,13 @@ def run_on(hosts, module, arguments, task, at_once, seconds):
 
 
 def apart(action, host, task_vars, work):
-    """The result of the action's ``work()``, done in a process of its own with limits: by the same action on the same host."""
+    """The result of the action's ``work()``, run by the same action on the same host in its own limited process."""
     asker = worker.current_worker
     if isinstance(asker, _Worker):  # this is that process
         action._task.args = {**action._task.args, **asker.arguments[host]}
         return work()
     if not isinstance(asker, worker.WorkerProcess):
-        return work()  # no process of Ansible's at all
+        return work()  # not in a worker process of Ansible
     name, arguments = action._task.action, dict(action._task.args)
     seconds = limits.task_seconds(task_vars, host, name.rpartition(".")[2], arguments.get("state"))
     result = run_on([host], name, {host: arguments}, action._task, 1, {host: seconds})[host]
@@ -63,7 +64,7 @@ def apart(action, host, task_vars, work):
 
 @contextlib.contextmanager
 def _ended_with(running):
-    """Whatever ends the asker ends those that still ask: they are in process groups of their own."""
+    """Whatever ends the asker also ends its processes, which are in process groups of their own."""
 
     def end(number, _frame):
         for asked in running:
@@ -85,11 +86,11 @@ def _ended_with(running):
 def _for_host(task, host, module):
     """The copy of the task that runs the module on the host: with its become, environment, check mode and no_log.
 
-    It has no arguments: Ansible would render all of them again for each host. ``apart`` adds them.
+    It has no arguments, because Ansible would render them again for each host. ``apart`` adds them.
     """
     copy = task.copy(exclude_parent=True, exclude_tasks=True)
     copy._parent = task._parent
-    # From 2.21 on a running task has its own host's connection, such as local; each host shall have the play's or its own.
+    # Since 2.21 a running task has its own host's connection, such as local; each host must get the play's or its own.
     own = {"action": module, "args": {}, "delegate_to": host, "connection": task._parent.connection}
     for name, value in {**ASKING_TASK_KEYWORDS, **own}.items():
         setattr(copy, name, value)
@@ -97,7 +98,7 @@ def _for_host(task, host, module):
 
 
 def _start(task, module, arguments):
-    """A process that asks hosts."""
+    """Start a process that asks hosts."""
     asker = worker.current_worker
     receiver, sender = context.Pipe(duplex=False)
     orders, order = context.Pipe(duplex=False)
@@ -115,7 +116,7 @@ def _start(task, module, arguments):
     )
     process.module, process.arguments, process.orders = module, arguments, orders
     process.start()
-    sender.close()  # the process has it: when that ends, so does the pipe
+    sender.close()  # only the process keeps it open: the pipe ends with the process
     orders.close()
     return _Asked(process, receiver, order, asker._final_q)
 
@@ -125,33 +126,33 @@ class _Worker(worker.WorkerProcess):
         """Ask one host after the other, each as if it were the first."""
         task, task_vars, play_context = self._task, self._task_vars, self._play_context
         host_vars_and_groups = self._host.vars, self._host.groups
-        # The kernel ends it at its time, whatever it is at by then, and also where nobody is left who asked.
+        # The kernel ends it in time, whatever it is doing, and also if the asker is gone.
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
         signal.alarm(IDLE_TIMEOUT)
         for host, seconds in iter(self._next_host, (None, None)):
             self.seconds = seconds
             self._task, self._task_vars = _for_host(task, host, self.module), dict(task_vars)
-            # As Ansible made it for the play: the task's own has the addresses and passwords of its host by now.
+            # A copy of the play's own: the last task has filled its copy with its host's address and passwords.
             self._play_context = play_context.copy()
             super().run()
             signal.alarm(IDLE_TIMEOUT)
-            self._host.vars, self._host.groups = host_vars_and_groups  # which Ansible takes away at the end of a task
+            self._host.vars, self._host.groups = host_vars_and_groups  # Ansible removes them at the end of a task
 
     def _next_host(self):
         try:
             return self.orders.recv()
         except EOFError:
-            return None, None  # who asked is not there any more
+            return None, None  # the asker is gone
 
     def _detach(self):
-        """The asker has no terminal any more. The group of its own has ssh in it, and is what an interrupt ends."""
+        """The asker has left its terminal already. This new process group includes ssh; an interrupt ends it."""
         os.setpgid(0, 0)
         signal.alarm(self.seconds)
         self._final_q.begin()
 
 
 class _Asking:
-    """Who is still to be asked, who is being asked, and what they said."""
+    """The hosts that still have to be asked, the running processes, and the results."""
 
     def __init__(self, start, hosts, seconds, selector):
         self.waiting, self.running, self.results = list(hosts), [], {}
@@ -161,12 +162,12 @@ class _Asking:
     def ask_all(self, at_once, controller):
         while self.waiting or self.running:
             if os.getppid() != controller:
-                # It was killed, and nobody goes on with what the hosts do: ssh has to end, so that they know.
+                # The controller was killed: ssh has to end, so that the hosts stop too.
                 os.kill(os.getpid(), signal.SIGTERM)
             more = self.waiting and sum(asked.host is not None for asked in self.running) < at_once
             if more:
                 self._begin()
-            # where another one may begin, only those that have said something by now are heard
+            # do not wait for messages if another process may start
             for key, _events in self._selector.select(0 if more else MEMORY_CHECK_INTERVAL):
                 self._hear(key.data)
             if time.monotonic() > self._looked + MEMORY_CHECK_INTERVAL:
@@ -204,27 +205,27 @@ class _Asking:
 
 
 class _Asked:
-    """A process that asks, seen from the asker. ``host``: whom it asks, None where it ends; ``begun``: whether it does by now,
-    ``result``: the host's, when it has answered or the process is over."""
+    """A process that asks, seen from the asker. ``host``: the host that it asks, None if it should end; ``begun``:
+    whether it has begun to; ``result``: the host's result, once it has answered or the process is over."""
 
     def __init__(self, process, receiver, order, queue):
         self.process, self.receiver = process, receiver
         self.host = self.result = None
-        self.begun = True  # a host whose process does not even start has failed
+        self.begun = True  # if the process does not even start, the host has failed
         self._order, self._queue = order, queue
         self._asked = self._messages = self._seconds = 0
         self._resident = limits.resident()
 
     def ask(self, host, seconds):
-        """The next host; None where there is none."""
+        """Give the process its next host, or None if there is none."""
         self.begun = not self._asked or host is None
         self.host, self.result, self._seconds, self._messages = host, None, seconds, 0
         self._asked += 1
-        with contextlib.suppress(OSError):  # it ended while it had nothing to do, which is heard next
+        with contextlib.suppress(OSError):  # the process ended while it was idle, which hear() notices next
             self._order.send((host, seconds))
 
     def hear(self):
-        """Take what it said; false where nothing more will come."""
+        """Receive one message; return false if no more will come."""
         try:
             kind, said = self.receiver.recv()
         except (EOFError, OSError):
@@ -235,7 +236,7 @@ class _Asked:
             self.begun = True
         elif self._messages < MAX_MESSAGES:
             self._messages += 1
-            with contextlib.suppress(OSError):  # the controller was killed, and what goes on without it ends by itself
+            with contextlib.suppress(OSError):  # the controller was killed, and this process will end by itself
                 self._queue.send_display(kind, *said[0], **said[1])
         return True
 
@@ -243,11 +244,11 @@ class _Asked:
         return self.host is not None and self.result is not None
 
     def is_small(self):
-        """Whether it has enough memory left to ask another host."""
+        """Whether it uses little enough memory to ask another host."""
         return limits.resident(self.process.pid) < self._resident + MAX_GROWTH
 
     def look(self):
-        """End it where it takes too much memory: a reply that is long, or never ends, is all in there."""
+        """Kill the process if it uses too much memory: it holds the whole of a long or endless reply."""
         if limits.resident(self.process.pid) > self._resident + limits.MEMORY:
             self.result = {"failed": True, "msg": "the reply takes more than %d MiB" % (limits.MEMORY >> 20)}
             self.kill()
@@ -255,40 +256,40 @@ class _Asked:
     def kill(self):
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGKILL)
-        self.process.kill()  # should it have no group yet
+        self.process.kill()  # in case it has no group yet
 
     def end(self):
-        """When the process is over."""
+        """Clean up after the process is over."""
         self.receiver.close()
         self._order.close()
         if self.result is None and self.host is not None:
-            self.kill()  # what it has started and left; its own exit code stays
+            self.kill()  # its leftover child processes; its own exit code stays
         self.process.join()
         if self.result is None and self.host is not None:
             self.result = self._silence()
 
     def _silence(self):
-        """It ended without a word."""
+        """The result if it ended without an answer."""
         if self.process.exitcode == -signal.SIGALRM:
             return {"unreachable": True, "msg": "no answer within %d s (berth_host_timeout)" % self._seconds}
         return {"failed": True, "msg": "the process that asked ended without an answer"}
 
 
 class _Results:
-    """What the process that asks has in place of the queue to Ansible's main process: a pipe to the asker.
+    """Replaces the queue to Ansible's main process in a process that asks: a pipe to the asker.
 
-    It may be ended at any moment, and must not hold the lock of that queue then.
+    The process may be killed at any moment, and must not hold the lock of that queue then.
     """
 
     def __init__(self, sender):
         self._sender = sender
 
     def begin(self):
-        """The host is being asked from now on, and has its own time."""
+        """From now on the host is being asked, and its time runs."""
         self._sender.send(("begun", None))
 
     def send_display(self, method, *args, **how):
-        """A text, which a warning has in an object; a host's words may be in it."""
+        """Send a text, which for a warning is in an object; it may contain a host's words."""
         text, *others = args
         if hasattr(text, "event"):
             method, text = "warning", text.event.msg
@@ -296,23 +297,23 @@ class _Results:
         self._sender.send((method, ((shown, *others), how)))
 
     def send_callback(self, *_sent):
-        """Nothing of one host's is an event of the play."""
+        """No event of one host is an event of the play."""
 
     def send_prompt(self, **_sent):
-        """Nobody is asked anything; who waits for it ends at his time."""
+        """Nobody is prompted; a process that waits for an answer is ended by its time limit."""
 
     def send_task_result(self, *sent):
-        """A result with its task and host in it up to 2.20; host, task and result from 2.21 on."""
+        """Up to 2.20 the argument is a result that contains its task and host; since 2.21 host, task and result."""
         result = sent[-1]._return_data if len(sent) == 1 else sent[-1].as_result_dict(for_round_trip=True)
-        # Ansible shows these as they are, and has the host's words in them: what ssh said, which Python was found.
+        # Ansible shows these unchanged, and they contain the host's words: what ssh said, which Python was found.
         told = {key: value for key, value in result.items() if key not in ("exception", "deprecations", "invocation")}
         if "msg" in told:
-            told["msg"] = shown(told["msg"]).removeprefix("Task failed: ")  # so it begins whatever a task failed of
+            told["msg"] = shown(told["msg"]).removeprefix("Task failed: ")  # every failure of a task begins so
         if "warnings" in told:
             told["warnings"] = [shown(warning) for warning in told["warnings"]]
         self._sender.send(("result", told))
 
 
 def shown(said):
-    """One visible line of a text, which a warning has in an object."""
+    """One visible line of a text, which for a warning is in an object."""
     return visible(" ".join(str(said.event.msg if hasattr(said, "event") else said).split()))

@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Files of the controller: written whole or not at all, and there after a power cut."""
+"""Files on the controller: written completely or not at all, and durable after a power cut."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import re
 import secrets
 from typing import Any
 
-# What the name of a file that is not whole yet ends in; a run that was killed leaves it.
+# The end of the name of an incomplete file, which a killed run leaves.
 TEMPORARY = re.compile(r"(\.[0-9a-f]{16})?\.tmp\Z")
 
 
@@ -20,12 +20,12 @@ MOST_BYTES = 1 << 20  # of a file that is read
 
 
 def write_document(path: str, document: Any) -> None:
-    """Write it for its owner only, whole or not at all."""
+    """Write the document as JSON, readable by its owner only, completely or not at all."""
     write_private(path, json.dumps(document, sort_keys=True).encode("utf-8"))
 
 
 def write_private(path: str, data: bytes) -> None:
-    """A file for its owner only, whole or not at all."""
+    """Write a file readable by its owner only, completely or not at all."""
     folder = os.open(os.path.dirname(os.path.abspath(path)), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         write_file(folder, os.path.basename(path), data, 0o600)
@@ -43,7 +43,7 @@ def write_file(folder: int, name: str, data: bytes, mode: int) -> None:
             file.flush()
             os.fsync(fd)
         os.rename(new, name, src_dir_fd=folder, dst_dir_fd=folder)
-    except BaseException:  # such as a full disk, which keeps no half of it
+    except BaseException:  # such as a full disk: leave no half-written file
         with contextlib.suppress(OSError):
             os.unlink(new, dir_fd=folder)
         raise
@@ -51,7 +51,7 @@ def write_file(folder: int, name: str, data: bytes, mode: int) -> None:
 
 
 def read_whole(folder: int, name: str) -> bytes:
-    """The file ``name`` of the open directory ``folder``. Raises OSError for what is no file, or a long one."""
+    """Read the file ``name`` in the open directory ``folder``. Raises OSError if it is no file, or too long."""
     fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
     with os.fdopen(fd, "rb") as file:
         data = file.read(MOST_BYTES + 1)

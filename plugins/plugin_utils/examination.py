@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the doctor examines, out of what the hosts answered in this run and of the inventory."""
+"""What the doctor examines, from the hosts' answers in this run and the inventory."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .selection import known_hosts
 
 
 def case_of(task_vars: Dict[str, Any], hosts: List[str], asked: Sequence[float]) -> Case:
-    """``asked``: when the hosts were asked and had answered."""
+    """``asked``: when the hosts were asked, and when they had answered."""
     fleet = read_reports(task_vars, hosts)
     answers = plain(replies(task_vars, "__berth_facts"))
     checkups = {host: answers[host]["checkup"] for host in fleet.documents if "checkup" in answers.get(host, {})}
@@ -25,7 +25,7 @@ def case_of(task_vars: Dict[str, Any], hosts: List[str], asked: Sequence[float])
 
 
 def counted(findings: Sequence[Finding]) -> Dict[str, int]:
-    """How many findings there are of each severity, without the repaired ones."""
+    """The number of findings of each severity, without the repaired ones."""
     return {
         severity: sum(found.severity == severity and not found.fixed for found in findings) for severity in SEVERITIES
     }
@@ -41,5 +41,5 @@ def _in_inventory(task_vars: Dict[str, Any]) -> Dict[str, str]:
         try:
             found[uuid_of(name, variables(task_vars, name, ["berth_project"]))] = name
         except BerthError:
-            continue  # create says what is wrong with its name
+            continue  # create reports what is wrong with its name
     return found

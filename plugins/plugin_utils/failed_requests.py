@@ -1,10 +1,10 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Requests that failed before any host had a part in them (no valid host, over quota, refused), kept on the controller.
+"""Requests that failed before any host took part in them (no valid host, over quota, refused), kept on the controller.
 
-Nova has an instance in state ERROR for each. Here it is a file in the controller's directory, until the same instance is made, moved or
-deleted, or 30 days have passed. It is for people: no run decides by it.
+Nova has an instance in state ERROR for each. Here it is a file in the controller's directory, until the same instance
+is created, moved or deleted, or 30 days have passed. It is for people: no run acts on it.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ def settle(
     failed: Iterable[Mapping[str, str]],
     done: Iterable[str] = (),
 ) -> None:
-    """Keep ``failed`` [{name, project, code, message}], and forget the instances ``done`` (uuids). Not in check mode, nor if
-    no receipts are kept."""
+    """Keep ``failed`` [{name, project, code, message}], and forget the instances ``done`` (uuids). Not in check mode,
+    nor if no receipts are kept."""
     failures = list(failed)
     if not receipts.settings(action, task_vars).most_bytes:
         return
@@ -65,7 +65,7 @@ def _forget(uuids: Iterable[str]) -> None:
 
 
 def known(hosts: Collection[str]) -> Dict[str, Dict[str, Any]]:
-    """Instance uuid -> what failed, of requests to a fleet that had one of these hosts: a controller may serve several."""
+    """Instance uuid -> its failure, of requests to a fleet with one of these hosts: a controller may serve several."""
     found: Dict[str, Dict[str, Any]] = {}
     with contextlib.suppress(BerthError), state_directory.opened(FOLDER) as folder:
         for name in filter(OURS.fullmatch, os.listdir(folder) if folder is not None else ()):
@@ -81,7 +81,7 @@ def line(said: Mapping[str, str]) -> str:
 
 
 def _is_whole(said: Any) -> bool:
-    """A file may have been edited."""
+    """Whether nothing is missing: people may have edited the file."""
     if not isinstance(said, dict) or not isinstance(said.get("hosts"), list):
         return False
     return all(isinstance(text, str) for text in [*(said.get(name) for name in TEXTS), *said["hosts"]])

@@ -1,8 +1,8 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""After a run that makes or deletes instances, updates the packet filters of all instances of the inventory, selected or not,
-to the members of security groups."""
+"""After a run that creates or deletes instances, updates the packet filters of all instances of the inventory, selected
+or not, to the members of security groups."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from .whose_variables import Catalogs, is_rendered
 
 GROUPS = "berth_security_groups_defined"
 OF_NICS = ("berth_networks", "berth_security_groups", "berth_project")
-# Who writes a filter looks again after it, as who claims an address does: of the two at least one sees the other.
+# A run that writes a filter reads again, as after the claim of an address: of two runs, at least one sees the other.
 PASSES = 3
 
 
 def follow(action: ActionBase, task_vars: Dict[str, Any], reachable: List[str]) -> None:
-    """Update the filters on the ``reachable`` hosts. A failure is reported and stops nothing: the next run updates them."""
+    """Update the filters on the ``reachable`` hosts. A failure is reported but stops nothing: the next run retries."""
     names = task_vars["groups"]["all"]
     if not any(_may_name_a_group(raw_vars(task_vars, name).get(GROUPS)) for name in names):
         return
@@ -47,7 +47,7 @@ def follow(action: ActionBase, task_vars: Dict[str, Any], reachable: List[str]) 
 
 
 def _pass_over(action, task_vars, membership, reachable, lost) -> bool:
-    """Whether a filter was changed, so that one has to look again."""
+    """Update the filters once. Return whether one changed, so that the hosts must be read again."""
     scans = plain(answers(ask(action, task_vars, reachable, "rescan", {})))
     told = {host: scan["instances"] for host, scan in scans.items() if "instances" in scan}
     silent = [host for host in kvm_hosts(task_vars) if host not in told and host not in lost]
@@ -68,7 +68,7 @@ def _pass_over(action, task_vars, membership, reachable, lost) -> bool:
 
 
 def _membership(task_vars, catalogs) -> Membership:
-    """Who is in which group, of all instances of the inventory."""
+    """Who is in which group, for all instances of the inventory."""
     membership = Membership()
     for name in catalogs.instances:
         given = variables(task_vars, name, OF_NICS)

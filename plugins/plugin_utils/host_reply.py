@@ -1,11 +1,12 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Every reply of a host comes into the controller through this file.
+"""Every reply of a host enters the controller through this file.
 
-Every module of ours that runs on hosts has an action, a HostAction, and Ansible's own are run by the action host_task; all
-of them call the functions here. A reply goes through model/reply.py, then it is looked at. Ansible would make variables of
-``ansible_facts`` in a reply, hosts of ``add_host`` and more: whatever is not in the schema of the module ends here.
+Every module of ours that runs on hosts has an action, a HostAction; the action host_task runs Ansible's own modules.
+All of them call the functions here. A reply goes through model/reply.py before anything looks at it. Ansible would turn
+``ansible_facts`` in a reply into variables, ``add_host`` into hosts, and more: what is not in the module's schema ends
+here.
 """
 
 from __future__ import annotations
@@ -23,18 +24,19 @@ from . import acting, becoming, known_ansible, limits, sent_code
 from .plain import plain
 
 COLLECTION = "berth.kvm."
-# Modules that get secrets. In the host's system log Ansible masks none that has line breaks or quotes and is part of an argument.
+# Modules that get secrets. Ansible does not mask a secret with line breaks or quotes in the host's system log if it is
+# only a part of an argument.
 NOT_LOGGED = ("build_instances", "instance", "migration")
-# Errors after which nobody knows what the host did.
+# Errors after which it is unknown what the host did.
 UNKNOWN = (HostUnknown.__name__, reply.InvalidReply.__name__)
 
 
 class HostAction(ActionBase):
-    """Runs the module of the action's name on the task's host."""
+    """Runs the module with the action's name on the task's host."""
 
     TRANSFERS_FILES = False
     _supports_check_mode = True
-    _supports_async = False  # the reply of a task in the background comes by another way, which nobody checks
+    _supports_async = False  # the reply of a background task arrives by another path, which nobody checks
 
     def run(self, tmp=None, task_vars=None):
         super().run(tmp, task_vars)
@@ -46,17 +48,17 @@ class HostAction(ActionBase):
         return _failed(result, host) if host != task_vars["inventory_hostname"] else result
 
     def on_host(self, task_vars):
-        """In the process that asks."""
+        """Runs in the process that asks."""
         return run_module(self, self._task.action.rpartition(".")[2], dict(self._task.args), task_vars)
 
     def _configure_module(self, module_name, *args, **how):
-        """What is sent to the host, and the path of the module. Ansible may run others of its own on the way."""
+        """Return what is sent to the host, and the module's path. Ansible may run modules of its own in between."""
         make = functools.partial(super()._configure_module, module_name, *args, **how)
         return self.sending.made(make, self._task.check_mode) if module_name.startswith(COLLECTION) else make()
 
 
 def _failed(result, host):
-    """A silent delegate as a failure: of an unreachable one Ansible drops the instance, and no rescue and no table tells why."""
+    """A silent delegate as a failure: Ansible drops an unreachable one's instance, and no rescue or table says why."""
     if not result.get("unreachable"):
         return result
     why = "%s did not answer: %s" % (host, clean(str(result.get("msg")), reply.LONGEST))
@@ -69,7 +71,7 @@ def host_of(action, task_vars):
 
 
 def run_module(action, name, arguments, task_vars):
-    """The reply of our module ``name`` from the task's host. A host that cannot be reached is Ansible's to tell."""
+    """The reply of our module ``name`` from the task's host. Ansible itself reports a host that cannot be reached."""
     if name in acting.NOTING:
         arguments = {**arguments, "by": acting.by()}
     if name in NOT_LOGGED:
@@ -90,7 +92,7 @@ def _execute(action, **module):
 
 
 def run_builtin(action, name, arguments, task_vars):
-    """The reply of Ansible's own module ``name``, which some have an action of Ansible's for."""
+    """Return the reply of Ansible's own module ``name``; for some of them Ansible has an action."""
     full = "ansible.builtin." + name
 
     def run():
@@ -112,7 +114,7 @@ def run_builtin(action, name, arguments, task_vars):
 
 
 def ask_module(action, name, arguments, task_vars):
-    """The answer of the task's host, see answer_of."""
+    """Return the answer of the task's host, see answer_of."""
     try:
         return answer_of(run_module(action, name, arguments, task_vars))
     except AnsibleConnectionFailure as failure:
@@ -120,13 +122,14 @@ def ask_module(action, name, arguments, task_vars):
 
 
 def answer_of(result):
-    """A result of this file as an answer: with ``reason`` where the host did not answer, ``error`` where the module failed.
+    """Turn a result of this file into an answer: with ``reason`` if the host did not answer, ``error`` if the module
+    failed.
 
     Neither fails the task: one host that is down or full must not take the instances of others with it, and Ansible
     would count an unreachable delegate against the instance.
     """
     if result.get("error_code") in UNKNOWN:
-        return {"changed": False, "reason": result["msg"]}  # what the host did is not known, as when it is silent
+        return {"changed": False, "reason": result["msg"]}  # what the host did is unknown, as if it were silent
     if result.get("unreachable"):
         return {"changed": False, "reason": "UNREACHABLE: %s" % clean(str(result.get("msg")), reply.LONGEST)}
     if result.get("failed"):
@@ -135,7 +138,7 @@ def answer_of(result):
 
 
 def _of_ansible(result):
-    """The error of a task that ended before the module had run."""
+    """The error of a task that ended before the module ran."""
     return {"code": "ModuleFailed", "message": clean(str(result.get("msg")), reply.LONGEST), "retryable": False}
 
 
@@ -149,7 +152,7 @@ def _checked(action, name, arguments, task_vars, run):
 
 
 def _read(name, host, run):
-    """What the host sent, as plain data. What is too deep or too odd for Ansible to read ends no more than this reply."""
+    """What the host sent, as plain data. A reply that is too deep or too odd for Ansible fails only itself."""
     try:
         return _plain_reply(name, host, run())
     except (AnsibleConnectionFailure, reply.InvalidReply):
@@ -161,7 +164,7 @@ def _read(name, host, run):
 
 
 def _plain_reply(name, host, result):
-    """The parts of a reply that its schema knows, free of the types with which Ansible marks data."""
+    """The parts of a reply that are in its schema, without Ansible's tagged types."""
     if not isinstance(result, dict):
         return result
     parts = {key: result[key] for key in reply.wanted(name) if key in result}
@@ -177,6 +180,6 @@ def _plain_reply(name, host, result):
 
 
 def _text_of(warning):
-    """A warning as text; by the time it is here Ansible may have made an object of it."""
+    """A warning as text; Ansible may have turned it into an object by now."""
     event = getattr(warning, "event", None)
     return warning if event is None else event.msg

@@ -19,20 +19,20 @@ from .whose_variables import Catalogs
 
 
 def owner(places: Iterable[Place]) -> Optional[Place]:
-    """The place of an instance that one host has; None where none or two say so."""
+    """The place of an instance that exactly one host owns, otherwise None."""
     owners = [place for place in places if place["role"] == OWN]
     return owners[0] if len(owners) == 1 else None
 
 
 def by_hand(name: str, places: Iterable[Place]) -> List[str]:
-    """What somebody changed of the guest in libvirt."""
+    """What somebody changed in libvirt's definition of the guest."""
     place = owner(places)
     said = drift.of_domain(name, place["domain_differs"]) if place else None
     return [said] if said else []
 
 
 class InventoryDifferences:
-    """The instances' requests in the inventory, compared with the instances when they are needed."""
+    """The requests of the instances in the inventory, compared with the instances on demand."""
 
     def __init__(self, task_vars: Dict[str, Any], names: Sequence[str], hosts: Iterable[str], loader: Any):
         self._task_vars, self._names, self._hosts, self._loader = task_vars, names, hosts, loader
@@ -42,7 +42,7 @@ class InventoryDifferences:
         return Catalogs(self._task_vars, self._names, self._hosts, self._loader)
 
     def differences(self, name: str, places: Iterable[Place]) -> List[str]:
-        """None if not exactly one host owns the instance, or if the inventory is invalid, which create reports."""
+        """[] if not exactly one host owns the instance, or if the inventory is invalid, which create reports."""
         place = owner(places)
         if place is None or not in_inventory(self._task_vars, name):
             return []
@@ -54,7 +54,7 @@ class InventoryDifferences:
         return drift.told(name, place, wanted)
 
     def all_differences(self, name: str, places: Iterable[Place]) -> List[str]:
-        """The same, and what somebody changed of the guest in libvirt."""
+        """The same, and what somebody changed in libvirt's definition of the guest."""
         return [*self.differences(name, places), *by_hand(name, places)]
 
     def flavor(self, name: str) -> Optional[str]:

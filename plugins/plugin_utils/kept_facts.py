@@ -1,10 +1,10 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Facts of hosts that Ansible keeps, also in a cache of facts between runs: when they were read, and which of two are newer.
+"""Facts of hosts that Ansible keeps, also in a fact cache between runs: when they were read, and which are newer.
 
-The time is this controller's, and only this one compares it: of facts that another controller has put into a shared cache nobody
-knows how old they are.
+The time is this controller's, and only this controller compares it: the age of facts that another controller put into a
+shared cache is unknown.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ FACT, READ = "berth_host", "berth_facts_read"
 
 
 def stamped(result: Dict[str, Any]) -> Dict[str, Any]:
-    """The result of host_facts with the time at which this controller got it."""
+    """The result of host_facts with the time at which this controller received it."""
     facts = result.get("ansible_facts") or {}
     if FACT in facts:
         result["ansible_facts"] = {**facts, READ: {"at": int(time.time()), "by": platform.node()}}
@@ -28,7 +28,7 @@ def stamped(result: Dict[str, Any]) -> Dict[str, Any]:
 
 
 def too_old(read: Any, most: Optional[int]) -> Optional[str]:
-    """Why facts that were kept do not count where they may be ``most`` seconds old, None where they do. ``read``: their stamp."""
+    """Why kept facts do not count if they may be at most ``most`` seconds old, or None. ``read``: their stamp."""
     if most is None:
         return None
     age = int(time.time()) - read["at"] if _is_own(read) else None
@@ -39,9 +39,9 @@ def too_old(read: Any, most: Optional[int]) -> Optional[str]:
 
 
 def newer(answered: Mapping[str, Any], kept: Mapping[str, Any]) -> Dict[str, Any]:
-    """The newer document of the facts of this run's first answer and of those that Ansible has. By the numbers that the host itself
-    counts; what cannot be compared is not newer. Nor is what was read before the answer: a host that was restored as a whole
-    counts on from where its backup was."""
+    """The newer document: that of this run's first answer, or that of the facts that Ansible has. The host's own
+    counters decide; what cannot be compared is not newer. Facts read before the answer are not newer either: a host
+    that was restored as a whole continues counting from its backup."""
     answer, other = answered[FACT], kept.get(FACT)
     if not isinstance(other, Mapping) or not _is_read_since(answered, kept) or not _is_later(other, answer):
         return answer
@@ -52,7 +52,7 @@ def newer(answered: Mapping[str, Any], kept: Mapping[str, Any]) -> Dict[str, Any
 
 
 def _is_read_since(answered: Mapping[str, Any], kept: Mapping[str, Any]) -> bool:
-    """By this controller's own clock alone."""
+    """Compare by this controller's own clock only."""
     first, second = answered.get(READ), kept.get(READ)
     return _is_own(first) and _is_own(second) and second["at"] >= first["at"]
 
@@ -62,7 +62,8 @@ def _is_own(read: Any) -> bool:
 
 
 def _is_later(first: Mapping[str, Any], second: Mapping[str, Any]) -> bool:
-    """Of one host and one state directory, and counted later: ``serial`` counts its changes of owners, ``generation`` all."""
+    """Whether both are of one host and one state directory, and ``first`` has higher counters: ``serial`` counts
+    changes of owners, ``generation`` all changes."""
     states = [document.get("state") for document in (first, second)]
     if first.get("uuid") != second.get("uuid") or not all(isinstance(state, Mapping) for state in states):
         return False

@@ -1,9 +1,9 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The versions of ansible-core that the collection was tried with: on any other nothing is asked of a host, or changed.
+"""The versions of ansible-core that the collection was tested with: with any other, no host is asked or changed.
 
-delegates.py uses what is private to Ansible, which may be another thing in the next version. This is the way to it.
+delegates.py uses private parts of Ansible, which may differ in the next version. It is only imported through this file.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ REQUIREMENT = "ansible-core>=2.19,<2.23"
 
 
 def check() -> None:
-    """Raise AnsibleUnknown on an ansible-core that the collection was not tried with."""
+    """Raise AnsibleUnknown for an ansible-core that the collection was not tested with."""
     if ".".join(VERSION.split(".")[:2]) not in TRIED:
         raise AnsibleUnknown(
             "this is ansible-core %s, and berth.kvm was tried with %s only. No host was asked and nothing was changed"
@@ -30,7 +30,7 @@ def check() -> None:
 
 
 def delegates() -> ModuleType:
-    """The module delegates, where this ansible-core is known: imported anywhere else, it may end in a traceback."""
+    """The module delegates, if this ansible-core is known: imported with any other, it may end in a traceback."""
     check()
     from . import delegates as known
 

@@ -1,8 +1,8 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The numbers of what one host may cost the controller that asks it: seconds and memory, which delegates.py ends, and the
-check of the size and depth of its reply.
+"""Limits on what one host may cost the controller that asks it: seconds and memory, which delegates.py enforces, and
+the check of the size and depth of its reply.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from typing import Any, Dict, Iterable, Optional
 from ..module_utils.model.errors import InvalidInput
 from .plain import plain
 
-SECONDS = 60  # for facts, claims, records and whatever is not named here
+SECONDS = 60  # for facts, claims, records and everything not named below
 HOUR = 3600
 SHUTDOWN = 24 * HOUR  # the most that berth_shutdown_timeout may be
-# What is downloaded, installed or copied in one task takes as long as it is large: seconds beside those of the host. By action,
-# or by action and state.
+# Seconds for downloads, installations and copies, which take as long as they are large, added to those of the host.
+# By action, or by action and state.
 WORK = {
     "build_instance": SHUTDOWN + 6 * HOUR,
     "build_instances": SHUTDOWN + 6 * HOUR,
@@ -29,8 +29,8 @@ WORK = {
     "host_prepare": HOUR,
     "host_task": HOUR,
 }
-MEMORY = 384 << 20  # of the process that asks one host, beyond what it had at its start
-BYTES = 16 << 20  # of texts and names; 10,000 instances in a host's facts are less than that
+MEMORY = 384 << 20  # bytes that the process that asks one host may grow since its start
+BYTES = 16 << 20  # of texts and names; 10,000 instances in a host's facts take less
 PARTS = 1_000_000
 DEPTH = 32
 RULE = "at most %d MiB of text, %d parts and %d levels" % (BYTES >> 20, PARTS, DEPTH)
@@ -38,7 +38,7 @@ PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
 def host_timeouts(task_vars: Dict[str, Any], hosts: Iterable[str]) -> Dict[str, int]:
-    """Host -> within how many seconds it has to answer, its variable berth_host_timeout."""
+    """Host -> the seconds within which it must answer, its variable berth_host_timeout."""
     known = task_vars["hostvars"]
     return {
         host: _seconds(known[host].get("berth_host_timeout", SECONDS)) if host in known else SECONDS for host in hosts
@@ -46,7 +46,7 @@ def host_timeouts(task_vars: Dict[str, Any], hosts: Iterable[str]) -> Dict[str, 
 
 
 def task_seconds(task_vars: Dict[str, Any], host: str, action: str, state: Any = None) -> int:
-    """Within how many seconds a task of ``action``, with this argument ``state``, has to be over on the host."""
+    """The seconds within which a task of ``action``, with the argument ``state``, must end on the host."""
     return host_timeouts(task_vars, [host])[host] + WORK.get(action, WORK.get("%s %s" % (action, state), 0))
 
 
@@ -57,7 +57,7 @@ def _seconds(value: Any) -> int:
 
 
 def resident(pid: Any = "self") -> int:
-    """Bytes of a process in memory; 0 where that is not known: it ended, or the controller is no Linux."""
+    """Bytes of a process in memory; 0 if unknown: it ended, or the controller does not run Linux."""
     try:
         with open("/proc/%s/statm" % pid, encoding="ascii") as file:
             return int(file.read().split()[1]) * PAGE
@@ -66,7 +66,7 @@ def resident(pid: Any = "self") -> int:
 
 
 def excess(reply: Any) -> Optional[str]:
-    """What a reply has too much of, or None. Works without recursion: a reply may be deeper than Python's stack."""
+    """What a reply has too much of, or None. Not recursive: a reply may be deeper than Python's stack."""
     size, parts, level = 0, 0, [reply]
     for _depth in range(DEPTH):
         inner: list = []

@@ -1,8 +1,8 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Settings of KVM hosts that are set on an instance, where nothing reads them: a mistake of the user. The reverse, a flavor on a KVM
-host, is in selection.py.
+"""Settings of KVM hosts that are set on an instance, where nothing reads them: a mistake of the user. The reverse, a
+flavor on a KVM host, is in selection.py.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any, Dict, List, Mapping, Sequence
 from ..module_utils.model import input_hints
 from .screen import warn
 
-# Of the role kvm_host, beside the settings that begin with berth_host_.
+# Those of the role kvm_host, in addition to the settings that begin with berth_host_.
 ROLE = (
     "kvm_host_packages",
     "kvm_host_accept_state_directory",
@@ -27,8 +27,8 @@ MOST_NAMED = 3
 
 
 def warn_of_misplaced(instances: Mapping[str, Mapping[str, Any]], others: Sequence[Mapping[str, Any]]) -> None:
-    """``instances``: name -> its settings of KVM hosts. What it has in common with one of the ``others``, the variables of
-    KVM hosts and of localhost, is a variable of all: it is the instance's own that counts nowhere."""
+    """``instances``: name -> its settings of KVM hosts. A value that one of the ``others``, the variables of KVM hosts
+    and of localhost, has too is a variable of group all; only the instance's own settings are misplaced."""
     found: Dict[str, List[str]] = {}
     for instance, own in instances.items():
         for name, value in own.items():

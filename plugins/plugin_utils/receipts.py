@@ -1,9 +1,9 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Receipts of the controller: each decision on a host is kept with all that it was made from, for a while.
+"""Receipts on the controller: each decision on a host is kept for a while, with everything that it was made from.
 
-They are in the controller's directory, or where berth_receipt_dir says. Variables: berth_receipts_mb, berth_receipts_days.
+They are in the controller's directory, or in berth_receipt_dir. Variables: berth_receipts_mb, berth_receipts_days.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ FOLDER = "receipts"
 OURS = re.compile(r"[0-9]{8}T[0-9]{6}Z-r-[0-9a-f]{8}-[a-z_]+\.receipt\.gz")
 MB, DAYS = 64, 30
 MOST_BYTES = 1 << 28  # of a file that is read
-FIRST_PART = 1 << 20  # of a file: its first line is in it
-READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY  # whatever the path names, opening it does not wait
+FIRST_PART = 1 << 20  # bytes of a file that contain its first line
+READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY  # opening never blocks, whatever the path names
 
 
 class Settings(NamedTuple):
@@ -41,7 +41,7 @@ class Settings(NamedTuple):
 
 
 def settings(action: Any, task_vars: Dict[str, Any], directory: Optional[str] = None) -> Settings:
-    """From the variables of the task's host, of which -e gives text. Check mode keeps none. Raises InvalidInput."""
+    """From the variables of the task's host (-e gives text). Check mode keeps no receipts. Raises InvalidInput."""
     given = action.own_variables(task_vars, VARIABLES)
     found = {
         name: Whole(least, 1 << 20, unit).check(number(given.get(name, default)), name)
@@ -55,9 +55,9 @@ def settings(action: Any, task_vars: Dict[str, Any], directory: Optional[str] = 
 
 
 def keep(keeping: Settings, operation: str, decision: Any, again: bool = False) -> Optional[str]:
-    """Write the receipt of a placing.Decision; gives its path. A receipt that cannot be written is a warning: no run depends
+    """Write the receipt of a placing.Decision and return its path. If it cannot be written, only warn: no run depends
     on it.
-    In berth_receipt_dir there is also a file without the hosts' documents, and that is the one that is told."""
+    berth_receipt_dir also gets a file without the hosts' documents, and its path is the one that is returned."""
     if not keeping.most_bytes or not decision.result:
         return None
     now = time.gmtime()
@@ -84,7 +84,7 @@ def keep(keeping: Settings, operation: str, decision: Any, again: bool = False) 
 
 
 def read(path: str) -> Tuple[Dict[str, Any], Dict[str, Any], List[Any]]:
-    """(head, receipt, documents) of a file. Raises ReceiptInvalid, which names it."""
+    """Return (head, receipt, documents) of a file. Raises ReceiptInvalid, which names the file."""
     try:
         return receipt_file.unpack(_bytes(path, MOST_BYTES))
     except ReceiptInvalid as error:
@@ -92,8 +92,8 @@ def read(path: str) -> Tuple[Dict[str, Any], Dict[str, Any], List[Any]]:
 
 
 def explained(path: str, receipt: Dict[str, Any], fleet: List[Any], names: Sequence[str]) -> List[Dict[str, Any]]:
-    """What became of each host for each of the instances, as it was written down; in a receipt of a very large fleet it is found
-    again."""
+    """The verdicts on each host for each of the instances, as recorded; the receipt of a very large fleet has none, so
+    they are computed again."""
     try:
         if receipt["matrix"] is None:
             told = [document(answer) for answer in decide_again(receipt, fleet).requests]
@@ -111,7 +111,7 @@ def of_file(path: str, error: BerthError) -> ReceiptInvalid:
 
 
 def heads(keeping: Settings) -> Iterator[Tuple[str, Dict[str, Any]]]:
-    """(path, who decided what) of each receipt, the newest first. A file that is none is passed over."""
+    """Yield (path, who decided what) of each receipt, the newest first. Files that are no receipts are skipped."""
     for name in _names(keeping):
         path = os.path.join(place(keeping), name)
         with contextlib.suppress(ReceiptInvalid):
@@ -124,7 +124,7 @@ def _names(keeping: Settings) -> List[str]:
 
 
 def headline(path: str, head: Dict[str, Any]) -> str:
-    """Who decided when."""
+    """Who decided, and when."""
     return "%(at)s berth.kvm.%(operation)s by %(who)s, run %(run)s" % head + ", receipt %s" % path
 
 

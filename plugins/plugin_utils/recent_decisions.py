@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The last decisions of this controller, for the report: where each instance went and what became of each host."""
+"""The last decisions of this controller, for the report: where each instance went, and the verdict on each host."""
 
 from __future__ import annotations
 
@@ -13,19 +13,20 @@ from . import receipts
 from .receipts import ReceiptInvalid
 
 MOST = 20  # decisions
-MOST_RECEIPTS = 10  # each is read whole, and in a large fleet it has all hosts
+MOST_RECEIPTS = 10  # each is read completely, and in a large fleet it contains all hosts
 
 
 def recent(keeping: receipts.Settings) -> List[Dict[str, Any]]:
-    """[{at, operation, by, instance, uuid, host, error, hosts}], the newest first; ``hosts``: [{host, place, weight, why}]. A file
-    that is no receipt, or does not say why, is passed over. Raises InvalidInput where the directory cannot be read."""
+    """[{at, operation, by, instance, uuid, host, error, hosts}], the newest first; ``hosts``: [{host, place, weight,
+    why}]. A file that is no receipt, or has no explanation, is skipped. Raises InvalidInput if the directory cannot
+    be read."""
     found: List[Dict[str, Any]] = []
     for seen, (path, head) in enumerate(receipts.heads(keeping)):
         if seen == MOST_RECEIPTS or len(found) >= MOST:
             break
         with contextlib.suppress(ReceiptInvalid):
             _head, receipt, fleet = receipts.read(path)
-            if receipt["matrix"] is not None:  # to decide again takes long in a fleet that is so large
+            if receipt["matrix"] is not None:  # deciding again takes too long in such a large fleet
                 names = sorted(head["instances"])
                 found += [_decision(head, told) for told in receipts.explained(path, receipt, fleet, names)]
     return found[:MOST]

@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The files of a report: a page and its data beside it. Nothing else is ever replaced by them, and no link is followed."""
+"""The files of a report: a page and its data beside it. They never replace other files, and no link is followed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FOLDER, ENDING = "report", ".html"
 
 
 def page_path(given: Optional[str]) -> str:
-    """The page that is to be written, whole. Raises InvalidInput where that is not to be, before anything is written."""
+    """The full path of the page to write. Raises InvalidInput, before anything is written, if it must not be."""
     path = os.path.abspath(given or _default())
     if not path.endswith(ENDING) or os.path.basename(path) == ENDING:
         raise InvalidInput(VARIABLE, given, "a file name that ends in .html")
@@ -33,7 +33,7 @@ def data_path(page: str) -> str:
 
 
 def write_report(page: str, html: str, document: Any) -> None:
-    """Both files, each whole or not at all, for their owner only."""
+    """Write both files, each completely or not at all, readable by their owner only."""
     try:
         if page == _default():
             with state_directory.opened(FOLDER, make=True):
@@ -50,7 +50,7 @@ def _default() -> str:
 
 
 def _check_replaceable(path: str) -> None:
-    """A file that is there is an earlier report, or empty."""
+    """Refuse an existing file that is neither an earlier report nor empty."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:

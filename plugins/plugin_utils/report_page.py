@@ -1,10 +1,10 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The page of a report, of the document that conductor/overview.py makes.
+"""The page of a report, made from the document of conductor/overview.py.
 
 The page needs nothing else: its own script and styles are allowed by their hashes and everything else is forbidden, so
-what a host says is shown and never done, even if it were not escaped.
+what a host says is shown and never executed, even if it were not escaped.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from .report_files import ABOUT
 
 HERE = Path(__file__).parent
 LEVELS = 5  # colours of the heat map
-MOST_CELLS = 16  # NUMA cells that are shown of a host; its data have all
-MOST_JUDGED = 16  # hosts that are shown of a decision; its data have all
+MOST_CELLS = 16  # NUMA cells shown of a host; the data contain all
+MOST_JUDGED = 16  # hosts shown of a decision; the data contain all
 NAMES = {"VCPU": "shared CPUs", "PCPU": "dedicated CPUs", "MEMORY_MB": "MiB", "DISK_GB": "GiB"}
-# What a state means for who looks: it works, somebody has to look, or something is wrong.
+# What a state means to the reader: it works, somebody should look (any other state), or something is wrong.
 GOOD = frozenset(("up", "active", "running"))
 BAD = frozenset(("no answer", "no valid host", "left out", "error", "not prepared", "unknown", "crashed"))
 
@@ -42,7 +42,7 @@ class Line:
 
 @dataclasses.dataclass(frozen=True)
 class Cell:
-    """``key`` is what a column of numbers is sorted by."""
+    """``key`` is the sort key of a column of numbers."""
 
     lines: Sequence[Line]
     key: Any = None
@@ -100,7 +100,7 @@ def _hash(text: str) -> str:
 
 
 def _facts(document: Mapping[str, Any]) -> List[Dict[str, Any]]:
-    """The numbers at the top, each with where it leads."""
+    """The numbers at the top, each with the section that it links to."""
     hosts, counts = document["hosts"], document["counts"]
     silent = sum(host["instances"] is None for host in hosts)
     return [
@@ -302,7 +302,7 @@ def _measured(name: str, measure: Mapping[str, Any]) -> Sequence[Any]:
 
 
 def level(percent: int) -> int:
-    """0 where nothing is used, else 1 to LEVELS: the last is more than is there."""
+    """0 if nothing is used, otherwise 1 to LEVELS; the last means more than the limit."""
     return 0 if percent <= 0 else LEVELS if percent > 100 else min(LEVELS - 1, 1 + percent * (LEVELS - 1) // 100)
 
 

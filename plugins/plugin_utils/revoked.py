@@ -1,10 +1,11 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Whom an authority has signed, and which of its certificates count no more: files beside its key.
+"""Which certificates an authority has signed, and which of them it has revoked: files beside its key.
 
-The list of revoked ones (CRL) only grows, and counts from the first day of the authority's certificate to its last: outside of
-that libvirt would refuse everybody, on a host whose clock is behind too. It is signed anew when that certificate is.
+The list of revoked certificates (CRL) only grows. It is valid as long as the authority's certificate, since outside of
+that time libvirt would refuse everybody, also on a host whose clock is behind. It is signed again when that certificate
+is.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ MOST_BITS = 159  # of a certificate's number (RFC 5280)
 
 
 class Signed:
-    """``hosts``: host -> {number of a certificate: when it ends}; ``revoked``: the numbers that count no more; ``text``: the list."""
+    """``hosts``: host -> {number of a certificate: when it ends}; ``revoked``: revoked numbers; ``text``: the list."""
 
     def __init__(self, authority, directory, dry=False):
         self.authority, self.directory, self.dry = authority, directory, dry
@@ -56,12 +57,12 @@ class Signed:
         self.revoked = numbers or frozenset()
 
     def _numbers(self, text):
-        """The numbers of the lists that this authority has signed, None where there is none."""
+        """The numbers in the lists that this authority has signed, None if there is no such list."""
         lists = self._lists(text)
         return frozenset(entry.serial_number for found in lists for entry in found) if lists else None
 
     def _lists(self, text):
-        """Those that this authority has signed; a host has those of two while they are changed."""
+        """The lists that this authority has signed; during a rotation a host has those of two authorities."""
         key = self.authority.certificate and self.authority.certificate.public_key()
         try:
             found = [x509.load_pem_x509_crl(part.encode()) for part in LIST.findall(text)]
@@ -74,7 +75,7 @@ class Signed:
         return min(found.next_update_utc for found in self._lists(text))
 
     def note(self, host, certificate):
-        """Remember that a certificate (PEM) is the host's, where it has the host's name and this authority signed it."""
+        """Record that a certificate (PEM) is the host's, if it has the host's name and this authority signed it."""
         found = _certificate(certificate)
         if self.dry or found is None or ca.common_name(found) != host[: ca.MOST_OF_NAME]:
             return
@@ -86,14 +87,14 @@ class Signed:
             write_file(folder, self._book, json.dumps(self.hosts, indent=1, sort_keys=True).encode(), 0o600)
 
     def revoke(self, host):
-        """Have none of the host's certificates count any more -> how many did until now."""
+        """Revoke all certificates of the host. Return how many were valid until now."""
         good = [number for number, ends in self.hosts.get(host, {}).items() if _moment(ends) > ca.now()]
         new = frozenset(map(int, good)) - self.revoked
         self._add(new)
         return len(new)
 
     def take_over(self, text):
-        """What a host's list (PEM) has more than ours, which was restored from a backup, counts no more here either."""
+        """If ours was restored from a backup, also revoke what a host's list (PEM) has in addition."""
         self._add(self._numbers(text) or frozenset())
 
     def has_revoked(self, certificate):
@@ -101,7 +102,7 @@ class Signed:
         return found is not None and found.serial_number in self.revoked
 
     def lacks(self, text):
-        """Whether a host with this list would take a certificate that counts no more, or has one that ends before ours."""
+        """Whether a host with this list would accept a revoked certificate, or has a list that ends before ours."""
         theirs = self._numbers(text)
         return bool(self.revoked - (theirs or frozenset())) or bool(
             theirs and self.text and self._end(text) < self._end(self.text)
@@ -117,7 +118,7 @@ class Signed:
             write_file(folder, self._list, self.text.encode(), 0o644)
 
     def _ends_early(self):
-        """Whether the authority was renewed since."""
+        """Whether the authority's certificate was renewed since."""
         return bool(self.text) and self._end(self.text) < self.authority.certificate.not_valid_after_utc
 
     def _signed(self):
@@ -143,7 +144,7 @@ def _certificate(text):
 
 
 def _hosts(data, name):
-    """{host: {number: end}} of the file's content; empty where there is none."""
+    """Return {host: {number: end}} from the file's content; empty if there is none."""
     try:
         hosts = json.loads(data) if data else {}
         for numbers in hosts.values():

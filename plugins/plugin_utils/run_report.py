@@ -22,7 +22,7 @@ FILE = Text(r"[^\n\t]*\Z", "a path without control characters", longest=4096)
 
 
 def begin(action: Any, task_vars: Dict[str, Any]) -> None:
-    """Before a host is asked. Raises InvalidInput where the file cannot be written."""
+    """Write the file before a host is asked. Raises InvalidInput if it cannot be written."""
     _write(action, task_vars, {"finished": False})
 
 

@@ -7,19 +7,19 @@ from __future__ import annotations
 
 from typing import List
 
-from ansible import constants as C  # noqa: N812 -- as all of Ansible calls them
+from ansible import constants as C  # noqa: N812 -- Ansible's usual name for them
 from ansible.utils.display import Display
 
 from ..module_utils.model.safe_text import visible
 
 
 def is_for_programs(callback: str) -> bool:
-    """Whether this callback writes a document to stdout, such as ansible.posix.json: our text would be no part of it."""
+    """Whether this callback writes a document to stdout, such as ansible.posix.json, which our text would break."""
     return str(callback).rpartition(".")[2] in ("json", "jsonl", "junit", "null")
 
 
 def say(*lines: str) -> List[str]:
-    """Show each as one line; a line feed inside one would be a line that nobody wrote. Gives what was shown."""
+    """Show each as one line: a line feed inside one could fake a line. Return what was shown."""
     shown = [visible(line) for line in lines]
     Display().display("\n".join(shown), stderr=is_for_programs(C.DEFAULT_STDOUT_CALLBACK))
     return shown
@@ -30,5 +30,5 @@ def warn(line: str) -> None:
 
 
 def verbosity() -> int:
-    """How many -v the run has."""
+    """The number of -v of the run."""
     return Display().verbosity

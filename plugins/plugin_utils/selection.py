@@ -1,8 +1,9 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Checks of what is an instance and what a KVM host: that playbooks/vars/run.yml selected instances, that none is a KVM host, that no
-KVM host has a flavor (berth_flavor); and the error for a name that is no instance, with what was probably meant.
+"""Checks of what is an instance and what a KVM host: that playbooks/vars/run.yml selected instances, that none is a KVM
+host, that no KVM host has a flavor (berth_flavor); and the error for a name that is no instance, with what was
+probably meant.
 """
 
 from __future__ import annotations
@@ -23,11 +24,11 @@ from .screen import warn
 
 COUNTS = ("berth_count", "berth_min_count")
 MOST_AT_ONCE = 1000
-PATTERN = re.compile(r"[\s,:;!&*?\[\]{}]")  # what is in no name; playbooks/read_requested.yml has it too
+PATTERN = re.compile(r"[\s,:;!&*?\[\]{}]")  # characters in no name; playbooks/read_requested.yml has it too
 
 
 def check_counts(given: Dict[str, Any]) -> None:
-    """How many instances berth_name stands for."""
+    """Check how many instances berth_name stands for."""
     count = given.get("berth_count", 1)
     if not re.fullmatch("[0-9]{1,4}", str(count)) or not 1 <= int(count) <= MOST_AT_ONCE:
         raise InvalidInput("berth_count", count, "a whole number from 1 to %d" % MOST_AT_ONCE)
@@ -37,15 +38,15 @@ def check_counts(given: Dict[str, Any]) -> None:
 
 
 def check_name(given: Dict[str, Any]) -> None:
-    """berth_name is one name: Ansible would take a pattern or a list for other hosts than it says, or break on it."""
+    """Check that berth_name is one name: Ansible would take a pattern or list for other hosts, or fail on it."""
     name = given.get("berth_name", "")
     if PATTERN.search(str(name)):
         raise InvalidInput("berth_name", name, "the name of one instance", hint=input_hints.select_several())
 
 
 def selected(task_vars: Dict[str, Any], names: List[str], hosts: List[str]) -> List[str]:
-    """Those of the names that are instances. Raises InstanceNotFound where somebody selects some and there is none, and
-    InvalidInput where one is a KVM host."""
+    """Return the names that are instances. Raises InstanceNotFound if a selection was given and selects none, and
+    InvalidInput if one is a KVM host."""
     found = instances_among(task_vars, names)
     together(functools.partial(_check_no_kvm_host, name, hosts) for name in [*found, *_meant(task_vars, hosts)])
     if not found:
@@ -55,7 +56,7 @@ def selected(task_vars: Dict[str, Any], names: List[str], hosts: List[str]) -> L
 
 
 def _check_nothing_selected(task_vars: Dict[str, Any]) -> None:
-    """Who names instances is told when there is none of them."""
+    """Raise if a selection was given: no instance matches it."""
     given = [name for name in ("ansible_limit", "berth_name", "berth_instances") if task_vars.get(name) is not None]
     words = ["%s=%s" % (name.replace("ansible_", "--"), task_vars[name]) for name in given]
     if len(words) > 1 and given[0] == "ansible_limit":
@@ -69,13 +70,13 @@ def _check_nothing_selected(task_vars: Dict[str, Any]) -> None:
 
 
 def _meant(task_vars: Dict[str, Any], hosts: List[str]) -> List[str]:
-    """The KVM hosts that somebody also describes as instances: where only some of them have a flavor, it is their own."""
+    """The KVM hosts that are also described as instances: if only some of them have a flavor, it is their own."""
     found = with_variable(task_vars, hosts, "berth_flavor")
     return found if len(found) < len(hosts) else []
 
 
 def check_hosts_selected(task_vars: Dict[str, Any], hosts: List[str]) -> None:
-    """For a playbook about KVM hosts: raise where the inventory has none or --limit selects none of them."""
+    """For a playbook about KVM hosts: raise if the inventory has none or --limit selects none of them."""
     if not hosts:
         raise no_kvm_hosts(task_vars)
     limit = task_vars.get("ansible_limit")
@@ -84,7 +85,7 @@ def check_hosts_selected(task_vars: Dict[str, Any], hosts: List[str]) -> None:
 
 
 def no_kvm_hosts(task_vars: Dict[str, Any]) -> NoHostAnswered:
-    """The error for an inventory in which the group of KVM hosts is missing, empty or called otherwise."""
+    """The error for an inventory whose group of KVM hosts is missing, empty or has another name."""
     groups = [str(group) for group in task_vars["groups"] if group not in ("all", "ungrouped", "kvm_hosts")]
     pattern = task_vars.get("berth_kvm_hosts")
     if not any(task_vars["groups"].values()):
@@ -107,7 +108,7 @@ def _check_no_kvm_host(name: str, hosts: List[str]) -> None:
 
 
 def check_own_name(name: str, task_vars: Dict[str, Any]) -> None:
-    """Raise where --limit with the name of an instance that is to be made would stand for others too: a delete would take them."""
+    """Raise if --limit with the name of a new instance would also select others: a delete would delete them too."""
     groups = task_vars["groups"] if "berth_name" in task_vars else ()
     if name in RESERVED or name in groups:
         hint = input_hints.name_of_no_group()
@@ -120,9 +121,9 @@ def known_hosts(task_vars: Dict[str, Any], hosts: List[str]) -> List[str]:
 
 
 def check_hosts(spec: Dict[str, Any], zone: str, hosts: List[str]) -> None:
-    """Raise KvmHostNotFound, for each host that a request names and that the inventory does not have as a KVM host.
+    """Raise KvmHostNotFound for each host that a request names and that is not a KVM host of the inventory.
 
-    ``zone``: berth_availability_zone, which may name one, too."""
+    ``zone``: berth_availability_zone, which may also name a host."""
     target = (spec["requested_destination"] or {}).get("host")
     of_zone = [name for name in spec["force_hosts"] if name in zone.split(":")]
     named = (
@@ -137,7 +138,8 @@ def check_hosts(spec: Dict[str, Any], zone: str, hosts: List[str]) -> None:
 
 
 def warn_of_lost(lost: Iterable[str], hosts: List[str], fleet: Fleet) -> None:
-    """Say which lost hosts are in no inventory and remembered by no host. None is proposed: a host is not given up by guessing."""
+    """Report lost hosts that are not in the inventory and that no host remembers. No correction is suggested: nobody
+    should guess which host to give up."""
     noted = [note for notes in fleet.notes.values() for note in notes.values()]
     places = [place for note in noted for place in (note.get("known"), *note.get("planned", ())) if place]
     told = {place[key] for place in places for key in ("host", "host_uuid")}
@@ -149,7 +151,7 @@ def warn_of_lost(lost: Iterable[str], hosts: List[str], fleet: Fleet) -> None:
 
 
 def in_inventory(task_vars: Dict[str, Any], name: str) -> bool:
-    """Whether the inventory describes the instance; one of berth_name is described on the command line, if at all."""
+    """Whether the inventory describes the instance; the command line describes that of berth_name, if anything does."""
     return "berth_flavor" in raw_vars(task_vars, name)
 
 

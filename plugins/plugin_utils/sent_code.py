@@ -3,9 +3,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What is sent to a host for a module of ours: its arguments and the digest of its code, which the host has kept.
 
-Only where it has not, the code is sent as well, a second time. Ansible's wrapper ends with ``_ansiballz_main(..., zip_data='...')``:
-in place of that text stands a call of ``kept_zip``, of module_utils/compute/kept_code.py. All else stays as Ansible made it, and
-a wrapper that looks otherwise is sent as it is.
+Only if the host lacks the code, it is sent as well, in a second attempt. Ansible's wrapper ends with
+``_ansiballz_main(..., zip_data='...')``: a call of ``kept_zip``, from module_utils/compute/kept_code.py, replaces that
+text. All else stays as Ansible made it, and a wrapper that looks different is sent unchanged.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from ansible.executor import module_common
 from . import code_digest
 
 _SOURCE = Path(__file__).parents[1] / "module_utils" / "compute" / "kept_code.py"
-# Ansible's wrapper has the line with __future__ already, where Python wants it.
+# Ansible's wrapper already has the line with __future__, where Python wants it.
 KEPT_CODE = _SOURCE.read_bytes().partition(b"from __future__ import annotations\n")[2]
 CALL = b'\nif __name__ == "__main__":\n    _ansiballz_main(\n'
 ZIP = re.compile(rb"^zip_data='([A-Za-z0-9+/=]+)',$", re.MULTILINE)
-PLAIN = b"\nextensions={},\n"  # no debugger and no coverage: they want the files as they are
+PLAIN = b"\nextensions={},\n"  # neither debugger nor coverage, which need the files unchanged
 
 
 class Sending:
@@ -39,7 +39,7 @@ class Sending:
         self._with_code = False
 
     def made(self, make: Callable[[], Tuple[Any, str]], check_mode: bool) -> Tuple[Any, str]:
-        """What ``make()`` has Ansible build, as it is sent, and the module's path. In check mode the host keeps nothing."""
+        """What ``make()`` has Ansible build, as it is sent, and the module's path. In check mode hosts keep nothing."""
         if constants.DEFAULT_KEEP_REMOTE_FILES:
             return make()
         if not self._with_code:
@@ -49,15 +49,15 @@ class Sending:
             sent = self.form(built, not check_mode)
             if sent:
                 return sent, path
-            self._digest = None  # so that nothing is made of what Ansible packs now
+            self._digest = None  # so that form() leaves unchanged what Ansible packs now
         with _packed_below(code_digest.of_files().hex()):
             built, path = make()
-        # Where a file has changed since the digest was made, the host would keep other code under it.
+        # If a file has changed since the digest was made, the host would keep different code under that digest.
         same = code_digest.read_files() == code_digest.of_files()
         return self.form(built, same and not check_mode) or built, path
 
     def form(self, built: Any, may_keep: bool) -> Optional[Any]:
-        """The wrapper as it is sent; None where it is of another kind."""
+        """The wrapper as it is sent; None if it is of another kind."""
         text = built.b_module_data
         zips = ZIP.findall(text)
         if not self._digest or len(zips) != 1 or text.count(CALL) != 1 or PLAIN not in text:
@@ -69,7 +69,7 @@ class Sending:
         return dataclasses.replace(built, b_module_data=text.replace(CALL, KEPT_CODE + b"\n" + CALL))
 
     def has_to_have_code(self, reply: Any) -> bool:
-        """Whether the host says that it lacks the code. It is believed once."""
+        """Whether the host says that it lacks the code. It is believed only once."""
         if self._with_code or not self._digest or reply.get("missing_code") != self._digest:
             return False
         self._with_code = True
@@ -78,7 +78,7 @@ class Sending:
 
 @contextlib.contextmanager
 def _packed_below(name: str) -> Iterator[None]:
-    """Within it Ansible keeps what it packs for the rest of the run in a folder of that name."""
+    """Within it, Ansible keeps what it packs in a folder of that name, for the rest of the run."""
     folder = constants.DEFAULT_LOCAL_TMP
     constants.DEFAULT_LOCAL_TMP = os.path.join(folder, name)
     try:
@@ -89,7 +89,7 @@ def _packed_below(name: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _wrapper_alone() -> Iterator[None]:
-    """Within it Ansible packs the module's own file and looks for none that it imports."""
+    """Within it, Ansible packs only the module's own file and does not look for its imports."""
     find = module_common.recursive_finder
     module_common.recursive_finder = lambda name, _full_name, code, *_others: module_common._get_module_metadata(
         module_common._compile_module_ast(name, code)

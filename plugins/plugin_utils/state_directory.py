@@ -1,10 +1,10 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The controller's own directory, ${XDG_STATE_HOME:-~/.local/state}/berth, for its owner only; and how receipts and other
-files are kept within a size and an age, the oldest going first.
+"""The controller's own directory, ${XDG_STATE_HOME:-~/.local/state}/berth, for its owner only; and how receipts and
+other files are kept within a size and an age, deleting the oldest first.
 
-What is in it helps people; no run decides by it. So a directory that cannot be used is a warning and stops nothing.
+Its files help people; no run acts on them. So a directory that cannot be used is a warning and stops nothing.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class StateUnusable(BerthError):
 
 
 def path_of(*parts: str) -> str:
-    """Where it is. As the XDG specification says, a relative path in XDG_STATE_HOME does not count."""
+    """The path of a part of it. As the XDG specification says, a relative path in XDG_STATE_HOME is ignored."""
     base = os.environ.get("XDG_STATE_HOME", "")
     if not os.path.isabs(base):
         home = os.environ.get("HOME") or os.path.expanduser("~")
@@ -41,7 +41,7 @@ def path_of(*parts: str) -> str:
 
 @contextlib.contextmanager
 def opened(part: str, make: bool = False) -> Iterator[Optional[int]]:
-    """The open directory ``part``, None where there is none. Raises StateUnusable."""
+    """The open directory ``part``, None if it does not exist. Raises StateUnusable."""
     path = path_of()
     opens: List[int] = []
     try:
@@ -64,7 +64,7 @@ def opened(part: str, make: bool = False) -> Iterator[Optional[int]]:
 
 
 def _open(name: str, folder: Optional[int], make: bool) -> int:
-    """Nobody else may have put it there: no link, and its owner is who runs this."""
+    """Refuse a directory that somebody else may have put there: it must be no link and belong to the current user."""
     if make:
         with contextlib.suppress(FileExistsError):
             os.mkdir(name, 0o700, dir_fd=folder)
@@ -82,7 +82,7 @@ def _open(name: str, folder: Optional[int], make: bool) -> int:
 
 
 def write_bounded(folder: int, name: str, data: bytes, ours: "re.Pattern[str]", most_bytes: int, days: int) -> None:
-    """Write a file, after the oldest of ``ours`` have made room for it. Raises StateUnusable where it is too large by itself."""
+    """Delete the oldest of ``ours`` to make room for a file and write it. Raises StateUnusable if it is too large."""
     if len(data) > most_bytes:
         raise StateUnusable("%s has %d bytes, more than there may be" % (name, len(data)))
     files, now = _files(folder, ours), time.time()
@@ -97,7 +97,7 @@ def write_bounded(folder: int, name: str, data: bytes, ours: "re.Pattern[str]", 
 
 
 def _files(folder: int, ours: "re.Pattern[str]") -> List[Tuple[float, str, int]]:
-    """(changed, name, size) of each, the oldest first; with those that a killed run left half, not those of a run that writes now."""
+    """(changed, name, size) of each, the oldest first; with incomplete files of killed runs, not of running ones."""
     found = []
     for name in os.listdir(folder):
         if ours.fullmatch(TEMPORARY.sub("", name)):

@@ -1,11 +1,11 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which authorities the hosts trust, and how a fleet gets from one to the next without a host that refuses another.
+"""Which authorities the hosts trust, and how a fleet changes from one to the next while every host accepts every other.
 
-A rotation has three phases, one file says which: ``trust``: all hosts trust the old authority and the new one; ``sign``: the new
-one signs their certificates; ``drop``: they trust the new one alone. The next phase begins when each host has shown in this
-run that it is done with the present one.
+A rotation has three phases, recorded in one file: ``trust``: all hosts trust the old authority and the new one;
+``sign``: the new one signs their certificates; ``drop``: they trust only the new one. The next phase begins when each
+host has shown in this run that it has completed the present one.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ AWAITED = {
     DROP: "trust the new authority alone",
 }
 DIRECTORY = "kvm_host_ca_directory"
-DIRECTORY_OPTION = {"type": "path", "default": "~/.berth/ca"}  # of the actions that go by no host in particular
+DIRECTORY_OPTION = {"type": "path", "default": "~/.berth/ca"}  # of the actions that are for no particular host
 
 
 @dataclasses.dataclass(frozen=True)
 class Rotation:
-    """``generation``: of the authorities, 1 for the first; ``ready``: the hosts that are done with this phase."""
+    """``generation``: of the authorities, 1 for the first; ``ready``: the hosts that have completed this phase."""
 
     generation: int = 1
     phase: str = REST
@@ -53,7 +53,7 @@ class Rotation:
 
 
 class Trust:
-    """The authorities of one kind that hosts trust, with the books of what each has signed."""
+    """The authorities of one kind that hosts trust, with the records of what each has signed."""
 
     def __init__(self, directory, kind, rotation, dry=False):
         made = [ca.Authority(directory, kind, dry, number) for number in rotation.trusted]
@@ -65,7 +65,7 @@ class Trust:
         self.books = [Signed(authority, directory, dry) for authority in made]
 
     def brought(self, theirs, names, days):
-        """(why, what the host is to install): certificate and authorities, and the lists of certificates that count no more."""
+        """Return (why, what the host should install: certificate, authorities, and lists of revoked certificates)."""
         why, parts = self.signer.reasons(theirs, names, self.text, self.ours), {}
         for book in self.books:
             book.note(names[0], theirs["certificate"])
@@ -103,7 +103,7 @@ def load(directory):
 
 
 def note_ready(directory, host, rotation):
-    """Remember that the host is done with this phase; nothing where another run has gone on to the next."""
+    """Record that the host has completed this phase, unless another run has gone on to the next."""
     with ca.locked(directory) as folder:
         now = _read(folder)
         if (now.generation, now.phase) == (rotation.generation, rotation.phase) and host not in now.ready:
@@ -120,11 +120,11 @@ def begin(directory):
 
 
 def advance(directory, phase, hosts):
-    """Go on to the phase, ``rest`` after the last, where the rotation is in the one before it and all hosts are ready."""
+    """Go on to the phase, ``rest`` after the last, if the rotation is in the one before it and all hosts are ready."""
     with ca.locked(directory) as folder:
         now = _read(folder)
         if now.phase == REST or PHASES[(PHASES.index(now.phase) + 1) % len(PHASES)] != phase:
-            return now  # a run that was interrupted had gone further
+            return now  # an interrupted run had gone further
         waits = [host for host in hosts if host not in now.ready]
         if waits or not hosts:
             raise AuthorityStillNeeded.of(waits, AWAITED[now.phase], fleet_hints.go_on_rotating())
@@ -136,7 +136,7 @@ def advance(directory, phase, hosts):
 
 
 def _forget_keys(folder, generation):
-    """The keys of authorities that no host trusts any more. Their certificates stay: hosts that were away are known by them."""
+    """Delete the keys of authorities that no host trusts any more. Certificates stay, to know hosts that were away."""
     for number in range(1, generation):
         for kind in ca.KINDS:
             with contextlib.suppress(FileNotFoundError):

@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Images that lie on the controller: sent to a host when the first of its instances needs one, once."""
+"""Images on the controller: sent to a host once, when the first of its instances needs one."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ CHUNK = 1 << 20
 
 
 def bring(action, image, pool, size_gb, task_vars):
-    """Have the image, of which a disk of ``size_gb`` GiB is made in ``pool``, in the cache of the task's host. Gives {} or the answer
-    that says why it is not there."""
+    """Get the image, from which a disk of ``size_gb`` GiB is made in ``pool``, into the cache of the task's host.
+    Return {}, or the answer that says why it is not there."""
     host = host_of(action, task_vars)
     arguments = {
         "image": {part: image[part] for part in ("name", "checksum", "disk_format")},
@@ -44,7 +44,7 @@ def _is_bad(answer):
 
 
 def check(image):
-    """UploadUnusable unless the file is what the image says."""
+    """Raise UploadUnusable unless the file is what the image says."""
     path, digest = image["upload"], hashlib.sha256()
     try:
         if not os.path.isfile(path):
@@ -69,7 +69,7 @@ def _unusable(image, why):
 
 
 def _send(action, image, arguments, task_vars):
-    """Copy the file to a directory of Ansible's own on the host, from which the module takes it."""
+    """Copy the file to a temporary directory of Ansible on the host, from which the module takes it."""
     try:
         check(image)
         if action._task.check_mode:
@@ -92,7 +92,7 @@ def _send(action, image, arguments, task_vars):
 
 @contextlib.contextmanager
 def _one_at_a_time(host, checksum):
-    """Of several instances on one host, whose builds are processes of their own, one sends the image and the others wait."""
+    """Of several instances built on one host in separate processes, one sends the image and the others wait."""
     name = "berth-%s" % hashlib.sha256(("%s %s" % (host, checksum)).encode()).hexdigest()
     with open(os.path.join(constants.DEFAULT_LOCAL_TMP, name), "w", encoding="ascii") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which variables of the prefix berth_ there are. An unknown one is probably a known one with a mistake in it, so no run begins."""
+"""Which variables with the prefix berth_ exist. An unknown one is probably misspelled, so the run does not begin."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from .plain import number
 from .whose_variables import value_of
 
 OWN = "berth_own_variables"
-# What says which instances and hosts a run is about, and how it is done.
+# These choose the instances and hosts of a run, and how it works.
 RUN = (
     "berth_allow_resize_to_same_host",
     "berth_approved",
@@ -60,7 +60,7 @@ RUN = (
     "berth_strict_uniqueness",
     "berth_volume",
 )
-# Settings of a KVM host; all but the first two are written to it by the role kvm_host, as its argument specification says.
+# Settings of a KVM host; the role kvm_host writes all but the first two to it, as its argument specification says.
 HOST = (
     "berth_host_timeout",
     "berth_host_cell",
@@ -89,7 +89,7 @@ HOST = (
 
 
 class Switch:
-    """True or false, as -e and a survey say it."""
+    """True or false, also as text from -e and a survey."""
 
     rule = "true or false"
 
@@ -98,20 +98,20 @@ class Switch:
 
 
 class Seconds(Whole):
-    """As a number, or as the text that -e and a survey make of one."""
+    """A number, also as text from -e and a survey."""
 
     def check(self, value: Any, field: str) -> int:
         return super().check(number(value), field)
 
 
 class Name(Text):
-    """Of a host or a file; nothing names none."""
+    """The name of a host or a file; an empty value means none."""
 
     def check(self, value: Any, field: str) -> str:
         return super().check(value or "", field)
 
 
-# A mistake in one of these is told before anything is changed.
+# A mistake in one of these is reported before anything is changed.
 CHECKED = {
     **dict.fromkeys(
         (
@@ -133,12 +133,13 @@ CHECKED = {
 KNOWN = frozenset((*CATALOG, *INSTANCE, *RUN, *HOST, *PUBLISHED, ERROR))
 OF_HOSTS = (*HOST, *ROLE)
 OURS = re.compile("berth[_-]", re.IGNORECASE)
-LEFT_OVER = "_raw_params"  # where Ansible puts words of -e that are not name=value, and says nothing
+LEFT_OVER = "_raw_params"  # where Ansible silently puts words of -e that are not name=value
 
 
 def check_variables(action: Any, task_vars: Dict[str, Any], kvm_hosts: Iterable[str]) -> None:
-    """Raise UnknownVariable for all unknown ones: of every host of the inventory, selected or not, of -e and of the play, and
-    InvalidInput for a value that CHECKED does not take. Settings of KVM hosts that are set on an instance are reported."""
+    """Raise UnknownVariable for all unknown ones: of every host of the inventory, selected or not, of -e and of the
+    play, and InvalidInput for a value that CHECKED refuses. Warn of settings of KVM hosts that are set on an
+    instance."""
     given = load_extra_vars(action._loader)
     if LEFT_OVER in given:
         raise InvalidInput("-e", given[LEFT_OVER], "name=value", hint=input_hints.quote_value())
@@ -176,7 +177,7 @@ def check_variables(action: Any, task_vars: Dict[str, Any], kvm_hosts: Iterable[
 
 
 def _unknown(values: Mapping[str, Any]) -> Set[str]:
-    """The names alone are looked at. What the actions of a run keep for one another are facts."""
+    """Only the names are checked. What the actions of a run keep for each other are facts."""
     facts = values.get("ansible_facts") or ()
     return {str(name) for name in values if OURS.match(name) and name not in KNOWN and name not in facts}
 
@@ -187,9 +188,9 @@ def _unknown_of(task_vars: Dict[str, Any], host: str, values: Mapping[str, Any])
 
 
 def _wrong_of(task_vars: Dict[str, Any], host: str, values: Mapping[str, Any]) -> Iterator[Tuple[str, str]]:
-    """(variable, its value as JSON) of those that CHECKED does not take."""
+    """Yield (variable, its value as JSON) for those that CHECKED refuses."""
     for variable in CHECKED.keys() & values.keys():
-        with contextlib.suppress(AnsibleError):  # a template that cannot be rendered is told to those who need it
+        with contextlib.suppress(AnsibleError):  # a template that cannot be rendered is reported where it is needed
             value = value_of(task_vars, host, values, variable)
             try:
                 CHECKED[variable].check(value, variable)
@@ -198,7 +199,7 @@ def _wrong_of(task_vars: Dict[str, Any], host: str, values: Mapping[str, Any]) -
 
 
 def _names(own: Any) -> Set[str]:
-    """-e gives text, names with commas between them."""
+    """With -e it is text, names separated by commas."""
     given = own.replace(",", " ").split() if isinstance(own, str) else own or []
     return set(ListOf(Text()).check(given, OWN))
 
@@ -212,7 +213,7 @@ def _where(names: List[str], hosts: List[str]) -> str:
 
 
 def _error(variable: str, where: str) -> UnknownVariable:
-    """What all names begin with makes no two of them alike."""
+    """Names are compared without their prefix: it would make all of them similar."""
     known = {name.partition("_")[2]: name for name in KNOWN}
     near = nearest(OURS.sub("", variable), known)
     return UnknownVariable(

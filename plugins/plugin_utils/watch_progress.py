@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""While a module runs on a host, another look at that host every few seconds, over the same connection."""
+"""While a module runs on a host, looks at that host every few seconds, over the same connection."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ import os
 import threading
 import time
 
-FIRST, LONGEST = 2.0, 30.0  # s between two looks: the longer it takes, the fewer lines
+FIRST, LONGEST = 2.0, 30.0  # seconds between two looks: the longer it takes, the fewer lines
 
 
 @contextlib.contextmanager
 def watching(action, command, see):
-    """Run ``command`` on the action's host from time to time, and pass its output to ``see``. The block runs unchanged. A
-    failed look is ignored: only the module's own connection decides whether the host answers.
+    """Run ``command`` on the action's host from time to time, and pass its output to ``see``. The block runs unchanged.
+    A failed look is ignored: only the module's own connection decides whether the host answers.
     """
     ended = threading.Event()
     onlooker = _own_connection(action)
@@ -26,13 +26,13 @@ def watching(action, command, see):
     def look():
         while not ended.wait(min(LONGEST, FIRST + (time.monotonic() - began) / 10)):
             if os.getppid() != controller:
-                return  # it was killed: nobody reads any more, and the module goes on by itself
+                return  # the controller was killed: nobody reads any more, and the module continues by itself
             with contextlib.suppress(Exception):
                 said = onlooker._low_level_execute_command(command)
                 if said["rc"] == 0 and not ended.is_set():
                     see(said["stdout"])
 
-    # A look may hang as long as the connection does: it must not hold up the end of the task.
+    # A look may hang as long as the connection does: it must not delay the end of the task.
     thread = threading.Thread(target=look, daemon=True)
     thread.start()
     try:
@@ -43,7 +43,7 @@ def watching(action, command, see):
 
 
 def _own_connection(action):
-    """The action with a connection of its own to the same place: a connection keeps notes of the command it runs."""
+    """A copy of the action with its own connection to the same place: a connection keeps state of its command."""
     onlooker = copy.copy(action)
     onlooker._connection = copy.copy(action._connection)
     if onlooker._connection.become:

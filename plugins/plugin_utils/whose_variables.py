@@ -1,8 +1,8 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Whose variables decide: each instance has a catalog of its own, and shared variables are the same in the whole inventory.
-So the decision on an instance does not depend on which others are selected, or on which host decides.
+"""Whose variables decide: each instance has its own catalog, and shared variables are the same in the whole inventory.
+So the decision about an instance depends neither on which others are selected nor on which host decides.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ LOCALHOST = "localhost"
 
 
 class Catalogs:
-    """``run``: the rendered shared variables; ``shared``: the catalog of them; ``of(name)``: the catalog of an instance;
-    ``given``: the names of the variables that -e gives to all of them alike."""
+    """``run``: the rendered shared variables; ``shared``: their catalog; ``of(name)``: the catalog of an instance;
+    ``given``: the names of the variables that -e sets for all of them."""
 
     def __init__(self, task_vars: Dict[str, Any], names: Iterable[str], kvm_hosts: Iterable[str], loader: Any):
-        """``names``: the instances that are selected. Raises SharedVariableDiffers."""
+        """``names``: the selected instances. Raises SharedVariableDiffers."""
         self._task_vars = task_vars
         self._raw: Dict[str, Any] = {}
         self._known: List[Tuple[list, Catalog]] = []
@@ -65,9 +65,9 @@ class Catalogs:
         return self._raw[name]
 
     def _instances(self, names: List[str], kvm_hosts: Set[str], given: Set[str]) -> List[str]:
-        """All instances of the inventory, those of it first: in the same order whatever is selected."""
+        """All instances, those of the inventory first: in the same order whatever is selected."""
         marks = {"berth_flavor"}
-        if marks & given:  # -e gives it to all hosts: then it is what else an instance has that is not for all
+        if marks & given:  # -e gives it to all hosts: other variables that are not for all mark an instance then
             marks = {*INSTANCE, "berth_uuid"} - given - set(self._raw_of(LOCALHOST))
         known = [str(name) for name in self._task_vars["groups"]["all"]]
         found = [
@@ -85,7 +85,7 @@ class Catalogs:
         rendered = {variable for variable in SHARED if is_rendered(self._raw_of(first).get(variable))}
         local = self._raw_of(LOCALHOST)
         for variable in SHARED:
-            # One that only localhost has would decide where nothing is limited, and nowhere else.
+            # A variable of localhost alone would count only in runs without --limit.
             others = [*instances[1:], *([LOCALHOST] if variable in local else [])]
             for other in others:
                 if not self._is_same(variable, first, other, found, variable in rendered):
@@ -102,14 +102,14 @@ class Catalogs:
 
 
 def value_of(task_vars: Dict[str, Any], name: str, raw: Mapping[str, Any], variable: str) -> Any:
-    """One variable of the host, of which ``raw`` are all as they are. Ansible collects all of a host's anew to render one, so
-    only a template is."""
+    """One variable of the host; ``raw`` contains all, not rendered. Ansible collects all variables of a host again to
+    render one, so only templates are rendered."""
     value = raw.get(variable)
     return variables(task_vars, name, [variable]).get(variable) if is_rendered(value) else plain(value)
 
 
 def is_rendered(value: Any) -> bool:
-    """Whether there is a template in it: the same text may then mean different things for two hosts."""
+    """Whether the value contains a template: the same text may then mean different things for two hosts."""
     if isinstance(value, str):
         return "{{" in value or "{%" in value
     if isinstance(value, dict):
