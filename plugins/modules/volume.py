@@ -106,9 +106,9 @@ def act(host, params, dry):
     if params["state"] == "claimed":
         new_volume.claim(host, params["volume"], token, dry)
     elif params["state"] == "present":
-        new_volume.make(host, uuid, token, (params["volume"] or {}).get("image"))
+        return new_volume.make(host, uuid, token, (params["volume"] or {}).get("image"), dry)
     elif token:
-        return new_volume.withdraw(host, uuid, token)
+        return new_volume.withdraw(host, uuid, token, dry)
     else:
         return volume.delete(host, uuid, dry=dry)
     return True

@@ -72,23 +72,26 @@ def _check_left(host, volume, new):
         )
 
 
-def make(host, uuid, token, image=None):
-    """Make the file of the volume that was claimed with the token. Its record says so first."""
+def make(host, uuid, token, image=None, dry=False):
+    """Make the file of the volume that was claimed with the token. Its record says so first. Return whether it was not made yet."""
     own = VolumeStore.beside(host.store)
     with own.instance_lock(uuid):
         volume = _claimed_by(own, uuid, token)
-        if volume.phase in UNUSED:
+        if volume.phase not in UNUSED:
+            return False
+        if not dry:
             volume_files.make_alone(host, own, volume, image)
             change(own, own.read(uuid), "made", None, role=OWN, phase=ACTIVE)
+        return True
 
 
-def withdraw(host, uuid, token):
+def withdraw(host, uuid, token, dry=False):
     """Withdraw the claim with the token. Return whether there was one. A claim that another run continues stays."""
     own = VolumeStore.beside(host.store)
     with host.store.host_lock():
         volume = own.read(uuid)
         mine = volume is not None and (volume.token, volume.phase) == (token, CLAIMED) and not instance_of(volume)
-        if mine:
+        if mine and not dry:
             own.compare_and_swap(volume, None)
         return mine
 

@@ -183,7 +183,7 @@ def start(found, record, pool_path, targets, options, there=None):
         try:
             found.unbounded.migrateToURI3(remote_uri(targets["address"], tls), parameters, flags)
             outcome.append(None)
-        except library.libvirtError as error:
+        except Exception as error:  # pylint: disable=broad-exception-caught  # such as of a parameter; told as libvirt's own
             outcome.append(error)
 
     thread = threading.Thread(target=run, daemon=True)

@@ -137,6 +137,14 @@ def test_a_withdrawn_claim_leaves_nothing_and_what_was_made_is_never_withdrawn(h
     assert new_volume.withdraw(house.host, DB, "t2") is False and house.has() == (ACTIVE, None, True)
 
 
+def test_in_check_mode_a_claim_is_neither_made_nor_withdrawn_and_a_second_make_is_no_change(house, web):
+    new_volume.claim(house.host, wanted(web), "t2")
+    claimed = house.has()
+    assert new_volume.make(house.host, DB, "t2", dry=True) and new_volume.withdraw(house.host, DB, "t2", dry=True)
+    assert house.has() == claimed
+    assert [new_volume.make(house.host, DB, "t2"), new_volume.make(house.host, DB, "t2")] == [True, False]
+
+
 @pytest.mark.follows("delete_begun_volume")
 @pytest.mark.parametrize("other", [{"size_gb": 3}, {"image": {"name": "data"}}])
 def test_what_an_ended_run_began_otherwise_is_deleted_as_the_hint_says(house, web, other):
