@@ -96,7 +96,8 @@ class AnsibleUnknown(BerthError):
 
 
 class BecomeFailed(BerthError):
-    """The user that Ansible logs in as cannot become root on the host by sudo or other means. Nothing was done there."""
+    """The user that Ansible logs in as cannot become root on the host, by sudo or another become method. Nothing was
+    done there."""
 
 
 class NoHostAnswered(BerthError):
