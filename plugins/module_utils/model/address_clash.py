@@ -21,7 +21,7 @@ class AddressTaken(BerthError):
 
 
 def index(instances: Iterable[Instance], where: str = "") -> Index:
-    """Who has what: words of taken() -> {uuid: name and ``where``}."""
+    """Return {address as taken() writes it: {uuid: name followed by ``where``}}."""
     found: Index = {}
     for instance in instances:
         for nic in instance.get("nics") or ():
@@ -30,7 +30,7 @@ def index(instances: Iterable[Instance], where: str = "") -> Index:
 
 
 def add_let_in(found: Index, instances: Iterable[Instance], where: str = "") -> Index:
-    """Includes the addresses that packet filters let in: the next instance with such an address would be let in too."""
+    """Add the addresses that packet filters let in: another instance with such an address would be let in too."""
     for instance in instances:
         for member, words in (instance.get("lets_in") or {}).items():
             for word in words:

@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The address pool of a network: addresses for instances that name none.
 
-A pool is a list of ranges such as 192.0.2.10-192.0.2.99. Where an instance begins to look in it follows from its uuid, so that
-it finds the same address again, and two runs at once seldom choose the same.
+A pool is a list of ranges such as 192.0.2.10-192.0.2.99. The search for an address begins at a place that follows from
+the instance's uuid: the instance finds the same address again, and two simultaneous runs seldom choose the same.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ MOST_RANGES = 256
 
 
 class AddressRange:
-    """Addresses from one to another, a single address, or all of a network; as text first-last."""
+    """A range of addresses, a single address or a whole network; check() returns the text first-last."""
 
     rule = "first-last, an address or a network, such as 192.0.2.10-192.0.2.99 or 192.0.2.64/26"
 
@@ -62,7 +62,7 @@ def check_pool(network: Document, field: str) -> None:
 
 
 def ranges(network: Mapping[str, Any]) -> List[str]:
-    """What of the network's pool may be given: without its own, its gateway's and its name servers' addresses."""
+    """Return the pool's ranges without the addresses of the network itself, its gateway and its name servers."""
     cidr = ipaddress.ip_network(network["cidr"])
     spans = _merged(_span(text) for text in network["pool"]["ranges"] or ["%s-%s" % (cidr[0], cidr[-1])])
     kept = [network["gateway"], *network["nameservers"], *map(str, unusable(cidr))]

@@ -28,7 +28,7 @@ class Aggregate:
 
 
 def zones(aggregates: Iterable[Document]) -> Dict[str, str]:
-    """Host -> its availability zone, of those that are in one."""
+    """Return {host: availability zone} for the hosts that are in one."""
     named = [(aggregate["hosts"], aggregate["metadata"].get("availability_zone")) for aggregate in aggregates]
     return {host: zone for hosts, zone in named if zone for host in hosts}
 

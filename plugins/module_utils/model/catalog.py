@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The catalog: flavors, images, networks, groups and the rest as the user's variables define them.
 
-``Catalog.from_variables(variables)`` checks every catalog variable. Everything given and returned is plain data; a
-fault raises InvalidInput or a kin of it that names the field, its value, the rule and what was probably meant, for all faults at once.
+``Catalog.from_variables(variables)`` checks every catalog variable. Input and output are plain data. Faults are raised
+together, as an InvalidInput or a similar error that names the field, its value, the rule and what was probably meant.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from .unknown_names import FlavorNotFound, ImageNotFound, KeypairNotFound, Volum
 
 Named = Dict[str, Document]  # things by their names
 
-# What Nova calls the zone of hosts that are in none (default_availability_zone).
+# Nova's zone for hosts that are in no other (default_availability_zone).
 DEFAULT_ZONE = "nova"
 
 
 def defined_volume(name: str, defined: Named) -> Document:
-    """What berth_volumes_defined says of a volume."""
+    """Return the entry of a volume in berth_volumes_defined."""
     if name not in defined:
         raise VolumeNotDefined.named("berth_volumes", name, defined)
     return defined[name]
@@ -46,8 +46,8 @@ class FlavorMemoryTooSmall(BerthError):
 @dataclasses.dataclass(frozen=True)
 class Catalog:
     """The checked catalog: ``flavors``, ``images``, ``networks``, ``server_groups``, ``security_groups``, ``keypairs``,
-    ``volumes``, ``aggregates`` by name, ``pci_aliases`` (Nova's alias entries), ``quotas`` by project, ``placement`` (scheduler options,
-    checked there)."""
+    ``volumes``, ``aggregates`` by name, ``pci_aliases`` (Nova's alias entries), ``quotas`` by project, ``placement``
+    (scheduler options, which placement checks)."""
 
     flavors: Named
     images: Named
@@ -118,7 +118,7 @@ class Catalog:
 
     @property
     def zones(self) -> Set[str]:
-        """The availability zones that the aggregates make, and the one of the hosts that are in none."""
+        """The availability zones of the aggregates, and the default zone."""
         named = {
             aggregate["availability_zone"] or aggregate["metadata"].get("availability_zone")
             for aggregate in self.aggregates.values()
@@ -126,7 +126,7 @@ class Catalog:
         return {DEFAULT_ZONE} | (named - {None})
 
     def flavor(self, name: Any, project: str, field: str = "berth_flavor", allow_disabled: bool = False) -> Document:
-        """The flavor ``name`` as ``project`` may use it; ``allow_disabled`` for a move that keeps its flavor."""
+        """Return the flavor ``name`` if ``project`` may use it; ``allow_disabled``: a move keeps its flavor."""
         usable = {
             known: flavor
             for known, flavor in self.flavors.items()
@@ -137,7 +137,7 @@ class Catalog:
         return usable[name]
 
     def image(self, name: Any, project: str, field: str = "berth_image") -> Document:
-        """The image ``name`` as ``project`` may use it."""
+        """Return the image ``name`` if ``project`` may use it."""
         usable = {
             known: image
             for known, image in self.images.items()
@@ -148,7 +148,7 @@ class Catalog:
         return usable[name]
 
     def volume_image(self, name: str, project: str) -> Optional[Document]:
-        """The image that the volume is made from, as far as a host has to know it; None for an empty one."""
+        """Return the parts of the volume's image that a host needs; None for an empty volume."""
         defined = defined_volume(name, self.volumes)
         if defined["image"] is None:
             return None
@@ -169,7 +169,7 @@ class Catalog:
 
 
 def uploaded(image: Document) -> Document:
-    """Where the file of an image is on the controller, for a request; nothing of an image with a url."""
+    """Return {upload: the image's path on the controller} for a request; {} for an image with a url."""
     return {"upload": image["upload"]} if image["upload"] else {}
 
 

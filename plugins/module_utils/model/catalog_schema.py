@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the catalog variables may hold (berth_flavors, berth_images, ...), and berth_disks and berth_volumes of an instance."""
+"""The schemas of the catalog variables (berth_flavors, ...) and of an instance's (berth_disks, berth_volumes, ...)."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ FLAVOR = Fields(
 
 
 class Url:
-    """Where bytes are, seen from the KVM host."""
+    """The location of a file, as the KVM host reaches it."""
 
     text = Text(
         r"(https?://[^\s@]+|/[^\s]*[^\s/])\Z",
@@ -90,7 +90,7 @@ _SOURCE: Dict[str, Check] = {
 
 
 class Image:
-    """An image: where its bytes are, and what it needs."""
+    """An image: its file, and what it needs."""
 
     fields = Fields(
         {
@@ -202,7 +202,7 @@ class KeyPair:
 
 
 class AccessAddress:
-    """An address at which people and programs reach the guest, such as one that a router translates; the guest itself need not have it."""
+    """An address at which people and programs reach the guest, for example a router's; the guest need not have it."""
 
     def __init__(self, version: int) -> None:
         self.version = version
@@ -215,7 +215,7 @@ class AccessAddress:
 
 
 class Metadata:
-    """Names and texts; as many as a move takes along."""
+    """A mapping of names to texts, small enough to travel in a move."""
 
     texts = MapOf(Word())
 
@@ -292,7 +292,7 @@ VOLUMES = Named(VOLUME, name=_VOLUME_NAME)
 
 
 class BootIndex:
-    """Which volume the guest boots from first, second and so on. As in Nova's block device mapping, -1 is the same as none: never."""
+    """The place of a volume in the guest's boot order. As in Nova's block device mapping, -1 and none mean never."""
 
     known = {str(index): None if index < 0 else index for index in range(-1, volumes.MOST)}
     rule = "a whole number from 0, of the volume that the guest boots from, to %d; -1 or none: never" % (
@@ -306,7 +306,7 @@ class BootIndex:
 
 
 class VolumesOfInstance:
-    """The volumes of an instance by name, in their order: [{name, delete_on_termination, boot_index}]; names alone will do."""
+    """The volumes of an instance, in their order: [{name, delete_on_termination, boot_index}]; names alone suffice."""
 
     named = Named(
         Fields(
@@ -330,7 +330,7 @@ class VolumesOfInstance:
 
 
 def _check_boot_order(entries: List[Document], field: str) -> None:
-    """As in Nova's block device mapping, the boot indexes follow each other; 0 may be that of the root disk."""
+    """Refuse boot indexes with gaps, as Nova's block device mapping does; 0 may be that of the root disk."""
     indexes = volumes.boot_indexes(entries)
     if indexes not in ([*range(len(indexes))], [*range(1, len(indexes) + 1)]):
         given = ", ".join(

@@ -16,7 +16,7 @@ _RANGE = re.compile(r"(\^?)\s*(\d{1,20})\s*(?:-\s*(\d{1,20})\s*)?\Z", re.ASCII)
 
 
 def parse_mask(text: str, vcpus: int, field: str) -> Set[int]:
-    """vCPUs of a guest; a mask that begins with ^ leaves some out of all of them."""
+    """Return the vCPUs of a guest; a mask that begins with ^ means all vCPUs but those."""
     return parse_cpu_spec("0-%d,%s" % (vcpus - 1, text) if text.strip().startswith("^") else text, field)
 
 

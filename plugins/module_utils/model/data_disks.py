@@ -1,9 +1,9 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Data disks: what an instance has beside the disks of its flavor (berth_disks), [{name, size_gb (GiB), bus}] in its request.
+"""Data disks (berth_disks): an instance's disks besides its flavor's, [{name, size_gb (GiB), bus}] in its request.
 
-They are made with the instance, empty, and removed with it. In the guest each is known by its name, which is its serial number.
+They are created empty with the instance and removed with it. In the guest the name of each is its serial number.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from .errors import InvalidInput
 from .messages import Document
 from .move_errors import CannotResizeDisk
 
-# A serial number of virtio has at most 20 characters, and the name is part of a file's.
+# A virtio serial number has at most 20 characters, and the name is part of a file name.
 NAME = r"[a-z0-9]([a-z0-9-]{0,18}[a-z0-9])?"
 NAME_RULE = "a name of a-z, 0-9 and '-', at most 20 long, that begins and ends with a letter or digit"
 LONGEST_NAME = 20
@@ -27,7 +27,7 @@ _NAME = re.compile(NAME + r"\Z", re.ASCII)
 
 
 def of(spec: Mapping[str, Any]) -> List[Document]:
-    """The data disks of a request; one that was written before there were any has none."""
+    """Return the data disks of a request; a request from before they existed has none."""
     return list(spec.get("disks") or ())
 
 
@@ -36,7 +36,7 @@ def total_gb(spec: Mapping[str, Any]) -> int:
 
 
 def check(spec: Mapping[str, Any]) -> List[Document]:
-    """The data disks of a request on the host, where a name becomes a file's."""
+    """Check and return the data disks of a request on the host, where their names become file names."""
     names = [disk.get("name") for disk in of(spec)]
     for at, disk in enumerate(of(spec)):
         if check_name_and_size("disks", at, disk) in names[:at]:
@@ -47,7 +47,7 @@ def check(spec: Mapping[str, Any]) -> List[Document]:
 
 
 def check_name_and_size(part: str, at: int, disk: Mapping[str, Any]) -> str:
-    """The name of a disk of ``part`` of a request."""
+    """Check a disk in ``part`` of a request and return its name."""
     name, size = disk.get("name"), disk.get("size_gb")
     if not isinstance(name, str) or not _NAME.match(name):
         raise InvalidInput("%s[%d].name" % (part, at), name, NAME_RULE)
@@ -57,18 +57,18 @@ def check_name_and_size(part: str, at: int, disk: Mapping[str, Any]) -> str:
 
 
 def shown(spec: Mapping[str, Any]) -> Dict[str, int]:
-    """{name: GiB}, for people and to compare."""
+    """Return {name: GiB}, for people and for comparisons."""
     return {disk["name"]: disk["size_gb"] for disk in of(spec)}
 
 
 def with_buses(disks: Sequence[Mapping[str, Any]], bus: str) -> List[Document]:
-    """The disks with the bus that each has for good: its own, the guest's ``bus``, or SATA where that is IDE, which takes four."""
+    """Return the disks with their final bus: their own, else the guest's ``bus``, or SATA for IDE, which takes four."""
     own = bus if bus in BUSES else "sata"
     return [{"name": disk["name"], "size_gb": disk["size_gb"], "bus": disk.get("bus") or own} for disk in disks]
 
 
 def merged(has: Sequence[Mapping[str, Any]], wanted: Sequence[Mapping[str, Any]]) -> List[Document]:
-    """The disks ``has``, as large as ``wanted`` says, and after them those that are wanted besides. None goes, none shrinks."""
+    """Return the disks ``has`` with their sizes in ``wanted``, then the new ones in it. None is removed or shrinks."""
     sizes = {disk["name"]: disk["size_gb"] for disk in wanted}
     names = [disk["name"] for disk in has]
     for disk in has:
@@ -87,7 +87,7 @@ def merged(has: Sequence[Mapping[str, Any]], wanted: Sequence[Mapping[str, Any]]
 
 
 def difference(name: str, has: Mapping[str, int], wanted: Mapping[str, int]) -> Optional[str]:
-    """What the inventory says otherwise of the data disks of the instance ``name``, and what follows it as far as that goes."""
+    """Describe how the data disks of instance ``name`` differ from the inventory, with a hint if they can follow it."""
     lacks = ["no data disk %s" % disk for disk in sorted(set(wanted) - set(has))]
     both = sorted(set(has) & set(wanted))
     lacks += [

@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Direct kernel boot: the kernel and the initrd that an image names, and what does not go together with them.
+"""Direct kernel boot: the kernel and the initrd that an image names, and what conflicts with them.
 
 An image has ``kernel`` and ``initrd`` as {url, checksum}, or names other images by Nova's kernel_id and ramdisk_id.
 """
@@ -18,7 +18,7 @@ PROPERTIES = {"kernel": "kernel_id", "initrd": "ramdisk_id"}
 
 
 def with_boot_files(image: Document, find: Callable[[Any, str], Document]) -> Document:
-    """The image with its kernel and initrd, where it names them by images that ``find(name, field)`` knows."""
+    """Return the image with kernel and initrd from the images that it names; ``find(name, field)`` looks those up."""
     found = dict(image)
     for part, name in PROPERTIES.items():
         other, field = image["properties"].get(name), "berth_images.%s.properties.%s" % (image["name"], name)
@@ -36,7 +36,7 @@ def with_boot_files(image: Document, find: Callable[[Any, str], Document]) -> Do
 
 
 def check(image: Mapping[str, Any], settings: GuestSettings) -> None:
-    """Refuse what would boot in two ways, and what would be left out."""
+    """Refuse an image with two ways to boot, and an initrd or a command line without a kernel."""
     path = "berth_images.%s" % image["name"]
     properties = image.get("properties") or {}
     if image.get("kernel"):

@@ -14,7 +14,7 @@ DISK = "DISK_GB"
 
 def disk_class(doc: Document, pool: Optional[str]) -> str:
     """The resource class that disks in a pool count as: DISK_GB on the file system of the host's own pool, as in Nova,
-    DISK_GB:NAME on another, by the first of the pools there. Hosts that do not tell have one for all."""
+    DISK_GB:NAME on another, by the first of the pools there. Hosts that do not report pools have one for all."""
     own, pools = doc.get("pool"), doc.get("pools") or {}
     if own is None or pool in (None, own) or pool not in pools:
         return DISK
@@ -23,6 +23,6 @@ def disk_class(doc: Document, pool: Optional[str]) -> str:
 
 
 def other_disks(doc: Document) -> Dict[str, Document]:
-    """{resource class: a pool that counts as it} of the file systems beside that of the host's own pool."""
+    """Return {resource class: one of its pools} for all file systems but that of the host's own pool."""
     found = {disk_class(doc, name): pool for name, pool in (doc.get("pools") or {}).items()}
     return {name: pool for name, pool in found.items() if name != DISK}

@@ -15,8 +15,8 @@ class BerthError(Exception):
 
     ``field``, ``value``, ``rule`` and ``hint`` say which input was wrong, what it was, what it must be and what to do.
     ``retryable`` is true where the same request may succeed on another host (Nova: RescheduledException).
-    ``host_fault`` is true where a build that ends so says something of the host, and counts against it.
-    Further keyword arguments become part of the result as they are.
+    ``host_fault`` is true where a build that fails so tells something about the host and counts against it. Further
+    keyword arguments become parts of the result, unchanged.
     """
 
     retryable = False

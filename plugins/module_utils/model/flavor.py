@@ -11,7 +11,7 @@ from .messages import Document
 class Flavor:
     """{name, vcpus, memory_mb (MiB), root_gb, ephemeral_gb (GiB), swap (MiB), extra_specs {text: text}}.
 
-    What a document has beyond that is kept and given back by to_dict().
+    Other parts of the document are kept, and to_dict() returns them.
     """
 
     def __init__(self, document: Document) -> None:

@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Hints about a host as a part of the fleet, made only on the controller: who logs in there, and how to remove it. See
+"""Hints about a host as part of the fleet, made only on the controller: who logs in there, and how to remove it. See
 hints.py."""
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Sequence
 
 
 def allow_become(host: str, method: str) -> str:
-    """The user of the login may not become root on the host, has no password for it, or the program is not there."""
+    """The login user may not become root on the host, has no password for that, or the become program is missing."""
     return (
         "On %s install %s and let that user run everything through it; if it asks for a password, run this again with "
         "--ask-become-pass. Or log in there as root (ansible_user)" % (host, method)
@@ -18,7 +18,7 @@ def allow_become(host: str, method: str) -> str:
 
 
 def list_again() -> str:
-    """A host has instances that the inventory does not have."""
+    """A host has instances that are not in the inventory."""
     return (
         "If another inventory has them, leave them. If somebody gave one another name in this inventory, give it its old name back: "
         "an instance keeps the name that it was created with. To delete one, put it into the inventory under its name first"
@@ -35,7 +35,7 @@ def empty_host(host: str) -> str:
 
 
 def give_up_instances(host: str) -> str:
-    """A lost host is to be removed, and others remember instances there that are nowhere else."""
+    """A lost host is to be removed, and other hosts remember instances there that are nowhere else."""
     return (
         "For those whose disks are on storage that others share run berth.kvm.take_over -e berth_lost_hosts=%(host)s first. The others "
         "are lost with %(host)s: give their names to --limit, and run berth.kvm.delete -e berth_lost_hosts=%(host)s for those that "
@@ -45,7 +45,7 @@ def give_up_instances(host: str) -> str:
 
 
 def find_records(host: str) -> str:
-    """A host that is to be removed has no record of instances that others saw there last."""
+    """A host that is to be removed has no record of instances that other hosts last saw there."""
     return (
         "Mount or restore the state directory of %s, or give the names of these instances to --limit: berth.kvm.recover_record restores "
         "what %s still has of them, berth.kvm.delete gives up those that nobody needs. Then run this again"
@@ -62,7 +62,7 @@ def take_out_host(host: str) -> str:
 
 
 def clean_later(host: str) -> str:
-    """A lost host was removed: nobody asked it."""
+    """A lost host was removed without being asked."""
     return (
         "Nothing was removed on %s, which was not asked. If it ever answers again, put it into the inventory and run this "
         "without berth_lost_hosts, which cleans it" % host
@@ -70,7 +70,7 @@ def clean_later(host: str) -> str:
 
 
 def note_certificates(host: str) -> str:
-    """An authority does not remember what it has signed for a host: an earlier version did not note it."""
+    """An authority does not know which certificates it signed for a host: an earlier version did not note them."""
     return (
         "If %s is up, run berth.kvm.prepare_hosts --limit %s, which notes its certificates, and then this again. If not, the "
         "other hosts accept its certificates until they expire" % (host, host)
@@ -86,7 +86,7 @@ def go_on_rotating() -> str:
 
 
 def name_authority() -> str:
-    """A host is removed, and there is no authority that could have signed for it."""
+    """A host is removed, and no authority was found that could have signed its certificates."""
     return (
         "If the hosts have certificates for live migration, run this again on the machine and with the kvm_host_ca_directory that "
         "berth.kvm.prepare_hosts was run with"
@@ -94,7 +94,7 @@ def name_authority() -> str:
 
 
 def lost_by_uuid(name: str, uuids: Sequence[str]) -> str:
-    """Several silent hosts were called by the name that was given as lost."""
+    """Several silent hosts had the name that was given as lost."""
     return (
         "Find out which of them is switched off for good, and give its uuid beside the name: -e berth_lost_hosts=%s,UUID. "
         "On a running host, virsh capabilities shows its uuid; bring that host back, under its present name. "
@@ -103,7 +103,7 @@ def lost_by_uuid(name: str, uuids: Sequence[str]) -> str:
 
 
 def renamed_or_copied(host: str, silent: str) -> str:
-    """A host has the uuid by which other hosts know a silent one: it was renamed, or is a copy of that one's disks."""
+    """A host has the uuid by which others know a silent one: it was renamed, or runs from a copy of its disks."""
     return (
         "If %(host)s is that machine under another name, take %(silent)s out of the inventory. If it is a copy of its disks, switch "
         "%(host)s off, take that out of the inventory and bring %(silent)s back. Then run the same again"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 
 def bring_filters() -> str:
-    """The packet filters of an instance or of a host could not follow the members of security groups."""
+    """The packet filters of an instance or of a host could not be updated to the members of security groups."""
     return "Run berth.kvm.create again when that is over: each run updates all packet filters"
 
 
@@ -21,7 +21,7 @@ def filters_follow_first(name: str) -> str:
 
 
 def address_for_group(name: str) -> str:
-    """An instance in a security group that rules name has no address that berth knows."""
+    """Rules name a security group, and berth knows no address of an instance in it."""
     return (
         "Give %s an address in berth_networks, or give its network a pool; to get it, the instance must be deleted and created again. Or "
         "let the rule name its network as remote" % name

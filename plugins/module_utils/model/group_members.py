@@ -1,10 +1,10 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The members of security groups that rules name as the other end: who they are, as the packet filter of a NIC has them.
+"""The members of the security groups that rules name as the other end (remote_group), in the packet filter of a NIC.
 
-A NIC has them in ``security.members``: group -> uuid of the member -> its addresses, in words of nics.py. An address that any filter
-lets in counts as that member's, so nobody else is given it.
+A NIC has them in ``security.members``: {group: {uuid of the member: its addresses, as nics.py writes them}}. An address
+that any filter lets in belongs to that member, so no other instance gets it.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from typing import Any, Dict, Iterable, List, Mapping, Optional, Tuple
 from . import nics
 from .messages import Document
 
-MOST_ADDRESSES = 512  # of a group in one filter: each is a rule of the kernel's, times the rules that name the group
-Addresses = Dict[str, List[str]]  # uuid -> words
-Members = Dict[str, Addresses]  # group -> those
-# What the packet filter says of a NIC whose port security was switched off while it had one.
+MOST_ADDRESSES = 512  # of a group in one filter; each is one kernel rule for every rule that names the group
+Addresses = Dict[str, List[str]]  # uuid -> addresses, as nics.py writes them
+Members = Dict[str, Addresses]  # group -> its members
+# The packet filter of a NIC whose port security was switched off when it already had a filter.
 OPEN: Document = {"groups": [], "rules": None, "allowed": [], "open": True}
 
 
@@ -33,18 +33,18 @@ def of_nic(nic: Mapping[str, Any]) -> Members:
 
 
 def with_members(security: Document, members: Mapping[str, Addresses]) -> Document:
-    """What a packet filter is made of, with the members of the groups that its rules name; a group without any lets nobody in."""
+    """Return ``security`` with the members of the groups in its rules; a group without members lets nobody in."""
     found = {group: members[group] for group in named(security) if members.get(group)}
     return {**without(security), "members": found} if found else without(security)
 
 
 def without(security: Mapping[str, Any]) -> Document:
-    """The same without any members."""
+    """Return ``security`` without members."""
     return {part: value for part, value in security.items() if part != "members"}
 
 
 def merged(some: Mapping[str, Addresses], others: Mapping[str, Addresses]) -> Members:
-    """The members of either."""
+    """Return the members in ``some`` and ``others`` together."""
     found: Members = {}
     for members in (some, others):
         for group, addresses in members.items():
@@ -55,7 +55,7 @@ def merged(some: Mapping[str, Addresses], others: Mapping[str, Addresses]) -> Me
 
 
 def blocks(members: Mapping[str, Addresses], group: str) -> List[str]:
-    """The addresses of a group's members, as few networks that hold these and no others."""
+    """Return the addresses of a group's members as the fewest networks that hold exactly these."""
     found = [ipaddress.ip_network(text) for words in (members.get(group) or {}).values() for text in nics.fixed(words)]
     fours = ipaddress.collapse_addresses(block for block in found if isinstance(block, ipaddress.IPv4Network))
     sixes = ipaddress.collapse_addresses(block for block in found if isinstance(block, ipaddress.IPv6Network))
@@ -63,8 +63,8 @@ def blocks(members: Mapping[str, Addresses], group: str) -> List[str]:
 
 
 def told(specs: Iterable[Tuple[str, Mapping[str, Any]]]) -> Dict[str, Document]:
-    """What a host tells of the filters of its instances: uuid of the instance -> {lets_in: {uuid of a member: words}}. What many
-    let in is told once."""
+    """Return what a host reports about the filters of its instances: {uuid of the instance: {lets_in: {uuid of a
+    member: addresses}}}. An address that several filters let in is reported once."""
     known, found = set(), {}
     for uuid, spec in specs:
         mine: Addresses = {}

@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which addresses may count as a guest's: never one of the controller, and never one that is not a single machine's."""
+"""Which addresses may be a guest's: none of the controller itself (loopback), and only a single machine's."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, Optional, Union
 
 
 def guest_address(value: Any) -> Optional[Union[ipaddress.IPv4Address, ipaddress.IPv6Address]]:
-    """The address, which may have a prefix length; None where it is none of a guest."""
+    """Return the address without its prefix length, or None if it cannot be a guest's."""
     try:
         address = ipaddress.ip_address(str(value or "").partition("/")[0])
     except ValueError:

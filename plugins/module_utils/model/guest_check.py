@@ -18,7 +18,7 @@ from .suggest import did_you_mean
 
 
 class GuestFeatureNotBuilt(BerthError):
-    """The flavor or the image asks for what this version does not build into a guest; nothing was claimed."""
+    """The flavor or the image asks for a feature that this version does not build into guests; nothing was claimed."""
 
 
 def check_guest(flavor: Dict[str, Any], image: Dict[str, Any], look_at_image: bool = True) -> None:
@@ -77,7 +77,7 @@ def _root_device(image: Dict[str, Any], settings: GuestSettings) -> None:
 
 
 def _contradictions(settings: GuestSettings, flavor: Dict[str, Any], field: str) -> Iterator[Callable[[], Any]]:
-    """What is built one by one, but not together."""
+    """Yield the checks of features that can be built alone, but not together."""
     machine = settings.get("machine_type") or "q35"
     buses = {settings.get("disk_bus", "virtio"), settings.get("cdrom_bus")}
 

@@ -1,10 +1,10 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What cloud-init is asked beside the user data: injected files, the password's hash, whether the root file system grows.
+"""What cloud-init gets besides the user data: injected files, the password's hash, whether the root file system grows.
 
-It goes to the guest as vendor data, which cloud-init keeps apart. A key that the user data has too replaces the vendor
-data's, so what would be lost that way is refused where it can be seen.
+It goes to the guest as vendor data, which cloud-init keeps apart. A key in the user data replaces the same key in the
+vendor data, so a key that is visibly in both is refused.
 """
 
 from __future__ import annotations

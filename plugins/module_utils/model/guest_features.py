@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What happens with each image property and flavor extra spec that Nova knows: built into the guest, refused, or for
-placement only. Data; guest_check.py refuses by it, and a test holds it against the XML of the guest."""
+placement only. Data: guest_check.py refuses by it, and a test compares it with the XML of the guest."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NO = ("false", "no", "off", "0")
 
 
 class Built:
-    """Part of the guest. ``words``: the values that are, None for all that the property may have."""
+    """Built into the guest. ``words`` are the values that are; without them, all valid values are."""
 
     def __init__(self, *words: str, pattern: Optional[Pattern[str]] = None, rule: str = "") -> None:
         self.words, self.pattern = words, pattern
@@ -34,7 +34,7 @@ class Flag(Built):
 
 
 class Refused:
-    """Not built. ``harmless``: the values that ask for what every guest is anyway."""
+    """Not built. ``harmless``: the values that every guest satisfies anyway."""
 
     def __init__(self, *harmless: str) -> None:
         self.harmless: FrozenSet[str] = frozenset(harmless)
@@ -76,7 +76,7 @@ _ENCRYPTION_MODEL = Built("amd-sev")
 
 
 def _table(*parts: Tuple[Fate, str]) -> Dict[str, Fate]:
-    """(fate, "names apart by spaces") ... -> {name: fate}; a name that is in two parts is a mistake."""
+    """Return {name: fate} of (fate, "names separated by spaces") ...; a name that is in two parts is a mistake."""
     table: Dict[str, Fate] = {}
     for fate, names in parts:
         for name in names.split():
@@ -182,20 +182,20 @@ FLAVOR = _table(
     (_PLACEMENT, "group_policy hw:pci_numa_affinity_policy"),
 )
 
-# In these scopes every extra spec that is not in the table is a mistake; in others it is somebody's own.
+# In these scopes an extra spec that is not in the table is a mistake; in others it is the user's own.
 OUR_SCOPES = frozenset(("accel", "berth", "hw", "hw_rng", "hw_video", "os", "pci_passthrough", "quota"))
 _PER_CELL = re.compile(r"(hw[:_]numa_(?:cpus|mem))\.[0-9]+\Z", re.ASCII)
 
 
 def image_fate(name: str) -> Optional[Fate]:
-    """The fate of an image property by its present name; None where Nova does not know it."""
+    """Return the fate of an image property by its current name; None if Nova does not know it."""
     if name.startswith("trait:"):
         return _PLACEMENT
     return IMAGE.get(_PER_CELL.sub(r"\1", name))
 
 
 def flavor_fate(name: str) -> Optional[Fate]:
-    """The fate of an extra spec; None where it is in one of our scopes and does not exist."""
+    """Return the fate of an extra spec; None if it is in one of our scopes and does not exist."""
     fate = FLAVOR.get(_PER_CELL.sub(r"\1", name))
     if fate is None and name.partition(":")[0] not in OUR_SCOPES:
         return _PLACEMENT

@@ -16,7 +16,7 @@ TARGET_PREFIX = {"virtio": "vd", "scsi": "sd", "sata": "sd", "usb": "sd", "ide":
 
 
 class GuestSettings:
-    """The image's properties and the flavor's extra specs under one name: ``machine_type`` is hw:... or hw_..."""
+    """Image properties and extra specs under one name: ``machine_type`` is hw:machine_type or hw_machine_type."""
 
     def __init__(self, extra_specs: Dict[str, Any], properties: Dict[str, Any]) -> None:
         self._flavor, self._image = extra_specs, properties

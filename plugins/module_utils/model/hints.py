@@ -1,13 +1,12 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What errors tell people to do: every such sentence of the collection is made here, in host_hints.py, in input_hints.py,
-in state_hints.py or in take_over_hints.py, and nowhere else.
+"""Hints: what errors tell people to do. All hints of the collection are made here or in another *_hints.py.
 
 A hint is followed word for word, at three in the morning, by somebody who does not know the code. So each is safe to
-follow in every state in which it is printed. A test is marked with the hint's name, brings that state about, does what the
-hint says and looks at the result; tests/unit/test_hints.py fails for a hint without one. Names of playbooks are whole,
-as people type them. No hint gives up a host or removes a disk on the word of one host.
+follow in every state in which it is printed. A test is marked with the hint's name, creates that state, does what the
+hint says and checks the result; tests/unit/test_hints.py fails for a hint without one. Playbook names are complete, as
+people type them. No hint gives up a host or removes a disk because a single host says so.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ def select_instances_to_delete() -> str:
 
 
 def bring_back_or_lost(hosts: Sequence[str]) -> str:
-    """Hosts that may hold the instance are silent. Names of the inventory."""
+    """Hosts that may hold the instance are silent. ``hosts`` are their names in the inventory."""
     return "Bring %s back and run again. %s" % (", ".join(hosts), LOST % ",".join(hosts))
 
 
@@ -44,12 +43,12 @@ def not_lost(host: str) -> str:
 
 
 def mend_lost_host(host: str) -> str:
-    """A host named as lost is reached, but its libvirt or its records are not."""
+    """A host named as lost answers, but its libvirt or its records cannot be read."""
     return "Repair what the message names on %s, or switch that host off for good" % host
 
 
 def superseded_copy(host: str, teller: str) -> str:
-    """A host that was given up as lost is back with a copy of an instance that went on without it, as another host says."""
+    """A host given up as lost is back with a copy of an instance that, as another host says, went on without it."""
     return (
         "Only %(teller)s says so. Nobody starts the copy on %(host)s and nothing is removed. First log in to the guest on "
         "%(teller)s and make sure that it is complete and the one in use. Only then, if the copy on %(host)s may go with what was "
@@ -63,7 +62,7 @@ def create_again_when_back(host: str) -> str:
 
 
 def split_the_fleet() -> str:
-    """A host has been told of more instances than it can remember."""
+    """There are more instances than a host can remember."""
     return "Nothing was changed. One inventory can hold no more instances: divide the hosts among several inventories"
 
 
@@ -97,7 +96,7 @@ def end_it(name: str, playbook: str) -> str:
 
 
 def migrate_what_is_off(name: str) -> str:
-    """A live migration was asked for an instance that does not run."""
+    """A live migration was requested for an instance that does not run."""
     return "Run berth.kvm.migrate --limit %s, which moves it as it is, or berth.kvm.start first" % name
 
 
@@ -117,7 +116,7 @@ def another_run() -> str:
 
 
 def run_again() -> str:
-    """The state has ended meanwhile, or running the same again ends it."""
+    """The state that caused the error has ended, or running the same again ends it."""
     return "Run the same again"
 
 
@@ -154,7 +153,7 @@ def bring_source_back(source: str, destination: str) -> str:
 
 
 def source_differs(source: str, name: str) -> str:
-    """The source of a move sent the destination another request than the one that placement used."""
+    """The source of a move sent the destination a request that differs from the one that placement used."""
     return (
         "%s stays where it is. Run the same again. If it fails in the same way, examine %s before anything else: "
         "its answers about its instances change" % (name, source)
@@ -162,7 +161,7 @@ def source_differs(source: str, name: str) -> str:
 
 
 def no_copy_to_revert_to() -> str:
-    """A revert where the source holds nothing of the move."""
+    """A revert was requested, and the source holds nothing of the move."""
     return (
         "The source holds no copy to go back to: the instance stays where it is; berth.kvm.confirm_resize ends the move"
     )
@@ -177,7 +176,7 @@ def confirm_without(source: str) -> str:
 
 
 def restart_hung_libvirt() -> str:
-    """libvirt on a host takes a connection or a call and does not answer."""
+    """libvirt on a host accepts a connection or a call and does not answer."""
     return "Restart libvirtd (or virtqemud) on that host, its guests keep running; then run the same again"
 
 
@@ -217,12 +216,12 @@ def make_anew_to_follow(name: str) -> str:
 
 
 def mend(name: str) -> str:
-    """Somebody changed the definition of an instance's guest in libvirt: a command within a sentence."""
+    """Somebody changed the definition of an instance's guest in libvirt. The hint is a command within a sentence."""
     return "berth.kvm.create --limit %s -e berth_mend=true" % name
 
 
 def make_anew_to_filter(name: str) -> str:
-    """The inventory puts an instance into security groups that was made without packet filters."""
+    """The inventory gives security groups to an instance that was created without packet filters."""
     return (
         "Only the guest itself can filter until it is created again. To do that, save what is on its disks, run "
         "berth.kvm.delete --limit %s, which removes them, then berth.kvm.create --limit %s" % (name, name)
@@ -258,7 +257,7 @@ def create_or_delete(name: str) -> str:
 
 
 def again_when_well() -> str:
-    """A failed build could not be cleaned up whole."""
+    """A failed build could not be cleaned up completely."""
     return "Run the same again when the host works: it first removes what is left"
 
 
@@ -309,12 +308,12 @@ def disks_without_record(directory: str) -> str:
 
 
 def take_disks_back(host: str, commands: Sequence[str]) -> str:
-    """A guest's disks are not those that its record names; the commands make them so again and lose nothing."""
+    """A guest's disks are not those that its record names; the commands restore those and lose nothing."""
     return "As root on %s: %s; then run the same again" % (host, "; ".join(commands))
 
 
 def bring_disks_back(host: str, name: str) -> str:
-    """A disk's file is not there: its storage is not mounted, or somebody removed it."""
+    """A disk's file is missing: its storage is not mounted, or somebody removed it."""
     return (
         "Mount on %s the storage that they are on, or restore the files from a backup, and run the same again; "
         "berth.kvm.delete --limit %s gives the instance up" % (host, name)
@@ -330,14 +329,14 @@ def name_data_disks(name: str, disks: Sequence[str]) -> str:
 
 
 def delete_changed_disks(goes: Sequence[str], stays: Sequence[str]) -> str:
-    """The same at a delete: which of the files that are not the instance's go with it, and which stay."""
+    """A delete found disks that the record does not name: it removes those in ``goes`` and keeps ``stays``."""
     said = "-e berth_delete_changed_disks=true deletes it as it is"
     said += ", %s with it" % ", ".join(goes) if goes else ""
     return said + ("; %s stays there" % ", ".join(stays) if stays else "")
 
 
 def another_address(name: str) -> str:
-    """A MAC address or fixed address is another instance's already."""
+    """Another instance already has the MAC address or fixed address."""
     return "Give %s another address in berth_networks; the instance that has this one keeps it" % name
 
 
@@ -390,5 +389,5 @@ def foreign_filter(name: str) -> str:
 
 
 def another_name() -> str:
-    """A domain that berth did not make has the name or uuid that is asked for."""
+    """A domain that berth did not make has the requested name or uuid."""
     return "Choose another name for the instance; the domain is left alone"

@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The controller's check of a host's facts: a host that lies must not gain control of the controller.
 
-Works on plain objects, as json reads them. What passes is a new document with known fields only; the first fault is a
-HostDocumentInvalid that names field and host. Sizes are limited before anything is looked at closely.
+Works on plain objects, as json reads them. The result is a new document with known fields only; the first fault raises
+a HostDocumentInvalid that names field and host. Sizes are limited before anything is examined closely.
 """
 
 # True is an int to isinstance, and a subclass may behave in any way: here the exact type counts.
@@ -159,7 +159,7 @@ domain_differs = object_of(
     dict.fromkeys(("now", "next_start"), list_of(_difference, 20)), optional=("now", "next_start")
 )
 
-lets_in = map_of(uuid, list_of(text(), 1000), 10000)  # what model/group_members.py tells
+lets_in = map_of(uuid, list_of(text(), 1000), 10000)  # as model/group_members.py reports it
 
 _INSTANCE = object_of(
     {

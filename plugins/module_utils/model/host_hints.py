@@ -1,13 +1,13 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What errors about the set-up of a host, or of the controller, tell people to do; hints.py has the others and says the rules."""
+"""Hints about the set-up of a host or of the controller. See hints.py, which also has the rules for hints."""
 
 from __future__ import annotations
 
 
 def prepare_host(host: str) -> str:
-    """The host has no settings or certificates, or libvirt does not ask the boot gate. The host says its own name."""
+    """The host has no settings or certificates, or libvirt does not ask the boot gate. ``host``: its own name."""
     return (
         "Run berth.kvm.prepare_hosts --limit %s (the name that the host has in the inventory): it restarts libvirt "
         "if needed; guests keep running. Then run this again" % host
@@ -28,7 +28,7 @@ def install_binding() -> str:
 
 
 def start_libvirt() -> str:
-    """libvirt's socket does not answer. Without systemd libvirt does not start where it shall listen on an address that is gone."""
+    """libvirt's socket does not answer. Without systemd, libvirt does not start if its listen_addr is gone."""
     return (
         "Start libvirtd (or virtqemud) on the host, then run again. If it ends at once and its log says that it cannot bind, "
         "remove the line with listen_addr from /etc/libvirt/libvirtd.conf, start it and run berth.kvm.prepare_hosts"
@@ -57,7 +57,7 @@ def enable_mdev_type(kind: str, parent: str, host: str) -> str:
 
 
 def correct_migration_address(host: str) -> str:
-    """Other hosts shall reach a host at an address that it does not have."""
+    """The address at which other hosts are to reach a host is not one of its own."""
     return (
         "Set berth_host_migration_address of %s to one of its own addresses, run berth.kvm.prepare_hosts --limit %s (the name "
         "that the host has in the inventory), then this again" % (host, host)
@@ -81,7 +81,7 @@ def remove_mdev(device: str, host: str) -> str:
 
 
 def free_vgpus(parent: str, host: str) -> str:
-    """The GPU makes no more vGPUs: others made mediated devices beside berth."""
+    """The GPU makes no more vGPUs: others created mediated devices there without berth."""
     return (
         "The mediated devices that others made on %s are those in /sys/class/mdev_bus/%s that no instance has in its record. Have "
         "their owners remove one, then run this again" % (host, parent)
@@ -89,17 +89,17 @@ def free_vgpus(parent: str, host: str) -> str:
 
 
 def read_facts_first() -> str:
-    """A decision was asked for without the host's facts."""
+    """A decision was requested without the host's facts."""
     return "run berth.kvm.host_facts on it first"
 
 
 def doctor_fixes() -> str:
-    """Something small on a host is not as it was made, and is made so again without touching a guest."""
+    """Something small on a host has changed, and the doctor can restore it without touching a guest."""
     return "berth.kvm.doctor -e berth_fix=true repairs it"
 
 
 def check_again(host: str) -> str:
-    """The doctor could not look at something on a host, such as a file that cannot be read or libvirt that does not answer."""
+    """The doctor could not check something on a host: a file cannot be read, or libvirt does not answer."""
     return (
         "Until then the result of this check is unknown. Repair on %s what prevents it, then run "
         "berth.kvm.doctor again" % host
@@ -112,7 +112,7 @@ def mount_storage(host: str) -> str:
 
 
 def set_clock(host: str) -> str:
-    """The clock of a host is not the controller's."""
+    """The clock of a host differs from the controller's."""
     return "Let %s and the controller get their time from the same source, for example with chrony" % host
 
 
@@ -125,5 +125,5 @@ def newer_version() -> str:
 
 
 def install_known_ansible(requirement: str) -> str:
-    """The controller has an ansible-core that the collection was not tried with."""
+    """The controller has an ansible-core with which the collection was not tested."""
     return "Run pip install '%s' where Ansible is installed, then the same again" % requirement

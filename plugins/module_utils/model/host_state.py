@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What placement knows of a host: Nova's HostState, read from the document that host_facts returns."""
+"""What placement knows about a host: Nova's HostState, read from the document that host_facts returns."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .resources import HostTopology, pci_pools
 
 BIG = 2147483647
 
-# Nova keeps these as whole numbers of hundredths, and every other metric that it knows as a whole number.
+# Nova keeps these fractions as whole percentages, and every other metric that it knows as a whole number.
 PERCENT_METRICS = frozenset(
     ("cpu.user.percent", "cpu.kernel.percent", "cpu.idle.percent", "cpu.iowait.percent", "cpu.percent")
 )
@@ -36,7 +36,7 @@ WHOLE_METRICS = frozenset(
 
 
 class Metric:
-    """One number that a host reports of itself."""
+    """One number that a host reports about itself."""
 
     __slots__ = ("name", "value")
 
@@ -54,7 +54,7 @@ def inventories(doc: Document) -> Dict[str, Document]:
     """Placement's inventory of a host: {resource class: {total, reserved, min_unit, max_unit, step_size, allocation_ratio}}.
 
     VCPU, PCPU, MEMORY_MB (MiB) and DISK_GB (GiB) follow from the totals; ``inventory`` in the document overrides them,
-    null takes a class away, other classes are added.
+    null removes a class, other classes are added.
     """
     get = doc.get
     found: Dict[str, Document] = {}
@@ -102,7 +102,7 @@ def usages(doc: Document) -> Dict[str, int]:
 
 
 def free_disk_mb(doc: Document) -> int:
-    """MiB: the lower of what the sizes of the instances leave and what the pool really has."""
+    """Return the free MiB: what the instances' full sizes leave, or what is really free in the pool if that is less."""
     get = doc.get
     free = get("free_disk_gb")
     if free is None:
@@ -122,9 +122,8 @@ def free_ram_mb(doc: Document) -> int:
 class HostState:
     """One host as the filters and weighers see it; sizes in MiB, total_usable_disk_gb in GiB.
 
-    ``inventories`` and ``used`` hold what Nova keeps in Placement. Everything that consume() changes is the state's
-    own; ``document`` stays as it was given. Of a large fleet most attributes of most hosts are never asked for, so each
-    is read from the document when it is first used.
+    ``inventories`` and ``used`` hold what Nova keeps in Placement. ``document`` is never changed. In a large fleet most
+    attributes of most hosts are never needed, so each is read from the document when it is first used.
     """
 
     def __init__(self, document: Document) -> None:
@@ -136,11 +135,11 @@ class HostState:
 
     @classmethod
     def from_document(cls, doc: Document) -> HostState:
-        """Read a host state document (schema 1, or the bare numbers of it: only ``host`` is required)."""
+        """Read a host state document of schema 1, complete or not: only ``host`` is required."""
         return cls(doc)
 
     def __getattr__(self, name: str) -> Any:
-        """Called for what is not there yet."""
+        """Read an attribute from the document at its first use."""
         read = _READERS.get(name)
         if read is None:
             raise AttributeError(name)
@@ -149,11 +148,11 @@ class HostState:
 
     @property
     def key(self) -> str:
-        """What the host is called in results: its name, with the node behind a bar where that is another."""
+        """The host's name in results: HOST, or HOST|NODE where the node has another name."""
         return self.host if self.host == self.nodename else "%s|%s" % (self.host, self.nodename)
 
     def copy(self) -> HostState:
-        """A state of its own: consuming one leaves the other as it is."""
+        """Return an independent copy: taking from one does not change the other."""
         new = HostState.__new__(type(self))
         new.__dict__.update(self.__dict__, limits=dict(self.limits), instances=dict(self.instances))
         return new
@@ -173,7 +172,7 @@ class HostState:
 
     @property
     def capabilities(self) -> Document:
-        """cpu_info as an object, where it is text or missing."""
+        """cpu_info as an object, also where it is JSON text or missing."""
         if isinstance(self.cpu_info, str):
             try:
                 return json.loads(self.cpu_info)
@@ -196,7 +195,7 @@ _supported: Dict[Tuple[str, ...], List[Optional[str]]] = {}
 
 
 def supported(triple: Sequence[str]) -> List[Optional[str]]:
-    """[architecture, hypervisor type, vm mode] in the canonical words; a word nobody knows stays as it is."""
+    """[architecture, hypervisor type, vm mode] in canonical form; unknown words stay as they are."""
     known = _supported.get(tuple(triple))
     if known is not None:
         return known

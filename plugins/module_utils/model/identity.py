@@ -17,12 +17,12 @@ NAMESPACE = uuid.UUID("7d1d3a6e-4c86-5d0e-9e4f-6a4b1c2f9b10")
 UUID = r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
 _LABEL = "[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?"
 NAME = re.compile(r"(?!.*\.[0-9]+\Z)%s(\.%s)*\Z" % (_LABEL, _LABEL), re.ASCII)
-RESERVED = ("all", "localhost", "ungrouped")  # what Ansible itself means by these is no instance
-MOST_OF_A_NAME = 200  # libvirt makes the names of files of it
+RESERVED = ("all", "localhost", "ungrouped")  # names with a meaning of their own in Ansible
+MOST_OF_A_NAME = 200  # libvirt makes file names from it
 
 
 def check_name(value: Any, field: str = "name") -> str:
-    """Return ``value`` where it is a host name (RFC 1123, lower case), with or without a domain, else raise InvalidInput."""
+    """Return ``value`` if it is a host name (RFC 1123, lower case), with or without domain; else raise InvalidInput."""
     if not isinstance(value, str) or len(value) > MOST_OF_A_NAME or not NAME.match(value):
         raise InvalidInput(
             field,
@@ -40,17 +40,17 @@ def short_name(name: str) -> str:
 
 
 def is_uuid(value: Any) -> bool:
-    """Whether it is a uuid in its plain form."""
+    """Whether ``value`` is a uuid in its plain form."""
     return isinstance(value, str) and re.fullmatch(UUID, value, re.ASCII) is not None
 
 
 def project_of(variables: Mapping[str, Any]) -> str:
-    """The project of an instance of the inventory, by its variables."""
+    """Return the project of an instance in the inventory, from its variables."""
     return variables.get("berth_project") or DEFAULT_PROJECT
 
 
 def uuid_of(name: str, variables: Mapping[str, Any]) -> str:
-    """The uuid of an instance of the inventory, by its name and its variables. InvalidInput where no instance can have the name."""
+    """Return the uuid of an instance in the inventory, from its name and variables; InvalidInput for a bad name."""
     return instance_uuid(project_of(variables), check_name(name))
 
 

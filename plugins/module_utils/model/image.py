@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""An image: where its bytes are, and the properties by which Nova's filters know it."""
+"""An image: its file, and its properties as Nova's filters know them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _ARCHITECTURE_NAMES = {
 }
 _VM_MODE_NAMES = {"pv": "xen", "hv": "hvm", "baremetal": "hvm"}
 
-# Names that images carried before Nova had one prefix for each kind.
+# Property names from before Nova had one prefix for each kind.
 LEGACY_NAMES = {
     "architecture": "hw_architecture",
     "owner_id": "img_owner_id",
@@ -85,7 +85,7 @@ KNOWN_PROPERTIES = {name: kind for kind, names in _KINDS.items() for name in nam
 
 
 def is_true(value: Any) -> bool:
-    """Nova's reading of a truth value written as text: anything that is not a word for yes is no."""
+    """Read a truth value written as text, as Nova does: everything but a word for yes is false."""
     return value if isinstance(value, bool) else str(value).strip().lower() in TRUE_WORDS
 
 
@@ -127,7 +127,7 @@ _READ: Dict[str, Callable[[Any], Any]] = {
 
 
 def known_properties(given: Optional[Document], strict: bool = True) -> Document:
-    """The properties that Nova knows, by their present names and with their types; others have no meaning for placement.
+    """Return the properties that Nova knows, by their current names and with their types; placement ignores all others.
 
     ``traits_required`` collects ``trait:NAME: required``; ``hw_numa_cpus`` and ``hw_numa_mem`` collect their numbered
     forms. A value of the wrong type is an InvalidInput, or is left out where ``strict`` is false.
@@ -158,7 +158,7 @@ def known_properties(given: Optional[Document], strict: bool = True) -> Document
 
 
 def _adapter_type(properties: Document) -> Dict[str, str]:
-    """What ``vmware_adaptertype`` says by the present names: once it named the bus and the SCSI model in one word."""
+    """Translate ``vmware_adaptertype``, which once named both bus and SCSI model, to the current properties."""
     adapter = properties.get("vmware_adaptertype")
     if not adapter:
         return {}

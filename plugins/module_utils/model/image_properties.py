@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Image properties: Nova's names and what each may hold, so that a typing mistake is found before anything is built."""
+"""Image properties: Nova's names and their valid values, so that typing mistakes are found before anything is built."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ _CANONICAL: Dict[str, Callable[[Any], Any]] = {
     "hw_vm_mode": canonical_vm_mode,
     "img_hv_type": canonical_hv_type,
 }
-# Placement does not read these, others do.
+# Placement does not read these; other code does.
 _BESIDES = ("kernel_id", "ramdisk_id", "hw_auto_disk_config", "os_version", "img_block_device_mapping", "img_mappings")
 KNOWN = frozenset(KNOWN_PROPERTIES) | frozenset(_BESIDES)
 
@@ -72,9 +72,8 @@ class InvalidImageProperty(BerthError):
 
 
 class ImageProperties:
-    """Check of the ``properties`` of an image; every value becomes text, as Glance gives it, a list of texts stays one.
-
-    Properties outside hw_*, img_* and os_* are somebody's own and are kept.
+    """Check the ``properties`` of an image: every value becomes text, as in Glance, and a list of texts stays a list.
+    Properties outside hw_*, img_* and os_* are the user's own and are kept.
     """
 
     def check(self, value: Any, field: str) -> Dict[str, Property]:
@@ -84,8 +83,7 @@ class ImageProperties:
 
 
 def check_property(name: str, value: Any, field: str) -> Property:
-    """The value of one property as text. Raises InvalidImageProperty if the property does not exist or the value is not
-    allowed."""
+    """Return the value of one property as text; InvalidImageProperty if there is no such property or value."""
     if isinstance(value, bool):
         value = "true" if value else "false"
     if isinstance(value, (list, tuple)) and all(isinstance(text, str) for text in value):

@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Files that cloud-init writes into a guest at its first boot: berth_files. No fault repeats what is in them."""
+"""Files that cloud-init writes into a guest at its first boot: berth_files. No error repeats their contents."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .schema import Fields, ListOf, OneOf, Secret, Text
 
 MOST_FILES = 64
 MOST_BYTES = 1 << 20
-MODE = "0644"  # cloud-init's own
+MODE = "0644"  # cloud-init's default
 OWNER = "root:root"
 _NAME = r"[A-Za-z_][A-Za-z0-9_.-]*"
 
@@ -52,7 +52,7 @@ class _Content:
 
 
 class _Files:
-    """{path, content, encoding, mode, owner} each, each path once."""
+    """A list of {path, content, encoding, mode, owner}; each path once."""
 
     files = ListOf(
         Fields(
@@ -86,7 +86,7 @@ FILES = Secret(_Files(), shown=("path", "encoding", "mode", "owner"))
 
 
 def write_files(files: List[Document]) -> List[Document]:
-    """The files as cloud-init's write_files has them. Those of users other than root wait until there are users."""
+    """Return the files in cloud-init's write_files format; those of users other than root wait until users exist."""
     return [
         {
             "path": file["path"],

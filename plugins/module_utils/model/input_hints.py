@@ -11,7 +11,7 @@ from typing import Optional
 
 
 def name_migration_address(host: str, address: str) -> str:
-    """A host says that it is reached at an address of which the inventory knows nothing, so no certificate has it."""
+    """A host reports an address that is not in the inventory, so no certificate contains it."""
     return (
         "If %s really is an address of %s, set berth_host_migration_address to it for that host and run the playbook "
         "berth.kvm.prepare_hosts" % (address, host)
@@ -26,7 +26,7 @@ def keep_foreign_certificates() -> str:
 
 
 def bring_authority_key_back(file: str) -> str:
-    """The authority's certificate is there and its key is not."""
+    """The authority's certificate exists, and its key does not."""
     return "Restore %s from a backup" % file
 
 
@@ -44,17 +44,17 @@ def private_files() -> str:
 
 
 def approve_again() -> str:
-    """What create would do is not what berth_approved holds."""
+    """What create would do differs from what berth_approved holds."""
     return "Run the playbook berth.kvm.place again with the same selection, and have what it shows approved"
 
 
 def list_own_variables(variable: str) -> str:
-    """A variable of the prefix berth_ is not known; it may be one of the user's own."""
+    """A variable with the prefix berth_ is unknown; it may be one of the user's own."""
     return "A variable of your own with that prefix goes into the list %s" % variable
 
 
 def set_on_kvm_host(variable: str) -> str:
-    """An instance has a setting of KVM hosts."""
+    """An instance has a variable that is for KVM hosts."""
     return (
         "Set %s for the KVM hosts that it is meant for, in their group or their host_vars, and remove it here"
         % variable
@@ -62,7 +62,7 @@ def set_on_kvm_host(variable: str) -> str:
 
 
 def name_group_of_hosts(group: Optional[str]) -> str:
-    """The inventory has no KVM hosts; ``group`` has a name that is like that of their group."""
+    """The inventory has no KVM hosts; ``group`` has a name that is similar to that of their group."""
     if group:
         return "If the hosts of group %s are the KVM hosts, pass -e berth_kvm_hosts=%s or call the group kvm_hosts" % (
             group,
@@ -87,12 +87,12 @@ def plain_name() -> str:
 
 
 def name_of_no_host(name: str) -> str:
-    """An instance has the name of a KVM host, or a KVM host the variable that makes an instance."""
+    """An instance has the name of a KVM host, or a KVM host has the variable that makes it an instance."""
     return "Give the instance another name; if %s is not an instance, remove berth_flavor from it" % name
 
 
 def name_of_no_group() -> str:
-    """An instance that is to be made has the name of a group of the inventory, or one that Ansible keeps for itself."""
+    """An instance that is to be created has the name of an inventory group, or a name that Ansible reserves."""
     return "Give the instance a name of its own"
 
 
@@ -112,12 +112,12 @@ def include_url() -> str:
 
 
 def hashed_password() -> str:
-    """A password was given, or something else that is no hash of one."""
+    """A password was given, or something else that is not a password hash."""
     return "Give what openssl passwd -6 or mkpasswd -m yescrypt prints"
 
 
 def in_one_place(variable: str, key: str) -> str:
-    """cloud-init would drop what a variable asks for, since the user data has the same key."""
+    """cloud-init would drop what a variable asks for, because the user data has the same key."""
     return "Move what is under %s into %s, or leave %s out" % (key, variable, variable)
 
 
@@ -139,7 +139,7 @@ def select_several() -> str:
 
 
 def quote_value() -> str:
-    """-e has words that belong to no name=value, most likely since a value has spaces."""
+    """-e has words that belong to no name=value, most likely because a value has spaces."""
     return "Quote a value that has spaces, as in -e 'name=\"a b\"'. Several instances are selected with --limit"
 
 
@@ -164,12 +164,12 @@ def give_host() -> str:
 
 
 def right_upload(path: str) -> str:
-    """The file that an image is uploaded from is not the one that the catalog means."""
+    """The file that an image is uploaded from does not match the checksum in the catalog."""
     return "Put the right file at %s, or correct upload and checksum (sha256sum FILE)" % path
 
 
 def image_directory() -> str:
-    """An image's path is not where the host lets images be."""
+    """An image's path is not below a directory that the host allows for images."""
     return (
         "Put the image below a directory that holds nothing but images, name that directory in "
         "berth_host_image_directories of every host, and run berth.kvm.prepare_hosts"

@@ -15,7 +15,7 @@ from typing import Dict, FrozenSet, Optional, Tuple
 
 from .errors import BerthError
 
-# The parts a host plays for an instance.
+# The roles of a host for an instance.
 OWN, IN, OUT, CLAIM = "OWN", "IN", "OUT", "CLAIM"
 ROLES = (OWN, IN, OUT, CLAIM)
 
@@ -33,7 +33,7 @@ Names = Tuple[Optional[str], Optional[str], str]
 
 
 class IllegalChange(BerthError):
-    """The life of an instance does not have this change of its record. Nothing was written."""
+    """The life cycle of an instance does not allow this change of its record. Nothing was written."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -149,14 +149,14 @@ STAGES: Dict[State, Stage] = {
         "the instance is deleted during a move", _after((OWN, ERASING), GONE), True, _ERASED, _ERASED
     ),
 }
-# What a record may begin as.
+# The states in which a record may begin.
 FIRST = frozenset({(CLAIM, CLAIMED), (IN, INCOMING)})
 BUSY = frozenset(state for state, stage in STAGES.items() if stage.busy)
 MOVING = frozenset(phase for (_role, phase), stage in STAGES.items() if stage.cold or stage.live)
 
 
 def check_change(old: Optional[State], new: Optional[State]) -> None:
-    """Raise IllegalChange where a record in state ``old`` (None: there is none) may not become ``new`` (None: removed)."""
+    """Raise IllegalChange if a record in state ``old`` (None: there is none) may not become ``new`` (None: removed)."""
     if new is not None and new not in STAGES:
         raise IllegalChange("there is no %s of an instance in role %s" % (new[1], new[0]))
     if old is None:
@@ -164,7 +164,7 @@ def check_change(old: Optional[State], new: Optional[State]) -> None:
     elif old in STAGES:
         legal = STAGES[old].after
     else:
-        legal = frozenset({GONE})  # written by hand, or by a version that knew more: it may only go
+        legal = frozenset({GONE})  # written by hand, or by a newer version: it may only be removed
     if new not in legal:
         raise IllegalChange("a record cannot become %s after %s" % (_shown(new), _shown(old)), before=old, after=new)
 

@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What travels between hosts, controller and plays, as types. reply_shapes.py has the check of what hosts send."""
+"""The types of what hosts, controller and plays exchange. reply_shapes.py checks what hosts send."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Side(TypedDict):
 
 
 class Uptime(TypedDict):
-    """Seconds since a boot of one host. Only two of the same host compare."""
+    """Seconds since a boot of one host. Only values of the same host can be compared."""
 
     boot_id: str
     uptime: float
@@ -55,9 +55,9 @@ class Migration(TypedDict, total=False):
 
 
 class View(TypedDict, total=False):
-    """What a host says of its record of an instance in a move; role None where it has no record.
+    """A host's view of its record of an instance in a move; role None if it has no record.
 
-    The conductor adds ``lost`` where a person gave the host up, and ``left`` where the owner ended the move without it.
+    The conductor adds ``lost`` where a person gave the host up, and ``left`` where the owner ended the move alone.
     """
 
     uuid: str
@@ -96,7 +96,7 @@ class ErrorReply(TypedDict, total=False):
 
 
 class Claim(TypedDict):
-    """A claim as a host is asked for it. ``after``: the generation that a new owner has to pass."""
+    """A claim as it is sent to a host. ``after``: the generation that a new owner has to exceed."""
 
     spec: Document
     token: str
@@ -118,11 +118,11 @@ class ClaimResult(TypedDict):
 class _ScannedMore(TypedDict, total=False):
     lets_in: Dict[
         str, List[str]
-    ]  # uuid of a member -> addresses that packet filters let in as its: see group_members.py
+    ]  # uuid of a member -> its addresses, which packet filters let in: see group_members.py
 
 
 class ScannedRecord(_ScannedMore):
-    """A record as the module rescan tells it after a claim."""
+    """A record as the module rescan reports it after a claim."""
 
     uuid: str
     name: str
@@ -140,7 +140,7 @@ class ScannedRecord(_ScannedMore):
 
 
 class KnownOwner(TypedDict):
-    """Who owned an instance last, as a host remembers it."""
+    """The last owner of an instance, as a host remembers it."""
 
     host: str
     host_uuid: str
@@ -148,7 +148,7 @@ class KnownOwner(TypedDict):
 
 
 class PlannedHost(TypedDict):
-    """Where a run meant to make an instance, as a host remembers it."""
+    """The host where a run planned to create an instance, as a host remembers it."""
 
     host: str
     host_uuid: str
@@ -156,7 +156,7 @@ class PlannedHost(TypedDict):
 
 
 class Note(TypedDict):
-    """What a host remembers of an instance that is elsewhere, see compute/record/whereabouts.py."""
+    """What a host remembers about an instance that is elsewhere, see compute/record/whereabouts.py."""
 
     known: Optional[KnownOwner]
     planned: List[PlannedHost]

@@ -11,9 +11,9 @@ from .record import Record
 # Nova's migration_type.
 RESIZE, COLD, LIVE = "resize", "migration", "live-migration"
 KINDS = (RESIZE, COLD, LIVE)
-# The steps that take a move up. They give out the fencing token {op, attempt} which the steps after them carry.
+# The steps that take up a move. They issue the fencing token {op, attempt} that the later steps carry.
 TAKING = ("begin", "confirm", "revert", "abort", "reclaim", "restore_here", "erase")
-# What a step says beside the record. The other side may need it in any later step.
+# What a step returns besides the record. The other side may need it in any later step.
 SAID = ("disks", "volumes", "guest", "seen", "targets", "transfer", "sent", "health")
 
 
@@ -29,11 +29,11 @@ def new_migration(
 ) -> Migration:
     """The migration part of a record at the beginning of a move.
 
-    ``source`` and ``destination`` are {uuid, name}; ``spec`` is the request with the new flavor; ``attempt`` counts who
-    took the move up and only grows; ``frozen`` is the attempt for which the guest was stopped, ``verified`` that in which a
-    live guest arrived; ``shared`` is whether both hosts have one storage, which the destination finds out;
-    ``confirm_window`` is in seconds, 0 = never confirmed by itself; ``waits_since`` is the destination's time since its boot
-    when it took over, see confirm_window.py.
+    ``source`` and ``destination`` are {uuid, name}; ``spec`` is the request with the new flavor; ``attempt`` counts how
+    often the move was taken up and only grows; ``frozen`` is the attempt for which the guest was stopped, ``verified``
+    the one in which a live guest arrived; ``shared`` is whether both hosts share the storage, as the destination finds
+    out; ``confirm_window`` is in seconds, 0 = never confirmed automatically; ``waits_since`` is the destination's time
+    since its boot when it took over, see confirm_window.py.
     """
     return {
         "id": op,

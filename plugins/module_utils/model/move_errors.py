@@ -11,7 +11,7 @@ from .errors import BerthError
 
 
 class InstanceNotFound(BerthError):
-    """No record of the instance on this host."""
+    """This host has no record of the instance."""
 
 
 class InstanceInvalidState(BerthError):
@@ -90,14 +90,14 @@ class OperationNotSupportedForSEV(BerthError):
 
 
 class TransferFailed(BerthError):
-    """Copying a disk failed; the source is whole and nothing was taken over."""
+    """Copying a disk failed; the source is complete and nothing was taken over."""
 
     retryable = True
 
 
 class RunEnded(BerthError):
-    """The run that asked for a copy ended before the copy did. The copy was stopped, and the guest continues on the source. Run the
-    same again."""
+    """The run that requested a copy ended before the copy did. The copy was stopped, and the guest continues on the
+    source. Run the same again."""
 
 
 class MigrationError(BerthError):

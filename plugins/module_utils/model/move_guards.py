@@ -1,9 +1,9 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a record, its flavor and its image must allow before a move begins, and what a new flavor must not change (smaller disks,
-another firmware, TPM or secure boot); a refusal changes nothing. The disks and the saved memory of the guest are looked at by
-compute/disk/disk_chain.py.
+"""What a record, its flavor and its image must allow before a move begins, and what a new flavor must not change
+(smaller disks, another firmware, TPM or secure boot); a refusal changes nothing. compute/disk/disk_chain.py checks the
+disks and the saved memory of the guest.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ DISKS = (("root_gb", "GiB"), ("ephemeral_gb", "GiB"), ("swap", "MiB"))
 
 
 def check_begin(record: Record, kind: str, spec: Document, power: Optional[str]) -> None:
-    """Not locked, ACTIVE or STOPPED, nothing else under way, no disk becomes smaller. ``power``: the guest's state in
-    libvirt. One that is paused neither runs nor is it off: it would not hear that it shall shut down."""
+    """Refuse a move of an instance that is locked, busy, or neither ACTIVE nor STOPPED, and a disk that would become
+    smaller. ``power``: the guest's state in libvirt. A paused one would not notice a shutdown."""
     if kind not in KINDS:
         raise ValueError("unknown kind of move: %r" % (kind,))
     record.check_unlocked()
@@ -61,8 +61,8 @@ def check_same_disks(record: Record, planned: Document) -> None:
 
 
 def check_tied_to_host(name: str, spec: Document, kind: str) -> None:
-    """libvirt keeps the state of an emulated TPM outside of the instance's disks, and removes it with the definition. The
-    pages of encrypted memory cannot be read outside of their guest."""
+    """Refuse to move a TPM, whose state libvirt keeps outside of the instance's disks and removes with the definition,
+    and to live-migrate encrypted memory, whose pages cannot be read outside of the guest."""
     settings = GuestSettings.of(spec)
     if settings.tpm_version():
         raise OperationNotSupportedForVTPM(name, kind)
@@ -71,8 +71,8 @@ def check_tied_to_host(name: str, spec: Document, kind: str) -> None:
 
 
 def check_grow_only(old: Document, new: Document) -> None:
-    """Raise CannotResizeDisk where a disk of the flavor ``new`` is smaller than that of ``old`` (0 root_gb: the
-    image's size), or the root disk would have to change its format."""
+    """Raise CannotResizeDisk if a disk of the flavor ``new`` is smaller than that of ``old`` (0 root_gb: the image's
+    size), or the root disk would have to change its format."""
     for key, unit in DISKS:
         before, wanted = old.get(key) or 0, new.get(key) or 0
         if wanted < before:
@@ -94,7 +94,7 @@ def check_grow_only(old: Document, new: Document) -> None:
 
 
 def check_same_firmware(spec: Document, resized: Document) -> None:
-    """The firmware keeps its variables, and the keys among them, in a file that is made once."""
+    """Refuse another firmware, TPM or secure boot: the file with the firmware's variables and keys is made once."""
     before, after = GuestSettings.of(spec), GuestSettings.of(resized)
     for what, old, new in (
         ("firmware type", before.get("firmware_type", "bios"), after.get("firmware_type", "bios")),
@@ -114,6 +114,6 @@ def is_raw(flavor: Document) -> bool:
 
 
 def check_same_host(uuid: str, old: Document, new: Document) -> None:
-    """Pinned CPUs, NUMA cells, PCI devices and vGPUs cannot be held twice on one host."""
+    """Refuse what one host cannot hold twice: pinned CPUs, NUMA cells, PCI devices and vGPUs."""
     if any(part.get("numa_topology") or part.get("pci_devices") or part.get("vgpus") for part in (old, new)):
         raise MigrationPreCheckError(uuid, ["NUMA cells, PCI devices and vGPUs are not resized on the same host"])

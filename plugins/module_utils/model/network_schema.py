@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the catalog says of networks, and an instance of its NICs."""
+"""The schemas of the catalog's networks and of an instance's NICs."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ class Address:
 
 
 class Network:
-    """A network that NICs can be on: a bridge or libvirt network of the same name on every host that may be chosen, or the
-    functions of network cards that an alias of PCI devices names."""
+    """A network that NICs can be on: a bridge or libvirt network of the same name on every host that may be chosen, or
+    the functions of network cards that a PCI alias names."""
 
     fields = Fields(
         {
@@ -84,7 +84,7 @@ class Network:
 
 
 def is_filtered(network: Mapping[str, Any]) -> bool:
-    """Whether libvirt filters what its NICs send: it does so on tap devices of Linux bridges alone."""
+    """Whether libvirt filters what the network's NICs send: it does so only on tap devices of Linux bridges."""
     return network["type"] != "direct" and not network.get("virtualport")
 
 
@@ -132,7 +132,7 @@ NIC = Fields(
 
 
 class Nic:
-    """A NIC: the name of a network, or what NIC says."""
+    """A NIC: the name of a network, or a mapping as NIC describes it."""
 
     def check(self, value: Any, field: str) -> Document:
         return NIC.check({"network": value} if isinstance(value, str) else value, field)

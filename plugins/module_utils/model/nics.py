@@ -10,12 +10,12 @@ from typing import Any, Iterable, List, Mapping, Optional
 
 Nic = Mapping[str, Any]
 
-# What a plain bridge lacks that cannot keep VLANs apart.
+# What a bridge lacks that cannot keep VLANs apart.
 VLANS = "VLANs on bridge %s (vlan_filtering, and libvirt 11.0 or newer)"
 
 
 def taken(networks: Optional[Iterable[Nic]]) -> List[str]:
-    """What the NICs of a request take, in words that compare: networks on one bridge and VLAN are one network."""
+    """Return the addresses of a request's NICs as comparable texts: networks on one bridge and VLAN are one network."""
     found = []
     for nic in networks or ():
         if nic.get("mac"):
@@ -26,24 +26,24 @@ def taken(networks: Optional[Iterable[Nic]]) -> List[str]:
 
 
 def address(nic: Nic, text: Any) -> str:
-    """The words of taken() for an address on the network that a NIC is on."""
+    """Return an address on the NIC's network as taken() writes it."""
     vlan = " VLAN %s" % nic["vlan"] if nic.get("vlan") else ""
     return "address %s on %s %s%s" % (_plain(str(text).partition("/")[0]), nic.get("type"), nic.get("source"), vlan)
 
 
 def fixed(words: Iterable[str]) -> List[str]:
-    """The fixed addresses in words of taken(), of all networks."""
+    """Return the fixed IP addresses in texts of taken(), of all networks."""
     return [word.split(" ")[1] for word in words if word.startswith("address ")]
 
 
 def address_of(word: str, nic: Nic) -> Optional[str]:
-    """The address in words of taken(), where it is one on the network that the NIC is on."""
+    """Return the IP address in a text of taken(), or None if that is not on the NIC's network."""
     begin, end = address(nic, "\0").split("\0")
     return word[len(begin) : len(word) - len(end)] if word.startswith(begin) and word.endswith(end) else None
 
 
 def _plain(text: str) -> str:
-    """An IPv6 address has many spellings."""
+    """Return one spelling of an address: IPv6 has many."""
     try:
         return str(ipaddress.ip_address(text))
     except ValueError:
@@ -51,7 +51,7 @@ def _plain(text: str) -> str:
 
 
 def nic_request(at: int) -> str:
-    """The id of the PCI request of a NIC that is a function of a network card; no alias of a flavor has a colon."""
+    """Return the id of the PCI request of a NIC that is a network card's function; no flavor's alias has a colon."""
     return "nic:%d" % at
 
 

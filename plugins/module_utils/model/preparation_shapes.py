@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The replies of the modules that prepare a host: host_prepare, host_certificates, host_system and host_clean. See reply_shapes.py."""
+"""Replies of the modules that prepare hosts: host_prepare, host_certificates, host_system, host_clean."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The limits of a project and whether a request keeps to them; quota_usage.py counts what is used.
+"""The limits of a project and whether a request keeps within them; quota_usage.py counts what is used.
 
-A limit of -1 is none. ``cores`` are vCPUs, shared and pinned ones, ``ram`` is MiB.
+A limit of -1 means unlimited. ``cores`` are vCPUs, shared and pinned; ``ram`` is MiB.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ def check_quota(
     at_least: Optional[int] = None,
     project: str = "default",
 ) -> Tuple[int, Optional[str]]:
-    """How many of ``wanted`` instances of ``flavor`` the quota allows, with the reason where it is fewer.
+    """Return how many of ``wanted`` instances of ``flavor`` the quota allows, and the reason if fewer.
 
-    Answers (count, reason or None). Where fewer than ``at_least`` (default: all) fit, raises QuotaExceeded that says
-    what is over, by how much, and how many can still be made.
+    The result is (count, reason or None). If fewer than ``at_least`` (default: all) fit, raise QuotaExceeded, which
+    says what is over, by how much, and how many can still be made.
     """
     needs = {"instances": 1, "cores": flavor["vcpus"], "ram": flavor["memory_mb"]}
     used = {name: used.get(name, 0) for name in needs}
@@ -70,7 +70,7 @@ def check_quota(
 
 
 def check_group_quota(limits: Amounts, members: int, added: int, group: str) -> None:
-    """Refuse to add ``added`` instances to a group of ``members`` where that passes ``server_group_members``."""
+    """Refuse to add ``added`` instances to a group of ``members`` if that exceeds ``server_group_members``."""
     limit = limits.get("server_group_members", UNLIMITED)
     if limit != UNLIMITED and members + added > limit:
         raise QuotaExceeded(

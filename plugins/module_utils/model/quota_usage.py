@@ -15,7 +15,7 @@ from .messages import Document
 
 
 def usage(documents: Iterable[Document]) -> Dict[str, Dict[str, int]]:
-    """{project: {instances, cores, ram}} of host state documents; what berth did not make belongs to no project."""
+    """{project: {instances, cores, ram}} of host state documents; foreign domains belong to no project."""
     found: Dict[str, Dict[str, int]] = {}
     seen: Set[str] = set()
     for document in documents:

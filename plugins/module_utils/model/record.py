@@ -1,8 +1,8 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The record of an instance on a host: what is true about it there, and the only database there is. One of a
-newer schema is refused, one of an older schema means what it meant then.
+"""The record of an instance on a host: what is true about it there, and the only database. A record of a newer schema
+is refused; one of an older schema keeps the meaning that it had.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ class RecordInvalid(BerthError):
 class Record:
     """One instance on one host.
 
-    ``generation`` is [epoch, n] and only grows; ``token`` is the nonce of whoever works on the record now;
-    ``op`` the id of the operation under way; ``resources`` what the host has set aside for it (vcpus, pcpus,
-    memory_mb in MiB, disk_gb in GiB, numa_topology, pci_devices, vgpus); ``lost_moves`` the ids of moves that went on without
-    their other host, which was lost for good: what turns up of them elsewhere is left over and owns nothing; ``lock`` who
-    locked it, {by, reason, at}: nobody changes it until it is unlocked;
-    ``unknown`` what a later version wrote beside these without a new schema: it is kept as it is.
+    ``generation`` is [epoch, n] and only grows; ``token`` is the nonce of whoever works on the record now; ``op`` the
+    id of the operation under way; ``resources`` what the host has set aside for it (vcpus, pcpus, memory_mb in MiB,
+    disk_gb in GiB, numa_topology, pci_devices, vgpus); ``lost_moves`` the ids of moves that continued without their
+    other host, which was lost for good: what turns up of them elsewhere is left over and owns nothing; ``lock`` who
+    locked it, {by, reason, at}: nobody changes it until it is unlocked; ``unknown`` the parts that a later version
+    added without a new schema: they are kept unchanged.
     """
 
     uuid: str
@@ -68,12 +68,12 @@ class Record:
         return dataclasses.replace(self, **changes)
 
     def next(self, **changes: Any) -> Record:
-        """The record as it shall be next: the same epoch, n + 1. Handing over to another host grows the epoch instead."""
+        """Return the next record: the same epoch, n + 1. A hand-over to another host increases the epoch instead."""
         epoch, n = self.generation
         return self.replace(**{"generation": [epoch, n + 1], **changes})
 
     def noted(self, event: str, at: str, **details: Any) -> Record:
-        """A copy with one more line in its bounded history; ``at`` is for people, no decision reads it."""
+        """Return a copy with one more line in its bounded history; ``at`` is for people, no decision reads it."""
         history = list(self.history) + [{"event": event, "at": at, **details}]
         return self.replace(history=history[-HISTORY_LIMIT:])
 
@@ -85,7 +85,7 @@ class Record:
         return "%s: %s" % (line, self.lock["reason"]) if self.lock.get("reason") else line
 
     def check_unlocked(self) -> None:
-        """InstanceIsLocked where somebody locked it."""
+        """Raise InstanceIsLocked if somebody locked it."""
         who = self.locked_by()
         if who:
             raise InstanceIsLocked(
@@ -93,7 +93,7 @@ class Record:
             )
 
     def to_dict(self) -> Dict[str, Any]:
-        """Without a lock there is no such part: earlier versions of the collection do not know it."""
+        """Return plain data, without ``lock`` if there is none: earlier versions of the collection do not know it."""
         data = dataclasses.asdict(self)
         if self.lock is None:
             del data["lock"]

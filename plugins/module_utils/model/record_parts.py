@@ -1,9 +1,9 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The types of the parts of a record that its host works with, as far as a person could have edited them to something else.
+"""The types of the parts of a record that its host works with, where a person could have edited them to something else.
 
-What is checked here was always written so; whether the values make sense is for who made them.
+Every version wrote these types. Whether the values make sense is for the code that made them.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ COUNT, TEXT, MAYBE_TEXT, OBJECT, MAYBE_OBJECT, OBJECTS, TEXTS, OBJECT_OF_TEXTS, 
     "a whole number from 0", "text", "text or null", "an object", "an object or null", "a list of objects", "a list of texts",
     "an object of texts", "a list of vGPUs", "a flavor", "an object with a list of cells",
 )  # fmt: skip
-# The path of a part -> its type. A part that is not there is as good as one that is null, but for those in REQUIRED, and for numbers:
-# one that is null is nobody's.
+# The path of a part -> its type. A part may be null or missing, except those in REQUIRED. A number may be missing, but
+# not null: no version wrote that.
 TYPES: Dict[Tuple[str, ...], str] = {
     **{(name,): TEXT for name in ("uuid", "name", "project_id", "token", "phase", "power_state")},
     **{(name,): MAYBE_TEXT for name in ("op", "vm_state", "task_state")},
@@ -64,7 +64,7 @@ REQUIRED: Tuple[Tuple[str, ...], ...] = (
 
 
 def faults(record: Any) -> Iterator[Tuple[str, str]]:
-    """(the part, what it has to be) of each part of another type; ``record`` is an object."""
+    """Yield (part, what it has to be) for each part of another type; ``record`` is a dict."""
     for path, parts in HOLDERS.items():
         holder = record
         for name in path:
@@ -83,7 +83,7 @@ def _is_vgpu(value: Any) -> bool:
 
 
 def is_count(value: Any) -> bool:
-    """A whole number from 0; True is none."""
+    """Whether ``value`` is a whole number from 0; True is not."""
     return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
@@ -108,5 +108,5 @@ CHECKS: Dict[str, Callable[[Any], bool]] = {
     CELLS: lambda part: isinstance(part, dict) and isinstance(part.get("cells"), list),
     VGPUS: lambda part: isinstance(part, list) and all(map(_is_vgpu, part)),
 }
-# What holds parts -> (part, type, whether it may be null): every record is looked at in every run, so each holder is found once.
+# The path of an object -> [(part, type, whether it may be null)]. Every run checks every record: find each object once.
 HOLDERS = _holders()

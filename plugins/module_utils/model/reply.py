@@ -3,9 +3,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The one check that every reply of every module passes before the controller looks at it.
 
-A host may send anything. What passes is a new reply with the keys of reply_shapes.py alone: no ``ansible_facts`` but the
-document of the host, nothing else that Ansible would act upon, all texts fit to be shown. What does not fit is an
-InvalidReply, the error of that host.
+A host may send anything. The result is a new reply with only the keys of reply_shapes.py: no ``ansible_facts`` but the
+document of the host, nothing else that Ansible would act upon, and only texts that are safe to show. Anything else
+raises InvalidReply, the error of that host.
 """
 
 # True is an int to isinstance, and a subclass may behave in any way: here the exact type counts.
@@ -23,7 +23,7 @@ from .shape import Fault, cleaned, flag, list_of, object_of, or_null, show, show
 Reply = Document
 MOST_WARNINGS = 100
 LONGEST = 4000  # characters of what a reply says to people
-# What a reply has whatever the module.
+# The keys of every reply, whatever the module.
 OUTCOME = ("changed", "failed", "msg", "error", "module_stderr", "warnings")
 
 
@@ -32,14 +32,14 @@ class InvalidReply(BerthError):
 
 
 def wanted(module: str) -> Set[str]:
-    """The keys of a module's reply that anybody looks at; the others need not even be copied."""
+    """Return the keys of a module's reply that any code reads; the others need not even be copied."""
     return {*OUTCOME, *REPLIES[module].fields}
 
 
 def check(module: str, reply: Any, host: str, arguments: Optional[Mapping[str, Any]] = None) -> Reply:
-    """The cleaned reply of ``module`` (its short name) from ``host``, which was run with ``arguments``.
+    """Return the cleaned reply of ``module`` (its short name) from ``host``, which was run with ``arguments``.
 
-    One that failed has ``failed``, ``msg``, ``error_code``, ``retryable`` and ``error``. Raises InvalidReply.
+    A failed one has ``failed``, ``msg``, ``error_code``, ``retryable`` and ``error``. Raises InvalidReply.
     """
     try:
         return _checked(module, reply, host, arguments or {})
@@ -79,11 +79,11 @@ def _outcome(reply: Any) -> Reply:
 
 
 def _said_value(value: Any) -> Any:
-    """The value that an error names, as it may be shown."""
+    """Return the value that an error names, made safe to show."""
     return cleaned(200)(value) if type(value) is str else value if type(value) in (bool, int) else show(value)
 
 
-# Of what an error tells beyond its text, what is for people to read.
+# The details of an error, beyond its text, that are for people to read.
 _DETAILS = ("attr", "state", "uuid", "host", "role", "phase", "group", "members", "domain", "locked_by")
 _OF_ERROR = {
     "code": word("[A-Za-z][A-Za-z0-9]*", 64),
@@ -119,7 +119,7 @@ def _failure(outcome: Reply, reply: Reply) -> Reply:
 
 
 def _untyped(told: Reply) -> Reply:
-    """The error of a module that ended by itself, or never began."""
+    """Return an error for a module that failed without a typed one, or never started."""
     message = told.get("msg") or "the module failed"
     if told.get("module_stderr"):
         message += ": " + told["module_stderr"][-500:]
@@ -128,7 +128,7 @@ def _untyped(told: Reply) -> Reply:
 
 # ---- whether it answers what was asked -------------------------------------------------------------------------------
 
-# Where a reply tells of many instances, and where of the single instance that the module was asked about.
+# The keys for many instances in a reply, and those for the single instance in the module's arguments.
 _OF_MANY = {
     "build_instances": ("builds",),
     "claim": ("results",),
@@ -140,7 +140,7 @@ _OF_SINGLE = {"instance": "instance", "instance_copy": "instance_copy", "migrati
 
 
 def _check_answers(module: str, reply: Reply, arguments: Mapping[str, Any]) -> None:
-    """Each instance once, and no other than was asked about."""
+    """Refuse a reply that names an instance twice, or one that it was not asked about."""
     for name in _OF_MANY.get(module, ()):
         found = [entry["uuid"] for entry in reply.get(name, ()) if entry["uuid"] is not None]
         if len(set(found)) != len(found):
@@ -170,7 +170,7 @@ def _check_asked(entries: Iterable[Document], asked: Set[str], name: str) -> Non
 
 
 def _of_each_build(builds: Iterable[Document], host: str) -> List[Document]:
-    """Each has the reply of a run of module instance, and is checked as that: what does not fit is that build's error alone."""
+    """Check each build as a reply of module instance: a fault is the error of that build alone."""
     found = []
     for at, build in enumerate(builds):
         try:

@@ -1,13 +1,14 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the modules reply from hosts: the schema of each, as data.
+"""The schema of each module's reply from a host, as data.
 
-One entry of REPLIES per module, and one per module of Ansible that the roles run on hosts. What is not named here never
-reaches the controller. To add a key to a module's reply, add it to the module's RETURN and to its entry here, with the
-narrowest check of shape.py that fits; ``optional`` where not every reply has it. To add a key to what a move says of an
-instance (steps/common.view, the migration part of a record, or what a step says beside it), add it to _VIEW, _MIGRATION or
-_SAID. tests/unit/replies/ has a good reply of each module: give the key to that, and the hostile documents to it follow.
+REPLIES has one entry per module, and one per Ansible module that the roles run on hosts. Keys that are not named here
+never reach the controller. To add a key to a module's reply, add it to the module's RETURN and to its entry here, with
+the narrowest check of shape.py that fits; make it ``optional`` if not every reply has it. To add a key to the view of
+an instance in a move (steps/common.view), to the migration part of a record or to what a step returns besides, add it
+to _VIEW, _MIGRATION or _SAID. tests/unit/replies/ has a good reply of each module: add it there; the hostile replies
+follow from it.
 """
 
 from __future__ import annotations
@@ -281,7 +282,7 @@ _TRANSFER = object_of(
 
 
 def _targets(value: Any) -> Any:
-    """Where disks are to be copied to, or what a destination of a live migration has ready."""
+    """Check where disks are to be copied, or what the destination of a live migration has prepared."""
     return _PREPARED(value) if type(value) is dict else _TARGETS(value)  # pylint: disable=unidiomatic-typecheck
 
 
@@ -306,7 +307,7 @@ _NOTHING_HELD = object_of({"uuid": uuid, "host": _SIDE, **_SAID}, optional=set(_
 
 
 def view(value: Any) -> View:
-    """What a host says of its record of an instance; role null where it has none."""
+    """Check a host's view of its record of an instance; role is null if it has none."""
     if isinstance(value, dict) and value.get("role", "") is None:
         return cast(View, {**_NOTHING_HELD(value), "role": None})
     held = _HELD(value)
@@ -315,7 +316,7 @@ def view(value: Any) -> View:
 
 
 def _check_whole_view(held: Document) -> None:
-    """The record is of one instance, and of one move: its requests count against quotas and are placed again."""
+    """Check that all parts are of one instance and one move: the requests count against quotas and are placed again."""
     own, move = instance_uuid(held["project_id"], held["name"]), held["migration"] or {}
     if held["uuid"] != own:
         raise Fault(held["uuid"], "the uuid that follows from project and name", "uuid")

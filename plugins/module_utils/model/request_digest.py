@@ -16,12 +16,12 @@ from typing import Any, Dict, Iterable, Mapping, Optional
 from . import group_members
 
 LENGTH = 12
-# What a NIC is connected to. Its addresses are compared as hosts tell them; its model may come of the flavor.
+# What a NIC is connected to. Addresses are compared in plain text; the model may come from the flavor.
 OF_NIC = ("type", "source", "virtualport", "mtu", "vlan", "nwfilter", "mac")
 
 
 def digests(spec: Mapping[str, Any]) -> Dict[str, str]:
-    """Part -> digest. A part that an older version did not write into the request has none."""
+    """Return {part: digest}, without parts that an older version did not write into the request."""
     nics = spec.get("networks")
     parts: Dict[str, Any] = {
         "image": (spec.get("image") or {}).get("name"),
@@ -35,18 +35,19 @@ def digests(spec: Mapping[str, Any]) -> Dict[str, str]:
 
 
 def _security(nic: Mapping[str, Any]) -> Any:
-    """A filter without a group or an allowed address counts as none. The members of a group follow from other instances."""
+    """Return the filter without members, which follow from other instances; None if it has no group or address."""
     security = group_members.without(nic.get("security") or {})
     return security if security.get("groups") or security.get("allowed") else None
 
 
 def filters(nics: Optional[Iterable[Mapping[str, Any]]]) -> Dict[str, str]:
-    """MAC address -> the digest of what the NIC's packet filter says, the members of groups aside. A NIC without a filter has none."""
+    """Return {MAC address: digest of the NIC's packet filter without the members of groups}, for NICs with a filter."""
     return {nic["mac"]: of(group_members.without(nic["security"])) for nic in nics or () if nic.get("security")}
 
 
 def follows_filters(has: Mapping[str, str], nics: Optional[Iterable[Mapping[str, Any]]]) -> bool:
-    """Whether filters with the digests ``has`` say what the request's ``nics`` want of them, see packet_filter.with_rules_of."""
+    """Whether filters with the digests ``has`` do what the request's ``nics`` ask for, see
+    packet_filter.with_rules_of."""
     wanted = filters(
         {**nic, "security": nic["security"] or group_members.OPEN} for nic in nics or () if "security" in nic
     )

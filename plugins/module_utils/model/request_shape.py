@@ -1,10 +1,10 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The shape of a request as a host keeps it in the record of an instance and tells it in a move.
+"""The shape of a request as a host keeps it in the record of an instance and sends it in a move.
 
-The controller wrote it, and a host may have changed it since: placement and the conductor read it again when the instance is
-moved, so each part that they look at has its type. What no part of the controller reads is kept as plain data.
+The controller wrote it, and a host may have changed it since: placement and the conductor read it again when the
+instance is moved, so each part that they read is checked. Other parts are kept as plain data.
 """
 
 from __future__ import annotations
@@ -136,7 +136,7 @@ _PCI_REQUEST = {
     "spec": list_of(_SCALARS, 100),
     "numa_policy": or_null(word("[a-z]+", 32)),
 }
-# What a guest was first defined with, see compute/guest/hardware.py: it goes into the definition on the host that it moves to.
+# The hardware of a guest's first definition, see compute/guest/hardware.py: the destination of a move defines it again.
 _HARDWARE = object_of(
     {
         "wished": _LINE,
@@ -185,6 +185,6 @@ _NAMES_OF_PARTS = map_of(word("[a-z][a-z0-9_]*", 64), lambda part: part, 100)
 
 
 def request(value: Any) -> Document:
-    """The request, with all its parts: a move must not lose one that a newer version wrote."""
+    """Check the request and return all its parts: a move must not lose one that a newer version wrote."""
     parts = _PARTS(value)
     return {name: parts[name] if name in parts else large(part) for name, part in _NAMES_OF_PARTS(value).items()}

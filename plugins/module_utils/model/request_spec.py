@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What is asked of placement for one instance, or for several alike: Nova's RequestSpec."""
+"""A request to placement for one instance, or for several alike: Nova's RequestSpec."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ class RequestSpec:
 
     @property
     def local_gb(self) -> int:
-        """GiB of its disks but for swap."""
+        """GiB of its disks without swap."""
         return self.root_gb + self.ephemeral_gb + self.data_gb
 
     @property
@@ -98,7 +98,7 @@ class RequestSpec:
         return self.scheduler_hints.get("_nova_check_type") == ["rebuild"]
 
     def get_scheduler_hint(self, name: str, default: Any = None) -> Any:
-        """A hint: the item itself where its list has exactly one item, else the list."""
+        """Return a hint: the item itself if its list has exactly one item, else the list."""
         value = self.scheduler_hints.get(name, default)
         return value[0] if isinstance(value, list) and len(value) == 1 else value
 
@@ -113,7 +113,7 @@ class RequestSpec:
         return cls(document)
 
     def to_dict(self) -> Document:
-        """The document it was read from, unknown fields too, with hints as lists and the schema number."""
+        """Return the document it was read from, with unknown fields, hints as lists and the schema number."""
         document = copy.deepcopy(self.document)
         document["schema"] = SCHEMA
         if "scheduler_hints" in document:

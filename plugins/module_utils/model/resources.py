@@ -9,7 +9,7 @@ from typing import Dict, FrozenSet, Iterable, List, Optional
 
 from .messages import Document
 
-# What hw:mem_page_size asks for where it names no size.
+# What hw:mem_page_size may ask for instead of a size.
 PAGES_SMALL, PAGES_LARGE, PAGES_ANY = -1, -2, -3
 
 
@@ -108,7 +108,7 @@ class HostTopology:
 
     @classmethod
     def from_document(cls, document: Optional[Document]) -> Optional[HostTopology]:
-        """None where the host has no cells to speak of."""
+        """None if the host has no NUMA cells."""
         if not document or not document.get("cells"):
             return None
         return cls(HostCell(cell) for cell in document["cells"])
@@ -122,7 +122,7 @@ class HostTopology:
 
 
 class InstanceCell:
-    """A NUMA cell of an instance; ``id`` is the guest's cell until it is fitted, then the host's."""
+    """A NUMA cell of an instance; ``id`` is the guest's cell until it is fitted to a host, then the host's."""
 
     __slots__ = (
         "id",

@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Text that may travel from a host to the controller: one printable line that no template engine takes for its own."""
+"""Text that is safe to take from a host: one printable line that no template engine would render."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ LONGEST = 1024
 
 
 def is_safe(text: str, longest: int = LONGEST) -> bool:
-    """Printable as Unicode has it (no control, format or bidi characters, no lone surrogate), without {{, {% and {#."""
+    """Whether the text is printable by Unicode's rules (no control, format or bidi characters, no lone surrogate),
+    without {{, {% and {#."""
     return len(text) <= longest and text.isprintable() and not ("{" in text and TEMPLATE.search(text))
 
 
@@ -34,7 +35,7 @@ def visible_all(value: Any) -> Any:
 
 
 def clean(text: str, longest: int = 255) -> str:
-    """The nearest safe text: at most ``longest`` characters, what may not pass becomes "?"."""
+    """The nearest safe text: at most ``longest`` characters, and unsafe ones become "?"."""
     if is_safe(text, longest):
         return text
     return TEMPLATE.sub("?", visible(text[:longest]))

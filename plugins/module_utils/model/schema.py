@@ -3,8 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Checks of plain data against a description of its shape; the first fault is an InvalidInput that names the field.
 
-A check is an object with ``check(value, field) -> cleaned value``. Cleaned values are new and plain: what the caller
-gave is never changed.
+A check is an object with ``check(value, field) -> cleaned value``. Cleaned values are new and plain.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from .errors import BerthError, InvalidInput, joined, together
 from .messages import Document
 from .suggest import did_you_mean
 
-# Half of a surrogate pair can be written down nowhere.
+# Half of a surrogate pair cannot be written anywhere.
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]")
 
 
@@ -26,7 +25,7 @@ class Check(Protocol):
     """What the classes below have in common."""
 
     def check(self, value: Any, field: str) -> Any:
-        """The cleaned value, or InvalidInput that names ``field``."""
+        """Return the cleaned value, or raise InvalidInput that names ``field``."""
 
 
 class Whole:
@@ -110,7 +109,7 @@ class OrNull:
 
 
 class Secret:
-    """What ``item`` takes; a fault does not show the value, but for fields whose last part is in ``shown``."""
+    """What ``item`` takes; errors do not show the value, except of fields whose last part is in ``shown``."""
 
     def __init__(self, item: Check, shown: Collection[str] = ()) -> None:
         self.item, self.shown = item, shown
@@ -192,7 +191,7 @@ class Fields:
 class Named:
     """Things by name: a mapping of names to ``thing``, or a list of things that carry their ``name``.
 
-    The answer is a mapping in which each thing carries its ``name``.
+    The result is a mapping in which each thing carries its ``name``.
     """
 
     def __init__(self, thing: Check, name: Optional[Text] = None) -> None:

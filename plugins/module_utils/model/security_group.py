@@ -62,9 +62,9 @@ RULE = Fields(
 
 
 class Rule:
-    """A rule: what is allowed. A port goes with a protocol that has ports; the other end is networks or a group, not both.
+    """A rule: what is allowed. Ports need a protocol that has ports; the other end is networks or a group, not both.
 
-    A rule has ``remote_group`` only where it names one, and no ``remote`` then, not even the empty one that means anyone.
+    A rule has ``remote_group`` only if it names one; ``remote`` is then None, not the empty list that means anyone.
     """
 
     def check(self, value: Any, field: str) -> Document:
@@ -84,7 +84,7 @@ SECURITY_GROUP = Fields({"rules": ListOf(Rule(), longest=MOST_RULES)}, defaults=
 
 
 def check_remote_groups(groups: Mapping[str, Any], field: str) -> None:
-    """SecurityGroupNotFound for each rule that names a group which is none of ``groups``."""
+    """Raise SecurityGroupNotFound for each rule that names a group which is not in ``groups``."""
     together(
         functools.partial(_check_remote_group, "%s.%s.rules[%d].remote_group" % (field, name, at), rule, groups)
         for name, group in groups.items()
@@ -102,21 +102,21 @@ _ALLOWED = Fields({"address": Block(), "mac": MAC}, defaults={"mac": None})
 
 
 class AllowedAddress:
-    """What a NIC may send from beside its own address: an address or a network, or {address, mac}."""
+    """What a NIC may send from besides its own address: an address or a network, or {address, mac}."""
 
     def check(self, value: Any, field: str) -> Document:
         return _ALLOWED.check({"address": value} if isinstance(value, str) else value, field)
 
 
 def needed(nic: Mapping[str, Any]) -> List[str]:
-    """What a host has to be able to filter for a NIC, in the words of its facts."""
+    """Return what a host must be able to filter for a NIC, as its facts call it."""
     found = nic.get("security")
     return [] if not found else ["addresses"] if found.get("rules") is None else ["addresses", "ports"]
 
 
 def difference(name: str, has: Iterable[Mapping[str, Any]], wanted: Iterable[Mapping[str, Any]]) -> Optional[str]:
-    """That the instance ``name`` has NICs without a packet filter which the inventory puts into groups, and what puts them there.
-    ``has``: its NICs as its host shows them; ``wanted``: those of the request."""
+    """Describe the groups that the inventory gives to NICs of the instance ``name`` without a packet filter, with a
+    hint. ``has``: its NICs as its host shows them; ``wanted``: those of the request."""
     unfiltered = (new for nic, new in zip(has, wanted) if nic["security_groups"] is None)
     lacks = dict.fromkeys(group for nic in unfiltered for group in (nic.get("security") or {}).get("groups", ()))
     if not lacks:
@@ -125,7 +125,7 @@ def difference(name: str, has: Iterable[Mapping[str, Any]], wanted: Iterable[Map
 
 
 def describe(what: str) -> str:
-    """What a host lacks that cannot filter that."""
+    """Return what a host lacks that cannot filter ``what``."""
     if what == "ports":
         return "packet filter for security groups (br_netfilter with bridge-nf-call-iptables and -ip6tables 1)"
     return "packet filter (libvirt's nwfilter driver)"
@@ -134,7 +134,7 @@ def describe(what: str) -> str:
 def security(
     groups: Iterable[Mapping[str, Any]], allowed: Iterable[Mapping[str, Any]], filtered: Optional[bool]
 ) -> Optional[Document]:
-    """What the host makes a NIC's filter of: {groups, rules, allowed}; rules null where there is no group. None: no filter."""
+    """Return {groups, rules (None without a group), allowed} for the host to make a NIC's filter; None: no filter."""
     if not filtered:
         return None
     groups = list(groups)

@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Checks for the shape of what a host sends: functions from a value, as json reads it, to its cleaned copy.
 
-They are for the controller, which must not trust a host: types are compared exactly, sizes are limited before anything is
-looked at closely, and the first Fault ends it. What people write is checked by schema.py, which tells all faults at once.
+They are for the controller, which must not trust a host: types are compared exactly, sizes are limited before anything
+is examined closely, and the first Fault ends the check. schema.py checks what people write; it reports all faults.
 """
 
 # True is an int to isinstance, and a subclass may behave in any way: here the exact type counts.
@@ -29,7 +29,7 @@ _LINES = str.maketrans("\n\r\t", "   ")
 
 
 class Fault(Exception):
-    """``path``: the keys that lead to the fault, the innermost first; put together only when it is needed."""
+    """``path``: the keys that lead to the fault, the innermost first; joined only when needed."""
 
     def __init__(self, value: Any, rule: str, *path: Any) -> None:
         super().__init__(rule)
@@ -76,7 +76,7 @@ def number(low: float, high: float) -> Callable[[Any], float]:
     rule = "a number from %g to %g" % (low, high)
 
     def check_number(value: Any) -> float:
-        # NaN is not between any two numbers; a whole number may be too large for a float, but not for this
+        # NaN is not between any two numbers; a whole number too large for a float can be compared all the same
         if type(value) not in (int, float) or not low <= value <= high:
             raise Fault(value, rule)
         return value
@@ -229,7 +229,7 @@ def map_of(check_key: Check, check_value: Check, limit: int) -> Callable[[Any], 
 
 
 class Object:
-    """An object with these fields; those that are not known are dropped, unknown meaning can do no harm."""
+    """An object with these fields; unknown ones are dropped, so that they can do no harm."""
 
     def __init__(self, fields: Mapping[str, Check], optional: Collection[str] = ()) -> None:
         self.fields, self.optional = dict(fields), frozenset(optional)
@@ -251,11 +251,11 @@ class Object:
         return cleaned
 
 
-object_of = Object  # its name among the functions beside it
+object_of = Object  # named like the functions around it
 
 
 def _plain_data(parts: int, depth_limit: int, check_text: Callable[[str], Optional[str]]) -> Check:
-    """Plain data of unknown shape: numbers of a sane size, texts that ``check_text`` gives (None: not to be had)."""
+    """Plain data of unknown shape: numbers of a sane size, texts as ``check_text`` returns them (None: refused)."""
     rule = "plain data of at most %d parts, %d deep, with safe texts and numbers" % (parts, depth_limit)
 
     def check_data(value: Any) -> Any:

@@ -11,12 +11,12 @@ from .errors import InvalidInput
 from .guest_settings import GuestSettings
 
 Q35 = ("q35", "pc-q35")
-# The machine types that have a model of IOMMU, each with how its versions are called.
+# IOMMU model -> the machine types that have it, as the beginnings of their names with a version.
 IOMMU_MACHINES = {"intel": Q35, "smmuv3": ("virt",), "virtio": (*Q35, "virt")}
 
 
 def conflicts(settings: GuestSettings, flavor: Dict[str, Any], field: str) -> Iterator[Callable[[], Any]]:
-    """Checks, each of which raises InvalidInput."""
+    """Yield checks, each of which may raise InvalidInput."""
 
     def realtime() -> None:
         asked = settings.realtime_cpus(flavor["vcpus"])

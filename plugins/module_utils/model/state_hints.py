@@ -11,7 +11,7 @@ from . import hints
 
 
 def restore_damaged_record(uuid: str) -> str:
-    """The record of an instance cannot be read: its host counts as silent, since it may own anything."""
+    """The record of an instance cannot be read: its host counts as silent, because it may own anything."""
     return (
         "Restore record.json below instances/%s in the state directory of this host from a backup. If there is none, move that "
         "file out of the state directory, keep it, and run berth.kvm.recover_record for the instance" % uuid
@@ -19,7 +19,7 @@ def restore_damaged_record(uuid: str) -> str:
 
 
 def merge_layers(host: str, command: str, layers: Sequence[str]) -> str:
-    """A snapshot's layer lies beside a disk, and no definition says that a guest uses it."""
+    """A snapshot's layer is next to a disk, and no definition says that a guest uses it."""
     return "If the guest used that last, as root on %s: %s. If it did not, move %s elsewhere. Then run again" % (
         host,
         command,
@@ -33,7 +33,7 @@ def take_directory_away(path: str) -> str:
 
 
 def restore_or_confirm(name: str, source: str) -> str:
-    """A revert, before the guest is stopped: what it would go back to is gone, or its storage is not mounted."""
+    """A revert has not yet stopped the guest: the disks to go back to are gone, or their storage is not mounted."""
     return (
         "Mount on %s the storage that it was on, or restore it from a backup, and run the same again. To keep the instance where it "
         "is now: berth.kvm.confirm_resize --limit %s" % (source, name)
@@ -41,12 +41,12 @@ def restore_or_confirm(name: str, source: str) -> str:
 
 
 def make_seed_anew(name: str) -> str:
-    """Somebody removed the seed of an instance, without which it is not moved."""
+    """Somebody removed the seed of an instance, which a move needs."""
     return "To make its seed anew from the inventory: %s" % hints.mend(name)
 
 
 def delete_used_disks() -> str:
-    """Another domain has disks of an instance that is to be deleted."""
+    """Another domain uses disks of an instance that is to be deleted."""
     return (
         "Where nobody needs those domains, undefine them, which keeps the disks, and run the same again. "
         "-e berth_delete_changed_disks=true deletes it with its disks, and those domains lose theirs"
@@ -54,7 +54,7 @@ def delete_used_disks() -> str:
 
 
 def mount_storage_to_remove(directory: str) -> str:
-    """A pool lacks the directory of what is to be removed: its file system is not mounted, or lost."""
+    """A pool lacks the directory of files that are to be removed: its file system is not mounted, or lost."""
     return (
         "Mount on its host the storage that %s is on, and run the same again. If that storage is lost for good, make that "
         "directory there, empty, and run again: what was in it is forgotten" % directory
@@ -62,7 +62,7 @@ def mount_storage_to_remove(directory: str) -> str:
 
 
 def restore_damaged_volume(uuid: str) -> str:
-    """The record of a volume cannot be read: its host counts as silent, since it may have any volume."""
+    """The record of a volume cannot be read: its host counts as silent, because it may have any volume."""
     return (
         "Restore record.json below volumes/%s in the state directory of this host from a backup. If there is none, move that "
         "file out of the state directory and keep it: the volume has no record then, its file stays in the pool as it is"
@@ -79,7 +79,7 @@ def restore_or_move_away(path: str) -> str:
 
 
 def close_to_others(host: str) -> str:
-    """A file or directory of a host's state is a link, or others than its owner may write or read it."""
+    """A file or directory of a host's state is a link, or users other than its owner may read or write it."""
     return (
         "Find out who changed it. With chown and chmod on %s restore its owner and its mode. If it is a link or "
         "not a plain file, move it elsewhere and put back what was there. Then run berth.kvm.doctor again" % host
@@ -105,7 +105,7 @@ def make_room_for_file(host: str) -> str:
 
 
 def restore_whereabouts(written: str) -> str:
-    """The file in which a host remembers other hosts' instances is damaged or gone; ``written`` lies beside it."""
+    """The file in which a host remembers other hosts' instances is damaged or gone; ``written`` is next to it."""
     return (
         "Restore it from a backup of this host. If there is none, bring all other hosts up first, move it and %s beside it "
         "away, and run berth.kvm.create, which writes both again" % written
@@ -113,7 +113,7 @@ def restore_whereabouts(written: str) -> str:
 
 
 def mount_state_directory(directory: str) -> str:
-    """The host's state directory is not mounted, another one, or older than it was."""
+    """The host's state directory is not mounted, is another one, or is older than it was."""
     return (
         "Mount %s, or restore its newest copy, and run again. If what is there now is the newest there is: "
         "berth.kvm.prepare_hosts -e kvm_host_accept_state_directory=true --limit with that host alone. Instances that others know to "
@@ -130,7 +130,7 @@ def restore_record(name: str, host: str) -> str:
 
 
 def undefine_copies(uuid: str, hosts: Sequence[str], owned: bool) -> str:
-    """Guests of an instance run on ``hosts`` that have no record of it, as after a migration by hand; ``owned``: another host has one."""
+    """``hosts`` run guests of an instance without a record, as after a manual migration; ``owned``: another has one."""
     where = " and on ".join(hosts) if owned else "each of %s but the one whose copy is right" % " and ".join(hosts)
     return (
         "Compare the copies, and save what only one of them has. Then on %s, as root: virsh shutdown %s; when it is off, virsh undefine "
@@ -139,7 +139,7 @@ def undefine_copies(uuid: str, hosts: Sequence[str], owned: bool) -> str:
 
 
 def restore_backup_of_record(uuid: str) -> str:
-    """A record was lost, and the host has no guest of the instance whose definition has a copy of it. The other records stay."""
+    """A record was lost, and no definition of a guest on the host has a copy of it. The other records stay."""
     return (
         "Restore record.json below instances/%s in the state directory of this host from a backup, and nothing else there, then run again"
         % uuid

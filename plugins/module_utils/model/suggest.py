@@ -10,7 +10,7 @@ from typing import Any, Iterable, Optional
 
 
 def nearest(name: Any, names: Iterable[str]) -> Optional[str]:
-    """The one of ``names`` that is most like ``name``, None where none is like it."""
+    """Return the one of ``names`` that is most similar to ``name``, or None if none is similar."""
     by_lower = {word.lower(): word for word in sorted(names)}
     near = difflib.get_close_matches(str(name), by_lower.values(), n=1, cutoff=0.6)
     lower = difflib.get_close_matches(str(name).lower(), by_lower, n=1, cutoff=0.6)
@@ -22,9 +22,8 @@ def meant(name: str) -> str:
 
 
 def did_you_mean(name: Any, names: Iterable[Any], kind: Optional[str] = None) -> str:
-    """A hint for the unknown ``name``: the nearest of ``names``, else all of them where they are few.
-
-    ``kind`` is what the names are names of, such as "flavor"."""
+    """A hint for the unknown ``name``: the nearest of ``names``, else all of them if they are few. ``kind`` is what has
+    these names, such as "flavor"."""
     known = sorted(str(word) for word in names)
     near = nearest(name, known)
     if near:

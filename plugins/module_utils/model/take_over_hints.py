@@ -15,7 +15,7 @@ def name_lost_hosts() -> str:
 
 
 def nothing_to_take_over(host: str) -> str:
-    """A host was named as switched off and answers."""
+    """A host was named as switched off, but it answers."""
     return (
         "Its instances are on %s: berth.kvm.start starts them there, and berth.kvm.migrate moves them. If that host "
         "was reinstalled and has a new uuid, read the file instances/UUID/owner of the instance in the shared pool, and add "
@@ -32,7 +32,7 @@ def name_owner_of_disks(uuid: str) -> str:
 
 
 def find_its_address(uuid: str) -> str:
-    """The lost host knew which address of a pool the instance has; its seed says it too."""
+    """The lost host knew which address of a pool the instance has; the instance's seed contains it too."""
     return (
         "Give the instance that address in berth_networks and run again. It is in network-config of "
         "instances/%s/seed.iso in the shared pool (isoinfo -R -i seed.iso -x /network-config)" % uuid
@@ -40,7 +40,7 @@ def find_its_address(uuid: str) -> str:
 
 
 def take_over_without_volumes(name: str) -> str:
-    """Whose the lost host's volumes are and which of them are on the shared storage is in no other host's records."""
+    """No other host's records say whose the lost host's volumes are, and which of them are on the shared storage."""
     return (
         "Bring that host back. Or remove berth_volumes of %s from the inventory and run again: it continues without them, and "
         "nothing on them is touched" % name
@@ -48,12 +48,12 @@ def take_over_without_volumes(name: str) -> str:
 
 
 def bring_boot_volume_back(name: str, volume: str) -> str:
-    """The instance boots from a volume of the lost host, and has no root disk to go on with."""
+    """The instance boots from a volume of the lost host, and has no root disk of its own."""
     return "Bring that host back: %s boots from volume %s, and does not continue without it" % (name, volume)
 
 
 def switch_user_of_disk_off(path: str) -> str:
-    """A QEMU process on some host has a disk to take over open."""
+    """A QEMU process on some host has a disk open that is to be taken over."""
     return "Switch off the host on which a guest still uses %s, then run again" % path
 
 

@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The errors of names that nothing has, in the catalog or on a host, with what was probably meant."""
+"""Errors for unknown names, in the catalog or on a host, with what was probably meant."""
 
 from __future__ import annotations
 
@@ -70,6 +70,6 @@ class VolumeNotDefined(UnknownName):
 
 
 class AvailabilityZoneNotFound(UnknownName):
-    """No aggregate makes this availability zone."""
+    """No aggregate has this availability zone."""
 
     kind = "availability zone"

@@ -14,7 +14,7 @@ from . import input_hints
 from .errors import BerthError
 
 LONGEST = 65535
-# With one of these cloud-init knows what the text is; nothing that is base64 begins so.
+# cloud-init recognises a text by these beginnings; base64 cannot begin like this.
 _PLAIN = ("#", "Content-Type:", "MIME-Version:", "From ")
 
 
@@ -53,7 +53,7 @@ def decode_user_data(value: Any, field: str = "berth_user_data") -> Optional[str
 
 
 def cloud_configs(text: str) -> List[str]:
-    """The cloud-config texts of plain user data: itself, or the parts of a multi-part one."""
+    """Return the cloud-config texts of plain user data: the text itself, or the parts of a multi-part one."""
     text = text.lstrip("\ufeff\r\n\t ")
     if text.startswith(("Content-Type:", "MIME-Version:", "From ")):
         parts = [part.get_payload(decode=True) for part in email.message_from_string(text).walk()]

@@ -1,8 +1,8 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""vGPUs: mediated devices that a GPU of the host (the parent) is divided into. Each parent offers one type, and each has a
-resource class of its own, as it is a resource provider of its own in Nova: what one group of a request asks for is of one parent.
+"""vGPUs: the mediated devices into which a GPU of the host (the parent) is divided. Each parent offers one type and has
+its own resource class, as it is a resource provider in Nova: the vGPUs of one request group come from one parent.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def trait_of(kind: str) -> str:
 
 
 def own_uuid(instance: str, at: int) -> str:
-    """The uuid of the mediated device that is an instance's vGPU of this number: the same on every host and after each boot."""
+    """Return the uuid of the mediated device for vGPU number ``at``: the same on every host and after each boot."""
     return str(uuid.uuid5(uuid.UUID(instance), "vgpu/%d" % at))
 
 
@@ -48,7 +48,7 @@ def used(doc: Document) -> Dict[str, int]:
 
 
 def bound(doc: Document, amounts: Dict[str, int], instance: str) -> List[Document]:
-    """The vGPUs [{parent, type, uuid}] that these amounts of an allocation are."""
+    """Return the vGPUs [{parent, type, uuid}] for these amounts of an allocation."""
     given = [each for each in doc.get("vgpus") or () for _each in range(amounts.get(class_of(each["parent"]), 0))]
     return [
         {"parent": each["parent"], "type": each["type"], "uuid": own_uuid(instance, at)}

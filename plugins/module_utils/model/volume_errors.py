@@ -41,7 +41,7 @@ class VolumeNotBootable(BerthError):
 
 
 class VolumeStays(BerthError):
-    """The destination shares the storage of the instance's disks or of some volume, and not all of it."""
+    """The destination shares a part of the storage of the instance's disks and volumes, but not all of it."""
 
     retryable = True
 

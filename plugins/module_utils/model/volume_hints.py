@@ -22,7 +22,7 @@ def detach_volumes(name: str, volumes: Sequence[str]) -> str:
 
 
 def stay_with_boot_volume(name: str, volume: str) -> str:
-    """An instance would go to a host that shares its disks and not the volume that it boots from, which nobody can detach."""
+    """An instance would move to a host that shares its disks but not its boot volume, which nobody can detach."""
     return "%s boots from %s. It runs on where it is" % (name, volume)
 
 
@@ -35,7 +35,7 @@ def say_what_it_boots_from(name: str, has: Optional[str], wanted: Optional[str])
 
 
 def attach_again(name: str, volume: str) -> str:
-    """A volume is to have another turn in the boot order."""
+    """A volume is to have another place in the boot order."""
     return (
         "To change it, take %s out of berth_volumes of %s, run berth.kvm.update_disks --limit %s, which keeps what is on it, and "
         "name it again" % (volume, name, name)
@@ -74,7 +74,7 @@ def delete_volume_again(volume: str) -> str:
 
 
 def use_or_delete_volume(volume: str, project: str) -> str:
-    """No instance has a volume."""
+    """A volume belongs to no instance."""
     return (
         "It keeps its room. Name it in berth_volumes of an instance of project %s and run berth.kvm.create or berth.kvm.update_disks, or "
         "delete it with all that is on it: berth.kvm.delete_volume -e berth_volume=%s -e berth_project=%s"
@@ -83,7 +83,7 @@ def use_or_delete_volume(volume: str, project: str) -> str:
 
 
 def delete_begun_volume(volume: str, project: str) -> str:
-    """A volume was begun otherwise than it is wanted now, and nothing is on it."""
+    """A volume was begun with another size, pool or image than the inventory has now, and nothing is on it."""
     return (
         "No guest has seen it. Run berth.kvm.delete_volume -e berth_volume=%s -e berth_project=%s, then the same again"
         % (shlex.quote(volume), shlex.quote(project))
@@ -99,7 +99,7 @@ def mount_or_restore_volume(host: str) -> str:
 
 
 def restore_volume_record(uuid: str) -> str:
-    """A host has the file of a volume and no record of it, or the storage is another host's too."""
+    """A host has the file of a volume and no record of it, or another host has the storage too."""
     return (
         "Restore record.json below volumes/%s in the state directory of the host that had it from a backup, and run again: the file "
         "stays as it is. Or give the new volume another name" % uuid
@@ -107,7 +107,7 @@ def restore_volume_record(uuid: str) -> str:
 
 
 def keep_one_volume(volume: str, uuid: str, hosts: Sequence[str]) -> str:
-    """More than one host has a volume of this name, as when a host that was given up as lost is back."""
+    """More than one host has a volume of this name, for example after a host that was given up as lost is back."""
     return (
         "Copy volumes/%(uuid)s/disk.qcow2 of the storage pool on each of %(hosts)s, and find out which is right. On every other of "
         "them: where an instance has it there, detach it (without %(volume)s in its berth_volumes, berth.kvm.update_disks --limit "
@@ -136,7 +136,7 @@ def forget_or_have_volume(volume: str, uuid: str, owner_file: str) -> str:
 
 
 def detach_by_hand(name: str, uuid: str, path: str) -> str:
-    """A guest uses the file of a volume that belongs to it by no record."""
+    """A guest uses the file of a volume, and no record says that the volume is its."""
     return (
         "Stop %s and run on its host: virsh detach-disk %s %s --config. Where its berth_volumes names the volume, "
         "berth.kvm.update_disks --limit %s gives it back" % (name, uuid, shlex.quote(path), name)

@@ -3,8 +3,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The life of a volume's record on one host: its states and the legal changes, at rest and in a move.
 
-A volume moves with its instance: the source gives up the volumes before the instance, and the destination takes over the
-volumes before the instance. So of two hosts at most one owns a volume, and a host that owns an instance and not its volumes starts nothing.
+A volume moves with its instance: the source gives up the volumes before the instance, and the destination takes over
+the volumes before the instance. So at most one host owns a volume, and a host that owns an instance but not its volumes
+starts nothing.
 """
 
 from __future__ import annotations
@@ -19,6 +20,6 @@ MOVES = frozenset({(OWNED, LET_GO), ((OWN, BUILDING), LET_GO), (LET_GO, OWNED), 
 
 
 def check_change(old: Optional[State], new: Optional[State]) -> None:
-    """Raise IllegalChange where the record of a volume in state ``old`` may not become ``new``."""
+    """Raise IllegalChange if the record of a volume in state ``old`` may not become ``new``."""
     if (old, new) not in MOVES:
         lifecycle.check_change(old, new)

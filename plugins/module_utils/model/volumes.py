@@ -3,11 +3,11 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Volumes: disks that outlive the instance that has them (berth_volumes_defined, berth_volumes).
 
-In a request they are [{name, size_gb (GiB), delete_on_termination, slot}], with ``new`` where the volume is made for the
-instance, until its guest was started, and ``image`` where it is made from one. The slot is its place among the guest's devices.
-The guest boots from the one with ``boot_index`` 0, which is made from the instance's image, and has no root disk beside it then;
-where the firmware finds nothing there it goes on with 1, 2 and so on. A volume has a record of its own on its host, which says
-whose it is.
+In a request they are [{name, size_gb (GiB), delete_on_termination, slot}], with ``new`` if the volume is made for the
+instance, until its guest has been started, and ``image`` if it is made from one. The slot is its place among the
+guest's devices. The guest boots from the volume with ``boot_index`` 0, which is made from the instance's image, and
+then has no root disk; if the firmware finds nothing there, it tries 1, 2 and so on. A volume has its own record on its
+host, which says whose it is.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .messages import Document
 from .move_errors import CannotResizeDisk
 
 MOST = 16
-SOURCE = ("name", "url", "checksum", "disk_format")  # what a host has to know of the image of a volume
+SOURCE = ("name", "url", "checksum", "disk_format")  # what a host has to know about the image of a volume
 
 
 def volume_uuid(project: str, name: str) -> str:
@@ -31,13 +31,13 @@ def volume_uuid(project: str, name: str) -> str:
 
 
 def of(spec: Mapping[str, Any]) -> List[Document]:
-    """The volumes of a request, each with its uuid; one that was written before there were any has none."""
+    """Return the volumes of a request, each with its uuid; a request from before they existed has none."""
     found = spec.get("volumes") or ()
     return [dict(entry, uuid=volume_uuid(str(spec.get("project_id")), str(entry.get("name")))) for entry in found]
 
 
 def check(spec: Mapping[str, Any]) -> List[Document]:
-    """The volumes of a request on the host."""
+    """Check and return the volumes of a request on the host."""
     named, slots = set(data_disks.shown(spec)), set()
     for at, entry in enumerate(of(spec)):
         name, slot = data_disks.check_name_and_size("volumes", at, entry), entry.get("slot")
@@ -58,7 +58,7 @@ def boot_indexes(entries: Iterable[Mapping[str, Any]]) -> List[int]:
 
 
 def boot(spec: Mapping[str, Any]) -> Optional[Document]:
-    """The volume that the guest boots from, None where it has a root disk of its own."""
+    """Return the volume that the guest boots from, None if it has a root disk."""
     return next((entry for entry in of(spec) if entry.get("boot_index") == 0), None)
 
 
@@ -79,8 +79,8 @@ def _boot_index(entry: Mapping[str, Any]) -> Document:
 
 
 def check_boot_stays(name: str, has: Mapping[str, Any], wanted: Sequence[Mapping[str, Any]]) -> None:
-    """Raises if the existing instance would boot from something else than at its creation, or from a volume in another turn than
-    it was attached with."""
+    """Raise InvalidInput if an existing instance would boot from something else than at its creation, or a volume would
+    change its boot_index."""
     before, after = boot(has), [entry["name"] for entry in wanted if entry.get("boot_index") == 0]
     if after != ([before["name"]] if before else []):
         rule = "volume %s with boot_index 0" % before["name"] if before else "no boot_index 0"
@@ -95,22 +95,22 @@ def check_boot_stays(name: str, has: Mapping[str, Any], wanted: Sequence[Mapping
 
 
 def new_gb(spec: Mapping[str, Any]) -> int:
-    """GiB of those that are still to be made."""
+    """Return the GiB of the volumes that are still to be made."""
     return sum(entry["size_gb"] for entry in spec.get("volumes") or () if entry.get("new"))
 
 
 def shown(spec: Mapping[str, Any]) -> Dict[str, int]:
-    """{name: GiB}, for people and to compare."""
+    """Return {name: GiB}, for people and for comparisons."""
     return {str(entry.get("name")): entry.get("size_gb") or 0 for entry in spec.get("volumes") or ()}
 
 
 def going(spec: Mapping[str, Any]) -> List[str]:
-    """The names of those that a delete of the instance removes."""
+    """Return the names of the volumes that a delete of the instance removes."""
     return sorted(str(entry.get("name")) for entry in spec.get("volumes") or () if entry.get("delete_on_termination"))
 
 
 def used(spec: Document, names: Optional[Collection[str]] = None) -> Document:
-    """The request once the guest was started: none of its volumes, or of those with the ``names``, is made any more."""
+    """Return the request after the guest has been started: its volumes, or those in ``names``, are no longer new."""
     gone = {entry["name"] for entry in spec.get("volumes") or () if names is None or entry["name"] in names}
     return _changed(
         spec,
@@ -121,23 +121,23 @@ def used(spec: Document, names: Optional[Collection[str]] = None) -> Document:
 
 
 def as_new(spec: Document, had: Mapping[str, Any]) -> Document:
-    """The request with those volumes as new that are it in the one before, ``had``, by which they were claimed."""
+    """Return the request with those volumes as new that are new in ``had``, the request by which they were claimed."""
     new = {entry["name"] for entry in had.get("volumes") or () if entry.get("new")}
     return _changed(spec, lambda entry: dict(entry, new=True) if entry["name"] in new else entry)
 
 
 def arriving(spec: Document) -> Document:
-    """The request on a host to which the volumes are copied: they take room there as new ones do."""
+    """Return the request for a host to which the volumes are copied: they take room there as new ones do."""
     return _changed(spec, lambda entry: dict(entry, new=True))
 
 
 def kept(spec: Document) -> Document:
-    """The request of an instance whose guest was never made: its volumes stay when it goes."""
+    """Return the request of an instance whose guest was never made: a delete keeps its volumes."""
     return _changed(spec, lambda entry: dict(entry, delete_on_termination=False))
 
 
 def undone(spec: Document) -> Document:
-    """The request of a build that failed before its guest was started: what was made for it goes, the rest stays."""
+    """Return the request of a build that failed before its guest's start: a delete removes only volumes made for it."""
     return _changed(spec, lambda entry: dict(entry, delete_on_termination=bool(entry.get("new"))))
 
 
@@ -148,7 +148,7 @@ def _changed(spec: Document, change: Any) -> Document:
 def requested(
     names: Sequence[Mapping[str, Any]], defined: Mapping[str, Document], images: Mapping[str, Document]
 ) -> List[Document]:
-    """The volumes of a new request, of the sizes that ``defined`` says; ``images``: volume -> the image that it is made from."""
+    """Return the volumes of a new request, with their sizes in ``defined``; ``images``: volume -> its source image."""
     return [
         {
             "name": entry["name"],
@@ -163,7 +163,7 @@ def requested(
 
 
 def merged(has: Sequence[Document], wanted: Sequence[Mapping[str, Any]]) -> List[Document]:
-    """The volumes ``wanted``: those that it has first, in their slots, the others in free ones. None shrinks."""
+    """Return the volumes ``wanted``: those in ``has`` first, in their slots, then others in free ones. None shrinks."""
     there = {entry["name"]: entry for entry in has}
     after = {entry["name"]: at for at, entry in enumerate(has)}
     ordered = sorted(wanted, key=lambda entry: after.get(entry["name"], len(has)))
@@ -189,12 +189,12 @@ def cannot_shrink(name: str, has: int, wanted: int) -> CannotResizeDisk:
 
 
 def boots_from(spec: Mapping[str, Any]) -> Optional[str]:
-    """The name of the volume that the guest boots from, None where it has a root disk of its own."""
+    """Return the name of the volume that the guest boots from, None if it has a root disk."""
     own = boot(spec)
     return str(own["name"]) if own else None
 
 
 def boot_order(spec: Mapping[str, Any]) -> Dict[str, int]:
-    """{name: boot_index} of those that the firmware may boot from."""
+    """Return {name: boot_index} of the volumes that the firmware may boot from."""
     entries = spec.get("volumes") or ()
     return {str(entry["name"]): entry["boot_index"] for entry in entries if entry.get("boot_index") is not None}
