@@ -11,7 +11,7 @@ from ..model.aggregate import lowest
 
 
 class Verdict(NamedTuple):
-    """What a filter says of a host: whether it passes, why in words, and the numbers behind it (plain JSON values)."""
+    """A filter's judgement of a host: whether it passes, why as text, and the numbers behind it (plain JSON values)."""
 
     passed: bool
     reason: str = ""
@@ -26,16 +26,16 @@ def fail(reason, **numbers):
 
 
 class Filter:
-    """A rule that a host passes or not.
+    """A rule that a host passes or fails.
 
     A subclass defines check(host_state, spec) -> Verdict. It must change nothing, read no clock and no file, and draw
     no random number. ``options`` are the names and defaults of the options it reads from self.options;
     ``run_filter_once_per_request`` says that the verdict does not change between the instances of one request;
-    ``run_on_rebuild`` that it is asked even where an instance is only rebuilt in place;
-    ``sets_limits`` that it gives hosts that pass a limit, host_state.limits[name], which the claim tests again.
+    ``run_on_rebuild`` that it also runs for an instance that is only rebuilt in place; ``sets_limits`` that it gives
+    passing hosts a limit, host_state.limits[name], which the claim tests again.
 
-    Two things let large fleets be explained without asking every host, and may be left out: ``reads`` names the fields of
-    the host's document, if nothing else of the host decides; about() says where most hosts get the same verdict.
+    Two optional parts let placement explain large fleets without asking every host: ``reads`` names the fields of the
+    host's document, if nothing else of the host decides; about() says when most hosts get the same verdict.
     """
 
     run_filter_once_per_request = False
@@ -55,7 +55,7 @@ class Filter:
         raise NotImplementedError
 
     def about(self, spec):
-        """The uuids of instances, where hosts that have none of them all get the same verdict; else None."""
+        """Return uuids of instances, if all hosts that have none of these get the same verdict; else None."""
         return None
 
 
@@ -65,8 +65,7 @@ class Weigher:
     A subclass defines raw(host_state, spec) -> number. Raw weights are clamped to ``minval`` and ``maxval`` where these
     are set and normalised over the hosts that passed: (x - min) / (max - min), with minval and maxval in place of the
     extremes, and 0 for all where the extremes are equal. ``multiplier_option`` names the option; the metadata of a
-    host's aggregates overrides it (the lowest value; one that is no number is ignored). ``default`` says whether the
-    weigher is part of all_weighers.
+    host's aggregates overrides it (the lowest, if all are numbers). ``default``: is it part of all_weighers?
     """
 
     minval = None
@@ -85,7 +84,7 @@ class Weigher:
         return type(self).__name__
 
     def configured(self):
-        """The multiplier where no aggregate overrides it, before its sign."""
+        """Return the multiplier, without ``sign``, for hosts whose aggregates do not override it."""
         return self.options[self.multiplier_option] if self.multiplier_option else 1.0
 
     def multiplier(self, host_state):
@@ -102,7 +101,7 @@ class Weigher:
         raise NotImplementedError
 
     def weigh(self, host_states, spec):
-        """Raw weights of all hosts, clamped."""
+        """Return the clamped raw weights of all hosts."""
         low, high = self.minval, self.maxval
         weights = [self.raw(host_state, spec) for host_state in host_states]
         if low is not None:
@@ -113,7 +112,7 @@ class Weigher:
 
 
 def normalize(weights, minval=None, maxval=None):
-    """Raw weights between 0 and 1 (nova.weights.normalize)."""
+    """Scale raw weights to between 0 and 1 (nova.weights.normalize)."""
     high = float(max(weights) if maxval is None else maxval)
     low = float(min(weights) if minval is None else minval)
     if high == low:

@@ -1,8 +1,8 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The one capacity arithmetic of the collection: placement plans with it, and the claim repeats it. All vGPUs are of one GPU. On an
-overfull host a resize may lower what is used.
+"""The capacity arithmetic of the collection: placement plans with it, and the claim repeats it. All vGPUs of an
+instance come from one GPU. On an overfull host a resize may reduce usage.
 
     used + asked <= (total - reserved) * allocation_ratio,  min_unit <= asked <= max_unit,  asked % step_size == 0
 
@@ -20,7 +20,7 @@ from .errors import ClaimFailed
 from .requested import requested
 from .text import number
 
-# Nova's names of limits, with the resource they limit and the host's number that counts against it.
+# Nova's limits: name -> (the resource class that it limits, the host's usage that counts against it).
 LIMITS = {
     "vcpu": ("VCPU", "vcpus_used"),
     "memory_mb": ("MEMORY_MB", "memory_mb_used"),
@@ -29,12 +29,12 @@ LIMITS = {
 
 
 def limit_of(total, reserved, ratio):
-    """How much of a resource class may be used in all."""
+    """Return how much of a resource class may be used in all."""
     return (total - reserved) * ratio
 
 
 def broken_rule(amount, inventory, used):
-    """Which of the rules above ``amount`` of a resource class breaks: its name, or None where it fits."""
+    """Return the name of the rule above that ``amount`` of a resource class breaks, or None if it fits."""
     if inventory is None:
         return "inventory"
     if used + amount > limit_of(inventory["total"], inventory["reserved"], inventory["allocation_ratio"]):
@@ -47,7 +47,7 @@ def broken_rule(amount, inventory, used):
 
 
 def shortfall(name, amount, inventory, used):
-    """None where ``amount`` of a resource class fits, else {resource, asked, used, ..., reason}."""
+    """Return None if ``amount`` of a resource class fits, else {resource, asked, used, ..., reason}."""
     rule = broken_rule(amount, inventory, used)
     if rule is None:
         return None
@@ -79,8 +79,8 @@ def shortfall(name, amount, inventory, used):
 
 
 def lowered(host_state, spec):
-    """The resource classes of which the host has more in use than it may, while the instance, which is on it, asks for no
-    more than it has: its resize there brings the host nearer to its limit, so the limit does not refuse it."""
+    """Return the resource classes that are over their limit on the host, if the instance is there and asks for no more
+    than it has: its resize there brings the host closer to the limit, so the limit does not refuse it."""
     instance = host_state.instances.get(spec.instance_uuid) or {}
     if instance.get("role") != OWN or host_state.host in spec.ignore_hosts:
         return ()
@@ -95,7 +95,7 @@ def lowered(host_state, spec):
 
 
 def shortfalls(host_state, amounts, lowers=()):
-    """Every resource class of ``amounts`` that does not fit on the host; ``lowers``: those whose limit it is over, see lowered()."""
+    """Return a shortfall for each resource class of ``amounts`` that does not fit; ``lowers``: see lowered()."""
     found = []
     for name, amount in amounts.items():
         lack = shortfall(name, amount, host_state.inventories.get(name), host_state.used.get(name, 0))
@@ -114,9 +114,9 @@ def fits(host_state, amounts):
 
 
 def doubtful(documents, amounts):
-    """The indexes of the host documents that may not fit ``amounts``, or not be enabled: more than really do not.
+    """Return the indexes of the host documents that may not fit ``amounts`` or be disabled: all such, and some more.
 
-    For large fleets: it reads the bare numbers of the documents, without making a HostState of each.
+    For large fleets: it reads numbers from the documents without making a HostState of each.
     """
     if not set(amounts) <= {"VCPU", "MEMORY_MB", "DISK_GB"}:
         return range(len(documents))
@@ -139,14 +139,15 @@ def doubtful(documents, amounts):
 
 
 def ask_of(host_state, ask, spec):
-    """A Requested as it is asked of one host: disks in another pool than the host's own count on that one's file system, and
-    vGPUs are of one GPU."""
+    """Return a Requested as it applies to one host: disks in a pool other than the host's own count on that pool's file
+    system, and all vGPUs are of one GPU."""
     ask = ask.with_disks_as(disk_class(host_state.document, spec.pool)) if spec.pool else ask
     return _of_one_parent(host_state, ask) if vgpus.VGPU in ask.amounts else ask
 
 
 def _of_one_parent(host_state, ask):
-    """Its vGPUs asked of the host's first GPU with the traits that has room, or that has most; the same where none has the traits."""
+    """Request the vGPUs from the host's first GPU with the traits and room, else from the one with most room. Return
+    ``ask`` unchanged if no GPU has the traits."""
     suffix, group = ask.vgpu_group()
     parents = {
         name: traits
@@ -163,14 +164,14 @@ def _of_one_parent(host_state, ask):
 
 
 def request_shortfalls(host_state, ask, lowers=()):
-    """Shortfalls of a Requested: each of its groups by itself, then all together."""
+    """Return the shortfalls of a Requested: of each group alone, then of all together."""
     found = []
     if ask.unanswerable:
         found.append({"resource": "group_policy", "reason": ask.unanswerable})
     for group in ask.groups.values():
         found += shortfalls(host_state, group.resources, lowers)
     if not found and len(ask.groups) > 1:
-        # The sum is bound by capacity and max_unit only, as in Placement.
+        # Only capacity and max_unit limit the sum, as in Placement.
         for lack in shortfalls(host_state, ask.amounts, lowers):
             if "short" in lack or "max_unit" in lack and lack["asked"] > lack["max_unit"]:
                 found.append(lack)
@@ -193,7 +194,7 @@ def _limit_shortfalls(host_state, ask, limits):
 
 
 def numa_limits(host_state, spec):
-    """The limits under which shared CPUs and memory of NUMA cells are overcommitted."""
+    """Return the limits to which shared CPUs and memory of NUMA cells may be overcommitted."""
     limits = {
         "cpu_allocation_ratio": host_state.cpu_allocation_ratio,
         "ram_allocation_ratio": host_state.ram_allocation_ratio,
@@ -204,7 +205,7 @@ def numa_limits(host_state, spec):
 
 
 def fit_numa(host_state, topology, limits, pci_requests, packing=False, why=None):
-    """Fit an InstanceTopology (which is changed on the way) on the host, with its PCI devices near."""
+    """Fit an InstanceTopology (changed in place) on the host, near its PCI devices."""
     return numa.fit(
         host_state.numa_topology,
         topology,
@@ -218,7 +219,7 @@ def fit_numa(host_state, topology, limits, pci_requests, packing=False, why=None
 
 
 def amounts_on(host_state, spec):
-    """(Requested, [shortfall]) of the form that fits: pinned CPUs as PCPU, else Nova's fallback to VCPU."""
+    """Return (Requested, [shortfall]) of the form that fits: pinned CPUs as PCPU, else Nova's fallback to VCPU."""
     ask = ask_of(host_state, requested(spec), spec)
     found = request_shortfalls(host_state, ask, lowered(host_state, spec))
     if found and ask.pinned:
@@ -229,9 +230,9 @@ def amounts_on(host_state, spec):
 
 
 def allocate(host_state, spec, limits=None, packing=False):
-    """What the host would set aside for one instance of ``spec``; raises ClaimFailed with every shortfall.
+    """Return what the host would set aside for one instance of ``spec``; raise ClaimFailed with every shortfall.
 
-    Returns {vcpus, pcpus, memory_mb, disk_gb, resources, numa_topology, pci_devices}, and vgpus where it has some. Nothing
+    The result is {vcpus, pcpus, memory_mb, disk_gb, resources, numa_topology, pci_devices}, and vgpus if any. Nothing
     is changed. ``limits`` are those of the decision (a Selection's), tested again here.
     """
     ask, found = amounts_on(host_state, spec)
@@ -265,7 +266,7 @@ def allocate(host_state, spec, limits=None, packing=False):
 
 
 def allocation_of(amounts, topology=None, pci_devices=()):
-    """The document of an allocation."""
+    """Return the document of an allocation."""
     return {
         "vcpus": amounts.get("VCPU", 0),
         "pcpus": amounts.get("PCPU", 0),
@@ -278,7 +279,7 @@ def allocation_of(amounts, topology=None, pci_devices=()):
 
 
 def consume(host_state, spec, allocation):
-    """Take an allocation out of the host state, in the order of Nova; raises numa_usage.PinningInvalid."""
+    """Subtract an allocation from the host state, in Nova's order; raises numa_usage.PinningInvalid."""
     used = dict(host_state.used)
     for name, amount in allocation["resources"].items():
         used[name] = used.get(name, 0) + amount
@@ -301,7 +302,7 @@ def _take_devices(host_state, devices):
     pools = pci.copy_pools(host_state.pci_stats)
     for device in devices:
         for pool in pools:
-            # two pools may be alike: the next one serves where the first is used up
+            # two pools may be alike: if the first is used up, the next one serves
             if pool["count"] > 0 and {key: value for key, value in pool.items() if key != "count"} == device["pool"]:
                 pool["count"] -= 1
                 break

@@ -17,7 +17,7 @@ class NoValidHost(BerthError):
 
     @property
     def explanation(self):
-        """Made when it is first read."""
+        """Computed when it is first read."""
         if callable(self._explanation):
             self._explanation = self._explanation()
         return self._explanation

@@ -3,10 +3,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Why every host was or was not chosen: as a document for programs, as text for people.
 
-``document(request_result)`` makes the document of one request out of its explanation; ``matrix(request_results)`` one of
-a whole run in columns, from which ``documents(matrix)`` reads the same again; ``decision_text(document)`` is the text of
-one request; ``fleet_text(host documents)`` the table of a fleet. The text is plain, in columns, and leaves
-out hosts beyond ``most`` after having counted them by rule.
+``document(request_result)`` makes the document of one request from its explanation; ``matrix(request_results)`` makes
+that of a whole run in columns, from which ``documents(matrix)`` reads the same documents again;
+``decision_text(document)`` is the text of one request; ``fleet_text(host documents)`` the table of a fleet. The text is
+plain, in columns, and counts hosts beyond ``most`` by rule instead of listing them.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ MOST_HOSTS = 40
 def document(answer):
     """{name, hosts, error, candidates, instances} of a RequestResult that was explained, as plain JSON values.
 
-    A verdict is {passed, reason, numbers}, or only {passed: true} where there is nothing to tell; ``candidates`` has
-    for each host the list of rules [{rule, ...verdict}] that come before the filters; for ``instances`` see
+    A verdict is {passed, reason, numbers}, or only {passed: true} if there is no more to say; ``candidates`` has for
+    each host the list of rules [{rule, ...verdict}] that come before the filters; for ``instances`` see
     result.RequestResult.
     """
     return _document(_headlines(answer), answer.explanation or {})
@@ -110,7 +110,7 @@ def rejections(explained, at=-1):
 
 
 def decision_text(explained, most=MOST_HOSTS):
-    """The text of one document(): for each instance the choice, what became of each host, and the weights."""
+    """The text of one document(): for each instance the choice, the outcome of each host, and the weights."""
     if not explained["instances"]:
         return "\n".join([_headline(explained, None), *_hosts(explained, 0, most)]) + "\n"
     parts = []
@@ -131,8 +131,8 @@ def _headline(explained, instance):
 
 
 def host_rows(explained, at):
-    """(host, place, weight, why) as text, for the instance ``at`` of a document(): the order first, then who was refused by which
-    rule."""
+    """Return [(host, place, weight, why)] as text, for the instance ``at`` of a document(): the hosts in their order,
+    then the refused ones with the rule."""
     instance = explained["instances"][at] if explained["instances"] else None
     refused = rejections(explained, at if explained["instances"] else -1)
     rows = []
@@ -163,7 +163,7 @@ def _hosts(explained, at, most):
 
 
 def _weights(instance, most):
-    """What each weigher gave: raw > normalised x multiplier, for the weighers that tell the hosts apart."""
+    """Return lines with raw > normalised x multiplier, for the weighers that distinguish the hosts."""
     telling = [weigher for weigher in instance["weighers"] if len(set(_points(weigher).values())) > 1]
     if not telling:
         return ["  every weigher says the same of all of them"] if len(instance["order"]) > 1 else []

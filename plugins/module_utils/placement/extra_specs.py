@@ -36,7 +36,7 @@ OPERATORS = {
 def match(value, wanted):
     """Whether a value satisfies "operator word ..."; without an operator both must be the same text.
 
-    ValueError where a number is compared with what is none.
+    Raise ValueError if an operator for numbers gets something else.
     """
     words = wanted.split()
     if words and words[0] == "<or>":

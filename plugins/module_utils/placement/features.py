@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a flavor and an image ask for together, feature by feature; what contradicts itself is an InvalidInput.
+"""The features that a flavor and an image together ask for; a contradiction between them is an InvalidInput.
 
 The rules are those of nova.virt.hardware. A flavor says ``hw:name``, an image ``hw_name``. ``props`` are the known properties
 of an image (model.image.known_properties).
@@ -24,7 +24,7 @@ TPM_VERSIONS = ("1.2", "2.0")
 TPM_MODELS = ("tpm-tis", "tpm-crb")
 VIOMMU_MODELS = ("auto", "intel", "smmuv3", "virtio")
 MOST_USB_PORTS = 15
-# Models of memory encryption: those that need the guest's memory locked, and firmware without a store of its own.
+# Models of memory encryption; those that need the guest's memory locked; those that need firmware without a store.
 MEMORY_ENCRYPTION = ("amd-sev", "amd-sev-es", "amd-sev-snp", "intel-tdx")
 LOCKS_MEMORY = ("amd-sev", "amd-sev-es")
 STATELESS = ("amd-sev-snp", "intel-tdx")
@@ -44,7 +44,7 @@ def _conflict(key: str, prefix: str, in_flavor: Any, in_image: Any) -> InvalidIn
 
 
 def one_of_both(flavor: Flavor, props: dict, key: str, prefix: str = "hw") -> Any:
-    """The value of the flavor or of the image; two different ones are an error."""
+    """Return the value of the flavor or of the image; two different ones are an error."""
     in_flavor, in_image = both(flavor, props, key, prefix)
     if in_flavor and in_image and in_flavor != in_image:
         raise _conflict(key, prefix, in_flavor, in_image)
@@ -52,7 +52,7 @@ def one_of_both(flavor: Flavor, props: dict, key: str, prefix: str = "hw") -> An
 
 
 def word(flavor: Flavor, props: dict, key: str, words: tuple[str, ...], prefix: str = "hw") -> Any:
-    """One of the words that the flavor or the image may say, or None."""
+    """Return the value of the flavor or of the image, one of ``words``, or None."""
     value = one_of_both(flavor, props, key, prefix)
     if value and value not in words:
         raise InvalidInput("%s:%s" % (prefix, key), value, "one of " + ", ".join(words))
@@ -60,7 +60,7 @@ def word(flavor: Flavor, props: dict, key: str, words: tuple[str, ...], prefix: 
 
 
 def flag(flavor: Flavor, props: dict, key: str) -> bool | None:
-    """Yes or no of the flavor or of the image, None where neither says; a yes beside a no is an error."""
+    """Return the truth value of the flavor or of the image, or None; two different ones are an error."""
     in_flavor, in_image = both(flavor, props, key)
     in_flavor = None if in_flavor is None else is_true(in_flavor)
     if in_flavor is not None and in_image is not None and in_flavor != in_image:
@@ -73,7 +73,7 @@ def secure_boot(flavor: Flavor, props: dict) -> str | None:
 
 
 def vif_multiqueue(flavor: Flavor, props: dict) -> bool:
-    """Never with one vCPU, where it has no effect."""
+    """Whether multiqueue is asked for; never with one vCPU, where it has no effect."""
     return flavor.vcpus > 1 and bool(flag(flavor, props, "vif_multiqueue_enabled"))
 
 
@@ -82,7 +82,7 @@ def viommu(flavor: Flavor, props: dict) -> str | None:
 
 
 def stateless_firmware(props: dict) -> bool:
-    """Asked for, and there is firmware that could be so: any other ignores it."""
+    """Whether stateless firmware is asked for; only UEFI can be stateless, other firmware ignores it."""
     return bool(props.get("hw_firmware_stateless")) and props.get("hw_firmware_type") == "uefi"
 
 
@@ -98,7 +98,7 @@ def tpm(flavor: Flavor, props: dict) -> tuple[str, str] | None:
 
 
 def memory_encryption(flavor: Flavor, props: dict) -> str | None:
-    """The model of memory encryption, with an image that it can work with."""
+    """Return the model of memory encryption, or None; InvalidInput if the image cannot work with it."""
     if not flag_of_either(flavor, props, "mem_encryption"):
         return None
     flag(flavor, props, "mem_encryption")
@@ -106,7 +106,7 @@ def memory_encryption(flavor: Flavor, props: dict) -> str | None:
     if in_flavor is not None and in_image is not None and in_flavor != in_image:
         raise _conflict("mem_encryption_model", "hw", in_flavor, in_image)
     model = word(flavor, props, "mem_encryption_model", MEMORY_ENCRYPTION) or MEMORY_ENCRYPTION[0]
-    # Nova has these two of images alone
+    # Nova reads these two only from images
     firmware, machine = (
         both(flavor, props, key)[0] or both(flavor, props, key)[1] for key in ("firmware_type", "machine_type")
     )
@@ -124,13 +124,13 @@ def memory_encryption(flavor: Flavor, props: dict) -> str | None:
 
 
 def flag_of_either(flavor: Flavor, props: dict, key: str) -> bool:
-    """Whether the flavor or the image says yes."""
+    """Whether the flavor or the image asks for it."""
     in_flavor, in_image = both(flavor, props, key)
     return is_true(in_flavor) or bool(in_image)
 
 
 def locked_memory(flavor: Flavor, props: dict) -> bool | None:
-    """Whether the guest's memory is locked on the host. A request needs a page size for it; some encryption locks it anyway."""
+    """Whether the guest's memory is locked on the host. Asking for it needs a page size; some encryption implies it."""
     asked = flag(flavor, props, "locked_memory")
     if asked:
         if not any(both(flavor, props, "mem_page_size")):
@@ -199,7 +199,7 @@ def _numbers(flavor: Flavor, props: dict, key: str) -> tuple[int, int]:
 
 
 def check(flavor: Flavor, props: dict) -> None:
-    """InvalidInput where flavor and image contradict each other in any of these, as Nova's API refuses them."""
+    """Raise InvalidInput if flavor and image contradict each other in any of these, as Nova's API does."""
     secure_boot(flavor, props)
     tpm(flavor, props)
     locked_memory(flavor, props)

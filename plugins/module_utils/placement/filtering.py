@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from .base import PASS, Verdict
 
-# What a request may say of hosts by name: (its field, whether these are the hosts that are kept, why others are refused).
+# The fields of a request that name hosts: (field, whether the named hosts are kept, why hosts are refused).
 NAMED_HOSTS = (
     ("ignore_hosts", False, "excluded by ignore_hosts"),
     ("force_hosts", True, "not named by force_hosts"),
@@ -19,12 +19,12 @@ NAMED_HOSTS = (
 
 
 def filtered(filters, spec, hosts, number, record=None):
-    """The HostStates that pass for instance ``number`` of the request; ``record`` takes the verdicts."""
+    """Return the HostStates that pass for instance ``number`` of the request; ``record`` collects the verdicts."""
     hosts = named_by_request(spec, hosts, record)
     if record is not None:
         record["hosts"] = [host_state.key for host_state in hosts]
     if (spec.force_hosts or spec.force_nodes) and not spec.scheduler_hints.get("_nova_check_type"):
-        # As in Nova, no filter is asked about a host that is forced.
+        # As in Nova, filters do not run on forced hosts.
         return hosts
     for filter_ in filters:
         hosts = _passing(filter_, spec, hosts, number, record)
@@ -34,7 +34,7 @@ def filtered(filters, spec, hosts, number, record=None):
 
 
 def named_by_request(spec, hosts, record=None):
-    """The hosts that the request's own words leave: its destination, ignore_hosts, force_hosts and force_nodes."""
+    """Return the hosts that the request's destination, ignore_hosts, force_hosts and force_nodes leave."""
     destination = spec.requested_destination or {}
     if destination.get("host"):
         host, node = destination["host"], destination.get("node")
@@ -58,7 +58,7 @@ def named_by_request(spec, hosts, record=None):
 
 
 def _called(host_state, rule):
-    """The name that a field of the request means: a node's as it is, a host's in lower case."""
+    """Return the name that a field of the request is compared with: a node's as it is, a host's in lower case."""
     return host_state.nodename if rule == "force_nodes" else host_state.host.lower()
 
 
@@ -82,7 +82,7 @@ def _passing(filter_, spec, hosts, number, record):
 
 
 def judge(filter_, host_state, spec):
-    """The verdict of a filter on a host, whatever the filter does."""
+    """Return the verdict of a filter on a host, also if the filter raises."""
     try:
         verdict = filter_.check(host_state, spec)
         if isinstance(verdict, Verdict):
@@ -95,6 +95,6 @@ def judge(filter_, host_state, spec):
 
 
 def raised(plugin, host_state, error):
-    """The verdict of a plugin that raised: it names class and host."""
+    """Return the verdict of a plugin that raised: it names class and host."""
     reason = "%s raised %s on %s: %s" % (plugin.name, type(error).__name__, host_state.key, error)
     return Verdict(False, reason, {"plugin": plugin.name, "host": host_state.key, "error": type(error).__name__})

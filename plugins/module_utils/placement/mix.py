@@ -42,10 +42,10 @@ class Mix:
 
 
 def read_mix(documents, field="berth_placement.headroom_flavor_mix"):
-    """The Mix of the option, None where it is empty; InvalidInput where an item is not what it must be."""
+    """Return the Mix of the option, None if it is empty; raise InvalidInput for an item that is not valid."""
     kinds = [_read_item(item, "%s[%d]" % (field, at)) for at, item in enumerate(documents)]
     shares = [share for _amounts, _further, _cells, share in kinds]
-    # Shares that are whole and differ are counts; others are expectations, and tell nothing of what is missing.
+    # Whole shares that differ are counts; others are expectations and say nothing about sizes that are missing.
     counts = len(set(shares)) > 1 and all(share == int(share) for share in shares)
     return Mix(kinds, shares.count(1) / sum(shares) if counts else 0.0) if kinds else None
 
@@ -66,10 +66,10 @@ def _read_item(item, path):
 
 
 def counted_mix(running, asked):
-    """The Mix of two tallies {(amounts, extra specs): number}: what runs, and what this run asks for.
+    """Return the Mix of two tallies {(amounts, extra specs): number}: the running instances, and this run's requests.
 
-    What is asked for is known to come. Of what runs, each instance that is the only one of its size stands for a size
-    that was not seen yet (the estimate of Good and Turing).
+    The requests are known to come. A running instance that is the only one of its size stands for a size that was not
+    seen yet (the Good-Turing estimate).
     """
     total = running + asked
     alone = sum(1 for kind, number in running.items() if number == 1 and not asked[kind])
@@ -94,7 +94,7 @@ def tally(host_states):
 
 
 def further_resources(extra_specs):
-    """{further resource: amount} that a flavor's extra specs ask for; what cannot be read counts nothing."""
+    """Return {further resource: amount} that a flavor's extra specs ask for; unreadable values count as nothing."""
     found = Counter()
     for key, value in extra_specs.items():
         match = _RESOURCE.match(key)
@@ -108,7 +108,7 @@ def further_resources(extra_specs):
 
 
 def _pinned_nodes(amounts, extra_specs):
-    """The NUMA cells an instance of this size asks for; 0 where it asks for none or for nonsense."""
+    """Return how many NUMA cells an instance of this size asks for; 0 if none, or if its extra specs are invalid."""
     if not extra_specs:
         return 0
     try:

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Whether a host has the networks and the storage pool that an instance names.
 
-Read from the host's document; a host that does not tell what it has passes, and its claim or build will tell.
+Reads the host's document. A host that does not report what it has passes; its claim or build will decide.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ DIRECTORIES = ("dir", "fs", "netfs")
 
 
 class NetworksAndPool:
-    """What one request names."""
+    """The networks and the pool that one request names."""
 
     def __init__(self, spec: RequestSpec) -> None:
         self.pool = spec.pool
         self.wanted = tuple(dict.fromkeys(site for nic in spec.networks for site in _of_nic(nic)))
 
     def rules(self) -> list[list]:
-        """[[rule, numbers]], as they are told of a host that passes."""
+        """Return [[rule, numbers]] for a host that passes."""
         found: list[list] = []
         if self.wanted:
             found.append(["networks", {"needs": [text for _key, _name, text in self.wanted]}])
@@ -36,14 +36,14 @@ class NetworksAndPool:
         return found
 
     def lacks(self, document: dict[str, Any]) -> dict[str, str]:
-        """{rule: reason} of the rules that the host breaks."""
+        """Return {rule: reason} for the rules that the host breaks."""
         found = {}
         missing = [
             text for key, name, text in self.wanted if document.get(key) is not None and name not in document[key]
         ]
         if missing:
             found["networks"] = "has no " + ", no ".join(missing)
-        # "pool" came with what placement reads of pools: a document without it tells nothing of them.
+        # Only a document with "pool" reports pools in the form that placement reads.
         if self.pool and document.get("pool") and document.get("pools") is not None:
             reason = _lacks_pool(document["pools"], self.pool)
             if reason:
@@ -52,7 +52,7 @@ class NetworksAndPool:
 
 
 def _of_nic(nic: dict[str, Any]) -> Iterator[tuple[str, Any, str]]:
-    """(key of the document, name, text) of what a NIC is on."""
+    """Yield (key of the document, name, text) of what a NIC needs on its host."""
     if nic.get("virtualport"):
         yield "ovs_bridges", nic.get("source"), "Open vSwitch bridge %s" % nic.get("source")
     elif nic.get("type") == "direct":

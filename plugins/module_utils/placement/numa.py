@@ -89,11 +89,11 @@ def realtime_cpus(flavor, props):
 
 
 def _read_page_size(text):
-    """KiB of a size such as 2048, 2MB or 1.5GiB; below 1 KiB it is a fraction. Or one of the words of Nova."""
+    """Return the KiB (a fraction below 1) of a size such as 2048, 2MB or 1.5GiB, or the PAGES_* of Nova's word."""
     word = {"any": PAGES_ANY, "large": PAGES_LARGE, "small": PAGES_SMALL}.get(text)
     if word is not None:
         return word
-    if re.fullmatch("[0-9]+", text):  # no other digits, such as raised ones
+    if re.fullmatch("[0-9]+", text):  # no other digits, such as superscripts
         return int(text)
     match = _SIZE.match(text)
     if not match:
@@ -160,10 +160,10 @@ def _list_of(flavor, props, key, read):
 
 
 def constraints(flavor, props):
-    """The NUMA topology that a flavor and the known properties of an image ask for, or None.
+    """Return the NUMA topology that a flavor and the known properties of an image ask for, or None.
 
-    Given for hw:numa_nodes, hw:mem_page_size, hw:pmem and the dedicated and mixed CPU policies; raises InvalidInput for
-    what contradicts itself (source: nova.virt.hardware.numa_get_constraints).
+    hw:numa_nodes, hw:mem_page_size, hw:pmem and the dedicated and mixed CPU policies ask for one; raises InvalidInput
+    for contradictions (source: nova.virt.hardware.numa_get_constraints).
     """
     policy = cpu_policy(flavor, props)
     threads = cpu_thread_policy(flavor, props)
@@ -294,7 +294,7 @@ def _reserve(cores, pinning, number, whole_cores):
 
 
 def _pack(host_cell, cell, reserved):
-    """Pin the cell's vCPUs on the free cores of a host cell; the cell, or None.
+    """Pin the cell's vCPUs on the free cores of a host cell; return the cell, or None.
 
     Cores with more free threads are used first; require wants at least two threads of each core, isolate one thread
     of wholly free cores (source: nova.virt.hardware._pack_instance_onto_cores).
@@ -341,7 +341,7 @@ def _pack(host_cell, cell, reserved):
 
 
 def _fit_cell(host_cell, cell, limits, reserved, why):
-    """Fit one cell of the instance on one cell of the host; the cell changed accordingly, or None and a reason in why."""
+    """Fit one cell of the instance on one cell of the host; return it changed, or None with a reason in ``why``."""
     pins = cell.cpu_policy in ("dedicated", "mixed")
     shares = cell.cpu_policy in ("shared", "mixed", None)
     if cell.pagesize:
@@ -422,8 +422,8 @@ def _ordered(cells, instance, pools, pci_requests, packing):
 def fit(host, instance, limits=None, pci_requests=(), pools=(), pci_supported=None, packing=False, why=None):
     """Fit an instance's topology on a host's: the fitted topology, or None (reasons are appended to ``why``).
 
-    ``instance`` is changed on the way, as Nova does: give a copy. ``limits`` {cpu_allocation_ratio,
-    ram_allocation_ratio, network_metadata}; ``pci_supported(cells)`` says whether the devices fit near these cells.
+    ``instance`` is changed in place, as in Nova: pass a copy. ``limits`` {cpu_allocation_ratio, ram_allocation_ratio,
+    network_metadata}; ``pci_supported(cells)`` says whether the devices fit near these cells.
     """
     why = [] if why is None else why
     if len(host.cells) < len(instance.cells):

@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What instances take of the NUMA cells of a host, and give back. Apart from numa.py, since a host reckons so without placing."""
+"""What instances take from the NUMA cells of a host and give back. Not in numa.py: hosts count this without placing."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class PinningInvalid(ValueError):
 
 
 def add_usage(host, instance):
-    """The host's topology with a fitted instance on it, as a new HostTopology; raises PinningInvalid."""
+    """Return a new HostTopology: the host's with a fitted instance on it; raises PinningInvalid."""
     cells = []
     for old in host.cells:
         new = old.copy()
@@ -26,7 +26,7 @@ def add_usage(host, instance):
 
 
 def remove_usage(host, instance):
-    """The host's topology without a fitted instance that was on it: the opposite of add_usage()."""
+    """Return the host's topology without a fitted instance that was on it: the opposite of add_usage()."""
     cells = []
     for old in host.cells:
         new = old.copy()
@@ -61,7 +61,7 @@ def _use_pages(host_cell, cell, sign):
 
 
 def _pinned_by(host_cell, cell):
-    """The CPUs of the host cell that are gone with an instance cell: whole cores where it isolates them."""
+    """Return the CPUs of the host cell that an instance cell occupies: whole cores if it isolates them."""
     if cell.cpu_policy in (None, "shared"):
         return frozenset()
     pinned = set(cell.cpu_pinning.values()) | cell.cpuset_reserved

@@ -84,7 +84,7 @@ class Options(dict):
 
 
 def read_options(given=None, declared=()):
-    """The Options of ``given``; ``declared`` are {name: default} of enabled plugins.
+    """Return the Options of ``given``; ``declared`` are {name: default} of enabled plugins.
 
     Raises UnknownOption with all unknown names, InvalidInput for a value of the wrong kind.
     """
@@ -126,7 +126,7 @@ def read_options(given=None, declared=()):
 
 
 def oldest_facts(given):
-    """Within how many seconds facts that were kept have to be read for the caching driver; None without a limit."""
+    """Return how many seconds old kept facts may be for the caching driver; None without a limit."""
     options = read_options({name: given[name] for name in ("driver", "periodic_task_interval") if name in given})
     seconds = options["periodic_task_interval"]
     return seconds if options["driver"] == "caching" and seconds >= 0 else None

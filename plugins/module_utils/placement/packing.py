@@ -14,7 +14,7 @@ from typing import NamedTuple, Tuple
 # Guards a floor against floats that are a hair below the whole number they stand for.
 _HAIR = 1e-6
 _LARGEST_CACHE = 500000
-# The first dimension that not every request asks for something of: 0 and 1 are vCPUs and memory.
+# The first dimension of which a request may ask for nothing: 0 and 1 are vCPUs and memory.
 FURTHER = 2
 
 
@@ -27,7 +27,7 @@ class Size(NamedTuple):
 
 
 class HostCapacity(NamedTuple):
-    """A host: what is ``free``, what it has in all, and what is free in each NUMA cell where requests are pinned."""
+    """A host: what is ``free``, its total ``capacity``, and what is free in each NUMA cell, for pinned requests."""
 
     free: Tuple[float, ...]
     capacity: Tuple[float, ...]
@@ -44,10 +44,10 @@ class Packing:
     - the room lost;
     - the growth of the imbalance: free vCPUs and free memory, both in mean requests, drifting apart (of each NUMA cell
       for a pinned request, else of the host);
-    - what stays free (best fit). It decides between equals, and more than that as far as sizes may come that the mix
-      does not have (``unseen``, 0 to 1): then the first two, which know the mix only, count less by as much;
-    - of a request that asks for nothing of a further resource (a device): the share it takes of the host's free vCPUs
-      or memory, times the share of the further resource that is free there and may be stranded.
+    - what stays free (best fit). It decides between equals, and counts more the likelier sizes are that the mix does
+      not have (``unseen``, 0 to 1): the first two, which know only the mix, then count less by as much;
+    - for a request that does not use a further resource (a device): the share it takes of the host's free vCPUs or
+      memory, times the share of the further resource that is free there and may be stranded.
     """
 
     exponent, balance, tie = 3.0, 1.0, 0.005
@@ -64,7 +64,7 @@ class Packing:
         self._cost = {}
 
     def room(self, free, cells=()):
-        """How many of the typical requests fit, weighted."""
+        """Return how many of the typical requests fit, weighted."""
         found = self._room.get((free, cells))
         if found is None:
             found = sum([part.worth * part.fits(free, cells) for part in self.parts])
@@ -72,7 +72,7 @@ class Packing:
         return found
 
     def cost(self, host, amounts, span=0):
-        """The cost of placing ``amounts``, pinned to ``span`` cells (0 = not pinned), on a HostCapacity; less is better."""
+        """Return the cost (less is better) of ``amounts`` on a HostCapacity, pinned to ``span`` cells (0: unpinned)."""
         key = (host, amounts, span)
         found = self._cost.get(key)
         if found is None:
@@ -94,7 +94,7 @@ class Packing:
         return sum([abs(part[0] / self.mean[0] - part[1] / self.mean[1]) for part in parts])
 
     def _stranded(self, host, amounts):
-        """What a request that wants no device takes from those of the host's further resources that are still free."""
+        """Return what a request without devices costs the host's further resources that are still free."""
         taken = max([a / max(f, _HAIR) for a, f in zip(amounts[:2], host.free)])
         unused = [host.free[at] / max(host.capacity[at], _HAIR) for at in self.further if not amounts[at]]
         return taken * sum([max(share, 0) for share in unused])
@@ -122,7 +122,7 @@ def _count(free, asked):
 
 
 def most_spanning(counts, span):
-    """How many requests fit that take a place in ``span`` different cells each; ``counts`` are the places per cell."""
+    """Return how many requests fit that take a place in ``span`` different cells each; ``counts``: places per cell."""
     if span == 1:
         return sum(counts)
     if span == len(counts):
@@ -134,7 +134,7 @@ def most_spanning(counts, span):
 
 
 def take_cells(cells, amounts, span):
-    """The cells' free capacity after a pinned request took the ``span`` cells that it leaves least over in."""
+    """Return the cells' free capacity after a pinned request took the ``span`` cells in which it leaves least."""
     if not cells:
         return cells
     ask = [amount / span for amount in amounts[:2]]

@@ -50,7 +50,7 @@ def read_aliases(documents):
 
 
 def requests_from(flavor, props, aliases):
-    """The PCI requests of a flavor's pci_passthrough:alias ("gpu:1,nic:2"); ``aliases`` from read_aliases()."""
+    """Return the PCI requests of a flavor's pci_passthrough:alias ("gpu:1,nic:2"); ``aliases`` from read_aliases()."""
     text = flavor.extra_specs.get("pci_passthrough:alias")
     policy = pci_numa_policy(flavor, props)
     requests = []
@@ -75,7 +75,7 @@ def requests_from(flavor, props, aliases):
 
 
 def of_nics(nics, aliases):
-    """One request for each NIC that is a function of a network card, under its alias."""
+    """Return one request for each NIC that is a function of a network card, under its alias."""
     requests = []
     for at, nic in enumerate(nics):
         if nic.get("type") != "direct":
@@ -115,7 +115,7 @@ def _count(pools):
 
 
 def _near_cells(pools, request, cells, topology):
-    """The pools that the request's NUMA policy allows next to these cells; the stricter choice where it suffices."""
+    """The pools that the request's NUMA policy allows next to these cells; the stricter choice if it suffices."""
     if not cells:
         return pools
     policy = request.get("numa_policy") or "legacy"
@@ -138,13 +138,13 @@ def _near_cells(pools, request, cells, topology):
 
 
 def matching(pools, request):
-    """The pools of devices such as the request asks for, wherever they are."""
+    """Return the pools of devices that the request asks for, on any NUMA node."""
     specs = [{key: value for key, value in spec.items() if key not in IGNORED_TAGS} for spec in request["spec"]]
     return [pool for pool in pools if any(_matches(pool, spec) for spec in specs)]
 
 
 def usable_pools(pools, request, cells, topology):
-    """The pools that can serve a request, in the order they are used; [] where they have too few devices."""
+    """Return the pools that can serve a request, in the order they are used; [] if they have too few devices."""
     pools = matching(pools, request)
     if _count(pools) < request["count"]:
         return []
@@ -163,7 +163,7 @@ def usable_pools(pools, request, cells, topology):
 
 
 def take(pools, requests, cells=None, topology=None):
-    """Serve requests from ``pools`` (changed in place); [{alias_name, request_id, count, pool}] or None, then undefined."""
+    """Serve requests from ``pools`` (changed in place): [{alias_name, request_id, count, pool}], or None."""
     taken = []
     for request in requests:
         usable = usable_pools(pools, request, cells, topology)
@@ -180,7 +180,7 @@ def take(pools, requests, cells=None, topology=None):
                     "pool": {key: value for key, value in pool.items() if key != "count"},
                 }
             )
-            # A pool that is served to its end disappears, as in Nova.
+            # An exhausted pool disappears, as in Nova.
             if pool["count"] > left:
                 pool["count"] -= left
                 left = 0
@@ -197,7 +197,7 @@ def copy_pools(pools):
 
 
 def give_back(pools, devices):
-    """The pools with these devices of the host free again."""
+    """Return the pools with these devices of the host free again."""
     pools = copy_pools(pools)
     parts = ("vendor_id", "product_id", "numa_node", "dev_type")
     for device in devices:
@@ -215,9 +215,9 @@ def supports(pools, requests, cells=None, topology=None):
 
 
 def give_addresses(devices, taken):
-    """One entry per device: {alias_name, request_id, vendor_id, product_id, numa_node, dev_type, address}.
+    """Return one entry per device: {alias_name, request_id, vendor_id, product_id, numa_node, dev_type, address}.
 
-    ``devices`` is the host's list of PCI devices; the address is None where the list does not name a free one.
+    ``devices`` is the host's list of PCI devices; the address is None if the list has no free one.
     """
     used, given = set(), []
     for device_taken in taken:

@@ -38,7 +38,7 @@ class Pipeline:
         self.journal = {}
 
     def begin(self):
-        """From here on rollback() leads back to here."""
+        """Mark the state to which rollback() returns."""
         self.journal = {}
 
     def rollback(self):
@@ -48,7 +48,7 @@ class Pipeline:
         self.journal = {}
 
     def run(self, spec, explain=False):
-        """The RequestResult of one request; on failure nothing is changed and the result explains itself."""
+        """Return the RequestResult of one request; on failure nothing is changed and the result has its explanation."""
         self.saved = {}
         for host_state in self.host_states:
             # Limits are those that the filters of this request set.
@@ -126,7 +126,7 @@ class Pipeline:
 
     # -- candidates
     def _candidates(self, spec, trace):
-        """(host states, {id(host state): amounts to claim}) that Placement would return."""
+        """Return (host states, {id(host state): amounts to claim}) as Placement would."""
         if spec.is_rebuild:
             return list(self.host_states), {}
         query, limit = prefilters.query_for(spec, self.options, self.aggregates, self.host_states)
@@ -143,7 +143,7 @@ class Pipeline:
 
     @staticmethod
     def _limit(query, found, limit):
-        """Nova's limit counts each of its two queries by itself."""
+        """Apply Nova's limit, which counts each of its two queries separately."""
         kept, counts = [], [0, 0]
         for host_state in found:
             answers = [
@@ -237,7 +237,7 @@ class Pipeline:
 
 
 def no_host(spec, index, candidates, passing):
-    """Why instance ``index`` of a request has no valid host: were there candidates, and did any pass the filters?"""
+    """Return why instance ``index`` has no valid host; ``candidates`` and ``passing``: whether any host got so far."""
     if not candidates:
         return "no valid host was found for %s: no host has what it requests" % spec.name
     if passing:

@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Values as JSON has them: what is no JSON value becomes the nearest that is, the same way every time."""
+"""Converts values to plain JSON: anything else becomes the nearest JSON value, always the same."""
 
 from __future__ import annotations
 

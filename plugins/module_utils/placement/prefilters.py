@@ -1,9 +1,9 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What Nova asks of Placement before any filter runs: which hosts are candidates at all.
+"""Nova's query to Placement before any filter runs: which hosts are candidates at all.
 
-Every function below bears the name of Nova's request filter and adds its terms to a Query; the Query then judges hosts.
+Each rule is a function with the name of Nova's request filter. It adds its terms to a Query, which then judges hosts.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Query:
         self.in_tree = None
 
     def amounts(self, host_state):
-        """The amounts to claim on a candidate: pinned CPUs where it has them, else the fallback."""
+        """Return the amounts to claim on a candidate: pinned CPUs if it has them, else the fallback."""
         pinned = self.fallback is None or self._answers(host_state, self.ask)
         return capacity.ask_of(host_state, self.ask if pinned else self.fallback, self.spec).amounts
 
@@ -89,14 +89,14 @@ class Query:
 
     @property
     def is_plain(self):
-        """Whether nothing but amounts, networks and a pool is asked for."""
+        """Whether the request asks only for amounts, networks and a pool."""
         return len(self.ask.groups) == 1 and self.rules() == [
             ["compute_status_filter", {}],
             *self.networks_and_pool.rules(),
         ]
 
     def rules(self):
-        """[[rule, numbers]]: what verdicts() says before capacity of a host that passes, where it need not be in aggregates."""
+        """Return [[rule, numbers]]: verdicts() of a host that passes, without capacity and membership of aggregates."""
         found = [["compute_status_filter", {}]]
         if self.in_tree is not None:
             found.append(["requested_destination", {}])
@@ -109,7 +109,7 @@ class Query:
         return found
 
     def verdicts(self, host_state):
-        """[(rule, Verdict)]: every rule with its reason and numbers; for explanations."""
+        """Return [(rule, Verdict)]: every rule with its reason and numbers; for explanations."""
         spec, traits, found = self.spec, host_state.traits, []
 
         def say(rule, passed, reason="", **numbers):
@@ -177,7 +177,7 @@ class Query:
 
 
 def _asked_for(spec):
-    """Why only one host will do; a request that another part of the collection bound to its host says it."""
+    """Return why only one host will do: the ``why`` of the code that bound the request to it, else the default."""
     return (spec.requested_destination or {}).get("why") or "another host was asked for"
 
 
@@ -298,9 +298,9 @@ REQUEST_FILTERS = (
 
 
 def query_for(spec, options, aggregates, host_states):
-    """The Query of a request, its target resolved; raises NoValidHost where there is no such host or tenant aggregate.
+    """Return (Query, limit) of a request, its target resolved; NoValidHost if no such host or tenant aggregate exists.
 
-    Returns (query, limit): the largest number of candidates, or None.
+    ``limit`` is the largest number of candidates, or None.
     """
     query = Query(spec, options)
     for rule in REQUEST_FILTERS:

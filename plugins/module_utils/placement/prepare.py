@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a request's document does not give and its flavor and image do: its NUMA topology and its PCI requests."""
+"""Derives a request's NUMA topology and PCI requests from its flavor and image, where its document has none."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from . import numa, pci
 
 
 def prepare(spec, aliases, known=None):
-    """Derive from flavor and image what the document does not give: NUMA topology and PCI requests.
+    """Derive NUMA topology and PCI requests from flavor and image, where the document has none; return ``spec``.
 
-    ``known`` keeps what was derived for the next request of the same flavor and image.
+    ``known`` keeps the results for the next request of the same flavor and image.
     """
     known = {} if known is None else known
     has_requests = spec.pci_requests is not None  # which may be of aliases that only that instance has

@@ -3,10 +3,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The receipt of a placement: one document that says what was decided from what, and that replays bit for bit.
 
-A receipt holds the options, the seed, the aggregates, of the requests what placement reads (no metadata, not where the
-image lies), a hash of every host's document, the verdict of every rule on every host with its numbers, the weights and the
-selections. It holds no secret and needs none. ``replay`` with the same host documents, on any machine, gives the same
-decision or says where it differs.
+A receipt holds the options, the seed, the aggregates, of the requests what placement reads (no metadata, no location of
+the image), a hash of every host's document, the verdict of every rule on every host with its numbers, the weights and
+the selections. It holds no secret and needs none. ``replay`` with the same host documents, on any machine, gives the
+same decision or says where it differs.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from .scheduler import load, select_destinations
 SCHEMA = 1
 # Beyond this many numbers and verdicts the matrix is left out: its hash stays, and replaying makes it again.
 MOST_CELLS = 4000000
-# What a host counts in the document of a request that the plain pipeline decided.
+# How many values each host counts as in a request that the plain pipeline decided.
 CELLS_OF_ROW = 40
-# What of a request placement reads: whatever else it has, or will have, may be secret.
+# The parts of a request that placement reads: any other, also a future one, may be secret.
 _KEPT = (
     "schema",
     "uuid",
@@ -58,10 +58,10 @@ class ReceiptMismatch(BerthError):
 
 
 def make(host_documents, requests, options, result, aggregates=(), left_out=None, seconds=None):
-    """The receipt of ``result``, which select_destinations gave for these arguments with ``explain`` true.
+    """Return the receipt of ``result``, which select_destinations returned for these arguments with ``explain`` true.
 
-    ``left_out`` {host: reason} are hosts that took no part (unreachable, a lying document); ``seconds`` is how long the
-    decision took, told by the caller, and is no part of what is replayed.
+    ``left_out`` {host: reason} are hosts that took no part (unreachable, an invalid document); ``seconds`` is how long
+    the decision took, which is not replayed.
     """
     matrix = plain(explain.matrix(result.requests))
     decision = {
@@ -104,7 +104,7 @@ def _cells(matrix):
 def replay(receipt, host_documents):
     """Decide again from the receipt and the host documents it was made from; returns the Result.
 
-    Raises ReceiptMismatch where the documents are not those of the receipt or the decision is not the same in every
+    Raises ReceiptMismatch if the documents are not those of the receipt or the decision is not the same in every
     verdict, number, weight and selection, and InvalidInput for a receipt of a newer schema.
     """
     if not isinstance(receipt, dict) or not isinstance(receipt.get("schema"), int) or receipt["schema"] > SCHEMA:
@@ -128,7 +128,7 @@ def replay(receipt, host_documents):
 
 
 def differences(receipt, again):
-    """Where two decisions on the same requests differ, for people: another host, another error, or other reasons."""
+    """Return where two decisions on the same requests differ, for people: in the host, the error or the reasons."""
     found = []
     told, tells = (_explained(each["matrix"]) for each in (receipt, again))
     for was, now in zip(receipt["decision"]["requests"], again["decision"]["requests"]):
@@ -152,7 +152,7 @@ def _hosts(request):
 
 
 def _explained(matrix):
-    """Request name -> why, {} where the receipt is of so large a fleet that it does not say."""
+    """Return {request name: its document}, {} if the fleet is so large that the receipt has no matrix."""
     return {found["name"]: found for found in explain.documents(matrix)} if matrix else {}
 
 
@@ -178,7 +178,7 @@ def digest(value):
 
 
 def first_difference(given, other, path="receipt"):
-    """The path of the first place where two plain values differ, '' where they do not."""
+    """Return the path of the first place where two plain values differ, '' if they are equal."""
     if isinstance(given, dict) and isinstance(other, dict):
         for name in sorted(set(given) | (set(other) - {"sha256", "seconds"})):
             found = first_difference(given.get(name), other.get(name), "%s.%s" % (path, name))

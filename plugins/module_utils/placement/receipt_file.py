@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """A receipt as a file: gzip of three lines of JSON, who decided what and when, the receipt, and the hosts' documents.
 
-Who reads one trusts nothing in it: it may have been edited, cut off or made to harm.
+Readers trust nothing in it: it may have been edited, cut off or made to do harm.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ class ReceiptInvalid(BerthError):
 
 
 def pack(receipt, documents, about):
-    """The bytes of a file. ``about``: {run, who, at, operation, instances {name: uuid}}."""
+    """Return the bytes of a file. ``about``: {run, who, at, operation, instances {name: uuid}}."""
     body = _line(receipt) + json.dumps(documents, allow_nan=False).encode("ascii") + b"\n"
     head = {"format": FORMAT, "schema": SCHEMA, "collection": COLLECTION_VERSION, **about}
     return gzip.compress(_line({**head, "sha256": _digest(head, body)}) + body, LEVEL, mtime=0)
 
 
 def unpack(data):
-    """(head, receipt, documents) of the bytes of a file. Raises ReceiptInvalid, without a word on which file it is."""
+    """Return (head, receipt, documents) of the bytes of a file. Raises ReceiptInvalid, which does not name the file."""
     head, body = _read(data, MOST_BYTES).split(b"\n", 1)
     known = _head(head)
     if _digest({name: part for name, part in known.items() if name != "sha256"}, body) != known.get("sha256"):
@@ -50,12 +50,12 @@ def unpack(data):
 
 
 def read_head(data):
-    """Who decided what and when; of a large file its first part is enough."""
+    """Return who decided what and when; the first part of a large file is enough."""
     return _head(_read(data, MOST_OF_HEAD, whole=False).split(b"\n", 1)[0])
 
 
 def decide_again(receipt, documents):
-    """Decide again from what unpack gave. Raises ReceiptMismatch where the decision differs, ReceiptInvalid where none can be made."""
+    """Decide again on what unpack() returned. ReceiptMismatch if the decision differs, ReceiptInvalid if it fails."""
     try:
         if any(request["num_instances"] > MOST_INSTANCES for request in receipt["requests"]):
             raise ReceiptInvalid("a request is for more than %d instances" % MOST_INSTANCES)
@@ -77,7 +77,7 @@ def _digest(head, body):
 
 
 def _read(data, most, whole=True):
-    """What the gzip holds, at most so many bytes of it."""
+    """Return the unpacked data, at most ``most`` bytes of it."""
     reader = zlib.decompressobj(wbits=zlib.MAX_WBITS | 16)
     try:
         text = reader.decompress(data, most)
@@ -116,7 +116,7 @@ def _head(line):
 
 
 def _document(document):
-    """As the hosts' facts were checked when they came in; the inventory's name of a host may be any."""
+    """Check a host's document as its facts were checked on arrival; its name in the inventory may be anything."""
     try:
         checked = check({**document, "host": "a", "node": "a"})
         return {**checked, "host": str(document["host"]), "node": str(document["node"])}

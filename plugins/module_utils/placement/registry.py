@@ -9,7 +9,7 @@ fully qualified name ``ns.coll.name`` of a module in any collection:
     ansible_collections.<ns>.<coll>.plugins.module_utils.placement.filters.<name>    for a filter
     ansible_collections.<ns>.<coll>.plugins.module_utils.placement.weighers.<name>   for a weigher
 
-which defines exactly one subclass of Filter or Weigher. A class itself may stand for its name.
+which defines exactly one subclass of Filter or Weigher. A class may be given instead of its name.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from .errors import FilterRemoved, PluginFailed, SchedulerHostFilterNotFound, Sc
 
 FIELDS = {"filters": "enabled_filters", "weighers": "weight_classes"}
 
-# Filters that Nova had and that have no meaning without the service they asked.
+# Filters that Nova had and that are useless without the service they asked.
 REMOVED = {
     "TrustedFilter": "it asked an attestation service that nobody runs any more; Nova removed it in 17.0.0 (Queens)",
     "TrustedComputeFilter": "it asked an attestation service that nobody runs any more; Nova removed it in 17.0.0 (Queens)",
@@ -61,7 +61,7 @@ def _classes(module, base):
 
 
 def _load(name, kind):
-    """The class of a name, or None; ``name`` is checked to be dotted words before anything is imported."""
+    """Return the class of a name, or None; imports nothing before ``name`` is checked to be dotted words."""
     base = Filter if kind == "filters" else Weigher
     if isinstance(name, type) and issubclass(name, base):
         return name
@@ -89,7 +89,7 @@ def _load(name, kind):
 
 
 def _module(kind, parts):
-    """The module that a full name ns.coll.name stands for."""
+    """Return the module that a full name ns.coll.name stands for."""
     place = "ansible_collections.%s.%s.plugins.module_utils.placement.%s" % (parts[0], parts[1], kind)
     return ".".join([place, *parts[2:]])
 
@@ -106,7 +106,7 @@ def _failed(kind, name, error):
 
 
 def make(kind, class_, options):
-    """An instance of a filter or weigher class; PluginFailed where the class itself is wrong."""
+    """Return an instance of a filter or weigher class; PluginFailed if the class itself is faulty."""
     try:
         plugin = class_(options)
         if kind == "weighers":
@@ -126,7 +126,7 @@ def declared_options(kind, class_):
 
 
 def find_filters(names):
-    """Filter classes in the order of ``names``; all unknown names in one SchedulerHostFilterNotFound."""
+    """Return filter classes in the order of ``names``; one SchedulerHostFilterNotFound lists all unknown names."""
     found, bad = [], []
     for name in names:
         short = str(name).rsplit(".", 1)[-1]
@@ -151,7 +151,7 @@ def find_filters(names):
 
 
 def find_weighers(names):
-    """Weigher classes by name, sorted by class name so that sums do not depend on the order of files."""
+    """Return weigher classes, sorted by class name so that sums do not depend on the order of files."""
     found, bad = {}, []
     for name in names:
         if str(name).rsplit(".", 1)[-1] == "all_weighers":

@@ -1,9 +1,9 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The variables of one instance as a request: names looked up, defaults filled in, everything derived that follows.
+"""Makes a request from the variables of one instance: looks up names, fills in defaults and derives the rest.
 
-Errors name the variable; those of unknown names say what was probably meant.
+Errors name the variable; those for unknown names say what was probably meant.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ ACCESS_IPS = ("access_ip_v4", "access_ip_v6")
 
 
 def build_request(hostvars, catalog):
-    """One instance's request: (spec, seed).
+    """Return one instance's request: (spec, seed).
 
     ``hostvars`` are the variables of the instance's inventory host, with ``inventory_hostname``. The spec is complete
-    but for what only the fleet knows: the members of the server group. The seed {hostname, fqdn, ssh_keys, user_data,
-    metadata, cloud_config, network_config} holds everything that may be secret and goes to the build only.
+    except for what only the fleet knows: the members of the server group. The seed {hostname, fqdn, ssh_keys,
+    user_data, metadata, cloud_config, network_config} holds everything that may be secret and goes to the build only.
     """
     name = check_name(hostvars.get("inventory_hostname"), "inventory_hostname")
     given = _given(hostvars, schema.INSTANCE, ("berth_flavor", "berth_image"), name, catalog)
@@ -85,7 +85,7 @@ def build_request(hostvars, catalog):
 
 
 def _boot_volume(given, catalog, image, settings):
-    """The name of the volume that the guest boots from, or None. All errors in it are reported together."""
+    """Return the name of the volume that the guest boots from, or None. Its errors are reported together."""
     name = next((entry["name"] for entry in given.get("berth_volumes", []) if entry["boot_index"] == 0), None)
     if name is None:
         return None
@@ -111,7 +111,7 @@ def _boot_volume(given, catalog, image, settings):
 
 
 def _disks(given, catalog, bus, project):
-    """{disks}, and {volumes} where it has some."""
+    """Return {disks, volumes}, without volumes if there are none."""
     disks = data_disks.with_buses(given.get("berth_disks", []), bus)
     wanted, pool = given.get("berth_volumes", []), given.get("berth_pool", DEFAULT_POOL)
     for entry in wanted:
@@ -129,8 +129,8 @@ def _disks(given, catalog, bus, project):
 
 
 def _seed(name, given, user_data, image, catalog):
-    """What goes to the build only, but for the network. ``cloud_config`` is one text: a part of it alone, such as root,
-    would be masked in all that the host says."""
+    """Return what goes only to the build, without the network. ``cloud_config`` is one text: Ansible would mask a part
+    of it, such as root, wherever the host's output has that word."""
     config = cloud_config(given, image, user_data)
     keys = [*catalog.public_keys(given.get("berth_key_names", [])), *given.get("berth_ssh_keys", [])]
     return {
@@ -144,7 +144,7 @@ def _seed(name, given, user_data, image, catalog):
 
 
 def _target(given, catalog):
-    """What the request says of its host by name: {availability_zone, ignore_hosts, force_hosts, force_nodes, ...}."""
+    """Return the parts that name hosts: {availability_zone, ignore_hosts, force_hosts, force_nodes, ...}."""
     zone, forced_host, forced_node = _zone(given.get("berth_availability_zone", ""))
     target = given.get("berth_target_host")
     return {
@@ -157,15 +157,15 @@ def _target(given, catalog):
 
 
 def resize_request(spec, hostvars, catalog, allow_disabled=False):
-    """What of an instance's request becomes another with its ``berth_flavor``: {flavor, numa_topology, pci_requests}.
+    """Return the parts of an instance's request that ``berth_flavor`` changes: {flavor, numa_topology, pci_requests}.
 
-    The rest is the instance's own, its image too: that need not be named by an inventory any more.
+    The rest stays as it is, also the image, which the inventory need not define any more.
     """
     given = _given(hostvars, ("berth_flavor",), ("berth_flavor",), spec["name"])
     flavor = catalog.flavor(given["berth_flavor"], spec["project_id"], allow_disabled=allow_disabled)
     check_image_fits(dict(flavor, root_gb=0) if volumes.boot(spec) else flavor, spec["image"])
     resized = dict(spec, flavor=_flavor_snapshot(flavor))
-    if resized["flavor"] != spec["flavor"] and not allow_disabled:  # what is under way goes on as it was begun
+    if resized["flavor"] != spec["flavor"] and not allow_disabled:  # a move under way continues as it was begun
         check_guest(flavor, spec["image"], look_at_image=False)
         check_same_firmware(spec, resized)
     _derive(resized, catalog)
@@ -173,7 +173,7 @@ def resize_request(spec, hostvars, catalog, allow_disabled=False):
 
 
 def _check_known(catalog, project, field, value):
-    """Raise where a variable names what the catalog does not have."""
+    """Raise an error if a variable names something that the catalog does not have."""
     if field == "berth_flavor":
         catalog.flavor(value, project)
     elif field == "berth_image":
@@ -193,8 +193,8 @@ def _check_known(catalog, project, field, value):
 
 
 def _given(hostvars, fields, required, name, catalog=None):
-    """The checked variables among ``fields``; null and empty text count as not given. Raises all their faults at once, also
-    names that the ``catalog`` does not have."""
+    """Return the checked variables among ``fields``; null and empty text count as not given. Raises all their faults
+    together, including names that the ``catalog`` does not have."""
     project = str(hostvars.get("berth_project") or DEFAULT_PROJECT)
     wanted = [field for field in fields if field in required or hostvars.get(field) not in (None, "")]
 
@@ -217,13 +217,13 @@ def _derive(spec, catalog):
     spec["numa_topology"] = topology.to_document() if topology else None
     aliases = pci.read_aliases(catalog.pci_aliases)
     asked = pci.requests_from(read.flavor, read.image_props, aliases)
-    # What is there keeps the requests of its NICs, whatever has become of their aliases.
+    # An existing instance keeps the requests of its NICs, whatever has become of their aliases.
     kept = [request for request in spec.get("pci_requests") or () if is_of_nic(request)]
     spec["pci_requests"] = asked + (kept or pci.of_nics(spec.get("networks") or (), aliases)) or None
 
 
 def _flavor_snapshot(flavor):
-    """What is kept of a flavor with the instance; who may use it is not."""
+    """Return the parts of a flavor that are kept with the instance; who may use it is not."""
     sizes = ("name", "vcpus", "memory_mb", "root_gb", "ephemeral_gb", "swap")
     return dict({part: flavor[part] for part in sizes}, extra_specs=dict(flavor["extra_specs"]))
 

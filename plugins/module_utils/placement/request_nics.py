@@ -1,8 +1,8 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The NICs of a request, from the instance's variables and the networks of the catalog, their MAC addresses, and what the guest learns
-about them.
+"""The NICs of a request, from the instance's variables and the catalog's networks: MAC addresses, security groups, and
+cloud-init's network-config.
 """
 
 from __future__ import annotations
@@ -18,10 +18,8 @@ from ..model.unknown_names import NetworkNotFound, SecurityGroupNotFound
 
 
 def nic(own_uuid, at, given, catalog, card, groups=()):
-    """A NIC with all that the host needs to make it, of model ``card`` where the network names none, in the security groups
-    ``groups`` of the instance where it names none.
-
-    Its MAC follows from the instance, so that it never changes.
+    """Return a NIC with all that the host needs to make it. ``card`` is its model if the network names none, ``groups``
+    are its security groups if it names none. Its MAC address follows from the instance, so that it never changes.
     """
     field = "berth_networks[%d]" % at
     network = check_network(at, given, catalog.networks)
@@ -42,14 +40,14 @@ def nic(own_uuid, at, given, catalog, card, groups=()):
 
 
 def check_network(at, given, networks):
-    """The network of a NIC."""
+    """Return the network of a NIC; NetworkNotFound if the catalog does not have it."""
     if given["network"] not in networks:
         raise NetworkNotFound.named("berth_networks[%d].network" % at, given["network"], networks)
     return networks[given["network"]]
 
 
 def _security(given, network, catalog, field, groups):
-    """What its packet filter is made of, or None: a NIC without port security may send and get anything."""
+    """Return what its packet filter is made from, or None: without port security a NIC may send and get anything."""
     filtered = network["port_security"] if given["port_security"] is None else given["port_security"]
     if not is_filtered(network):
         _check_unfiltered(given, field, groups)
@@ -65,7 +63,7 @@ def _security(given, network, catalog, field, groups):
 
 
 def _check_unfiltered(given, field, groups):
-    """Nobody is to believe that a group protects a NIC whose packets libvirt does not see."""
+    """Refuse groups on a NIC whose packets libvirt does not see: they would not protect it."""
     if given["port_security"]:
         raise InvalidInput(field + ".port_security", True, UNFILTERED)
     if groups and given["security_groups"] is None and given["port_security"] is None:
@@ -79,13 +77,13 @@ def _known(path, name, known):
 
 
 def _mac(own_uuid, at):
-    """A locally administered unicast MAC address out of the instance's uuid and the NIC's place."""
+    """Return a locally administered unicast MAC address, made from the instance's uuid and the NIC's index."""
     tail = uuid.uuid5(uuid.UUID(own_uuid), "nic/%d" % at).bytes[:5]
     return ":".join("%02x" % byte for byte in b"\x02" + tail)
 
 
 def _address(text, network, field):
-    """address/prefix, the prefix taken from the network where it is not given; None without an address."""
+    """Return address/prefix, with the network's prefix if none is given; None without an address."""
     if text is None:
         return None
     try:
@@ -106,7 +104,7 @@ def _address(text, network, field):
 
 
 def network_config(nics):
-    """cloud-init's network-config version 2: static where a NIC has an address, else DHCP; None without NICs."""
+    """Return cloud-init's network-config version 2: static if a NIC has an address, else DHCP; None without NICs."""
     if not nics:
         return None
     return {"version": 2, "ethernets": {"nic%d" % at: _ethernet(nic) for at, nic in enumerate(nics)}}

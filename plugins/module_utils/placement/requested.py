@@ -80,18 +80,18 @@ class Requested:
         self.unanswerable = None
 
     def with_disks_as(self, name):
-        """This, with what is asked of DISK_GB asked of another resource class."""
+        """Return this request with another resource class in place of DISK_GB."""
         if name == DISK or DISK not in self.amounts:
             return self
         return self._with_groups({suffix: group.with_disks_as(name) for suffix, group in self.groups.items()})
 
     def vgpu_group(self):
-        """The suffix and the Group that asks for vGPUs, or (None, None)."""
+        """Return the suffix and the Group that asks for vGPUs, or (None, None)."""
         return next(((suffix, group) for suffix, group in self.groups.items() if VGPU in group.resources), (None, None))
 
     def with_vgpus_as(self, name, traits):
-        """This, with its vGPUs asked of another resource class, that of a parent with these traits. What of the traits is left is
-        asked of the host: of a numbered group nothing, since all of it comes from the parent."""
+        """Return this request with its vGPUs of another resource class, that of a parent with ``traits``. The host must
+        have the required traits that the parent lacks; those of a numbered group must all be the parent's."""
         suffix, group = self.vgpu_group()
         required, forbidden = (set(), set()) if suffix else (group.required - traits, group.forbidden)
         return self._with_groups({**self.groups, suffix: group.with_vgpus_as(name, required, forbidden)})
@@ -138,7 +138,7 @@ class Requested:
 
 
 def requested(spec, pin=True):
-    """The Requested of a spec. ``pin`` false asks for VCPU where pinned CPUs would be PCPU (Nova's fallback query)."""
+    """Return the Requested of a spec. ``pin`` false asks for VCPU instead of PCPU (Nova's fallback query)."""
     flavor, props = spec.flavor, spec.image_props
     found = Requested()
     for key, value in flavor.extra_specs.items():
@@ -169,7 +169,7 @@ def requested(spec, pin=True):
 
 
 def disk_gb(spec):
-    """GiB that the flavor asks of the host: root (not of a volume-backed instance), ephemeral, and swap rounded up."""
+    """Return the GiB that the flavor needs: root (not of a volume-backed instance), ephemeral, swap rounded up."""
     flavor = spec.flavor
     return flavor.ephemeral_gb + -(-flavor.swap // 1024) + (0 if spec.is_bfv else flavor.root_gb)
 
@@ -189,7 +189,7 @@ def _add_pinning(found, flavor, props):
 
 
 def _add_devices(found, flavor, props):
-    """Traits and classes that follow from devices and firmware asked for."""
+    """Add the traits and resource classes that follow from the requested devices and firmware."""
 
     def add(trait):
         found.group().add_trait(trait, "required")

@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What placement answers: selections, and why."""
+"""The results of placement: selections, and why."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Selection:
 class RequestResult:
     """The answer to one request: ``selections`` (one per instance, [] with an error), ``error`` (NoValidHost or None).
 
-    ``explanation`` is None where none was asked for, else
+    ``explanation`` is None if none was requested, else
     {"candidates": {host: [(rule, Verdict)]},
      "instances": [{"uuid", "hosts": [host], "filters": [{"filter", "skipped", "verdicts": {host: Verdict}}],
                     "weighers": [{"weigher", "raw": {host: x}, "normalised": {host: x}, "multiplier": {host: x}}],
@@ -54,12 +54,12 @@ class RequestResult:
         self.selections = list(selections)
         self.error = error
         self._explain = explain
-        # The compact form (recorder.RequestRecord) where the fast pipeline decided.
+        # The compact form (recorder.RequestRecord) if the fast pipeline decided.
         self.record = explain if callable(explain) else None
 
     @property
     def explanation(self):
-        """Made when it is first read."""
+        """Computed when it is first read."""
         if callable(self._explain):
             self._explain = self._explain()
         return self._explain

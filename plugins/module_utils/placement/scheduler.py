@@ -46,13 +46,13 @@ def select_destinations(
 ):
     """Choose a host for every instance of every request.
 
-    ``host_documents``: documents of host_facts, or HostStates (left unchanged). ``request_specs``: RequestSpecs or their
-    documents, placed in order, each all or nothing; those of one ``batch_id`` all or nothing together. ``options``: see
-    options.OPTIONS. ``aggregates``: documents {name, hosts, metadata}. ``plugins``: filter and weigher classes that may be
-    enabled by class name. ``explain``: keep the verdicts of every filter on every host (a failure always has them).
-    ``check_policies``: refuse a group policy whose filter or weigher is not enabled, as nova-conductor does. ``fast``
-    false: the plain pipeline for every request (the same answers; for tests).
-    Returns a Result; a request without a valid host has its NoValidHost there. Raises for input that is wrong itself.
+    ``host_documents``: documents of host_facts, or HostStates (left unchanged). ``request_specs``: RequestSpecs or
+    their documents, placed in order, each all or nothing; those of one ``batch_id`` all or nothing together.
+    ``options``: see options.OPTIONS. ``aggregates``: documents {name, hosts, metadata}. ``plugins``: filter and weigher
+    classes that may be enabled by class name. ``explain``: keep the verdicts of every filter on every host (a failure
+    always has them). ``check_policies``: refuse a group policy whose filter or weigher is not enabled, as
+    nova-conductor does. ``fast`` false: the plain pipeline for every request (the same answers; for tests). Returns a
+    Result; a request without a valid host has its NoValidHost there. Raises for invalid input.
     """
     filters, weighers, options = load(options, plugins)
     aggregates = [
@@ -78,7 +78,7 @@ def select_destinations(
 
 
 def load(options, plugins=()):
-    """(filters, weighers, options) of an options document, all complete and checked."""
+    """Return (filters, weighers, options) of an options document, all complete and checked."""
     given = dict(options or {})
     own = {class_.__name__: class_ for class_ in plugins}
 
@@ -98,7 +98,7 @@ def load(options, plugins=()):
 
 
 def host_states(host_documents, aggregates):
-    """HostStates of the caller's documents or states, with their aggregates."""
+    """Return HostStates of the caller's documents or states, with their aggregates."""
     states = [host.copy() if isinstance(host, HostState) else HostState.from_document(host) for host in host_documents]
     if aggregates:
         of_host = {}
@@ -133,7 +133,7 @@ class Groups:
         self.placed_here = {}
 
     def join(self, spec):
-        """Give the spec the run's one object for its group, with its instances as members; returns an undo."""
+        """Give the spec the run's shared group object, with its instances as members; return an undo function."""
         if spec.instance_group is None:
             return lambda: None
         if self.host_of is None:
@@ -179,7 +179,7 @@ def _run(pipeline, groups, specs, explain):
 
 
 def _run_batch(pipeline, groups, batch, explain):
-    """All requests of a batch, or none of them."""
+    """Place all requests of a batch, or none of them."""
     pipeline.begin()
     results, undos = [], []
     for spec in batch:
@@ -207,7 +207,7 @@ def _not_placed(spec, failed):
 
 
 def run_one(pipeline, spec, explain):
-    """One request by the configured driver."""
+    """Run one request with the configured driver."""
     driver = pipeline.options["driver"]
     if driver in ("filter", "caching"):
         return pipeline.run(spec, explain)

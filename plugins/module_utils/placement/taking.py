@@ -9,10 +9,10 @@ from . import capacity, numa_usage, pci
 
 
 def consume(spec, host_state, amounts, packing):
-    """Take the instance out of the host: (allocation, what did not fit).
+    """Subtract the instance from the host; return (allocation, what did not fit).
 
-    What no enabled filter has tested (NUMA cells, PCI devices) may turn out not to fit here. As Nova does, the host
-    stays chosen and its claim will tell; the rest of its state, from the PCI devices on, is then not counted.
+    NUMA cells and PCI devices that no enabled filter has tested may turn out not to fit here. As in Nova, the host
+    stays chosen and its claim will decide; the rest of its state, from the PCI devices on, is then not counted.
     """
     topology, fitted, reason = spec.topology, None, ""
     if topology and host_state.numa_topology:

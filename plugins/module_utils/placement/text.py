@@ -18,9 +18,9 @@ def number(value):
 
 
 def table(heads, rows, indent="  "):
-    """Lines of a table; columns are as wide as their widest cell, the last one is not filled up.
+    """Return the lines of a table; columns are as wide as their widest cell, the last one is not padded.
 
-    The only printer of tables: names and reasons may come from a host, so each cell is made visible.
+    All tables are made here: names and reasons may come from a host, so each cell passes through visible().
     """
     cells = [[visible(str(cell)) for cell in row] for row in [heads, *rows]]
     widths = [max(len(row[at]) for row in cells) for at in range(len(heads) - 1)]

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 
 def best_first(hosts, weights, chosen_at, position):
-    """The hosts that have a weight. ``weights``, ``chosen_at`` (0: not in this request) and ``position`` by id(host state)."""
+    """Return the hosts that have a weight, best first. ``weights``, ``chosen_at`` (0: not in this request) and
+    ``position`` by id(host state)."""
     return sorted(
         (host_state for host_state in hosts if id(host_state) in weights),
         key=lambda host_state: (
@@ -23,7 +24,7 @@ def best_first(hosts, weights, chosen_at, position):
 
 
 def drawn(order, weights, options, rng):
-    """The order with its front drawn by lot, where the options ask for it."""
+    """Return the order, with its front drawn by lot if the options ask for it."""
     if options["shuffle_best_same_weighed_hosts"] and order:
         best = [host_state for host_state in order if weights[id(host_state)] == weights[id(order[0])]]
         if len(best) > 1:

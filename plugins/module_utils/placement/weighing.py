@@ -16,7 +16,7 @@ from .filtering import raised
 
 
 def weighed(weighers, spec, hosts, record=None):
-    """{id(HostState): weight} of the hosts that every weigher can weigh; ``record`` takes the numbers."""
+    """Return {id(HostState): weight} of the hosts that every weigher can weigh; ``record`` collects the numbers."""
     columns = []
     if len(hosts) > 1:
         hosts, columns = _columns(weighers, spec, hosts, record)
@@ -75,7 +75,7 @@ def _cannot_weigh(weigher, hosts, spec):
 
 
 def _column(weigher, hosts, spec):
-    """(weigher, raw weights, multipliers) of hosts; ValueError or TypeError for what is no finite number per host."""
+    """Return (weigher, raw weights, multipliers); ValueError or TypeError if a host has no finite number."""
     raw = weigher.weigh(hosts, spec)
     multipliers = _multipliers(weigher, hosts)
     for what, numbers in (("weights", raw), ("multipliers", multipliers)):
@@ -88,7 +88,7 @@ def _column(weigher, hosts, spec):
 
 
 def _multipliers(weigher, hosts):
-    """The weigher's multiplier on each host, asked once where no host is in an aggregate that may override it."""
+    """Return the weigher's multiplier on each host, asked once if no host is in an aggregate that may override it."""
     if type(weigher).multiplier is Weigher.multiplier and not any(host_state.aggregates for host_state in hosts):
         return [weigher.multiplier(host_state) for host_state in hosts[:1]] * len(hosts)
     return [weigher.multiplier(host_state) for host_state in hosts]

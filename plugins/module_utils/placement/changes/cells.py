@@ -86,7 +86,7 @@ def _memory(host_cell, cell, pins):
 
 
 def _pages(host_cell, cell, pins):
-    """The pages of the size that lacks least; None where no size of the host divides the cell's memory."""
+    """The pages of the size that lacks least; None if no size of the host divides the cell's memory."""
     asked_kb, found = cell.memory_mb * 1024, []
     for pages in _choices(host_cell, cell.pagesize):
         if asked_kb % pages.size_kb == 0:
@@ -115,7 +115,7 @@ def _pages(host_cell, cell, pins):
 
 
 def _choices(host_cell, pagesize):
-    """The Pages that may serve: of a size that the cell does not have, none."""
+    """Return the Pages that may serve; an empty one for a size that the cell does not have."""
     pages = sorted(host_cell.mempages, key=lambda page: page.size_kb)
     if pagesize in (None, PAGES_SMALL):
         return pages[:1]
@@ -127,7 +127,7 @@ def _choices(host_cell, pagesize):
 
 
 def _pins(host_cell, cell, emulator):
-    """Pinned CPUs to be freed, whole cores first; None where the cell would be too small with all of them free."""
+    """Pinned CPUs to be freed, whole cores first; None if the cell would be too small with all of them free."""
     cores = sorted(
         (sorted(core & host_cell.pinned_cpus & host_cell.pcpuset) for core in host_cell.siblings),
         key=lambda core: (len(core), core),
@@ -165,7 +165,7 @@ def _can_pin(host_cell, cell, emulator):
 
 
 def _shared(host_cell, cell, limits):
-    """CPUs and memory of the cell that others share; None where the cell has too few CPUs at all."""
+    """Shared CPUs and memory of the cell to be freed; None if the cell has too few CPUs in all."""
     if len(cell.cpuset) > len(host_cell.cpuset):
         return None
     found = []

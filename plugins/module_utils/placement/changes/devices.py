@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What one host lacks of PCI devices: how many more of which alias, and near which NUMA cells."""
+"""The PCI devices that one host lacks: how many more of which alias, and near which NUMA cells."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .trial import COST_OF_SERVICE
 def fix_devices(state, spec, cells=None):
     """[(text, cost, step)] for the first alias that the host cannot serve, or None.
 
-    ``cells``: the cells of the host near which the devices must be, where the NUMA policy asks for it.
+    ``cells``: the cells of the host near which the devices must be, if the NUMA policy asks for it.
     """
     pools = pci.copy_pools(state.pci_stats)
     for request in spec.pci_requests:

@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Changes of one host: every limit that refuses the request there, by how much."""
+"""Changes of one host: every limit that refuses the request there, and by how much."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ STEPS_PER_HOST = 6
 
 
 def limit_changes(trial, refused, answer):
-    """[Change] of the hosts that lack least."""
+    """Return [Change] of the hosts that lack least."""
     hosts = sorted(refused, key=lambda host: sum(_estimate(*refusal) for refusal in refused[host]))
     found = [_limits_of(trial, host, answer) for host in hosts[:HOSTS_TRIED]]
     return [change for change in found if change]
 
 
 def _limits_of(trial, host, answer):
-    """The changes of one host that let the request pass every rule there, as one Change; None where a rule has none."""
+    """Return the changes of one host with which the request passes every rule there, as one Change, or None."""
     state = trial.by_key[host].copy()
     texts, steps, cost = [], [], 0.0
     for _step in range(STEPS_PER_HOST):
@@ -51,7 +51,7 @@ def _limits_of(trial, host, answer):
 
 
 def _estimate(rule, verdict):
-    """How much a host lacks by one rule, roughly, before anything is tried; what cannot be changed comes last."""
+    """Estimate how much a host lacks by one rule, before anything is tried; what cannot be changed comes last."""
     numbers = verdict.numbers or {}
     if rule == "capacity":
         return sum(share(shortfall) for shortfall in numbers.get("shortfalls", ())) or 100.0
@@ -59,7 +59,7 @@ def _estimate(rule, verdict):
 
 
 def _fix(state, spec, rule, verdict):
-    """[(text, cost, step)] that take away one refusal, or None. A step alters a host state."""
+    """Return [(text, cost, step)] that remove one refusal, or None. A step alters a host state."""
     make = _FIXES.get(rule)
     return make(state, spec, verdict.numbers or {}) if make else None
 
@@ -75,7 +75,7 @@ _PARTS = {"DISK_GB": " in the storage of pool %s", "VGPU": " of the GPU %s"}
 
 
 def _unit(name):
-    """What an amount of a resource class is called."""
+    """Return what an amount of a resource class is called."""
     kind, _colon, part = name.partition(":")
     return _UNITS.get(kind, name) + (_PARTS[kind] % part if part else "")
 
@@ -97,7 +97,7 @@ def _fix_capacity(state, spec, numbers):
 
 
 def _is_too_large(shortfall, inventory):
-    """Whether it is the size of the host that refuses so much: not where one instance gets no more of it on any host."""
+    """Whether the host is too small in all; False if one instance gets no more of the resource on any host."""
     asked, kind = shortfall["asked"], shortfall["resource"].partition(":")[0]
     bounded = inventory["max_unit"] < inventory["total"] or (kind == vgpus.VGPU and asked > vgpus.MOST)
     return asked > inventory["max_unit"] and not bounded

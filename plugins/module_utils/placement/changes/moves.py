@@ -15,12 +15,12 @@ MOVES_TRIED = 16
 TARGETS_TRIED = 50
 ENOUGH = 2
 
-# What an instance takes with it when it leaves.
+# The rules that a host may pass after an instance has left it.
 _FREED = ("capacity", "NUMATopologyFilter", "PciPassthroughFilter", "RamFilter", "CoreFilter", "DiskFilter")
 
 
 def move_changes(trial, refused, answer):
-    """[Change] of moves that let the request fit where the instance was."""
+    """Return [Change] of moves that let the request fit where the instance was."""
     hosts = [host for host, verdicts in refused.items() if all(rule in _FREED for rule, _verdict in verdicts)]
     hosts.sort(key=lambda host: sum(_lack(*refusal) for refusal in refused[host]))
     found, left, tried = [], 0, 0
@@ -49,7 +49,7 @@ def _lack(rule, verdict):
 
 
 def _movable(state, verdicts):
-    """The instances whose leaving may be enough, smallest first; no foreign ones and no group members."""
+    """Return the instances whose departure may be enough, smallest first; no foreign ones and no group members."""
     shortfalls = [
         shortfall for _rule, verdict in verdicts for shortfall in (verdict.numbers or {}).get("shortfalls", ())
     ]
@@ -67,7 +67,7 @@ def _movable(state, verdicts):
 
 
 def _is_known(state, instance):
-    """Whether the host says all that the instance would take along."""
+    """Whether the host reports all that the instance would take along."""
     if not instance.get("memory_mb") or not (instance.get("vcpus") or instance.get("pcpus")):
         return False
     extra_specs = (instance.get("flavor") or {}).get("extra_specs") or {}
@@ -90,7 +90,7 @@ def _devices(state, instance):
 
 
 def leave(state, instance):
-    """Take an instance off a host state, in place."""
+    """Remove an instance from a host state, in place."""
     free_up(state, _gives(instance))
     state.instances.pop(instance["uuid"], None)
     state.num_instances -= 1

@@ -1,25 +1,25 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Changes of the request itself: what it asks for beside sizes, each left out or made milder by one word."""
+"""Changes of the request itself: each leaves out or relaxes one thing that it asks for besides sizes."""
 
 from __future__ import annotations
 
 from .trial import COST_OF_REQUEST, Change
 
-# Words of the request that name hosts, and what it is called to leave them out.
+# The fields of the request that name hosts, and the text for leaving them out.
 _TARGETS = (
     ("availability_zone", "ask for no availability zone"),
     ("requested_destination", "ask for no particular host"),
     ("force_hosts", "force no host"),
 )
-# Hints that a filter may refuse every host for.
+# Hints because of which a filter may refuse every host.
 _HINTS = {"SameHostFilter": "same_host", "JsonFilter": "query", "SimpleCIDRAffinityFilter": "build_near_host_ip"}
 _TOLD = 4
 
 
 def request_changes(trial, refused, answer):
-    """[Change] of the request that failed."""
+    """Return [Change] of the request that failed."""
     name = answer.spec.document.get("name")
     at = next((number for number, candidate in enumerate(trial.requests) if candidate.get("name") == name), 0)
     request = trial.requests[at]
@@ -31,7 +31,7 @@ def request_changes(trial, refused, answer):
 
 
 def _numbers(refused, rule):
-    """{host: the numbers of its verdict} of the hosts that this rule refused."""
+    """Return {host: the numbers of its verdict} of the hosts that this rule refused."""
     return {
         host: verdict.numbers or {}
         for host, verdicts in refused.items()

@@ -12,7 +12,7 @@ from ...model.request_spec import RequestSpec
 from ..errors import UnsupportedPolicy
 from ..scheduler import host_states, select_destinations
 
-# What counts as how small where nothing can be measured: a word of the request, a host that is out of service.
+# The cost of changes that cannot be measured: a field of the request, a host out of service, a move.
 COST_OF_REQUEST, COST_OF_SERVICE, COST_OF_MOVE = 0.5, 1.0, 0.25
 HOSTS_TRIED = 8
 NEIGHBOURS = 6
@@ -49,7 +49,7 @@ class Trial:
         return select_destinations(states, requests, self.options, self.aggregates, self.seed, explain=explain)
 
     def holds(self, change):
-        """Whether every request gets a host, with the change made and nothing else."""
+        """Whether every request gets a host with only this change made."""
         states = {state.key: state.copy() for state in self.states}
         requests = copy.deepcopy(self.requests)
         change.apply(states, requests)
@@ -59,19 +59,19 @@ class Trial:
             return False
 
     def alone(self, state, answer):
-        """The answer to the failed request with only this host to choose, and those that hold its group."""
+        """Return the result of the failed request with only this host and those of its group to choose from."""
         others = [other for other in self._group_hosts(answer) if other.key != state.key]
         return self.run([state] + others, [dict(answer.spec.document)], explain=True).requests[0]
 
     def _group_hosts(self, answer):
-        """Hosts with members of its group; they have said no already."""
+        """Return hosts with members of its group; they have refused it already."""
         group = answer.spec.instance_group
         members = set(group.members) if group else set()
         return [state for state in self.states if members.intersection(state.instances)][:NEIGHBOURS] if members else []
 
 
 def refusals(explanation):
-    """{host: [(rule, Verdict)]}: what refused each host, the rules of one host in their order."""
+    """Return {host: [(rule, Verdict)]}: what refused each host, the rules of one host in their order."""
     refused = {}
     for host, rules in explanation["candidates"].items():
         bad = [(rule, verdict) for rule, verdict in rules if not verdict.passed]
@@ -86,7 +86,7 @@ def refusals(explanation):
 
 
 def share(shortfall):
-    """How much a host lacks of a resource class, as a share of what it has."""
+    """Return how much of a resource class a host lacks, as a share of what it has."""
     limit = shortfall.get("limit") or 0
     return shortfall["short"] / limit if "short" in shortfall and limit > 0 else 10.0
 

@@ -1,14 +1,14 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-""" "It would fit if ...": the smallest changes with which a request would fit, where placement found no valid host.
+"""The smallest changes with which a request would fit ("It would fit if ..."), where placement found no valid host.
 
 Three kinds of change are tried: a limit on one host (capacity, NUMA cells, PCI devices, operations, instances,
-disabled), one word of the request (its group's policy, its hints, ignore_hosts, the zone), or one instance moved from
-one host to another. A change is told only after placement, run again on all hosts with that change, found a host.
+disabled), one field of the request (its group's policy, its hints, ignore_hosts, the zone), or one instance moved from
+one host to another. A change is shown only after placement, run again on all hosts with that change, found a host.
 
-The work is bounded by counts, not by a clock, so that the answer is the same on every machine: of a large fleet only
-the hosts that lack least are looked at.
+The work is bounded by counts, not by a clock, so that the answer is the same on every machine: in a large fleet only
+the hosts that lack least are tried.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from .moves import move_changes
 from .request import request_changes
 from .trial import Trial, refusals
 
-# Of each kind of change this many, the cheapest, are tried with a whole run of placement.
+# This many of the cheapest changes of each kind are tried with a full run of placement.
 FULL_RUNS = 2
 
 
 def smallest_changes(host_documents, requests, options=None, aggregates=(), seed=0, failed=None):
-    """[Change]: of each kind the smallest found with which all ``requests`` get a host, smallest first; may be empty.
+    """Return [Change]: the smallest of each kind with which all ``requests`` get a host, smallest first; may be empty.
 
-    The arguments are those of select_destinations, ``requests`` being what is placed together; host states, such as
-    those of a Result, may stand for documents and are left unchanged. ``failed`` is the Result without a valid host
-    where there is one already.
+    The arguments are those of select_destinations; the ``requests`` are placed together. Host states, such as those of
+    a Result, may be given instead of documents and are left unchanged. ``failed`` is the Result without a valid host,
+    if there is one already.
     """
     trial = Trial(host_documents, requests, options, aggregates, seed)
     failed = failed or trial.run(trial.states, trial.requests)

@@ -23,7 +23,7 @@ _UNUSUAL = (
 
 
 def usual(docs):
-    """Whether all documents are of bare numbers without the keys in _UNUSUAL."""
+    """Whether no document has one of the keys in _UNUSUAL."""
     a, b, c, d, e, f, g = _UNUSUAL
     return not [1 for x in docs if a in x or b in x or c in x or d in x or e in x or f in x or g in x]
 
@@ -92,7 +92,7 @@ READERS = {
 
 
 def column(weigher, hosts, plain):
-    """The clamped raw weights of all hosts: ``hosts`` are documents (``plain`` from usual()) or HostStates."""
+    """Return the clamped raw weights of all hosts: ``hosts`` are documents (``plain`` from usual()) or HostStates."""
     if hosts and isinstance(hosts[0], HostState):
         return weigher.weigh(hosts, None)
     try:

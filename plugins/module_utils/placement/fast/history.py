@@ -3,22 +3,22 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Columns: one value per host, as it was at any moment of a run.
 
-A moment is the number of changes to hosts before it. A decision changes one host, so that what every host was at each of
-a thousand decisions is one list and a thousand changes.
+A moment is the number of changes to hosts before it. A decision changes one host, so the values of all hosts at a
+thousand decisions are one list and a thousand changes.
 """
 
 from __future__ import annotations
 
 
 class History:
-    """A column whose values change: those at first, and every change since as (moment, index of the host, value)."""
+    """A column whose values change: the first values, and every change since as (moment, index of the host, value)."""
 
     def __init__(self, values, changes=()):
         self.values = values
         self.changes = list(changes)
 
     def at(self, moment):
-        """The values of all hosts at a moment."""
+        """Return the values of all hosts at a moment."""
         values = list(self.values)
         for when, index, value in self.changes:
             if when > moment:
@@ -40,7 +40,7 @@ class Watched(History):
         self.seen = seen
 
     def follow(self, changed):
-        """Take over what has become of the hosts in ``changed``, the indexes of all changes of the run in order."""
+        """Read the changed hosts again; ``changed`` has the indexes of all changes of the run in order."""
         moment = len(changed)
         if self.seen == moment:
             return
@@ -53,7 +53,7 @@ class Watched(History):
 
 
 class Spread:
-    """A column that never changes and is the same for most hosts: the value of ``all``, ``but`` {index: value}."""
+    """A column that never changes and is the same for most hosts: ``everyone``, except ``but`` {index: value}."""
 
     def __init__(self, number, everyone, but=()):
         self.number = number
@@ -71,7 +71,7 @@ class Spread:
 
 
 def read_column(document, number):
-    """The column of a document for ``number`` hosts."""
+    """Return the column of a document for ``number`` hosts."""
     if "values" in document:
         return History(document["values"], document["changes"])
     return Spread(number, document["all"], document["but"])

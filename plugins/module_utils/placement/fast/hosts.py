@@ -30,7 +30,7 @@ def instance_hosts(hosts):
 
 
 class Hosts:
-    """Host documents (or states, which are copied) and all that changes of them; ``changes`` are indexes in order."""
+    """Host documents (or states, which are copied) and their changes; ``changes``: indexes of hosts in order."""
 
     def __init__(self, given, aggregates):
         self.given = given
@@ -80,7 +80,7 @@ class Hosts:
 
     # -- who and where
     def keys(self):
-        """What all hosts are called in results (HostState.key)."""
+        """Return the names of all hosts in results (HostState.key)."""
         if not self.documents:
             return [host_state.key for host_state in self.states]
         return [
@@ -98,7 +98,7 @@ class Hosts:
         return self._named
 
     def spelled(self, name):
-        """The indexes of the hosts of this name in lower case."""
+        """Return the indexes of the hosts with this name, in any case."""
         if self._spelled is None:
             self._spelled = {}
             for each, indexes in self.named.items():
@@ -118,17 +118,17 @@ class Hosts:
         return self._indexes
 
     def note(self, uuid, index):
-        """An instance has come to a host."""
+        """Note that a host has got an instance."""
         if self._indexes is not None and index not in self._indexes.setdefault(uuid, []):
             self._indexes[uuid].append(index)
 
     def having(self, uuids):
-        """The indexes of the hosts that have at least one of the instances."""
+        """Return the indexes of the hosts that have at least one of the instances."""
         return {index for uuid in uuids for index in self.of_instance.get(uuid, ())}
 
     # -- columns
     def column(self, weigher):
-        """The clamped raw weights of all hosts by a weigher of columns.READERS; kept right as hosts change."""
+        """Return the clamped raw weights of all hosts by a weigher of columns.READERS; changes of hosts update them."""
         known = self.columns.get(weigher.name)
         if known is not None:
             return known[1]
@@ -149,7 +149,7 @@ class Hosts:
         return values
 
     def used(self, name):
-        """What instances use of a resource class, of all hosts."""
+        """Return what instances use of a resource class, for all hosts."""
         field = USED_FIELDS.get(name)
         if not self.documents or not field or any("placement_used" in document for document in self.documents):
             return [host_state.used.get(name, 0) for host_state in self.all_states()]
@@ -159,7 +159,7 @@ class Hosts:
         return values
 
     def multipliers(self, weigher):
-        """The weigher's multiplier: one number, or a list of one per host where aggregates override it."""
+        """Return the weigher's multiplier: one number, or a list with one per host if aggregates override it."""
         key = weigher.multiplier_key or weigher.multiplier_option
         if any(key in aggregate.metadata for found in self.of_host.values() for aggregate in found):
             return [weigher.multiplier(host_state) for host_state in self.all_states()]
@@ -167,14 +167,14 @@ class Hosts:
 
     # -- changes
     def changed(self, index):
-        """The state of a host is another."""
+        """Note that the state of a host has changed, and update the columns."""
         self.changes.append(index)
         state = self.states[index]
         for weigher, values in self.columns.values():
             values[index] = _clamped(weigher, state)
 
     def put_back(self, saved):
-        """Make {index: attributes} of states what they were."""
+        """Restore states to {index: attributes}."""
         for index, attributes in saved.items():
             state = self.states[index]
             for uuid in set(state.instances) - set(attributes["instances"]) if self._indexes is not None else ():

@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Requests that are alike: which hosts pass (asked of a host only when it matters), and the extremes over those who do."""
+"""Requests that are alike: which hosts pass (checked only when it matters), and the extremes over the passing hosts."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ SOFT = {"soft-affinity": "ServerGroupSoftAffinityWeigher", "soft-anti-affinity":
 
 
 def kind_key(spec, hosts):
-    """What two requests have in common whose hosts are judged alike, as a hashable value."""
+    """Return a hashable value that is equal for requests that judge hosts alike."""
     group = spec.instance_group
     here = ()
     if group is not None and group.policy not in SOFT:
-        # ServerGroupAntiAffinityFilter passes the host that has this very instance.
+        # ServerGroupAntiAffinityFilter passes the host that has this same instance.
         here = (group.uuid, *(uuid for uuid in spec.instance_uuids if uuid in hosts.of_instance))
     return (
         repr(spec.flavor.document),
@@ -55,15 +55,15 @@ class Kind:
         self.terms = terms
         self.query, _limit = prefilters.query_for(spec, options, aggregates, _Named(hosts, spec))
         self.amounts = self.query.ask.amounts
-        # As in Nova, no filter is asked about a host that is forced.
+        # As in Nova, filters do not run on forced hosts.
         self.filters = () if spec.force_hosts or spec.force_nodes else filters
         self.limiting = [filter_ for filter_ in self.filters if filter_.sets_limits]
         self.each_time = [filter_ for filter_ in self.filters if not filter_.run_filter_once_per_request]
-        # Hosts that the request names: the only ones that a destination leaves, and what else is kept or refused.
+        # Hosts that the request names: those of its destination, and those that are kept or refused.
         self.among = self._destination(spec)
         self.drops = self._drops(spec)
         self.ignored = {index for _rule, kept, named, _reason in self.drops for index in named if not kept}
-        # The only hosts that can pass, where the request or an affine group names them.
+        # The only hosts that can pass, if the request or an affinity group names them.
         asked = [set(named) for _rule, kept, named, _reason in self.drops if kept]
         asked += [set(self.among)] if self.among is not None else []
         self.asked = sorted(set.intersection(*asked)) if asked else None
@@ -96,7 +96,7 @@ class Kind:
 
     # -- who passes
     def ok(self, index):
-        """Whether the host passes everything for this kind of request; asked once, until the host changes."""
+        """Whether the host passes everything for this kind of request; checked once, until the host changes."""
         known = self.passes.get(index)
         if known is None:
             state, spec = self.hosts.state(index), self.spec
@@ -109,17 +109,17 @@ class Kind:
         return known
 
     def amounts_on(self, index):
-        """What to claim on a candidate: pinned CPUs where it has them, else the fallback."""
+        """Return what to claim on a candidate: pinned CPUs if it has them, else the fallback."""
         return self.query.amounts(self.hosts.states[index])
 
     def candidates(self):
-        """Whether any host is a candidate before ignored and forced hosts and filters; asked of all hosts."""
+        """Whether any host is a candidate, before ignored and forced hosts and filters; checks all hosts."""
         return any(
             self.query.passes(host_state) and self.query.same_cell(host_state) for host_state in self.hosts.all_states()
         )
 
     def refresh(self):
-        """Forget what hosts that changed since the kind was last used have made untrue."""
+        """Forget what is known about hosts that changed since the kind was last used."""
         changed = self.hosts.changes[self.seen :]
         self.seen = len(self.hosts.changes)
         for index in changed:
@@ -128,7 +128,7 @@ class Kind:
             self.follow(index)
 
     def after(self, index):
-        """Ask the filters that run for every instance about the host that has just taken one."""
+        """Run the filters that run for every instance again on the host that has just taken one."""
         state, spec = self.hosts.states[index], self.spec
         self.passes[index] = self.passes.get(index) is not False and all(
             judge(filter_, state, spec).passed for filter_ in self.each_time
@@ -136,14 +136,14 @@ class Kind:
         self.follow(index)
 
     def set_limits(self, index):
-        """Give the state the limits that the filters set for this request, and no other's."""
+        """Give the state the limits that the filters set for this request, and only those."""
         state = self.hosts.states[index]
         state.limits = {}
         for filter_ in self.limiting:
             judge(filter_, state, self.spec)
 
     def narrow_to(self, group):
-        """If hosts were judged for an affinity group, they are judged again; once the group has hosts, only those can pass."""
+        """Judge hosts again for an affinity group: once the group has hosts, only those can pass."""
         self.passes.clear()
         self.extremes.clear()
         self.narrow = self.asked
@@ -153,7 +153,7 @@ class Kind:
 
     # -- extremes
     def follow(self, index):
-        """Keep the extremes right after one host has changed."""
+        """Update the extremes after one host has changed."""
         for number, (_weigher, _multipliers, values) in enumerate(self.terms):
             for sign in (1, -1):
                 extreme = self.extremes.get((number, sign))
@@ -167,7 +167,7 @@ class Kind:
                     self.extremes[(number, sign)] = (mine, index)
 
     def _extreme(self, number, sign):
-        """The largest of sign * column over the hosts that pass, or None where no host does."""
+        """Return the largest of sign * column over the hosts that pass, or None if no host does."""
         values = self.terms[number][2]
         if self.narrow is not None:
             return max((sign * values[index] for index in self.narrow if self.ok(index)), default=None)
@@ -184,7 +184,7 @@ class Kind:
         return sign * values[index]
 
     def _walk(self, values, sign):
-        """The index of the first passing host in descending order of sign * value."""
+        """Return the index of the first passing host in descending order of sign * value."""
         size, total = FIRST, len(values)
         done = 0
         while done < total:
@@ -200,7 +200,7 @@ class Kind:
         return None
 
     def ranges(self):
-        """[(low, high)] per term over the passing hosts; None where no host passes."""
+        """Return [(low, high)] per term over the passing hosts; None if no host passes."""
         found = []
         for number, (weigher, _multipliers, _values) in enumerate(self.terms):
             high = self._extreme(number, 1)
@@ -212,7 +212,7 @@ class Kind:
 
 
 class _Named:
-    """The host states that a request's target may be, for prefilters.query_for: read only where a target is named."""
+    """The host states that a request's target may be, for prefilters.query_for: read only if a target is named."""
 
     def __init__(self, hosts, spec):
         self.hosts, self.spec = hosts, spec

@@ -10,11 +10,11 @@ A Matrix is {hosts: [key], columns: [column], requests: [entry]}. A column has o
      instances: [{uuid, moment, filters: [[name, verdicts or null: skipped]], weighers: [[name, raw, multiplier, least]],
                   front: [host], claims: [[host, passed, reason]], host}]}
 
-A verdict is [passed, reason, numbers], null for a pass without a word. A null among the candidates' verdicts is a pass of
-``rules`` [[rule, numbers]] with room for ``asked`` beside what the columns ``used`` count. The rest is arithmetic on these
-numbers: a normalised weight is (raw - low) / (high - low) over the hosts that passed (low is ``least`` where that is not
-null), a weight is the sum of normalised x multiplier, and the order is by weight, then by who was chosen last in this
-request, then by place in ``hosts``; ``front`` is what a random choice put before the others.
+A verdict is [passed, reason, numbers], null for a pass without reason or numbers. A null among the candidates' verdicts
+is a pass of ``rules`` [[rule, numbers]] with room for ``asked`` besides what the columns ``used`` count. The rest is
+arithmetic on these numbers: a normalised weight is (raw - low) / (high - low) over the hosts that passed (low is
+``least`` where that is not null), a weight is the sum of normalised x multiplier, and the order is by weight, then by
+which host was chosen last in this request, then by place in ``hosts``; ``front`` is what a random choice put first.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Matrix:
         }
 
     def explanation(self, entry):
-        """The entry as RequestResult.explanation; ``instances`` makes each of its items when it is asked for."""
+        """Return the entry as RequestResult.explanation; ``instances`` makes each of its items when it is read."""
         found = entry["candidates"]
         if found is None:
             return {"candidates": {}, "instances": []}
@@ -77,10 +77,10 @@ class Matrix:
 
 
 class Instances(Sequence):
-    """What became of all hosts for each instance of a request, as RequestResult has it.
+    """The outcome of all hosts for each instance of a request, in the form of RequestResult.
 
     A host that a filter refused stays refused for the rest of the request: only chosen hosts change. So each instance
-    is read by itself.
+    can be read alone.
     """
 
     def __init__(self, matrix, entry, candidates):

@@ -3,10 +3,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The pipeline for large fleets: the same decisions as pipeline.Pipeline, without looking at every host each time.
 
-What makes it fast: weights are kept as columns of numbers and computed anew only where an extreme of the normalisation
+What makes it fast: weights are kept as columns of numbers and computed again only if an extreme of the normalisation
 moves; the best host comes from a heap; filters judge a host only when it is about to be chosen or defines an extreme.
-Every verdict and every consumption is that of the plain pipeline's own code. A request that needs more (see fits_fast)
-goes through the plain pipeline on the same host states.
+Verdicts and consumption come from the plain pipeline's own code. A request that needs more (see fits_fast) goes through
+the plain pipeline on the same host states.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from .kind import SOFT, Kind, kind_key
 from .ranking import Ranking
 from .recorder import Recorder
 
-# The weight of these is 0 on every host, or that of a soft group.
+# These weigh 0 on every host, except for a soft group.
 ALWAYS_ZERO = ("CrossCellWeigher", *SOFT.values())
 
 
@@ -37,7 +37,7 @@ def serves(options, filters):
         return False
     if any(type(filter_).__module__.rpartition(".")[0] != own_filters.__name__ for filter_ in filters):
         return False
-    # DumpFilter tells the limits that the filters before it have set.
+    # DumpFilter reports the limits that the filters before it have set.
     return all(filter_.name != "DumpFilter" for filter_ in filters)
 
 
@@ -92,12 +92,12 @@ class FastPipeline:
         )
 
     def _lowers(self, spec):
-        """Whether it is a resize on a host that is over its limits, which is judged by the plain pipeline."""
+        """Whether it is a resize on a host that is over its limits, which only the plain pipeline judges."""
         places = self.hosts.of_instance.get(spec.instance_uuid, ())
         return any(capacity.lowered(self.hosts.state(index), spec) for index in places)
 
     def run(self, spec, explain=False):
-        """The RequestResult of one request; on failure nothing is changed and the result explains itself."""
+        """Return the RequestResult of one request; on failure nothing is changed and the result has its explanation."""
         if not self.hosts.given or not self.fits_fast(spec) or (explain and not self.ranking.records):
             return self._run_plain(spec, explain)
         group, topology = spec.instance_group, spec.topology.copy() if spec.topology else None
@@ -131,7 +131,7 @@ class FastPipeline:
         return self.recorder
 
     def _run_plain(self, spec, explain):
-        """The plain pipeline on the same states; what it changed is taken over."""
+        """Run the plain pipeline on the same states and take over its changes."""
         if self.plain is None:
             self.plain = Pipeline(
                 self.host_states, self.options, self.filters, self.weighers, self.aggregates, self.rng
@@ -149,7 +149,7 @@ class FastPipeline:
 
     # -- undo
     def begin(self):
-        """From here on rollback() leads back to here."""
+        """Mark the state to which rollback() returns."""
         self.journal = {}
 
     def rollback(self):
@@ -163,7 +163,7 @@ class FastPipeline:
 
     # -- placing
     def _place(self, spec, saved, record):
-        """([Selection], [index of its host]); NoValidHost leaves what was changed in ``saved``."""
+        """Return ([Selection], [index of its host]); NoValidHost leaves the former states in ``saved``."""
         self.ranking.new_request()
         kind = self._kind(spec)
         group = spec.instance_group
@@ -202,7 +202,7 @@ class FastPipeline:
         return kind
 
     def _take(self, kind, index, saved, note):
-        """The Selection of the host for the instance being placed, which is taken out of the host."""
+        """Subtract the instance being placed from the host; return its Selection."""
         spec, group = kind.spec, kind.spec.instance_group
         kind.set_limits(index)
         state = self.hosts.states[index]
@@ -231,7 +231,7 @@ class FastPipeline:
 
     # -- choosing
     def _choose(self, kind, full, alternates, note):
-        """(index of the best host whose claim holds, [its alternates]), or (None, [])."""
+        """Return (index of the best host whose claim holds, [its alternates]), or (None, [])."""
         best, others = None, []
         with contextlib.closing(self.ranking.in_order(kind)) as order:
             for _weight, _chosen_at, index in self.ranking.drawn(order, note):
@@ -250,7 +250,7 @@ class FastPipeline:
         return best, others
 
     def _alternate(self, kind, index):
-        """The alternate that a host makes, or None."""
+        """Return the host as an alternate, or None if it has no room."""
         kind.set_limits(index)
         state, spec = self.hosts.states[index], kind.spec
         limits = copy.deepcopy(state.limits) if state.limits else {}

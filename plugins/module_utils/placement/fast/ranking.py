@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The passing hosts of a request from best to worst, in the order of tie_break.py, made host by host.
 
-Weights are kept as columns of numbers and computed anew only where an extreme of the normalisation moves.
+Weights are kept as columns of numbers and computed again only if an extreme of the normalisation moves.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ VIEWS = 8
 class Ranking:
     """``terms`` are the weighers that can tell hosts apart: [(weigher, multipliers, values)].
 
-    Nobody may change a host while one of the generators below runs. ``records`` says whether a Recorder can tell the
+    No host may change while one of the generators below runs. ``records`` says whether a Recorder can derive the
     weights from the hosts' columns.
     """
 
@@ -35,7 +35,7 @@ class Ranking:
         self._terms = None
         self.round = 0
         self.chosen_at = {}
-        self.touched = []  # indexes of hosts whose weight or place among equals is another, in order
+        self.touched = []  # indexes of hosts whose weight or place among equals has changed, in order
 
     @property
     def terms(self):
@@ -52,18 +52,18 @@ class Ranking:
 
     # -- changes
     def choose(self, index):
-        """The host has taken an instance: among equals it comes first until the request ends."""
+        """Note that the host has taken an instance: among equals it comes first until the request ends."""
         self.round += 1
         self.chosen_at[index] = self.round
         self.changed(index)
 
     def changed(self, index):
-        """The state of a host has changed: its numbers follow, and its place in a view when that is used again."""
+        """Note that a host has changed: its numbers follow now, its place in a view when that is used again."""
         self.hosts.changed(index)
         self.touched.append(index)
 
     def new_request(self):
-        """Among equals, who was chosen in an earlier request comes in its place by index again."""
+        """Among equals, hosts that were chosen in an earlier request come in their place by index again."""
         if self.round:
             self.touched += self.chosen_at
             self.chosen_at, self.round = {}, 0
@@ -84,9 +84,9 @@ class Ranking:
         return view
 
     def _weights(self, key):
-        """The weights of all hosts, summed in the order of the weighers' names as in the plain pipeline.
+        """Return the weights of all hosts, summed in the order of the weighers' names as in the plain pipeline.
 
-        ``key``: ((number of the term, low, spread), ...) of the terms that tell the passing hosts apart.
+        ``key``: ((number of the term, low, spread), ...) of the terms that distinguish the passing hosts.
         """
         total = None
         for number, low, spread in key:
@@ -154,7 +154,7 @@ class Ranking:
         return None
 
     def _in_soft_order(self, kind, soft):
-        """As _in_base_order, with the weight of a soft group added: few hosts have members, all others are alike in it.
+        """As _in_base_order, with the weight of a soft group added: few hosts have members, all others have the same.
 
         The soft weighers come last by name, so their part is added last, as in the plain pipeline.
         """
@@ -188,7 +188,7 @@ class Ranking:
         return self.options["shuffle_best_same_weighed_hosts"] or self.options["host_subset_size"] > 1
 
     def drawn(self, order, note):
-        """The order with its front shuffled as the options say."""
+        """Yield the order with its front shuffled as the options say."""
         if not self.draws:
             yield from order
             return
@@ -214,11 +214,11 @@ class Ranking:
 
 
 def _key(ranges):
-    """What a View is of: (number of the term, low, spread) of the terms that tell the passing hosts apart."""
+    """Return the key of a View: (number of the term, low, spread) of the terms that distinguish the passing hosts."""
     return tuple((number, low, high - low) for number, (low, high) in enumerate(ranges) if high != low)
 
 
 def _by_ties(entries):
-    """Entries that come by weight, equal weights (rounding may have made them equal) in the order of ties."""
+    """Yield entries, which come by weight, with equal weights (perhaps equal by rounding) in the order of ties."""
     for _weight, equal in itertools.groupby(entries, key=lambda entry: entry[0]):
         yield from sorted(equal)

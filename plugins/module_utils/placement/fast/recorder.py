@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Records why hosts were or were not chosen, while the fast pipeline decides: as entries of a matrix (see matrix.py).
 
-What is recorded are columns with one value per host. Verdicts and raw weights change only for the host that has taken an
-instance, so that recording the next decision costs a look at that host, not at the fleet.
+The records are columns with one value per host. Verdicts and raw weights change only for the host that has taken an
+instance, so recording the next decision reads that host, not the fleet.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from .matrix import Matrix
 
 
 class Recorder:
-    """The columns of one run; ``matrix`` has them and is what the entries refer to by number."""
+    """The columns of one run, in ``matrix``; entries refer to them by number."""
 
     def __init__(self, hosts, filters, weighers):
         self.hosts, self.filters, self.weighers = hosts, filters, weighers
         self.matrix = Matrix(hosts.keys(), [])
-        self.numbers = {}  # {what a column tells: its number}
+        self.numbers = {}  # {key of a column: its number}
         self.multipliers = [self._multiplier(weigher) for weigher in weighers]
 
     def request(self, spec):
@@ -39,7 +39,7 @@ class Recorder:
         return number
 
     def _watched(self, key, values, read):
-        """A column that is asked anew of hosts that have changed. ``values`` and ``read`` tell what is true now."""
+        """Return a column that is read again for changed hosts. ``values`` and ``read`` give the present values."""
         changes = self.hosts.changes
         number = self._column(key, lambda: Watched(values(), read, len(changes)))
         self.matrix.columns[number].follow(changes)
@@ -71,7 +71,7 @@ class Recorder:
 
     def candidates(self, kind, key):
         query = kind.query
-        # Numbers that differ between hosts that pass: of aggregates, of the form that pinned CPUs take, of pools.
+        # Passing hosts differ in numbers: of aggregates, of the form that pinned CPUs take, of pools.
         telling = bool(query.member_of or query.fallback) or self.hosts.count_disks_apart(query.spec)
 
         def read(index):
@@ -83,7 +83,7 @@ class Recorder:
         return self._watched(("candidates", key), lambda: self._first_look(query, telling, read), read)
 
     def _first_look(self, query, telling, read):
-        """The verdicts on all hosts, those that obviously pass by their numbers alone."""
+        """Return the verdicts on all hosts; None for those that obviously pass by their numbers."""
         if telling or not query.is_plain or not self.hosts.documents:
             return [read(index) for index in range(len(self.hosts))]
         values = [None] * len(self.hosts)
@@ -95,13 +95,13 @@ class Recorder:
 
     # -- filters
     def drop(self, rule, key, kept, named, reason):
-        """The column of a rule that keeps (``kept``) or refuses the hosts that the request names."""
+        """Return the column of a rule that keeps (``kept``) or refuses the hosts that the request names."""
         refused = Verdict(False, reason)
         everyone, these = (refused, None) if kept else (None, refused)
         return self._column((rule, key), lambda: Spread(len(self.hosts), everyone, dict.fromkeys(sorted(named), these)))
 
     def rejected(self, filter_, kind, key):
-        """The column of a filter's verdicts; None is a pass without a word."""
+        """Return the column of a filter's verdicts; None is a pass without reason or numbers."""
 
         def read(index):
             verdict = judge(filter_, self.hosts.state(index), kind.spec)
@@ -113,12 +113,12 @@ class Recorder:
         return self._watched((filter_.name, key), lambda: [read(index) for index in range(len(self.hosts))], read)
 
     def _alike(self, filter_, kind, key, read):
-        """The column where the filter says which hosts get the same verdict, else None."""
+        """Return the column if the filter says which hosts get the same verdict, else None."""
         try:
             uuids = filter_.about(kind.spec)
             where = None if uuids is None else self._where(uuids, kind.spec.instance_group)
         except Exception:
-            # check() says so of every host
+            # check() will show this for every host
             return None
         if where is not None:
             outside = next((index for index in range(len(self.hosts)) if index not in where), None)
@@ -130,7 +130,7 @@ class Recorder:
         return self._column((filter_.name, key), lambda: self._by_facts(filter_.reads, read))
 
     def _where(self, uuids, group):
-        """The indexes of the hosts that have some of these instances, or that their group names."""
+        """Return the indexes of the hosts that have some of these instances, or that their group names."""
         if not uuids:
             return set()
         where = self.hosts.having(uuids)
@@ -138,7 +138,7 @@ class Recorder:
         return where
 
     def _by_facts(self, names, read):
-        """Verdicts that depend on nothing but these fields of the documents, which no decision changes."""
+        """Return verdicts that depend only on these fields of the documents, which no decision changes."""
         documents = self.hosts.documents
         known, but, everyone = {}, {}, read(0)
         for name in names:
@@ -171,7 +171,7 @@ def _raised(verdict):
 
 
 class RequestRecord:
-    """The entry of one request; called, it gives the explanation as RequestResult has it."""
+    """The entry of one request; a call returns the explanation in the form of RequestResult."""
 
     def __init__(self, recorder, spec):
         self.recorder = recorder

@@ -1,14 +1,14 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The weights of all hosts under one normalisation, best first, kept right as hosts change."""
+"""The weights of all hosts under one normalisation, best first, kept up to date as hosts change."""
 
 from __future__ import annotations
 
 import heapq
 from itertools import repeat
 
-# How many of the best hosts are looked at before all are put in order.
+# How many of the best hosts are read before all are put in order.
 FIRST = 64
 
 
@@ -20,7 +20,7 @@ class View:
         self.current = {}
         self.aside = []
         self.full = False
-        self.seen = 0  # up to where it has followed the changes of hosts
+        self.seen = 0  # how many changes of hosts it has followed
         number = len(weights)
         if number > FIRST:
             best = heapq.nlargest(FIRST, zip(weights, repeat(0), range(0, -number, -1)))
@@ -35,7 +35,7 @@ class View:
             self.current[entry[2]] = entry
 
     def top(self):
-        """The best valid entry, or None."""
+        """Return the best valid entry, or None."""
         heap, current = self.heap, self.current
         while True:
             while heap and current.get(heap[0][2]) is not heap[0]:
@@ -46,7 +46,7 @@ class View:
             heap, current = self.heap, self.current
 
     def fill(self):
-        """Put every host in the heap, those that changed with their present entry; not those set aside."""
+        """Put every host in the heap, changed ones with their current entry, except those set aside."""
         self.full = True
         current = self.current
         entries = [current.get(index) or (-weight, 0, index) for index, weight in enumerate(self.weights)]

@@ -12,7 +12,7 @@ from .core_filter import CoreFilter
 class AggregateCoreFilter(CoreFilter):
     """CoreFilter with a ratio per aggregate: the lowest of the host's aggregates, else the host's own.
 
-    A value that is no number makes the host's own count.
+    If a value is not a number, the host's own ratio counts.
     Options: none. Aggregate metadata: cpu_allocation_ratio. Runs for every instance.
     Source: nova.scheduler.filters.core_filter.AggregateCoreFilter, removed in Nova 22.
     """

@@ -12,7 +12,7 @@ from .disk_filter import DiskFilter
 class AggregateDiskFilter(DiskFilter):
     """DiskFilter with a ratio per aggregate: the lowest of the host's aggregates, else the host's own.
 
-    A value that is no number makes the host's own count.
+    If a value is not a number, the host's own ratio counts.
     Options: none. Aggregate metadata: disk_allocation_ratio. Runs for every instance.
     Source: nova.scheduler.filters.disk_filter.AggregateDiskFilter, removed in Nova 22.
     """

@@ -15,8 +15,8 @@ SCOPE = "aggregate_instance_extra_specs"
 class AggregateInstanceExtraSpecsFilter(Filter):
     """A host passes when its aggregates' metadata has what the flavor's extra specs ask for.
 
-    Counted are extra specs without a scope and those that begin with ``aggregate_instance_extra_specs:``. The key must be
-    there, and one of its values (a comma list) must match, with the operators of ComputeCapabilitiesFilter.
+    Extra specs without a scope count, and those that begin with ``aggregate_instance_extra_specs:``. The key must exist,
+    and one of its values (a comma list) must match, with the operators of ComputeCapabilitiesFilter.
     Options: none. Aggregate metadata: any key. Runs once per request.
     Source: nova.scheduler.filters.aggregate_instance_extra_specs.AggregateInstanceExtraSpecsFilter.
     """

@@ -12,7 +12,7 @@ from .io_ops_filter import IoOpsFilter
 class AggregateIoOpsFilter(IoOpsFilter):
     """IoOpsFilter with a limit per aggregate: the lowest of the host's aggregates, else the option.
 
-    A value that is no whole number makes the option count.
+    If a value is not a whole number, the option counts.
     Options: max_io_ops_per_host (8). Aggregate metadata: max_io_ops_per_host. Runs for every instance.
     Source: nova.scheduler.filters.io_ops_filter.AggregateIoOpsFilter.
     """

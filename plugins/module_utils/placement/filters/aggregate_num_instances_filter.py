@@ -12,7 +12,7 @@ from .num_instances_filter import NumInstancesFilter
 class AggregateNumInstancesFilter(NumInstancesFilter):
     """NumInstancesFilter with a limit per aggregate: the lowest of the host's aggregates, else the option.
 
-    A value that is no whole number makes the option count.
+    If a value is not a whole number, the option counts.
     Options: max_instances_per_host (50). Aggregate metadata: max_instances_per_host. Runs for every instance.
     Source: nova.scheduler.filters.num_instances_filter.AggregateNumInstancesFilter.
     """

@@ -12,7 +12,7 @@ from .ram_filter import RamFilter
 class AggregateRamFilter(RamFilter):
     """RamFilter with a ratio per aggregate: the lowest of the host's aggregates, else the host's own.
 
-    A value that is no number makes the host's own count.
+    If a value is not a number, the host's own ratio counts.
     Options: none. Aggregate metadata: ram_allocation_ratio. Runs for every instance.
     Source: nova.scheduler.filters.ram_filter.AggregateRamFilter, removed in Nova 22.
     """

@@ -58,7 +58,7 @@ class ImagePropertiesFilter(Filter):
 
 
 def version_holds(predicate, version):
-    """Whether a version 8002001 (8.2.1) satisfies terms such as ">=6.2,<9.0"; ValueError for terms that are none."""
+    """Whether a version 8002001 (8.2.1) satisfies terms such as ">=6.2,<9.0"; ValueError for invalid terms."""
     numbers = []
     while version:
         version, part = divmod(version, 1000)

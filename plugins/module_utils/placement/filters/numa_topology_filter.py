@@ -12,8 +12,8 @@ from ..base import PASS, Filter, fail
 class NUMATopologyFilter(Filter):
     """A host passes when the instance's NUMA topology fits on its cells.
 
-    Judged are CPUs and memory of each cell (shared ones up to the allocation ratios), pinning with the thread policy,
-    free pages of the size asked for, PCI devices and physical networks near the cells. A topology needs a host that
+    It checks CPUs and memory of each cell (shared ones up to the allocation ratios), pinning with the thread policy,
+    free pages of the requested size, and PCI devices and physical networks near the cells. A topology needs a host that
     reports cells; dedicated CPUs with thread policy require need a host with SMT. A host that passes gets the limit
     ``numa_topology``, under which the claim fits it again.
     Options: packing_host_numa_cells_allocation_strategy (false): fuller cells first.

@@ -13,7 +13,7 @@ class PciPassthroughFilter(Filter):
     """A host passes when its pools of free PCI devices can serve all of the flavor's ``pci_passthrough:alias``.
 
     Vendor, product, device type and tags must match; physical functions, vDPA and remote managed devices are given only
-    where they are asked for. NUMA locality is judged by NUMATopologyFilter.
+    if they are asked for. NUMATopologyFilter judges NUMA locality.
     Options: pci_alias ([]). Aggregate metadata: none. Runs for every instance.
     Source: nova.scheduler.filters.pci_passthrough_filter.PciPassthroughFilter.
     """

@@ -11,7 +11,7 @@ from ..base import PASS, Filter, fail
 class ServerGroupAntiAffinityFilter(Filter):
     """With group policy anti-affinity a host passes while it has fewer members than max_server_per_host (1).
 
-    A host that has this very instance passes too (a move may look at its own host).
+    A host that has this same instance passes too (a move may consider its own host).
     Options: none. Aggregate metadata: none. Group rule: max_server_per_host. Runs for every instance.
     Source: nova.scheduler.filters.affinity_filter.ServerGroupAntiAffinityFilter.
     """

@@ -16,7 +16,7 @@ except ImportError:
 class SimpleCIDRAffinityFilter(Filter):
     """With the hint ``build_near_host_ip`` a host passes when its address is in that network.
 
-    The network is the hint's address with the hint ``cidr`` ("/24") behind it. Needs the Python library netaddr.
+    The network is the hint's address followed by the hint ``cidr`` ("/24"). Needs the Python library netaddr.
     Options: none. Aggregate metadata: none. Runs once per request.
     Source: nova.scheduler.filters.affinity_filter.SimpleCIDRAffinityFilter.
     """

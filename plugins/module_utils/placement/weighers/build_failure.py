@@ -9,7 +9,7 @@ from ..base import Weigher
 
 
 class BuildFailureWeigher(Weigher):
-    """Sinks hosts where builds failed lately; the multiplier is negated.
+    """Avoids hosts where builds failed lately; the multiplier is negated.
 
     Normalised from the smallest to the largest.
     Options: build_failure_weight_multiplier (1000000.0).

@@ -12,7 +12,7 @@ class CrossCellWeigher(Weigher):
     """For a move that may leave its cell: 1 for hosts in the preferred cell, -1 for others; else 0.
 
     A host's cell is its variable berth_host_cell. A resize or migration prefers the cell of the host that it leaves, and
-    goes to another where no host of that one will do; where the host that it leaves has no cell, all are alike.
+    goes to another only if no host there will do; if the host that it leaves has no cell, all are alike.
     Normalised from the smallest to the largest.
     Options: cross_cell_move_weight_multiplier (1000000.0).
     Aggregate metadata: cross_cell_move_weight_multiplier.

@@ -65,7 +65,7 @@ class HeadroomWeigher(Weigher):
         return self.weigh([host_state], spec)[0]
 
     def _count(self, host_states, spec):
-        """Take in the instances of hosts not seen before in this run; each host counts as it was first seen."""
+        """Count the instances of hosts not seen before in this run; each host counts as it was first seen."""
         new = [host_state for host_state in host_states if host_state.uuid not in self._counted]
         if new or self._mix is None:
             self._counted.update(host_state.uuid for host_state in new)
@@ -107,7 +107,7 @@ def _span(spec):
 
 def capacity_of(host_state, names=(), aliases=None):
     """The HostCapacity of a host state: vCPUs, MiB, GiB and the further resources ``names``, by Placement's capacity
-    rule; disk by what the pool has free too, PCI devices by the host's pools.
+    rule; disk also by what the pool has free, PCI devices by the host's pools.
     """
     cpus = [_free_of(host_state, name) for name in ("VCPU", "PCPU")]
     memory, disk = _free_of(host_state, "MEMORY_MB"), _free_of(host_state, "DISK_GB")
@@ -136,7 +136,7 @@ def _free_of(host_state, *names):
 
 
 def _free_devices(host_state, alias):
-    """(free devices, devices in all) that a PCI alias may take; as many as are free where the host lists none."""
+    """Return (free devices, devices in all) that a PCI alias may take; all are free if the host lists none."""
     if alias is None:
         return 0, 0
     request = {"spec": alias[1]}

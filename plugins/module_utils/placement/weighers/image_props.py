@@ -13,7 +13,7 @@ from ..base import Weigher, parse_options
 class ImagePropertiesWeigher(Weigher):
     """Counts how often the image's properties occur among the instances of a host; a negative multiplier spreads them.
 
-    image_props_weight_setting ["os_distro=2", ...] weighs properties; one that it does not name counts nothing.
+    image_props_weight_setting ["os_distro=2", ...] weighs properties; those that it does not name do not count.
     Normalised from the smallest to the largest.
     Options: image_props_weight_multiplier (0.0: off, whatever aggregates say), image_props_weight_setting ([]: every
     property counts 1). Aggregate metadata: image_props_weight_multiplier.

@@ -16,8 +16,8 @@ class MetricsWeigher(Weigher):
     """Sums the host's metrics, each times its ratio: weight_setting ["cpu.percent=-1.0", ...].
 
     A metric that the host does not report: with ``required`` the host cannot be weighed and drops out; else its raw
-    weight is weight_of_unavailable. A host tells what its kernel measures (load, times, pressure, steal), and the numbers
-    of your own that are in the files *.prom of its berth_host_metrics_directory: a name and a number in each line, such as
+    weight is weight_of_unavailable. A host reports what its kernel measures (load, times, pressure, steal), and your own
+    numbers in the files *.prom of its berth_host_metrics_directory: a name and a number in each line, such as
     "rack_watts 312.5". Metrics that Nova counts in percent are whole hundredths, as in Nova. Normalised
     from the smallest to the largest.
     Options: metrics.weight_multiplier (1.0), metrics.weight_setting ([]), metrics.required (true),

@@ -9,7 +9,7 @@ from ..base import Weigher
 
 
 class PCIWeigher(Weigher):
-    """Keeps hosts with many free PCI devices for those who ask for them: 100 - min(free devices, 99), for every request.
+    """Keeps hosts with many free PCI devices for requests that need them: 100 - min(free devices, 99) for each.
 
     Normalised from the smallest to the largest.
     Options: pci_weight_multiplier (1.0, not negative).
