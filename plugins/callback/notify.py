@@ -49,9 +49,9 @@ from ..plugin_utils.plain import plain
 from ..plugin_utils.screen import warn
 
 COLLECTION = "berth.kvm."
-# Actions whose result says of an instance what it is now: action -> the part of the result.
+# Actions whose result has the present state of an instance: action -> the part of the result.
 UPDATES = {"instance": "instance", "build_instance": "instance", "migration": "move"}
-# Actions whose result says what became of all instances of the run.
+# Actions whose result has the outcome for all instances of the run.
 ENDS = ("record_builds", "show_results")
 STATES = ("role", "phase", "vm_state", "task_state", "power_state", "state")
 OUTCOME = ("state", "host", "flavor", "why", "error_code", "error")
@@ -65,7 +65,7 @@ class CallbackModule(CallbackBase):
 
     def __init__(self, *args, **kwargs):
         super().__init__(*args, **kwargs)
-        self._last = {}  # (instance, host) -> the states that were told
+        self._last = {}  # (instance, host) -> the states that were reported
 
     def v2_runner_on_ok(self, result):
         action = result.task.action.removeprefix(COLLECTION)
@@ -81,7 +81,7 @@ class CallbackModule(CallbackBase):
                     self._update(result.host.get_name(), plain(dict(found)))
 
     def v2_runner_on_failed(self, result, ignore_errors=False):
-        """Of a loop the other hosts have done something all the same."""
+        """Report failed loops too: their other items may have changed instances."""
         self.v2_runner_on_ok(result)
 
     def _update(self, name, found):

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 
 class ModuleDocFragment:
-    """What all actions that work in the controller have in common."""
+    """Documentation that is common to all actions that work on the controller."""
 
     DOCUMENTATION = r"""
 options: {}

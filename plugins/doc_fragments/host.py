@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the modules that run on a KVM host have in common."""
+"""Documentation that is common to the modules that run on a KVM host."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ attributes:
     platforms: posix
 """
 
-    # Of the modules that write down what they do.
+    # For the modules that record what they do.
     BY = r"""
 options:
   by:

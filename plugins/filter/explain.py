@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The filter explain."""
+"""The filter explain: why placement chose or refused each host, as text."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _value:
 
 
 def explain(value, most=MOST_HOSTS):
-    """The text of a receipt or of one explanation document."""
+    """Return the text of a receipt or of one explanation document."""
     value = plain(value)
     found = [value]
     if isinstance(value, dict) and "matrix" in value:

@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The filter fleet_table."""
+"""The filter fleet_table: host state documents as a table of the fleet."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _value:
 
 
 def fleet_table(value, left_out=None):
-    """The table of a fleet."""
+    """Return the table of a fleet."""
     documents = list(value.values()) if hasattr(value, "values") else list(value)
     try:
         return fleet_text(plain(documents), plain(left_out or {}))

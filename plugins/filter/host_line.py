@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The filter host_line."""
+"""The filter host_line: a host state document on one line, as Nova prints a HostState."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _value:
 
 
 def host_line(value):
-    """One host on one line."""
+    """Return the line of one host."""
     try:
         return line_of(plain(value))
     except (KeyError, TypeError, AttributeError) as error:

@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The filter placement_table."""
+"""The filter placement_table: the result of a placement as a table of its instances."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ HEADS = ("INSTANCE", "HOST", "VCPUS", "MEMORY MiB", "DISK GiB", "ALTERNATES OR R
 
 
 def placement_table(value):
-    """A line per instance: placed, there already, or failed with the reason."""
+    """Return a table with a line per instance: placed, existing already, or failed with the reason."""
     value = plain(value)
     if not isinstance(value, dict) or "selections" not in value:
         raise AnsibleFilterError("berth.kvm.placement_table: needs the result of berth.kvm.placement")

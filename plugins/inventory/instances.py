@@ -102,7 +102,7 @@ from ..plugin_utils.screen import warn
 
 ROOTS = {"all", "ungrouped"}
 MOST_WARNINGS = 50
-# group berth_PREFIX_VALUE: the variable that the value is of
+# PREFIX of the groups berth_PREFIX_VALUE: the variable that has the value
 DEFAULT_GROUPS = {
     "state": "berth_power_state",
     "flavor": "berth_present_flavor",
@@ -114,13 +114,13 @@ DEFAULT_GROUPS = {
 
 
 def playbook_command():
-    """The program that belongs to the running interpreter."""
+    """Return the ansible-playbook next to the running interpreter, else the one in PATH."""
     beside = os.path.join(os.path.dirname(sys.executable), "ansible-playbook")
     return beside if os.access(beside, os.X_OK) else "ansible-playbook"
 
 
 def read_hosts(source, pattern, become):
-    """{hosts, verdicts} as berth.kvm.host_facts reports them: every reply is checked and limited there."""
+    """Return {hosts, verdicts} as berth.kvm.host_facts reports them: it checks and limits every reply."""
     with tempfile.TemporaryDirectory(prefix="berth-") as room:
         report = os.path.join(room, "report.json")
         given = {"__berth_report_file": report, "berth_kvm_hosts": pattern}
@@ -143,7 +143,7 @@ def read_hosts(source, pattern, become):
 
 
 def _is_meant(path):
-    """Whether a file, of any name, says that it is for this plugin."""
+    """Whether a YAML file of any name says that it is for this plugin."""
     try:
         with open(path, encoding="utf-8") as stream:
             return path.endswith((".yml", ".yaml")) and "plugin: berth.kvm.instances" in stream.read(4096)
@@ -152,7 +152,7 @@ def _is_meant(path):
 
 
 class Names:
-    """What the names of an inventory mean: its own, of which the inventory of the KVM hosts is a part."""
+    """What names mean in this inventory and in that of the KVM hosts."""
 
     def __init__(self, inventory, fleet, pattern, loader):
         self._inventories = (inventory, fleet._inventory)
@@ -162,7 +162,8 @@ class Names:
         self._patterns = [part.partition("[")[0] for part in split_host_pattern(pattern) if not part.startswith("!")]
 
     def known(self, name):
-        """The variables of an instance that is described there, None for a new name; see conductor/inventory_names.py."""
+        """Return the variables of an instance that they describe, None for a new name; see
+        conductor/inventory_names.py."""
         if name not in self._found:
             self._found[name] = self._look_up(name)
         return self._found[name]
@@ -181,7 +182,7 @@ class Names:
         return found
 
     def _variables(self, inventory, host):
-        """As in the constructed plugin of Ansible: what inventory files and the files beside them say."""
+        """Return a host's variables from inventory files and files next to them, as Ansible's constructed does."""
         values = combine_vars(get_group_vars(host.get_groups()), host.get_vars())
         for entities in (host.get_groups(), [host]):
             more = get_vars_from_inventory_sources(self._loader, inventory.processed_sources, entities, "all")
@@ -189,7 +190,7 @@ class Names:
         return values
 
     def addresses(self):
-        """Where the machines of the inventory are reached, whichever of its files says so."""
+        """Return the addresses of all machines in both inventories, whichever file has them."""
         return {
             str(self._variables(inventory, host).get("ansible_host", host.name))
             for inventory in self._inventories
@@ -197,7 +198,7 @@ class Names:
         }
 
     def groups_of_kvm_hosts(self):
-        """Those that have KVM hosts, and those whose hosts are KVM hosts by being in them, though they may be empty by now."""
+        """Return the groups that have KVM hosts, and those whose hosts the pattern makes KVM hosts, even if empty."""
         having = {
             group.name
             for inventory in self._inventories
@@ -269,7 +270,7 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
         self._add_failed(names, found, group)
 
     def _add_failed(self, names, found, group):
-        """What failed on this controller without a host: its hosts do not know of it."""
+        """Add instances that failed on this controller and are on no host, so that no host knows them."""
         requests = failed_requests.known(names.kvm_hosts).values()
         for name, variables in failed(requests, names.known, found).items():
             self.inventory.add_host(name, group=group)
@@ -291,7 +292,7 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
         self._add_host_to_keyed_groups(self.get_option("keyed_groups"), variables, name, strict=strict)
 
     def _keep_out(self, host, forbidden):
-        """A keyed group has its name from a host's words: no instance becomes a KVM host by them."""
+        """Keep an instance out of groups of KVM hosts: a keyed group's name may come from what a host reports."""
         for group in list(host.get_groups()):
             if group.name in forbidden and group.remove_host(host):
                 warn("Instance %s is kept out of group %s, which has KVM hosts" % (host.name, group.name))

@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Digests of which host owns which instance, so that a host is not sent again what it remembers.
 
-Instances are divided by the first digits of their uuids, and each part has a digest: a change in the fleet is in few of
-them. A digest covers all that a host would be sent about its part, including the names of the owners.
+Instances are divided by the first digits of their uuids, and each part has a digest: a change in the fleet alters only
+a few. A digest covers all that a host would be sent about its part, including the names of the owners.
 """
 
 from __future__ import annotations
