@@ -163,15 +163,13 @@ PCI_ALIAS = Fields(
     {
         "vendor_id": _HEX4,
         "product_id": _HEX4,
-        "device_type": OneOf("type-PCI", "type-PF", "type-VF", "type-VDPA"),
+        "device_type": OneOf("type-PCI", "type-PF", "type-VF"),
         "numa_policy": OneOf("required", "preferred", "legacy", "socket"),
         "capability_type": OneOf("pci"),
         "resource_class": Text(r"[A-Z0-9_]+\Z", "a resource class of A-Z, 0-9 and _"),
         "traits": Text(),
     },
-    defaults=dict.fromkeys(
-        ("vendor_id", "product_id", "device_type", "numa_policy", "capability_type", "resource_class", "traits")
-    ),
+    defaults=dict.fromkeys(("device_type", "numa_policy", "capability_type", "resource_class", "traits")),
 )
 QUOTA_NAMES = ("instances", "cores", "ram", "server_group_members")
 QUOTA = Fields(dict.fromkeys(QUOTA_NAMES, Whole(UNLIMITED, 2**31 - 1)), defaults=dict.fromkeys(QUOTA_NAMES, UNLIMITED))

@@ -91,15 +91,17 @@ def check_property(name: str, value: Any, field: str) -> Property:
     if not isinstance(value, (str, int, float)) or len(str(value)) > 255:
         raise _refused(field, value, "text of at most 255 characters, a number, true/false or a list of texts")
     text = str(value)
-    kind = KNOWN_PROPERTIES.get(LEGACY_NAMES.get(name, name))
-    if name in _CANONICAL:
+    known_as = LEGACY_NAMES.get(name, name)
+    kind = KNOWN_PROPERTIES.get(known_as)
+    if known_as in _CANONICAL:
         try:
-            return _CANONICAL[name](text)
+            return _CANONICAL[known_as](text)
         except InvalidInput as error:
             raise _refused(field, value, error.rule)
-    if name in _WORDS:
-        if text.lower() not in _WORDS[name]:
-            raise _refused(field, value, "one of " + ", ".join(_WORDS[name]), did_you_mean(text, _WORDS[name]))
+    if known_as in _WORDS:
+        words = _WORDS[known_as]
+        if text.lower() not in words:
+            raise _refused(field, value, "one of " + ", ".join(words), did_you_mean(text, words))
         return text.lower()
     if kind == "whole" and not re.match(r"[0-9]{1,9}\Z", text):
         raise _refused(field, value, "a whole number, not negative")

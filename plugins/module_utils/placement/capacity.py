@@ -220,11 +220,11 @@ def fit_numa(host_state, topology, limits, pci_requests, packing=False, why=None
 
 def amounts_on(host_state, spec):
     """Return (Requested, [shortfall]) of the form that fits: pinned CPUs as PCPU, else Nova's fallback to VCPU."""
-    ask = ask_of(host_state, requested(spec), spec)
-    found = request_shortfalls(host_state, ask, lowered(host_state, spec))
+    ask, lowers = ask_of(host_state, requested(spec), spec), lowered(host_state, spec)
+    found = request_shortfalls(host_state, ask, lowers)
     if found and ask.pinned:
         fallback = ask_of(host_state, requested(spec, pin=False), spec)
-        if not request_shortfalls(host_state, fallback):
+        if not request_shortfalls(host_state, fallback, lowers):
             return fallback, []
     return ask, found
 

@@ -95,6 +95,8 @@ def read_options(given=None, declared=()):
         known.update((name, (default, None)) for name, default in options.items() if name not in known)
     given = dict(given or {})
     metrics = given.pop("metrics", None) or {}
+    if not isinstance(metrics, dict):
+        raise InvalidInput("berth_placement.metrics", metrics, "a mapping of names to values")
     unknown = sorted(set(given) - set(known) - WITHOUT_EFFECT) + sorted(
         "metrics." + name for name in set(metrics) - set(METRICS)
     )

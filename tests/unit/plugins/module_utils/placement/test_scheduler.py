@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ansible_collections.berth.kvm.plugins.module_utils.model.errors import InvalidInput
 from ansible_collections.berth.kvm.plugins.module_utils.model.host_state import HostState
 from ansible_collections.berth.kvm.plugins.module_utils.model.request_spec import RequestSpec
 from ansible_collections.berth.kvm.plugins.module_utils.placement import capacity
@@ -244,6 +245,21 @@ def test_a_resize_that_lowers_what_a_host_has_too_much_in_use_is_allowed_on_it()
 def test_nothing_else_is_allowed_on_a_host_that_is_over_its_limits(case):
     """S15"""
     assert resized_there(**case) == [False] * 3
+
+
+def test_a_pinned_instance_that_falls_back_to_shared_cpus_is_judged_by_the_same_rule():
+    """S15"""
+    pinned = {**HAS, "vcpus": 2}
+    there = HostState.from_document(host("a", instances=[pinned], vcpus_used=65))
+    flavor = dict(FLAVOR, extra_specs={"hw:cpu_policy": "dedicated"})
+    asked, found = capacity.amounts_on(there, RequestSpec.from_dict(request(flavor=flavor)))
+    assert "VCPU" in asked.amounts and found == []
+
+
+def test_options_that_are_no_mapping_are_refused_by_their_name():
+    with pytest.raises(InvalidInput) as caught:
+        select_destinations([host("a")], [request()], {"metrics": 5})
+    assert caught.value.field == "berth_placement.metrics"
 
 
 def test_the_limits_of_a_decision_are_tested_again_by_the_claim():
