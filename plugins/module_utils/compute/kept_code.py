@@ -14,24 +14,54 @@ import sys
 
 DIRECTORY = "/var/cache/berth"
 MOST_FILES, MOST_BYTES = 64, 64 << 20
+NO_FILES = "UEsFBg" + "A" * 24 + "=="  # the end of a zip
 DAY = 86400  # s; a file is marked as used at most once in that time
 
 
 def kept_zip(digest, may_keep, sent=None):
-    """Return the zip of a module, in base64 as Ansible's wrapper needs it. If it is neither kept here nor sent, report
-    that and end the run before anything of the module has run."""
+    """Return the zip of a module, in base64 as Ansible's wrapper needs it: an empty one if the code is kept here, from where
+    Python then imports it. If it is neither kept here nor sent, report that and end the run before anything of the module has run."""
     _forget_the_folder()
-    import base64
-    import json
-
     kept = _read(_name_of(digest), may_keep)
-    if kept:
-        return base64.b64encode(kept).decode()
-    if sent is None:
+    if not kept and sent is None:
+        import json
+
         sys.stdout.write(json.dumps({"missing_code": digest}) + "\n")
         raise SystemExit(0)
-    kept = _keep(_name_of(digest), base64.b64decode(sent)) if may_keep else None
-    return base64.b64encode(kept).decode() if kept else sent
+    if not kept and may_keep:
+        kept = _keep(_name_of(digest), sent)
+    if not kept:
+        return sent
+    sys.meta_path.insert(0, Importer(kept))
+    return NO_FILES
+
+
+class Importer:
+    """Imports the kept modules, before Python looks for them anywhere else."""
+
+    def __init__(self, kept):
+        import marshal
+        from importlib.machinery import ModuleSpec
+
+        self._load, self._spec = marshal.loads, ModuleSpec
+        self._modules = marshal.loads(kept)
+
+    def find_spec(self, name, _path=None, _target=None):
+        if name not in self._modules:
+            return None
+        file, is_package, _code = self._modules[name]
+        spec = self._spec(name, self, origin=file, is_package=is_package)
+        spec.has_location = True
+        return spec
+
+    def create_module(self, _spec):
+        """Let Python create the module."""
+
+    def exec_module(self, module):
+        exec(self.get_code(module.__spec__.name), module.__dict__)
+
+    def get_code(self, name):
+        return self._load(self._modules[name][2])
 
 
 def _forget_the_folder():
@@ -72,7 +102,9 @@ def _check_owner(descriptor):
 def _digest(name, code):
     import hashlib
 
-    return hashlib.sha256(name.encode() + b"\n" + code).digest()
+    made = hashlib.sha256(name.encode() + b"\n")
+    made.update(code)
+    return made.digest()
 
 
 def _read(name, may_touch):
@@ -119,22 +151,20 @@ def _keep(name, sent):
 
 
 def _compiled(sent):
-    """Return the zip with each source compiled, which Python does not check. A traceback still names file and line."""
+    """Return {module: (file, whether it is a package, its compiled code)}. A traceback still names file and line."""
+    import base64
     import io
     import marshal
     import zipfile
-    from importlib.util import MAGIC_NUMBER, source_hash
 
-    made = io.BytesIO()
-    with zipfile.ZipFile(io.BytesIO(sent)) as sources, zipfile.ZipFile(made, "w", zipfile.ZIP_STORED) as kept:
-        for name in sources.namelist():
-            content = sources.read(name)
-            if name.endswith(".py"):
-                code = compile(content, DIRECTORY + "/" + name, "exec", dont_inherit=True)
-                flags = (1).to_bytes(4, "little")
-                content, name = MAGIC_NUMBER + flags + source_hash(content) + marshal.dumps(code), name + "c"
-            kept.writestr(zipfile.ZipInfo(name), content)
-    return made.getvalue()
+    modules = {}
+    with zipfile.ZipFile(io.BytesIO(base64.b64decode(sent))) as sources:
+        for path in sources.namelist():
+            file, is_package = DIRECTORY + "/" + path, path.endswith("/__init__.py")
+            name = path[: -len("/__init__.py" if is_package else ".py")].replace("/", ".")
+            code = compile(sources.read(path), file, "exec", dont_inherit=True)
+            modules[name] = (file, is_package, marshal.dumps(code))
+    return marshal.dumps(modules)
 
 
 def _write(folder, name, content):

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import base64
 import errno
+import importlib
 import io
 import json
 import os
+import runpy
 import subprocess
 import sys
 import threading
@@ -44,6 +46,9 @@ SENT = zip_of(SOURCES)
 def directory_(tmp_path, monkeypatch):
     monkeypatch.setattr(kept_code, "DIRECTORY", str(tmp_path / "berth"))
     monkeypatch.setattr(kept_code, "_forget_the_folder", lambda: None)
+    monkeypatch.setattr(sys, "meta_path", list(sys.meta_path))
+    for name in ("whole", "whole.it"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
     return tmp_path / "berth"
 
 
@@ -66,31 +71,42 @@ def only_file(directory):
     return directory / name
 
 
-def imported(code, path, monkeypatch):
-    (path / "code.zip").write_bytes(base64.b64decode(code))
-    monkeypatch.syspath_prepend(str(path / "code.zip"))
-    for name in ("whole", "whole.it"):
-        sys.modules.pop(name, None)
-    import whole.it
-
-    return whole.it
-
-
 def test_code_that_was_sent_is_kept_and_used_in_the_next_run(directory, capsys):
     assert is_missing(capsys) and not directory.exists()
-    first = keep()
-    assert kept_code.kept_zip(DIGEST, True) == first
+    assert keep() == kept_code.kept_zip(DIGEST, True) == kept_code.NO_FILES
     assert directory.stat().st_mode & 0o777 == 0o700 and only_file(directory).stat().st_mode & 0o777 == 0o600
 
 
-def test_what_is_kept_is_compiled_for_this_python_and_says_where_it_failed(directory, tmp_path, monkeypatch):
-    code = keep()
-    it = imported(code, tmp_path, monkeypatch)
-    assert it.SAYS == "what was sent" and it.__file__.endswith("it.pyc")
+def test_what_is_kept_is_compiled_for_this_python_and_says_where_it_failed(directory):
+    keep()
+    assert runpy.run_module("whole.it", run_name="__main__", alter_sys=True)["__name__"] == "__main__"
+    import whole.it as it
+
+    assert it.SAYS == "what was sent" and it.__file__ == "%s/whole/it.py" % directory
+    assert it.__package__ == "whole" and sys.modules["whole"].__path__ == []
     try:
         it.fail()
     except ValueError:
         assert '"%s/whole/it.py", line 2, in fail' % directory in traceback.format_exc()
+
+
+def test_python_takes_from_what_is_kept_what_is_in_it_and_all_else_from_where_it_was(directory, tmp_path, monkeypatch):
+    (tmp_path / "whole.py").write_text("")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    keep()
+    import whole.it as it
+
+    assert it.SAYS == "what was sent" and sys.meta_path[0].find_spec("json") is None
+    with pytest.raises(ModuleNotFoundError):
+        importlib.import_module("whole.other")
+
+
+def test_the_zip_in_place_of_what_is_kept_is_one_that_ansibles_wrapper_can_add_to(directory):
+    file = io.BytesIO(base64.b64decode(keep()))
+    with zipfile.ZipFile(file, "a") as archive:
+        assert archive.namelist() == []
+        archive.writestr("sitecustomize.py", "")
+    assert zipfile.ZipFile(file).namelist() == ["sitecustomize.py"]
 
 
 def test_another_code_or_another_python_does_not_take_it(directory, capsys, monkeypatch):
@@ -106,7 +122,7 @@ def test_a_file_that_was_cut_off_is_as_if_it_were_not_there(directory, capsys, k
     file = only_file(directory)
     file.write_bytes(file.read_bytes()[:keep_bytes])
     assert is_missing(capsys)
-    assert base64.b64decode(keep()) and not is_missing(capsys)
+    assert keep() != SENT and not is_missing(capsys)
 
 
 def test_a_file_that_was_edited_or_has_the_name_of_another_is_as_if_it_were_not_there(directory, capsys):
@@ -159,6 +175,7 @@ def test_a_pipe_or_a_directory_of_its_name_holds_nothing_up(directory, capsys):
 def test_check_mode_uses_what_is_kept_and_keeps_and_touches_nothing(directory, capsys):
     assert kept_code.kept_zip(DIGEST, False, SENT) == SENT and not directory.exists()
     kept = keep()
+    assert kept != SENT
     os.utime(str(only_file(directory)), (1000, 1000))
     assert kept_code.kept_zip(DIGEST, False) == kept and only_file(directory).stat().st_mtime == 1000
     assert kept_code.kept_zip(DIGEST, True) == kept and only_file(directory).stat().st_mtime > 1000
@@ -189,12 +206,14 @@ def test_a_directory_that_somebody_deletes_costs_one_more_question(directory, ca
 
 
 def test_many_that_keep_and_read_at_once_see_all_of_it_or_nothing(directory):
-    whole, wrong = keep(), []
+    keep()
+    name, wrong = kept_code._name_of(DIGEST), []
+    whole = kept_code._read(name, True)
 
     def one():
         for _time in range(20):
-            kept_code._keep(kept_code._name_of(DIGEST), base64.b64decode(SENT))
-            if kept_code.kept_zip(DIGEST, True) != whole:
+            kept_code._keep(name, SENT)
+            if kept_code._read(name, True) != whole:
                 wrong.append(1)
 
     threads = [threading.Thread(target=one) for _each in range(4)]
