@@ -40,10 +40,10 @@ from .shape import (
     word,
     words,
 )
+from .vgpus import DEVICES_LIMIT
 
 SCHEMA = 1
 INSTANCES_LIMIT = 10000
-DEVICES_LIMIT = 10000
 
 
 class HostDocumentInvalid(BerthError):

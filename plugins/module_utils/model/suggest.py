@@ -5,12 +5,13 @@
 
 from __future__ import annotations
 
-import difflib
 from typing import Any, Iterable, Optional
 
 
 def nearest(name: Any, names: Iterable[str]) -> Optional[str]:
     """Return the one of ``names`` that is most similar to ``name``, or None if none is similar."""
+    import difflib  # slow, and most runs have no unknown name
+
     by_lower = {word.lower(): word for word in sorted(names)}
     near = difflib.get_close_matches(str(name), by_lower.values(), n=1, cutoff=0.6)
     lower = difflib.get_close_matches(str(name).lower(), by_lower, n=1, cutoff=0.6)

@@ -15,6 +15,7 @@ from .messages import Document
 
 VGPU = "VGPU"
 MOST = 16  # of one instance
+DEVICES_LIMIT = 10000  # of one kind that a host tells of
 
 
 def class_of(parent: str) -> str:

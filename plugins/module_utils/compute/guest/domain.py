@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import time
-from html import escape
 from xml.etree import ElementTree
 
 from ...model import hints, state_hints
@@ -138,6 +137,8 @@ def define(connection, uuid, xml):
     if there is not None and not is_managed(there):
         raise InstanceExists("a domain that berth does not manage has the uuid %s" % uuid)
     if there is not None:  # libvirt refuses a new name for it, and somebody may have renamed it
+        from html import escape
+
         named = "<name>%s</name>"
         xml = xml.replace(named % uuid, named % escape(there.name(), quote=False), 1)
     domain = _call("defining the domain", connection.defineXMLFlags, xml, library.VIR_DOMAIN_DEFINE_VALIDATE)

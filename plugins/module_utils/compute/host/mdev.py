@@ -15,8 +15,8 @@ import os
 import re
 
 from ...model import host_hints, vgpus
-from ...model.host_document import DEVICES_LIMIT
 from ...model.safe_text import clean
+from ...model.vgpus import DEVICES_LIMIT
 from ..connection import require_libvirt
 from ..errors import BuildFailed, VgpuUnavailable
 
