@@ -109,9 +109,9 @@ class Record:
                 "the record has schema %d, this version knows %d" % (data["schema"], SCHEMA),
                 hint=host_hints.newer_version(),
             )
-        known = {name: part for name, part in data.items() if name in FIELDS}
+        known = {name: data[name] for name in FIELDS if name in data}
         try:
-            record = cls(**known, unknown={name: part for name, part in data.items() if name not in FIELDS})
+            record = cls(**known, unknown={name: data[name] for name in data if name not in known})
         except TypeError as error:
             raise RecordInvalid("the record has missing parts: %s" % error)
         if record.role not in ROLES:

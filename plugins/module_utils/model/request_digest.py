@@ -31,7 +31,7 @@ def digests(spec: Mapping[str, Any]) -> Dict[str, str]:
         "ssh_keys": spec.get("ssh_keys_digest"),
     }
     told = {"security_groups": "networks", "ssh_keys": "ssh_keys_digest"}
-    return {part: of(value or None) for part, value in parts.items() if told.get(part, part) in spec}
+    return {part: of(value) if value else NOTHING for part, value in parts.items() if told.get(part, part) in spec}
 
 
 def _security(nic: Mapping[str, Any]) -> Any:
@@ -55,4 +55,8 @@ def follows_filters(has: Mapping[str, str], nics: Optional[Iterable[Mapping[str,
 
 
 def of(value: Any) -> str:
-    return hashlib.sha256(json.dumps(value, sort_keys=True).encode("utf-8")).hexdigest()[:LENGTH]
+    return hashlib.sha256(_ENCODER.encode(value).encode("utf-8")).hexdigest()[:LENGTH]
+
+
+_ENCODER = json.JSONEncoder(sort_keys=True)
+NOTHING = of(None)

@@ -47,7 +47,7 @@ def _decode(data, uuid, hint=state_hints.restore_damaged_record):
         return RecordInvalid(clean(message, 400), hint=other or hint(uuid), uuid=uuid)
 
     try:
-        record = Record.from_dict(json.loads(data.decode("utf-8"), parse_float=_number, parse_constant=_number))
+        record = Record.from_dict(_DECODER.decode(data.decode("utf-8")))
     except (ValueError, RecursionError) as error:
         raise damaged("the record of %s is damaged: %s" % (uuid, error))
     except RecordInvalid as error:
@@ -63,6 +63,9 @@ def _number(text):
     if not math.isfinite(value):
         raise ValueError("%s is no number" % text)
     return value
+
+
+_DECODER = json.JSONDecoder(parse_float=_number, parse_constant=_number)
 
 
 def _encode(record):
