@@ -10,8 +10,20 @@ from typing import Any, Dict, Iterable, List, Mapping, Optional, Tuple, TypedDic
 from ..model import hints, request_digest, volumes
 from ..model.messages import Document
 from .errors import HostUnknown
-from .next_host import attempt_failed
-from .plan import ACTIVE, BUILDING, EXISTING, PLANNED, Built, Instance, Plan, fail, host_of, planned_instance
+from .next_host import attempt_failed, said_by
+from .plan import (
+    ACTIVE,
+    BUILDING,
+    EXISTING,
+    PLANNED,
+    Built,
+    Instance,
+    Plan,
+    fail,
+    host_of,
+    planned_instance,
+    withdraw_claim,
+)
 
 
 class Look(TypedDict):
@@ -92,11 +104,13 @@ def settle(plan: Plan, built: Dict[str, Built]) -> None:
         elif "error" in result:
             error = result["error"]
             retryable = bool(error.get("retryable")) and instance["state"] == BUILDING
+            if instance["state"] == BUILDING:
+                withdraw_claim(plan, instance)  # a build that ended removed it; one that did not begin left it there
             if not retryable:
                 instance.setdefault("uncertain", []).append(planned_instance(plan, instance))
             instance["generation"] = [(instance.get("generation") or [0])[0] + 1, 0]
             attempt_failed(
-                plan, instance, error.get("code", "BuildFailed"), error.get("message", "the build failed"), retryable
+                plan, instance, error.get("code", "BuildFailed"), said_by(error, "the build failed"), retryable
             )
         else:
             instance["state"] = ACTIVE

@@ -20,7 +20,7 @@ from ..model.messages import ClaimResult, Note, ScannedRecord
 from . import addressing, groups, volumes
 from .errors import ClaimConflict, InstanceMoving
 from .found_nowhere import check_absent
-from .next_host import attempt_failed
+from .next_host import attempt_failed, said_by
 from .notes import Answers, Notes, called, put_together
 from .plan import (
     BUILDING,
@@ -143,7 +143,7 @@ def _commit_claim(plan: Plan, instance: Instance, reply: Claimed, look: Look) ->
         attempt_failed(plan, instance, "HostUnreachable", _why(reply, "did not answer the claim"), retryable=True)
     elif not result.get("claimed"):
         error = result.get("error") or {}
-        code, message = error.get("code", "ClaimFailed"), error.get("message", "the claim was refused")
+        code, message = error.get("code", "ClaimFailed"), said_by(error, "the claim was refused")
         if code == address_clash.AddressTaken.__name__ and addressing.choose_again(instance, look.addresses()):
             instance["token"] = None
             return

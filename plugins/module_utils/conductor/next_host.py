@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from typing import Any, Mapping
+
 from ..placement.errors import MaxRetriesExceeded
 from .plan import CLAIMING, FAILED, Alternate, Instance, Plan, fail, host_of
 
@@ -53,6 +55,13 @@ def attempt_failed(plan: Plan, instance: Instance, code: str, message: str, retr
         instance["state"] = CLAIMING
         instance["alternates"] = left[1:]
         set_host(instance, left[0])
+
+
+def said_by(error: Mapping[str, Any], otherwise: str) -> str:
+    """What the error of a host says, with what to do about it."""
+    text = str(error.get("message") or otherwise)
+    rule, hint = error.get("rule"), error.get("hint")
+    return "%s%s%s" % (text, " (%s)" % rule if rule else "", ". %s" % hint if hint else "")
 
 
 def set_host(instance: Instance, chosen: Alternate) -> None:

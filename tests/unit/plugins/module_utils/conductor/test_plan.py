@@ -72,6 +72,19 @@ def test_error_that_no_other_host_cures_stops():
     assert (result["state"], result["error"]["code"], result["host"]) == ("failed", "ImageInvalid", "h1")
 
 
+@pytest.mark.parametrize("retryable", [True, False])
+def test_a_build_that_did_not_even_begin_gives_its_claim_back(retryable):
+    """I5: such as for want of the image that the controller sends; the host's module has seen nothing of it."""
+    hosts = {name: Host(name) for name in HOSTS}
+    error = {"code": "UploadUnusable", "message": "it is no file", "hint": "Put it there", "retryable": retryable}
+    for host in hosts.values():
+        host.build = lambda uuid, token: {"error": error}
+    plan = a_plan(instance("a"))
+    result = run_all(plan, hosts)["a"]
+    assert [host.records for host in hosts.values()] == [{}, {}, {}]
+    assert result["state"] == "failed" and "it is no file. Put it there" in result["error"]["message"]
+
+
 def test_the_last_host_that_answers_is_told_of_what_was_given_up():
     """C14, C15."""
     hosts = {name: Host(name, capacity=0) for name in HOSTS}
