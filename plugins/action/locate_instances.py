@@ -110,7 +110,7 @@ class ActionModule(ControllerAction):
             "names": names,
             "left_out": fleet.verdicts,
             "skipped": self._skipped,
-            "shown": {name: _shown(fleet, found[name]["uuid"]) for name in found},
+            "shown": {name: _shown(fleet, task["uuid"], task.get("stays")) for name, task in found.items()},
             "notes": notes,
             "by_hand": _by_hand(fleet, found if method in TELLING else {}),
             "instances": found,
@@ -139,7 +139,7 @@ class ActionModule(ControllerAction):
 
     def _keep_one(self, fleet, name, uuid, run):
         stays = _answering(fleet, "berth_keep_on", run.get("berth_keep_on"))
-        choice = choose(fleet, name, uuid, stays, is_true(run, "berth_keep_on_confirmed"))
+        choice = choose(fleet, name, uuid, stays, is_true(run, "berth_keep_on_confirmed"), lost_hosts(run))
         for host in choice.others:
             verb = "would be" if self._task.check_mode else "is"
             say("%s: the copy on %s stays, that on %s %s stopped and set aside" % (name, stays, host, verb))
@@ -225,9 +225,9 @@ def joined(*parts):
     return "; ".join(part for part in parts if part) or None
 
 
-def _shown(fleet, uuid):
-    """The owner of the instance, its flavor and addresses, for the closing table."""
-    places = sorted(fleet.places.get(uuid, ()), key=lambda place: place["role"] == OWN)
+def _shown(fleet, uuid, stays=None):
+    """The owner of the instance, its flavor and addresses, for the closing table. Of several the one that ``stays``."""
+    places = sorted(fleet.places.get(uuid, ()), key=lambda place: (place["host"] == stays, place["role"] == OWN))
     if not places:
         return {}
     place = places[-1]

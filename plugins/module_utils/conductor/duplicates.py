@@ -6,12 +6,13 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Dict, List
+from typing import Collection, Dict, List
 
 from ..model import hints
 from ..model.errors import InvalidInput
 from ..model.lifecycle import OWN
-from .errors import DuplicateRuns, InstanceMoving
+from . import silence
+from .errors import DuplicateRuns, InstanceMoving, InstanceUnknown
 from .fleet import Fleet, Place
 from .locate import generation_of, is_moving
 from .recovery import ALIVE
@@ -28,14 +29,16 @@ class Choice:
     above: List[int]
 
 
-def choose(fleet: Fleet, name: str, uuid: str, stays: str, confirmed: bool) -> Choice:
-    """The copy on ``stays`` and the others. Raise DuplicateRuns if several run and nobody ``confirmed`` that."""
+def choose(fleet: Fleet, name: str, uuid: str, stays: str, confirmed: bool, lost: Collection[str]) -> Choice:
+    """The copy on ``stays`` and the others. Raise DuplicateRuns if several run and nobody ``confirmed`` that, InstanceUnknown
+    if there is one copy and a host that is not ``lost`` did not say whether it has another."""
     owners = {place["host"]: place for place in fleet.places.get(uuid, ()) if place["role"] == OWN}
     if stays not in owners:
         rule = "one of the hosts that own %s: %s" % (name, ", ".join(sorted(owners)) or "none that answered")
         raise InvalidInput(FIELD, stays, rule)
     others = sorted(set(owners) - {stays})
     if not others:
+        _check_all_answered(fleet, name, stays, lost)
         return Choice(stays, [], [])
     _check_still(name, owners)
     running = sorted(host for host, place in owners.items() if place["power_state"] in ALIVE)
@@ -44,6 +47,15 @@ def choose(fleet: Fleet, name: str, uuid: str, stays: str, confirmed: bool) -> C
             "%s runs on %s" % (name, " and on ".join(running)), hint=hints.keep_one_confirmed(name, stays, others)
         )
     return Choice(stays, others, list(generation_of(owners[host] for host in others)))
+
+
+def _check_all_answered(fleet: Fleet, name: str, stays: str, lost: Collection[str]) -> None:
+    silent = sorted(set(fleet.verdicts) - set(lost))
+    if silent:
+        told = " and ".join(silence.describe(host, fleet.verdicts) for host in silent)
+        raise InstanceUnknown(
+            "%s stays on %s; another copy may be on %s" % (name, stays, told), hint=silence.hint(silent, fleet.verdicts)
+        )
 
 
 def _check_still(name: str, owners: Dict[str, Place]) -> None:

@@ -51,7 +51,7 @@ def test_of_two_copies_the_one_that_is_named_stays_above_the_generation_of_the_o
         "others": ["h2"],
         "above": [2, 7],
     }
-    assert located["found"] == ["web1"]
+    assert located["found"] == ["web1"] and located["shown"]["web1"]["host"] == "h1"
 
 
 @pytest.mark.follows("keep_one_confirmed")

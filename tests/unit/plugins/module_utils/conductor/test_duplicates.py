@@ -8,14 +8,18 @@ from __future__ import annotations
 import pytest
 
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import duplicates
-from ansible_collections.berth.kvm.plugins.module_utils.conductor.errors import DuplicateRuns, InstanceMoving
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.errors import (
+    DuplicateRuns,
+    InstanceMoving,
+    InstanceUnknown,
+)
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.fleet import Fleet
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import InvalidInput
 
 WEB = "0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a"
 
 
-def fleet(**copies):
+def fleet(verdicts=None, **copies):
     """A fleet of h1 ...: what each has of the instance, {generation, ...}."""
     documents = {}
     for number, (host, changes) in enumerate(copies.items()):
@@ -28,11 +32,11 @@ def fleet(**copies):
             **changes,
         }
         documents[host] = {"uuid": "host-%d" % number, "instances": [copy]}
-    return Fleet(documents, {})
+    return Fleet(documents, verdicts or {})
 
 
-def choose(copies, stays="h1", confirmed=False):
-    return duplicates.choose(fleet(**copies), "web1", WEB, stays, confirmed)
+def choose(copies, stays="h1", confirmed=False, verdicts=None, lost=()):
+    return duplicates.choose(fleet(verdicts, **copies), "web1", WEB, stays, confirmed, lost)
 
 
 def test_the_copy_that_stays_passes_the_highest_of_all_others():
@@ -65,6 +69,16 @@ def test_a_host_that_does_not_own_it_is_not_where_it_stays():
 def test_what_is_no_owner_is_not_set_aside():
     copies = {"h1": {"generation": [1, 1]}, "h2": {"generation": [0, 1], "role": "CLAIM", "phase": "claimed"}}
     assert choose(copies) == duplicates.Choice("h1", [], [])
+
+
+@pytest.mark.parametrize("reason", ["UNREACHABLE: no answer", "LibvirtUnavailable: libvirtd is off"])
+def test_while_a_host_is_silent_nobody_says_that_there_is_one_copy(reason):
+    copies, verdicts = {"h1": {"generation": [1, 1]}}, {"h2": reason}
+    with pytest.raises(InstanceUnknown, match="another copy may be on h2"):
+        choose(copies, verdicts=verdicts)
+    assert choose(copies, verdicts=verdicts, lost=["h2"]).others == []
+    copies["h3"] = {"generation": [2, 1]}
+    assert choose(copies, verdicts=verdicts).others == ["h3"]  # that one is set aside all the same
 
 
 @pytest.mark.parametrize("moving", ["h1", "h2"])
