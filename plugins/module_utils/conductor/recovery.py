@@ -5,14 +5,16 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, List
+from typing import Any, Dict, List, Optional
 
+from ..model import hints
 from ..model.lifecycle import OWN
 from .errors import InstanceMoving, InstanceUnknown
 from .fleet import Fleet
 from .locate import locate
+from .report import PAUSED, not_running
 
-ALIVE = ("running", "paused", "suspended")
+ALIVE = ("running", *PAUSED)
 
 
 def to_recover(fleet: Fleet, name: str, uuid: str, lost_hosts: List[str]) -> Dict[str, Any]:
@@ -25,13 +27,14 @@ def to_recover(fleet: Fleet, name: str, uuid: str, lost_hosts: List[str]) -> Dic
         hosts = locate(fleet, name, uuid, lost_hosts)
     except (InstanceUnknown, InstanceMoving) as error:
         return {"hosts": [], "skipped": str(error)}
-    return {"hosts": [host for host in hosts[-1:] if is_off(fleet, uuid, host)], "skipped": None}
+    state = _meant_to_run(fleet, uuid, hosts[-1]) if hosts else None
+    if state in PAUSED:
+        return {"hosts": [], "skipped": "%s; %s" % (not_running(state), hints.start())}
+    return {"hosts": hosts[-1:] if state and state not in ALIVE else [], "skipped": None}
 
 
-def is_off(fleet: Fleet, uuid: str, host: str) -> bool:
+def _meant_to_run(fleet: Fleet, uuid: str, host: str) -> Optional[str]:
+    """The power state of the guest, where it was made, is in no change and was not stopped."""
     place = next((place for place in fleet.places.get(uuid, ()) if place["host"] == host), None)
-    return (
-        place is not None
-        and (place["role"], place["phase"], place["vm_state"]) == (OWN, "active", "active")
-        and place["power_state"] not in ALIVE
-    )
+    at_rest = place and (place["role"], place["phase"], place["vm_state"]) == (OWN, "active", "active")
+    return (place["power_state"] or "nostate") if place and at_rest else None

@@ -5,9 +5,10 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, NamedTuple
+from typing import Any, Dict, Mapping, NamedTuple
 
-from .report import FAILED, Outcome, address_of, failure, first_word
+from ..model import hints
+from .report import FAILED, Outcome, address_of, failure, first_word, not_running
 
 
 class Words(NamedTuple):
@@ -34,6 +35,13 @@ WORDS = {
 }
 
 
+def _why(operation: str, result: Mapping[str, Any]) -> str:
+    """Why nothing was changed. A recovery leaves a guest off that somebody ended since its host was booted."""
+    state = (result.get("instance") or {}).get("state")
+    ended = operation == "recover" and state and state != "running"
+    return "%s; %s" % (not_running(state), hints.start()) if ended else WORDS[operation].unchanged
+
+
 def outcome(operation: str, name: str, located: Dict[str, Any], done: Dict[str, Any], check_mode: bool) -> Outcome:
     """``located`` is the fact berth_located; ``done`` what the play registered for the instance."""
     words, shown = WORDS[operation], located["shown"].get(name) or {}
@@ -46,7 +54,7 @@ def outcome(operation: str, name: str, located: Dict[str, Any], done: Dict[str, 
     elif result.get("changed"):
         line.state = words.would if check_mode else words.done
     else:
-        line.why = located.get("skipped", {}).get(name) or (words.unchanged if line.host else "is on no host")
+        line.why = located.get("skipped", {}).get(name) or (_why(operation, result) if line.host else "is on no host")
     note = located.get("notes", {}).get(name)
     by_hand = [] if result.get("changed") else located.get("by_hand", {}).get(name, ())  # a start has repaired it
     if not line.error:

@@ -60,6 +60,12 @@ def test_what_waits_for_something_else_is_left_alone_and_no_error(here, why):
     assert asked(here) == [] and why in to_recover(here, "web1", "a", [])["skipped"]
 
 
+@pytest.mark.parametrize("state", ["paused", "suspended"])
+def test_a_paused_guest_is_left_alone_and_is_not_called_one_that_runs(state):
+    here = fleet(h1=[record(power_state=state)])
+    assert asked(here) == [] and to_recover(here, "web1", "a", [])["skipped"] == state + "; run berth.kvm.start"
+
+
 def test_of_two_copies_none_is_started_and_a_person_has_to_look():
     with pytest.raises(DuplicateInstance):
         asked(fleet(h1=[record()], h2=[record(power_state="running")]))

@@ -86,6 +86,18 @@ def test_power_and_delete_say_what_was_done(operation, done, check, said):
     assert line(report_power.outcome(operation, "web1", located(), done, check)) == said
 
 
+@pytest.mark.parametrize(
+    "state, said",
+    [
+        ("running", "runs, or is meant to be off"),
+        ("shutdown", "off, though nobody stopped it with berth.kvm.stop; run berth.kvm.start"),
+    ],
+)
+def test_a_recovery_that_leaves_a_guest_off_does_not_say_that_it_runs(state, said):
+    done = {"__berth_done": {"changed": False, "instance": {"state": state}}}
+    assert report_power.outcome("recover", "web1", located(), done, False).why == said
+
+
 def test_a_delete_of_what_is_on_no_host_is_no_failure():
     outcome = report_power.outcome("delete", "web1", located(shown={}), {}, False)
     assert (outcome.state, outcome.why, outcome.error) == ("unchanged", "is on no host", "")
