@@ -17,7 +17,7 @@ from ..model.errors import shortened
 from ..model.lifecycle import ACTIVE, DELETING, OWN, SETTING_ASIDE
 from ..model.messages import Document
 from ..placement.text import table
-from . import drift, free_volumes, silence
+from . import drift, free_volumes, silence, volumes
 from .fleet import Fleet, Place
 from .locate import is_moving, unconfirmed
 
@@ -79,6 +79,7 @@ TODO: Dict[str, Callable[[str, str, str], str]] = {
     "VolumeWithoutRecord": lambda host, name, said: volume_hints.restore_volume_record(name),
     "DomainMissing": lambda host, name, said: hints.start_it(name),
     "GuestPaused": lambda host, name, said: hints.let_go_on(name),
+    "GuestOff": lambda host, name, said: fleet_hints.recover_or_start(name),
     "RunsWithoutOwner": lambda host, name, said: hints.find_the_right_copy(),
     "StateUnsafe": lambda host, name, said: state_hints.close_to_others(host),
 }
@@ -95,6 +96,7 @@ def examine(case: Case) -> List[Finding]:
         *_instances(case),
         *_unlisted(case),
         *_missing(case),
+        *_duplicate_volumes(case),
         *_free_volumes(case),
     ]
     return sorted(found, key=lambda one: (SEVERITIES.index(one.severity), one.where, one.code, one.instance))
@@ -144,7 +146,10 @@ def _may_be_known(case: Case, uuid: str) -> bool:
 
 
 def _free_volumes(case: Case) -> Iterator[Finding]:
+    twice = _owned_twice(case)
     for host, volume in free_volumes.of(case.fleet):
+        if volume["uuid"] in twice:
+            continue  # it can be neither used nor deleted before somebody has said which is right
         since = " since %s" % volume["changed_at"] if volume.get("changed_at") else ""
         said = "no instance has volume %s of %d GiB in pool %s%s" % (
             volume["name"],
@@ -155,6 +160,21 @@ def _free_volumes(case: Case) -> Iterator[Finding]:
         yield Finding(
             "VolumeFree", NOTE, host, said, volume_hints.use_or_delete_volume(volume["name"], volume["project_id"])
         )
+
+
+def _duplicate_volumes(case: Case) -> Iterator[Finding]:
+    for found in _owned_twice(case).values():
+        error = volumes.duplicate(found[0][1]["name"], found)
+        yield Finding("VolumeDuplicate", ERROR, "", error.message, error.hint or "")
+
+
+def _owned_twice(case: Case) -> Dict[str, volumes.Found]:
+    """uuid -> the hosts that have that volume, of those that several have. What a run is making it looks after itself."""
+    held: Dict[str, volumes.Found] = {}
+    for host, volume in case.fleet.volumes():
+        if (volume["role"], volume["phase"]) == (OWN, ACTIVE):
+            held.setdefault(volume["uuid"], []).append((host, volume))
+    return {uuid: found for uuid, found in held.items() if len(found) > 1}
 
 
 def _clocks(case: Case) -> Iterator[Finding]:

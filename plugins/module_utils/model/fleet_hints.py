@@ -109,3 +109,11 @@ def renamed_or_copied(host: str, silent: str) -> str:
         "%(host)s off, take that out of the inventory and bring %(silent)s back. Then run the same again"
         % {"host": host, "silent": silent}
     )
+
+
+def recover_or_start(name: str) -> str:
+    """The guest is off, and its record says that it runs."""
+    return (
+        "If its host lost its power, berth.kvm.recover starts it with all others that ran. Else berth.kvm.start --limit %s starts "
+        "it, and berth.kvm.stop --limit %s keeps it off" % (name, name)
+    )

@@ -199,6 +199,9 @@ def _domains(host: Host, records: Sequence[Record]) -> Iterator[Finding]:
             yield finding("DomainMissing", ERROR, "%s is not defined in libvirt" % record.name, record.uuid)
         elif _is_at_rest(record) and power_state == "paused":
             yield finding("GuestPaused", WARNING, "%s is paused, so it does not run" % record.name, record.uuid)
+        elif _is_at_rest(record) and record.power_state == "running" and power_state in ("shutdown", "crashed"):
+            said = "%s is off, though nobody stopped it with berth.kvm.stop" % record.name
+            yield finding("GuestOff", WARNING, said, record.uuid)
         elif record.role != OWN and power_state == "running" and record.task_state is None:
             yield finding(
                 "RunsWithoutOwner", ERROR, "%s runs here, and this host does not own it" % record.name, record.uuid

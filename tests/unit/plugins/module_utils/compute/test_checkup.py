@@ -21,11 +21,12 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute import paths
 from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import owner
 from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import HostNotPrepared
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import gate
+from ansible_collections.berth.kvm.plugins.module_utils.compute.guest.recovery import recover
 from ansible_collections.berth.kvm.plugins.module_utils.compute.host import certificates, checkup
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record.volume_store import VolumeStore
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import doctor
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.fleet import Fleet
-from ansible_collections.berth.kvm.plugins.module_utils.model import host_hints, state_hints, volume_hints
+from ansible_collections.berth.kvm.plugins.module_utils.model import fleet_hints, host_hints, state_hints, volume_hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.record import Record
 
 STRANGER = "0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a"
@@ -137,14 +138,31 @@ def test_an_instance_without_its_disks_is_found_until_they_are_there_again(well)
 
 
 @pytest.mark.parametrize(
-    "now, code", [(fake_libvirt.PAUSED, "GuestPaused"), (fake_libvirt.SHUTOFF, None), (None, "DomainMissing")]
+    "now, code", [(fake_libvirt.PAUSED, "GuestPaused"), (fake_libvirt.SHUTOFF, "GuestOff"), (None, "DomainMissing")]
 )
-def test_a_guest_that_is_paused_or_not_defined_is_found(well, now, code):
+def test_a_guest_that_is_paused_or_off_or_not_defined_is_found(well, now, code):
     host, uuid, look = well
     host.connection.domains[uuid].now = now
     if now is None:
         del host.connection.domains[uuid]
     assert [one["code"] for one in look()] == ([code] if code else [])
+
+
+WAYS = {"recover": recover, "start": lambda guest: guest.started(), "stop": lambda guest: guest.stopped(1)}
+
+
+@pytest.mark.follows("recover_or_start")
+@pytest.mark.parametrize("way", WAYS)
+def test_a_guest_that_is_off_though_nobody_stopped_it_is_found_until_it_runs_or_is_stopped(well, wanted, way):
+    host, uuid, look = well
+    host.connection.domains[uuid].now = fake_libvirt.SHUTOFF
+    if way == "recover":
+        gate.revoke(uuid, host.run_dir)  # as after a power cut
+    (found,) = look()
+    assert codes([found]) == [("GuestOff", "warning", uuid, False)]
+    assert "berth.kvm.%s" % way in fleet_hints.recover_or_start("web1")
+    WAYS[way](Case(host, wanted()).instance())
+    assert look() == []
 
 
 def test_certificates_are_found_that_are_missing_have_ended_or_end_soon(well, monkeypatch):

@@ -51,6 +51,10 @@ def shown(found):
 
 
 WELL = {"kvm1": [place()]}
+VOLUME = {
+    "uuid": DB, "name": "db", "project_id": "default", "size_gb": 20, "pool": "berth", "instance": None, "role": "OWN",
+    "phase": "active", "changed_at": "2026-11-22T00:00:00Z",
+}  # fmt: skip
 DIFFERS = {"next_start": [["vcpus", "1", "4"]]}
 
 
@@ -58,6 +62,17 @@ def test_nothing_is_found_where_nothing_is_wrong():
     clocks = {"kvm1": {"clock": 102.0, "findings": []}, "kvm2": {"clock": 50.0, "findings": []}}
     assert examine(fleet(WELL), clocks) == []
     assert doctor.lines([]) == ["Nothing was found."]
+
+
+def test_a_volume_that_two_hosts_have_is_found_and_nobody_is_told_to_use_or_delete_one_of_them():
+    """Both are refused until somebody has said which is right."""
+    held = {**VOLUME, "instance": {"uuid": WEB, "name": "web1"}}
+    (found,) = examine(fleet(WELL, kvm1={"volumes": [held]}, kvm2={"volumes": [VOLUME]}))
+    assert shown([found]) == [("VolumeDuplicate", "error", "", "")]
+    assert found.said == "there is a volume db on kvm1 (attached to web1) and on kvm2 (free)"
+    assert found.todo == volume_hints.keep_one_volume("db", VOLUME["uuid"], ["kvm1", "kvm2"])
+    leaving = {**VOLUME, "role": "OUT"}
+    assert examine(fleet(WELL, kvm1={"volumes": [held]}, kvm2={"volumes": [leaving]})) == []
 
 
 @pytest.mark.parametrize(
@@ -182,12 +197,6 @@ def test_what_a_newer_host_says_is_shown_too():
     found = examine(fleet(WELL), {"kvm1": {"clock": 102.0, "findings": [told]}})
     assert shown(found) == [("Unheard", "error", "kvm1", "")]
     assert found[0].todo == host_hints.check_again("kvm1")
-
-
-VOLUME = {
-    "uuid": DB, "name": "db", "project_id": "default", "size_gb": 20, "pool": "berth", "instance": None, "role": "OWN",
-    "phase": "active", "changed_at": "2026-11-22T00:00:00Z",
-}  # fmt: skip
 
 
 @pytest.mark.follows("use_or_delete_volume")
