@@ -21,7 +21,7 @@ from ..plugin_utils.controller import (
     reason_of,
     variables,
 )
-from ..plugin_utils.selection import COUNTS, check_counts, check_name, no_kvm_hosts
+from ..plugin_utils.selection import COUNTS, PATTERNS, check_counts, check_name, check_patterns, no_kvm_hosts
 from ..plugin_utils.variables import check_variables
 
 
@@ -41,6 +41,7 @@ class ActionModule(ControllerAction):
 
     def act(self, args, task_vars):
         hosts = kvm_hosts(task_vars, args["hosts"])
+        check_patterns(task_vars.get("ansible_limit"), self.own_variables(task_vars, PATTERNS))
         check_variables(self, task_vars, hosts)
         check_name(self.own_variables(task_vars, ["berth_name"]))
         check_counts(self.own_variables(task_vars, COUNTS))

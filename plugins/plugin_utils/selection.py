@@ -8,9 +8,11 @@ probably meant.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import re
-from typing import Any, Dict, Iterable, List
+from pathlib import Path
+from typing import Any, Dict, Iterable, List, Mapping, Optional
 
 from ..module_utils.conductor.errors import KvmHostNotFound, NoHostAnswered
 from ..module_utils.conductor.fleet import Fleet
@@ -22,9 +24,33 @@ from ..module_utils.model.suggest import did_you_mean, nearest
 from .controller import instances_among, kvm_hosts, raw_vars, with_variable
 from .screen import warn
 
+PATTERNS = ("berth_instances", "berth_kvm_hosts")
 COUNTS = ("berth_count", "berth_min_count")
+NAMES_HOSTS = "a pattern that names something; an empty one would stand for everything. Where everything is meant, leave it out"
 MOST_AT_ONCE = 1000
 PATTERN = re.compile(r"[\s,:;!&*?\[\]{}]")  # characters in no name; playbooks/read_requested.yml has it too
+
+
+def check_patterns(limit: Optional[str], given: Mapping[str, Any]) -> None:
+    """Ansible takes a pattern in which no host is named, as a shell variable that is not set leaves it, for all hosts."""
+    if limit is not None and _is_blank(_lines(limit) if limit.startswith("@") else limit):
+        raise InvalidInput("--limit", limit, NAMES_HOSTS)
+    for variable in PATTERNS:
+        if variable in given and _is_blank(given[variable]):
+            raise InvalidInput(variable, given[variable], NAMES_HOSTS)
+
+
+def _is_blank(pattern: Any) -> bool:
+    if isinstance(pattern, list):
+        return all(map(_is_blank, pattern))
+    return pattern is None or not str(pattern).strip(",: \t\r\n")
+
+
+def _lines(limit: str) -> str:
+    """What is in the file of --limit @FILE."""
+    with contextlib.suppress(OSError, UnicodeDecodeError):  # Ansible has read it, or said what is wrong with it
+        return Path(limit[1:]).read_text("utf-8")
+    return limit
 
 
 def check_counts(given: Dict[str, Any]) -> None:

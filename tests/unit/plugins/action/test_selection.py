@@ -56,6 +56,26 @@ def test_an_inventory_without_instances_is_no_fault_where_nobody_names_any(actio
     assert "No instance is selected" in warned[0]
 
 
+@pytest.mark.parametrize("action, args", [("read_hosts", {}), ("check_variables", {"hosts": ["h1"]})])
+@pytest.mark.parametrize("field", ["ansible_limit", "berth_instances", "berth_kvm_hosts"])
+@pytest.mark.parametrize("pattern", ["", " ", ",", " , :", "@empty", [], ["", " "], None])
+def test_a_pattern_that_names_nothing_is_refused_and_not_taken_for_everything(action, args, field, pattern, tmp_path):
+    """As --limit "$WEB" is where the variable is not set: a delete took all instances."""
+    if field == "ansible_limit" and not isinstance(pattern, str):
+        return
+    if pattern == "@empty":
+        (tmp_path / "empty").write_text("\n \n")
+        pattern = "@%s" % (tmp_path / "empty") if field == "ansible_limit" else ""
+    result = run(action, args, **{field: pattern})
+    assert result["error_code"] == "InvalidInput" and "names something" in result["msg"]
+    assert field.replace("ansible_", "--") in result["msg"]
+
+
+def test_the_limit_in_a_file_that_names_something_is_one(tmp_path):
+    (tmp_path / "some").write_text("\nweb-1\n")
+    assert not run("check_variables", {"hosts": None}, ansible_limit="@%s" % (tmp_path / "some")).get("failed")
+
+
 @pytest.mark.parametrize("count", ["abc", "0", "-1", "5000", ""])
 def test_every_playbook_refuses_a_count_that_is_none_before_a_host_is_asked(count):
     result = run("read_hosts", {}, berth_name="app", berth_count=count)
