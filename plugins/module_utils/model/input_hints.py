@@ -101,6 +101,19 @@ def remove_quotes() -> str:
     return "Remove the quotes"
 
 
+def true_without_quotes() -> str:
+    """A truth value was given as text, as an INI inventory makes of true and false."""
+    return "Write true or false without quotes; in an INI inventory True or False, with a capital letter"
+
+
+def no_structure_in_text() -> str:
+    """A list or mapping was given as text, as an INI inventory makes of true, false and null in it."""
+    return (
+        "It is text, not a list or mapping. Remove the quotes around it. An INI inventory reads True, False and None, but "
+        "not true, false and null: set it in a YAML file, such as group_vars/all.yml"
+    )
+
+
 def cloud_config_first() -> str:
     """User data is neither cloud-init text nor base64."""
     return "Put #cloud-config in the first line"

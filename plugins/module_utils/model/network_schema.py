@@ -13,7 +13,7 @@ from . import address_pool
 from .address_pool import POOL
 from .errors import InvalidInput, together
 from .messages import Document
-from .schema import Fields, Flag, ListOf, OneOf, Text, Whole
+from .schema import Fields, Flag, ListOf, OneOf, Text, Whole, structure_as_text
 from .security_group import MAC, AllowedAddress
 
 UNFILTERED = "only on Linux bridges and libvirt networks: libvirt sees no packets of Open vSwitch and of type direct"
@@ -135,4 +135,5 @@ class Nic:
     """A NIC: the name of a network, or a mapping as NIC describes it."""
 
     def check(self, value: Any, field: str) -> Document:
-        return NIC.check({"network": value} if isinstance(value, str) else value, field)
+        named = isinstance(value, str) and not structure_as_text(value)
+        return NIC.check({"network": value} if named else value, field)

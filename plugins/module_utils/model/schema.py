@@ -19,6 +19,12 @@ from .suggest import did_you_mean
 
 # Half of a surrogate pair cannot be written anywhere.
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]")
+_TRUTHS = ("true", "false", "yes", "no", "on", "off")
+
+
+def structure_as_text(value: Any) -> Optional[str]:
+    """The hint for a list or mapping that is text: an INI inventory makes that of what it cannot read."""
+    return input_hints.no_structure_in_text() if isinstance(value, str) and value.lstrip()[:1] in ("[", "{") else None
 
 
 class Check(Protocol):
@@ -49,7 +55,8 @@ class Flag:
 
     def check(self, value: Any, field: str) -> bool:
         if not isinstance(value, bool):
-            raise InvalidInput(field, value, "true or false")
+            hint = input_hints.true_without_quotes() if str(value).lower() in _TRUTHS else None
+            raise InvalidInput(field, value, "true or false", hint=hint)
         return value
 
 
@@ -138,7 +145,8 @@ class ListOf:
         if self.single and not isinstance(value, (list, tuple)):
             return [self.item.check(value, field)]
         if not isinstance(value, (list, tuple)) or len(value) > self.longest:
-            raise InvalidInput(field, value, "a list of at most %d items" % self.longest)
+            rule = "a list of at most %d items" % self.longest
+            raise InvalidInput(field, value, rule, hint=structure_as_text(value))
         return together(
             functools.partial(self.item.check, item, "%s[%d]" % (field, at)) for at, item in enumerate(value)
         )
@@ -152,7 +160,7 @@ class MapOf:
 
     def check(self, value: Any, field: str) -> Document:
         if not isinstance(value, dict):
-            raise InvalidInput(field, value, "a mapping of names to values")
+            raise InvalidInput(field, value, "a mapping of names to values", hint=structure_as_text(value))
         names = together(functools.partial(self.key.check, name, "%s: name" % field) for name in value)
         values = together(
             functools.partial(self.value.check, part, "%s.%s" % (field, name)) for name, part in value.items()
@@ -171,7 +179,8 @@ class Fields:
 
     def check(self, value: Any, field: str) -> Document:
         if not isinstance(value, dict):
-            raise InvalidInput(field, value, "a mapping with the fields %s" % ", ".join(self.fields))
+            rule = "a mapping with the fields %s" % ", ".join(self.fields)
+            raise InvalidInput(field, value, rule, hint=structure_as_text(value))
         names = [*(name for name in value if name not in self.fields), *self.fields]
         values = together(functools.partial(self._field, name, value.get(name), field) for name in names)
         return dict(zip(names, values))
@@ -224,7 +233,8 @@ class Named:
                     raise InvalidInput("%s[%d]" % (field, at), thing, "a mapping with a name")
                 yield thing["name"], self._without_name(thing)
         else:
-            raise InvalidInput(field, value, "a mapping by name, or a list of mappings with a name")
+            rule = "a mapping by name, or a list of mappings with a name"
+            raise InvalidInput(field, value, rule, hint=structure_as_text(value))
 
     @staticmethod
     def _without_name(thing: Any) -> Any:

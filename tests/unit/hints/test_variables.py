@@ -58,6 +58,26 @@ def test_a_number_without_quotes_is_a_number():
     assert build(catalog(vcpus=2))[0]["flavor"]["vcpus"] == 2
 
 
+@pytest.mark.follows("true_without_quotes")
+def test_a_truth_value_without_quotes_is_one():
+    def networks(port_security):
+        lan = {"type": "bridge", "source": "br0", "port_security": port_security}
+        return {**catalog(), "berth_networks_defined": {"lan": lan}}
+
+    assert refusal(networks("false")).hint == input_hints.true_without_quotes()
+    assert build(networks(False), berth_networks=["lan"])
+
+
+@pytest.mark.follows("no_structure_in_text")
+def test_a_list_or_mapping_that_an_ini_inventory_left_as_text_is_no_name():
+    network = {"berth_networks_defined": {"lan": {"type": "bridge", "source": "br0"}}}
+    text = '[{"network": "lan", "port_security": false}]'
+    assert refusal({**catalog(), **network}, berth_networks=text).hint == input_hints.no_structure_in_text()
+    assert build({**catalog(), **network}, berth_networks=[{"network": "lan", "port_security": False}])
+    for variable in ("berth_flavors", "berth_quotas"):
+        assert refusal({**catalog(), variable: "{'small': {}}"}).hint == input_hints.no_structure_in_text()
+
+
 @pytest.mark.follows("add_field")
 def test_a_field_that_was_missing_is_taken_once_it_is_there():
     without = catalog()

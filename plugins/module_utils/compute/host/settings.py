@@ -22,6 +22,7 @@ from ..errors import HostIdentityChanged, HostNotPrepared
 PATH = "/etc/berth/host.json"
 SCHEMA = 1
 MAX_BYTES = 1 << 20
+VARIABLE = "berth_host_"  # what comes before the name of a setting in the inventory
 
 
 class SettingsInvalid(InvalidInput):
@@ -223,9 +224,11 @@ def parse(data: Any) -> HostSettings:
     values = {"prepared": True}
     for name, value in data.items():
         if name not in _CHECKS:
-            raise SettingsInvalid(str(name)[:64], value, "no such setting", hint=did_you_mean(name, NAMES))
+            variable = VARIABLE + str(name)[:64]
+            hint = did_you_mean(variable, [VARIABLE + known for known in NAMES])
+            raise SettingsInvalid(variable, value, "no such setting", hint=hint)
         try:
-            checked = _CHECKS[name].check(value, name)
+            checked = _CHECKS[name].check(value, VARIABLE + name)
         except InvalidInput as error:
             raise SettingsInvalid.of(error)
         values[name] = tuple(checked) if isinstance(checked, list) else checked
@@ -233,7 +236,7 @@ def parse(data: Any) -> HostSettings:
     both = settings.dedicated_cpus() & settings.shared_cpus()
     if both:
         raise SettingsInvalid(
-            "cpu_shared_set",
+            VARIABLE + "cpu_shared_set",
             settings.cpu_shared_set,
             "CPU %d is in cpu_dedicated_set too" % min(both),
         )
@@ -247,7 +250,7 @@ def _check_one_type(entries: Tuple[Dict[str, Any], ...]) -> None:
     twice = [parent for parent in parents if parents.count(parent) > 1]
     if twice:
         rule = "one type for each GPU, %s has two: name the GPUs of each type as its parents" % twice[0]
-        raise SettingsInvalid("enabled_mdev_types", list(entries), rule)
+        raise SettingsInvalid(VARIABLE + "enabled_mdev_types", list(entries), rule)
 
 
 def no_member(name: str) -> HostNotPrepared:

@@ -78,10 +78,10 @@ def test_what_is_written_reads_back_the_same(tmp_path):
         ("enabled_mdev_types", [{"type": kind, "parents": ["0000:84:00.0"]} for kind in ("nvidia-35", "nvidia-36")]),
     ],
 )
-def test_a_bad_value_is_an_error_that_names_the_field(name, value):
+def test_a_bad_value_is_an_error_that_names_the_variable_of_the_inventory(name, value):
     with pytest.raises(settings.SettingsInvalid) as error:
         settings.parse({name: value})
-    assert error.value.field.partition("[")[0] == name
+    assert error.value.field.partition("[")[0] == "berth_host_" + name
     assert error.value.rule
 
 
@@ -97,7 +97,7 @@ def test_a_bad_pci_device_is_named_with_its_place_in_the_list(device):
     good = {"vendor_id": "8086", "product_id": "10ed", "address": "0000:81:00.0"}
     with pytest.raises(settings.SettingsInvalid) as error:
         settings.parse({"pci_devices": [good, device]})
-    assert error.value.field.startswith("pci_devices[1]")
+    assert error.value.field.startswith("berth_host_pci_devices[1]")
 
 
 def test_a_gpu_offers_the_type_that_names_it_else_the_one_that_names_none():
@@ -115,7 +115,7 @@ def test_an_older_version_reads_settings_without_what_it_does_not_know():
 
 
 def test_an_unknown_setting_is_an_error_with_the_nearest_name():
-    with pytest.raises(settings.SettingsInvalid, match="Did you mean cpu_allocation_ratio"):
+    with pytest.raises(settings.SettingsInvalid, match="Did you mean berth_host_cpu_allocation_ratio"):
         settings.parse({"cpu_alocation_ratio": 2.0})
 
 
