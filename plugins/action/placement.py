@@ -150,7 +150,7 @@ class ActionModule(ControllerAction):
             args["seed"],
             explained=bool(keeping.most_bytes or verbosity() or not args["plan"]),
         )
-        for line in decision.forced(instances):
+        for line in (*decision.forced(instances), *decision.unread(instances)):
             warn(line)
         if given.get("berth_approved") is not None:
             approval.hold_to(instances, approval.APPROVED.check(plain(given["berth_approved"]), "berth_approved"))

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from ..module_utils.model import input_hints
 from ..module_utils.model.errors import BerthError, InvalidInput
 from ..module_utils.model.identity import instance_uuid
 from ..module_utils.model.suggest import did_you_mean
@@ -24,7 +25,7 @@ class ActionModule(ControllerAction):
 
     def act(self, args, task_vars):
         if args["name"] is None:
-            raise InvalidInput("berth_name", None, "the name of an instance")
+            raise InvalidInput("berth_name", None, "the name of an instance", hint=input_hints.name_instance())
         keeping = receipts.settings(self, task_vars)
         path, head = self._newest(keeping, args["name"], args["project"])
         _head, receipt, fleet = receipts.read(path)

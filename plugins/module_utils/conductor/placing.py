@@ -17,6 +17,7 @@ from ..placement.scheduler import load, select_destinations
 from .fleet import Fleet
 from .next_host import set_host
 from .plan import CLAIMING, Instance, fail
+from .unread_hints import unread
 
 SMALL = 5000  # up to this many hosts x instances, every decision is explained even if nobody asks
 IGNORED, DO_NOT_IGNORE = "ignore_hosts: excluded by ignore_hosts", "do not ignore "
@@ -77,6 +78,15 @@ class Decision:
             for name, instance in sorted(instances.items())
             if instance.get("state") == CLAIMING
             and (instance["spec"].get("force_hosts") or instance["spec"].get("force_nodes"))
+        ]
+
+    def unread(self, instances: Dict[str, Instance]) -> List[str]:
+        """A line for each scheduler hint of an instance that was placed, and that no enabled filter reads."""
+        return [
+            line
+            for name, instance in sorted(instances.items())
+            if instance.get("state") == CLAIMING
+            for line in unread(name, instance["spec"].get("scheduler_hints") or {}, self.filters)
         ]
 
     def receipt(self) -> Optional[Document]:

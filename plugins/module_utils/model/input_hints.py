@@ -101,6 +101,16 @@ def remove_quotes() -> str:
     return "Remove the quotes"
 
 
+def enable_filter(name: str) -> str:
+    """A scheduler hint is given that only a filter reads that is not enabled."""
+    return "Add %s to enabled_filters of berth_placement, which names all filters: default ones that are to stay, too" % name
+
+
+def name_instance() -> str:
+    """A playbook that shows one instance got none."""
+    return "Select it with -e berth_name=web1 or --limit web1"
+
+
 def true_without_quotes() -> str:
     """A truth value was given as text, as an INI inventory makes of true and false."""
     return "Write true or false without quotes; in an INI inventory True or False, with a capital letter"

@@ -34,6 +34,7 @@ _KEPT = (
     "image",
     "networks",
     "disks",
+    "volumes",
     "group",
     "scheduler_hints",
     "pool",
@@ -51,6 +52,7 @@ _KEPT = (
     "network_metadata",
 )
 _KEPT_OF_IMAGE = ("id", "name", "properties", "disk_format", "min_disk", "min_ram")
+_KEPT_OF_VOLUME = ("name", "size_gb", "boot_index", "new")
 
 
 class ReceiptMismatch(BerthError):
@@ -198,6 +200,8 @@ def _request(document):
     kept = {name: document[name] for name in _KEPT if name in document}
     if isinstance(kept.get("image"), dict):
         kept["image"] = {name: kept["image"][name] for name in _KEPT_OF_IMAGE if name in kept["image"]}
+    if kept.get("volumes"):
+        kept["volumes"] = [{part: own[part] for part in _KEPT_OF_VOLUME if part in own} for own in kept["volumes"]]
     return plain(kept)
 
 

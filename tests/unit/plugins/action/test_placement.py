@@ -16,7 +16,7 @@ from placement_case import CATALOG, VM, controller, facts, place
 
 from ansible_collections.berth.kvm.plugins.action import placement
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.fleet import read_fleet
-from ansible_collections.berth.kvm.plugins.module_utils.model import host_document, host_hints
+from ansible_collections.berth.kvm.plugins.module_utils.model import host_document, host_hints, input_hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.identity import instance_uuid
 from ansible_collections.berth.kvm.plugins.module_utils.placement import receipt
 from ansible_collections.berth.kvm.plugins.plugin_utils import whose_variables
@@ -38,6 +38,22 @@ def test_a_warning_says_that_a_forced_host_skips_the_filters(forced, plan, monke
     assert not plan or result["ansible_facts"]["berth_plan"]["instances"]["a"]["host"] == "h2"
     [line] = warned
     assert line.startswith("a: its host h2 is forced") and "ComputeFilter, ComputeCapabilitiesFilter" in line
+
+
+@pytest.mark.follows("enable_filter")
+def test_a_hint_that_no_enabled_filter_reads_is_told_and_after_it_is_enabled_it_counts(monkeypatch):
+    warned = []
+    monkeypatch.setattr(placement, "warn", warned.append)
+    first = place({"a": VM})["selections"]["a"]["host"]
+    hints = {"berth_hints": {"query": '["=","$hypervisor_hostname","nowhere"]'}}
+    assert place({"a": {**VM, **hints}})["selections"]["a"]["host"] == first
+    assert warned == [
+        "a: berth_hints.query does nothing: JsonFilter reads it, which is not enabled. "
+        + input_hints.enable_filter("JsonFilter")
+    ]
+    enabled = {"berth_placement": {"enabled_filters": ["ComputeFilter", "JsonFilter"]}}
+    assert place({"a": {**VM, **hints}}, enabled)["failures"]["a"]["code"] == "NoValidHost"
+    assert len(warned) == 1
 
 
 def test_without_room_a_forced_host_is_no_host_and_nothing_is_warned(monkeypatch):

@@ -20,6 +20,7 @@ from ansible.utils.display import Display
 from controller import Controller
 from placement_case import VM, facts, place
 
+from ansible_collections.berth.kvm.plugins.module_utils.model import input_hints
 from ansible_collections.berth.kvm.plugins.module_utils.placement import receipt_file
 from ansible_collections.berth.kvm.plugins.plugin_utils import documents, receipts, state_directory
 
@@ -77,6 +78,13 @@ def test_what_placement_reads_of_networks_and_disks_is_kept_so_that_reasons_are_
     lan = {**VM, "berth_networks": [{"network": "lan"}], "berth_disks": [{"name": "data", "size_gb": 1}]}
     create({"web1": lan}, more_facts={"h1": facts("h1", bridges=[]), "h2": facts("h2", bridges=["br0"])})
     assert replay(files(own_state)[0])["same"]
+
+
+def test_what_placement_reads_of_volumes_is_kept_so_that_a_new_one_takes_the_same_room(own_state):
+    volumes = {"berth_volumes_defined": {"db": {"size_gb": 1}, "os": {"size_gb": 2}}}
+    create({"web1": {**VM, "berth_volumes": {"db": None, "os": {"boot_index": 0}}}}, volumes)
+    again = replay(files(own_state)[0])
+    assert again.get("same"), again
 
 
 def test_no_secret_is_in_a_receipt_whatever_input_carries_it(own_state, tmp_path):
@@ -479,6 +487,13 @@ def test_a_file_of_somebody_else_among_the_receipts_is_passed_over(own_state):
     create()
     (own_state / "receipts" / "29990101T000000Z-r-00000000-create.receipt.gz").write_text("nonsense")
     (own_state / "receipts" / "zz").mkdir()
+    assert why("web1")["decision"]
+
+
+@pytest.mark.follows("name_instance")
+def test_who_asks_why_of_no_instance_is_told_how_to_name_it(own_state):
+    create()
+    assert run("show_decision", {})["error"]["hint"] == input_hints.name_instance()
     assert why("web1")["decision"]
 
 
