@@ -225,10 +225,10 @@ def watch(found, uuid, thread, options):
             if thread.is_alive():
                 note(found, uuid)
             if until and time.monotonic() > until:
-                until = None
                 if options.get("timeout_action") == "force_complete":
                     found.suspend()
                 else:
                     found.abortJob()
+                until = None
         except library.libvirtError:
-            pass  # between two phases there is no job
+            pass  # between two phases there is no job; it is tried again

@@ -5,9 +5,11 @@
 
 from __future__ import annotations
 
+import threading
 from types import SimpleNamespace
 from xml.etree import ElementTree
 
+import fake_libvirt
 import pytest
 from move_side import SPECS
 
@@ -136,3 +138,23 @@ def test_qemu_listens_on_the_address_that_the_source_goes_to_where_the_destinati
 
 def test_on_one_storage_no_disk_is_copied(monkeypatch):
     assert "disks" not in sent(monkeypatch, DISKS, True)
+
+
+@pytest.mark.parametrize("action, call", [("abort", "abortJob"), ("force_complete", "suspend")])
+def test_at_the_time_limit_it_is_tried_until_libvirt_has_a_job_to_end(monkeypatch, action, call):
+    library = fake_libvirt.library()
+    monkeypatch.setattr(connection, "libvirt", library)
+    monkeypatch.setattr(live, "POLL", 0.01)
+    monkeypatch.setattr(live, "note", lambda *_: None)
+    calls, ended = [], threading.Event()
+
+    def end():
+        calls.append(call)
+        if len(calls) < 3:
+            raise library.libvirtError(55, "no job is active")
+        ended.set()
+
+    thread = threading.Thread(target=ended.wait, args=(5,))
+    thread.start()
+    live.watch(SimpleNamespace(**{call: end}), "uuid", thread, {"timeout": 0.01, "timeout_action": action})
+    assert calls == [call] * 3
