@@ -24,7 +24,7 @@ MOST = {
     "group_members": 113,
     "host_certificates": 97,
     "host_clean": 156,
-    "host_facts": 248,
+    "host_facts": 249,
     "host_prepare": 143,
     "host_system": 3,
     "instance": 368,
@@ -32,7 +32,7 @@ MOST = {
     "instance_info": 153,
     "migration": 436,
     "rescan": 104,
-    "volume": 312,
+    "volume": 313,
 }
 CLAIMING = {"claim", "instance", "migration", "volume"}
 DEFINING = {"build_instances", "instance", "instance_copy", "migration"}

@@ -18,11 +18,11 @@ from ...model.lifecycle import BUSY
 from ...model.safe_text import clean, clean_all
 from ..connection import URI, Deadline, LibvirtUnavailable, connect, require_libvirt
 from ..disk import storage_pools
-from ..guest import domains, live_differences, network, summary
+from ..guest import domains, network, summary
 from ..record import failed_builds, failed_instances, state_directory, state_generation
 from ..record.store import STATE_DIR, Store
 from ..record.volume_store import VolumeStore, holder, is_volume, size_gb
-from . import address, boot_time, capabilities, mdev, metrics, numa, own_metrics, pci, traits
+from . import address, boot_time, by_hand, capabilities, mdev, metrics, numa, own_metrics, pci, traits
 from .settings import PATH, load
 
 SCHEMA = 1
@@ -134,7 +134,8 @@ def _collect(connection, settings, records, state_dir, deadline, save_generation
 
 def _instances(records, found, undefined):
     lets_in = group_members.told((record.uuid, record.spec) for record in records)
-    return [{**_own(record, found), **_by_hand(record, found, undefined), **lets_in[record.uuid]} for record in records]
+    differing = by_hand.told(records, found, undefined)
+    return [{**_own(record, found), **differing[record.uuid], **lets_in[record.uuid]} for record in records]
 
 
 def _foreign_domains(found, records):
@@ -302,23 +303,6 @@ def _own(record, found):
         "disks": data_disks.shown(spec),
         "wishes": request_digest.digests(spec),
     }
-
-
-def _by_hand(record, found, undefined):
-    """Return {domain_differs} if somebody changed an instance at rest in libvirt; {} if that is not known."""
-    domain, power_state = found.get(record.uuid, (None, None))
-    library = require_libvirt()
-    if domain is None:
-        return {}
-    try:
-        if not live_differences.is_looked_at(record):
-            return {}
-        live = None if power_state in domains.INACTIVE else domain.XMLDesc(0)
-        lasting = None if record.uuid in undefined else domain.XMLDesc(library.VIR_DOMAIN_XML_INACTIVE)
-        differing = live_differences.between(record, live, lasting)
-    except (library.libvirtError, *live_differences.DAMAGED):
-        return {}  # removed since it was listed, or a damaged record, which is reported elsewhere
-    return {"domain_differs": differing} if differing else {}
 
 
 def _volume(record, pool, records, domains_found):

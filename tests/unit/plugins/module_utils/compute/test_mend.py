@@ -29,7 +29,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import (
     seed,
 )
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest.update_disks import update_disks
-from ansible_collections.berth.kvm.plugins.module_utils.compute.host import facts
+from ansible_collections.berth.kvm.plugins.module_utils.compute.host import by_hand
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record import room
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import drift
 from ansible_collections.berth.kvm.plugins.module_utils.model import hints, state_hints
@@ -73,7 +73,7 @@ def attach(case, xml):
 def told(case):
     """What the facts of the host make the table say."""
     found = {case.uuid: (case.domain, "running" if case.domain.isActive() else "shutdown")}
-    said = facts._by_hand(case.record, found, domains.undefined(case.host.connection))
+    said = by_hand.told([case.record], found, domains.undefined(case.host.connection))[case.uuid]
     if "domain_differs" in said:
         domain_differs(said["domain_differs"])
     return drift.of_domain("web1", said.get("domain_differs"))

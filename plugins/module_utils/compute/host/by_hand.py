@@ -1,0 +1,44 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What somebody changed by hand in the guests of this host: libvirt's definitions of all instances, compared with their records."""
+
+from __future__ import annotations
+
+from ..connection import require_libvirt
+from ..guest import domains, live_differences
+
+
+def told(records, found, undefined):
+    """Return {uuid: {domain_differs}}, {} for an instance in which nothing differs or about which that is not known.
+
+    libvirt is asked for all definitions before the first is compared: alternating takes half as long again.
+    """
+    texts = [_definitions(record, found, undefined) for record in records]
+    return {record.uuid: _compared(record, definitions) for record, definitions in zip(records, texts)}
+
+
+def _definitions(record, found, undefined):
+    """Return libvirt's texts (of the running guest, of its next start), each None if missing; None if there is nothing to compare."""
+    domain, power_state = found.get(record.uuid, (None, None))
+    library = require_libvirt()
+    if domain is None:
+        return None
+    try:
+        if not live_differences.is_looked_at(record):
+            return None
+        live = None if power_state in domains.INACTIVE else domain.XMLDesc(0)
+        lasting = None if record.uuid in undefined else domain.XMLDesc(library.VIR_DOMAIN_XML_INACTIVE)
+    except (library.libvirtError, *live_differences.DAMAGED):
+        return None  # removed since it was listed, or a damaged record, which is reported elsewhere
+    return live, lasting
+
+
+def _compared(record, definitions):
+    if definitions is None:
+        return {}
+    try:
+        differing = live_differences.between(record, *definitions)
+    except live_differences.DAMAGED:
+        return {}  # a damaged record, which is reported elsewhere
+    return {"domain_differs": differing} if differing else {}
