@@ -48,6 +48,12 @@ def test_every_instance_has_a_line_also_where_nothing_changed(show):
     assert result["ansible_facts"]["berth_results"] == {"failed": {}, "left_out": {}}
 
 
+def test_a_guest_that_a_recovery_left_off_is_shown_as_one_that_is_off(show):
+    done = {"changed": False, "instance": {"state": "shutdown"}}
+    result = show("recover", {"web1": {"__berth_done": done}}, berth_located=located())
+    assert "though nobody stopped it" in result["outcomes"][0]["why"]
+
+
 def test_a_failure_is_kept_for_the_recap_with_the_name_of_the_instance(show):
     why = "InstanceMoving: Instance %s is in task_state resize_prep" % WEB
     failed = {"failed": True, "msg": why, "exception": WARNING, "changed": False}
