@@ -32,8 +32,8 @@ OVERLAY, LEFT, REPLACED, BASE, SNAPSHOT, FORMAT, FIRMWARE, EXTRA, MISSING, SEEDL
     "overlay", "left", "replaced", "base", "snapshot", "format", "firmware", "extra", "missing", "seedless", "unnamed",
 )  # fmt: skip
 FROM_HERE = (ACTIVE, RESIZING, FROZEN)  # memory that is saved in these phases is that of the guest that must continue
-# The guest can start with these; a move would lose them, or define it again with a seed that does not exist.
-ONLY_MOVES = (SNAPSHOT, EXTRA, SEEDLESS, UNNAMED)
+# The guest can start with these; a move would lose them.
+ONLY_MOVES = (SNAPSHOT, EXTRA, UNNAMED)
 FORGET = "virsh undefine %s --keep-nvram --snapshots-metadata --checkpoints-metadata"
 
 

@@ -26,6 +26,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import (
     network,
     outcome,
     packet_filter,
+    power,
     seed,
 )
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest.update_disks import update_disks
@@ -366,18 +367,22 @@ def test_a_guest_that_was_undefined_while_it_ran_is_defined_again_by_its_next_st
 
 
 @pytest.mark.follows("make_seed_anew")
-def test_an_instance_whose_seed_is_gone_starts_and_is_moved_only_when_it_was_made_anew(web):
-    """A destination defines the guest with its seed: it would have stopped for a move that cannot end."""
+def test_an_instance_whose_seed_is_gone_is_started_rebooted_and_moved_only_when_it_was_made_anew(web):
+    """libvirt starts no guest one of whose files is not there: it would have been stopped for what cannot end."""
     seed_file = web.root.with_name(seed.FILE)
     was = seed_file.read_bytes()
     seed_file.unlink()
-    disk_chain.check_start(web.host, web.record)
     disk_chain.check_delete(web.host, web.record)
-    with pytest.raises(DiskChainChanged, match="seed.iso is not there") as refused:
-        disk_chain.check(web.host, web.record)
-    assert refused.value.hint == state_hints.make_seed_anew("web1") and told(web) is None
+    for act in (lambda: disk_chain.check(web.host, web.record), lambda: power.reboot(web.instance(), False, 1)):
+        with pytest.raises(DiskChainChanged, match="seed.iso is not there") as refused:
+            act()
+        assert refused.value.hint == state_hints.make_seed_anew("web1") and told(web) is None
+    assert web.state()[3] and web.instance().stopped(1)
+    with pytest.raises(DiskChainChanged, match="seed.iso is not there"):
+        web.instance().started()
     edit(web, r"<vcpu[^<]*<", "<vcpu>7<")
     assert len(mend.mend(web.instance(), web.seed, dry=True)) == 2 and not seed_file.exists()
     assert mend.mend(web.instance(), web.seed) and mend.mend(web.instance(), web.seed) == []
     assert seed_file.read_bytes() == was and seed_file.stat().st_mode & 0o777 == 0o600
     disk_chain.check(web.host, web.record)
+    assert web.instance().started()
