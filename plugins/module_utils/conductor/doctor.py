@@ -75,6 +75,7 @@ TODO: Dict[str, Callable[[str, str, str], str]] = {
     "VgpuWithoutRecord": lambda host, name, said: host_hints.doctor_fixes(),
     "DisksWithoutRecord": lambda host, name, said: hints.disks_without_record(said.rpartition(" ")[2]),
     "DisksMissing": lambda host, name, said: host_hints.mount_storage(host),
+    "SeedMissing": lambda host, name, said: state_hints.make_seed_anew(name),
     "VolumeFileMissing": lambda host, name, said: volume_hints.mount_or_restore_volume(host),
     "VolumeWithoutRecord": lambda host, name, said: volume_hints.restore_volume_record(name),
     "DomainMissing": lambda host, name, said: hints.start_it(name),
@@ -201,10 +202,10 @@ def _left(case: Case) -> Iterator[Finding]:
 
 
 def _strays(case: Case) -> Iterator[Finding]:
-    for strays in case.fleet.strays.values():
+    for uuid, strays in case.fleet.strays.items():
         for stray in strays:
             if stray["managed"]:
-                name, host = stray["name"], stray["host"]
+                name, host = case.in_inventory.get(uuid) or stray["name"], stray["host"]
                 said = "libvirt has a guest of berth's without a record"
                 yield Finding("DomainWithoutRecord", ERROR, host, said, state_hints.restore_record(name, host), name)
 
@@ -270,8 +271,14 @@ def _missing(case: Case) -> Iterator[Finding]:
     if case.fleet.verdicts:
         return
     for uuid, name in case.in_inventory.items():
-        noted = case.fleet.notes_on(uuid)
-        if uuid not in case.fleet.places and uuid not in case.fleet.strays and not noted.known:
+        if uuid in case.fleet.places or uuid in case.fleet.strays:
+            continue
+        known = case.fleet.notes_on(uuid).known
+        host = case.fleet.answers().names.get(known.host_uuid) if known else None
+        if host:
+            said = "this host held it and has no record of it any more, nor of its removal"
+            yield Finding("RecordMissing", ERROR, host, said, state_hints.restore_record(name, host), name)
+        elif not known:
             yield Finding(
                 "InstanceMissing", NOTE, "", "it is in the inventory and on no host", hints.create_it(name), name
             )

@@ -147,10 +147,10 @@ def _without_record(host: Host, uuid: str, mend: Callable[[str], Any]) -> bool:
 
 def _disks(host: Host, records: Sequence[Record]) -> Iterator[Finding]:
     known = {record.uuid: record for record in records}
-    here = set()
+    here: Dict[str, str] = {}
     for path in host.pool_paths():
         for uuid in filter(is_uuid, paths.entries(os.path.join(path, "instances"))):
-            here.add(uuid)
+            here[uuid] = path
             if (
                 uuid not in known
                 and host.store.read(uuid) is None
@@ -160,6 +160,8 @@ def _disks(host: Host, records: Sequence[Record]) -> Iterator[Finding]:
     for record in records:
         if _is_at_rest(record) and record.uuid not in here:
             yield finding("DisksMissing", ERROR, "%s has no disks in a pool of this host" % record.name, record.uuid)
+        elif _is_at_rest(record) and not paths.has_seed(here[record.uuid], record.uuid):
+            yield finding("SeedMissing", ERROR, "the seed of %s is gone, so it cannot start" % record.name, record.uuid)
 
 
 def _volumes(host: Host) -> Iterator[Finding]:

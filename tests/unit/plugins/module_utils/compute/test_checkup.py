@@ -148,6 +148,12 @@ def test_a_guest_that_is_paused_or_off_or_not_defined_is_found(well, now, code):
     assert [one["code"] for one in look()] == ([code] if code else [])
 
 
+def test_an_instance_whose_seed_is_gone_is_found(well):
+    host, uuid, look = well
+    (host.pool / "instances" / uuid / "seed.iso").unlink()
+    assert codes(look()) == [("SeedMissing", "error", uuid, False)]
+
+
 WAYS = {"recover": recover, "start": lambda guest: guest.started(), "stop": lambda guest: guest.stopped(1)}
 
 

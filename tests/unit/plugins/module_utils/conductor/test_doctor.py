@@ -13,7 +13,13 @@ import pytest
 from ansible_collections.berth.kvm.plugins.module_utils.compute.host import checkup
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import doctor
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.fleet import Fleet
-from ansible_collections.berth.kvm.plugins.module_utils.model import fleet_hints, hints, host_hints, volume_hints
+from ansible_collections.berth.kvm.plugins.module_utils.model import (
+    fleet_hints,
+    hints,
+    host_hints,
+    state_hints,
+    volume_hints,
+)
 from ansible_collections.berth.kvm.plugins.module_utils.model.identity import instance_uuid
 
 WEB, DB = (instance_uuid("default", name) for name in ("web1", "db"))
@@ -144,6 +150,14 @@ def test_a_guest_without_a_record_is_found_and_a_foreign_one_is_left_alone():
     assert shown(examine(case)) == [("DomainWithoutRecord", "error", "kvm2", "db")]
 
 
+def test_a_guest_without_a_record_has_the_name_that_recover_record_takes():
+    """libvirt calls it by its uuid."""
+    case = fleet(WELL)
+    case.strays = {DB: [{"host": "kvm2", "name": DB, "power_state": "running", "managed": True}]}
+    (found,) = examine(case, in_inventory={**IN_INVENTORY, DB: "db"})
+    assert found.instance == "db" and "recover_record --limit db " in found.todo
+
+
 def known(host, uuid):
     return {"known": {"host": host, "host_uuid": "uuid-of-" + host, "generation": [1, 4]}, "planned": [], "gone": None}
 
@@ -163,6 +177,17 @@ def test_what_a_host_of_the_inventory_holds_has_not_left(where):
 
 def test_an_instance_that_went_on_elsewhere_is_held_by_no_host_that_left():
     assert examine(fleet(WELL, notes={"uuid-of-kvm2": {WEB: known("kvm9", WEB)}})) == []
+
+
+def test_a_record_that_its_host_lost_is_found_until_that_host_says_that_it_removed_the_instance():
+    """Nothing else of it is left there that the host itself could find."""
+    notes = {"uuid-of-kvm1": {DB: known("kvm2", DB)}}
+    (found,) = examine(fleet(WELL, notes=notes), in_inventory={**IN_INVENTORY, DB: "db"})
+    assert shown([found]) == [("RecordMissing", "error", "kvm2", "db")]
+    assert found.todo == state_hints.restore_record("db", "kvm2")
+    notes["uuid-of-kvm2"] = {DB: {"known": None, "planned": [], "gone": [1, 4]}}
+    found = examine(fleet(WELL, notes=notes), in_inventory={**IN_INVENTORY, DB: "db"})
+    assert shown(found) == [("InstanceMissing", "note", "", "db")]
 
 
 def test_while_a_host_is_silent_no_instance_is_missing():
