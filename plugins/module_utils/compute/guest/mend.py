@@ -59,6 +59,7 @@ def _bring_seed(instance, record, given_seed, dry):
     pool_path = instance.host.pool_of(record)
     if given_seed is None or paths.has_seed(pool_path, record.uuid):
         return []
+    disk_chain.check_mend(instance.host, record)  # where the other files are gone too, their storage is not mounted
     if not dry:
         seed.build(pool_path, record.uuid, given_seed, [planned.name for planned in disk.plan(record.spec)])
     return [[seed.FILE, "there", ""]]

@@ -366,6 +366,15 @@ def test_a_guest_that_was_undefined_while_it_ran_is_defined_again_by_its_next_st
     assert web.domain.persistent and told(web) is None
 
 
+@pytest.mark.parametrize("dry", [True, False])
+def test_no_seed_is_made_where_the_disks_are_gone_too(web, dry):
+    """Their storage is not mounted: it would be made below the mount point, or end in an error that has no code."""
+    web.root.parent.rename(web.root.parent.with_name("away"))
+    with pytest.raises(DiskChainChanged, match="root.qcow2 is not there") as refused:
+        mend.mend(web.instance(), web.seed, dry=dry)
+    assert state_hints.make_seed_anew("web1") not in refused.value.hint and not web.root.parent.exists()
+
+
 @pytest.mark.follows("make_seed_anew")
 def test_an_instance_whose_seed_is_gone_is_started_rebooted_and_moved_only_when_it_was_made_anew(web):
     """libvirt starts no guest one of whose files is not there: it would have been stopped for what cannot end."""
