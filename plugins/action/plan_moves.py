@@ -197,7 +197,8 @@ class ActionModule(ControllerAction):
             explained=bool(keeping.most_bytes or verbosity()),
         )
         if verbosity() or any(instance.get("state") == FAILED for instance in instances.values()):
-            say(*decision.explanation(moves=True).splitlines())
+            may_stay = () if args["target"] else resized
+            say(*decision.explanation(moves=True, may_stay=may_stay).splitlines())
         receipts.keep(keeping, args["action"], decision, args["again"])
         for name, instance in instances.items():
             if instance.get("state") == FAILED:

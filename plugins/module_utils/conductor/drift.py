@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any, List, Mapping, Optional, Sequence, Tuple
 
 from ..model import data_disks, hints, nics
+from ..model.lifecycle import RESIZED
 from ..model.messages import Document
 from ..model.request_digest import digests
 from ..model.safe_text import clean_all
@@ -24,7 +25,7 @@ KEPT = {"image": "image", "networks": "networks", "ssh_keys": "SSH keys", "metad
 def told(name: str, place: Place, wanted: Document) -> List[str]:
     """All differences from the inventory's request ``wanted``, each with the command that helps."""
     parts = (
-        of_flavor_name(name, place["flavor"], wanted["flavor"].get("name")),
+        of_flavor_name(name, place["flavor"], wanted["flavor"].get("name"), waits=place["phase"] == RESIZED),
         of_flavor_content(name, place, wanted),
         of_security_groups(name, place, wanted),
         data_disks.difference(name, place["disks"], data_disks.shown(wanted)) if place["disks"] is not None else None,
@@ -59,10 +60,11 @@ def _by_hand(part: str, asked: str, has: str) -> str:
     return "%s %s (record: %s)" % (part, has, asked or "none")
 
 
-def of_flavor_name(name: str, has: Optional[str], asked: Optional[str]) -> Optional[str]:
-    """``has`` and ``asked`` are names of flavors."""
-    other = has and asked and has != asked
-    return "inventory says %s. %s" % (asked, hints.resize_to_follow(name)) if other else None
+def of_flavor_name(name: str, has: Optional[str], asked: Optional[str], waits: bool = False) -> Optional[str]:
+    """``has`` and ``asked`` are names of flavors; an instance that ``waits`` for its confirmation is not resized."""
+    if not has or not asked or has == asked:
+        return None
+    return "inventory says %s" % asked + ("" if waits else ". " + hints.resize_to_follow(name))
 
 
 def of_flavor_content(name: str, place: Place, wanted: Document) -> Optional[str]:
@@ -73,7 +75,8 @@ def of_flavor_content(name: str, place: Place, wanted: Document) -> Optional[str
     changed = ["%s %s (has %s)" % (part, new, old) for part, new, old in _changed(has, asked)]
     if not changed:
         return None
-    return "flavor %s now means %s. %s" % (has["name"], ", ".join(changed), hints.resize_to_follow(name))
+    said = "flavor %s now means %s" % (has["name"], ", ".join(changed))
+    return said + ("" if place["phase"] == RESIZED else ". " + hints.resize_to_follow(name))
 
 
 def _changed(has: Mapping[str, Any], asked: Mapping[str, Any]) -> List[Tuple[str, Any, Any]]:

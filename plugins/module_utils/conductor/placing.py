@@ -6,8 +6,9 @@
 from __future__ import annotations
 
 import time
-from typing import Any, Dict, Iterable, List, Optional
+from typing import Any, Collection, Dict, Iterable, List, Optional
 
+from ..model import hints
 from ..model.aggregate import zones
 from ..model.catalog import DEFAULT_ZONE
 from ..model.messages import Document
@@ -22,6 +23,14 @@ from .unread_hints import unread
 SMALL = 5000  # up to this many hosts x instances, every decision is explained even if nobody asks
 IGNORED, DO_NOT_IGNORE = "ignore_hosts: excluded by ignore_hosts", "do not ignore "
 ADVISED = 3  # how many failed requests get advice; similar ones would get the same
+
+
+def _of_move(advice: str, may_stay: Collection[str]) -> str:
+    """The advice in the words of a move; empty where it is none: nobody asked to ignore the host that is left."""
+    name, would, change = advice.partition(" would fit: ")
+    if DO_NOT_IGNORE not in advice:
+        return advice
+    return name + would + hints.resize_on_its_host(change.replace(DO_NOT_IGNORE, "")) if name in may_stay else ""
 
 
 class Decision:
@@ -46,9 +55,10 @@ class Decision:
         self.seconds = time.monotonic() - started
         return self.result.requests
 
-    def explanation(self, moves: bool = False) -> str:
+    def explanation(self, moves: bool = False, may_stay: Collection[str] = ()) -> str:
         """For each request the verdict on each host, and for a failed one the smallest change that would help.
-        ``moves``: the request ignores the host that it leaves, and hosts that it must not go to."""
+        ``moves``: the request ignores the host that it leaves, and hosts that it must not go to. ``may_stay``: the instances
+        that a switch would let stay where they are."""
         if not self.result:
             return ""
         text = "\n".join(
@@ -57,7 +67,7 @@ class Decision:
         advice = self.advice()
         if moves:
             text = text.replace(IGNORED, "it is there now, or another one is berth_target_host")
-            advice = [line for line in advice if DO_NOT_IGNORE not in line]
+            advice = [line for line in (_of_move(line, may_stay) for line in advice) if line]
         return text + "\n".join(advice)
 
     def advice(self) -> List[str]:

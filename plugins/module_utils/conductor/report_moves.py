@@ -72,7 +72,7 @@ def outcome(operation: str, name: str, moves: Dict[str, Any], done: Dict[str, An
                 ", ".join("%s on %s" % (entry["code"], entry["host"]) for entry in attempts),
             )
         away = time_away.said(done.get("move_walk") or {})
-        line.why = "; ".join(filter(None, [line.why, away, _other_flavor(operation, line, moves)]))
+        line.why = "; ".join(filter(None, [line.why, away, _other_flavor(operation, line, moves, last)]))
     return line
 
 
@@ -93,11 +93,12 @@ def difference(operation: str, line: Outcome, moves: Dict[str, Any]) -> Optional
     return {**header, "before": texts[0], "after": "" if gone else texts[1]}
 
 
-def _other_flavor(operation: str, line: Outcome, moves: Dict[str, Any]) -> Optional[str]:
+def _other_flavor(operation: str, line: Outcome, moves: Dict[str, Any], last: Dict[str, Any]) -> Optional[str]:
     """A note if a move left the instance with another flavor than the inventory's."""
     if operation in ("resize", "delete"):
         return None
-    return drift.of_flavor_name(line.instance, line.flavor, moves.get("inventory_flavors", {}).get(line.instance))
+    asked, waits = moves.get("inventory_flavors", {}).get(line.instance), last.get("phase") == lifecycle.RESIZED
+    return drift.of_flavor_name(line.instance, line.flavor, asked, waits)
 
 
 def plan_line(name: str, operation: str, move: Dict[str, Any]) -> str:

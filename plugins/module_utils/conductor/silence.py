@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from typing import Collection, Mapping, Sequence
 
-from ..model import hints
+from ..model import hints, host_hints
 from .errors import HostNotLost
 
-NO_ANSWER, HUNG = "UNREACHABLE", "LibvirtTimeout"
+NO_ANSWER, HUNG, UNPREPARED = "UNREACHABLE", "LibvirtTimeout", "HostNotPrepared"
 
 
 def is_there(reason: str) -> bool:
@@ -23,7 +23,7 @@ def is_there(reason: str) -> bool:
 
 def describe(host: str, reasons: Mapping[str, str]) -> str:
     reason = reasons.get(host, NO_ANSWER)
-    return "%s, which is there, but: %s" % (host, reason) if is_there(reason) else "%s, which does not answer" % host
+    return "%s (which is there, but: %s)" % (host, reason) if is_there(reason) else "%s, which does not answer" % host
 
 
 def hint(hosts: Sequence[str], reasons: Mapping[str, str]) -> str:
@@ -33,6 +33,8 @@ def hint(hosts: Sequence[str], reasons: Mapping[str, str]) -> str:
         return hints.bring_back_or_lost(hosts)
     if all(reasons[host].startswith(HUNG) for host in there):
         return hints.restart_hung_libvirt()
+    if all(reasons[host].startswith(UNPREPARED) for host in there):
+        return host_hints.prepare_host(",".join(there))
     return hints.mend_lost_host(", ".join(there))
 
 

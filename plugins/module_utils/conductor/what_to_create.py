@@ -52,6 +52,7 @@ def _find(instance: Instance, fleet: Fleet, lost_hosts: Collection[str], strict:
     resized = unconfirmed(places.values())
     if resized:
         _set_found(instance, fleet, resized["host"], UNCONFIRMED)
+        instance["result"] = {"flavor": resized["flavor"]}
         instance["why"] = "has flavor %s there and waits for confirm_resize or revert_resize" % resized["flavor"]
         return
     check_no_stray(fleet, instance["name"], instance["uuid"])

@@ -82,6 +82,11 @@ def confirm_or_revert_left(name: str, host: str) -> str:
     )
 
 
+def resize_on_its_host(host: str) -> str:
+    """No other host takes the new flavor, and the host of the instance would."""
+    return "stay on %s (-e berth_allow_resize_to_same_host=true)" % host
+
+
 def finish_move(name: str) -> str:
     """Another operation found the instance in the middle of a move."""
     return "Run the playbook that moves %s again, or give the move up with berth.kvm.revert_resize" % name

@@ -111,6 +111,11 @@ def name_instance() -> str:
     return "Select it with -e berth_name=web1 or --limit web1"
 
 
+def flavor_with_disks(old: str) -> str:
+    """The new flavor has a smaller disk than the one that the instance has."""
+    return "Set berth_flavor to a flavor whose disks are not smaller, or to %s, which it has" % old
+
+
 def true_without_quotes() -> str:
     """A truth value was given as text, as an INI inventory makes of true and false."""
     return "Write true or false without quotes; in an INI inventory True or False, with a capital letter"

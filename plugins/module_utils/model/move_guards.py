@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Optional
 
-from . import data_disks, hints, volumes
+from . import data_disks, hints, input_hints, volumes
 from .errors import InvalidInput
 from .guest_settings import GuestSettings
 from .lifecycle import ACTIVE
@@ -82,6 +82,7 @@ def check_grow_only(old: Document, new: Document) -> None:
                 field=key,
                 value=wanted,
                 rule="at least %d %s" % (before, unit),
+                hint=input_hints.flavor_with_disks(str(old.get("name"))),
             )
     if is_raw(old) != is_raw(new):
         raise CannotResizeDisk(

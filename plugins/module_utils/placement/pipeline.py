@@ -246,4 +246,5 @@ def no_host(spec, index, candidates, passing):
             spec.num_instances,
             spec.name,
         )
-    return "no valid host was found for %s (instance %d of %d)" % (spec.name, index + 1, spec.num_instances)
+    which = " (instance %d of %d)" % (index + 1, spec.num_instances) if spec.num_instances > 1 else ""
+    return "no valid host was found for %s%s" % (spec.name, which)

@@ -14,7 +14,7 @@ import pytest
 from controller import Controller
 
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import moving
-from ansible_collections.berth.kvm.plugins.module_utils.model import hints
+from ansible_collections.berth.kvm.plugins.module_utils.model import hints, input_hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.identity import instance_uuid
 from ansible_collections.berth.kvm.plugins.plugin_utils.controller import who_locked
 
@@ -343,3 +343,23 @@ def test_what_is_off_is_not_migrated_live_and_berth_kvm_migrate_moves_it_as_it_i
     moved = plan("migrate", views={"a": off})["moves"]["a"]
     assert (moved["kind"], moved["sequence"]) == ("migration", "resize")
     assert plan("live_migrate")["moves"]["a"]["sequence"] == "live_migrate"
+
+
+@pytest.mark.follows("resize_on_its_host")
+def test_a_resize_that_only_its_own_host_can_take_is_told_how_it_may_stay_there(capsys):
+    away = ("h2", "h3")
+    assert "NoValidHost" in plan(silent=away)["errors"]["a"]
+    said = capsys.readouterr().out
+    assert "a would fit: " + hints.resize_on_its_host("h1") in said and "instance 1 of 1" not in said
+    assert plan(silent=away, args={"allow_same_host": True})["moves"]["a"]["sequence"] == "resize_here"
+    capsys.readouterr()
+    for other in ({"action": "cold_migrate"}, {"args": {"target": "h2"}}):
+        assert "NoValidHost" in plan(silent=away, **other)["errors"]["a"]
+        assert "same_host" not in capsys.readouterr().out, "a migration leaves its host, a target is the only one"
+
+
+@pytest.mark.follows("flavor_with_disks")
+def test_who_asks_for_a_smaller_disk_is_told_which_flavors_go_on():
+    assert input_hints.flavor_with_disks("small") in plan(instances={"a": vm("less")})["errors"]["a"]
+    assert plan(instances={"a": vm("big")})["moves"]["a"]["destination"]
+    assert not plan(instances={"a": vm("small")})["errors"]

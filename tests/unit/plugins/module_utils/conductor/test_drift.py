@@ -154,3 +154,9 @@ def test_what_somebody_changed_in_libvirt_is_told_with_when_it_is_mended():
 def test_neither_keys_nor_user_data_nor_metadata_are_in_the_facts():
     told = place(request({"berth_metadata": {"password": "canary"}, "berth_user_data": "#cloud-config canary"}))
     assert KEY not in str(told) and "canary" not in str(told)
+
+
+def test_an_instance_that_waits_for_its_confirmation_is_not_told_to_resize():
+    resized = {**place(request()), "phase": "resized"}
+    assert drift.told("web1", resized, request({"berth_flavor": "large"})) == ["inventory says large"]
+    assert drift.told("web1", resized, request(**small(vcpus=2))) == ["flavor small now means vcpus 2 (has 1)"]

@@ -254,3 +254,12 @@ def test_a_host_that_is_not_prepared_gets_no_new_instances_and_keeps_what_it_hol
     assert [place["host"] for place in found.places["a"]] == ["h1"]
     assert "berth.kvm.prepare_hosts --limit h1" in found.unprepared()["h1"]
     assert found.documents["h1"]["service"]["disabled_reason"] == found.unprepared()["h1"]
+
+
+def test_the_table_shows_the_flavor_that_a_resized_instance_has_and_not_the_one_that_is_wished():
+    waits = record("a", phase="resized", vm_state="resized", task_state=None, flavor={"name": "large", "vcpus": 1})
+    wanted = {**spec("a"), "flavor": {"name": "small", "vcpus": 1, "memory_mb": 512}}
+    instances = what_to_create.sort_out({"a": wanted}, fleet(h1=[waits]))
+    [line] = report_creation.outcomes({"instances": instances})
+    assert (line.state, line.host, line.flavor) == ("unchanged", "h1", "large")
+    assert line.why == "has flavor large there and waits for confirm_resize or revert_resize"

@@ -1,0 +1,22 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What is said of hosts that did not say what they hold."""
+
+from __future__ import annotations
+
+from ansible_collections.berth.kvm.plugins.module_utils.conductor import silence
+from ansible_collections.berth.kvm.plugins.module_utils.model import hints, host_hints
+
+BARE, BROKEN = "HostNotPrepared: the host h1 is not prepared", "LibvirtUnavailable: no"
+
+
+def test_the_reason_of_a_host_that_is_there_can_stand_in_a_sentence():
+    assert silence.describe("h1", {"h1": BARE}) == "h1 (which is there, but: %s)" % BARE
+    assert silence.describe("h1", {"h1": "UNREACHABLE: no route"}) == "h1, which does not answer"
+
+
+def test_a_host_that_is_not_prepared_is_to_be_prepared_and_others_are_to_be_repaired():
+    assert silence.hint(["h1", "h2"], {"h1": BARE, "h2": BARE}) == host_hints.prepare_host("h1,h2")
+    assert silence.hint(["h1", "h2"], {"h1": BARE, "h2": BROKEN}) == hints.mend_lost_host("h1, h2")
+    assert silence.hint(["h1", "h2"], {"h1": BARE, "h2": "UNREACHABLE: no route"}) == host_hints.prepare_host("h1")
