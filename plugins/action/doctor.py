@@ -12,7 +12,10 @@ from ..plugin_utils.screen import say
 
 
 class ActionModule(ControllerAction):
-    argument_spec = {"hosts": {"type": "list", "elements": "str"}, "asked": {"type": "list", "elements": "float"}}
+    argument_spec = {
+        "hosts": {"type": "list", "elements": "str"},
+        "asked": {"type": "list", "elements": "float", "required": True},
+    }
 
     def reported(self, result):
         return {name: result[name] for name in ("findings", "counts")}

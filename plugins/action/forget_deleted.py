@@ -7,13 +7,12 @@ from __future__ import annotations
 
 from ..plugin_utils import group_members
 from ..plugin_utils.asking import ask
-from ..plugin_utils.controller import ControllerAction, raw_vars, replies
-from ..plugin_utils.plain import plain
+from ..plugin_utils.controller import ControllerAction, controller_fact, raw_vars, replies
 
 
 class ActionModule(ControllerAction):
     def act(self, args, task_vars):
-        located = plain(raw_vars(task_vars, "localhost")["ansible_facts"]["berth_located"])
+        located = controller_fact(task_vars, "berth_located")
         gone = {}
         for name in located["found"]:
             instance, done = located["instances"][name], raw_vars(task_vars, name).get("__delete_done")

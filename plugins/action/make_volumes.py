@@ -9,7 +9,7 @@ from ..module_utils.conductor import new_volumes
 from ..plugin_utils.asking import answers, ask
 from ..plugin_utils.controller import (
     ControllerAction,
-    controller_facts,
+    controller_fact,
     kvm_hosts,
     lost_hosts,
     new_token,
@@ -22,7 +22,7 @@ class ActionModule(ControllerAction):
     argument_spec = {"hosts": {"type": "list", "elements": "str"}}
 
     def act(self, args, task_vars):
-        located = plain(controller_facts(task_vars)["berth_located"])
+        located = controller_fact(task_vars, "berth_located")
         makings = new_volumes.to_make(located["instances"], new_token)
         wanted = [making for making in makings if not making.error]
         if not makings:

@@ -32,7 +32,7 @@ MOST_SHOWN = 40  # instances on the screen; the files contain all
 class ActionModule(ControllerAction):
     argument_spec = {
         "hosts": {"type": "list", "elements": "str"},
-        "asked": {"type": "list", "elements": "float"},
+        "asked": {"type": "list", "elements": "float", "required": True},
         "page": {"type": "path"},
     }
 

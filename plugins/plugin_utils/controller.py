@@ -15,7 +15,7 @@ from ..module_utils.conductor import build_results
 from ..module_utils.conductor.fleet import read_fleet
 from ..module_utils.conductor.inventory_names import ERROR
 from ..module_utils.conductor.silence import is_there
-from ..module_utils.model import catalog_schema, host_document, host_hints
+from ..module_utils.model import catalog_schema, host_document, host_hints, input_hints
 from ..module_utils.model.errors import BerthError, InvalidInput
 from ..module_utils.model.safe_text import visible_all
 from ..module_utils.model.schema import ListOf, Text
@@ -136,12 +136,20 @@ def controller_facts(task_vars):
     return raw_vars(task_vars, "localhost").get("ansible_facts") or {}
 
 
+def controller_fact(task_vars, name):
+    """One of them, which an earlier task has made."""
+    found = controller_facts(task_vars)
+    if name not in found:
+        raise InvalidInput(name, None, "what an earlier task of a playbook decides", hint=input_hints.run_playbook())
+    return plain(found[name])
+
+
 def current_plan(task_vars):
-    return plain(controller_facts(task_vars)["berth_plan"])
+    return controller_fact(task_vars, "berth_plan")
 
 
 def current_results(task_vars):
-    return plain(controller_facts(task_vars)["berth_results"])
+    return controller_fact(task_vars, "berth_results")
 
 
 def outcomes_reported(result):

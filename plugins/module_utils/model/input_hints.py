@@ -116,6 +116,11 @@ def flavor_with_disks(old: str) -> str:
     return "Set berth_flavor to a flavor whose disks are not smaller, or to %s, which it has" % old
 
 
+def run_playbook() -> str:
+    """A module that is one step of a playbook was run by itself."""
+    return "Run the playbook, such as berth.kvm.create: this module is one step of it"
+
+
 def true_without_quotes() -> str:
     """A truth value was given as text, as an INI inventory makes of true and false."""
     return "Write true or false without quotes; in an INI inventory True or False, with a capital letter"
