@@ -45,8 +45,9 @@ options:
     required: true
     choices: [berth.kvm.instances]
   kvm_inventory:
-    description: The inventory with the KVM hosts; a path, relative to this file.
-    type: str
+    description: The inventory with the KVM hosts; a path, relative to this file, or a list of paths, as several C(-i) are.
+    type: list
+    elements: str
     required: true
   pattern:
     description: Which of its hosts to read.
@@ -119,15 +120,16 @@ def playbook_command():
     return beside if os.access(beside, os.X_OK) else "ansible-playbook"
 
 
-def read_hosts(source, pattern, become):
+def read_hosts(sources, pattern, become):
     """Return {hosts, verdicts} as berth.kvm.host_facts reports them: it checks and limits every reply."""
     with tempfile.TemporaryDirectory(prefix="berth-") as room:
         report = os.path.join(room, "report.json")
         given = {"__berth_report_file": report, "berth_kvm_hosts": pattern}
         if not become:
             given["ansible_become"] = False
+        inventory = [part for source in sources for part in ("-i", source)]
         done = subprocess.run(
-            [playbook_command(), "-i", source, "-e", json.dumps(given), "berth.kvm.host_facts"],
+            [playbook_command(), *inventory, "-e", json.dumps(given), "berth.kvm.host_facts"],
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
@@ -139,7 +141,7 @@ def read_hosts(source, pattern, become):
                 return json.load(stream)
         except FileNotFoundError:
             said = " ".join((done.stderr or done.stdout).split())[-500:]
-            raise AnsibleParserError("the hosts of %s could not be read: %s" % (source, said)) from None
+            raise AnsibleParserError("the hosts of %s could not be read: %s" % (", ".join(sources), said)) from None
 
 
 def _is_meant(path):
@@ -233,18 +235,19 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
         super().parse(inventory, loader, path, cache)
         self._read_config_data(path)
         folder = os.path.dirname(os.path.abspath(path))
-        source = os.path.join(folder, os.path.expanduser(self.get_option("kvm_inventory")))
-        if not os.path.exists(source):
-            raise AnsibleParserError("kvm_inventory: %s does not exist" % source)
+        sources = [os.path.join(folder, os.path.expanduser(given)) for given in self.get_option("kvm_inventory")]
+        for source in sources:
+            if not os.path.exists(source):
+                raise AnsibleParserError("kvm_inventory: %s does not exist" % source)
         key = self.get_cache_key(path)
         report = None
         if cache and self.get_option("cache"):
             report = self._cache.get(key)
         if report is None:
-            report = read_hosts(source, self.get_option("pattern"), self.get_option("become"))
+            report = read_hosts(sources, self.get_option("pattern"), self.get_option("become"))
             if self.get_option("cache"):
                 self._cache[key] = report
-        fleet = InventoryManager(loader=loader, sources=[source])
+        fleet = InventoryManager(loader=loader, sources=sources)
         self._add(report, Names(inventory, fleet, self.get_option("pattern"), loader))
 
     def _add(self, report, names):

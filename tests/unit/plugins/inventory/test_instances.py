@@ -179,7 +179,7 @@ all:
     web: {hosts: {web-1: {}}}
 """
 OPTIONS = {
-    "kvm_inventory": "a.yml", "pattern": "kvm_hosts", "become": True, "group": "berth_instances_found", "cache": False,
+    "kvm_inventory": ["a.yml"], "pattern": "kvm_hosts", "become": True, "group": "berth_instances_found", "cache": False,
     "default_groups": False,
     "strict": True, "compose": {}, "groups": {"hosted": trust_as_template("true")}, "leading_separator": True,
     "keyed_groups": [{"key": trust_as_template("berth_flavor"), "prefix": "", "separator": ""}],
@@ -338,7 +338,7 @@ def test_a_file_of_another_plugin_is_left_to_it(tmp_path):
 
 
 def test_hosts_are_read_by_the_playbook_with_all_its_checks(tmp_path):
-    """One host tells of a good and a bad instance, one never ends, one is silent."""
+    """One host tells of a good and a bad instance, one never ends, one is silent. What hosts have is in two files."""
     told = [{**one(name), **PLAIN} for name in ("db", "a,b")]
     document = {**HOST, "instances": told, "num_instances": len(told)}
     reply = json.dumps({"changed": False, "ansible_facts": {"berth_host": document, "ansible_host": "evil"}})
@@ -350,9 +350,11 @@ def test_hosts_are_read_by_the_playbook_with_all_its_checks(tmp_path):
         python.chmod(0o755)
         fleet[name] = {"ansible_python_interpreter": str(python), "berth_host_timeout": 5 if name == "silent" else 300}
     common = {"ansible_connection": "local", "ansible_pipelining": True}
-    tree = {"all": {"children": {"kvm_hosts": {"hosts": fleet, "vars": common}}}}
+    tree = {"all": {"children": {"kvm_hosts": {"hosts": fleet}}}}
     (tmp_path / "hosts.yml").write_text(json.dumps(tree))
-    (tmp_path / "i.berth.yml").write_text("{plugin: berth.kvm.instances, kvm_inventory: hosts.yml, become: false}")
+    (tmp_path / "common.yml").write_text(json.dumps({"all": {"children": {"kvm_hosts": {"vars": common}}}}))
+    plugin_file = "{plugin: berth.kvm.instances, kvm_inventory: [hosts.yml, common.yml], become: false}"
+    (tmp_path / "i.berth.yml").write_text(plugin_file)
     done = subprocess.run(
         [str(Path(sys.executable).parent / "ansible-inventory"), "-i", tmp_path / "i.berth.yml", "--list"],
         env={**os.environ, "ANSIBLE_COLLECTIONS_PATH": str(REPOSITORY / ".cache" / "collections")},
