@@ -44,6 +44,7 @@ from ..plugin_utils.selection import (
 )
 from ..plugin_utils.whose_variables import Catalogs
 
+TOLD = 10  # instances without a place, of which the task's own line tells
 RUN = (
     "berth_approved",
     "berth_count",
@@ -86,15 +87,12 @@ def _to_approve(instances):
     }
 
 
-def first_failure(failures):
-    """The failure of the task if an instance has no place."""
-    name, error = next(iter(failures.items()))
-    return {
-        "failed": True,
-        "error": error,
-        "error_code": error["code"],
-        "msg": "%s: %s: %s" % (name, error["code"], error["message"]),
-    }
+def no_place(failures):
+    """The failure of the task if instances have no place."""
+    first = next(iter(failures.values()))
+    told = ["%s: %s: %s" % (name, error["code"], error["message"]) for name, error in list(failures.items())[:TOLD]]
+    told += ["and %d more" % (len(failures) - TOLD)] if len(failures) > TOLD else []
+    return {"failed": True, "error": first, "error_code": first["code"], "msg": "; ".join(told)}
 
 
 class ActionModule(ControllerAction):
@@ -165,7 +163,7 @@ class ActionModule(ControllerAction):
         else:
             result.update(_to_approve(instances))
         if result["failures"] and not args["plan"]:
-            result.update(first_failure(result["failures"]))
+            result.update(no_place(result["failures"]))
         return result
 
     def _sorted_out(self, requests, fleet, given):

@@ -30,7 +30,9 @@ def did_you_mean(name: Any, names: Iterable[Any], kind: Optional[str] = None) ->
     if near:
         return meant(near)
     if not known:
-        return "No %ss are defined" % kind if kind else "There are none"
+        if not kind:
+            return "There are none"
+        return "No %ss are defined: do so where every instance inherits it, such as in group_vars/all.yml" % kind
     if len(known) <= 8:
         return "Known: %s" % ", ".join(known)
     return "Known: %s and %d more" % (", ".join(known[:8]), len(known) - 8)

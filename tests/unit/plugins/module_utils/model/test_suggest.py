@@ -15,7 +15,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.model.suggest import did
         ("SMALL", ["small", "large"], "Did you mean small?"),
         ("x", ["small", "large"], "Known: large, small"),
         ("x", [str(number) for number in range(10, 20)], "Known: 10, 11, 12, 13, 14, 15, 16, 17 and 2 more"),
-        ("x", [], "No flavors are defined"),
+        ("x", [], "No flavors are defined: do so where every instance inherits it, such as in group_vars/all.yml"),
     ],
 )
 def test_the_nearest_name_is_told_or_all_of_a_few(name, known, hint):
