@@ -13,7 +13,7 @@ from ..model.aggregate import zones
 from ..model.catalog import DEFAULT_ZONE
 from ..model.messages import Document
 from ..placement import explain, receipt
-from ..placement.changes.would_fit import smallest_changes
+from ..placement.changes.would_fit import fits_unignored, smallest_changes
 from ..placement.scheduler import load, select_destinations
 from .fleet import Fleet
 from .next_host import set_host
@@ -23,14 +23,6 @@ from .unread_hints import unread
 SMALL = 5000  # up to this many hosts x instances, every decision is explained even if nobody asks
 IGNORED, DO_NOT_IGNORE = "ignore_hosts: excluded by ignore_hosts", "do not ignore "
 ADVISED = 3  # how many failed requests get advice; similar ones would get the same
-
-
-def _of_move(advice: str, may_stay: Collection[str]) -> str:
-    """The advice in the words of a move; empty where it is none: nobody asked to ignore the host that is left."""
-    name, would, change = advice.partition(" would fit: ")
-    if DO_NOT_IGNORE not in advice:
-        return advice
-    return name + would + hints.resize_on_its_host(change.replace(DO_NOT_IGNORE, "")) if name in may_stay else ""
 
 
 class Decision:
@@ -67,12 +59,26 @@ class Decision:
         advice = self.advice()
         if moves:
             text = text.replace(IGNORED, "it is there now, or another one is berth_target_host")
-            advice = [line for line in (_of_move(line, may_stay) for line in advice) if line]
+            advice = [line for line in advice if DO_NOT_IGNORE not in line] + self._staying(may_stay)
         return text + "\n".join(advice)
+
+    def _staying(self, names: Collection[str]) -> List[str]:
+        """A line for each of those that failed and would fit on the host that it ignores because it is there."""
+        lines = []
+        for answer in self._to_advise():
+            if answer.spec.name in names and fits_unignored(
+                self.result.host_states, answer.spec.document, self.options, self.aggregates, self.seed
+            ):
+                stay = hints.resize_on_its_host(", ".join(answer.spec.ignore_hosts))
+                lines.append("%s would fit: %s" % (answer.spec.name, stay))
+        return lines
+
+    def _to_advise(self) -> List[Any]:
+        return [answer for answer in self.result.requests if answer.error][:ADVISED]
 
     def advice(self) -> List[str]:
         lines: List[str] = []
-        for answer in [answer for answer in self.result.requests if answer.error][:ADVISED]:
+        for answer in self._to_advise():
             changes = smallest_changes(
                 self.result.host_states, [answer.spec.document], self.options, self.aggregates, self.seed
             )

@@ -16,7 +16,7 @@ from __future__ import annotations
 from .limits import limit_changes
 from .moves import move_changes
 from .request import request_changes
-from .trial import Trial, refusals
+from .trial import Change, Trial, refusals
 
 # This many of the cheapest changes of each kind are tried with a full run of placement.
 FULL_RUNS = 2
@@ -39,6 +39,12 @@ def smallest_changes(host_documents, requests, options=None, aggregates=(), seed
     for offers in (request_changes, limit_changes, move_changes):
         held += _cheapest_that_holds(trial, offers(trial, refused, answer))
     return sorted(held, key=lambda change: change.cost)
+
+
+def fits_unignored(host_documents, request, options=None, aggregates=(), seed=0):
+    """Whether the request would get a host if it ignored none."""
+    trial = Trial(host_documents, [request], options, aggregates, seed)
+    return trial.holds(Change("request", None, "", 0, lambda states, requests: requests[0].update(ignore_hosts=[])))
 
 
 def _cheapest_that_holds(trial, changes):

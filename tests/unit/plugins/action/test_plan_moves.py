@@ -93,12 +93,13 @@ def plan(
     views=None,
     hosts=None,
     stray=None,
+    at=None,
 ):
-    """plan_moves over instances that are all at rest on h1 -> its facts; ``views``: what their records have otherwise;
-    ``hosts``: variables of hosts; ``stray``: an instance of which h1 has the domain and no record."""
+    """plan_moves over instances that are at rest on h1, or where ``at`` says -> its facts; ``views``: what their records
+    have otherwise; ``hosts``: variables of hosts; ``stray``: an instance of which h1 has the domain and no record."""
     instances = instances or {"a": vm()}
     groups = groups or {}
-    at = {"h1": list(instances)}
+    at = at or {"h1": list(instances)}
     known = {}
     for host in HOSTS:
         there = [held(name, groups.get(name)) for name in at.get(host, ()) if name != stray]
@@ -363,3 +364,12 @@ def test_who_asks_for_a_smaller_disk_is_told_which_flavors_go_on():
     assert input_hints.flavor_with_disks("small") in plan(instances={"a": vm("less")})["errors"]["a"]
     assert plan(instances={"a": vm("big")})["moves"]["a"]["destination"]
     assert not plan(instances={"a": vm("small")})["errors"]
+
+
+def test_a_resize_whose_group_is_on_all_hosts_is_also_told_that_it_may_stay(capsys):
+    """Beside the change of the group, which is a greater one."""
+    trio = {"a": vm("small"), "b": vm("small"), "c": vm()}
+    at = {"h1": ["c"], "h2": ["a"], "h3": ["b"]}
+    found = plan(instances=trio, groups=dict.fromkeys(trio, "pair"), at=at, args={"instances": ["c"]})
+    assert "NoValidHost" in found["errors"]["c"]
+    assert "c would fit: " + hints.resize_on_its_host("h1") in capsys.readouterr().out
