@@ -26,7 +26,9 @@ from .screen import warn
 
 PATTERNS = ("berth_instances", "berth_kvm_hosts")
 COUNTS = ("berth_count", "berth_min_count")
-NAMES_HOSTS = "a pattern that names something; an empty one would stand for everything. Where everything is meant, leave it out"
+NAMES_HOSTS = (
+    "a pattern that names something; an empty one would stand for everything. Where everything is meant, leave it out"
+)
 MOST_AT_ONCE = 1000
 PATTERN = re.compile(r"[\s,:;!&*?\[\]{}]")  # characters in no name; playbooks/read_requested.yml has it too
 

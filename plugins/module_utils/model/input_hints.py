@@ -103,7 +103,10 @@ def remove_quotes() -> str:
 
 def enable_filter(name: str) -> str:
     """A scheduler hint is given that only a filter reads that is not enabled."""
-    return "Add %s to enabled_filters of berth_placement, which names all filters: default ones that are to stay, too" % name
+    return (
+        "Add %s to enabled_filters of berth_placement, which names all filters: default ones that are to stay, too"
+        % name
+    )
 
 
 def name_instance() -> str:
