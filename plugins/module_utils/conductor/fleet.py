@@ -12,7 +12,7 @@ import dataclasses
 import functools
 from typing import Any, Callable, Collection, Dict, Iterator, List, Optional, Set, Tuple, TypedDict, cast
 
-from ..model import host_hints
+from ..model import host_hints, state_hints
 from ..model.errors import BerthError
 from ..model.messages import Document, Note
 from . import doubles, silence
@@ -180,7 +180,7 @@ def read_fleet(reports: Dict[str, Report], check: Callable[[Any], Document]) -> 
             strays.setdefault(uuid, []).append(stray)
         fault = (document.get("state") or {}).get("fault")
         if fault:
-            verdicts[name] = "StateDirectoryChanged: %s" % fault
+            verdicts[name] = "StateDirectoryChanged: %s. %s" % (fault, state_hints.mount_state_directory("it"))
             faults[document["uuid"]] = fault
             continue
         if not document.get("prepared", True):

@@ -15,9 +15,11 @@ from ..connection import require_libvirt
 from ..errors import HostNotPrepared, StateUnsafe
 from ..guest import domain, gate
 from ..record import state_directory
+from ..record.store import RECORD
 from . import address, capabilities, host, listening, settings
 
 POOL_TYPES = ("dir", "fs", "netfs")
+KINDS = ("instances", "volumes")  # of records, in the state directory
 PARTS = ("instances", "volumes", "set-aside")  # of a pool, with files of instances and volumes
 
 
@@ -34,7 +36,7 @@ def prepare(
     pool = _existing_pool(connection, wanted.pool)
     path = _pool_target(pool) if pool else pool_path
     listens_on = _listens_on(connection, wanted)
-    accept_state = accept_state or not holds_anything(connection, path)
+    accept_state = accept_state or is_new(connection, store, path)
     changed = ["state"] if state_directory.establish(store, accept_state, dry=True) else []
     if not before.prepared or before.to_dict() != wanted.to_dict():
         changed.append("settings")
@@ -68,6 +70,16 @@ def holds_anything(connection, pool_path):
     """Whether an instance, a volume or a set-aside copy is here, whatever the state directory says."""
     return any(paths.entries(os.path.join(pool_path, part)) for part in PARTS) or any(
         domain.is_managed(found) for found in connection.listAllDomains(0)
+    )
+
+
+def is_new(connection, store, pool_path):
+    """Whether the host may start with its state directory as it is: the host holds nothing, and the directory has no records.
+    Records from a backup would count from then on, and may name instances that are elsewhere by now."""
+    return not holds_anything(connection, pool_path) and not any(
+        os.path.lexists(os.path.join(store.state_dir, kind, uuid, RECORD))
+        for kind in KINDS
+        for uuid in paths.entries(os.path.join(store.state_dir, kind))
     )
 
 

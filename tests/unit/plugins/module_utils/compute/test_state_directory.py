@@ -15,6 +15,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.host import prep
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record import claim, state_directory
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record.claim import claim_all
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record.state_directory import StateDirectoryChanged
+from ansible_collections.berth.kvm.plugins.module_utils.compute.record.store import Store
 
 
 @pytest.fixture
@@ -166,3 +167,15 @@ def test_a_host_that_holds_disks_of_any_kind_is_no_new_host_whose_state_director
     assert not preparation.holds_anything(NoDomain, str(tmp_path))
     (tmp_path / part / "5b2f8f0e-0000-4000-8000-000000000001").mkdir()
     assert preparation.holds_anything(NoDomain, str(tmp_path))
+    assert not preparation.is_new(NoDomain, Store(str(tmp_path / "state")), str(tmp_path))
+
+
+@pytest.mark.parametrize("kind", ["instances", "volumes"])
+def test_records_of_a_backup_count_again_only_by_a_persons_word_also_where_the_host_holds_nothing_else(tmp_path, kind):
+    store, pool = Store(str(tmp_path)), str(tmp_path / "pool")
+    directory = tmp_path / kind / "5b2f8f0e-0000-4000-8000-000000000001"
+    directory.mkdir(parents=True)
+    (directory / "lock").touch()  # of one that was removed
+    assert preparation.is_new(NoDomain, store, pool)
+    (directory / "record.json").touch()
+    assert not preparation.is_new(NoDomain, store, pool)

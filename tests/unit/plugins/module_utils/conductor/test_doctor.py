@@ -12,7 +12,7 @@ import pytest
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute.host import checkup
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import doctor
-from ansible_collections.berth.kvm.plugins.module_utils.conductor.fleet import Fleet
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.fleet import Fleet, read_fleet
 from ansible_collections.berth.kvm.plugins.module_utils.model import (
     fleet_hints,
     hints,
@@ -188,6 +188,14 @@ def test_a_record_that_its_host_lost_is_found_until_that_host_says_that_it_remov
     notes["uuid-of-kvm2"] = {DB: {"known": None, "planned": [], "gone": [1, 4]}}
     found = examine(fleet(WELL, notes=notes), in_inventory={**IN_INVENTORY, DB: "db"})
     assert shown(found) == [("InstanceMissing", "note", "", "db")]
+
+
+def test_a_host_whose_state_directory_changed_is_left_out_with_what_to_do_about_it():
+    state = {"id": None, "serial": 0, "fault": "the state directory /var/lib/berth is older than it was"}
+    case = read_fleet({"kvm1": {"document": {"uuid": "uuid-of-kvm1", "instances": [], "state": state}}}, dict)
+    (found, *_others) = examine(case)
+    assert shown([found]) == [("HostLeftOut", "error", "kvm1", "")]
+    assert "kvm_host_accept_state_directory=true" in found.said
 
 
 def test_while_a_host_is_silent_no_instance_is_missing():
