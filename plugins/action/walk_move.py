@@ -81,6 +81,7 @@ def _told(walk, only_prepare, settings):
         "needs_key": bool(turn) and "key" in turn.leg.needs,
         "failure": None if turn else walk.failure,
         "attempts": [] if turn else walk.attempts,
+        "destination": None if turn else walk.destination(),
         "away": None if turn else walk.away.get(time_away.SECONDS),
         "move": None if walk.turn() or walk.failure else walk.last,
         "says": None,

@@ -91,6 +91,11 @@ failure:
   returned: success
   type: str
   sample: null
+destination:
+  description: The host of the candidate that the move ended with, when nothing more is to be done.
+  returned: success
+  type: str
+  sample: kvm3
 attempts:
   description: The hosts that were tried in vain, when nothing more is to be done.
   returned: success

@@ -52,7 +52,10 @@ def outcome(operation: str, name: str, moves: Dict[str, Any], done: Dict[str, An
     if move is None:
         return Outcome(name, FAILED, why=first_word(error), error=error)
     before, after = _before(move), _after(move)
-    last = (done.get("move_walk") or {}).get("move") or {}
+    walked = done.get("move_walk") or {}
+    last, attempts = walked.get("move") or {}, walked.get("attempts") or []
+    if attempts and walked.get("destination"):
+        after = walked["destination"], after[1]  # another candidate than the first
     line = Outcome(name, "unchanged", address=address_of((move["views"]["source"].get("spec") or {}).get("networks")))
     acted = name in moves["act"] and not error
     where = after if acted and operation != "revert" or not acted and operation == "confirm" else before
@@ -65,13 +68,12 @@ def outcome(operation: str, name: str, moves: Dict[str, Any], done: Dict[str, An
     else:
         line.state = _state(operation, last, check_mode)
         line.why = _why(operation, line, before, after, last)
-        attempts = (done.get("move_walk") or {}).get("attempts") or []
         if attempts:
             line.why += "; attempt %d, after %s" % (
                 len(attempts) + 1,
                 ", ".join("%s on %s" % (entry["code"], entry["host"]) for entry in attempts),
             )
-        away = time_away.said(done.get("move_walk") or {})
+        away = time_away.said(walked)
         line.why = "; ".join(filter(None, [line.why, away, _other_flavor(operation, line, moves, last)]))
     return line
 

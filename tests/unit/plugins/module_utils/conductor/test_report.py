@@ -175,10 +175,9 @@ def test_before_anything_happens_the_plan_says_what_becomes_of_the_guest_and_of_
 
 def test_a_move_that_came_to_an_alternate_says_after_what():
     attempts = [{"attempt": 1, "host": "kvm2", "code": "ClaimFailed", "cause": "full"}]
-    done = {"move_walk": {"move": {"phase": "resized", "confirm_in": None}, "attempts": attempts}}
-    assert report_moves.outcome("resize", "web1", moves(), done, False).why.endswith(
-        "attempt 2, after ClaimFailed on kvm2"
-    )
+    walked = {"move": {"phase": "resized", "confirm_in": None}, "attempts": attempts, "destination": "kvm3"}
+    outcome = report_moves.outcome("resize", "web1", moves(), {"move_walk": walked}, False)
+    assert outcome.host == "kvm3" and outcome.why.endswith("attempt 2, after ClaimFailed on kvm2")
 
 
 @pytest.mark.parametrize(
