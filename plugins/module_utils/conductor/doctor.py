@@ -99,6 +99,7 @@ def examine(case: Case) -> List[Finding]:
         *_missing(case),
         *_duplicate_volumes(case),
         *_free_volumes(case),
+        *_full_pools(case),
     ]
     return sorted(found, key=lambda one: (SEVERITIES.index(one.severity), one.where, one.code, one.instance))
 
@@ -176,6 +177,20 @@ def _owned_twice(case: Case) -> Dict[str, volumes.Found]:
         if (volume["role"], volume["phase"]) == (OWN, ACTIVE):
             held.setdefault(volume["uuid"], []).append((host, volume))
     return {uuid: found for uuid, found in held.items() if len(found) > 1}
+
+
+def _full_pools(case: Case) -> Iterator[Finding]:
+    """Placement counts what was promised, as Nova does, so it goes on to choose a host whose disk others have filled."""
+    for host, document in case.fleet.documents.items():
+        for name, pool in sorted((document.get("pools") or {}).items()):
+            if pool["free_gb"] < 1 and (pool["promised_gb"] or name == document.get("pool")):
+                said = "less than 1 GiB is free in pool %s of %d GiB (%s), of which %d are promised to instances" % (
+                    name,
+                    pool["capacity_gb"],
+                    pool["path"],
+                    pool["promised_gb"],
+                )
+                yield Finding("PoolFull", WARNING, host, said, host_hints.make_room_in_pool(pool["path"] or name))
 
 
 def _clocks(case: Case) -> Iterator[Finding]:

@@ -121,6 +121,15 @@ def newer_version() -> str:
     return "Use the version of berth.kvm that wrote it, or a newer one"
 
 
+def make_room_in_pool(path: str) -> str:
+    """The file system of a pool is full. A guest that writes there is paused, and builds fail."""
+    return (
+        "Remove what is not needed on the file system of %s, or make it larger. To keep new instances off, set "
+        "berth_host_reserved_host_disk_gb to what others use there, if it is the host's own pool, and run "
+        "berth.kvm.prepare_hosts" % path
+    )
+
+
 # --- the controller
 
 

@@ -261,3 +261,18 @@ def test_a_volume_whose_record_another_host_of_the_storage_has_or_may_have_is_no
     assert examine(fleet(WELL, kvm2={"volumes": [used]}), checkups) == []
     silent = examine(fleet(WELL, {"kvm2": "UNREACHABLE: no answer"}), checkups)
     assert [found.code for found in silent] == ["HostLeftOut"]
+
+
+@pytest.mark.follows("make_room_in_pool")
+def test_a_pool_that_others_have_filled_is_found_and_is_not_once_there_is_room():
+    def pools(free_gb, promised_gb=0, name="berth"):
+        pool = {"path": "/srv", "capacity_gb": 9, "free_gb": free_gb, "promised_gb": promised_gb}
+        return examine(fleet(WELL, kvm2={"pool": "berth", "pools": {name: pool}}))
+
+    [found] = pools(0, promised_gb=3)
+    assert (found.code, found.severity, found.where) == ("PoolFull", "warning", "kvm2")
+    assert found.said == "less than 1 GiB is free in pool berth of 9 GiB (/srv), of which 3 are promised to instances"
+    assert found.todo == host_hints.make_room_in_pool("/srv")
+    assert [one.code for one in pools(0)] == ["PoolFull"] and pools(1, promised_gb=9) == []
+    assert pools(0, name="iso") == [], "a pool that no instance uses"
+    assert [one.code for one in pools(0, promised_gb=1, name="fast")] == ["PoolFull"]
