@@ -14,6 +14,8 @@ from typing import Dict, Iterator, List, Mapping, Tuple
 from ..model import fleet_hints
 from ..model.messages import Document, Note
 
+TWICE, ALL_SAY = "HostIdentityConflict", "all say that they are host"
+
 Told = Mapping[str, Mapping[str, Note]]  # host uuid -> {instance uuid: what that host remembers}
 
 
@@ -39,7 +41,7 @@ def of_silent(documents: Mapping[str, Document], silent: Mapping[str, str], told
 
 
 def verdict(uuid: str, names: List[str]) -> str:
-    return "HostIdentityConflict: %s all say that they are host %s" % (", ".join(names), uuid)
+    return "%s: %s %s %s" % (TWICE, ", ".join(names), ALL_SAY, uuid)
 
 
 def verdict_alone(name: str, silent: str) -> str:

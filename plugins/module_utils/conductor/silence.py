@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from typing import Collection, Mapping, Sequence
 
-from ..model import hints, host_hints
+from ..model import fleet_hints, hints, host_hints
+from . import doubles
 from .errors import HostNotLost
 
 NO_ANSWER, HUNG, UNPREPARED = "UNREACHABLE", "LibvirtTimeout", "HostNotPrepared"
@@ -35,7 +36,14 @@ def hint(hosts: Sequence[str], reasons: Mapping[str, str]) -> str:
         return hints.restart_hung_libvirt()
     if all(reasons[host].startswith(UNPREPARED) for host in there):
         return host_hints.prepare_host(",".join(there))
+    if all(_is_listed_twice(reasons[host]) for host in there):
+        return fleet_hints.listed_twice(", ".join(there))
     return hints.mend_lost_host(", ".join(there))
+
+
+def _is_listed_twice(reason: str) -> bool:
+    """Both answer, so nothing on them is out of order: the inventory is."""
+    return reason.startswith(doubles.TWICE) and doubles.ALL_SAY in reason
 
 
 def check_lost(lost: Collection[str], reasons: Mapping[str, str]) -> None:

@@ -117,3 +117,12 @@ def recover_or_start(name: str) -> str:
         "If its host lost its power, berth.kvm.recover starts it with all others that ran. Else berth.kvm.start --limit %s starts "
         "it, and berth.kvm.stop --limit %s keeps it off" % (name, name)
     )
+
+
+def listed_twice(hosts: str) -> str:
+    """Hosts of the inventory answer with one uuid."""
+    return (
+        "Compare the ansible_host of %s with those of the others. If they are one machine, take the wrong name or address "
+        "out of the inventory. If one has a copy of the other's disks, switch the copy off and take it out. Then run the "
+        "same again" % hosts
+    )

@@ -5,8 +5,11 @@
 
 from __future__ import annotations
 
+import pytest
+
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import silence
-from ansible_collections.berth.kvm.plugins.module_utils.model import hints, host_hints
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.fleet import read_fleet
+from ansible_collections.berth.kvm.plugins.module_utils.model import fleet_hints, hints, host_hints
 
 BARE, BROKEN = "HostNotPrepared: the host h1 is not prepared", "LibvirtUnavailable: no"
 
@@ -20,3 +23,12 @@ def test_a_host_that_is_not_prepared_is_to_be_prepared_and_others_are_to_be_repa
     assert silence.hint(["h1", "h2"], {"h1": BARE, "h2": BARE}) == host_hints.prepare_host("h1,h2")
     assert silence.hint(["h1", "h2"], {"h1": BARE, "h2": BROKEN}) == hints.mend_lost_host("h1, h2")
     assert silence.hint(["h1", "h2"], {"h1": BARE, "h2": "UNREACHABLE: no route"}) == host_hints.prepare_host("h1")
+
+
+@pytest.mark.follows("listed_twice")
+def test_two_names_of_one_machine_are_a_fault_of_the_inventory_and_nothing_is_to_be_switched_off():
+    reports = {name: {"document": {"uuid": "same", "instances": []}} for name in ("h1", "h2")}
+    refused = read_fleet(reports, dict).verdicts
+    assert silence.hint(["h1"], refused) == fleet_hints.listed_twice("h1")
+    del reports["h2"]
+    assert read_fleet(reports, dict).verdicts == {}
