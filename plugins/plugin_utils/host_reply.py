@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Every reply of a host enters the controller through this file.
+"""Every reply of a host enters the controller through this file, which has model/reply.py check it.
 
 Every module of ours that runs on hosts has an action, a HostAction; the action host_task runs Ansible's own modules.
 All of them call the functions here. A reply goes through model/reply.py before anything looks at it. Ansible would turn

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What becomes of each claim after all hosts were read again (name, quota, group, addresses): build it, withdraw it, or
-try another host.
+try another host; and which plans of earlier runs created nothing, so that the hosts forget them.
 
 Of two runs that write a claim and then read, at least one sees the other; who_gives_way.py decides what it does then.
 """

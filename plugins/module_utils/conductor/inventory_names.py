@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Which instances reported by hosts may become hosts of an inventory, and with which ansible_host. A host chooses
-neither names nor variables."""
+neither names nor variables. Which groups it gets is in plugins/inventory/instances.py."""
 
 from __future__ import annotations
 

@@ -1,7 +1,9 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A flavor: the size of an instance and what it asks of its host."""
+"""A flavor: its fields, which are the size of an instance and what it asks of its host. Their sums are in
+placement/requested.py.
+"""
 
 from __future__ import annotations
 

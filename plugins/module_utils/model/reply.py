@@ -1,7 +1,8 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The one check that every reply of every module passes before the controller looks at it.
+"""The one check that every reply of every module passes before the controller looks at it: its keys and values, and that it
+answers what was asked (only instances and operations that the question named).
 
 A host may send anything. The result is a new reply with only the keys of reply_shapes.py: no ``ansible_facts`` but the
 document of the host, nothing else that Ansible would act upon, and only texts that are safe to show. Anything else

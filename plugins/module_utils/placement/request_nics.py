@@ -1,8 +1,8 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The NICs of a request, from the instance's variables and the catalog's networks: MAC addresses, security groups, and
-cloud-init's network-config.
+"""The NICs of a request, from the instance's variables and the catalog's networks: MAC addresses, the addresses that an
+instance asks for, security groups, and cloud-init's network-config.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a request asks of Placement: amounts of resource classes and traits, from flavor and image.
+"""What a request asks of Placement: traits, and amounts of resource classes such as the GiB of all disks together (swap is
+rounded up, and a root disk counts only if the instance does not boot from a volume).
 
 The rules are those of nova.scheduler.utils.ResourceRequest. Amounts: VCPU, PCPU, MEMORY_MB (MiB), DISK_GB (GiB), and
 whatever ``resources:CLASS`` names.

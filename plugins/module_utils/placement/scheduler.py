@@ -2,7 +2,8 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Placement as a library: host documents and requests in, selections and their reasons out. The requests of one batch
-(berth_count) get their hosts all together, or none of them does.
+(berth_count) get their hosts all together, or none of them does. A group policy that no enabled filter or weigher enforces
+is refused.
 
 Nothing here reads a file, a clock or a hidden random number: the same input and seed give the same answer.
 """
