@@ -80,7 +80,7 @@ def test_code_that_was_sent_is_kept_and_used_in_the_next_run(directory, capsys):
 def test_what_is_kept_is_compiled_for_this_python_and_says_where_it_failed(directory):
     keep()
     assert runpy.run_module("whole.it", run_name="__main__", alter_sys=True)["__name__"] == "__main__"
-    import whole.it as it
+    it = importlib.import_module("whole.it")
 
     assert it.SAYS == "what was sent" and it.__file__ == "%s/whole/it.py" % directory
     assert it.__package__ == "whole" and sys.modules["whole"].__path__ == []
@@ -94,7 +94,7 @@ def test_python_takes_from_what_is_kept_what_is_in_it_and_all_else_from_where_it
     (tmp_path / "whole.py").write_text("")
     monkeypatch.syspath_prepend(str(tmp_path))
     keep()
-    import whole.it as it
+    it = importlib.import_module("whole.it")
 
     assert it.SAYS == "what was sent" and sys.meta_path[0].find_spec("json") is None
     with pytest.raises(ModuleNotFoundError):
