@@ -2,8 +2,8 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Checks of what is an instance and what a KVM host: that playbooks/vars/run.yml selected instances, that none is a KVM
-host, that no KVM host has a flavor (berth_flavor); and the error for a name that is no instance, with what was
-probably meant.
+host, that no KVM host has a flavor (berth_flavor), that no --limit and no pattern is blank; and the error for a name
+that is no instance, with what was probably meant.
 """
 
 from __future__ import annotations

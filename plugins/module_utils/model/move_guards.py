@@ -2,8 +2,8 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What a record, its flavor and its image must allow before a move begins, and what a new flavor must not change
-(smaller disks, another firmware, TPM or secure boot); a refusal changes nothing. compute/disk/disk_chain.py checks the
-disks and the saved memory of the guest.
+(smaller disks, another firmware, TPM or secure boot; on the same host, NUMA cells, PCI devices and vGPUs). A refusal
+changes nothing. compute/disk/disk_chain.py checks the disks and the saved memory of the guest.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ A limit of -1 means unlimited. ``cores`` are vCPUs, shared and pinned; ``ram`` i
 
 from __future__ import annotations
 
-from typing import Dict, Mapping, Optional, Tuple
+from typing import Dict, Mapping
 
 from .catalog_schema import QUOTA_NAMES, UNLIMITED
 from .errors import BerthError
@@ -33,14 +33,10 @@ def check_quota(
     used: Amounts,
     flavor: Document,
     wanted: int,
-    at_least: Optional[int] = None,
     project: str = "default",
-) -> Tuple[int, Optional[str]]:
-    """Return how many of ``wanted`` instances of ``flavor`` the quota allows, and the reason if fewer.
-
-    The result is (count, reason or None). If fewer than ``at_least`` (default: all) fit, raise QuotaExceeded, which
-    says what is over, by how much, and how many can still be made.
-    """
+) -> None:
+    """Raise QuotaExceeded if ``wanted`` instances of ``flavor`` do not fit: it says what is over, by how much, and how many
+    can still be made."""
     needs = {"instances": 1, "cores": flavor["vcpus"], "ram": flavor["memory_mb"]}
     used = {name: used.get(name, 0) for name in needs}
     room = {
@@ -50,23 +46,21 @@ def check_quota(
     }
     allowed = min([wanted] + list(room.values()))
     if allowed == wanted:
-        return wanted, None
+        return
     overs = [name for name in needs if name in room and room[name] < wanted]
     why = "; ".join(
         "requested %d %s, but already used %d of %d" % (wanted * needs[name], name, used[name], limits[name])
         for name in overs
     )
-    if allowed < (wanted if at_least is None else at_least):
-        raise QuotaExceeded(
-            "Quota exceeded for %s in project %s: %s. You can only run %d more instances of this type"
-            % (", ".join(overs), project, why, allowed),
-            overs=overs,
-            allowed=allowed,
-            requested={name: wanted * need for name, need in needs.items()},
-            used=used,
-            limits={name: limits[name] for name in overs},
-        )
-    return allowed, "reduced from %d to %d because of the quota of project %s: %s" % (wanted, allowed, project, why)
+    raise QuotaExceeded(
+        "Quota exceeded for %s in project %s: %s. You can only run %d more instances of this type"
+        % (", ".join(overs), project, why, allowed),
+        overs=overs,
+        allowed=allowed,
+        requested={name: wanted * need for name, need in needs.items()},
+        used=used,
+        limits={name: limits[name] for name in overs},
+    )
 
 
 def check_group_quota(limits: Amounts, members: int, added: int, group: str) -> None:
