@@ -143,12 +143,31 @@ def follow(found, uuid):
 def note(found, uuid):
     """Write the progress to where another run may read it: disks and memory; ``downtime`` in ms is QEMU's estimate."""
     stats = found.jobStats(0)
-    total, done = stats.get("data_total", 0), stats.get("data_processed", 0)
+    done, total = copied(stats, allocated(found.XMLDesc(0)) if stats.get("disk_total") else 0)
     if not total:
         return  # it has not begun to copy
     rate = done * 1000 / (stats.get("time_elapsed") or 1)
     transfer.make_directories(uuid)
     transfer.write_progress(uuid, "migrating", done, total, rate, downtime=stats.get("downtime"))
+
+
+def copied(stats, on_disk):
+    """Return how many bytes are copied, and of how many. libvirt counts disks by their virtual size, of which only what they
+    take up on the source (``on_disk``, bytes) is sent."""
+    size = stats.get("disk_total", 0)
+    sent = min(on_disk, size)
+    done = stats.get("memory_processed", 0) + (sent * stats.get("disk_processed", 0) // size if size else 0)
+    return done, stats.get("memory_total", 0) + sent
+
+
+def allocated(xml):
+    """Return the bytes that the disks to copy take up on this host."""
+    found = 0
+    for source in ElementTree.fromstring(xml).iterfind("devices/disk/source[@file]"):
+        if not disks.is_read_only_file(source.get("file")):
+            with contextlib.suppress(OSError):
+                found += os.stat(source.get("file")).st_blocks * 512
+    return found
 
 
 def start(found, record, pool_path, targets, options, there=None):

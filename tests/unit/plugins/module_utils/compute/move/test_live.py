@@ -158,3 +158,26 @@ def test_at_the_time_limit_it_is_tried_until_libvirt_has_a_job_to_end(monkeypatc
     thread.start()
     live.watch(SimpleNamespace(**{call: end}), "uuid", thread, {"timeout": 0.01, "timeout_action": action})
     assert calls == [call] * 3
+
+
+def test_progress_counts_what_disks_take_up_and_not_their_virtual_size(tmp_path, monkeypatch):
+    disk, seed = tmp_path / "root.qcow2", tmp_path / "seed.iso"
+    disk.write_bytes(b"x" * (1 << 20))
+    seed.write_bytes(b"x" * (1 << 20))
+    written = []
+    monkeypatch.setattr(live.transfer, "make_directories", lambda _uuid: None)
+    monkeypatch.setattr(live.transfer, "write_progress", lambda _uuid, *said, **_more: written.append(said))
+    xml = GUEST.replace("/pool/root.qcow2", str(disk)).replace("/pool/seed.iso", str(seed))
+    stats = {"disk_total": 8 << 30, "disk_processed": 2 << 30, "memory_total": 1 << 20, "memory_processed": 1 << 19}
+    found = SimpleNamespace(jobStats=lambda _flags: {**stats, "time_elapsed": 1000}, XMLDesc=lambda _flags: xml)
+    live.note(found, "uuid")
+    on_disk = disk.stat().st_blocks * 512
+    ((_state, done, total, rate),) = written
+    assert (done, total, rate) == ((1 << 19) + on_disk // 4, (1 << 20) + on_disk, done)
+    disk.unlink()
+    live.note(found, "uuid")
+    assert written[1][1:3] == (1 << 19, 1 << 20)
+
+
+def test_a_job_that_has_not_begun_to_copy_has_no_progress():
+    live.note(SimpleNamespace(jobStats=lambda _flags: {"type": 1}), "uuid")
