@@ -9,6 +9,7 @@ import pytest
 from placement_case import CATALOG, VM, controller, place
 
 from ansible_collections.berth.kvm.plugins.module_utils.model import input_hints
+from ansible_collections.berth.kvm.plugins.module_utils.model.errors import InvalidInput
 from ansible_collections.berth.kvm.plugins.plugin_utils import selection
 
 ACTIONS = [
@@ -69,6 +70,12 @@ def test_a_pattern_that_names_nothing_is_refused_and_not_taken_for_everything(ac
     result = run(action, args, **{field: pattern})
     assert result["error_code"] == "InvalidInput" and "names something" in result["msg"]
     assert field.replace("ansible_", "--") in result["msg"]
+
+
+@pytest.mark.parametrize("pattern", ["", " ,", [], [" "], None])
+def test_a_blank_pattern_is_none(pattern):
+    with pytest.raises(InvalidInput):
+        selection.check_patterns(None, {"berth_instances": pattern})
 
 
 def test_the_limit_in_a_file_that_names_something_is_one(tmp_path):
