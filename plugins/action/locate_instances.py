@@ -157,7 +157,8 @@ def _wanted_disks(task_vars, fleet, name, found, project, lost):
     if boots:
         rule = "set when the instance is created: an existing instance boots from what it was created with"
         raise InvalidInput("berth_volumes.%s.boot_index" % boots[0], 0, rule)
-    pool = next((place["pool"] for place in fleet.places.get(found["uuid"], ()) if place["host"] == host), None)
+    place = fleet.place_on(found["uuid"], host)
+    pool = place["pool"] if place else None
     parts = ("name", "size_gb", "delete_on_termination", "boot_index")
     return {
         "disks": disks,

@@ -285,11 +285,12 @@ def _missing(case: Case) -> Iterator[Finding]:
     """Instances of the inventory that no host has, if all hosts answered."""
     if case.fleet.verdicts:
         return
+    names = case.fleet.answers().names
     for uuid, name in case.in_inventory.items():
         if uuid in case.fleet.places or uuid in case.fleet.strays:
             continue
         known = case.fleet.notes_on(uuid).known
-        host = case.fleet.answers().names.get(known.host_uuid) if known else None
+        host = names.get(known.host_uuid) if known else None
         if host:
             said = "this host held it and has no record of it any more, nor of its removal"
             yield Finding("RecordMissing", ERROR, host, said, state_hints.restore_record(name, host), name)

@@ -114,6 +114,10 @@ class Fleet:
         """Host uuid -> what that host remembers of the instance."""
         return {holder: notes[uuid] for holder, notes in self.notes.items() if uuid in notes}
 
+    def place_on(self, uuid: str, host: Optional[str]) -> Optional[Place]:
+        """What the host says of the instance, or None."""
+        return next((place for place in self.places.get(uuid, ()) if place["host"] == host), None)
+
     def notes_on(self, uuid: str) -> Notes:
         return put_together(self.told_of(uuid))
 

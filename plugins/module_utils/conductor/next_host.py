@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Mapping
 
+from ..model.errors import worded
 from ..placement.errors import MaxRetriesExceeded
 from .plan import CLAIMING, FAILED, Alternate, Instance, Plan, fail, host_of
 
@@ -59,9 +60,7 @@ def attempt_failed(plan: Plan, instance: Instance, code: str, message: str, retr
 
 def said_by(error: Mapping[str, Any], otherwise: str) -> str:
     """What the error of a host says, with what to do about it."""
-    text = str(error.get("message") or otherwise)
-    rule, hint = error.get("rule"), error.get("hint")
-    return "%s%s%s" % (text, " (%s)" % rule if rule else "", ". %s" % hint if hint else "")
+    return worded(error.get("message") or otherwise, error.get("rule"), error.get("hint"))
 
 
 def set_host(instance: Instance, chosen: Alternate) -> None:

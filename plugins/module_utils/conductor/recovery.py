@@ -35,6 +35,6 @@ def to_recover(fleet: Fleet, name: str, uuid: str, lost_hosts: List[str]) -> Dic
 
 def _meant_to_run(fleet: Fleet, uuid: str, host: str) -> Optional[str]:
     """The power state of the guest, where it was made, is in no change and was not stopped."""
-    place = next((place for place in fleet.places.get(uuid, ()) if place["host"] == host), None)
+    place = fleet.place_on(uuid, host)
     at_rest = place and (place["role"], place["phase"], place["vm_state"]) == (OWN, "active", "active")
     return (place["power_state"] or "nostate") if place and at_rest else None

@@ -56,12 +56,7 @@ class BerthError(Exception):
         }
 
     def __str__(self) -> str:
-        text = self.message
-        if self.rule:
-            text += " (%s)" % self.rule
-        if self.hint:
-            text += ". " + self.hint
-        return "; ".join([text, *map(str, self.also)])
+        return "; ".join([worded(self.message, self.rule, self.hint), *map(str, self.also)])
 
     def to_result(self) -> Document:
         """What a module or action gives to fail_json: {msg, error_code, retryable, error}."""
@@ -125,6 +120,11 @@ def of_several(faults: Iterable[Tuple[str, BerthError]]) -> BerthError:
         **dict.fromkeys(("field", "value", "rule", "hint")),
     )
     return whole
+
+
+def worded(message: str, rule: Optional[str], hint: Optional[str]) -> str:
+    """The text of an error for people."""
+    return message + (" (%s)" % rule if rule else "") + (". " + hint if hint else "")
 
 
 def shortened(names: List[str]) -> str:

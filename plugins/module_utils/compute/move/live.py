@@ -163,10 +163,9 @@ def copied(stats, on_disk):
 def allocated(xml):
     """Return the bytes that the disks to copy take up on this host."""
     found = 0
-    for source in ElementTree.fromstring(xml).iterfind("devices/disk/source[@file]"):
-        if not disks.is_read_only_file(source.get("file")):
-            with contextlib.suppress(OSError):
-                found += os.stat(source.get("file")).st_blocks * 512
+    for _target, file in written_disks(xml):
+        with contextlib.suppress(OSError):
+            found += os.stat(file).st_blocks * 512
     return found
 
 
@@ -217,9 +216,14 @@ def start(found, record, pool_path, targets, options, there=None):
 def to_copy(xml):
     """Return the disks to copy by name (vda). By itself, libvirt would skip one that somebody made read-only, and it
     would arrive empty; it refuses one that is named and cannot be copied."""
+    return [target for target, _file in written_disks(xml)]
+
+
+def written_disks(xml):
+    """Return [(name, file)] of the disks in a definition that the guest writes to; ``file`` is "" for one without."""
     disks_of_guest = ElementTree.fromstring(xml).iterfind("devices/disk[source]")
     found = [(disk.find("target").get("dev"), disk.find("source").get("file") or "") for disk in disks_of_guest]
-    return [target for target, file in found if not disks.is_read_only_file(file)]
+    return [(target, file) for target, file in found if not disks.is_read_only_file(file)]
 
 
 def without_backing_images(xml):
