@@ -80,7 +80,7 @@ class VolumeEffects:
             self.own_volumes(record)
 
     def forget_volumes(self, record):
-        if not self.world.shared and volume_store.is_of(self.volumes.read(VOLUME), record.uuid):
+        if not self.world.shared and volume_move.leaving(self.volumes, record):
             self.world.tick()
             self.world.volume_files[self.place] = False
         volume_move.forget(self.volumes, record)

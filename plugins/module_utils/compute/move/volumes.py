@@ -134,9 +134,8 @@ class Volumes:
     def forget(self):
         """Forget the volumes of an instance that is gone from this host. Remove copies first, then the records."""
         if not storage.is_shared(self.record):
-            for entry in self.entries:
-                if volume_store.is_of(self.records.read(entry["uuid"]), self.record.uuid):
-                    self._remove(entry["uuid"])
+            for volume in volume_move.leaving(self.records, self.record):
+                self._remove(volume.uuid)
         volume_move.forget(self.records, self.record)
 
     def forget_unfinished(self):

@@ -105,9 +105,15 @@ def take(store, volume):
     return change(store, volume, "own", instance_of(volume), role=role, phase=phase, generation=generation)
 
 
+def leaving(store, record):
+    """The volumes that are removed from this host with the instance: those on their way. One that the host owns stays,
+    since an old record does not tell whose data is newer, unless it is a lost host's, which owns the instance too."""
+    return [volume for volume in _of(store, record) if is_moving(volume) or record.role == OWN]
+
+
 def forget(store, record):
     """Remove the records of the volumes of an instance that is gone from this host. Their files are not touched."""
-    for volume in _of(store, record):
+    for volume in leaving(store, record):
         forget_one(store, volume)
 
 

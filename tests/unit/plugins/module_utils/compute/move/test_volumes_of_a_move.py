@@ -397,6 +397,19 @@ def test_an_old_record_of_the_volume_on_the_destination_is_told_and_goes_by_hand
     assert fleet.roles() == THERE
 
 
+def test_a_destination_that_owned_the_volume_before_the_move_keeps_its_record_and_file_when_the_move_is_given_up(
+    fleet, monkeypatch
+):
+    """Which of the two is the newer one is for a person to say: both come from a backup, or one does."""
+    monkeypatch.setattr(fleet, "check", lambda: None)  # two say that it is theirs
+    monkeypatch.setattr(moving_host.volumes.storage, "is_shared", lambda _record: False)
+    before = fleet.volume(S)
+    VolumeStore.beside(fleet.host(D).store).restore(before)
+    done = fleet.run("resize")
+    assert "VolumeConflict" in done.error and fleet.host(D).store.read(memory.UUID) is None, "the move is given up"
+    assert fleet.volume(D).generation == before.generation and file_of(fleet).exists()
+
+
 @pytest.mark.follows("forget_or_have_volume")
 def test_a_volume_of_a_host_that_is_gone_for_good_is_had_by_who_gets_its_record(fleet):
     fleet.went("resize")
