@@ -46,8 +46,12 @@ def by_hand(differs: Optional[Mapping[str, Any]]) -> str:
 
 
 def repaired(name: str, differs: Optional[Mapping[str, Any]]) -> str:
-    """When a difference is repaired. A running guest is never changed; its definition is changed on request."""
-    return "repaired at the next start" + (" or with %s" % hints.mend(name) if _when(differs, "next_start") else "")
+    """When a difference is repaired. A running guest gets only disks that it lacks; its definition is changed on
+    request."""
+    lacks_disk = any(part.startswith(data_disks.PART) for part, _asked, _has in _when(differs, "now"))
+    ways = [hints.update_disks_to_attach(name)] * lacks_disk
+    ways += [hints.mend(name)] * bool(_when(differs, "next_start"))
+    return " or with ".join(["repaired at the next start", *ways])
 
 
 def _when(differs: Optional[Mapping[str, Any]], when: str) -> Sequence[Sequence[str]]:

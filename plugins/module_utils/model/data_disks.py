@@ -16,6 +16,7 @@ from .errors import InvalidInput
 from .messages import Document
 from .move_errors import CannotResizeDisk
 
+PART = "disk "  # begins the name of a data disk or volume among the parts of a guest that are compared
 # A virtio serial number has at most 20 characters, and the name is part of a file name.
 NAME = r"[a-z0-9]([a-z0-9-]{0,18}[a-z0-9])?"
 NAME_RULE = "a name of a-z, 0-9 and '-', at most 20 long, that begins and ends with a letter or digit"

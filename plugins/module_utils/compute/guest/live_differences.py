@@ -4,7 +4,8 @@
 """How a guest in libvirt differs from its record because somebody changed it by hand, by parts with names for people.
 
 Only parts that every version writes alike are compared, and what libvirt adds is no difference. A record without
-hardware comes from a version that did not compare, so it has no differences. disk/disk_chain.py compares disks.
+hardware comes from a version that did not compare, so it has no differences. Of disks, only the lack of one is told:
+disk/disk_chain.py compares those that the guest has.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import collections
 from typing import Dict, List, Optional
 from xml.etree import ElementTree
 
-from ...model import nics
+from ...model import data_disks, nics, volumes
 from ...model.guest_settings import GuestSettings
 from ...model.lifecycle import ACTIVE, OWN
 from ...model.safe_text import clean
@@ -25,6 +26,7 @@ LONGEST = 120
 MOST = 20
 MARK = "berth's metadata"
 VLAN = " VLAN "
+THERE = "there"
 DEFINITION = "libvirt's definition"  # without it, libvirt forgets a running guest once it is off
 # Devices that a person may have added. Of these, libvirt itself adds only BUILT_IN to what is rendered.
 COUNTED = ("filesystem", "graphics", "hostdev", "memory", "redirdev", "shmem", "tpm", "vsock", "watchdog")
@@ -46,15 +48,15 @@ def between(record, live: Optional[str], lasting: Optional[str]) -> Dict[str, Li
     found = {"now": compared(wanted, parts(ElementTree.fromstring(live)))} if live else {}
     if lasting:
         root = ElementTree.fromstring(lasting)
-        found["next_start"] = compared({**wanted, MARK: "there"}, {**parts(root), **_mark(root)})
+        found["next_start"] = compared({**wanted, MARK: THERE}, {**parts(root), **_mark(root)})
     else:
-        found["next_start"] = [[DEFINITION, "there", ""]]
+        found["next_start"] = [[DEFINITION, THERE, ""]]
     return {when: differences for when, differences in found.items() if differences}
 
 
 def _mark(root) -> Parts:
     """Compared in the lasting definition only: the running guest gets it from there when it is started."""
-    return {} if mark_of(root) is None else {MARK: "there"}
+    return {} if mark_of(root) is None else {MARK: THERE}
 
 
 def expected(record) -> Parts:
@@ -74,6 +76,7 @@ def expected(record) -> Parts:
         kind = "hostdev" if nic["type"] == "direct" else nic["type"]
         model, behind = nic.get("model") or settings.get("vif_model", "virtio"), packet_filter.filter_of(record, at)
         found["network interface %s" % nic["mac"]] = _nic_text(kind, nic["source"], model, behind, nic.get("vlan"))
+    found.update((data_disks.PART + entry["name"], THERE) for entry in (*data_disks.of(spec), *volumes.of(spec)))
     own = {
         "graphics": settings.get("video_model", "none") != "none",
         "watchdog": settings.get("watchdog_action", "disabled") != "disabled",
@@ -85,14 +88,16 @@ def expected(record) -> Parts:
 
 
 def _counted(counts) -> Parts:
-    return {tag: "there" if count == 1 else "%d times" % count for tag, count in counts.items() if count}
+    return {tag: THERE if count == 1 else "%d times" % count for tag, count in counts.items() if count}
 
 
 def compared(wanted: Parts, found: Parts) -> List[Difference]:
     names = list(dict.fromkeys([*wanted, *found]))
     pairs = [(name, wanted.get(name, ""), found.get(name, "")) for name in names]
     differing = [
-        (name, expected, has) for name, expected, has in pairs if expected != has and not _is_of_network(expected, has)
+        (name, expected, has)
+        for name, expected, has in pairs
+        if expected != has and not _is_of_network(expected, has) and not (name.startswith(data_disks.PART) and has)
     ]
     return [[clean(text, LONGEST) for text in difference] for difference in differing[:MOST]]
 
@@ -117,6 +122,8 @@ def parts(root) -> Parts:
     for device in devices:
         if device.tag == "interface":
             found["network interface %s" % _attribute(device, "mac", "address")] = _nic(device)
+        elif device.tag == "disk" and device.findtext("serial"):
+            found[data_disks.PART + device.findtext("serial")] = THERE
     counts = collections.Counter(
         device.tag for device in devices if device.tag in COUNTED and (device.tag, device.get("model")) != BUILT_IN
     )

@@ -188,6 +188,27 @@ def test_a_disk_that_got_the_address_of_a_nic_that_somebody_took_is_in_no_way_of
     assert ">data</serial>" in web.domain.xml
 
 
+@pytest.mark.follows("update_disks_to_attach")
+def test_a_disk_that_somebody_detached_from_a_running_guest_is_told_and_attached_again_by_what_the_table_says(
+    web, monkeypatch
+):
+    """virsh detach-disk --live: the definition still has it."""
+    monkeypatch.setattr(room, "allocate", lambda *_: {"disk_gb": 1, "resources": {}})
+    monkeypatch.setattr(virtual_size, "read", lambda *_: (1 << 30, 0, 0))
+    update_disks(web.instance(), [{"name": "data", "size_gb": 1}])
+    whole = web.domain.xml
+    assert told(web) is None
+    detach(web, "disk[serial='data']")
+    lacking = web.domain.xml
+    assert [*live_differences.between(web.record, lacking, whole)] == ["now"]
+    said = "live domain differs: disk data missing; repaired at the next start or with %s"
+    assert told(web) == said % hints.update_disks_to_attach("web1") + MEND
+    assert update_disks(web.instance(), []) and told(web) is None
+    overlay = whole.replace("data-data.qcow2", "data-data.snap")
+    assert live_differences.between(web.record, overlay, overlay) == {}, "a snapshot's layer is that disk"
+    assert overlay != whole
+
+
 def test_another_usb_controller_of_somebody_is_in_no_way_of_mending(web):
     web.instance().stopped(0)
     record = web.record
