@@ -85,7 +85,7 @@ def write_bounded(folder: int, name: str, data: bytes, ours: "re.Pattern[str]", 
     """Delete the oldest of ``ours`` to make room for a file and write it. Raises StateUnusable if it is too large."""
     if len(data) > most_bytes:
         raise StateUnusable("%s has %d bytes, more than there may be" % (name, len(data)))
-    files, now = _files(folder, ours), time.time()
+    files, now = [file for file in _files(folder, ours) if file[1] != name], time.time()
     room = most_bytes - len(data) - sum(size for _at, _name, size in files)
     for changed, other, size in files:
         if room >= 0 and changed >= now - days * DAY:

@@ -14,12 +14,21 @@ def of_host(configured, name):
     name's, or None. A configured address is never replaced by one of another network."""
     if configured:
         return _of_name(configured)
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        try:
-            probe.connect(("192.0.2.1", 9))  # sends nothing, only reads the routing table
+    return (
+        _of_default_route(socket.AF_INET, "192.0.2.1")
+        or _of_default_route(socket.AF_INET6, "2001:db8::1")
+        or _of_name(name)
+    )
+
+
+def _of_default_route(family, far):
+    """Return the address from which this host would reach the address ``far``, or None."""
+    try:
+        with socket.socket(family, socket.SOCK_DGRAM) as probe:
+            probe.connect((far, 9))  # sends nothing, only reads the routing table
             return probe.getsockname()[0]
-        except OSError:
-            return _of_name(name)
+    except OSError:
+        return None
 
 
 def why_not(address, port=0):
@@ -34,12 +43,13 @@ def why_not(address, port=0):
 
 
 def _of_name(name):
-    """Return the address of ``name``, which may be an address itself, or None."""
+    """Return the address of ``name``, which may be an address itself, or None. IPv4 comes first."""
     try:
         return str(ipaddress.ip_address(name))
     except ValueError:
         pass
     try:
-        return socket.gethostbyname(name)
+        found = socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)
     except OSError:
         return None
+    return min(found, key=lambda entry: entry[0] != socket.AF_INET)[4][0]

@@ -111,7 +111,7 @@ def migrate(effects, record, targets, options, there=None):
     if found is None or not found.isActive():
         raise MigrationError("the guest is off on the source and did not leave by a migration")
     if is_migrating(found):
-        follow(found, record.uuid)
+        follow(found, record.uuid, options)
         if has_left(connection, record.uuid):
             return None, None
         raise MigrationError("the migration that ran did not succeed", hint=hints.run_again())
@@ -129,12 +129,13 @@ def open_remote(targets, options):
         raise MigrationError("the destination cannot be reached: %s" % error)
 
 
-def follow(found, uuid):
-    """Wait for a running job to end."""
-    library = require_libvirt()
+def follow(found, uuid, options):
+    """Wait for the job of another run to end. The time limit begins with this run."""
+    library, limit = require_libvirt(), Limit(options)
     try:
         while is_migrating(found):
             note(found, uuid)
+            limit.enforce(found)
             time.sleep(POLL)
     except library.libvirtError:
         pass  # the job ended with the guest
@@ -237,21 +238,28 @@ def without_backing_images(xml):
 
 
 def watch(found, uuid, thread, options):
-    """Wait until the migration has ended. At the time limit, abort it, or suspend the guest so that it can end (Nova:
-    live_migration_timeout_action)."""
-    library = require_libvirt()
-    timeout = options.get("timeout") or 0
-    until = time.monotonic() + timeout if timeout else None
+    """Wait until the migration has ended."""
+    library, limit = require_libvirt(), Limit(options)
     while thread.is_alive():
         thread.join(POLL)
         try:
             if thread.is_alive():
                 note(found, uuid)
-            if until and time.monotonic() > until:
-                if options.get("timeout_action") == "force_complete":
-                    found.suspend()
-                else:
-                    found.abortJob()
-                until = None
+            limit.enforce(found)
         except library.libvirtError:
             pass  # between two phases there is no job; it is tried again
+
+
+class Limit:
+    """The time limit of a migration (Nova: live_migration_timeout_action)."""
+
+    def __init__(self, options):
+        timeout = options.get("timeout") or 0
+        self.until = time.monotonic() + timeout if timeout else None
+        self.force = options.get("timeout_action") == "force_complete"
+
+    def enforce(self, found):
+        """After the time limit, abort the migration once, or suspend the guest so that it can end."""
+        if self.until and time.monotonic() > self.until:
+            (found.suspend if self.force else found.abortJob)()
+            self.until = None

@@ -159,6 +159,14 @@ def test_receipts_are_bounded_in_mib(own_state):
     assert sum(path.stat().st_size for path in files(own_state)) <= MB
 
 
+def test_a_file_that_replaces_one_removes_no_other_for_the_room_that_it_gets_back(own_state):
+    names = ["2026010%dT000000Z-r-00000000-create.receipt.gz" % day for day in (1, 2)]
+    with state_directory.opened("receipts", make=True) as folder:
+        for name in (*names, names[1]):
+            state_directory.write_bounded(folder, name, b"x" * (MB // 2), receipts.OURS, MB, 30)
+    assert [path.name for path in files(own_state)] == names
+
+
 def test_a_receipt_that_is_too_large_by_itself_removes_no_other(own_state, warnings, monkeypatch):
     create()
     monkeypatch.setattr(receipt_file.gzip, "compress", lambda *args, **more: b"x" * (2 * MB))

@@ -11,17 +11,18 @@ import pytest
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute.host import address
 
-NAMES = {"kvm1-storage": "198.51.100.7", "kvm1": "203.0.113.1"}
+NAMES = {"kvm1-storage": ["198.51.100.7"], "kvm1": ["2001:db8::1", "203.0.113.1"], "kvm6": ["2001:db8::6"]}
 
 
 @pytest.fixture(autouse=True)
 def resolver(monkeypatch):
-    def look_up(name):
+    def look_up(name, _port, type=0):
         if name not in NAMES:
             raise socket.gaierror("Name or service not known")
-        return NAMES[name]
+        families = [(socket.AF_INET6 if ":" in text else socket.AF_INET, text) for text in NAMES[name]]
+        return [(family, type, 0, "", (text, 0)) for family, text in families]
 
-    monkeypatch.setattr(socket, "gethostbyname", look_up)
+    monkeypatch.setattr(socket, "getaddrinfo", look_up)
 
 
 @pytest.mark.parametrize(
@@ -37,11 +38,27 @@ def test_what_is_configured_is_never_replaced_by_the_address_of_the_default_rout
     assert address.of_host(configured, "kvm1") == expected
 
 
-def test_nothing_configured_is_the_address_of_the_default_route_else_of_the_hosts_name(monkeypatch):
+def only_reaches(monkeypatch, *families):
     class Probe(socket.socket):
         def connect(self, _where):
-            raise OSError("Network is unreachable")
+            if self.family not in families:
+                raise OSError("Network is unreachable")
+
+        def getsockname(self):
+            return {socket.AF_INET: ("192.0.2.77", 9), socket.AF_INET6: ("2001:db8::77", 9, 0, 0)}[self.family]
 
     monkeypatch.setattr(socket, "socket", Probe)
+
+
+def test_nothing_configured_is_the_address_of_the_default_route_that_of_ipv4_first(monkeypatch):
+    only_reaches(monkeypatch, socket.AF_INET, socket.AF_INET6)
+    assert address.of_host(None, "kvm1") == "192.0.2.77"
+    only_reaches(monkeypatch, socket.AF_INET6)
+    assert address.of_host(None, "kvm1") == "2001:db8::77"
+
+
+def test_without_a_default_route_it_is_the_address_of_the_hosts_name(monkeypatch):
+    only_reaches(monkeypatch)
     assert address.of_host(None, "kvm1") == "203.0.113.1"
+    assert address.of_host(None, "kvm6") == "2001:db8::6"
     assert address.of_host(None, "nobody") is None

@@ -160,6 +160,18 @@ def test_at_the_time_limit_it_is_tried_until_libvirt_has_a_job_to_end(monkeypatc
     assert calls == [call] * 3
 
 
+@pytest.mark.parametrize("action, call", [("abort", "abortJob"), ("force_complete", "suspend")])
+def test_the_time_limit_holds_for_a_migration_of_another_run_that_is_followed(monkeypatch, action, call):
+    monkeypatch.setattr(connection, "libvirt", fake_libvirt.library())
+    monkeypatch.setattr(live, "POLL", 0.01)
+    monkeypatch.setattr(live, "note", lambda *_: None)
+    calls = []
+    monkeypatch.setattr(live, "is_migrating", lambda _found: not calls)
+    found = SimpleNamespace(**{call: lambda: calls.append(call)})
+    live.follow(found, "uuid", {"timeout": 0.01, "timeout_action": action})
+    assert calls == [call]
+
+
 def test_progress_counts_what_disks_take_up_and_not_their_virtual_size(tmp_path, monkeypatch):
     disk, seed = tmp_path / "root.qcow2", tmp_path / "seed.iso"
     disk.write_bytes(b"x" * (1 << 20))
