@@ -80,6 +80,7 @@ TODO: Dict[str, Callable[[str, str, str], str]] = {
     "VolumeWithoutRecord": lambda host, name, said: volume_hints.restore_volume_record(name),
     "DomainMissing": lambda host, name, said: hints.start_it(name),
     "GuestPaused": lambda host, name, said: hints.let_go_on(name),
+    "GuestHung": lambda host, name, said: hints.hung_guest(name),
     "GuestOff": lambda host, name, said: fleet_hints.recover_or_start(name),
     "RunsWithoutOwner": lambda host, name, said: hints.find_the_right_copy(),
     "StateUnsafe": lambda host, name, said: state_hints.close_to_others(host),

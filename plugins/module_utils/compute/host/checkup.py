@@ -21,8 +21,8 @@ from ...model.safe_text import clean
 from .. import paths
 from ..connection import require_libvirt
 from ..disk import owner
-from ..errors import BootGateMissing
-from ..guest import domains, gate
+from ..errors import BootGateMissing, GuestHung
+from ..guest import domain, domains, gate
 from ..record import whereabouts
 from ..record.volume_store import VolumeStore
 from ..run import run
@@ -30,6 +30,7 @@ from . import address, certificates, listening, mdev
 from .host import Host, check_confinement
 
 SOON = 30 * 24 * 3600  # s
+MOST_HUNG = 3  # libvirt answers no other call while 5 of one client wait
 ERROR, WARNING = "error", "warning"
 Finding = Dict[str, Any]
 
@@ -56,6 +57,7 @@ def look(host: Host, fix: bool = False, pki: str = certificates.PKI, port: int =
         lambda: _volumes(host),
         lambda: _domains(host, records),
         lambda: _vgpus(host, records, fix),
+        lambda: _hung(host, records),
     )
     found: List[Finding] = []
     for check in checks:
@@ -208,6 +210,18 @@ def _domains(host: Host, records: Sequence[Record]) -> Iterator[Finding]:
             yield finding(
                 "RunsWithoutOwner", ERROR, "%s runs here, and this host does not own it" % record.name, record.uuid
             )
+
+
+def _hung(host: Host, records: Sequence[Record]) -> Iterator[Finding]:
+    hung = 0
+    for record in filter(_is_at_rest, records):
+        try:
+            domain.check_answers(host.connection, record.uuid, record.name, host.connection.getHostname())
+        except GuestHung as error:
+            yield finding("GuestHung", ERROR, error.message, record.uuid)
+            hung += 1
+        if hung == MOST_HUNG:
+            return
 
 
 def _vgpus(host: Host, records: Sequence[Record], fix: bool) -> Iterator[Finding]:

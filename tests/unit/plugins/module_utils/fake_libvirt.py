@@ -71,6 +71,8 @@ CONSTANTS = {
     "VIR_DOMAIN_PAUSED_USER": BY_USER,
     "VIR_DOMAIN_SHUTOFF": SHUTOFF,
     "VIR_DOMAIN_SHUTOFF_MIGRATED": MIGRATED,
+    "VIR_DOMAIN_CONTROL_OCCUPIED": 2,
+    "VIR_ERR_OPERATION_TIMEOUT": 68,
 }
 
 
@@ -105,6 +107,12 @@ class FakeDomain:
 
     def state(self):
         return [self.now, self.reason]
+
+    def controlInfo(self):  # noqa: N802
+        return [0, 0, 0]
+
+    def blockStatsFlags(self, _path, _flags):  # noqa: N802
+        return {}
 
     def isActive(self):  # noqa: N802
         self._check_known()

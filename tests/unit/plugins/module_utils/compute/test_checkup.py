@@ -9,6 +9,7 @@ import dataclasses
 import os
 import shutil
 import socket
+import threading
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -19,8 +20,8 @@ from records import plant
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute import paths
 from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import owner
-from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import HostNotPrepared
-from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import gate
+from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import GuestHung, HostNotPrepared
+from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import domain, gate
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest.recovery import recover
 from ansible_collections.berth.kvm.plugins.module_utils.compute.host import certificates, checkup
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record.volume_store import VolumeStore
@@ -146,6 +147,29 @@ def test_a_guest_that_is_paused_or_off_or_not_defined_is_found(well, now, code):
     if now is None:
         del host.connection.domains[uuid]
     assert [one["code"] for one in look()] == ([code] if code else [])
+
+
+def test_a_guest_whose_qemu_does_not_answer_is_found_and_so_is_what_else_is_wrong(well, monkeypatch):
+    host, uuid, look = well
+    (host.pool / "instances" / uuid / "seed.iso").unlink()
+    answers = threading.Event()
+    monkeypatch.setattr(domain, "ANSWER", 0.05)
+    monkeypatch.setattr(fake_libvirt.FakeDomain, "blockStatsFlags", lambda *_: answers.wait(60))
+    assert codes(look()) == [("SeedMissing", "error", uuid, False), ("GuestHung", "error", uuid, False)]
+    answers.set()
+    assert [found["code"] for found in look()] == ["SeedMissing"]
+
+
+def test_of_many_guests_that_hang_only_a_few_are_asked(well, monkeypatch):
+    """Each takes one of the few calls that libvirt serves at a time for one client."""
+    host, uuid, _look = well
+
+    def hang(_connection, asked, *_names):
+        raise GuestHung(asked)
+
+    monkeypatch.setattr(domain, "check_answers", hang)
+    records = [host.store.read(uuid).replace(uuid=uuid[:-1] + digit) for digit in "0123456789"]
+    assert len(list(checkup._hung(host, records))) == checkup.MOST_HUNG
 
 
 def test_an_instance_whose_seed_is_gone_is_found(well):
