@@ -12,12 +12,14 @@ from ansible.errors import AnsibleError
 from ..module_utils.conductor import addressing, approval, placing, quotas, take_over, volumes, what_to_create
 from ..module_utils.conductor.build_results import pass_over_unchanged
 from ..module_utils.conductor.plan import CLAIMING, FAILED, MAX_ROUNDS, PLANNED, new_plan, prepare_round
+from ..module_utils.conductor.telling import lacking
 from ..module_utils.model import address_clash, catalog_schema, nics
 from ..module_utils.model.errors import BerthError, InvalidInput, of_several
 from ..module_utils.model.identity import project_of, uuid_of
 from ..module_utils.placement.options import oldest_facts
 from ..module_utils.placement.request import build_request
 from ..plugin_utils import acting, failed_requests, receipts
+from ..plugin_utils.asking import ask
 from ..plugin_utils.controller import (
     INSTANCE,
     ControllerAction,
@@ -158,8 +160,7 @@ class ActionModule(ControllerAction):
         self._say(result, shown=not args["plan"])
         result.update(_kept(keeping, "create" if args["plan"] else "place", decision))
         if args["plan"]:
-            looks = {host: plain(said.get("looks", ())) for host, said in replies(task_vars, "__berth_facts").items()}
-            result.update(self._plan(acting.RUN, instances, fleet, decision.max_attempts, looks))
+            result.update(self._plan(task_vars, instances, fleet, decision.max_attempts))
         else:
             result.update(_to_approve(instances))
         if result["failures"] and not args["plan"]:
@@ -246,7 +247,7 @@ class ActionModule(ControllerAction):
         silent = {host: why for host, why in fleet.verdicts.items() if host not in self._lost}
         addressing.give(instances, held, silent)
 
-    def _plan(self, run, instances, fleet, max_attempts, looks):
+    def _plan(self, task_vars, instances, fleet, max_attempts):
         if max_attempts > MAX_ROUNDS:
             raise InvalidInput(
                 "berth_placement.max_attempts", max_attempts, "at most %d, the rounds of playbook create" % MAX_ROUNDS
@@ -259,11 +260,20 @@ class ActionModule(ControllerAction):
         hosts.update({name: {"reason": reason} for name, reason in fleet.verdicts.items()})
         # What a lost host had stays known until another host has it: after a killed run, the next one must find it again.
         lost = () if self._takes_over else self._lost
-        plan = new_plan(run, instances, hosts, max_attempts, what_to_create.told(fleet, lost))
+        plan = new_plan(acting.RUN, instances, hosts, max_attempts, what_to_create.told(fleet, lost))
         plan["unprepared"] = fleet.unprepared()
         prepare_round(plan, new_token)
+        looks = {host: plain(said.get("looks", ())) for host, said in replies(task_vars, "__berth_facts").items()}
         pass_over_unchanged(plan, looks)
+        if not plan["claims"] and not self._task.check_mode:
+            self._tell_owners(plan, task_vars)
         return plan_result(plan)
+
+    def _tell_owners(self, plan, task_vars):
+        """A run that claims tells all hosts who owns what. One that does not tells those that have missed something."""
+        known = replies(task_vars, "__berth_facts")
+        told = lacking(plan["told"], {host: known.get(host, {}).get("digests") for host in plan["reachable"]})
+        ask(self, task_vars, list(told), "rescan", {}, {"told": told})
 
     def _say(self, result, shown):
         for name, reason in sorted(result["verdicts"].items() if shown else ()):

@@ -10,7 +10,11 @@ A missing answer, a missing record or a host missing in the inventory never prov
   lost;
 - where a run planned to create it, it may exist while that host is silent; if the host answers, its records count.
 
-A plan never stops an owner that answers. A known owner of a higher generation does: the answering record is old then.
+A known owner of a higher generation stops an owner that answers: that record is old then. So does a plan that was made
+after the epoch of this record, as for a host that a person gave up as lost and that is back. No other plan does.
+
+That an instance is gone is the word of one host. It ends what others remember of another owner only if they, too, know
+that the host had the instance or was to get it.
 """
 
 from __future__ import annotations
@@ -20,7 +24,7 @@ from typing import Collection, Dict, Iterable, List, Mapping, Optional, Sequence
 
 from ..model import fleet_hints, messages, state_hints
 from . import silence
-from .errors import HostNameAmbiguous, RecordOutdated
+from .errors import HostNameAmbiguous, InstanceUnknown, RecordOutdated
 
 Generation = Tuple[int, int]
 NEVER: Generation = (0, 0)
@@ -28,7 +32,7 @@ NEVER: Generation = (0, 0)
 
 @dataclasses.dataclass(frozen=True)
 class Note:
-    """A host under the name that it had then. ``generation`` belongs to an owner, ``run`` to a plan."""
+    """A host under the name that it had then. ``generation``: of an owner, or that after which ``run`` planned."""
 
     host: str
     host_uuid: str
@@ -118,27 +122,39 @@ def called(told: Iterable[Mapping[str, messages.Note]]) -> Dict[str, Set[str]]:
 
 def put_together(told: Mapping[str, messages.Note]) -> Notes:
     """``told``: uuid of the host that remembers -> {known, planned, gone}, see compute/record/whereabouts.py."""
-    owners: List[Note] = []
+    owners: List[Tuple[str, Note]] = []
     plans: Set[Note] = set()
     gone: Dict[str, Generation] = {}
     for holder, note in told.items():
         known, removed = note.get("known"), note.get("gone")
         if known:
-            owners.append(Note(known["host"], known["host_uuid"], generation(known["generation"])))
-        plans.update(Note(plan["host"], plan["host_uuid"], run=plan["run"]) for plan in note.get("planned") or ())
+            owners.append((holder, Note(known["host"], known["host_uuid"], generation(known["generation"]))))
+        after = note.get("after", 0), 0
+        plans.update(Note(plan["host"], plan["host_uuid"], after, plan["run"]) for plan in note.get("planned") or ())
         if removed:
             gone[holder] = generation(removed)
-    last = max(owners, key=lambda note: note.generation, default=None)
-    latest = max([note.generation for note in owners] + list(gone.values()), default=NEVER)
-    if last and _has_gone(last, gone):
-        last = None
-    return Notes(last, tuple(sorted(plans, key=lambda note: (note.host, note.run))), latest)
+    latest = max([note.generation for _holder, note in owners] + list(gone.values()), default=NEVER)
+    vouched = vouched_for(told)
+    left = [note for holder, note in owners if not _has_gone(holder, note, gone, vouched)]
+    last = max(left, key=lambda note: note.generation, default=None)
+    return Notes(last, tuple(sorted(plans, key=lambda note: (note.host, note.run, note.generation))), latest)
 
 
-def _has_gone(last: Note, gone: Mapping[str, Generation]) -> bool:
-    """Whether the owner says that it is gone, or a host that had it in a later epoch: that covers earlier owners."""
-    epoch, _n = max(gone.values(), default=NEVER)
-    return gone.get(last.host_uuid, NEVER) >= last.generation or epoch > last.generation[0]
+def vouched_for(told: Mapping[str, messages.Note]) -> Set[str]:
+    """The uuids of the hosts of which another host remembers that they had the instance, or were to get it."""
+    return {
+        host["host_uuid"]
+        for holder, note in told.items()
+        for host in filter(None, [note.get("known"), *(note.get("planned") or ())])
+        if host["host_uuid"] != holder
+    }
+
+
+def _has_gone(holder: str, noted: Note, gone: Mapping[str, Generation], vouched: Set[str]) -> bool:
+    """Whether the owner that ``holder`` remembers says that it is gone, or a host that had it in a later epoch: that
+    covers earlier owners."""
+    later = {host for host, removed in gone.items() if removed[0] > noted.generation[0]}
+    return gone.get(noted.host_uuid, NEVER) >= noted.generation or bool(later & {holder, *vouched})
 
 
 def generation(numbers: Sequence[int]) -> Generation:
@@ -147,8 +163,17 @@ def generation(numbers: Sequence[int]) -> Generation:
 
 
 def check_owner(name: str, host: str, generation: Generation, notes: Notes, answers: Answers) -> None:
-    """Raise RecordOutdated if the owner that answers is known to have had a successor or a higher generation. No two
-    owners have the same generation, unless one got a copy of the other's records."""
+    """Raise RecordOutdated if the owner that answers is known to have had a successor or a higher generation,
+    InstanceUnknown if it may have a successor on a silent host. No two owners have the same generation, unless one got
+    a copy of the other's records."""
+    for plan in notes.planned:
+        if plan.generation[0] >= generation[0] and answers.counts(plan) and not answers.has(plan):
+            raise InstanceUnknown(
+                "%s has a record of %s, but a run that gave this record up may have made it anew on %s"
+                % (host, name, answers.describe(plan)),
+                hint=answers.hint(plan),
+                host=host,
+            )
     known = notes.known
     if not known or not answers.counts(known):
         return

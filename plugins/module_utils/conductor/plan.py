@@ -184,7 +184,11 @@ def prepare_round(plan: Plan, new_token: Callable[[], str]) -> None:
     plan["reachable"] = [name for name, host in plan["hosts"].items() if "uuid" in host]
     plan["rescan"] = {
         "about": [instance["uuid"] for instance in claiming],
-        "told": {**plan["told"], "planned": planned},
+        "told": {
+            **plan["told"],
+            "planned": planned,
+            "after": {each["uuid"]: (each.get("generation") or [0])[0] for each in claiming},
+        },
     }
     plan["tell"] = _outcome(plan)
 

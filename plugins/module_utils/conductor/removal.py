@@ -13,6 +13,7 @@ from ..model.messages import Document
 from . import silence
 from .errors import HostInUse, HostNotLost
 from .fleet import Fleet
+from .notes import vouched_for
 
 
 def check_removable(fleet: Fleet, host: str, lost: Collection[str]) -> None:
@@ -76,6 +77,6 @@ def remembered_on(fleet: Fleet, host: str) -> Document:
         if last:
             names[last["host_uuid"]] = last["host"]
             known.setdefault(last["host_uuid"], {})[uuid] = list(last["generation"])
-        if removed:
+        if removed and own in vouched_for(fleet.told_of(uuid)):
             gone[uuid] = list(removed)
     return {"hosts": names, "known": known, "gone": {own: gone} if gone else {}}

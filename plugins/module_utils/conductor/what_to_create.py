@@ -15,6 +15,7 @@ from ..model.messages import Document
 from . import drift
 from .fleet import Fleet, Place
 from .locate import check_no_stray, check_none_silent, generation_of, holders, lock_of, unconfirmed
+from .notes import vouched_for
 from .plan import CLAIMING, EXISTING, UNCONFIRMED, Instance, fail
 
 
@@ -123,7 +124,7 @@ def told(fleet: Fleet, lost_hosts: Collection[str] = ()) -> Document:
     for holder, notes in fleet.notes.items():
         for uuid, note in notes.items():
             removed = note.get("gone")
-            if removed:
+            if removed and holder in vouched_for(fleet.told_of(uuid)):
                 gone.setdefault(holder, {})[uuid] = removed
             for host in filter(None, [note.get("known"), *note.get("planned", ())]):
                 if host["host_uuid"] not in there and answers.gives_up(host["host"], host["host_uuid"]):

@@ -160,4 +160,5 @@ class Note(TypedDict):
 
     known: Optional[KnownOwner]
     planned: List[PlannedHost]
+    after: int  # the epoch of the last known owner when that was planned
     gone: Optional[List[int]]

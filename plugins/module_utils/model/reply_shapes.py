@@ -94,6 +94,7 @@ _NOTE = object_of(
     {
         "known": or_null(object_of({"host": text(), "host_uuid": uuid, "generation": generation})),
         "planned": list_of(object_of({"host": text(), "host_uuid": uuid, "run": text()}), 1000),
+        "after": _COUNT,
         "gone": or_null(generation),
     }
 )

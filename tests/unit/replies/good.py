@@ -144,7 +144,7 @@ def notes(uuid):
     planned = [{"host": "h2", "host_uuid": UUIDS["h2"], "run": "r-0"}]
     return {
         uuid: {
-            "known": {"host": "h3", "host_uuid": UUIDS["h3"], "generation": [1, 4]}, "planned": planned, "gone": None,
+            "known": {"host": "h3", "host_uuid": UUIDS["h3"], "generation": [1, 4]}, "planned": planned, "after": 1, "gone": None,
         }
     }  # fmt: skip
 

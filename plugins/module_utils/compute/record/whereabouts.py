@@ -9,7 +9,8 @@ later runs ask. There are three kinds of notes, and none overwrites another:
 
 - known: that host was the owner, at this generation, as it said itself. A higher generation replaces it. It is removed
   if the owner, or an owner of a later epoch, says that the instance is gone, or a person that the host is lost.
-- planned: a run meant to make the instance there. A run that saw the host answer without it removes it.
+- planned: a run meant to make the instance there, after the epoch of the last owner that it knew of: an owner of that
+  epoch may have had a successor. A run that saw the host answer without the instance removes it.
 - gone: this host itself removed the instance it owned, at this generation.
 """
 
@@ -40,11 +41,11 @@ class WhereaboutsFull(BerthError):
 
 class Notes:
     """The content of the file, to work on. ``known``: {uuid: (host uuid, epoch, n)}; ``planned``: {uuid: {(host uuid,
-    run)}}; ``gone``: {uuid: (epoch, n)}, in the order in which they went; ``names``: {host uuid: its inventory
-    name}."""
+    run)}}; ``after``: {uuid: epoch} of these plans; ``gone``: {uuid: (epoch, n)}, in the order in which they went;
+    ``names``: {host uuid: its inventory name}."""
 
     def __init__(self):
-        self.names, self.known, self.planned, self.gone = {}, {}, {}, {}
+        self.names, self.known, self.planned, self.after, self.gone = {}, {}, {}, {}, {}
 
     def learn(self, uuid, host_uuid, generation):
         """Note an owner. Only a generation higher than the remembered one is news."""
@@ -64,6 +65,7 @@ class Notes:
         plans.discard((host_uuid, run))
         if not plans:
             self.planned.pop(uuid, None)
+            self.after.pop(uuid, None)
 
     def drop_host(self, host_uuid):
         """Remove all notes about a host that is lost for good."""
@@ -85,6 +87,9 @@ class Notes:
                 self.forget(uuid, host_uuid, generation)
         for plan in told.get("planned") or ():
             self.planned.setdefault(plan["uuid"], set()).add((plan["host_uuid"], plan["run"]))
+        for uuid, epoch_before in (told.get("after") or {}).items():
+            if uuid in self.planned:
+                self.after[uuid] = max(self.after.get(uuid, 0), epoch_before)
         for plan in told.get("ended") or ():
             self.drop_plan(plan["uuid"], plan["host_uuid"], plan["run"])
 
@@ -110,6 +115,7 @@ class Notes:
                 uuid: sorted([number[host_uuid], run] for host_uuid, run in plans)
                 for uuid, plans in sorted(self.planned.items())
             },
+            "after": dict(sorted(self.after.items())),
             "gone": {uuid: list(generation) for uuid, generation in list(self.gone.items())[-GONE_LIMIT:]},
         }
 
@@ -128,6 +134,7 @@ class Notes:
         notes.planned = {
             uuid: {(hosts[whole(at)], text(run)) for at, run in plans} for uuid, plans in data["planned"].items()
         }
+        notes.after = {uuid: whole(epoch) for uuid, epoch in data.get("after", {}).items()}
         notes.gone = {uuid: (whole(epoch), whole(n)) for uuid, (epoch, n) in data["gone"].items()}
         return notes
 
@@ -140,9 +147,11 @@ class Notes:
 
 
 def recall(store, uuids: Iterable[str]) -> Dict[str, Dict[str, Any]]:
-    """Return what is remembered of these instances, {uuid: {known, planned, gone}}, without those that have no note.
+    """Return what is remembered of these instances, {uuid: {known, planned, after, gone}}, without those that have no
+    note.
 
-    ``known`` {host, host_uuid, generation} or null, ``planned`` [{host, host_uuid, run}], ``gone`` [epoch, n] or null.
+    ``known`` {host, host_uuid, generation} or null, ``planned`` [{host, host_uuid, run}], ``after`` the epoch after
+    which that was planned, ``gone`` [epoch, n] or null.
     """
     notes, found = _read(store), {}
     for uuid in uuids:
@@ -151,6 +160,7 @@ def recall(store, uuids: Iterable[str]) -> Dict[str, Dict[str, Any]]:
             found[uuid] = {
                 "known": known and {**_named(notes, known[0]), "generation": list(known[1:])},
                 "planned": [{**_named(notes, host_uuid), "run": run} for host_uuid, run in sorted(plans)],
+                "after": notes.after.get(uuid, 0),
                 "gone": gone and list(gone),
             }
     return found
@@ -181,8 +191,8 @@ def remember(store, told: Dict[str, Any]) -> bool:
     """Take in what a run tells. Return whether it was news. All parts are optional:
 
     ``hosts`` {host uuid: inventory name}; ``known`` {host uuid: {uuid: [epoch, n]}}, what each host owns; ``gone`` the
-    same for what each host says it has removed; ``planned`` and ``ended`` [{uuid, host_uuid, run}]; ``lost`` [host
-    uuids].
+    same for what each host says it has removed; ``planned`` and ``ended`` [{uuid, host_uuid, run}]; ``after`` {uuid:
+    epoch} of what is planned; ``lost`` [host uuids].
     """
     return _change(store, lambda notes: notes.take_in(told))
 

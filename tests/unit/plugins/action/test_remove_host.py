@@ -41,7 +41,7 @@ def up(name, *instances, volumes=(), seen=None):
     """A host that answers; ``seen``: the host on which it remembers web1."""
     own = {"uuid": UUIDS[name], "instances": list(instances), "num_instances": len(instances), "volumes": list(volumes)}
     known = seen and {"host": seen, "host_uuid": UUIDS[seen], "generation": [1, 4]}
-    notes = {WEB: {"known": known, "planned": [], "gone": None}} if seen else {}
+    notes = {WEB: {"known": known, "planned": [], "after": 0, "gone": None}} if seen else {}
     return {"ansible_facts": {"berth_host": {**HOST, **own}}, "notes": notes}
 
 
@@ -199,7 +199,7 @@ def test_a_host_that_says_nothing_of_instances_that_others_saw_there_stays(fleet
     assert (refused["error_code"], WEB in refused["msg"]) == ("HostInUse", True)
     assert refused["msg"].endswith(fleet_hints.find_records("kvm3")) and not fleet.revoked("kvm3")
     deleted = up("kvm3")
-    deleted["notes"] = {WEB: {"known": None, "planned": [], "gone": [1, 4]}}  # what berth.kvm.delete has it note
+    deleted["notes"] = {WEB: {"known": None, "planned": [], "after": 0, "gone": [1, 4]}}  # what berth.kvm.delete has it note
     assert fleet.remove(kvm1=up("kvm1", seen="kvm3"), kvm3=deleted)["revoked"] == 2
 
 
@@ -347,14 +347,21 @@ def test_a_lost_host_is_asked_nothing_and_cleaned_when_it_is_back(fleet, said, k
 
 def test_what_the_host_remembers_of_instances_is_told_to_the_others_first(fleet, kvms):
     there = up("kvm3", seen="kvm1")
-    there["notes"][WEB]["gone"] = [1, 2]
-    fleet.remove(kvm1=up("kvm1", held()), kvm3=there)
+    there["notes"][WEB]["gone"] = [1, 5]
+    fleet.remove(kvm1=up("kvm1", held()), kvm2=up("kvm2", seen="kvm3"), kvm3=there)
     told = {
         "hosts": {UUIDS["kvm1"]: "kvm1"},
         "known": {UUIDS["kvm1"]: {WEB: [1, 4]}},
-        "gone": {UUIDS["kvm3"]: {WEB: [1, 2]}},
+        "gone": {UUIDS["kvm3"]: {WEB: [1, 5]}},
     }
     assert kvms.asked[:2] == [(host, "rescan", {"told": told}) for host in ("kvm1", "kvm2")]
+
+
+def test_that_an_instance_is_gone_is_passed_on_of_no_host_that_nobody_knows_to_have_had_it(fleet, kvms):
+    there = up("kvm3", seen="kvm1")
+    there["notes"][WEB]["gone"] = [9, 0]
+    fleet.remove(kvm1=up("kvm1", held()), kvm3=there)
+    assert kvms.asked[0][2]["told"]["gone"] == {}
 
 
 def test_a_host_that_the_inventory_has_twice_is_not_cleaned(fleet, kvms):

@@ -119,7 +119,7 @@ MOVE = {
 
 def test_the_host_itself_remembers_what_it_deleted_and_who_took_over(store):
     for role, migration, note in (
-        ("OWN", None, {"known": None, "planned": [], "gone": [1, 7]}),
+        ("OWN", None, {"known": None, "planned": [], "after": 0, "gone": [1, 7]}),
         ("OUT", MOVE, None),
     ):
         first = record(role, migration=migration).replace(phase="keep" if migration else "deleting")

@@ -9,6 +9,7 @@ The conductor, the records and the notes of the hosts are the real ones; a host 
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import itertools
 import os
@@ -29,7 +30,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.conductor import (
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import plan as rounds
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.commit import commit
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.fleet import read_fleet
-from ansible_collections.berth.kvm.plugins.module_utils.conductor.telling import Telling
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.telling import Telling, lacking
 from ansible_collections.berth.kvm.plugins.module_utils.model import fleet_hints, hints, state_hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.identity import instance_uuid
 from ansible_collections.berth.kvm.plugins.module_utils.model.record import Record
@@ -173,6 +174,10 @@ class Fleet:
         digests = {name: report.get("digests") for name, report in reports.items()}
         plan = rounds.new_plan(run, instances, hosts, 3, what_to_create.told(fleet, lost))
         tokens = ("%s-%04d" % (run, number) for number in itertools.count())
+        if instance["state"] != rounds.CLAIMING:
+            for name, told in lacking(plan["told"], digests).items():
+                call(self.inventory[name], "rescan", (), told)
+                yield
         yield from self.carry_out(plan, tokens, digests, lost)
         error = plan["instances"]["web1"]["error"] or {}
         self.error, self.hint = error.get("code"), error.get("hint")
@@ -511,6 +516,100 @@ def test_a_host_that_is_lost_for_good_is_replaced_and_owns_nothing_when_it_is_ba
     fleet.silence("h2")
     assert fleet.run() == "RecordOutdated", "the copy that came back is the older one"
     assert fleet.owners() == ["h2"]
+
+
+@pytest.mark.parametrize("runs_after", [0, 1, 2])
+def test_a_run_with_a_lost_host_killed_after_any_call_leaves_its_old_copy_at_rest_while_the_new_owner_is_silent(
+    tmp_path, runs_after
+):
+    made = 0
+    for stop in itertools.count(1):
+        fleet = Fleet(tmp_path / str(stop))
+        assert fleet.run() is None
+        fleet.silence("h1")
+        fleet.hosts["h1"].runs = False  # switched off, as the person said
+        done = list(itertools.islice(fleet.create(prefer=("h2", "h3"), lost=["h1"]), stop))
+        for _time in range(runs_after):
+            fleet.run(prefer=("h2", "h3"), lost=["h1"])
+        if fleet.owners() == ["h2"]:
+            made += 1
+            fleet.silence("h2")
+            with pytest.raises((errors.InstanceUnknown, errors.RecordOutdated)):
+                locate.locate(fleet.read(), "web1", WEB)
+            with contextlib.suppress(errors.RecordOutdated):
+                assert recovery.to_recover(fleet.read(), "web1", WEB, [])["hosts"] == [], stop
+        if len(done) < stop:
+            assert made > 1
+            return
+
+
+def test_a_host_that_was_given_up_and_is_back_has_its_instance_when_the_run_that_gave_it_up_made_nothing(tmp_path):
+    for stop in itertools.count(1):
+        fleet = Fleet(tmp_path / str(stop))
+        assert fleet.run() is None
+        fleet.silence("h1")
+        done = list(itertools.islice(fleet.create(prefer=("h2", "h3"), lost=["h1"]), stop))
+        if fleet.hosts["h2"].record() or len(done) < stop:
+            return
+        fleet.silence()
+        assert fleet.run() is None and fleet.owners() == ["h1"], stop
+
+
+def moved(fleet, source, destination):
+    """A move that is confirmed: only its two sides know of it."""
+    here, there = fleet.hosts[source], fleet.hosts[destination]
+    record, epoch = here.record(), here.record().generation[0] + 1
+    whereabouts.handed_over(
+        here.store, record.replace(generation=[epoch, 0]), {"uuid": there.uuid, "name": destination}
+    )
+    shutil.rmtree(os.path.join(here.store.state_dir, "instances", WEB))
+    here.runs = here.domain = False
+    there.store.restore(record.replace(generation=[epoch, 1]))
+    there.runs = there.domain = True
+
+
+def test_where_an_instance_was_moved_to_is_known_to_all_after_the_next_run_of_create(fleet):
+    assert fleet.run() is None
+    moved(fleet, "h1", "h2")
+    assert fleet.run() is None
+    fleet.silence("h1", "h2")
+    assert fleet.run(prefer=("h3",), lost=["h1"]) == "InstanceUnknown" and fleet.owners() == ["h2"]
+    fleet.silence()
+    seen = [whereabouts.digests(host.store) for host in fleet.hosts.values()]
+    assert len(list(fleet.create())) == len(list(fleet.create())), "once told, no host is asked a second time"
+    assert seen == [whereabouts.digests(host.store) for host in fleet.hosts.values()]
+
+
+def says_that_it_is_gone(fleet, liar, after=9):
+    honest = fleet.hosts[liar].facts
+
+    def facts():
+        return {**honest(), "notes": {WEB: {"known": None, "planned": [], "after": 0, "gone": [after, 0]}}}
+
+    fleet.hosts[liar].facts = facts
+    return honest
+
+
+def test_that_an_instance_is_gone_is_believed_of_no_host_that_nobody_knows_to_have_had_it(fleet):
+    """Its owner is silent, and its guest runs on."""
+    assert fleet.run(prefer=("h2", "h1", "h3")) is None
+    fleet.silence("h2")
+    honest = says_that_it_is_gone(fleet, "h1")
+    assert fleet.run(prefer=("h3", "h1")) == "InstanceUnknown"
+    fleet.hosts["h1"].facts = honest
+    assert fleet.run(prefer=("h3", "h1")) == "InstanceUnknown", "nor is it spread"
+    assert fleet.owners() == ["h2"]
+
+
+def test_that_it_is_gone_is_believed_of_the_host_that_it_was_moved_to(fleet):
+    """Its earlier owner is silent."""
+    assert fleet.run() is None
+    moved(fleet, "h1", "h2")
+    assert fleet.run() is None
+    last = fleet.hosts["h2"].record().generation
+    fleet.hosts["h2"].delete(last)
+    fleet.silence("h1")
+    assert fleet.run(prefer=("h3", "h2")) is None and fleet.owners() == ["h3"]
 
 
 @pytest.mark.parametrize("noticed", ["by the host", "by the others"])
