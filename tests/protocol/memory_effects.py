@@ -82,6 +82,9 @@ class Effects(VolumeEffects):
 
     define_unless_changed = define
 
+    def check_side(self, record):
+        """No third host is in this world."""
+
     def check_deletable(self, record):
         self.check_disks(record)
 

@@ -89,9 +89,21 @@ class Effects(Guests):
         domain.stop(self.connection, uuid, timeout)
         mdev.remove(self.connection, uuid, self.host.store.read(uuid))
 
+    def check_owner(self, record):
+        """Raise DisksOfAnotherHost if the disks on shared storage are another host's: the instance went on without this
+        host, whose record is old."""
+        owner.check(self.pool_path(record), record.uuid, self.host.identity["uuid"])
+        self._volumes(record).check_attached()
+
+    def check_side(self, record):
+        """Raise DisksOfAnotherHost if the disks are those of a host outside the move."""
+        sides = [record.migration[side]["uuid"] for side in ("source", "destination")]
+        if owner.read(self.pool_path(record), record.uuid) not in (None, *sides):
+            owner.refuse(self.pool_path(record), record.uuid)
+
     def start(self, record):
         self.host.compute.require_prepared()
-        self._volumes(record).check_attached()
+        self.check_owner(record)
         if record.phase in (RESIZING, RESTORING):
             self.define_unless_changed(record)
             increment.tidy(self.connection, record.uuid, disks.manifest(self.pool_path(record), record, with_path=True))
@@ -331,7 +343,7 @@ class Effects(Guests):
         domain.destroy(domain.find(self.connection, record.uuid))
 
     def resume(self, record):
-        self._volumes(record).check_attached()
+        self.check_owner(record)
         gate.permit(record.uuid)
         domain.start(self.connection, record.uuid)
 

@@ -20,6 +20,7 @@ def erase(host, uuid, token, peer=None, lost=False, changed_disks=False, **_igno
     let_go = {IN: (OUT, token["op"], KEEP), OUT: (OUT, token["op"], REVERTED)}
     if record.op != token["op"] or not (lost or record.role == OWN or seen == let_go.get(record.role)):
         raise MigrationConflict("%s is not owned by %s" % (uuid, host.identity["name"]), role=record.role)
+    host.effects.check_side(record)
     if not changed_disks:
         host.effects.check_deletable(record)
     if not lost and record.role == IN:

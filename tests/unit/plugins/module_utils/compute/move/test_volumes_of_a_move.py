@@ -22,6 +22,7 @@ from memory_names import D, S  # noqa: E402
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute import durable, paths  # noqa: E402
 from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import owner, volume  # noqa: E402
+from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import DisksOfAnotherHost  # noqa: E402
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import set_aside, startable, update_volumes  # noqa: E402
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest.instance import Instance  # noqa: E402
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest.update_disks import update_disks  # noqa: E402
@@ -521,6 +522,29 @@ def test_what_an_old_backup_says_of_a_volume_gives_it_to_nobody(fleet, tmp_path)
     old.rename(tmp_path / "kept")
     assert volume.delete(fleet.host(S).compute, DB) is False
     assert volume.delete(fleet.host(D).compute, DB) is True and not file_of(fleet).exists()
+
+
+THIRD = "31111111-3c6e-5d59-9d0b-3a1c9d7f1e2a"
+
+
+def test_a_side_of_a_move_uses_no_disks_that_a_third_host_owns(fleet):
+    """One side was given up as lost, the other moved the instance on; now that one is given up, and the first is back."""
+    fleet.run("resize")
+    pool, sides = fleet.host(D).compute.pool, {name: fleet.host(name) for name in (S, D)}
+    token = {"op": fleet.held(D).op, "attempt": fleet.held(D).migration["attempt"]}
+    domain_of_d = sides[D].compute.connection.domains[memory.UUID]
+    domain_of_d.destroy()
+    owner.write(pool, memory.UUID, THIRD)
+    before = {name: fleet.held(name) for name in sides}
+    record = fleet.held(D)
+    for way in (sides[D].effects.start, sides[D].effects.resume):
+        with pytest.raises(DisksOfAnotherHost):
+            way(record)
+    for name, step in ((S, "reclaim"), (D, "erase"), (S, "erase")):
+        with pytest.raises(DisksOfAnotherHost):
+            table.run(sides[name], memory.UUID, step, token, lost=True)
+    assert {name: fleet.held(name) for name in sides} == before and owner.read(pool, memory.UUID) == THIRD
+    assert not domain_of_d.isActive() and file_of(fleet).exists()
 
 
 def test_a_volume_is_no_strange_disk_to_a_live_migration_and_another_file_is(fleet):
