@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any, List, Mapping, Optional, Sequence, Tuple
 
-from ..model import data_disks, hints, nics
+from ..model import data_disks, hints, nics, volume_hints
 from ..model.lifecycle import RESIZED
 from ..model.messages import Document
 from ..model.request_digest import digests
@@ -49,7 +49,7 @@ def repaired(name: str, differs: Optional[Mapping[str, Any]]) -> str:
     """When a difference is repaired. A running guest gets only disks that it lacks; its definition is changed on
     request."""
     lacks_disk = any(part.startswith(data_disks.PART) for part, _asked, _has in _when(differs, "now"))
-    ways = [hints.update_disks_to_attach(name)] * lacks_disk
+    ways = [volume_hints.update_disks_to_attach(name)] * lacks_disk
     ways += [hints.mend(name)] * bool(_when(differs, "next_start"))
     return " or with ".join(["repaired at the next start", *ways])
 

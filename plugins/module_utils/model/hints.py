@@ -201,11 +201,6 @@ def update_disks_to_follow(name: str) -> str:
     return "Run berth.kvm.update_disks --limit %s" % name
 
 
-def update_disks_to_attach(name: str) -> str:
-    """Somebody detached a disk of an instance from its running guest."""
-    return "berth.kvm.update_disks --limit %s" % name
-
-
 def take_all_disks(name: str) -> str:
     """A running guest lacks a disk of its instance whose file exists: libvirt would not copy it."""
     return "Run berth.kvm.cold_migrate --limit %s, which takes it along" % name

@@ -141,3 +141,8 @@ def detach_by_hand(name: str, uuid: str, path: str) -> str:
         "Stop %s and run on its host: virsh detach-disk %s %s --config. Where its berth_volumes names the volume, "
         "berth.kvm.update_disks --limit %s gives it back" % (name, uuid, shlex.quote(path), name)
     )
+
+
+def update_disks_to_attach(name: str) -> str:
+    """Somebody detached a disk of an instance from its running guest."""
+    return "berth.kvm.update_disks --limit %s" % name

@@ -213,7 +213,8 @@ class Effects(Guests):
         self._check_volumes_offered(record, manifest)
         targets = self.open_targets(record, manifest, key)
         if targets:
-            disks.add_new(self.pool_path(record), record)
+            with transfer.closed_on_failure(record.uuid):
+                disks.add_new(self.pool_path(record), record)
         return targets
 
     def open_targets(self, record, manifest, key):

@@ -10,6 +10,7 @@ the key, which is never in an argument list. Ports are open from ``open_targets`
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -116,16 +117,27 @@ def _is_zombie(pid):
 def open_targets(uuid, disks, key, address, attempt):
     """Make fresh files for ``disks`` [{name, path, format, size}], each behind a port. Return [{name, host, port}]."""
     close(uuid)
-    write_key(uuid, key)
     targets = []
-    for disk in disks:
-        path = incoming(disk["path"], attempt)
-        paths.remove(path)
-        make_empty(path, disk["format"], disk["size"])
-        targets.append({"name": disk["name"], "host": address, "port": _serve(uuid, disk, path, address)})
-        # The names must survive a power cut too: the source lets go once it has flushed the content.
-        paths.sync_directory(os.path.dirname(path))
+    with closed_on_failure(uuid):
+        write_key(uuid, key)
+        for disk in disks:
+            path = incoming(disk["path"], attempt)
+            paths.remove(path)
+            make_empty(path, disk["format"], disk["size"])
+            targets.append({"name": disk["name"], "host": address, "port": _serve(uuid, disk, path, address)})
+            # The names must survive a power cut too: the source lets go once it has flushed the content.
+            paths.sync_directory(os.path.dirname(path))
     return targets
+
+
+@contextlib.contextmanager
+def closed_on_failure(uuid):
+    """Close the ports and remove the key if the block fails: the listener guards only what was opened completely."""
+    try:
+        yield
+    except BaseException:
+        close(uuid)
+        raise
 
 
 def make_empty(path, form, size):

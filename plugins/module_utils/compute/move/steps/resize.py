@@ -114,9 +114,8 @@ def receive(host, uuid, token, peer=None, key=None, **_ignored):
     if has_released(peer, token) or is_past(host.store.read(uuid), token["op"], (OWN, RESIZED)):
         return False
     record = fenced(host, uuid, token, (IN,))
-    targets = host.effects.receive(record, said(peer, "disks"), key)
     host.effects.define(record)
-    return {"targets": targets}
+    return {"targets": host.effects.receive(record, said(peer, "disks"), key)}
 
 
 def send(host, uuid, token, peer=None, key=None, options=None, **_ignored):

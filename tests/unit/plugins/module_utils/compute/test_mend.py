@@ -33,7 +33,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.guest.update_dis
 from ansible_collections.berth.kvm.plugins.module_utils.compute.host import by_hand
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record import room
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import drift
-from ansible_collections.berth.kvm.plugins.module_utils.model import hints, state_hints
+from ansible_collections.berth.kvm.plugins.module_utils.model import hints, state_hints, volume_hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.host_document import domain_differs
 
 MAC = "02:00:00:00:00:01"
@@ -202,7 +202,7 @@ def test_a_disk_that_somebody_detached_from_a_running_guest_is_told_and_attached
     lacking = web.domain.xml
     assert [*live_differences.between(web.record, lacking, whole)] == ["now"]
     said = "live domain differs: disk data missing; repaired at the next start or with %s"
-    assert told(web) == said % hints.update_disks_to_attach("web1") + MEND
+    assert told(web) == said % volume_hints.update_disks_to_attach("web1") + MEND
     assert update_disks(web.instance(), []) and told(web) is None
     overlay = whole.replace("data-data.qcow2", "data-data.snap")
     assert live_differences.between(web.record, overlay, overlay) == {}, "a snapshot's layer is that disk"

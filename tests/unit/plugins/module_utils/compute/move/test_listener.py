@@ -109,3 +109,22 @@ def test_a_copy_that_comes_on_keeps_its_port(opened, monkeypatch):
         assert thread.is_alive()
         transfer.close(UUID)
         thread.join(5)
+
+
+def test_a_port_and_its_key_go_when_the_next_disk_cannot_be_received(opened, tmp_path, monkeypatch):
+    """The listener guards them only from the end of the step on."""
+    served = []
+
+    def serve(uuid, disk, _path, _address):
+        if disk["name"] == "data":
+            raise transfer.TransferFailed("no port could be opened")
+        served.append(subprocess.Popen(["sh", "-c", "sleep 60; : %s" % uuid]))
+        with open(transfer.directory(uuid, "root.pid"), "w") as file:
+            file.write(str(served[0].pid))
+        return 49216
+
+    monkeypatch.setattr(transfer, "_serve", serve)
+    disks = [{"name": name, "path": str(tmp_path / name), "format": "raw", "size": 0} for name in ("root", "data")]
+    with pytest.raises(transfer.TransferFailed):
+        transfer.open_targets(UUID, disks, "b" * 64, "127.0.0.1", 1)
+    assert is_closed(served[0])
