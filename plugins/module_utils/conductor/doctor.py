@@ -12,7 +12,7 @@ import dataclasses
 import textwrap
 from typing import Callable, Dict, Iterator, List, Mapping, Sequence, Tuple
 
-from ..model import fleet_hints, hints, host_hints, state_hints, volume_hints
+from ..model import failed_builds, fleet_hints, hints, host_hints, state_hints, volume_hints
 from ..model.errors import shortened
 from ..model.lifecycle import ACTIVE, DELETING, OWN, SETTING_ASIDE
 from ..model.messages import Document
@@ -101,6 +101,7 @@ def examine(case: Case) -> List[Finding]:
         *_duplicate_volumes(case),
         *_free_volumes(case),
         *_full_pools(case),
+        *_failed_builds(case),
     ]
     return sorted(found, key=lambda one: (SEVERITIES.index(one.severity), one.where, one.code, one.instance))
 
@@ -192,6 +193,14 @@ def _full_pools(case: Case) -> Iterator[Finding]:
                     pool["promised_gb"],
                 )
                 yield Finding("PoolFull", WARNING, host, said, host_hints.make_room_in_pool(pool["path"] or name))
+
+
+def _failed_builds(case: Case) -> Iterator[Finding]:
+    for host, document in case.fleet.documents.items():
+        said = failed_builds.told(document)
+        if said:
+            said += ": placement prefers other hosts (BuildFailureWeigher)"
+            yield Finding("HostAvoided", WARNING, host, said, fleet_hints.forget_failed_builds(host))
 
 
 def _clocks(case: Case) -> Iterator[Finding]:

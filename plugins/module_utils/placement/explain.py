@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections import Counter
 
+from ..model import failed_builds
 from ..model.host_state import HostState
 from ..model.safe_text import visible
 from .fast.matrix import Matrix
@@ -208,7 +209,7 @@ def _fleet_row(host_document):
         "%s free of %s" % (number(state.free_disk_mb / 1024), number(state.total_usable_disk_gb)),
         instances,
         str(state.num_io_ops),
-        _service(state),
+        ", ".join(filter(None, (_service(state), failed_builds.told(host_document)))),
     )
 
 

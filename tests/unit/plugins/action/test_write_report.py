@@ -117,7 +117,7 @@ def test_the_data_have_hosts_instances_groups_confirms_and_findings(case):
 def test_the_page_says_the_same(case):
     case.write()
     page, _data = case.written()
-    assert page.row("h1")[1:4] == ["up", "north", "0 %: 0 of 8 shared CPUs"]
+    assert page.row("h1")[1:4] == ["up 2 failed builds, the last 35 min ago", "north", "0 %: 0 of 8 shared CPUs"]
     assert page.row("resized")[1:3] == ["resized", "h2"]
     assert ["resized", "resize", "h1 to h2", "small to big", "2027-01-15T08:05:05Z"] in page.rows
     assert page.row("web")[2] == "anti-affinity"
