@@ -13,6 +13,7 @@ import textwrap
 from typing import Callable, Dict, Iterator, List, Mapping, Sequence, Tuple
 
 from ..model import failed_builds, fleet_hints, hints, host_hints, state_hints, volume_hints
+from ..model import line as line_kinds
 from ..model.errors import shortened
 from ..model.lifecycle import ACTIVE, DELETING, OWN, SETTING_ASIDE
 from ..model.messages import Document
@@ -23,6 +24,7 @@ from .locate import is_moving, unconfirmed
 
 ERROR, WARNING, NOTE = "error", "warning", "note"
 SEVERITIES = (ERROR, WARNING, NOTE)
+KINDS = {ERROR: line_kinds.FAILED, WARNING: line_kinds.WARNING}
 MOST_OFF = 60  # seconds that a host's clock may differ from the controller's
 WIDTH = 80
 
@@ -115,7 +117,12 @@ def lines(findings: Sequence[Finding]) -> List[str]:
     shown = [head]
     for line, found in zip(rest, findings):
         text = found.said + ("" if not found.fixed else " (repaired)")
-        shown += [line, *_wrapped(text), *([] if found.fixed else _wrapped("-> " + found.todo))]
+        kind = line_kinds.CHANGED if found.fixed else KINDS.get(found.severity, "")
+        shown += [
+            *line_kinds.marked(kind, [line]),
+            *_wrapped(text),
+            *([] if found.fixed else _wrapped("-> " + found.todo)),
+        ]
     return shown
 
 

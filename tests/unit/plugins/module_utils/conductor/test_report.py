@@ -15,6 +15,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.conductor import (
 )
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.report import Outcome
 from ansible_collections.berth.kvm.plugins.module_utils.model import hints
+from ansible_collections.berth.kvm.plugins.module_utils.model.line import CHANGED, FAILED, LEFT_OUT, UNCHANGED
 
 HEAD = "INSTANCE  STATE"
 
@@ -55,6 +56,25 @@ def test_a_long_reason_goes_below_its_line_where_that_takes_fewer_lines():
     assert report.closing([Outcome("web1", "active", "kvm1", why="a few words")], {})[0].startswith(HEAD)
     told = report.closing([Outcome("web1", "active", "kvm1", why="many words " * 40)], {})
     assert told[0] == "INSTANCE" and told[2] == "web1" and len(told) <= 11
+
+
+def kinds(lines):
+    return [getattr(line, "kind", "") for line in lines]
+
+
+@pytest.mark.parametrize("state, kind", [("failed", FAILED), ("unchanged", UNCHANGED), ("resized", CHANGED)])
+def test_every_line_of_a_row_says_what_became_of_the_instance(state, kind):
+    beside = report.closing([Outcome("web1", state, "kvm1", why="a few words " * 5)], {})
+    below = report.closing([Outcome("web1", state, "kvm1", why="many words " * 40)], {})
+    assert len(beside) > 2 and kinds(beside) == ["", *[kind] * (len(beside) - 1)]
+    assert kinds(below) == ["", "", *[kind] * (len(below) - 2)]
+
+
+@pytest.mark.parametrize(
+    "state, kind", [("active", UNCHANGED), ("absent", UNCHANGED), ("error", FAILED), ("unknown", LEFT_OUT)]
+)
+def test_a_table_that_only_shows_instances_has_none_that_changed(state, kind):
+    assert kinds(report.closing([Outcome("web1", state)], {}, acts=False)) == ["", kind]
 
 
 def test_errors_and_hosts_that_were_left_out_are_below_the_table_each_on_a_line_of_its_own():
