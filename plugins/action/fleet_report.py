@@ -9,7 +9,7 @@ from ..module_utils.conductor.errors import NoHostAnswered
 from ..module_utils.model import aggregate
 from ..module_utils.model.catalog import Catalog
 from ..module_utils.model.errors import BerthError
-from ..module_utils.placement.explain import fleet_text
+from ..module_utils.placement.explain import fleet_lines
 from ..plugin_utils.controller import ControllerAction, read_reports, replies
 from ..plugin_utils.documents import write_document
 from ..plugin_utils.plain import plain
@@ -24,8 +24,7 @@ class ActionModule(ControllerAction):
 
     def act(self, args, task_vars):
         fleet = read_reports(task_vars, args["hosts"])
-        text = fleet_text(list(fleet.documents.values()), fleet.verdicts)
-        _blank, *lines, _end = say("", *text.splitlines(), "")
+        _blank, *lines, _end = say("", *fleet_lines(list(fleet.documents.values()), fleet.verdicts), "")
         if args["dest"]:
             known = _instances(fleet, replies(task_vars, "__berth_facts"), self._zones(task_vars))
             addresses = {host: document["host_ip"] for host, document in fleet.documents.items() if document["host_ip"]}

@@ -20,7 +20,7 @@ from ..module_utils.conductor.locate import (
     lock_of,
 )
 from ..module_utils.conductor.recovery import to_recover
-from ..module_utils.model import hints, nics
+from ..module_utils.model import data_disks, hints, nics
 from ..module_utils.model.catalog import Catalog, defined_volume
 from ..module_utils.model.catalog_schema import INSTANCE, VOLUMES
 from ..module_utils.model.errors import BerthError, InvalidInput
@@ -52,7 +52,7 @@ CHECKED = {"berth_reboot": OneOf("soft", "hard"), "berth_lock_reason": Text(long
 # These need an existing instance. Deleting, stopping or recovering one that does not exist has nothing to do.
 NEEDED = ("console", "keep_one", "lock", "reboot", "recover_record", "start", "unlock", "update_disks")
 # These report differences from the inventory, which they leave as they are.
-TELLING = ("console", "lock", "reboot", "recover", "start", "stop", "unlock")
+TELLING = ("console", "keep_one", "lock", "reboot", "recover", "start", "stop", "unlock", "update_disks")
 # A lock keeps people from changing an instance. After a power cut, a locked instance should run again too.
 LOCKED_TOO = ("console", "lock", "recover", "unlock")
 
@@ -99,7 +99,7 @@ class ActionModule(ControllerAction):
                     if method in NEEDED or not in_inventory(task_vars, name):
                         raise not_found(task_vars, fleet, name)
                 said = note(method, given.get("berth_state"), who_locked(given), fleet.places.get(uuid, ()))
-                differs = inventory.differences(name, fleet.places.get(uuid, ())) if method in TELLING else ()
+                differs = inventory.differences(name, _as_left(fleet, found[name])) if method in TELLING else ()
                 notes[name] = joined(said, *differs)
             except BerthError as error:
                 if isinstance(error, InstanceMoving) and method == "delete":
@@ -219,7 +219,22 @@ def note(method, berth_state, locked, places):
 
 
 def _by_hand(fleet, found):
-    return {name: by_hand(name, fleet.places.get(instance["uuid"], ())) for name, instance in found.items()}
+    return {name: by_hand(name, _as_left(fleet, task)) for name, task in found.items()}
+
+
+def _as_left(fleet, task):
+    """The places of an instance as the playbook leaves them: the copy that stays, with the data disks that it gets."""
+    places = fleet.places.get(task["uuid"], ())
+    places = [place for place in places if task.get("stays") in (None, place["host"])]
+    if "disks" not in task:
+        return places
+    wanted = data_disks.shown(task)
+    return [{**place, "disks": None if place["disks"] is None else _larger(place["disks"], wanted)} for place in places]
+
+
+def _larger(has, wanted):
+    """Data disks are added and grow; none is removed or shrinks."""
+    return {name: max(has.get(name, 0), wanted.get(name, 0)) for name in {**has, **wanted}}
 
 
 def joined(*parts):

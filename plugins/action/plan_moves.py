@@ -26,7 +26,7 @@ from ..plugin_utils.controller import (
     variables,
     who_locked,
 )
-from ..plugin_utils.inventory_differences import InventoryDifferences
+from ..plugin_utils.inventory_differences import InventoryDifferences, owner
 from ..plugin_utils.plain import plain
 from ..plugin_utils.screen import say, verbosity
 from ..plugin_utils.selection import InstanceNotFound, known_hosts, not_found, selected, warn_of_lost
@@ -106,8 +106,8 @@ class ActionModule(ControllerAction):
         inventory = InventoryDifferences(task_vars, names, hosts, self._loader)
         facts["differs"] = {}
         for name, move in moves.items():
-            facts["differs"][name] = inventory.all_differences(name, fleet.places.get(move["uuid"], ()))
-        facts["inventory_flavors"] = {name: inventory.flavor(name) for name in moves}
+            left = _as_left(action, move, fleet.places.get(move["uuid"], ()))
+            facts["differs"][name] = inventory.all_differences(name, left)
         if args["again"]:
             facts = _both(plain(raw_vars(task_vars, "localhost")["ansible_facts"]["berth_moves"]), facts)
         return {"ansible_facts": {"berth_moves": facts}, "_ansible_verbose_override": True}
@@ -223,6 +223,13 @@ class ActionModule(ControllerAction):
         }
 
 
+def _as_left(action, move, places):
+    """The places of an instance as the move leaves them, to compare with the inventory; none after a delete."""
+    if not move["sequence"] or not places:
+        return places
+    return [] if action == "delete" else [report_moves.afterwards(action, move, owner(places) or places[0])]
+
+
 def _set_destination(move, instance, fleet):
     """Enter the host that placement chose, and its alternates."""
     move.update(spec=instance["spec"], candidates=moving.candidates(instance, new_token), why=instance.get("why"))
@@ -246,5 +253,5 @@ def _both(first, second):
         "moves": {**first["moves"], **second["moves"]},
         "settle": [],
         "act": first["act"] + second["act"],
-        **{part: {**first[part], **second[part]} for part in ("errors", "differs", "inventory_flavors")},
+        **{part: {**first[part], **second[part]} for part in ("errors", "differs")},
     }

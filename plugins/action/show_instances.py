@@ -78,7 +78,7 @@ class ActionModule(ControllerAction):
             if uuid in failed:
                 say("", "%s: %s" % (name, failed_requests.line(failed[uuid])))
         free = [] if _some_are_asked_for(task_vars) else free_volumes.of(fleet)
-        say("", *report.closing(outcomes, fleet.verdicts), *free_volumes.lines(free), "")
+        say("", *report.closing(outcomes, fleet.verdicts, acts=False), *free_volumes.lines(free), "")
         told = [dict(volume, host=host) for host, volume in free]
         return {**results_fact(outcomes, fleet.verdicts), "instances": shown, "free_volumes": told}
 

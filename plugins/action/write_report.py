@@ -94,7 +94,7 @@ def _told(document, page, check_mode):
     silent = {host["name"]: host["reason"] for host in hosts if host["instances"] is None}
     numbers = (len(hosts), len(silent), len(rows), len(document["confirms"]))
     findings = (counts["error"], counts["warning"], counts["note"])
-    shown = closing(map(_outcome, rows[:MOST_SHOWN]), silent) if rows else ["There is no instance."]
+    shown = closing(map(_outcome, rows[:MOST_SHOWN]), silent, acts=False) if rows else ["There is no instance."]
     more = ["The table has %d of %d instances." % (MOST_SHOWN, len(rows))] if len(rows) > MOST_SHOWN else []
     return [
         *shown,

@@ -293,9 +293,16 @@ ansible_facts:
           type: int
           sample: 0
         failed_builds:
-          description: Builds that failed of late. Halves with each hour, and a build that works sets it to V(0).
+          description:
+            - Builds that failed of late. Halves with each hour. A build that works sets it to V(0), and so does
+              C(forget_failed_builds) of M(berth.kvm.host_prepare).
           type: int
           sample: 0
+        failed_build_age_s:
+          description: How many seconds ago the last of them failed. If the host was restarted since, how long it has been up.
+          returned: when failed_builds is not V(0)
+          type: int
+          sample: 2100
         domain_types:
           description: Domain types that work, the best first.
           type: list

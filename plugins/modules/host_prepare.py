@@ -40,6 +40,13 @@ options:
       - A storage pool keeps all of its images while it has disks of an instance that this host has no record of.
     type: bool
     default: false
+  forget_failed_builds:
+    description:
+      - Forget the builds that failed on the host, for which placement would still prefer other hosts.
+        Use it when the host is repaired.
+    type: bool
+    default: false
+    version_added: 0.2.0
 extends_documentation_fragment:
   - berth.kvm.host
 attributes:
@@ -81,6 +88,11 @@ removed_images:
   type: list
   elements: str
   sample: []
+forgotten_failed_builds:
+  description: How many failed builds were forgotten, in check mode how many would be.
+  returned: success
+  type: int
+  sample: 0
 """
 
 import json
@@ -93,7 +105,28 @@ from ..module_utils.compute.errors import FAILURES, result_of
 from ..module_utils.compute.host.host import Host
 from ..module_utils.compute.host.preparation import prepare
 from ..module_utils.compute.host.settings import load
+from ..module_utils.compute.record import failed_builds
 from ..module_utils.compute.record.store import Store
+
+
+def forget_failed_builds(store, dry):
+    """Return how many failed builds counted until now."""
+    found = failed_builds.count(store.state_dir)
+    if not dry:
+        failed_builds.forget(store.state_dir)
+    return found
+
+
+def shown(done, removed, forgotten):
+    """Return the diff as text."""
+    more = {"before": {}, "after": {}}
+    if removed:
+        more = {"before": {"unused_images": removed}, "after": {"unused_images": []}}
+    if forgotten:
+        more["before"]["failed_builds"], more["after"]["failed_builds"] = forgotten, 0
+    return {
+        when: json.dumps({**done[when], **more[when]}, indent=1, sort_keys=True) + "\n" for when in ("before", "after")
+    }
 
 
 def main():
@@ -103,6 +136,7 @@ def main():
             "pool_path": {"type": "path", "default": "/var/lib/libvirt/berth"},
             "accept_state_directory": {"type": "bool", "default": False},
             "remove_unused_images": {"type": "bool", "default": False},
+            "forget_failed_builds": {"type": "bool", "default": False},
         },
         supports_check_mode=True,
     )
@@ -117,24 +151,22 @@ def main():
             dry=module.check_mode,
             accept_state=module.params["accept_state_directory"],
         )
-        removed = []
+        removed, forgotten = [], 0
         if module.params["remove_unused_images"] and done["before"]:
             host = Host(store=store, settings=load(), connect=lambda: connection)
             removed = unused_images.remove(host, dry=module.check_mode)
+        if module.params["forget_failed_builds"]:
+            forgotten = forget_failed_builds(store, module.check_mode)
     except FAILURES as error:
         module.fail_json(**result_of(error))
-    images = {"before": {"unused_images": removed}, "after": {"unused_images": []}} if removed else {}
-    shown = {
-        when: json.dumps({**done[when], **images.get(when, {})}, indent=1, sort_keys=True) + "\n"
-        for when in ("before", "after")
-    }
     module.exit_json(
-        changed=bool(done["changed"] or removed),
+        changed=bool(done["changed"] or removed or forgotten),
         parts=done["changed"],
         host_uuid=done["uuid"],
         restart_libvirtd=done["restart_libvirtd"],
         removed_images=sorted({unused_images.digest(path) for path in removed}),
-        diff=shown,
+        forgotten_failed_builds=forgotten,
+        diff=shown(done, removed, forgotten),
     )
 
 

@@ -56,7 +56,3 @@ class InventoryDifferences:
     def all_differences(self, name: str, places: Iterable[Place]) -> List[str]:
         """The same, and what somebody changed in libvirt's definition of the guest."""
         return [*self.differences(name, places), *by_hand(name, places)]
-
-    def flavor(self, name: str) -> Optional[str]:
-        """The name of the flavor that the inventory gives the instance."""
-        return variables(self._task_vars, name, ["berth_flavor"]).get("berth_flavor")

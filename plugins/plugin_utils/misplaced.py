@@ -17,6 +17,7 @@ ROLE = (
     "kvm_host_packages",
     "kvm_host_accept_state_directory",
     "kvm_host_remove_unused_images",
+    "kvm_host_forget_failed_builds",
     "kvm_host_certificates",
     "kvm_host_ca_directory",
     "kvm_host_certificate_days",

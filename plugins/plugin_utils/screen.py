@@ -8,9 +8,20 @@ from __future__ import annotations
 from typing import List
 
 from ansible import constants as C  # noqa: N812 -- Ansible's usual name for them
+from ansible.utils.color import stringc
 from ansible.utils.display import Display
 
+from ..module_utils.model.line import CHANGED, FAILED, LEFT_OUT, UNCHANGED, WARNING, Line
 from ..module_utils.model.safe_text import visible
+
+# The setting of Ansible with the colour of each kind of line.
+COLOURS = {
+    FAILED: "COLOR_ERROR",
+    CHANGED: "COLOR_CHANGED",
+    UNCHANGED: "COLOR_OK",
+    LEFT_OUT: "COLOR_UNREACHABLE",
+    WARNING: "COLOR_WARN",
+}
 
 
 def is_for_programs(callback: str) -> bool:
@@ -20,9 +31,21 @@ def is_for_programs(callback: str) -> bool:
 
 def say(*lines: str) -> List[str]:
     """Show each as one line: a line feed inside one could fake a line. Return what was shown."""
-    shown = [visible(line) for line in lines]
-    Display().display("\n".join(shown), stderr=is_for_programs(C.DEFAULT_STDOUT_CALLBACK))
+    shown = [str(visible(line)) for line in lines]
+    text, beside = "\n".join(shown), is_for_programs(C.DEFAULT_STDOUT_CALLBACK)
+    painted = text if beside else "\n".join(_painted(*entry) for entry in zip(lines, shown))
+    if painted == text:
+        Display().display(text, stderr=beside)
+    else:  # a log has no colours
+        Display().display(painted, screen_only=True)
+        Display().display(text, log_only=True)
     return shown
+
+
+def _painted(line: str, text: str) -> str:
+    """The text in the colour of the line's kind, if the terminal has colours and the user wants them."""
+    kind = line.kind if isinstance(line, Line) else ""
+    return stringc(text, getattr(C, COLOURS[kind])) if kind else text
 
 
 def warn(line: str) -> None:

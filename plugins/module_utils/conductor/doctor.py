@@ -12,7 +12,8 @@ import dataclasses
 import textwrap
 from typing import Callable, Dict, Iterator, List, Mapping, Sequence, Tuple
 
-from ..model import fleet_hints, hints, host_hints, state_hints, volume_hints
+from ..model import failed_builds, fleet_hints, hints, host_hints, state_hints, volume_hints
+from ..model import line as line_kinds
 from ..model.errors import shortened
 from ..model.lifecycle import ACTIVE, DELETING, OWN, SETTING_ASIDE
 from ..model.messages import Document
@@ -23,6 +24,7 @@ from .locate import is_moving, unconfirmed
 
 ERROR, WARNING, NOTE = "error", "warning", "note"
 SEVERITIES = (ERROR, WARNING, NOTE)
+KINDS = {ERROR: line_kinds.FAILED, WARNING: line_kinds.WARNING}
 MOST_OFF = 60  # seconds that a host's clock may differ from the controller's
 WIDTH = 80
 
@@ -101,6 +103,7 @@ def examine(case: Case) -> List[Finding]:
         *_duplicate_volumes(case),
         *_free_volumes(case),
         *_full_pools(case),
+        *_failed_builds(case),
     ]
     return sorted(found, key=lambda one: (SEVERITIES.index(one.severity), one.where, one.code, one.instance))
 
@@ -114,7 +117,12 @@ def lines(findings: Sequence[Finding]) -> List[str]:
     shown = [head]
     for line, found in zip(rest, findings):
         text = found.said + ("" if not found.fixed else " (repaired)")
-        shown += [line, *_wrapped(text), *([] if found.fixed else _wrapped("-> " + found.todo))]
+        kind = line_kinds.CHANGED if found.fixed else KINDS.get(found.severity, "")
+        shown += [
+            *line_kinds.marked(kind, [line]),
+            *_wrapped(text),
+            *([] if found.fixed else _wrapped("-> " + found.todo)),
+        ]
     return shown
 
 
@@ -192,6 +200,14 @@ def _full_pools(case: Case) -> Iterator[Finding]:
                     pool["promised_gb"],
                 )
                 yield Finding("PoolFull", WARNING, host, said, host_hints.make_room_in_pool(pool["path"] or name))
+
+
+def _failed_builds(case: Case) -> Iterator[Finding]:
+    for host, document in case.fleet.documents.items():
+        said = failed_builds.told(document)
+        if said:
+            said += ": placement prefers other hosts (BuildFailureWeigher)"
+            yield Finding("HostAvoided", WARNING, host, said, fleet_hints.forget_failed_builds(host))
 
 
 def _clocks(case: Case) -> Iterator[Finding]:

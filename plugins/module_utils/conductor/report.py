@@ -10,13 +10,15 @@ import re
 import textwrap
 from typing import Any, Dict, Iterable, List, Mapping, Optional, Sequence
 
+from ..model.line import CHANGED, FAILED, LEFT_OUT, UNCHANGED, marked
 from ..placement.text import table
 
 HEADS = ("INSTANCE", "STATE", "HOST", "FLAVOR", "ADDRESS", "WHY")
 WIDTH = 80
 PAUSED = ("paused", "suspended")
 LEAST_WHY = 24  # columns; if fewer are left, the details of an instance go below its name
-FAILED = "failed"
+# What became of an instance, by its state in the table. Any other state: it was changed.
+KINDS = {FAILED: FAILED, UNCHANGED: UNCHANGED, "error": FAILED, "unknown": LEFT_OUT}
 
 
 @dataclasses.dataclass
@@ -36,12 +38,15 @@ class Outcome:
         return {**dataclasses.asdict(self), **code}
 
 
-def closing(outcomes: Iterable[Outcome], left_out: Mapping[str, str], details: Sequence[str] = ()) -> List[str]:
-    """The lines of the table. ``left_out``: host -> why it does not count; ``details`` follow the errors."""
+def closing(
+    outcomes: Iterable[Outcome], left_out: Mapping[str, str], details: Sequence[str] = (), acts: bool = True
+) -> List[str]:
+    """The lines of the table. ``left_out``: host -> why it does not count; ``details`` follow the errors. A table that
+    only shows instances does not ``acts``."""
     known = list(outcomes)
-    lines = _table(known) if known else ["Nothing to do."]
-    errors = ["%s: %s" % (outcome.instance, outcome.error) for outcome in known if outcome.error]
-    hosts = ["host %s left out: %s" % entry for entry in sorted(left_out.items())]
+    lines = _table(known, CHANGED if acts else UNCHANGED) if known else ["Nothing to do."]
+    errors = marked(FAILED, ["%s: %s" % (outcome.instance, outcome.error) for outcome in known if outcome.error])
+    hosts = marked(LEFT_OUT, ["host %s left out: %s" % entry for entry in sorted(left_out.items())])
     for part, more in ((errors, details), (hosts, ())):
         lines += [*([""] if part else []), *part, *more]
     return lines
@@ -94,25 +99,32 @@ def address_of(networks: Any) -> str:
     return found[0] + (" +%d" % (len(found) - 1) if len(found) > 1 else "") if found else ""
 
 
-def _table(outcomes: List[Outcome]) -> List[str]:
+def _table(outcomes: List[Outcome], other: str) -> List[str]:
+    """``other``: the kind of the rows whose state does not say it."""
+    kinds = [KINDS.get(outcome.state, other) for outcome in outcomes]
     cells = [[getattr(outcome, head.lower()) or "-" for head in HEADS[:-1]] for outcome in outcomes]
     taken = sum(max(len(row[at]) for row in [list(HEADS), *cells]) + 2 for at in range(len(HEADS) - 1))
-    stacked = _stacked(cells, outcomes)
+    stacked = _stacked(cells, outcomes, kinds)
     if WIDTH - taken < LEAST_WHY:
         return stacked
     rows: List[List[str]] = []
-    for row, outcome in zip(cells, outcomes):
+    kind_of: List[str] = []
+    for row, outcome, kind in zip(cells, outcomes, kinds):
         first, *more = _wrapped(outcome.why, WIDTH - taken) or [""]
         rows += [[*row, first], *([""] * len(row) + [line] for line in more)]
-    return table(HEADS, rows, indent="") if len(rows) < len(stacked) else stacked
+        kind_of += [kind] * (1 + len(more))
+    if len(rows) >= len(stacked):
+        return stacked
+    head, *lines = table(HEADS, rows, indent="")
+    return [head, *(line for kind, text in zip(kind_of, lines) for line in marked(kind, [text]))]
 
 
-def _stacked(cells: List[List[str]], outcomes: List[Outcome]) -> List[str]:
+def _stacked(cells: List[List[str]], outcomes: List[Outcome], kinds: List[str]) -> List[str]:
     """For long names and reasons: each name on a line of its own, its details below."""
     head, *lines = table(HEADS[1:-1], [row[1:] for row in cells])
     found = [HEADS[0], head]
-    for line, outcome in zip(lines, outcomes):
-        found += [outcome.instance, line, *_wrapped(outcome.why, WIDTH, "    ")]
+    for line, outcome, kind in zip(lines, outcomes, kinds):
+        found += marked(kind, [outcome.instance, line, *_wrapped(outcome.why, WIDTH, "    ")])
     return found
 
 

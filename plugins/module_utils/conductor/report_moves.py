@@ -10,7 +10,9 @@ from typing import Any, Dict, Optional, Tuple
 
 from ..model import lifecycle
 from ..model import migration as migrations
-from . import drift, time_away
+from ..model.safe_text import clean_all
+from . import time_away
+from .fleet import Place
 from .moving import unconfirmed
 from .report import FAILED, Outcome, address_of, failure, first_word
 
@@ -28,7 +30,7 @@ DONE = {
 # These operations end a move; the others begin one, which waits for a confirm unless it is live.
 ENDS = ("confirm", "confirm_due", "delete", "revert")
 WOULD = "would be "
-Place = Tuple[str, str]  # host, flavor
+Where = Tuple[str, str]  # host, flavor
 # What a sequence means for the guest, shown before anything happens. Other sequences only end what was begun.
 _STOPS = "Its guest, if it runs, is stopped for the last part of the copy and started on {host}"
 MEANS = {
@@ -58,13 +60,14 @@ def outcome(operation: str, name: str, moves: Dict[str, Any], done: Dict[str, An
         after = walked["destination"], after[1]  # another candidate than the first
     line = Outcome(name, "unchanged", address=address_of((move["views"]["source"].get("spec") or {}).get("networks")))
     acted = name in moves["act"] and not error
+    differs = moves.get("differs", {}).get(name, ())
     where = after if acted and operation != "revert" or not acted and operation == "confirm" else before
     line.host, line.flavor = where
     if error:
         line.state, line.why, line.error = FAILED, first_word(error), error
     elif not acted:
         line.host, line.flavor = _now(move)
-        line.why = "; ".join(filter(None, [str(move.get("why") or ""), *moves.get("differs", {}).get(name, ())]))
+        line.why = "; ".join(filter(None, [str(move.get("why") or ""), *differs]))
     else:
         line.state = _state(operation, last, check_mode)
         line.why = _why(operation, line, before, after, last)
@@ -74,7 +77,7 @@ def outcome(operation: str, name: str, moves: Dict[str, Any], done: Dict[str, An
                 ", ".join("%s on %s" % (entry["code"], entry["host"]) for entry in attempts),
             )
         away = time_away.said(walked)
-        line.why = "; ".join(filter(None, [line.why, away, _other_flavor(operation, line, moves, last)]))
+        line.why = "; ".join(filter(None, [line.why, away, *differs]))
     return line
 
 
@@ -95,12 +98,21 @@ def difference(operation: str, line: Outcome, moves: Dict[str, Any]) -> Optional
     return {**header, "before": texts[0], "after": "" if gone else texts[1]}
 
 
-def _other_flavor(operation: str, line: Outcome, moves: Dict[str, Any], last: Dict[str, Any]) -> Optional[str]:
-    """A note if a move left the instance with another flavor than the inventory's."""
-    if operation in ("resize", "delete"):
-        return None
-    asked, waits = moves.get("inventory_flavors", {}).get(line.instance), last.get("phase") == lifecycle.RESIZED
-    return drift.of_flavor_name(line.instance, line.flavor, asked, waits)
+def afterwards(operation: str, move: Dict[str, Any], place: Place) -> Place:
+    """The instance as the operation leaves it, to compare it with the inventory then. A guest that runs on keeps what
+    somebody changed in it; its definition, and any other guest, is made anew from the record."""
+    flavor = clean_all((_spec_before(move) if operation == "revert" else _spec_after(move)).get("flavor") or {})
+    runs_on, differs = move["kind"] == migrations.LIVE, place["domain_differs"]
+    if operation not in ("confirm", "confirm_due"):
+        differs = {"now": differs["now"]} if runs_on and differs and "now" in differs else None
+    return {
+        **place,
+        "role": lifecycle.OWN,
+        "phase": lifecycle.ACTIVE if runs_on or operation in ENDS else lifecycle.RESIZED,
+        "flavor": flavor.get("name"),
+        "content": flavor,
+        "domain_differs": differs,
+    }
 
 
 def plan_line(name: str, operation: str, move: Dict[str, Any]) -> str:
@@ -123,7 +135,7 @@ def _state(operation: str, last: Dict[str, Any], check_mode: bool) -> str:
     return WOULD + DONE[operation] if check_mode else word
 
 
-def _why(operation: str, line: Outcome, before: Place, after: Place, last: Dict[str, Any]) -> str:
+def _why(operation: str, line: Outcome, before: Where, after: Where, last: Dict[str, Any]) -> str:
     other = after if operation == "revert" else before
     was = " ".join(part for part, now in zip(other, (line.host, line.flavor)) if part and part != now)
     said = ["was %s" % was] if was else []
@@ -132,18 +144,20 @@ def _why(operation: str, line: Outcome, before: Place, after: Place, last: Dict[
     return "; ".join(said)
 
 
-def _before(move: Dict[str, Any]) -> Place:
-    """(host, flavor) before the move."""
-    migration = _migration(move)
-    spec = (migration or {}).get("old_spec") or move["views"]["source"].get("spec") or {}
-    return move["source"], _flavor(spec)
+def _before(move: Dict[str, Any]) -> Where:
+    return move["source"], _flavor(_spec_before(move))
 
 
-def _after(move: Dict[str, Any]) -> Place:
-    """(host, flavor) after the move."""
-    migration = _migration(move)
-    spec = move.get("spec") or (migration or {}).get("new_spec") or move["views"]["source"].get("spec") or {}
-    return move["destination"] or move["source"], _flavor(spec)
+def _after(move: Dict[str, Any]) -> Where:
+    return move["destination"] or move["source"], _flavor(_spec_after(move))
+
+
+def _spec_before(move: Dict[str, Any]) -> Dict[str, Any]:
+    return (_migration(move) or {}).get("old_spec") or move["views"]["source"].get("spec") or {}
+
+
+def _spec_after(move: Dict[str, Any]) -> Dict[str, Any]:
+    return move.get("spec") or (_migration(move) or {}).get("new_spec") or move["views"]["source"].get("spec") or {}
 
 
 def _owner(move: Dict[str, Any]) -> Dict[str, Any]:
@@ -151,7 +165,7 @@ def _owner(move: Dict[str, Any]) -> Dict[str, Any]:
     return there if there.get("role") == "OWN" else move["views"]["source"]
 
 
-def _now(move: Dict[str, Any]) -> Place:
+def _now(move: Dict[str, Any]) -> Where:
     owner = _owner(move)
     host = move["destination"] if owner is move["views"]["destination"] else move["source"]
     return host, _flavor(owner.get("spec") or {})

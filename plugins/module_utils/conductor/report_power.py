@@ -33,6 +33,8 @@ WORDS = {
     "update_disks": Words("disks updated", "disks would be updated", "has these data disks"),
     "unlock": Words("unlocked", "would be unlocked", "is not locked"),
 }
+# When these have changed a guest, it may be as its record says again.
+REPAIRING = ("reboot", "recover", "start", "stop", "update_disks")
 
 
 def _why(operation: str, result: Mapping[str, Any]) -> str:
@@ -56,7 +58,8 @@ def outcome(operation: str, name: str, located: Dict[str, Any], done: Dict[str, 
     else:
         line.why = located.get("skipped", {}).get(name) or (_why(operation, result) if line.host else "is on no host")
     note = located.get("notes", {}).get(name)
-    by_hand = [] if result.get("changed") else located.get("by_hand", {}).get(name, ())  # a start has repaired it
+    repaired = result.get("changed") and operation in REPAIRING
+    by_hand = [] if repaired else located.get("by_hand", {}).get(name, ())
     if not line.error:
         line.why = "; ".join(part for part in (line.why, note, *by_hand) if part)
     return line

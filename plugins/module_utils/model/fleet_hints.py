@@ -126,3 +126,12 @@ def listed_twice(hosts: str) -> str:
         "out of the inventory. If one has a copy of the other's disks, switch the copy off and take it out. Then run the "
         "same again" % hosts
     )
+
+
+def forget_failed_builds(host: str) -> str:
+    """Builds failed on a host of late, so that placement prefers others. ``host``: its name in the inventory."""
+    return (
+        "Repair on %s what made them fail, which the run that failed tells. Then run berth.kvm.prepare_hosts --limit %s "
+        "-e kvm_host_forget_failed_builds=true. Without that they count half as much after each hour, and a build that works "
+        "there ends it" % (host, host)
+    )

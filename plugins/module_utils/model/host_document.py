@@ -100,6 +100,7 @@ _SIZE = whole(0, 1 << 40)
 _LEFT = whole(-(1 << 40), 1 << 40)
 _NODE = or_null(whole(0, 4095))
 _RATIO = number(0.0, 1000.0)
+_WEEK = 7 * 24 * 3600  # failed builds fade within hours
 
 _MAPPING = mapping(anything)
 
@@ -278,6 +279,7 @@ _DOCUMENT = object_of(
         "num_instances": whole(0, INSTANCES_LIMIT),
         "num_io_ops": whole(0, INSTANCES_LIMIT),
         "failed_builds": _COUNT,
+        "failed_build_age_s": whole(0, _WEEK),
         "domain_types": words("kvm|qemu", 2),
         "machine_types": words(_IDENTIFIER, 1000, 64),
         "supported_instances": list_of(_supported, 200),
@@ -345,6 +347,7 @@ _DOCUMENT = object_of(
         "warnings": list_of(text(1024), 100),
     },
     optional=(
+        "failed_build_age_s",
         "mdev_types",
         "vgpus",
         "encrypted_guests",

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from .shape import address, block, choice, flag, list_of, map_of, object_of, or_null, text, uuid, word, words
+from .shape import address, block, choice, flag, list_of, map_of, object_of, or_null, text, uuid, whole, word, words
 
 DIFF = object_of({"before": block(1 << 20), "after": block(1 << 20)})
 PREPARE = object_of(
@@ -14,6 +14,7 @@ PREPARE = object_of(
         "host_uuid": uuid,
         "restart_libvirtd": flag,
         "removed_images": words("[0-9a-f]+", 10000),
+        "forgotten_failed_builds": whole(0, 1 << 40),
         "diff": DIFF,
     },
     optional=("diff",),

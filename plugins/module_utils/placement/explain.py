@@ -13,7 +13,9 @@ from __future__ import annotations
 
 from collections import Counter
 
+from ..model import failed_builds
 from ..model.host_state import HostState
+from ..model.line import LEFT_OUT, marked
 from ..model.safe_text import visible
 from .fast.matrix import Matrix
 from .plain import plain
@@ -186,12 +188,19 @@ def _cell(weigher, host):
 
 def fleet_text(documents, verdicts=None):
     """The fleet as a table: used of all, free, ratios and state; ``verdicts`` {host: why it is left out} come last."""
+    return "\n".join(fleet_lines(documents, verdicts)) + "\n"
+
+
+def fleet_lines(documents, verdicts=None):
+    """Its lines."""
     rows = [
         _fleet_row(host_document)
         for host_document in sorted(documents, key=lambda host_document: host_document["host"])
     ]
-    rows += [(host, "", "", "", "", "", reason) for host, reason in sorted((verdicts or {}).items())]
-    return "\n".join(table(("HOST", "VCPUS", "MEMORY MiB", "DISK GiB", "INSTANCES", "IO OPS", "STATE"), rows)) + "\n"
+    silent = [(host, "", "", "", "", "", reason) for host, reason in sorted((verdicts or {}).items())]
+    heads = ("HOST", "VCPUS", "MEMORY MiB", "DISK GiB", "INSTANCES", "IO OPS", "STATE")
+    lines = table(heads, rows + silent)
+    return lines[: 1 + len(rows)] + marked(LEFT_OUT, lines[1 + len(rows) :])
 
 
 def _fleet_row(host_document):
@@ -208,7 +217,7 @@ def _fleet_row(host_document):
         "%s free of %s" % (number(state.free_disk_mb / 1024), number(state.total_usable_disk_gb)),
         instances,
         str(state.num_io_ops),
-        _service(state),
+        ", ".join(filter(None, (_service(state), failed_builds.told(host_document)))),
     )
 
 

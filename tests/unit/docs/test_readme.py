@@ -27,6 +27,17 @@ def test_the_inventory_of_the_quick_start_makes_valid_requests():
     assert "large" in catalog.flavors
 
 
+def test_the_inventory_of_the_quick_start_reaches_the_hosts_as_the_pages_advise():
+    """docs/scaling.md and docs/architecture.md send people to these lines."""
+    settings = yaml.safe_load(re.search(r"```yaml\n(.*?)```", README, re.DOTALL).group(1))["all"]["children"][
+        "kvm_hosts"
+    ]["vars"]
+    assert settings["ansible_pipelining"] is True
+    assert {"ConnectTimeout", "ServerAliveInterval"} <= set(
+        re.findall(r"\w+(?==)", settings["ansible_ssh_common_args"])
+    )
+
+
 def test_every_playbook_that_is_named_exists():
     named = set(re.findall(r"berth\.kvm\.([a-z_]+)", README))
     assert {"create", "resize", "delete"} <= named

@@ -114,6 +114,7 @@ def document(host):
         for record in held_by(host)
     ]  # fmt: skip
     own = {"uuid": UUIDS[host], "host": host, "instances": instances, "num_instances": len(instances)}
+    own.update(failed_builds=2, failed_build_age_s=2100)
     own["volumes"] = [
         {"uuid": volume_uuid("default", "db-" + host), "name": "db-" + host, "project_id": "default", "size_gb": 20, "role": "OWN",
          "pool": "berth", "instance": {"uuid": instances[0]["uuid"], "name": instances[0]["name"]}, "phase": "active",
@@ -283,7 +284,7 @@ def host_prepare(host):
     diff = {"before": "{}\n", "after": "{}\n"}
     return {"settings": {}}, {
         "changed": True, "parts": ["settings", "gate"], "host_uuid": UUIDS[host], "restart_libvirtd": True,
-        "removed_images": ["0" * 64], "diff": diff,
+        "removed_images": ["0" * 64], "forgotten_failed_builds": 2, "diff": diff,
     }  # fmt: skip
 
 

@@ -110,7 +110,7 @@ def _collect(connection, settings, records, state_dir, deadline, save_generation
             list(guest) for guest in host.guests if guest[1] in {works.domain_type for works in guest_types}
         ],
         "metrics": _metrics(settings, cpus, warnings),
-        "failed_builds": failed_builds.count(state_dir),
+        **failed_builds.told(state_dir),
         "num_io_ops": sum(record.state() in BUSY or record.task_state in BUSY_TASKS for record in records),
         "pool": settings.pool,
         "pools": {clean(name): pool["shown"] for name, pool in pools.items()},
@@ -375,7 +375,7 @@ def _usage(connection, settings, instances, pool, cpus):
 
 def _fingerprint(document, settings, records):
     """Return a digest of the host's state, without numbers that always change."""
-    moving = ("metrics", "disk_available_least", "pools", "generation")
+    moving = ("metrics", "disk_available_least", "pools", "generation", "failed_build_age_s")
     steady = {name: value for name, value in document.items() if name not in moving}
     versions = sorted([record.uuid, *map(str, record.version())] for record in records)
     text = json.dumps([boot_time.boot_id(), settings.to_dict(), versions, steady], default=str)

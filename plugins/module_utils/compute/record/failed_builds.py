@@ -27,8 +27,14 @@ FILE = CounterFile("failed_builds.json", _parse)
 
 def count(state_dir=STATE_DIR):
     """How many builds failed here recently."""
+    return told(state_dir)["failed_builds"]
+
+
+def told(state_dir=STATE_DIR):
+    """Return for the facts {failed_builds, failed_build_age_s}: how many, and while any counts how long ago the last was."""
     state = FILE.peek(state_dir)
-    return round(_faded(state)) if state else 0  # rounding down would forget the first one at once
+    found = _count(state)
+    return {"failed_builds": found, **({"failed_build_age_s": int(_age(state))} if found else {})}
 
 
 def add(state_dir=STATE_DIR):
@@ -44,10 +50,16 @@ def forget(state_dir=STATE_DIR):
             durable.remove(directory, FILE.name)
 
 
+def _count(state):
+    return round(_faded(state))  # rounding down would forget the first one at once
+
+
 def _faded(state):
-    if not state:
-        return 0.0
+    return state["count"] * 0.5 ** (_age(state) / HALF_LIFE) if state else 0.0
+
+
+def _age(state):
     # how long a reboot took is unknown: only the new uptime counts
     now = boot_time.now()
     since = state["uptime"] if state["boot_id"] == now["boot_id"] else 0.0
-    return state["count"] * 0.5 ** (max(0.0, now["uptime"] - since) / HALF_LIFE)
+    return max(0.0, now["uptime"] - since)

@@ -252,6 +252,27 @@ def test_what_the_inventory_says_otherwise_is_told_also_where_it_is_not_followed
     assert locate("delete", CATALOG, asked, h1=[held(flavor=SMALL)])["notes"]["web1"] is None
 
 
+def test_an_update_of_disks_tells_what_it_leaves_otherwise(locate):
+    asked = {"berth_image": "guest", "berth_server_group": None, "berth_disks": {"logs": {"size_gb": 2}}}
+    there = held(flavor=SMALL, disks={"old": 1, "logs": 1})
+    assert locate("update_disks", CATALOG, asked, h1=[there])["notes"]["web1"] == (
+        "flavor small now means vcpus 2 (has 1). Run berth.kvm.resize --limit web1; "
+        "has data disk old, which stays though the inventory does not name it"
+    )
+
+
+def test_of_two_copies_the_one_that_stays_is_compared(locate):
+    asked = {"berth_image": "guest", "berth_server_group": None}
+    differs = {"next_start": [["vcpus", "1", "2"]]}
+    located = locate(
+        "keep_one", {**CATALOG, "berth_keep_on": "h2"}, asked,
+        h1=[held(power_state="shutdown", flavor=SMALL)],
+        h2=[held(power_state="shutdown", flavor={**SMALL, "vcpus": 3}, domain_differs=differs)],
+    )  # fmt: skip
+    assert located["notes"]["web1"] == "flavor small now means vcpus 2 (has 3). Run berth.kvm.resize --limit web1"
+    assert "vcpus 2 (record: 1)" in located["by_hand"]["web1"][0]
+
+
 def test_an_inventory_that_is_not_valid_stops_no_stop_and_tells_nothing(locate):
     located = locate("stop", {"berth_flavors": "none"}, h1=[held(flavor=SMALL)])
     assert (located["found"], located["notes"]["web1"]) == (["web1"], None)

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from controller import Controller
 
+from ansible_collections.berth.kvm.plugins.action import plan_moves
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import moving
 from ansible_collections.berth.kvm.plugins.module_utils.model import hints, input_hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.identity import instance_uuid
@@ -94,15 +95,17 @@ def plan(
     hosts=None,
     stray=None,
     at=None,
+    held_with=None,
 ):
     """plan_moves over instances that are at rest on h1, or where ``at`` says -> its facts; ``views``: what their records
-    have otherwise; ``hosts``: variables of hosts; ``stray``: an instance of which h1 has the domain and no record."""
+    have otherwise, ``held_with`` what their hosts' facts have; ``hosts``: variables of hosts; ``stray``: an
+    instance of which h1 has the domain and no record."""
     instances = instances or {"a": vm()}
     groups = groups or {}
     at = at or {"h1": list(instances)}
     known = {}
     for host in HOSTS:
-        there = [held(name, groups.get(name)) for name in at.get(host, ()) if name != stray]
+        there = [held(name, groups.get(name), **(held_with or {})) for name in at.get(host, ()) if name != stray]
         there += [held(stray, **STRAY)] if stray and host == "h1" else []
         document = {**HOST, "uuid": host_uuid(host), "instances": there, "num_instances": len(there)}
         known[host] = {"berth_host": document}
@@ -145,6 +148,38 @@ def test_the_destination_gets_from_the_controller_all_that_was_decided():
 def test_all_hosts_are_read_after_the_claim_where_a_quota_is_set():
     assert plan()["moves"]["a"]["look"] == []
     assert plan(variables={"berth_quotas": {"*": {"cores": 99}}})["moves"]["a"]["look"] == list(HOSTS)
+
+
+BY_HAND = {"now": [["disk logs", "there", ""]], "next_start": [["vcpus", "1", "2"]]}
+LIVE = "live domain differs: disk logs missing; repaired at the next start or with berth.kvm.update_disks --limit a"
+
+
+@pytest.mark.parametrize(
+    "action, expected",
+    [
+        ("resize", ["has no data disk logs. Run berth.kvm.update_disks --limit a"]),
+        ("cold_migrate", ["inventory says big", "has no data disk logs. Run berth.kvm.update_disks --limit a"]),
+        ("live_migrate", [
+            "inventory says big. Run berth.kvm.resize --limit a",
+            "has no data disk logs. Run berth.kvm.update_disks --limit a",
+            LIVE,
+        ]),
+    ],
+)  # fmt: skip
+def test_what_a_move_leaves_otherwise_than_the_inventory_says_is_told(action, expected):
+    wished = {"a": vm(disks={"logs": {"size_gb": 2}})}
+    facts = plan(action, wished, held_with={"disks": {}, "domain_differs": BY_HAND})
+    assert facts["act"] == ["a"]
+    assert [said.replace(" (record: there)", "") for said in facts["differs"]["a"]] == expected
+
+
+def test_a_delete_of_what_moves_leaves_nothing_to_compare():
+    assert plan_moves._as_left("delete", {"sequence": "delete"}, [held("a")]) == []
+
+
+def test_a_move_that_does_not_act_tells_what_is_otherwise_now():
+    facts = plan("resize", {"a": vm("small")}, held_with={"domain_differs": BY_HAND})
+    assert facts["act"] == [] and "vcpus 2 (record: 1)" in facts["differs"]["a"][0]
 
 
 def test_a_resize_takes_the_flavor_from_the_catalog_of_its_own_instance():

@@ -10,6 +10,7 @@ import uuid
 from pathlib import Path
 
 import pytest
+from ansible.utils import color
 from controller import Controller
 from held_case import WEB, held
 
@@ -110,6 +111,13 @@ def test_an_instance_is_shown_with_who_did_what_in_which_run_and_what_came_of_it
         assert line in shown, said
     assert result["ansible_facts"]["berth_results"]["failed"] == {} and not result["changed"]
     assert result["instances"]["web1"][0]["host"] == "h1"
+
+
+def test_where_the_terminal_has_colours_what_is_shown_is_unchanged_and_what_nobody_has_failed(show, monkeypatch):
+    monkeypatch.setattr(color, "ANSIBLE_COLOR", True)
+    assert "\x1b[0;32mweb1      active  h1" in show({"h1": KNOWN}, h1=[held()])[1]
+    said = show(h1=None)[1]
+    assert "\x1b[0;31mweb1      failed" in said and "\x1b[1;31mhost h1 left out" in said
 
 
 def test_both_sides_of_a_move_are_shown_and_when_it_is_confirmed(show):

@@ -13,6 +13,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from ansible.utils import color
 from controller import Controller
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "replies"))
@@ -117,7 +118,7 @@ def test_the_data_have_hosts_instances_groups_confirms_and_findings(case):
 def test_the_page_says_the_same(case):
     case.write()
     page, _data = case.written()
-    assert page.row("h1")[1:4] == ["up", "north", "0 %: 0 of 8 shared CPUs"]
+    assert page.row("h1")[1:4] == ["up 2 failed builds, the last 35 min ago", "north", "0 %: 0 of 8 shared CPUs"]
     assert page.row("resized")[1:3] == ["resized", "h2"]
     assert ["resized", "resize", "h1 to h2", "small to big", "2027-01-15T08:05:05Z"] in page.rows
     assert page.row("web")[2] == "anti-affinity"
@@ -197,6 +198,13 @@ def test_the_run_ends_in_the_table_of_the_instances(case, capsys):
     assert "resized h2 big -" in said
     assert any("waits for confirm_resize or revert_resize; also on h1 (OUT)" in line for line in said)
     assert "host h3 left out: UNREACHABLE: no route" in said
+
+
+def test_where_the_terminal_has_colours_the_table_of_a_report_shows_nothing_as_changed(case, capsys, monkeypatch):
+    monkeypatch.setattr(color, "ANSIBLE_COLOR", True)
+    case.write()
+    said = capsys.readouterr().out
+    assert "\x1b[0;32mresized " in said and "\x1b[0;33m" not in said
 
 
 def test_of_many_instances_the_screen_shows_some_and_says_so_and_the_page_has_all(case, capsys):

@@ -5,12 +5,16 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+
 import pytest
 from ansible.utils.display import Display
 
 from ansible_collections.berth.kvm.plugins.filter.fleet_table import fleet_table
 from ansible_collections.berth.kvm.plugins.filter.placement_table import placement_table
-from ansible_collections.berth.kvm.plugins.module_utils.conductor import report_creation
+from ansible_collections.berth.kvm.plugins.module_utils.conductor import report, report_creation
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import BerthError
 from ansible_collections.berth.kvm.plugins.module_utils.placement.explain import decision_text
 from ansible_collections.berth.kvm.plugins.module_utils.placement.text import table
@@ -27,6 +31,52 @@ def shown(monkeypatch):
     for kind in ("display", "warning"):
         monkeypatch.setattr(Display, kind, lambda _self, text, *_args, _kind=kind, **_more: seen.append((_kind, text)))
     return seen
+
+
+PRINTS = """
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.report import Outcome, closing
+from ansible_collections.berth.kvm.plugins.plugin_utils.screen import say
+rows = [Outcome("web1", "active"), Outcome("web2", "unchanged"), Outcome("web3", "failed", error="BuildFailed: x")]
+say("", *closing(rows, {"kvm9": "UNREACHABLE: no route"}), "")
+"""
+TABLE = [
+    "", "INSTANCE  STATE      HOST  FLAVOR  ADDRESS  WHY", "web1      active     -     -       -",
+    "web2      unchanged  -     -       -", "web3      failed     -     -       -", "", "web3: BuildFailed: x", "",
+    "host kvm9 left out: UNREACHABLE: no route", "",
+]  # fmt: skip
+COLOURS = {2: "0;33", 3: "0;32", 4: "0;31", 6: "0;31", 8: "1;31"}
+
+
+def printed(**environment):
+    """(stdout, stderr) of a program that shows a table."""
+    own = {name: value for name, value in os.environ.items() if "COLOR" not in name}
+    own.update(environment, PYTHONPATH=os.pathsep.join(sys.path))
+    done = subprocess.run([sys.executable, "-c", PRINTS], env=own, capture_output=True, check=True, text=True)
+    return done.stdout, done.stderr
+
+
+def test_where_colours_are_wanted_each_row_has_that_of_what_became_of_it():
+    coloured = ["\x1b[%sm%s\x1b[0m" % (COLOURS[at], line) if at in COLOURS else line for at, line in enumerate(TABLE)]
+    assert printed(ANSIBLE_FORCE_COLOR="1") == ("\n".join(coloured), "")
+
+
+def test_where_no_colours_are_wanted_the_text_is_plain():
+    assert printed() == ("\n".join(TABLE), "")
+
+
+def test_beside_a_document_for_programs_the_text_is_plain():
+    out, err = printed(ANSIBLE_FORCE_COLOR="1", ANSIBLE_STDOUT_CALLBACK="ansible.posix.json")
+    assert (out, err) == ("", "\n".join(TABLE))
+
+
+def test_a_log_has_no_colours(tmp_path):
+    log = tmp_path / "log"
+    printed(ANSIBLE_FORCE_COLOR="1", ANSIBLE_LOG_PATH=str(log))
+    assert "web3: BuildFailed: x" in log.read_text("utf-8") and "\x1b" not in log.read_text("utf-8")
+
+
+def test_what_was_shown_is_plain_text_for_the_result_of_the_task(shown):
+    assert {type(line) for line in screen.say(*report.closing([report.Outcome("web1", "failed")], {}))} == {str}
 
 
 def is_harmless(text):

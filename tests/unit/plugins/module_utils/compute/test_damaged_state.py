@@ -47,6 +47,7 @@ USES = {
     "failed_builds.json": [
         lambda web: failed_builds.count(web.host.store.state_dir),
         lambda web: failed_builds.add(web.host.store.state_dir),
+        lambda web: failed_builds.forget(web.host.store.state_dir),
     ],
     "set-aside.json": [
         lambda web: set_aside.listed(web.host.store),

@@ -14,7 +14,8 @@ import pytest
 from ansible_collections.berth.kvm.plugins.module_utils.compute import connection
 from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import HostIdentityChanged
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import network, summary
-from ansible_collections.berth.kvm.plugins.module_utils.compute.host import facts, settings
+from ansible_collections.berth.kvm.plugins.module_utils.compute.host import boot_time, facts, settings
+from ansible_collections.berth.kvm.plugins.module_utils.compute.record import failed_builds
 from ansible_collections.berth.kvm.plugins.module_utils.model import host_document
 from ansible_collections.berth.kvm.plugins.module_utils.model.host_state import HostState
 from ansible_collections.berth.kvm.plugins.module_utils.model.record import Record
@@ -406,3 +407,16 @@ def test_the_generation_grows_with_a_record_and_not_with_time(tmp_path):
     (tmp_path / "state").mkdir(mode=0o700)
     seen = [collect(records=records, tmp_path=tmp_path)["generation"] for records in ([], [], [record(0)], [])]
     assert seen == [1, 1, 2, 3]
+
+
+def test_the_age_of_a_failed_build_is_told_and_makes_no_new_generation(tmp_path, monkeypatch):
+    state = tmp_path / "state"
+    state.mkdir(mode=0o700)
+    monkeypatch.setattr(boot_time, "uptime", lambda: 100.0)
+    failed_builds.add(str(state))
+    found = []
+    for now in (130.0, 190.0):
+        monkeypatch.setattr(boot_time, "uptime", lambda now=now: now)
+        found.append(collect(tmp_path=tmp_path))
+    assert [(one["failed_builds"], one["failed_build_age_s"]) for one in found] == [(1, 30), (1, 90)]
+    assert [one["generation"] for one in found] == [1, 1]

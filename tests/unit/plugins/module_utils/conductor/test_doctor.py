@@ -64,6 +64,13 @@ VOLUME = {
 DIFFERS = {"next_start": [["vcpus", "1", "4"]]}
 
 
+def test_the_first_line_of_a_finding_has_its_severity():
+    found = [doctor.Finding("A", severity, "kvm1", "said", "todo") for severity in doctor.SEVERITIES]
+    mended = doctor.Finding("B", "warning", "kvm1", "said", "todo", fixed=True)
+    kinds = [getattr(line, "kind", "") for line in doctor.lines([*found, mended])]
+    assert kinds == ["", "failed", "", "", "warning", "", "", "", "", "", "changed", ""]
+
+
 def test_nothing_is_found_where_nothing_is_wrong():
     clocks = {"kvm1": {"clock": 102.0, "findings": []}, "kvm2": {"clock": 50.0, "findings": []}}
     assert examine(fleet(WELL), clocks) == []

@@ -14,6 +14,8 @@ from ansible_collections.berth.kvm.plugins.module_utils.conductor import (
     report_power,
 )
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.report import Outcome
+from ansible_collections.berth.kvm.plugins.module_utils.model import hints
+from ansible_collections.berth.kvm.plugins.module_utils.model.line import CHANGED, FAILED, LEFT_OUT, UNCHANGED
 
 HEAD = "INSTANCE  STATE"
 
@@ -54,6 +56,25 @@ def test_a_long_reason_goes_below_its_line_where_that_takes_fewer_lines():
     assert report.closing([Outcome("web1", "active", "kvm1", why="a few words")], {})[0].startswith(HEAD)
     told = report.closing([Outcome("web1", "active", "kvm1", why="many words " * 40)], {})
     assert told[0] == "INSTANCE" and told[2] == "web1" and len(told) <= 11
+
+
+def kinds(lines):
+    return [getattr(line, "kind", "") for line in lines]
+
+
+@pytest.mark.parametrize("state, kind", [("failed", FAILED), ("unchanged", UNCHANGED), ("resized", CHANGED)])
+def test_every_line_of_a_row_says_what_became_of_the_instance(state, kind):
+    beside = report.closing([Outcome("web1", state, "kvm1", why="a few words " * 5)], {})
+    below = report.closing([Outcome("web1", state, "kvm1", why="many words " * 40)], {})
+    assert len(beside) > 2 and kinds(beside) == ["", *[kind] * (len(beside) - 1)]
+    assert kinds(below) == ["", "", *[kind] * (len(below) - 2)]
+
+
+@pytest.mark.parametrize(
+    "state, kind", [("active", UNCHANGED), ("absent", UNCHANGED), ("error", FAILED), ("unknown", LEFT_OUT)]
+)
+def test_a_table_that_only_shows_instances_has_none_that_changed(state, kind):
+    assert kinds(report.closing([Outcome("web1", state)], {}, acts=False)) == ["", kind]
 
 
 def test_errors_and_hosts_that_were_left_out_are_below_the_table_each_on_a_line_of_its_own():
@@ -265,14 +286,45 @@ def test_a_start_that_changed_nothing_tells_what_somebody_changed_in_libvirt(cha
     assert said.why == ("" if changed else "runs already; live domain differs")
 
 
-@pytest.mark.parametrize("operation", ["confirm", "revert"])
-def test_a_move_that_ended_in_another_flavor_than_the_inventory_says_tells_how_to_get_it(operation):
-    wished = {"confirm": "small", "revert": "large"}[operation]
-    facts = {**moves(sequence=operation), "inventory_flavors": {"web1": wished}}
+@pytest.mark.parametrize("operation", ["lock", "unlock", "keep_one"])
+def test_what_touches_no_guest_tells_also_after_a_change_what_somebody_changed_in_libvirt(operation):
+    done = {"__berth_done": {"changed": True}}
+    said = report_power.outcome(operation, "web1", located(by_hand={"web1": ["live domain differs"]}), done, False)
+    assert said.why == "live domain differs"
+
+
+@pytest.mark.parametrize("operation", ["resize", "cold_migrate", "live_migrate", "migrate", "confirm", "revert"])
+def test_a_move_that_acted_tells_last_what_it_left_otherwise_than_the_inventory_says(operation):
+    left = "inventory says other networks and SSH keys. %s" % hints.make_anew_to_follow("web1")
+    facts = {**moves(sequence=operation), "differs": {"web1": [left]}}
     said = report_moves.outcome(operation, "web1", facts, {}, False)
-    assert said.why.endswith("; inventory says %s. Run berth.kvm.resize --limit web1" % wished)
-    same = {**facts, "inventory_flavors": {"web1": said.flavor}}
-    assert "inventory" not in report_moves.outcome(operation, "web1", same, {}, False).why
+    assert said.state != "unchanged" and said.why.startswith("was ") and said.why.endswith("; " + left)
+    assert max(map(len, report.closing([said], {}))) <= 80
+    failed = report_moves.outcome(operation, "web1", facts, {"__berth_failure": "MigrationError: cut"}, False)
+    assert failed.why == "MigrationError"
+
+
+GUEST = {"now": [["disk logs", "there", ""]], "next_start": [["vcpus", "1", "2"]]}
+
+
+@pytest.mark.parametrize(
+    "operation, kind, flavor, waits, guest",
+    [
+        ("resize", "resize", "large", True, None),
+        ("cold_migrate", "migration", "large", True, None),
+        ("migrate", "live-migration", "large", False, {"now": GUEST["now"]}),
+        ("confirm", "resize", "large", False, GUEST),
+        ("confirm_due", "resize", "large", False, GUEST),
+        ("revert", "resize", "small", False, None),
+    ],
+)
+def test_a_move_leaves_the_flavor_that_it_ends_with_and_of_the_guest_only_what_runs_on(
+    operation, kind, flavor, waits, guest
+):
+    place = {"flavor": "older", "content": {}, "phase": "?", "role": "OUT", "domain_differs": GUEST, "nics": ["a"]}
+    left = report_moves.afterwards(operation, move(kind=kind), place)
+    assert (left["flavor"], left["content"], left["role"], left["nics"]) == (flavor, {"name": flavor}, "OWN", ["a"])
+    assert (left["phase"], left["domain_differs"]) == ("resized" if waits else "active", guest)
 
 
 def test_a_move_that_had_nothing_to_do_tells_what_differs():

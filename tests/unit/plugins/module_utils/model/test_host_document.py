@@ -120,7 +120,8 @@ GOOD = {
     "service": {"disabled": False, "disabled_reason": "", "up": True},
     "num_instances": 1,
     "num_io_ops": 0,
-    "failed_builds": 0,
+    "failed_builds": 2,
+    "failed_build_age_s": 2100,
     "domain_types": ["kvm", "qemu"],
     "machine_types": ["pc-i440fx-7.2", "q35"],
     "supported_instances": [["x86_64", "kvm", "hvm"]],
@@ -190,6 +191,7 @@ def test_what_passes_is_a_copy():
 
 
 OPTIONAL = {
+    "failed_build_age_s",
     "mdev_types",
     "vgpus",
     "bridges",

@@ -109,6 +109,27 @@ def test_the_fleet_table_has_a_line_per_host_and_says_who_is_left_out():
     text = explain.fleet_text(fleet(), {"k9": "UNREACHABLE"})
     assert "3584 free of 4096 x 1" in text and "disabled: new disk" in text and "UNREACHABLE" in text
     assert len(text.splitlines()) == 7
+    kinds = [getattr(line, "kind", "") for line in explain.fleet_lines(fleet(), {"k9": "UNREACHABLE"})]
+    assert kinds == [""] * 6 + ["left out"]
+
+
+@pytest.mark.parametrize(
+    "failed, state",
+    [
+        ({"failed_builds": 0}, "up"),
+        ({"failed_builds": 1, "failed_build_age_s": 20}, "up, 1 failed build, 1 min ago"),
+        ({"failed_builds": 2, "failed_build_age_s": 2100}, "up, 2 failed builds, the last 35 min ago"),
+        ({"failed_builds": 3, "failed_build_age_s": 7500}, "up, 3 failed builds, the last 2 h ago"),
+        ({"failed_builds": 2}, "up, 2 failed builds"),
+        (
+            {"failed_builds": 1, "failed_build_age_s": 60, "service": {"disabled": True}},
+            "disabled: no reason given, 1 failed build, 1 min ago",
+        ),
+    ],
+)
+def test_the_fleet_table_tells_failed_builds_with_their_age(failed, state):
+    (_head, line) = explain.fleet_text([host("k1", **failed)]).splitlines()
+    assert line.endswith("  " + state)
 
 
 def test_a_host_on_one_line_reads_as_in_nova():
