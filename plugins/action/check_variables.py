@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from ..plugin_utils import known_cryptography, trust
 from ..plugin_utils.controller import ControllerAction, kvm_hosts
 from ..plugin_utils.selection import PATTERNS, check_hosts_selected, check_patterns
 from ..plugin_utils.variables import check_variables
@@ -18,4 +19,6 @@ class ActionModule(ControllerAction):
         check_variables(self, task_vars, kvm_hosts(task_vars, args["hosts"]))
         if args["hosts"] is not None:
             check_hosts_selected(task_vars, args["hosts"])
+            if trust.wanted(task_vars, args["hosts"]):
+                known_cryptography.check()
         return {}
