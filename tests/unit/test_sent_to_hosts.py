@@ -22,17 +22,17 @@ MOST = {
     "cached_image": 112,
     "claim": 283,
     "group_members": 113,
-    "host_certificates": 97,
+    "host_certificates": 98,
     "host_clean": 157,
     "host_facts": 250,
     "host_prepare": 144,
     "host_system": 3,
-    "instance": 369,
+    "instance": 370,
     "instance_copy": 267,
-    "instance_info": 153,
-    "migration": 437,
+    "instance_info": 154,
+    "migration": 438,
     "rescan": 105,
-    "volume": 313,
+    "volume": 314,
 }
 CLAIMING = {"claim", "instance", "migration", "volume"}
 DEFINING = {"build_instances", "instance", "instance_copy", "migration"}
