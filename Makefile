@@ -71,7 +71,7 @@ docs:  ## the pages made from the code, and the site below .cache/docsite/html (
 	python docs/docsite/build.py
 
 changelog:  ## CHANGELOG.md of the version in galaxy.yml, from the fragments; again after new ones
-	antsibull-changelog release --update-existing --reload-plugins --refresh && rm -f changelogs/.plugin-cache.yaml
+	python docs/make_changelog.py
 
 package:  ## build the tarball, install it elsewhere, check what it holds
 	tests/package.sh

@@ -20,6 +20,9 @@ SHOWN = 40
 class ActionModule(ControllerAction):
     argument_spec = {"path": {"type": "path"}}
 
+    def reported(self, result):
+        return {part: result[part] for part in ("same", "hosts", "receipt")}
+
     def act(self, args, task_vars):
         path = args["path"]
         if path is None:

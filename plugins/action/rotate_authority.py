@@ -6,11 +6,10 @@
 from __future__ import annotations
 
 from ..plugin_utils import trust
-from ..plugin_utils.controller import ControllerAction, is_true, kvm_hosts, variables
+from ..plugin_utils.controller import ControllerAction, kvm_hosts
 from ..plugin_utils.screen import say
 from ..plugin_utils.selection import known_hosts
 
-WANTED = "kvm_host_certificates"
 TOLD = {
     trust.TRUST: "Step 1 of 3: each host trusts the new authorities beside the old ones.",
     trust.SIGN: "Step 2 of 3: the new authorities sign for each host.",
@@ -35,14 +34,9 @@ class ActionModule(ControllerAction):
         now = (
             trust.begin(directory)
             if args["phase"] == trust.TRUST
-            else trust.advance(directory, args["phase"], wanted(task_vars, hosts))
+            else trust.advance(directory, args["phase"], trust.wanted(task_vars, hosts))
         )
         if now.phase != before.phase:
             told = TOLD[now.phase]
             say(told % directory if "%s" in told else told)
         return {"changed": now.phase != before.phase, "phase": now.phase}
-
-
-def wanted(task_vars, hosts):
-    """The hosts that have certificates of ours."""
-    return [host for host in hosts if is_true({WANTED: True, **variables(task_vars, host, [WANTED])}, WANTED)]

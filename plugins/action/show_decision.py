@@ -23,6 +23,9 @@ class ReceiptNotFound(BerthError):
 class ActionModule(ControllerAction):
     argument_spec = {"name": {"type": "str"}, "project": {"type": "str"}}
 
+    def reported(self, result):
+        return {part: result[part] for part in ("receipt_file", "receipt", "decision")}
+
     def act(self, args, task_vars):
         if args["name"] is None:
             raise InvalidInput("berth_name", None, "the name of an instance", hint=input_hints.name_instance())

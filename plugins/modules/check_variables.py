@@ -13,7 +13,8 @@ description:
   - Part of the playbooks. Fails where a host of the inventory, C(-e) or the play has a variable whose name begins with
     C(berth_) and that the collection does not know, with what was probably meant.
   - A list C(berth_own_variables) names variables of your own with that prefix.
-  - With O(hosts) it fails, too, where there are none, or C(--limit) selects none of them.
+  - With O(hosts) it fails, too, where there are none, or C(--limit) selects none of them, and if one of them is to have
+    certificates for live migration and the controller has no C(cryptography), or one older than 42.
 extends_documentation_fragment:
   - berth.kvm.controller
   - berth.kvm.controller.hosts

@@ -20,6 +20,7 @@ import stat
 from ..module_utils.conductor.errors import AuthorityUnsafe, CertificateForeign
 from ..module_utils.model import input_hints
 from ..module_utils.model.errors import InvalidInput
+from . import known_cryptography
 from .documents import write_file
 
 try:
@@ -75,8 +76,7 @@ class Authority:
 
     def __init__(self, directory, kind, dry=False, generation=1):
         """``dry``: make and write nothing; ``certificate`` may be None then. ``made``: this call made the key."""
-        if x509 is None:
-            raise AuthorityUnsafe("the Python package cryptography is not installed on the controller")
+        known_cryptography.check()
         self.kind, self.stem = kind, stem(kind, generation)
         self.key = self.certificate = None
         self.made = False
@@ -268,6 +268,7 @@ def _private_text(key):
 @contextlib.contextmanager
 def locked(directory):
     """Open the directory, created if missing, for this process alone: many hosts are prepared at a time."""
+    known_cryptography.check()
     os.makedirs(directory, mode=0o700, exist_ok=True)
     folder = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:

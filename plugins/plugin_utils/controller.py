@@ -19,7 +19,7 @@ from ..module_utils.model import catalog_schema, host_document, host_hints, inpu
 from ..module_utils.model.errors import BerthError, InvalidInput
 from ..module_utils.model.safe_text import visible_all
 from ..module_utils.model.schema import ListOf, Text
-from . import kept_facts, known_ansible, run_report
+from . import host_ends, kept_facts, known_ansible, run_report
 from .plain import plain
 
 CATALOG = (
@@ -54,18 +54,27 @@ class ControllerAction(ActionBase):
         try:
             known_ansible.check()
             result = {"changed": False, **self.act(args, task_vars)}
-            told = self.reported(result)
-            if told is not None:
-                run_report.end(self, task_vars, told)
+            self._report(task_vars, result)
             return result
         except BerthError as error:
             return self._failed(error, task_vars)
 
+    def _report(self, task_vars, result):
+        told, each_ends = self.reported(result), host_ends.PART in task_vars
+        if each_ends:
+            host_ends.note(self, task_vars, result)
+        if told is not None:
+            (host_ends if each_ends else run_report).end(self, task_vars, told)
+
     def _failed(self, error, task_vars):
-        if task_vars and self._task.run_once:
-            with contextlib.suppress(BerthError):  # a file that cannot be written hides no other error
-                run_report.end(self, task_vars, {"error": error.to_dict()})
-        return {"failed": True, **visible_all(error.to_result())}
+        result = {"failed": True, **visible_all(error.to_result())}
+        with contextlib.suppress(BerthError):  # a file that cannot be written hides no other error
+            if task_vars and self._task.run_once:
+                ending = host_ends.fail if host_ends.PART in task_vars else run_report.fail
+                ending(self, task_vars, error.to_dict())
+            elif task_vars:
+                host_ends.note(self, task_vars, result)
+        return result
 
     def reported(self, result):
         """What the file of berth_report gets from the result if the run ends with this task, otherwise None."""

@@ -20,7 +20,7 @@ from ..module_utils.conductor.errors import HostUnknown
 from ..module_utils.model import hints, reply
 from ..module_utils.model.errors import BerthError
 from ..module_utils.model.safe_text import clean
-from . import acting, becoming, known_ansible, limits, sent_code
+from . import acting, becoming, host_ends, known_ansible, limits, sent_code
 from .plain import plain
 
 COLLECTION = "berth.kvm."
@@ -40,7 +40,11 @@ class HostAction(ActionBase):
 
     def run(self, tmp=None, task_vars=None):
         super().run(tmp, task_vars)
-        host = host_of(self, task_vars)
+        result = self._asked(host_of(self, task_vars), task_vars)
+        host_ends.note(self, task_vars, result)
+        return result
+
+    def _asked(self, host, task_vars):
         try:
             result = known_ansible.delegates().apart(self, host, task_vars, lambda: self.on_host(task_vars))
         except BerthError as error:

@@ -25,7 +25,7 @@ def check() -> None:
         raise AnsibleUnknown(
             "this is ansible-core %s, and berth.kvm was tried with %s only. No host was asked and nothing was changed"
             % (VERSION, ", ".join(TRIED)),
-            hint=host_hints.install_known_ansible(REQUIREMENT),
+            hint=host_hints.install_on_controller(REQUIREMENT),
         )
 
 

@@ -30,10 +30,24 @@ def end(action: Any, task_vars: Dict[str, Any], parts: Dict[str, Any]) -> None:
     _write(action, task_vars, {"finished": True, "check": bool(action._task.check_mode), **visible_all(plain(parts))})
 
 
+def fail(action: Any, task_vars: Dict[str, Any], error: Dict[str, Any]) -> None:
+    """The run ends with an error."""
+    end(action, task_vars, {"error": error})
+
+
+def given(action: Any, task_vars: Dict[str, Any], name: str) -> Any:
+    """The rendered variable of the task's own host, None if there is none."""
+    return plain(action._templar.template(task_vars[name])) if name in task_vars else None
+
+
 def _write(action: Any, task_vars: Dict[str, Any], document: Dict[str, Any]) -> None:
-    path = action.own_variables(task_vars, [VARIABLE]).get(VARIABLE)
-    if not path:
-        return
+    path = given(action, task_vars, VARIABLE)
+    if path:
+        write(path, document)
+
+
+def write(path: Any, document: Dict[str, Any]) -> None:
+    """Replace the file. Raises InvalidInput if it cannot be written."""
     try:
         write_document(FILE.check(path, VARIABLE), {"schema": SCHEMA, **document})
     except OSError as error:

@@ -18,7 +18,7 @@ import os
 from ..module_utils.conductor.errors import AuthorityStillNeeded, AuthorityUnsafe
 from ..module_utils.model import fleet_hints, input_hints
 from . import authority as ca
-from .controller import variables
+from .controller import is_true, variables
 from .documents import write_file
 from .revoked import Signed
 
@@ -29,6 +29,7 @@ AWAITED = {
     SIGN: "have a certificate of the new authority",
     DROP: "trust the new authority alone",
 }
+WANTED = "kvm_host_certificates"
 DIRECTORY = "kvm_host_ca_directory"
 DIRECTORY_OPTION = {"type": "path", "default": "~/.berth/ca"}  # of the actions that are for no particular host
 
@@ -90,6 +91,11 @@ def directory_of(task_vars, hosts, default):
             if found:
                 return os.path.expanduser(found)
     return os.path.expanduser(default)
+
+
+def wanted(task_vars, hosts):
+    """The hosts that have certificates of ours."""
+    return [host for host in hosts if is_true({WANTED: True, **variables(task_vars, host, [WANTED])}, WANTED)]
 
 
 # ---- the file -------------------------------------------------------------------------------------------------------

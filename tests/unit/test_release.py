@@ -8,7 +8,9 @@ from __future__ import annotations
 import ast
 import fnmatch
 import re
+import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -27,6 +29,7 @@ FIRST = {
     "cold_migrate", "confirm_due", "confirm_resize", "create", "delete", "host_facts", "live_migrate", "place",
     "prep_resize", "prepare_hosts", "resize", "revert_resize", "start", "stop",
 }  # fmt: skip
+MAY_WAIT = 12  # fragments that the change log does not have yet, or has still
 # What cannot run from the tarball: the lab, what uses it, what makes pages, tools.
 NOT_PACKED = re.compile(
     r"(lab|tests|extensions|\.[^/]*)/|docs/.*\.py$|(Makefile|.*\.sh|pyproject\.toml|requirements-dev\.txt|\.[^/]*)$"
@@ -54,6 +57,12 @@ def notes():
     for path in (ROOT / "changelogs/fragments").glob("*.yml"):
         found += yaml.safe_load(path.read_text("utf-8")).get("add object.playbook", [])
     return {entry["name"] for entry in found}
+
+
+def release():
+    """What the notes say of this version."""
+    entries = yaml.safe_load((ROOT / "changelogs/changelog.yaml").read_text("utf-8"))
+    return entries["releases"][GALAXY["version"]]
 
 
 def packed():
@@ -88,6 +97,58 @@ def test_the_notes_name_each_new_playbook():
     """Under 'add object.playbook' in changelogs/fragments/0.2.0.yml. New modules are found by their version_added."""
     assert public_playbooks() - FIRST - notes() == set()
     assert notes() - public_playbooks() == set()
+
+
+def test_the_group_for_module_defaults_has_every_module_and_action():
+    """The internal ones, too: `module_defaults` of a play that imports a playbook reaches all of its tasks."""
+    there = {
+        path.stem
+        for kind in ("modules", "action")
+        for path in (ROOT / "plugins" / kind).glob("*.py")
+        if path.stem != "__init__"
+    }
+    group = yaml.safe_load((ROOT / "meta/runtime.yml").read_text("utf-8"))["action_groups"]["kvm"]
+    assert group == sorted(there)
+
+
+def test_the_change_log_has_each_new_playbook():
+    told = {entry["name"] for entry in release()["objects"]["playbook"]}
+    assert told == notes(), "run `make changelog` and commit what it writes"
+    text = (ROOT / "CHANGELOG.md").read_text("utf-8")
+    assert [name for name in notes() if "* berth\\.kvm\\.%s" % name.replace("_", "\\_") not in text] == []
+
+
+def test_few_fragments_wait_for_the_change_log():
+    """A change brings its fragment alone; whoever merges runs `make changelog` now and then, and before a release."""
+    fragments = {path.name for path in (ROOT / "changelogs/fragments").glob("*.yml")}
+    waiting = fragments ^ set(release()["fragments"])
+    assert len(waiting) <= MAY_WAIT, "run `make changelog` and commit what it writes. It is behind with: %s" % waiting
+
+
+@pytest.mark.skipif(not shutil.which("antsibull-changelog"), reason="needs antsibull-changelog")
+def test_an_entry_that_is_made_anew_has_what_came_later_and_keeps_its_date(tmp_path, monkeypatch):
+    sys.path.insert(0, str(ROOT / "docs"))
+    import make_changelog
+
+    folder = tmp_path / "changelogs"
+    (folder / "fragments").mkdir(parents=True)
+    shutil.copy(ROOT / "galaxy.yml", tmp_path)
+    shutil.copy(ROOT / "changelogs/config.yaml", folder)
+    later = {"add object.playbook": [{"name": "later", "description": "Comes later", "namespace": None}]}
+    (folder / "fragments/known.yml").write_text(yaml.safe_dump({"bugfixes": ["Something known."], **later}))
+    entry = {"release_date": "2020-01-02", "fragments": ["known.yml"], "changes": {"bugfixes": ["Something known."]}}
+    (folder / "changelog.yaml").write_text(
+        yaml.safe_dump(
+            {"ancestor": None, "releases": {"0.1.0": {"release_date": "2020-01-01"}, GALAXY["version"]: entry}}
+        )
+    )
+    monkeypatch.setattr(make_changelog, "ROOT", tmp_path)
+    assert make_changelog.main() == 0
+    made = yaml.safe_load((folder / "changelog.yaml").read_text("utf-8"))["releases"]
+    assert made["0.1.0"] == {"release_date": "2020-01-01"}
+    assert made[GALAXY["version"]]["release_date"] == "2020-01-02"
+    assert made[GALAXY["version"]]["changes"] == entry["changes"]
+    assert [each["name"] for each in made[GALAXY["version"]]["objects"]["playbook"]] == ["later"]
 
 
 def test_nothing_that_needs_the_repository_is_packed():

@@ -18,6 +18,7 @@ from .fleet import Place
 
 SIZES = ("vcpus", "memory_mb", "root_gb", "ephemeral_gb", "swap")
 EXTRA = "extra_specs"
+POLICY = "group_policy"  # the digest of what the server group demands
 # What never changes after an instance is created: name of the digest -> how it is shown.
 KEPT = {"image": "image", "networks": "networks", "ssh_keys": "SSH keys", "metadata": "metadata"}
 
@@ -109,8 +110,11 @@ def of_kept(name: str, place: Place, wanted: Document) -> Optional[str]:
     if "networks" in has and _other_addresses(place, wanted):
         other.add("networks")
     said = [KEPT[part] for part in KEPT if part in other]
-    if place["group"] != clean_all((wanted.get("group") or {}).get("name")):
-        said.append("server group %s" % ((wanted.get("group") or {}).get("name") or "(none)"))
+    group = (wanted.get("group") or {}).get("name")
+    if place["group"] != clean_all(group):
+        said.append("server group %s" % (group or "(none)"))
+    elif group and POLICY in has and has[POLICY] != asked.get(POLICY):
+        said.append("policy of server group %s" % group)
     if not said:
         return None
     return "inventory says other %s. %s" % (_listed(said), hints.make_anew_to_follow(name))

@@ -95,6 +95,11 @@ class AnsibleUnknown(BerthError):
     """The collection was not tested with this ansible-core. No host was contacted and nothing was changed."""
 
 
+class CryptographyOutdated(BerthError):
+    """The controller has no Python package cryptography, or one too old for the certificates of live migration. No
+    authority was opened and nothing was changed."""
+
+
 class BecomeFailed(BerthError):
     """The user that Ansible logs in as cannot become root on the host, by sudo or another become method. Nothing was
     done there."""

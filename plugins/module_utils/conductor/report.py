@@ -121,11 +121,23 @@ def _table(outcomes: List[Outcome], other: str) -> List[str]:
 
 def _stacked(cells: List[List[str]], outcomes: List[Outcome], kinds: List[str]) -> List[str]:
     """For long names and reasons: each name on a line of its own, its details below."""
-    head, *lines = table(HEADS[1:-1], [row[1:] for row in cells])
-    found = [HEADS[0], head]
-    for line, outcome, kind in zip(lines, outcomes, kinds):
-        found += marked(kind, [outcome.instance, line, *_wrapped(outcome.why, WIDTH, "    ")])
+    head, *details = zip(*_folded(cells))
+    found = [HEADS[0], *head]
+    for lines, outcome, kind in zip(details, outcomes, kinds):
+        found += marked(kind, [outcome.instance, *lines, *_wrapped(outcome.why, WIDTH, "    ")])
     return found
+
+
+def _folded(cells: List[List[str]]) -> List[List[str]]:
+    """The details as tables to be put below each other: each takes as many columns as there is room for."""
+    folded: List[List[str]] = []
+    begin, end = 1, len(HEADS) - 1
+    while begin < end:
+        widening = [table(HEADS[begin:to], [row[begin:to] for row in cells]) for to in range(begin + 1, end + 1)]
+        fitting = [each for each in widening if max(map(len, each)) <= WIDTH] or widening[:1]
+        folded.append(fitting[-1])
+        begin += len(fitting)
+    return folded
 
 
 def _wrapped(text: str, width: int, indent: str = "") -> List[str]:

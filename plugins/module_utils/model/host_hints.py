@@ -133,6 +133,6 @@ def make_room_in_pool(path: str) -> str:
 # --- the controller
 
 
-def install_known_ansible(requirement: str) -> str:
-    """The controller has an ansible-core with which the collection was not tested."""
+def install_on_controller(requirement: str) -> str:
+    """The controller lacks a package, or has a version of it with which the collection does not work."""
     return "Run pip install '%s' where Ansible is installed, then the same again" % requirement

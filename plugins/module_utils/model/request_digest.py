@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Digests of the parts of a request. A host reports those of its record, and the controller compares them with its own.
 
-They cover only what an instance keeps for its whole life. Flavor, addresses, data disks and server group are reported in
-plain text. User data is left out, because a digest of a short secret gives it away.
+They cover only what an instance keeps for its whole life. Flavor, addresses, data disks and the server group's name are
+reported in plain text. User data is left out, because a digest of a short secret gives it away.
 """
 
 from __future__ import annotations
@@ -29,9 +29,15 @@ def digests(spec: Mapping[str, Any]) -> Dict[str, str]:
         "security_groups": nics and [_security(nic) for nic in nics],
         "metadata": spec.get("metadata"),
         "ssh_keys": spec.get("ssh_keys_digest"),
+        "group_policy": _policy(spec.get("group")),
     }
-    told = {"security_groups": "networks", "ssh_keys": "ssh_keys_digest"}
+    told = {"security_groups": "networks", "ssh_keys": "ssh_keys_digest", "group_policy": "group"}
     return {part: of(value) if value else NOTHING for part, value in parts.items() if told.get(part, part) in spec}
+
+
+def _policy(group: Optional[Mapping[str, Any]]) -> Any:
+    """Return what the server group demands, without its members, which change."""
+    return group and [group.get("policy"), (group.get("rules") or {}).get("max_server_per_host", 1)]
 
 
 def _security(nic: Mapping[str, Any]) -> Any:

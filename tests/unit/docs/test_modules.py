@@ -35,6 +35,7 @@ INTERNAL = {
     "read_hosts",
     "record_builds",
     "report_failure",
+    "report_host",
     "rescan",
     "show_results",
     "walk_move",

@@ -25,6 +25,11 @@ import make_situations  # noqa: E402
 TABLE = yaml.safe_load((Path(__file__).parent / "situations.yml").read_text("utf-8"))
 PLAYED = [row for row in TABLE if "run" in row]
 KEYS = {"did", "site", "run", "set", "environment", "rc", "says", "never", "json", "said", "verdict", "test"}
+# a row with ``json`` is played with a callback for programs: its stdout must be one document
+JSON_CALLBACK = {
+    "ANSIBLE_STDOUT_CALLBACK": "json",
+    "ANSIBLE_CALLBACK_PLUGINS": str(Path(__file__).parent / "callback"),
+}
 # what nobody is to see, whatever happens
 NEVER = ("Traceback", "MODULE FAILURE", "Unexpected failure", "VARIABLE IS NOT DEFINED", "KeyError", "<uuid>")
 
@@ -51,9 +56,8 @@ def changed(changes):
 def test_a_situation(row, tmp_path):
     if "site" in row:
         (tmp_path / "site.yml").write_text(yaml.safe_dump(row["site"]))
-    done = play(
-        tmp_path, shlex.split(row["run"]), change=changed(row.get("set", {})), more_environment=row.get("environment")
-    )
+    environment = {**(JSON_CALLBACK if row.get("json") else {}), **row.get("environment", {})}
+    done = play(tmp_path, shlex.split(row["run"]), change=changed(row.get("set", {})), more_environment=environment)
     said = " ".join(done["said"].split())
     assert done["rc"] == row["rc"], done["said"][-4000:]
     for text in row.get("says", ()):
@@ -61,7 +65,7 @@ def test_a_situation(row, tmp_path):
     for text in (*NEVER, *row.get("never", ())):
         assert text not in said, done["said"][-4000:]
     if row.get("json"):
-        json.loads(done["stdout"])
+        assert json.loads(done["stdout"])["stats"]
 
 
 def test_every_row_says_what_was_done_and_said_and_how_it_was_judged():

@@ -6,13 +6,15 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
 import os
 import stat
+from types import SimpleNamespace
 
 import pytest
 from placement_case import VM, controller
 
-from ansible_collections.berth.kvm.plugins.plugin_utils import delegates, screen
+from ansible_collections.berth.kvm.plugins.plugin_utils import delegates, host_ends, screen
 
 
 @pytest.fixture
@@ -23,10 +25,10 @@ def run(tmp_path, monkeypatch):
         delegates, "run_on", lambda hosts, *_args: {host: {"unreachable": True, "msg": "x"} for host in hosts}
     )
 
-    def act(action, args, instances=None, file=path):
+    def act(action, args, instances=None, file=path, **variables):
         it = controller(
             {"a": VM} if instances is None else instances,
-            {"berth_report": str(file) if isinstance(file, os.PathLike) else file},
+            {"berth_report": str(file) if isinstance(file, os.PathLike) else file, **variables},
         )
         values = {**it.task_vars(), "ansible_play_hosts_all": ["localhost"], "inventory_hostname": "localhost"}
         result = it.run(action, args, values)
@@ -66,6 +68,72 @@ def test_a_run_about_no_instance_has_finished(run, action, args):
 def test_the_doctor_tells_its_findings(run):
     _result, told = run("doctor", {"asked": [1.0, 2.0]})
     assert {one["code"] for one in told["findings"]} == {"InstanceMissing"} and told["counts"]["note"] == 1
+
+
+def test_why_tells_the_decision_with_its_receipt(run, own_state):
+    placed, _told = run("placement", {"instances": ["a"], "plan": True})
+    part = {"part": "decisions", "names": ["a"]}
+    result, told = run("show_decision", {"name": "a"}, __berth_report_part=part)
+    (path,) = (own_state / "receipts").iterdir()
+    assert told["finished"] and told["decisions"]["a"]["state"] == "ok"
+    assert told["decisions"]["a"]["receipt_file"] == str(path)
+    assert told["decisions"]["a"]["decision"] == json.loads(json.dumps(result["decision"]))
+    assert placed["selections"]["a"]["host"] in json.dumps(told["decisions"]["a"]["decision"])
+
+
+def test_a_replay_tells_the_hosts_that_it_chose_again(run, own_state):
+    placed, _told = run("placement", {"instances": ["a"], "plan": True})
+    (path,) = (own_state / "receipts").iterdir()
+    told = run("replay_receipt", {"path": str(path)})[1]
+    assert (told["finished"], told["same"], told["hosts"]) == (True, True, {"a": [placed["selections"]["a"]["host"]]})
+
+
+def test_the_check_of_the_variables_begins_the_file(run):
+    run.path.write_text('{"finished": true}')
+    assert run("check_variables", {})[1] == {"schema": 1, "finished": False}
+
+
+def test_where_each_host_ends_for_itself_the_run_has_finished_when_the_last_one_has(run):
+    part = {"part": "hosts", "names": ["localhost", "h2"]}
+    told = run("report_host", {}, __berth_report_part=part)[1]
+    assert (told["finished"], told["hosts"]) == (False, {"localhost": {"changed": False, "state": "ok"}})
+    again = run("report_host", {"failed": True}, __berth_report_part=part)[1]
+    assert again == told  # the first end counts
+    run.path.write_text(json.dumps({**told, "hosts": {"h2": {"changed": True, "state": "failed"}}}))
+    assert run("report_host", {}, __berth_report_part=part)[1]["finished"]
+
+
+@pytest.mark.parametrize("text", [None, "", "nonsense"])
+def test_a_file_that_somebody_removed_or_emptied_meanwhile_is_written_anew(run, text):
+    if text is not None:
+        run.path.write_text(text)
+    told = run("report_host", {}, __berth_report_part={"part": "hosts", "names": ["localhost"]})[1]
+    assert told["finished"] and told["hosts"]["localhost"]["state"] == "ok"
+
+
+def test_hosts_that_end_at_the_same_moment_are_all_in_the_file(tmp_path):
+    path = tmp_path / "out.json"
+    names = ["h%d" % number for number in range(12)]
+    action = SimpleNamespace(
+        _task=SimpleNamespace(check_mode=False, run_once=False), _templar=SimpleNamespace(template=lambda value: value)
+    )
+
+    def end(name):
+        given = {
+            "berth_report": str(path),
+            host_ends.PART: {"part": "hosts", "names": names},
+            "inventory_hostname": name,
+        }
+        host_ends.note(action, given, {"changed": True})
+        host_ends.end(action, given, {})
+
+    workers = [multiprocessing.get_context("fork").Process(target=end, args=(name,)) for name in names]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    told = json.loads(path.read_text())
+    assert told["finished"] and told["hosts"] == dict.fromkeys(names, {"changed": True, "state": "ok"})
 
 
 @pytest.mark.parametrize("file", [["out.json"], {"out.json": 1}, 5, "out\n.json", "out\x1b.json", "a" * 5000])

@@ -34,7 +34,7 @@ def test_a_known_version_is_let_through(monkeypatch, version):
     assert known_ansible.delegates().__name__.endswith(".delegates")
 
 
-@pytest.mark.follows("install_known_ansible")
+@pytest.mark.follows("install_on_controller")
 @pytest.mark.parametrize("version", UNKNOWN)
 def test_an_unknown_version_is_named_with_those_that_were_tried_and_what_to_install(monkeypatch, version):
     monkeypatch.setattr(known_ansible, "VERSION", version)
@@ -43,7 +43,7 @@ def test_an_unknown_version_is_named_with_those_that_were_tried_and_what_to_inst
             use()
         said = str(refused.value)
         assert all(part in said for part in (version, *known_ansible.TRIED))
-    assert refused.value.hint == host_hints.install_known_ansible(known_ansible.REQUIREMENT)
+    assert refused.value.hint == host_hints.install_on_controller(known_ansible.REQUIREMENT)
     asked = Requirement(re.search("pip install '(.+)'", refused.value.hint)[1])
     assert asked.name == "ansible-core" and not asked.specifier.contains(version, prereleases=True)
     for tried in known_ansible.TRIED:

@@ -112,6 +112,26 @@ def test_what_the_inventory_says_otherwise_is_told_by_its_name_with_what_helps(c
     assert drift.told("web1", place(request()), request(given, **catalog)) == said
 
 
+@pytest.mark.parametrize(
+    "group, said",
+    [
+        pytest.param({"policy": "affinity"}, True, id="another-policy"),
+        pytest.param({"policy": "anti-affinity", "rules": {"max_server_per_host": 2}}, True, id="another-rule"),
+        pytest.param({"policy": "anti-affinity", "rules": {"max_server_per_host": 1}}, False, id="the-default-rule"),
+    ],
+)
+def test_another_policy_of_its_server_group_is_told(group, said):
+    in_pair = {"berth_server_group": "pair"}
+    found = drift.told("web1", place(request(in_pair)), request(in_pair, berth_server_groups={"pair": group}))
+    assert found == ["inventory says other policy of server group pair. " + ANEW] * said
+
+
+def test_the_members_of_a_server_group_are_no_difference():
+    has, wanted = request({"berth_server_group": "pair"}), request({"berth_server_group": "pair"})
+    has["group"]["members"] = ["d3b0ee1e-4f5a-5c0b-9f77-0c8e2d1a6b55"]
+    assert drift.told("web1", place(has), wanted) == []
+
+
 def test_an_address_that_a_pool_gave_is_as_it_should_be_also_where_the_inventory_fixes_it_later():
     pooled = request({"berth_networks": [{"network": "pool"}]})
     made = copy.deepcopy(pooled)

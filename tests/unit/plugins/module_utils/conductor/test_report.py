@@ -52,6 +52,34 @@ def test_the_table_fits_80_columns(length):
     assert why in " ".join(" ".join(lines).split()).replace(" - ", " ")
 
 
+ADDRESS = "2001:0db8:85a3:0000:0000:8a2e:0370:7334"
+
+
+@pytest.mark.parametrize(
+    "host, flavor, address",
+    [
+        pytest.param("kvm1.example.org", "m1.large", ADDRESS, id="a-whole-IPv6-address"),
+        pytest.param("kvm1.example.org", "m1.large", ADDRESS + " +12", id="and-more-of-them"),
+        pytest.param(
+            "rack-12-of-the-second-row-kvm-1.example.org",
+            "compute.memory-optimised.large",
+            ADDRESS,
+            id="everything-is-long",
+        ),
+    ],
+)
+def test_details_that_are_too_wide_for_80_columns_go_on_below_and_nothing_is_cut(host, flavor, address):
+    outcomes = [
+        Outcome("web1", "would be rebooted", host, flavor, address, "a reason"),
+        Outcome("db", "unchanged", "kvm2"),
+    ]
+    lines = report.closing(outcomes, {})
+    assert max(map(len, lines)) <= 80
+    for word in (host, flavor, address, "would be rebooted"):
+        assert any(word in line for line in lines), lines
+    assert lines.index("web1") < next(at for at, line in enumerate(lines) if address in line) < lines.index("db")
+
+
 def test_a_long_reason_goes_below_its_line_where_that_takes_fewer_lines():
     assert report.closing([Outcome("web1", "active", "kvm1", why="a few words")], {})[0].startswith(HEAD)
     told = report.closing([Outcome("web1", "active", "kvm1", why="many words " * 40)], {})

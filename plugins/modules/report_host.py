@@ -1,0 +1,36 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# The action plugin of the same name does the work.
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: report_host
+version_added: 0.2.0
+short_description: "Internal: note in the file of berth_report that the run has ended for a host"
+description:
+  - Part of the playbooks. Where the run has ended for the host before, with an error, that stays in the file.
+options:
+  failed:
+    description: Whether the run has failed for the host.
+    type: bool
+    default: false
+extends_documentation_fragment:
+  - berth.kvm.controller
+author:
+  - The berth.kvm authors (!UNKNOWN)
+"""
+
+EXAMPLES = r"""
+- name: Note that the host is prepared
+  berth.kvm.report_host:
+"""
+
+RETURN = r"""
+ended:
+  description: What is noted.
+  returned: success
+  type: dict
+  sample: {state: ok}
+"""

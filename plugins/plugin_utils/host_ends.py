@@ -1,0 +1,94 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The file of berth_report in a play where each host ends for itself: no task at the end of the run can tell for all.
+
+Such a play has a variable PART, {part, names}: the part of the file, and the names that will have an entry there. An entry
+has ``state`` once its host has ended; the run has finished once each name has ended.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+from typing import Any, Dict, Iterator
+
+from ..module_utils.model.errors import BerthError
+from ..module_utils.model.safe_text import visible_all
+from .plain import plain
+from .run_report import VARIABLE, given, write
+
+PART = "__berth_report_part"
+OK, FAILED, UNREACHABLE = "ok", "failed", "unreachable"
+
+
+def note(action: Any, task_vars: Dict[str, Any], result: Dict[str, Any]) -> None:
+    """Note that a task changed its host, failed there, or did not reach it. A file that cannot be written hides no result."""
+    if PART not in task_vars or action._task.run_once:
+        return
+    entry: Dict[str, Any] = {"changed": True} if result.get("changed") else {}
+    if result.get("unreachable") or result.get("failed"):
+        entry["state"] = UNREACHABLE if result.get("unreachable") else FAILED
+        entry["error"] = result.get("error") or {"message": str(result.get("msg"))}
+    if entry:
+        with contextlib.suppress(BerthError):
+            _add(action, task_vars, entry)
+
+
+def end(action: Any, task_vars: Dict[str, Any], entry: Dict[str, Any]) -> None:
+    """The host of this task has ended, well if ``entry`` has no other state; what ended before stays as it was."""
+    _add(action, task_vars, {"state": OK, **entry})
+
+
+def fail(action: Any, task_vars: Dict[str, Any], error: Dict[str, Any]) -> None:
+    """The whole run ends with an error; what came of the hosts until then stays in the file."""
+    part = given(action, task_vars, PART)["part"]
+    with _held(action, task_vars) as document:
+        document.update(finished=True, check=bool(action._task.check_mode), error=error)
+        document.setdefault(part, {})
+
+
+def _add(action: Any, task_vars: Dict[str, Any], entry: Dict[str, Any]) -> None:
+    settings = given(action, task_vars, PART)
+    names = settings["names"]
+    name = names[0] if len(names) == 1 else str(task_vars["inventory_hostname"])
+    with _held(action, task_vars) as document:
+        entries = document.setdefault(settings["part"], {})
+        if "state" not in entries.get(name, {}):
+            entries[name] = {"changed": False, **entries.get(name, {}), **visible_all(plain(entry))}
+        document["check"] = bool(action._task.check_mode)
+        document["finished"] = all("state" in entries.get(each, {}) for each in names)
+
+
+@contextlib.contextmanager
+def _held(action: Any, task_vars: Dict[str, Any]) -> Iterator[Dict[str, Any]]:
+    """The document of the file, which is written again at the end; the processes of other hosts wait."""
+    path = given(action, task_vars, VARIABLE)
+    document: Dict[str, Any] = {}
+    if not path:
+        yield document
+        return
+    with _locked(path) as text:
+        with contextlib.suppress(ValueError):
+            document = json.loads(text)
+        yield document
+        write(path, document)
+
+
+@contextlib.contextmanager
+def _locked(path: str) -> Iterator[str]:
+    """The text of the file, locked. A writer replaces the file, so who waited for the lock may hold one that is gone."""
+    while True:
+        try:
+            file = open(path, encoding="utf-8")  # pylint: disable=consider-using-with
+        except OSError:
+            write(path, {"finished": False})  # somebody removed it
+            continue
+        with file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            with contextlib.suppress(FileNotFoundError):
+                if os.path.samestat(os.fstat(file.fileno()), os.stat(path)):
+                    yield file.read()
+                    return
