@@ -48,7 +48,7 @@ matrix:  ## the tests of the edge to Ansible on each ansible-core, of the hosts'
 molecule:  ## Molecule's scenarios, each on a lab of its own
 	tests/molecule.sh
 
-runner:  ## the playbooks as AWX runs them, by ansible-runner, on a lab of their own
+runner:  ## each job template for AWX, run by ansible-runner on a lab of their own (minutes)
 	tests/runner.sh
 
 bench:  ## benchmarks that need nothing else than the lab, to .bench/

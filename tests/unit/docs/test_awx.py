@@ -18,6 +18,10 @@ import yaml
 from ansible_collections.berth.kvm.plugins.plugin_utils.variables import KNOWN
 
 ROOT = Path(__file__).resolve().parents[3]
+sys.path.insert(0, str(ROOT / "tests" / "awx"))
+
+import launch  # noqa: E402
+
 AWX = ROOT / "examples" / "awx"
 PLAY = yaml.safe_load((AWX / "controller.yml").read_text("utf-8"))[0]
 MODULES = json.loads((ROOT / "tests/vectors/awx_options.json").read_text("utf-8"))["modules"]
@@ -77,6 +81,19 @@ def test_each_job_template_runs_a_playbook_and_has_a_survey_that_there_is():
 def test_the_page_names_each_job_template():
     page = (ROOT / "docs/awx.md").read_text("utf-8")
     assert [template["name"] for template in TEMPLATES if template["name"] not in page] == []
+
+
+def test_each_job_template_is_launched_on_the_lab():
+    launched = re.findall(r'^job "([^"]+)"', (ROOT / "tests/runner.sh").read_text("utf-8"), re.MULTILINE)
+    assert set(launched) == {template["name"] for template in TEMPLATES}
+
+
+def test_an_answer_is_launched_as_text_that_is_no_template_and_what_the_template_says_as_it_is():
+    own = {"berth_approved": {}}
+    values = {**own, **launch.answers("create", {"berth_name": "{{ x }}"})}
+    lines = launch.variables(values, own).splitlines()
+    assert lines[0] == "berth_approved: {}"
+    assert lines[1:3] == ["!unsafe 'berth_name': !unsafe '{{ x }}'", "!unsafe 'berth_flavor': !unsafe 'tiny'"]
 
 
 @pytest.mark.parametrize("survey", SURVEYS.values(), ids=SURVEYS)
