@@ -20,6 +20,7 @@ from ansible_collections.berth.kvm.plugins.plugin_utils.variables import KNOWN
 ROOT = Path(__file__).resolve().parents[3]
 sys.path.insert(0, str(ROOT / "tests" / "awx"))
 
+import build_image  # noqa: E402
 import launch  # noqa: E402
 
 AWX = ROOT / "examples" / "awx"
@@ -149,6 +150,12 @@ def test_the_package_manager_of_the_build_is_that_of_its_base_image(context):
     assert re.search(r'EE_BASE_IMAGE="quay.io/centos/centos:stream\d+"', text) and 'PKGMGR="/usr/bin/dnf"' in text
     python = re.search(r'PYCMD="/usr/bin/(python3\.\d+)"', text).group(1)
     assert "$PKGMGR install $PYPKG" in text and 'PYPKG="%s"' % python in text
+
+
+def test_every_step_of_the_build_is_one_that_is_carried_out_without_an_engine(context):
+    """tests/execution_environment.sh does that."""
+    steps = re.findall(r"^([A-Z]+) ", (context / "Containerfile").read_text("utf-8"), re.MULTILINE)
+    assert [step for step in steps if not hasattr(build_image.Build, "do_" + step.lower())] == []
 
 
 def test_the_tarball_is_where_the_build_installs_it_from(context):
