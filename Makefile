@@ -10,10 +10,10 @@ export PATH := $(BERTH_VENV)/bin:$(PATH)
 LAB ?= 3
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lint unit coverage protocol nova-tests integration realguest mutants matrix molecule runner bench fleet faults docs changelog package lab lab-down clean
+.PHONY: help setup lint unit coverage protocol nova-tests integration realguest mutants matrix molecule runner execution-environment bench fleet faults docs changelog package lab lab-down clean
 
 help:  ## this list
-	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 24
+	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 32
 
 setup:  ## install the tools into .venv
 	lab/setup
@@ -48,8 +48,11 @@ matrix:  ## the tests of the edge to Ansible on each ansible-core, of the hosts'
 molecule:  ## Molecule's scenarios, each on a lab of its own
 	tests/molecule.sh
 
-runner:  ## the playbooks as AWX runs them, by ansible-runner, on a lab of their own
+runner:  ## each job template for AWX, run by ansible-runner on a lab of their own (minutes)
 	tests/runner.sh
+
+execution-environment:  ## every step of the image for AWX, carried out in a Debian root by chroot, for want of a container engine
+	tests/execution_environment.sh
 
 bench:  ## benchmarks that need nothing else than the lab, to .bench/
 	for name in placement placement_reach placement_task packing host_facts ask_hosts create move live; do python tests/bench/$$name.py || failed=1; done; exit $$failed

@@ -2,7 +2,8 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Builds the site below .cache/docsite/html: every page of docs/, the pages beside the README, and a reference of all plugins.
+"""Builds the site below .cache/docsite/html: every page of docs/ with its pictures, the pages beside the README, and a reference
+of all plugins.
 
 docs/docsite/build.py              builds all of it
 docs/docsite/build.py --pages      without the reference of the plugins, which takes most of the time
@@ -19,6 +20,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pictures
+
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = ("*.md", "docs/**/*.md", "lab/README.md", "roles/*/README.md")
 LISTED = re.compile(r"\]\(([\w/.-]+\.md)")
@@ -33,6 +36,7 @@ def main() -> int:
     source, html = arguments.to / "source", arguments.to / "html"
     shutil.rmtree(arguments.to, ignore_errors=True)
     pages = copy_pages(source)
+    show_pictures(source, pages, pictures.make(source / "docs" / "pictures", arguments.to / "pictures"))
     reference = [] if arguments.pages else write_reference(source)
     (source / "index.md").write_text(index(pages, reference), "utf-8")
     command = ["sphinx-build", "-q", "-W", "--keep-going", "-j", "2", "-b", "html", "-c", str(ROOT / "docs/docsite")]
@@ -52,6 +56,12 @@ def copy_pages(source: Path) -> list[str]:
             if target.is_file():
                 copy(target, source)
     return [str(path.relative_to(ROOT)) for path in pages]
+
+
+def show_pictures(source: Path, pages: list[str], made: dict[str, str]) -> None:
+    for page in pages:
+        path = source / page
+        path.write_text(pictures.shown(path.read_text("utf-8"), Path(page), made), "utf-8")
 
 
 def copy(path: Path, source: Path) -> None:

@@ -18,6 +18,11 @@ import yaml
 from ansible_collections.berth.kvm.plugins.plugin_utils.variables import KNOWN
 
 ROOT = Path(__file__).resolve().parents[3]
+sys.path.insert(0, str(ROOT / "tests" / "awx"))
+
+import build_image  # noqa: E402
+import launch  # noqa: E402
+
 AWX = ROOT / "examples" / "awx"
 PLAY = yaml.safe_load((AWX / "controller.yml").read_text("utf-8"))[0]
 MODULES = json.loads((ROOT / "tests/vectors/awx_options.json").read_text("utf-8"))["modules"]
@@ -79,6 +84,19 @@ def test_the_page_names_each_job_template():
     assert [template["name"] for template in TEMPLATES if template["name"] not in page] == []
 
 
+def test_each_job_template_is_launched_on_the_lab():
+    launched = re.findall(r'^job "([^"]+)"', (ROOT / "tests/runner.sh").read_text("utf-8"), re.MULTILINE)
+    assert set(launched) == {template["name"] for template in TEMPLATES}
+
+
+def test_an_answer_is_launched_as_text_that_is_no_template_and_what_the_template_says_as_it_is():
+    own = {"berth_approved": {}}
+    values = {**own, **launch.answers("create", {"berth_name": "{{ x }}"})}
+    lines = launch.variables(values, own).splitlines()
+    assert lines[0] == "berth_approved: {}"
+    assert lines[1:3] == ["!unsafe 'berth_name': !unsafe '{{ x }}'", "!unsafe 'berth_flavor': !unsafe 'tiny'"]
+
+
 @pytest.mark.parametrize("survey", SURVEYS.values(), ids=SURVEYS)
 def test_each_answer_of_a_survey_is_a_variable(survey):
     roles = {"resize_confirm_window"}
@@ -132,6 +150,12 @@ def test_the_package_manager_of_the_build_is_that_of_its_base_image(context):
     assert re.search(r'EE_BASE_IMAGE="quay.io/centos/centos:stream\d+"', text) and 'PKGMGR="/usr/bin/dnf"' in text
     python = re.search(r'PYCMD="/usr/bin/(python3\.\d+)"', text).group(1)
     assert "$PKGMGR install $PYPKG" in text and 'PYPKG="%s"' % python in text
+
+
+def test_every_step_of_the_build_is_one_that_is_carried_out_without_an_engine(context):
+    """tests/execution_environment.sh does that."""
+    steps = re.findall(r"^([A-Z]+) ", (context / "Containerfile").read_text("utf-8"), re.MULTILINE)
+    assert [step for step in steps if not hasattr(build_image.Build, "do_" + step.lower())] == []
 
 
 def test_the_tarball_is_where_the_build_installs_it_from(context):
