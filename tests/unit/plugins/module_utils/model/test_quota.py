@@ -13,7 +13,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.model.quota import (
 )
 from ansible_collections.berth.kvm.plugins.module_utils.model.quota_usage import usage
 
-FLAVOR = {"vcpus": 2, "memory_mb": 1024}
+NEEDS = {"instances": 1, "cores": 2, "ram": 1024}
 
 
 def on_host(*instances):
@@ -46,13 +46,13 @@ def test_a_project_without_limits_of_its_own_has_those_of_the_star():
 
 
 def test_within_the_quota_the_whole_count_is_allowed():
-    check_quota({"cores": 4}, {"cores": 0}, FLAVOR, 2)
+    check_quota({"cores": 4}, {"cores": 0}, NEEDS, 2)
 
 
 def test_over_the_quota_the_error_says_how_many_can_still_be_made():
     """A04"""
     with pytest.raises(QuotaExceeded) as caught:
-        check_quota({"cores": 20, "instances": -1}, {"cores": 17, "instances": 9}, FLAVOR, 3)
+        check_quota({"cores": 20, "instances": -1}, {"cores": 17, "instances": 9}, NEEDS, 3)
     error = caught.value
     assert error.details["allowed"] == 1
     assert error.details["overs"] == ["cores"]
@@ -61,13 +61,18 @@ def test_over_the_quota_the_error_says_how_many_can_still_be_made():
 
 def test_a_quota_already_exceeded_allows_none_and_not_fewer():
     with pytest.raises(QuotaExceeded) as caught:
-        check_quota({"instances": 1}, {"instances": 5}, FLAVOR, 1)
+        check_quota({"instances": 1}, {"instances": 5}, NEEDS, 1)
     assert caught.value.details["allowed"] == 0
+
+
+def test_what_is_not_needed_cannot_be_over():
+    check_quota({"instances": 1, "cores": 7}, {"instances": 3, "cores": 5}, {**NEEDS, "instances": 0}, 1)
 
 
 def test_members_of_a_group_are_limited():
     """A06"""
     check_group_quota({"server_group_members": 3}, 2, 1, "web")
     check_group_quota({}, 1000, 1, "web")
-    with pytest.raises(QuotaExceeded):
+    with pytest.raises(QuotaExceeded, match="it has 2, 2 more are asked for, 3 are allowed") as caught:
         check_group_quota({"server_group_members": 3}, 2, 2, "web")
+    assert caught.value.details["allowed"] == 1
