@@ -16,7 +16,7 @@ from typing import Collection, Dict, List, Mapping, Optional, Set, Tuple, TypedD
 from ..model import address_clash, hints
 from ..model.errors import BerthError, InstanceExists
 from ..model.lifecycle import CLAIM, OWN
-from ..model.messages import ClaimResult, Note, ScannedRecord
+from ..model.messages import ClaimResult, Note, ScannedRecord, ScannedVolume
 from . import addressing, groups, volumes
 from .errors import ClaimConflict, InstanceMoving
 from .found_nowhere import check_absent
@@ -52,7 +52,7 @@ class Scan(TypedDict, total=False):
     host_uuid: str
     instances: List[ScannedRecord]
     notes: Dict[str, Note]
-    volumes: List[str]
+    volumes: List[ScannedVolume]
     error: Mapping[str, str]
     reason: str
 

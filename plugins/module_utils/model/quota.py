@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The limits of a project and whether a request keeps within them; quota_usage.py counts what is used.
 
-A limit of -1 means unlimited. ``cores`` are vCPUs, shared and pinned; ``ram`` is MiB.
+A limit of -1 means unlimited. ``cores`` are vCPUs, shared and pinned; ``ram`` is MiB; ``gigabytes`` are GiB of volumes.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from .catalog_schema import QUOTA_NAMES, UNLIMITED
 from .errors import BerthError
 
 EVERY_OTHER_PROJECT = "*"
-Amounts = Mapping[str, int]  # of instances, cores, ram, server_group_members
+Amounts = Mapping[str, int]  # of QUOTA_NAMES
 
 
 class QuotaExceeded(BerthError):
@@ -53,8 +53,8 @@ def check_quota(
         for name in overs
     )
     raise QuotaExceeded(
-        "Quota exceeded for %s in project %s: %s. You can only run %d more instances of this type"
-        % (", ".join(overs), project, why, allowed),
+        "Quota exceeded for %s in project %s: %s" % (", ".join(overs), project, why)
+        + (". You can only run %d more instances of this type" % allowed if needs.get("instances") else ""),
         overs=overs,
         allowed=allowed,
         requested={name: wanted * need for name, need in needs.items()},

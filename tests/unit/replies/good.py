@@ -179,7 +179,7 @@ def rescan(host):
     ]  # fmt: skip
     about = [instance_uuid("default", "at-rest-h3"), *(instance_uuid("default", name) for name in TOKENS)]
     reply = {"changed": False, "host_uuid": UUIDS[host], "instances": told, "notes": notes(about[0])}
-    reply["volumes"] = [volume_uuid("default", "db-" + host)]
+    reply["volumes"] = [{"uuid": volume_uuid("default", "db-" + host), "project_id": "default", "size_gb": 20}]
     return {"about": about, "told": {}}, reply
 
 

@@ -180,12 +180,51 @@ def test_before_placement_pinned_cores_count_too():
     assert instances["new"].get("error", {}).get("overs") == ["cores"]
 
 
+def db(size_gb, **more):
+    return {"name": "db", "size_gb": size_gb, **more}
+
+
+def told(uuid, size_gb, project="p"):
+    return {"uuid": uuid, "project_id": project, "size_gb": size_gb}
+
+
+@pytest.mark.parametrize("limits", [{"volumes": 1}, {"gigabytes": 5}], ids=["their number", "their size"])
+def test_volumes_that_are_made_with_an_instance_count_and_those_that_are_there_already_count_once(limits):
+    """A04."""
+    fleet = Fleet({"h": {"volumes": [told("old", 2)]}}, {})
+    instances = {"new": claimed(), "has": claimed("has"), "other project": dict(claimed("q"), project="q")}
+    for name in ("new", "other project"):
+        instances[name]["spec"]["volumes"] = [db(4, new=True)]
+    instances["has"]["spec"]["volumes"] = [db(2)]
+    quotas.before_placement(instances, fleet, {"p": limits})
+    assert [name for name in instances if "error" in instances[name]] == ["new"]
+    assert instances["new"]["error"]["overs"] == list(limits)
+    (need, used), (name,) = {"volumes": (1, 1), "gigabytes": (4, 2)}[next(iter(limits))], limits
+    assert (
+        "requested %d %s, but already used %d of %d" % (need, name, used, limits[name])
+        in (instances["new"]["error"]["message"])
+    )
+
+
+@pytest.mark.parametrize("limits", [{"volumes": 2}, {"gigabytes": 6}], ids=["their number", "their size"])
+def test_after_the_claims_the_volumes_of_other_runs_count(limits):
+    """A05."""
+    mine = claimed()
+    mine["spec"]["volumes"] = [db(4, new=True)]
+    over = quotas.after_the_claims({"p": limits})
+    own, others = {"instances": [record("new")], "volumes": [told("db", 4)]}, {"instances": []}
+    assert over([mine], [own, {**others, "volumes": [told("old", 2)]}]) == {}
+    error = over([mine], [own, {**others, "volumes": [told("old", 2), told("theirs", 1)]}])["new"]
+    assert overs(error) == list(limits)
+
+
 @pytest.mark.parametrize("hosts", [1, 2], ids=["the same host", "another host"])
 def test_after_the_claim_of_a_resize_old_and_new_count_as_one_instance(hosts):
     """R17."""
     mine = claimed("a", vcpus=2, memory_mb=4, group=GROUP)
     old, new = record("a", 1, 0, 2, "web"), record("a", 2, 0, 4, "web", "IN")
     held = [old, new] if hosts == 2 else [record("a", 3, 0, 6, "web")]
-    enough = {"cores": 3, "ram": 6, "instances": 1, "server_group_members": 0}
+    mine["spec"]["volumes"] = [db(4, new=True)]
+    enough = {"cores": 3, "ram": 6, "instances": 1, "server_group_members": 0, "volumes": 0, "gigabytes": 0}
     assert over({"p": enough}, mine, held, more=0) is None
     assert overs(over({"p": dict(enough, cores=2)}, mine, held, more=0)) == ["cores"]
