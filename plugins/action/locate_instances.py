@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from ..module_utils.conductor import volumes
+from ..module_utils.conductor import volume_quotas, volumes
 from ..module_utils.conductor.duplicates import choose
 from ..module_utils.conductor.errors import InstanceMoving, KvmHostNotFound, SelectionNotExplicit
 from ..module_utils.conductor.locate import (
@@ -93,8 +93,7 @@ class ActionModule(ControllerAction):
                     check_unlocked_there(name, fleet.places.get(uuid, ()))
                 found[name] = {"uuid": uuid, **self._task_of(method, fleet, name, uuid, run)}
                 if method == "update_disks":
-                    lost = lost_hosts(run)
-                    found[name].update(_wanted_disks(task_vars, fleet, name, found[name], project_of(given), lost))
+                    found[name].update(_wanted_disks(task_vars, fleet, name, found[name], given, run))
                 if not found[name]["hosts"] and not fleet.places.get(uuid):
                     if method in NEEDED or not in_inventory(task_vars, name):
                         raise not_found(task_vars, fleet, name)
@@ -106,6 +105,7 @@ class ActionModule(ControllerAction):
                     moving.append(name)
                 else:
                     errors[name] = _told(error, method)
+        errors.update(_over_quota(found, fleet, inventory))
         located = {
             "names": names,
             "left_out": fleet.verdicts,
@@ -146,13 +146,25 @@ class ActionModule(ControllerAction):
         return {"hosts": choice.others, **dataclasses.asdict(choice)}
 
 
-def _wanted_disks(task_vars, fleet, name, found, project, lost):
-    """{disks, volumes, new_volumes} that the inventory gives the instance; no volumes if it does not mention any."""
-    disks, wanted = _disks(task_vars, name), _volumes(task_vars, name, project)
+def _over_quota(found, fleet, inventory):
+    """Take the instances whose volumes exceed the quota of their project out of ``found``. Return {name: why}."""
+    if not any(task.get("new_volumes") or task.get("grows_gb") for task in found.values()):
+        return {}
+    over = volume_quotas.before_the_claims(found, fleet, inventory.catalogs.shared.quotas)
+    for name in over:
+        del found[name]
+    return {name: str(error.to_result()["msg"]) for name, error in over.items()}
+
+
+def _wanted_disks(task_vars, fleet, name, found, given, run):
+    """{disks, project, volumes, new_volumes, grows_gb} that the inventory gives the instance; no volumes if it does not
+    mention any."""
+    project, disks = project_of(given), _disks(task_vars, name)
+    wanted = _volumes(task_vars, name, project)
     if wanted is None:
-        return {"disks": disks}
+        return {"disks": disks, "project": project}
     host = found["hosts"][-1] if found["hosts"] else None
-    new = volumes.to_have(fleet, name, found["uuid"], host, wanted, lost)
+    new = volumes.to_have(fleet, name, found["uuid"], host, wanted, lost_hosts(run))
     boots = [entry["name"] for entry in wanted if entry["uuid"] in new and entry["boot_index"] == 0]
     if boots:
         rule = "set when the instance is created: an existing instance boots from what it was created with"
@@ -162,6 +174,8 @@ def _wanted_disks(task_vars, fleet, name, found, project, lost):
     parts = ("name", "size_gb", "delete_on_termination", "boot_index")
     return {
         "disks": disks,
+        "project": project,
+        "grows_gb": volume_quotas.grows_gb(fleet, wanted),
         "volumes": [{part: entry[part] for part in parts if entry[part] is not None} for entry in wanted],
         "new_volumes": [
             _new_volume(task_vars, name, project, {**entry, "pool": entry["pool"] or pool}, found["uuid"])

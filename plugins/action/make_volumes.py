@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from ..module_utils.conductor import new_volumes
+from ..module_utils.conductor import new_volumes, volume_quotas
 from ..plugin_utils.asking import answers, ask
 from ..plugin_utils.controller import (
     ControllerAction,
@@ -16,6 +16,7 @@ from ..plugin_utils.controller import (
     reason_of,
 )
 from ..plugin_utils.plain import plain
+from ..plugin_utils.whose_variables import Catalogs
 
 
 class ActionModule(ControllerAction):
@@ -28,29 +29,36 @@ class ActionModule(ControllerAction):
         if not makings:
             return {}
         lost = lost_hosts(self.own_variables(task_vars, ["berth_lost_hosts"]))
+        hosts, over = kvm_hosts(task_vars, args["hosts"]), {}
         self._ask(task_vars, wanted, "claimed")
         for making in wanted:
             making.is_claimed = not making.error
         if not self._task.check_mode:
-            self._make(
-                task_vars, wanted, [host for host in kvm_hosts(task_vars, args["hosts"]) if host not in lost], lost
-            )
-        failures = new_volumes.failures(makings)
+            quotas = Catalogs(task_vars, located["names"], hosts, self._loader).shared.quotas
+            over = self._make(task_vars, wanted, [host for host in hosts if host not in lost], lost, located, quotas)
+        failures = {**over, **new_volumes.failures(makings)}
         located["errors"].update(failures)
         located["found"] = [name for name in located["found"] if name not in failures]
         changed = any(not making.error for making in makings)
         return {"changed": changed, "ansible_facts": {"berth_located": located}, "_ansible_verbose_override": True}
 
-    def _make(self, task_vars, wanted, hosts, lost):
-        """Read all hosts after the claims, then create the volumes that no other run creates."""
+    def _make(self, task_vars, wanted, hosts, lost, located, quotas):
+        """Read all hosts after the claims, then create the volumes that no other run creates and that the quotas allow.
+        Return {name: why} of the instances that exceed theirs."""
         claimed = [making for making in wanted if making.is_claimed]
         if not claimed:
-            return
+            return {}
         scans = plain(answers(ask(self, task_vars, hosts, "rescan", {})))
         silent = {host: reason_of(scan) for host, scan in scans.items() if "host_uuid" not in scan}
         new_volumes.decide(claimed, scans, silent, lost)
+        told = [scan for scan in scans.values() if "host_uuid" in scan]
+        over = volume_quotas.after_the_claims(located["instances"], claimed, told, quotas)
+        over = {name: new_volumes.told(error) for name, error in over.items()}
+        for making in claimed:
+            making.error = making.error or over.get(making.name)
         self._ask(task_vars, [making for making in claimed if making.error], "absent")
         self._ask(task_vars, [making for making in claimed if not making.error], "present")
+        return over
 
     def _ask(self, task_vars, makings, state):
         """Bring the volumes to the state on their hosts, and record what a host refused."""

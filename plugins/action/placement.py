@@ -137,9 +137,9 @@ class ActionModule(ControllerAction):
         self._takes_over = args["take_over"]
         instances = self._sorted_out(requests, fleet, given)
         what_to_create.set_group_members(instances, fleet)
+        volumes.settle(instances, fleet, self._lost)
         quotas.before_placement(instances, fleet, catalog.quotas)
         self._give_addresses(instances, fleet, catalogs)
-        volumes.settle(instances, fleet, self._lost)
         if given.get("berth_count"):
             _hold_to_count(instances, int(given.get("berth_min_count") or given["berth_count"]))
         decision = placing.place(

@@ -148,8 +148,9 @@ options:
     version_added: 0.2.0
   mend:
     description:
-      - With O(state=present), restore the definition of the guest from the record if somebody changed it in libvirt. A running guest
-        stays as it is until its next start. Disks are not restored, nor is an instance that is locked or in a move.
+      - With O(state=present), restore the definition of the guest from the record if somebody changed it in libvirt, and give NICs
+        without a packet filter one if O(spec) says C(port_security) for them. A running guest stays as it is until its next start.
+      - Disks are not restored, nor is an instance that is locked or in a move.
     type: bool
     default: false
     version_added: 0.2.0

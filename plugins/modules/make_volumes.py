@@ -13,7 +13,8 @@ version_added: 0.2.0
 short_description: "Internal: make new volumes for existing instances"
 description:
   - Part of playbook C(berth.kvm.update_disks). Claims each volume that no host has on the host of its instance, reads all hosts
-    again, and makes those that no other run makes elsewhere. The claims of the others are withdrawn and their instances fail.
+    again, and makes those that no other run makes elsewhere and that the quotas allow. The claims of the others are withdrawn and
+    their instances fail.
   - A new volume is empty and free until the playbook attaches it.
 extends_documentation_fragment:
   - berth.kvm.controller

@@ -71,11 +71,14 @@ instances:
       lets_in:
         1c8a55d0-9a71-5b1c-8a55-0f6f0d3f7c11: ["address 192.0.2.11 on bridge br0"]
 volumes:
-  description: The UUIDs of the host's volumes.
+  description: Every record of a volume on the host, of whatever role.
   returned: success
   type: list
-  elements: str
-  sample: [2f3c0d8e-9a71-5b1c-8a55-0f6f0d3f7c11]
+  elements: dict
+  sample:
+    - uuid: 2f3c0d8e-9a71-5b1c-8a55-0f6f0d3f7c11
+      project_id: default
+      size_gb: 20
 notes:
   description: What the host remembered about the instances in O(about) before this run sent it anything; as in M(berth.kvm.host_facts).
   returned: success
@@ -95,7 +98,7 @@ from ..module_utils.compute.errors import FAILURES, result_of
 from ..module_utils.compute.host.settings import load, no_member
 from ..module_utils.compute.record import failed_instances, whereabouts
 from ..module_utils.compute.record.store import Store, check_uuid
-from ..module_utils.compute.record.volume_store import VolumeStore
+from ..module_utils.compute.record.volume_store import VolumeStore, size_gb
 from ..module_utils.model import group_members, nics
 
 
@@ -140,7 +143,10 @@ def main():
         records = store.records()
         lets_in = group_members.told((record.uuid, record.spec) for record in records)
         instances = [{**summary(record), **lets_in[record.uuid]} for record in records]
-        volumes = [record.uuid for record in VolumeStore.beside(store).records()]
+        volumes = [
+            {"uuid": record.uuid, "project_id": record.project_id, "size_gb": size_gb(record)}
+            for record in VolumeStore.beside(store).records()
+        ]
         if not module.check_mode:
             told = module.params["told"]
             whereabouts.remember(store, told)

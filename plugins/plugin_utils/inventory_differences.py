@@ -38,7 +38,7 @@ class InventoryDifferences:
         self._task_vars, self._names, self._hosts, self._loader = task_vars, names, hosts, loader
 
     @functools.cached_property
-    def _catalogs(self) -> Catalogs:
+    def catalogs(self) -> Catalogs:
         return Catalogs(self._task_vars, self._names, self._hosts, self._loader)
 
     def differences(self, name: str, places: Iterable[Place]) -> List[str]:
@@ -48,7 +48,7 @@ class InventoryDifferences:
             return []
         try:
             given = {**variables(self._task_vars, name, INSTANCE), "inventory_hostname": name}
-            wanted, _seed = build_request(given, self._catalogs.of(name))
+            wanted, _seed = build_request(given, self.catalogs.of(name))
         except BerthError:
             return []
         return drift.told(name, place, wanted)

@@ -18,10 +18,10 @@ from test_architecture import PLUGINS, SOURCES, imports  # noqa: E402
 
 # Our own part of what is sent for a module, in units of 1,000 bytes. Ansible's own part, about 169 of them, comes to it.
 MOST = {
-    "build_instances": 271,
+    "build_instances": 272,
     "cached_image": 112,
     "claim": 284,
-    "group_members": 113,
+    "group_members": 114,
     "host_certificates": 98,
     "host_clean": 157,
     "host_facts": 251,

@@ -78,7 +78,8 @@ def _is_as_wanted(instance: Instance, look: Look) -> bool:
     power, shown = power_state(instance.get("berth_state"), instance.get("locked")), look["instance"]
     if power and not shown.get("locked") and not (look["converged"] and shown.get("power_state") == power):
         return False
-    if instance.get("mend") and not look["compared"]:
+    asked = {nic["mac"] for nic in instance["spec"].get("networks") or () if nic.get("port_security")}
+    if instance.get("mend") and not (look["compared"] and asked <= set(look["filters"])):
         return False
     return request_digest.follows_filters(look["filters"], instance["spec"].get("networks"))
 

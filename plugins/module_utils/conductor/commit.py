@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from typing import Callable, Collection, Dict, List, Mapping, Optional, Set, Tuple, TypedDict, Union
+from typing import Collection, Dict, List, Mapping, Optional, Set, Tuple, TypedDict, Union
 
 from ..model import address_clash, hints
 from ..model.errors import BerthError, InstanceExists
 from ..model.lifecycle import CLAIM, OWN
-from ..model.messages import ClaimResult, Note, ScannedRecord
+from ..model.messages import ClaimResult, Note, ScannedRecord, ScannedVolume
 from . import addressing, groups, volumes
 from .errors import ClaimConflict, InstanceMoving
 from .found_nowhere import check_absent
@@ -34,9 +34,8 @@ from .plan import (
     host_of,
     withdraw_claim,
 )
+from .quotas import OverQuota
 from .who_gives_way import give_way
-
-OverQuota = Callable[[Instance, List[ScannedRecord]], Optional[BerthError]]
 
 
 class Claimed(TypedDict, total=False):
@@ -53,7 +52,7 @@ class Scan(TypedDict, total=False):
     host_uuid: str
     instances: List[ScannedRecord]
     notes: Dict[str, Note]
-    volumes: List[str]
+    volumes: List[ScannedVolume]
     error: Mapping[str, str]
     reason: str
 
@@ -68,9 +67,6 @@ class Look:
 
     def addresses(self) -> address_clash.Index:
         return addresses({host: found.values() for host, found in self.records.items()})
-
-    def all_records(self) -> List[ScannedRecord]:
-        return [record for held in self.records.values() for record in held.values()]
 
     def elsewhere(self, instance: Instance) -> List[Tuple[str, ScannedRecord]]:
         """(host, record) of the instance on other hosts than its own."""
@@ -229,9 +225,8 @@ def _check_groups(plan: Plan, look: Look) -> None:
 
 def _check_quota(plan: Plan, look: Look, over_quota: OverQuota) -> None:
     """Count again now that all claims are visible; the last instances of this run give way first."""
-    for instance in reversed(_building(plan)):
-        error = over_quota(instance, look.all_records())
-        if error:
+    over = over_quota(_building(plan), list(look.scans.values()))
+    for instance in _building(plan):
+        if instance["uuid"] in over:
             withdraw_claim(plan, instance)
-            look.records[host_of(instance)].pop(instance["uuid"], None)
-            fail(instance, error)
+            fail(instance, over[instance["uuid"]])

@@ -14,6 +14,7 @@ from ..model.lifecycle import RESIZED
 from ..model.messages import Document
 from ..model.request_digest import digests
 from ..model.safe_text import clean_all
+from . import filter_drift
 from .fleet import Place
 
 SIZES = ("vcpus", "memory_mb", "root_gb", "ephemeral_gb", "swap")
@@ -28,7 +29,8 @@ def told(name: str, place: Place, wanted: Document) -> List[str]:
     parts = (
         of_flavor_name(name, place["flavor"], wanted["flavor"].get("name"), waits=place["phase"] == RESIZED),
         of_flavor_content(name, place, wanted),
-        of_security_groups(name, place, wanted),
+        filter_drift.of_nics(name, place["unfiltered"] or (), wanted.get("networks") or ())
+        or of_security_groups(name, place, wanted),
         data_disks.difference(name, place["disks"], data_disks.shown(wanted)) if place["disks"] is not None else None,
         of_kept(name, place, wanted),
     )

@@ -34,6 +34,7 @@ PLACE = (
     "pool",
     "disks",
     "wishes",
+    "unfiltered",
     "domain_differs",
 )
 
@@ -56,6 +57,7 @@ class Place(TypedDict):
     pool: Optional[str]  # of its disks and volumes; None is the host's default
     disks: Optional[Dict[str, int]]  # its data disks: name -> GiB
     wishes: Optional[Dict[str, str]]  # digests of its request, see model/request_digest.py
+    unfiltered: Optional[List[str]]  # the MAC addresses of its NICs without a packet filter
     domain_differs: Optional[Document]  # what somebody changed in libvirt, see compute/guest/live_differences.py
     flavor: Optional[str]
     content: Document  # the flavor as it was when the instance got it

@@ -359,6 +359,7 @@ def check_claim(move: PlannedMove, host: str, scans: Mapping[str, Scan], quotas:
     )
     if not error and move["kind"] == names.RESIZE and quotas:
         instance: Instance = {"uuid": move["uuid"], "project": spec["project_id"], "spec": spec}
-        error = after_the_claims(quotas, more=0)(instance, [record for records in held.values() for record in records])
+        replies = [scan for scan in scans.values() if "instances" in scan]
+        error = after_the_claims(quotas, more=0)([instance], replies).get(move["uuid"])
     if error:
         raise error

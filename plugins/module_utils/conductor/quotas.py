@@ -1,46 +1,57 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Quotas during a create: counted from the facts before placement, and again when all claims are visible."""
+"""Quotas during a create or a resize: counted from the facts before placement, and again when all claims are visible."""
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, Iterable, Mapping, Optional
+import dataclasses
+from collections import Counter, defaultdict
+from functools import partial
+from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional, Sequence
 
+from ..model import volumes
 from ..model.messages import Document
-from ..model.quota import UNLIMITED, Amounts, QuotaExceeded, check_group_quota, check_quota, limits_of
+from ..model.quota import Amounts, QuotaExceeded, check_group_quota, check_quota, limits_of
 from ..model.quota_usage import usage
 from . import groups
 from .errors import AddressPoolExhausted
 from .fleet import Fleet
 from .plan import FAILED, Instance, fail
 
+Used = Mapping[str, Amounts]  # by project
+OverQuota = Callable[[Sequence[Instance], Sequence[Mapping[str, Any]]], Dict[str, QuotaExceeded]]
 # The last instances of a batch are dropped for these errors.
 LIMITED = (QuotaExceeded.__name__, AddressPoolExhausted.__name__)
 
 
+@dataclasses.dataclass(frozen=True)
+class Request:
+    """What an instance of the run needs of its project's quota, and which server group, with ``members``, it joins."""
+
+    name: str
+    project: str
+    needs: Amounts
+    group: Optional[Document] = None
+    members: int = 0
+
+    @property
+    def kind(self) -> Any:
+        return self.project, (self.group or {}).get("uuid"), tuple(self.needs.items())
+
+
 def before_placement(
-    instances: Dict[str, Instance], fleet: Fleet, quotas: Mapping[str, Amounts], more: int = 1
+    instances: Mapping[str, Instance], fleet: Fleet, quotas: Mapping[str, Amounts], more: int = 1
 ) -> None:
     """Fail the instances that exceed a project's quota; earlier instances of the run count. Each adds one instance
-    (``more``), or none (0) if it exists already and is resized."""
-    used = usage(fleet.documents.values())
-    added: Dict[Optional[str], int] = {}
-    for instance in instances.values():
-        if "state" in instance:
-            continue
-        project, flavor = instance["project"], instance["spec"]["flavor"]
-        mine = used.setdefault(project, {"instances": 0, "cores": 0, "ram": 0})
-        group = instance["spec"].get("group") or {"uuid": None, "members": ()}
-        there = len(group["members"]) + added.get(group["uuid"], 0)
-        try:
-            _check(limits_of(quotas, project), mine, instance["spec"], more, project, there)
-        except QuotaExceeded as error:
-            fail(instance, error)
-            continue
-        added[group["uuid"]] = added.get(group["uuid"], 0) + 1
-        for name, amount in (("instances", more), ("cores", flavor["vcpus"]), ("ram", flavor["memory_mb"])):
-            mine[name] += amount
+    (``more``) with its new volumes, or none (0) if it exists already and is resized."""
+    requests = [
+        _request(name, instance, more, lambda spec: len(spec["group"]["members"]))
+        for name, instance in instances.items()
+        if "state" not in instance
+    ]
+    for name, error in over(requests, usage(fleet.documents.values()), quotas).items():
+        fail(instances[name], error)
 
 
 def hold_to_count(instances: Dict[str, Instance], least: int) -> Optional[str]:
@@ -66,33 +77,76 @@ def hold_to_count(instances: Dict[str, Instance], least: int) -> Optional[str]:
     return "reduced from %d to %d because %s" % (asked, asked - len(over), error["message"])
 
 
-def after_the_claims(
-    quotas: Mapping[str, Amounts], more: int = 1
-) -> Callable[[Instance, Iterable[Mapping[str, Any]]], Optional[QuotaExceeded]]:
-    """The check after the claims: what an instance's claim exceeds, counting all records of all hosts, or None.
+def after_the_claims(quotas: Mapping[str, Amounts], more: int = 1) -> OverQuota:
+    """The check after the claims of a run's instances, which are among the records of the hosts' replies: {uuid: error} of
+    those that exceed a quota, the last ones first. Each adds one instance (``more``), or none for a resize."""
 
-    The claim is among the records. It adds one instance (``more``), or none for a resize.
-    """
+    def over_quota(instances: Sequence[Instance], replies: Sequence[Mapping[str, Any]]) -> Dict[str, QuotaExceeded]:
+        claimed = {instance["uuid"] for instance in instances}
+        records = [record for reply in replies for record in reply["instances"]]
 
-    def over_quota(instance: Instance, records: Iterable[Mapping[str, Any]]) -> Optional[QuotaExceeded]:
-        project, flavor = instance["project"], instance["spec"]["flavor"]
-        limits, counted = limits_of(quotas, project), usage([{"instances": list(records)}]).get(project, {})
-        added = {"instances": more, "cores": flavor["vcpus"], "ram": flavor["memory_mb"]}
-        used = {name: max(0, counted.get(name, 0) - amount) for name, amount in added.items()}
-        there = len({record["uuid"] for record in groups.others(instance["spec"], records)})
-        try:
-            _check(limits, used, instance["spec"], more, project, there)
-        except QuotaExceeded as error:
-            return error
-        return None
+        def members(spec: Document) -> int:
+            return len({record["uuid"] for record in groups.others(spec, records)} - claimed)
+
+        requests = [_request(instance["uuid"], instance, more, members) for instance in instances]
+        return over(requests, without(usage(replies), requests), quotas)
 
     return over_quota
 
 
-def _check(limits: Amounts, used: Amounts, spec: Document, more: int, project: str, members: int) -> None:
-    """Check every quota, for one instance ``more``, or for none if it exists already and is resized."""
-    if not more:
-        limits = {**limits, "instances": UNLIMITED}
-    check_quota(limits, used, spec["flavor"], 1, project=project)
-    if more and spec.get("group"):
-        check_group_quota(limits, members, 1, spec["group"]["name"])
+def _request(name: str, instance: Instance, more: int, members: Callable[[Document], int]) -> Request:
+    spec = instance["spec"]
+    needs = {"instances": more, "cores": spec["flavor"]["vcpus"], "ram": spec["flavor"]["memory_mb"]}
+    if not more:  # it joins no group, and its volumes stay as they are
+        return Request(name, instance["project"], needs)
+    new = sum(bool(entry.get("new")) for entry in spec.get("volumes") or ())
+    needs.update(volumes=new, gigabytes=volumes.new_gb(spec))
+    group = spec.get("group")
+    return Request(name, instance["project"], needs, group, members(spec) if group else 0)
+
+
+def without(used: Used, requests: Iterable[Request]) -> Used:
+    """What is used besides the claims of the run's own ``requests``, which were counted with it."""
+    rest: Dict[str, Dict[str, int]] = {project: dict(amounts) for project, amounts in used.items()}
+    for request in requests:
+        mine = rest.setdefault(request.project, {})
+        for name, need in request.needs.items():
+            mine[name] = max(0, mine.get(name, 0) - need)
+    return rest
+
+
+def over(requests: Iterable[Request], used: Used, quotas: Mapping[str, Amounts]) -> Dict[str, QuotaExceeded]:
+    """{name: error} of the requests for which there is no room beside what is ``used``, and the earlier ones. Those with the
+    same needs are told as one."""
+    found: Dict[str, QuotaExceeded] = {}
+    alike: Dict[Any, List[Request]] = {}
+    for request in requests:
+        alike.setdefault(request.kind, []).append(request)
+    added: Dict[str, Counter[str]] = defaultdict(Counter)  # by project, by the run
+    joined: Counter[Optional[str]] = Counter()  # by server group
+    for same in alike.values():
+        first, wanted = same[0], len(same)
+        project, group, limits = first.project, first.group, limits_of(quotas, first.project)
+        checks = [partial(check_quota, limits, used.get(project, {}), first.needs, wanted, project, added[project])]
+        if group:
+            others = joined[group["uuid"]]
+            checks.append(partial(check_group_quota, limits, first.members, wanted, group["name"], others))
+        error = _narrowest(checks)
+        allowed = error.details["allowed"] if error else wanted
+        if error:
+            found.update({request.name: error for request in same[allowed:]})
+        added[project].update({name: allowed * need for name, need in first.needs.items()})
+        if group:
+            joined[group["uuid"]] += allowed
+    return found
+
+
+def _narrowest(checks: Iterable[Callable[[], None]]) -> Optional[QuotaExceeded]:
+    """The error of the checks that allows the fewest, None if all pass."""
+    errors = []
+    for check in checks:
+        try:
+            check()
+        except QuotaExceeded as error:
+            errors.append(error)
+    return min(errors, key=lambda error: error.details["allowed"], default=None)

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Any, Dict, List, Optional
 
-from ..model import data_disks, hints, security_group
-from . import drift, volume_drift
+from ..model import data_disks, hints
+from . import drift, filter_drift, volume_drift
 from .plan import ACTIVE, EXISTING, FAILED, PLANNED, UNCONFIRMED
 from .report import PAUSED, Outcome, address_of, closing, named, not_running, tried
 
@@ -83,7 +83,7 @@ def differs(instance: Dict[str, Any]) -> Optional[str]:
     attached = found.get("volumes") or {}
     parts = (
         drift.of_flavor_name(name, found.get("flavor"), (instance["spec"].get("flavor") or {}).get("name")),
-        security_group.difference(name, found.get("networks") or (), instance["spec"].get("networks") or ()),
+        filter_drift.of_shown(name, found.get("networks") or (), instance["spec"].get("networks") or ()),
         data_disks.difference(name, found.get("disks") or {}, data_disks.shown(instance["spec"])),
         *volume_drift.of_boot_order(name, attached, found.get("boot_order") or {}, instance["spec"]),
         volume_drift.of_volumes(name, attached, found.get("delete_on_termination") or (), instance["spec"]),

@@ -213,8 +213,12 @@ def check_claim(
 ) -> None:
     """Raise if a host other than ``host`` has the volume {name, uuid} that was claimed there, or may have it."""
     check_none_silent(entry["name"], silent, lost_hosts)
-    others = [other for other, scan in told.items() if other != host and entry["uuid"] in (scan.get("volumes") or ())]
+    others = [other for other, scan in told.items() if other != host and _has(scan, entry["uuid"])]
     if others:
         raise VolumeConflict(
             "another run makes volume %s on %s" % (entry["name"], ", ".join(others)), hint=hints.run_again()
         )
+
+
+def _has(scan: Mapping[str, Any], uuid: str) -> bool:
+    return any(volume["uuid"] == uuid for volume in scan.get("volumes") or ())

@@ -171,7 +171,7 @@ PCI_ALIAS = Fields(
     },
     defaults=dict.fromkeys(("device_type", "numa_policy", "capability_type", "resource_class", "traits")),
 )
-QUOTA_NAMES = ("instances", "cores", "ram", "server_group_members")
+QUOTA_NAMES = ("instances", "cores", "ram", "server_group_members", "volumes", "gigabytes")
 QUOTA = Fields(dict.fromkeys(QUOTA_NAMES, Whole(UNLIMITED, 2**31 - 1)), defaults=dict.fromkeys(QUOTA_NAMES, UNLIMITED))
 
 

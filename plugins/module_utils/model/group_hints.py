@@ -1,9 +1,12 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Hints for packet filters that could not be updated to the members of security groups: see hints.py."""
+"""Hints for packet filters: that an instance has none, or that one could not be updated to the members of security groups.
+See hints.py."""
 
 from __future__ import annotations
+
+from . import hints
 
 
 def bring_filters() -> str:
@@ -31,3 +34,8 @@ def address_for_group(name: str) -> str:
 def divide_group() -> str:
     """A security group that rules name has more members than a packet filter takes."""
     return "Divide the group, or let the rules name its network as remote"
+
+
+def filter_nics(name: str, asked: bool) -> str:
+    """An instance was created without packet filters. ``asked``: whether the inventory says port_security: true."""
+    return ("" if asked else "Give it port_security: true in the inventory. ") + "Run " + hints.mend(name)

@@ -225,14 +225,6 @@ def mend(name: str) -> str:
     return "berth.kvm.create --limit %s -e berth_mend=true" % name
 
 
-def make_anew_to_filter(name: str) -> str:
-    """The inventory gives security groups to an instance that was created without packet filters."""
-    return (
-        "Only the guest itself can filter until it is created again. To do that, save what is on its disks, run "
-        "berth.kvm.delete --limit %s, which removes them, then berth.kvm.create --limit %s" % (name, name)
-    )
-
-
 # --- create, start, stop, delete
 
 

@@ -139,6 +139,14 @@ class ScannedRecord(_ScannedMore):
     nics: List[str]
 
 
+class ScannedVolume(TypedDict):
+    """A volume's record as the module rescan reports it."""
+
+    uuid: str
+    project_id: str
+    size_gb: int
+
+
 class KnownOwner(TypedDict):
     """The last owner of an instance, as a host remembers it."""
 

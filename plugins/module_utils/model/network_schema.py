@@ -74,8 +74,6 @@ class Network:
     def check(self, value: Any, field: str) -> Document:
         network = self.fields.check(value, field)
         together(functools.partial(check, network, field) for check in (_check_source, _check_filter))
-        if network["port_security"] is None:
-            network["port_security"] = is_filtered(network)
         if network["gateway"]:
             _check_gateway(network, field)
         if network["pool"] is not None:

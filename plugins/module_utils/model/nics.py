@@ -25,6 +25,12 @@ def taken(networks: Optional[Iterable[Nic]]) -> List[str]:
     return found
 
 
+def unfiltered(networks: Optional[Iterable[Nic]]) -> List[str]:
+    """Return the MAC addresses of the NICs without a packet filter, except those that libvirt cannot filter."""
+    can = (nic for nic in networks or () if nic.get("type") != "direct" and not nic.get("virtualport"))
+    return [str(nic["mac"]) for nic in can if nic.get("mac") and not nic.get("security")]
+
+
 def address(nic: Nic, text: Any) -> str:
     """Return an address on the NIC's network as taken() writes it."""
     vlan = " VLAN %s" % nic["vlan"] if nic.get("vlan") else ""

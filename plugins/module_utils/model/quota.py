@@ -3,19 +3,18 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The limits of a project and whether a request keeps within them; quota_usage.py counts what is used.
 
-A limit of -1 means unlimited. ``cores`` are vCPUs, shared and pinned; ``ram`` is MiB.
+A limit of -1 means unlimited. ``cores`` are vCPUs, shared and pinned; ``ram`` is MiB; ``gigabytes`` are GiB of volumes.
 """
 
 from __future__ import annotations
 
-from typing import Dict, Mapping
+from typing import Dict, Mapping, Optional
 
 from .catalog_schema import QUOTA_NAMES, UNLIMITED
 from .errors import BerthError
-from .messages import Document
 
 EVERY_OTHER_PROJECT = "*"
-Amounts = Mapping[str, int]  # of instances, cores, ram, server_group_members
+Amounts = Mapping[str, int]  # of QUOTA_NAMES
 
 
 class QuotaExceeded(BerthError):
@@ -31,46 +30,50 @@ def limits_of(quotas: Mapping[str, Amounts], project: str) -> Dict[str, int]:
 def check_quota(
     limits: Amounts,
     used: Amounts,
-    flavor: Document,
+    needs: Amounts,
     wanted: int,
     project: str = "default",
+    others: Optional[Amounts] = None,
 ) -> None:
-    """Raise QuotaExceeded if ``wanted`` instances of ``flavor`` do not fit: it says what is over, by how much, and how many
-    can still be made."""
-    needs = {"instances": 1, "cores": flavor["vcpus"], "ram": flavor["memory_mb"]}
-    used = {name: used.get(name, 0) for name in needs}
+    """Raise QuotaExceeded if ``wanted`` requests, which need ``needs`` each, do not fit: it says what is over, by how much,
+    and how many can still be made. ``others``: what the run asks for besides."""
+    others = others or {}
     room = {
-        name: max(limits.get(name, UNLIMITED) - used[name], 0) // need
+        name: max(limits.get(name, UNLIMITED) - used.get(name, 0) - others.get(name, 0), 0) // need
         for name, need in needs.items()
-        if limits.get(name, UNLIMITED) != UNLIMITED
+        if need and limits.get(name, UNLIMITED) != UNLIMITED
     }
-    allowed = min([wanted] + list(room.values()))
+    allowed = min([wanted, *room.values()])
     if allowed == wanted:
         return
-    overs = [name for name in needs if name in room and room[name] < wanted]
+    overs = [name for name in room if room[name] < wanted]
     why = "; ".join(
-        "requested %d %s, but already used %d of %d" % (wanted * needs[name], name, used[name], limits[name])
+        "requested %d %s, but already used %d of %d" % (wanted * needs[name], name, used.get(name, 0), limits[name])
+        + (", and %d go to others of this run" % others[name] if others.get(name) else "")
         for name in overs
     )
     raise QuotaExceeded(
-        "Quota exceeded for %s in project %s: %s. You can only run %d more instances of this type"
-        % (", ".join(overs), project, why, allowed),
+        "Quota exceeded for %s in project %s: %s" % (", ".join(overs), project, why)
+        + (". You can only run %d more instances of this type" % allowed if needs.get("instances") else ""),
         overs=overs,
         allowed=allowed,
         requested={name: wanted * need for name, need in needs.items()},
-        used=used,
+        used={name: used.get(name, 0) for name in needs},
         limits={name: limits[name] for name in overs},
     )
 
 
-def check_group_quota(limits: Amounts, members: int, added: int, group: str) -> None:
-    """Refuse to add ``added`` instances to a group of ``members`` if that exceeds ``server_group_members``."""
+def check_group_quota(limits: Amounts, members: int, wanted: int, group: str, others: int = 0) -> None:
+    """Refuse to add ``wanted`` instances to a group of ``members`` if that exceeds ``server_group_members``.
+    ``others``: those that the run adds besides."""
     limit = limits.get("server_group_members", UNLIMITED)
+    added = wanted + others
     if limit != UNLIMITED and members + added > limit:
         raise QuotaExceeded(
             "Quota exceeded, too many servers in group %s: it has %d, %d more are asked for, %d are allowed"
             % (group, members, added, limit),
             overs=["server_group_members"],
+            allowed=max(limit - members - others, 0),
             used={"server_group_members": members},
             requested={"server_group_members": added},
             limits={"server_group_members": limit},

@@ -122,7 +122,7 @@ _RESCAN = object_of(
             MOST_RECORDS,
         ),
         "notes": _NOTES,
-        "volumes": list_of(uuid, MOST_RECORDS),
+        "volumes": list_of(object_of({"uuid": uuid, "project_id": text(), "size_gb": _COUNT}), MOST_RECORDS),
     }
 )
 # ---- instances -------------------------------------------------------------------------------------------------------

@@ -83,6 +83,7 @@ _NIC = {
     "mtu": or_null(_COUNT),
     "nameservers": or_null(list_of(text(), 100)),
     "security": or_null(mapping(anything)),
+    "port_security": flag,
 }
 _OF_NIC = object_of(_NIC, set(_NIC))
 

@@ -10,7 +10,6 @@ import ipaddress
 import re
 from typing import Any, Iterable, List, Mapping, Optional
 
-from . import hints
 from .errors import InvalidInput, together
 from .messages import Document
 from .schema import Fields, ListOf, OneOf, Text
@@ -112,16 +111,6 @@ def needed(nic: Mapping[str, Any]) -> List[str]:
     """Return what a host must be able to filter for a NIC, as its facts call it."""
     found = nic.get("security")
     return [] if not found else ["addresses"] if found.get("rules") is None else ["addresses", "ports"]
-
-
-def difference(name: str, has: Iterable[Mapping[str, Any]], wanted: Iterable[Mapping[str, Any]]) -> Optional[str]:
-    """Describe the groups that the inventory gives to NICs of the instance ``name`` without a packet filter, with a
-    hint. ``has``: its NICs as its host shows them; ``wanted``: those of the request."""
-    unfiltered = (new for nic, new in zip(has, wanted) if nic["security_groups"] is None)
-    lacks = dict.fromkeys(group for nic in unfiltered for group in (nic.get("security") or {}).get("groups", ()))
-    if not lacks:
-        return None
-    return "has no packet filter, so it is not in %s. %s" % (", ".join(lacks), hints.make_anew_to_filter(name))
 
 
 def describe(what: str) -> str:

@@ -32,6 +32,8 @@ def nic(own_uuid, at, given, catalog, card, groups=()):
         "nameservers": list(network["nameservers"]),
         "security": _security(given, network, catalog, field, groups),
     }
+    if found["security"] and _asked(given, network):
+        found["port_security"] = True
     if network["type"] == "direct":
         found.update(source=network["pci_alias"], model=None)
     if network["pool"] is not None and given["address"] is None:
@@ -46,9 +48,15 @@ def check_network(at, given, networks):
     return networks[given["network"]]
 
 
+def _asked(given, network):
+    """Return the port security that NIC or network name; None leaves a NIC as its instance was created."""
+    return network["port_security"] if given["port_security"] is None else given["port_security"]
+
+
 def _security(given, network, catalog, field, groups):
     """Return what its packet filter is made from, or None: without port security a NIC may send and get anything."""
-    filtered = network["port_security"] if given["port_security"] is None else given["port_security"]
+    asked = _asked(given, network)
+    filtered = is_filtered(network) if asked is None else asked
     if not is_filtered(network):
         _check_unfiltered(given, field, groups)
     for part in ("security_groups", "allowed_addresses"):

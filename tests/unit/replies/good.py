@@ -109,7 +109,7 @@ def document(host):
             "task_state": record.task_state, "power_state": "running", "foreign": False, "pool": "berth",
             **{part: record.resources[part] for part in ("vcpus", "pcpus", "memory_mb", "disk_gb")},
             "nics": nics.taken(record.spec["networks"]), "disks": {"logs": 2}, "wishes": request_digest.digests(record.spec),
-            "domain_differs": {"next_start": [["vcpus", "1", "2"]]},
+            "unfiltered": ["02:00:00:00:00:01"], "domain_differs": {"next_start": [["vcpus", "1", "2"]]},
         }
         for record in held_by(host)
     ]  # fmt: skip
@@ -180,7 +180,7 @@ def rescan(host):
     ]  # fmt: skip
     about = [instance_uuid("default", "at-rest-h3"), *(instance_uuid("default", name) for name in TOKENS)]
     reply = {"changed": False, "host_uuid": UUIDS[host], "instances": told, "notes": notes(about[0])}
-    reply["volumes"] = [volume_uuid("default", "db-" + host)]
+    reply["volumes"] = [{"uuid": volume_uuid("default", "db-" + host), "project_id": "default", "size_gb": 20}]
     return {"about": about, "told": {}}, reply
 
 

@@ -133,6 +133,10 @@ LIES = {
         (["instances", 2, "role"], "OWN", "harmless"),
         (["instances", 0, "vcpus"], 1 << 39, "closed"),
         (["instances"], [], "harmless"),
+        (["volumes", 0, "size_gb"], 1 << 39, "closed"),
+        (["volumes", 0, "size_gb"], 1 << 41, "refused"),
+        (["volumes", 0, "uuid"], OTHER, "harmless"),
+        (["volumes", 0], {"uuid": OTHER}, "refused"),
     ],
     "looks": [
         (["looks", 0, "uuid"], OTHER, "refused"),

@@ -26,6 +26,7 @@ def passed(kind):
     [
         ("claims", lambda answer: answer["results"][0], "ClaimResult"),
         ("rescans", lambda answer: answer["instances"][0], "ScannedRecord"),
+        ("rescans", lambda answer: answer["volumes"][0], "ScannedVolume"),
         ("rescans", lambda answer: next(iter(answer["notes"].values())), "Note"),
         ("rescans", lambda answer: next(iter(answer["notes"].values()))["known"], "KnownOwner"),
         ("rescans", lambda answer: next(iter(answer["notes"].values()))["planned"][0], "PlannedHost"),

@@ -18,7 +18,7 @@ from ..connection import LibvirtTimeout, LibvirtUnavailable
 from ..disk import disk, disk_chain
 from ..errors import BuildFailed, GuestNotSupported
 from ..record import journal
-from . import definition, domain, hardware, live_differences, seed
+from . import definition, domain, hardware, live_differences, network, packet_filter, seed
 
 
 def differing(instance, record):
@@ -32,16 +32,17 @@ def differing(instance, record):
         return {}
 
 
-def mend(instance, given_seed=None, dry=False):
-    """Repair the definition on request, and make a missing seed again from ``given_seed``. Return the differences that
-    there were, [] if none. Leave an instance that is locked, in a move or partly built alone. Raise DiskChainChanged if
-    the disks are not those of the record."""
+def mend(instance, given_seed=None, dry=False, wanted=None):
+    """Repair the definition on request, make a missing seed again from ``given_seed``, and give NICs the packet filters
+    that the request ``wanted`` asks for. Return the differences that there were, [] if none. Leave an instance that is
+    locked, in a move or partly built alone. Raise DiskChainChanged if the disks are not those of the record."""
     held = contextlib.nullcontext() if dry else instance.store.instance_lock(instance.uuid, timeout=instance.timeout)
     with held:
         record = instance.store.read(instance.uuid)
         if record is None or record.lock or (record.role, record.phase, record.op) != (OWN, ACTIVE, None):
             return []
         seedless = _bring_seed(instance, record, given_seed, dry)
+        record, filtered = _with_filters(instance, record, wanted, dry)
         record = _with_hardware(instance, record)
         found = differing(instance, record).get("next_start") or []
         if found:
@@ -51,7 +52,24 @@ def mend(instance, given_seed=None, dry=False):
             record = _define(instance, record)
             noted = journal.noted(record, "mend", parts=", ".join(part for part, _expected, _has in found))
             instance.store.compare_and_swap(instance.store.read(instance.uuid), noted.next())
-        return seedless + found
+        known = [part for part, _expected, _has in found]
+        return seedless + [difference for difference in filtered if difference[0] not in known] + found
+
+
+def _with_filters(instance, record, wanted, dry):
+    """Return (the record with the packet filters that ``wanted`` asks for on NICs without one, [the differences]). The
+    record says so before the filter is in the definition."""
+    spec, macs = packet_filter.with_asked_filters(record.spec, wanted or {})
+    if not macs:
+        return record, []
+    disk_chain.check_mend(instance.host, record)
+    network.check(instance.host.connection, [nic for nic in spec["networks"] if nic["mac"] in macs])
+    new = record.replace(spec=spec)
+    if not dry:
+        instance.observe("mend filters")
+        noted = journal.noted(new, "filter_nics", macs=", ".join(macs))
+        new = instance.store.compare_and_swap(record, noted.next())
+    return new, [["network interface %s" % mac, "packet filter", ""] for mac in macs]
 
 
 def _bring_seed(instance, record, given_seed, dry):

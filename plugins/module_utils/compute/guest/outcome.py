@@ -23,7 +23,7 @@ def of(instance, wanted, dry, bring):
     """
     state = wanted["state"]
     before, remains = instance.summary(), instance.remains() if state == "absent" else ()
-    mended = mend.mend(instance, wanted["seed"], dry) if wanted["mend"] and state == "present" else []
+    mended = mend.mend(instance, wanted["seed"], dry, wanted["spec"]) if wanted["mend"] and state == "present" else []
     acted = bring()
     after = dict(before, state=AFTER.get(state, before["state"])) if dry and acted else summary_after(instance)
     if state == "present":

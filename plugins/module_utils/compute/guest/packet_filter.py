@@ -17,6 +17,7 @@ import uuid as uuids
 from xml.etree import ElementTree
 
 from ...model import group_members, hints
+from ...model.nics import unfiltered
 from ..connection import Deadline, LibvirtUnavailable, require_libvirt
 from ..errors import BuildFailed, PacketFilterForeign
 from ..record import journal
@@ -305,11 +306,22 @@ def _of_both(old, new):
 
 def with_rules_of(spec, wanted):
     """Return the request with the rules and addresses of ``wanted`` for NICs that have a filter; if port security was
-    switched off, an empty one remains. Nothing else of a NIC changes, and one without a filter gets none. The members
-    of the groups stay as they are, see let_in()."""
+    switched off, an empty one remains. Nothing else of a NIC changes, and one without a filter gets none, see
+    with_asked_filters(). The members of the groups stay as they are, see let_in()."""
     nics = [dict(nic) for nic in spec.get("networks") or []]
     for nic, new in zip(nics, wanted.get("networks") or []):
         if nic.get("security") and nic["mac"] == new["mac"] and "security" in new:
             rules = new["security"] or group_members.OPEN
             nic["security"] = group_members.with_members(rules, group_members.of_nic(nic))
     return {**spec, "networks": nics} if nics else spec
+
+
+def with_asked_filters(spec, wanted):
+    """Return (the request with filters for those NICs without one for which ``wanted`` says port_security: true, their
+    MAC addresses)."""
+    lacking, found = unfiltered(spec.get("networks")), [dict(nic) for nic in spec.get("networks") or []]
+    asked = {nic["mac"]: nic["security"] for nic in wanted.get("networks") or [] if nic.get("port_security")}
+    given = [nic for nic in found if nic["mac"] in lacking and asked.get(nic["mac"])]
+    for nic in given:
+        nic["security"] = group_members.without(asked[nic["mac"]])
+    return {**spec, "networks": found} if given else spec, [nic["mac"] for nic in given]

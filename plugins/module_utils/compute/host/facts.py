@@ -275,11 +275,13 @@ def _own(record, found):
     spec, resources = record.spec, record.resources
     cells = {"numa_topology": resources["numa_topology"]} if resources.get("numa_topology") else {}
     lock = {"locked": clean(record.locked_by())} if record.lock else {}
+    unfiltered = {"unfiltered": clean_all(nics.unfiltered(spec.get("networks")))}
     access = {"access_ips": clean_all(summary.access_ips(spec))} if summary.access_ips(spec) else {}
     return {
         **cells,
         **lock,
         **access,
+        **(unfiltered if unfiltered["unfiltered"] else {}),
         "uuid": record.uuid,
         "name": record.name,
         "project_id": record.project_id,

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import itertools
 from types import SimpleNamespace
 
 import pytest
@@ -13,6 +14,9 @@ from test_delete_volume import DB, controller, volume
 
 from ansible_collections.berth.kvm.plugins.action import make_volumes
 from ansible_collections.berth.kvm.plugins.action import volume as volume_action
+from ansible_collections.berth.kvm.plugins.module_utils.conductor import volume_quotas
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.new_volumes import Making
+from ansible_collections.berth.kvm.plugins.module_utils.model.volumes import volume_uuid
 from ansible_collections.berth.kvm.plugins.plugin_utils import host_reply, uploads
 
 WANTED = {"berth_volumes_defined": {"db": {"size_gb": 4}}, "berth_volumes": ["db"]}
@@ -121,7 +125,7 @@ def test_nothing_is_asked_for_a_volume_that_is_there(asked):
 
 
 def test_who_sees_the_volume_of_another_run_gives_its_claim_up(asked):
-    asked["replies"]["h2", "rescan", None] = {"host_uuid": "h2", "volumes": [DB]}
+    asked["replies"]["h2", "rescan", None] = {"host_uuid": "h2", "volumes": [CLAIM]}
     questions, result, located = run(asked, h1=([held()], []), h2=([], []))
     assert questions[-1] == ("h1", "volume", "absent", None) and not result["changed"]
     assert located["found"] == [] and "VolumeConflict" in located["errors"]["web1"]
@@ -145,6 +149,94 @@ def test_what_the_host_refuses_is_told_with_its_hint_and_nothing_more_is_asked(a
     questions, result, located = run(asked, h1=([held()], []), h2=([], []))
     assert [question[1] for question in questions] == ["volume"] and not result["changed"]
     assert located["errors"]["web1"] == "ClaimFailed: volume db on h1: no room. Make room"
+
+
+QUOTA = {"berth_quotas": {"default": {"volumes": 2, "gigabytes": 6}}}
+
+
+def of_other(size_gb, uuid=WEB):
+    """A volume of another run, as rescan reports it."""
+    return {"uuid": uuid, "project_id": "default", "size_gb": size_gb}
+
+
+CLAIM = {"uuid": DB, "project_id": "default", "size_gb": 4}
+
+
+def told_volume(size_gb):
+    return {**volume(), "uuid": WEB, "name": "old", "size_gb": size_gb}
+
+
+@pytest.mark.parametrize("size_gb", [2, 3])
+def test_a_new_volume_over_the_quota_is_not_even_claimed(asked, size_gb):
+    questions, _result, located = run(
+        asked, wanted={**WANTED, **QUOTA}, h1=([held()], []), h2=([], [told_volume(size_gb)])
+    )
+    if size_gb == 2:
+        assert ("h1", "volume", "present", ASKED) in questions and not located["errors"]
+    else:
+        assert questions == [] and located["found"] == []
+        assert located["errors"]["web1"] == (
+            "QuotaExceeded: Quota exceeded for gigabytes in project default: "
+            "requested 4 gigabytes, but already used 3 of 6"
+        )
+
+
+def test_a_volume_that_grows_beyond_the_quota_stays_as_it_is(asked):
+    questions, _result, located = run(asked, wanted={**WANTED, **QUOTA}, h1=([held()], [volume(), told_volume(3)]))
+    assert questions == []
+    assert "requested 2 gigabytes, but already used 5 of 6" in located["errors"].get("web1", "")
+    _questions, _result, located = run(asked, wanted={**WANTED, **QUOTA}, h1=([held()], [volume(), told_volume(2)]))
+    assert located["found"] == ["web1"] and not located["errors"]
+
+
+def test_what_an_interrupted_run_left_counts_once(asked):
+    left = {**volume(), "size_gb": 4, "phase": "building"}
+    questions, _result, located = run(asked, wanted={**WANTED, **QUOTA}, h1=([held()], [left, told_volume(2)]))
+    assert ("h1", "volume", "present", ASKED) in questions and not located["errors"]
+
+
+@pytest.mark.parametrize("theirs, stands", [(2, True), (3, False)])
+def test_after_the_claim_the_volumes_of_other_runs_count_and_a_claim_over_the_quota_is_given_up(asked, theirs, stands):
+    asked["replies"]["h1", "rescan", None] = {"host_uuid": "h1", "volumes": [CLAIM]}
+    asked["replies"]["h2", "rescan", None] = {"host_uuid": "h2", "volumes": [of_other(theirs)]}
+    questions, result, located = run(asked, wanted={**WANTED, **QUOTA}, h1=([held()], []), h2=([], []))
+    assert questions[-1][2] == ("present" if stands else "absent") and result["changed"] == stands
+    assert located["found"] == (["web1"] if stands else [])
+    said = "requested 4 gigabytes, but already used 3 of 6"
+    assert stands == (said not in located["errors"].get("web1", ""))
+
+
+def test_what_grows_besides_counts_after_the_claim_too(asked):
+    wanted = {**WANTED, "berth_quotas": {"default": {"gigabytes": 9}}, "berth_volumes": ["db", "old"]}
+    wanted["berth_volumes_defined"] = {"db": {"size_gb": 4}, "old": {"size_gb": 3}}
+    old = {**volume(), "uuid": volume_uuid("default", "old"), "name": "old", "size_gb": 1}
+    asked["replies"]["h1", "rescan", None] = {"host_uuid": "h1", "volumes": [CLAIM, of_other(1, old["uuid"])]}
+    asked["replies"]["h2", "rescan", None] = {"host_uuid": "h2", "volumes": [of_other(3)]}
+    questions, _result, located = run(asked, wanted=wanted, h1=([held()], [old]), h2=([], []))
+    assert questions[-1][2] == "absent"
+    assert "requested 6 gigabytes, but already used 4 of 9" in located["errors"]["web1"]
+
+
+def test_two_runs_that_claim_a_volume_and_then_look_never_exceed_the_quota_together():
+    """I7: in every order at least one run sees the claim of the other."""
+    for order in sorted(set(itertools.permutations("aabb"))):
+        claims, stands = [], []
+        for name in order:
+            mine = {"uuid": name, "project_id": "p", "size_gb": 4}
+            if mine not in claims:
+                claims.append(mine)
+                continue
+            making = Making(name, "h1", mine, "token", is_claimed=True)
+            over = volume_quotas.after_the_claims(
+                {name: {"project": "p"}},
+                [making],
+                [{"instances": [], "volumes": list(claims)}],
+                {"p": {"gigabytes": 6}},
+            )
+            stands += [] if over else [name]
+            if over:
+                claims.remove(mine)
+        assert len(stands) <= 1, order
 
 
 def test_check_mode_asks_for_the_claim_alone(asked):

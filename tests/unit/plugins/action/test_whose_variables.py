@@ -140,6 +140,16 @@ def test_the_quota_of_the_instances_holds_also_where_localhost_decides():
         assert (list(result["selections"]), result["failures"]["b"]["code"]) == (["a"], "QuotaExceeded")
 
 
+@pytest.mark.parametrize("allowed, made", [(2, ["a", "b"]), (1, ["a"])])
+def test_a_volume_that_no_host_has_is_known_as_new_before_the_quota_is_asked(allowed, made):
+    """A04."""
+    shared = {"berth_volumes_defined": {name: {"size_gb": 1} for name in "ab"}}
+    shared["berth_quotas"] = {"default": {"volumes": allowed}}
+    result = decide({name: {**VM, **shared, "berth_volumes": [name]} for name in "ab"})
+    assert list(result["selections"]) == made
+    assert [error["overs"] for error in result["failures"].values()] == [["volumes"]] * (2 - allowed)
+
+
 def test_the_claims_are_counted_against_the_quota_of_the_instances(monkeypatch):
     """The decider has none of its own."""
     quota = {"default": {"cores": 1}}

@@ -13,9 +13,15 @@ import pytest
 from instance_case import Case
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import BuildFailed, PacketFilterForeign
-from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import network, packet_filter
+from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import (
+    definition,
+    locking,
+    network,
+    outcome,
+    packet_filter,
+)
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import report_creation
-from ansible_collections.berth.kvm.plugins.module_utils.model import hints
+from ansible_collections.berth.kvm.plugins.module_utils.model import group_hints, hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.unknown_names import NetworkNotFound
 
 UUID = "0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a"
@@ -200,25 +206,132 @@ def why(web):
     return report_creation.outcomes({"instances": {"web1": instance}})[0].why
 
 
-@pytest.mark.follows("make_anew_to_filter")
-def test_one_from_before_that_is_to_be_in_groups_is_told_that_it_is_not_and_is_when_it_was_made_anew(web):
-    new = web.spec["networks"]
-    web.spec["networks"] = [{key: value for key, value in new[0].items() if key != "security"}]
-    web.make()
-    assert why(web) == "is there", "it asks for no group"
-    web.spec["networks"] = new
-    assert why(web) == "has no packet filter, so it is not in web. " + hints.make_anew_to_filter("web1")
-    web.instance().absent()
-    web.make()
-    assert why(web) == "is there" and list(web.host.connection.filters) == [label(web)]
+def without_filter(one):
+    """A NIC as a version without filters made it."""
+    return {key: value for key, value in one.items() if key not in ("security", "port_security")}
 
 
-def test_one_from_before_is_not_told_of_port_security_which_is_nobodys_wish(web):
-    made = web.spec["networks"]
-    web.spec["networks"] = [{key: value for key, value in made[0].items() if key != "security"}]
+@pytest.fixture
+def old(web):
+    """A guest from before, whose inventory has said nothing of its NIC since."""
+    wish = web.spec["networks"]
+    web.spec["networks"] = [without_filter(wish[0])]
     web.make()
-    web.spec["networks"] = [nic(OPEN, address="192.0.2.7/24")]
-    assert why(web) == "is there"
+    web.spec = {**web.spec, "networks": wish}
+    return web
+
+
+def asked(*rules, **more):
+    """The NIC as the inventory has it with port_security: true."""
+    return nic(secured(*rules) if rules else OPEN, address="192.0.2.7/24", port_security=True, **more)
+
+
+def create(case, dry=False, mends=True):
+    """The reply of the host to a create, with berth_mend or without."""
+    wanted = {
+        "state": "present", "mend": mends, "seed": {}, "token": None, "spec": case.spec, "power_state": None,
+        "shutdown_timeout": 1,
+    }  # fmt: skip
+    return outcome.of(case.instance(), wanted, dry, lambda: outcome.present(case.instance(), wanted, dry))
+
+
+LACKS = "network interface %s has no packet filter" % MAC
+
+
+@pytest.mark.follows("filter_nics")
+def test_one_from_before_is_told_that_it_has_no_filter_and_gets_it_when_it_is_asked_for(old):
+    assert why(old) == LACKS + ", so it is not in web. " + group_hints.filter_nics("web1", False)
+    create(old)
+    assert old.host.connection.filters == {}, "groups alone change no guest from before"
+    old.spec["networks"] = [asked(rule(ports="80-80"))]
+    assert why(old) == LACKS + ", so it is not in web. " + group_hints.filter_nics("web1", True)
+    create(old)
+    assert why(old) == "is there" and list(old.host.connection.filters) == [label(old)]
+    assert 'dstportstart="80"' in old.host.connection.filters[label(old)].xml
+
+
+def test_port_security_that_the_inventory_asks_for_is_told_until_somebody_has_it_followed(old):
+    old.spec["networks"] = [asked()]
+    assert create(old, mends=False)["changed"] is False
+    assert why(old) == "%s. %s" % (LACKS, group_hints.filter_nics("web1", True))
+    assert old.host.connection.filters == {} and "security" not in old.record.spec["networks"][0]
+
+
+def test_a_filter_that_is_asked_for_is_written_down_and_in_the_definition_and_the_guest_has_it_from_its_next_start(old):
+    old.spec["networks"] = [asked()]
+    before = old.record.generation
+    reply = create(old)
+    assert reply["changed"] and "network interface %s bridge br0 -> bridge br0 filter %s" % (MAC, label(old)) in (
+        reply["instance"]["mended"].replace("virtio ", "").replace(" virtio", "")
+    )
+    assert old.record.spec["networks"][0]["security"] == OPEN and old.record.generation > before
+    assert '<filterref filter="%s"' % label(old) in old.domain.xml and old.domain.starts == 1
+    assert old.host.connection.filters[label(old)].xml == packet_filter.render(old.record)[label(old)]
+    again = create(old)
+    assert (again["changed"], old.domain.starts) == (False, 1)
+
+
+def test_check_mode_says_that_a_nic_would_get_its_filter_and_changes_nothing(old):
+    old.spec["networks"] = [asked()]
+    before, xml = old.record.generation, old.domain.xml
+    reply = create(old, dry=True)
+    assert reply["changed"] and reply["instance"]["mended"].startswith("would be repaired: network interface " + MAC)
+    assert (old.record.generation, old.domain.xml, old.host.connection.filters) == (before, xml, {})
+
+
+def test_a_guest_that_libvirt_lost_gets_its_filter_with_its_definition(old):
+    old.spec["networks"] = [asked()]
+    old.instance().stopped(1)
+    old.host.connection.domains.clear()
+    assert "network interface %s none -> packet filter" % MAC in create(old)["instance"]["mended"]
+    assert old.record.spec["networks"][0]["security"] == OPEN
+    old.instance().started()
+    assert '<filterref filter="%s"' % label(old) in old.domain.xml
+
+
+def test_what_was_interrupted_before_the_definition_had_the_filter_is_finished_by_the_next_run(old, monkeypatch):
+    old.spec["networks"] = [asked()]
+    with monkeypatch.context() as broken:
+        broken.setattr(definition, "define", lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            create(old)
+    assert old.record.spec["networks"][0]["security"] == OPEN and "filterref" not in old.domain.xml
+    assert create(old)["changed"] and '<filterref filter="%s"' % label(old) in old.domain.xml
+
+
+def test_a_locked_instance_gets_no_filter(old):
+    old.spec["networks"] = [asked()]
+    locking.lock(old.instance(), "ann", "")
+    assert create(old)["changed"] is False and "security" not in old.record.spec["networks"][0]
+
+
+@pytest.mark.parametrize("changes", [{"mac": "02:00:00:00:00:02"}, {"port_security": None}, {"security": None}])
+def test_a_nic_for_which_nobody_asks_gets_no_filter(old, changes):
+    old.spec["networks"] = [{**asked(), **changes}]
+    assert create(old)["changed"] is False and "security" not in old.record.spec["networks"][0]
+
+
+def test_a_nic_that_libvirt_cannot_filter_gets_no_filter():
+    spec = {"networks": [without_filter(nic(virtualport="openvswitch"))]}
+    assert packet_filter.with_asked_filters(spec, {"networks": [asked()]}) == (spec, [])
+
+
+def test_where_the_host_cannot_filter_nothing_is_written_down(old, monkeypatch):
+    def refuse(_connection, nics):
+        assert [one["security"] for one in nics] == [OPEN]
+        raise NetworkNotFound("this host has no packet filter", field="networks")
+
+    monkeypatch.setattr(network, "check", refuse)
+    old.spec["networks"] = [asked()]
+    with pytest.raises(NetworkNotFound):
+        create(old)
+    assert "security" not in old.record.spec["networks"][0]
+
+
+def test_one_from_before_is_not_told_of_port_security_which_is_nobodys_wish(old):
+    old.spec["networks"] = [nic(OPEN, address="192.0.2.7/24")]
+    assert why(old) == "is there"
+    assert create(old)["changed"] is False and old.host.connection.filters == {}
 
 
 @pytest.mark.parametrize("how", ["removed", "edited"])

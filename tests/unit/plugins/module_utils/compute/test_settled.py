@@ -75,6 +75,19 @@ def test_it_says_what_the_run_of_the_instance_would_say(web, running, power_stat
     assert same is not own_run(web, power_state, dry=False)
 
 
+@pytest.mark.parametrize("mends", [False, True])
+def test_one_without_a_filter_that_is_asked_for_gets_a_run_of_its_own_where_that_is_to_be_followed(
+    prepared, wanted, web, mends
+):
+    old = Case(prepared, wanted("web2"))
+    old.spec["networks"] = [{**NIC, "mac": "02:00:00:00:00:02"}]
+    old.make()
+    wish = {**old.spec["networks"][0], "security": web.spec["networks"][0]["security"], "port_security": True}
+    assert passed_over(old, spec={**old.spec, "networks": [wish]}, mends=mends) is not mends
+    asked = {**web.spec["networks"][0], "port_security": True}
+    assert passed_over(web, spec={**web.spec, "networks": [asked]}, mends=mends) is True, "it has one"
+
+
 @pytest.mark.parametrize("step", ["build begin", "build disks", "build define", "build active", "start permit"])
 def test_a_build_that_was_cut_off_is_not_unchanged(prepared, wanted, step):
     case = Case(prepared, wanted("web1"))

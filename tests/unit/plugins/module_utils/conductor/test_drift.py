@@ -14,6 +14,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.conductor import drift
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.fleet import read_fleet
 from ansible_collections.berth.kvm.plugins.module_utils.model import hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.catalog import Catalog
+from ansible_collections.berth.kvm.plugins.module_utils.model.group_hints import filter_nics
 from ansible_collections.berth.kvm.plugins.module_utils.model.record import Record
 from ansible_collections.berth.kvm.plugins.module_utils.placement.request import build_request
 
@@ -130,6 +131,42 @@ def test_the_members_of_a_server_group_are_no_difference():
     has, wanted = request({"berth_server_group": "pair"}), request({"berth_server_group": "pair"})
     has["group"]["members"] = ["d3b0ee1e-4f5a-5c0b-9f77-0c8e2d1a6b55"]
     assert drift.told("web1", place(has), wanted) == []
+
+
+FILTERED = {"berth_networks": [{"network": "lan", "address": "192.0.2.10", "port_security": True}]}
+LACKS = "network interface %s has no packet filter"
+
+
+def unfiltered():
+    """The instance as a version without filters made it."""
+    made = request()
+    for nic in made["networks"]:
+        del nic["security"]
+    return made
+
+
+@pytest.mark.parametrize(
+    "given, catalog, groups",
+    [
+        (FILTERED, {}, ""),
+        ({}, {"berth_networks_defined": {"lan": {**LAN, "port_security": True}}}, ""),
+        ({**FILTERED, "berth_security_groups": ["web"]}, {}, ", so it is not in web"),
+        ({"berth_security_groups": ["web"]}, {}, ", so it is not in web"),
+    ],
+    ids=["of the NIC", "of the network", "and groups", "groups alone"],
+)
+def test_a_nic_without_the_packet_filter_that_the_inventory_asks_for_is_told(given, catalog, groups):
+    made, asked = unfiltered(), given is FILTERED or bool(catalog) or "berth_networks" in given
+    said = LACKS % made["networks"][0]["mac"] + groups + ". " + filter_nics("web1", asked)
+    assert drift.told("web1", place(made), request(given, **catalog)) == [said]
+    assert drift.told("web1", place(request()), request(FILTERED)) == [], "it has one"
+
+
+def test_a_nic_without_a_packet_filter_is_not_told_where_the_inventory_is_silent_or_libvirt_has_none_for_it():
+    assert drift.told("web1", place(unfiltered()), request()) == []
+    made = unfiltered()
+    made["networks"][0]["virtualport"] = "openvswitch"
+    assert LACKS % made["networks"][0]["mac"] not in " ".join(drift.told("web1", place(made), request(FILTERED)))
 
 
 def test_an_address_that_a_pool_gave_is_as_it_should_be_also_where_the_inventory_fixes_it_later():

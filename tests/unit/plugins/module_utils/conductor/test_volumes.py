@@ -123,9 +123,10 @@ def test_of_two_runs_that_make_one_volume_on_two_hosts_who_sees_the_other_gives_
     web["spec"]["volumes"][0]["new"] = True
     plan = {"instances": {"web1": web}, "withdraw": {}}
     uuid = volume_uuid("default", "db")
-    volumes.check_claims(plan, {"kvm1": {"volumes": [uuid]}, "kvm2": {"volumes": []}}, {}, ())
+    has = {"volumes": [{"uuid": uuid}]}
+    volumes.check_claims(plan, {"kvm1": has, "kvm2": {"volumes": []}}, {}, ())
     assert web["state"] == BUILDING
-    volumes.check_claims(plan, {"kvm1": {"volumes": [uuid]}, "kvm2": {"volumes": [uuid]}}, {}, ())
+    volumes.check_claims(plan, {"kvm1": has, "kvm2": has}, {}, ())
     assert (web["state"], web["error"]["code"]) == (FAILED, "VolumeConflict")
     assert plan["withdraw"] == {"kvm1": [{"uuid": "u1", "token": "t"}]}
 

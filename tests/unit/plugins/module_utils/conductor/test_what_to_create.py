@@ -196,8 +196,9 @@ def test_quota_is_counted_again_with_all_claims():
     """A05."""
     over = quotas.after_the_claims({"default": {"instances": 1}})
     instance = {"uuid": "a", "project": "default", "spec": spec("a")}
-    assert over(instance, [record("a", "CLAIM")]) is None
-    assert over(instance, [record("a", "CLAIM"), record("b", "CLAIM")]).code == "QuotaExceeded"
+    assert over([instance], [{"instances": [record("a", "CLAIM")]}]) == {}
+    held = [{"instances": [record("a", "CLAIM")]}, {"instances": [record("b", "CLAIM")]}]
+    assert over([instance], held)["a"].code == "QuotaExceeded"
 
 
 def test_report_names_the_attempts_of_a_failure():

@@ -104,6 +104,16 @@ def test_port_security_is_switched_off_for_a_nic_or_a_network():
     assert on["security"]["groups"] == ["web"]
 
 
+def test_a_nic_says_whether_somebody_asked_for_port_security():
+    """What nobody asked for changes no instance that was created without a filter."""
+    of = catalog()
+    of.networks["plain"]["port_security"] = True
+    asked = nics({"network": "lan", "port_security": True}, "plain", of=of)
+    assert [nic["port_security"] for nic in asked] == [True, True]
+    silent = nics("lan", {"network": "plain", "port_security": False}, of=of)
+    assert not any("port_security" in nic for nic in silent) and silent[0]["security"]
+
+
 REFUSED = {
     "a group that is not defined": (
         {"network": "lan", "security_groups": ["wbe"]},
