@@ -186,10 +186,13 @@ image has no UEFI firmware. A resize keeps the kernel.
 
 ## TPM and locked memory
 
-`hw:tpm_version: "2.0"` gives the guest a TPM that swtpm emulates; hosts without swtpm are left out. libvirt keeps its state on that
-host, unencrypted, and removes it with the instance. The state is not among the disks, so an instance with a TPM cannot be resized or
-migrated (`OperationNotSupportedForVTPM`). `hw:locked_memory` needs `hw:mem_page_size`, as in Nova.
-Tests check both in the definition that libvirt reads back; they were not tried on hardware.
+`hw:tpm_version: "2.0"` gives the guest a TPM that swtpm emulates; hosts without swtpm (Debian: `swtpm`, `swtpm-tools`) are left out.
+libvirt keeps its state on that host, in `/var/lib/libvirt/swtpm`, unencrypted, and removes it with the instance. The state is not among
+the disks, so an instance with a TPM cannot be resized or migrated (`OperationNotSupportedForVTPM`). The lab makes such a guest, stops and
+starts it with the same TPM, and deletes it; it has no AppArmor. What a guest keeps in its TPM was not tried.
+
+`hw:locked_memory` needs `hw:mem_page_size`, as in Nova. Tests check it in the definition that libvirt reads back; it was not tried on
+hardware.
 
 ## Real-time CPUs
 
