@@ -49,7 +49,7 @@ GENERAL = {
     "packing_host_numa_cells_allocation_strategy": "fill one NUMA cell before the next instead of spreading",
     "disable_fallback_pcpu_query": "ask only for PCPU, never for VCPU, where pinned CPUs are asked for",
     "pci_alias": "PCI aliases in Nova's form; berth_pci_aliases is the usual place",
-    "plugin_options": "free options for filters and weighers of other collections",
+    "plugin_options": "free options for filters and weighers of other collections, see how-to-write-a-filter.md",
 }
 
 # The catalog's variables: what each is for, and what checks one thing of it.
@@ -84,7 +84,8 @@ CATALOG = {
     ),
     "berth_pci_aliases": (
         "PCI devices that a flavor may request, by name. Several entries of one name are alternatives. "
-        "[vGPUs](guest-features.md#vgpus) need no name here.",
+        "[vGPUs](guest-features.md#vgpus) need no name here. Tests check facts, claims and definitions with recorded and simulated "
+        "devices; passing a device through to a guest was not tried on hardware.",
         schema.PCI_ALIAS,
     ),
     "berth_quotas": ("Limits by project. `*` is every other project; -1 is no limit.", schema.QUOTA),
