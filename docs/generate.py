@@ -49,7 +49,7 @@ GENERAL = {
     "packing_host_numa_cells_allocation_strategy": "fill one NUMA cell before the next instead of spreading",
     "disable_fallback_pcpu_query": "ask only for PCPU, never for VCPU, where pinned CPUs are asked for",
     "pci_alias": "PCI aliases in Nova's form; berth_pci_aliases is the usual place",
-    "plugin_options": "free options for filters and weighers of other collections",
+    "plugin_options": "free options for filters and weighers of other collections, see how-to-write-a-filter.md",
 }
 
 # The catalog's variables: what each is for, and what checks one thing of it.
@@ -84,7 +84,8 @@ CATALOG = {
     ),
     "berth_pci_aliases": (
         "PCI devices that a flavor may request, by name. Several entries of one name are alternatives. "
-        "[vGPUs](guest-features.md#vgpus) need no name here.",
+        "[vGPUs](guest-features.md#vgpus) need no name here. Tests check facts, claims and definitions with recorded and simulated "
+        "devices; passing a device through to a guest was not tried on hardware.",
         schema.PCI_ALIAS,
     ),
     "berth_quotas": ("Limits by project. `*` is every other project; -1 is no limit.", schema.QUOTA),
@@ -186,10 +187,13 @@ image has no UEFI firmware. A resize keeps the kernel.
 
 ## TPM and locked memory
 
-`hw:tpm_version: "2.0"` gives the guest a TPM that swtpm emulates; hosts without swtpm are left out. libvirt keeps its state on that
-host, unencrypted, and removes it with the instance. The state is not among the disks, so an instance with a TPM cannot be resized or
-migrated (`OperationNotSupportedForVTPM`). `hw:locked_memory` needs `hw:mem_page_size`, as in Nova.
-Tests check both in the definition that libvirt reads back; they were not tried on hardware.
+`hw:tpm_version: "2.0"` gives the guest a TPM that swtpm emulates; hosts without swtpm (Debian: `swtpm`, `swtpm-tools`) are left out.
+libvirt keeps its state on that host, in `/var/lib/libvirt/swtpm`, unencrypted, and removes it with the instance. The state is not among
+the disks, so an instance with a TPM cannot be resized or migrated (`OperationNotSupportedForVTPM`). The lab makes such a guest, stops and
+starts it with the same TPM, and deletes it; it has no AppArmor. What a guest keeps in its TPM was not tried.
+
+`hw:locked_memory` needs `hw:mem_page_size`, as in Nova. Tests check it in the definition that libvirt reads back; it was not tried on
+hardware.
 
 ## Real-time CPUs
 

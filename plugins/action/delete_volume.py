@@ -34,7 +34,7 @@ class ActionModule(ControllerAction):
         fleet = read_reports(task_vars, kvm_hosts(task_vars, args["hosts"]))
         given = self.own_variables(task_vars, ["berth_lost_hosts", "berth_volumes_defined"])
         host = volumes.to_delete(fleet, name, uuid, given.get("berth_volumes_defined") or {}, lost_hosts(given))
-        result = {"volume": name, "host": host}
+        result = {"volume": name, "project": args["project"], "host": host}
         if host is None:
             say("volume %s is on no host: nothing to remove" % name)
             return result

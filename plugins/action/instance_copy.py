@@ -5,6 +5,13 @@
 
 from __future__ import annotations
 
-from ..plugin_utils.host_reply import HostAction as ActionModule
+from ..plugin_utils.host_reply import HostAction, host_of
 
-__all__ = ["ActionModule"]
+
+class ActionModule(HostAction):
+    def run(self, tmp=None, task_vars=None):
+        result = super().run(tmp, task_vars)
+        if "instance_copy" in result:
+            asked = {"state": self._task.args["state"], "host": {"name": host_of(self, task_vars)}}
+            result["instance_copy"] = {**result["instance_copy"], **asked}
+        return result

@@ -11,8 +11,9 @@ type: notification
 version_added: 0.2.0
 short_description: Write an event for each transition of an instance
 description:
-  - Appends a line of JSON to a file for each transition of an instance that a run brings about, and for what became of it in
-    the end. Events are those that this controller heard of; the history in the record of the instance has all.
+  - Appends a line of JSON to a file for each transition of an instance that a run brings about, from the claim on a host, and for what
+    became of it in the end; and for each volume that C(berth.kvm.delete_volume) deletes. Events are those that this controller heard
+    of; the history in the record of the instance has all.
   - In check mode nothing changes, and nothing is written. A file that cannot be written is a warning and ends no run.
 requirements:
   - C(berth.kvm.notify) in C(callbacks_enabled) of the configuration
@@ -44,13 +45,19 @@ import os
 
 from ansible.plugins.callback import CallbackBase
 
+from ..module_utils.conductor.plan import BUILDING
 from ..plugin_utils import acting
 from ..plugin_utils.plain import plain
 from ..plugin_utils.screen import warn
 
 COLLECTION = "berth.kvm."
 # Actions whose result has the present state of an instance: action -> the part of the result.
-UPDATES = {"instance": "instance", "build_instance": "instance", "migration": "move"}
+UPDATES = {
+    "instance": "instance",
+    "build_instance": "instance",
+    "instance_copy": "instance_copy",
+    "migration": "move",
+}
 # Actions whose result has the outcome for all instances of the run.
 ENDS = ("record_builds", "show_results")
 STATES = ("role", "phase", "vm_state", "task_state", "power_state", "state")
@@ -73,6 +80,11 @@ class CallbackModule(CallbackBase):
             return
         if action in ENDS:
             self._end(plain(result.result.get("outcomes") or []))
+        elif action == "claim_room":
+            self._claims(plain((result.result.get("ansible_facts") or {}).get("berth_plan") or {}))
+        elif action == "delete_volume" and result.result.get("changed"):
+            told = {key: result.result[key] for key in ("volume", "project", "host")}
+            self._write({"event": "volume.delete", **plain(told)})
         elif action in UPDATES:
             items = result.result.get("results")
             for item in items if isinstance(items, list) else [result.result]:
@@ -92,6 +104,14 @@ class CallbackModule(CallbackBase):
             return
         self._last[name, host] = states
         self._write({"event": "instance.update", "instance": name, "uuid": found.get("uuid"), "host": host, **states})
+
+    def _claims(self, plan):
+        """One event for each claim that stands: what is built next, and where."""
+        for name, instance in (plan.get("instances") or {}).items():
+            if instance.get("state") == BUILDING:
+                claimed = {"uuid": instance["uuid"], "host": instance["host"], "state": BUILDING}
+                attempt = len(instance["attempts"]) + 1
+                self._write({"event": "instance.update", "instance": name, "attempt": attempt, **claimed})
 
     def _end(self, outcomes):
         for outcome in outcomes:

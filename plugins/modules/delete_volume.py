@@ -41,6 +41,11 @@ volume:
   returned: success
   type: str
   sample: db
+project:
+  description: The project of the volume.
+  returned: success
+  type: str
+  sample: default
 host:
   description: The host that had it, or null where no host had it.
   returned: success

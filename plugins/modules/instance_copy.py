@@ -55,12 +55,16 @@ EXAMPLES = r"""
 
 RETURN = r"""
 instance_copy:
-  description: The instance's C(uuid), and as C(paths) where its copy was put, or would be, or what was removed.
+  description:
+    - The instance's C(uuid), and as C(paths) where its copy was put, or would be, or what was removed; the C(state) that was
+      asked for, and the C(host) with its C(name) in the inventory.
   returned: success
   type: dict
   sample:
     uuid: 0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a
     paths: [/var/lib/libvirt/berth/set-aside/0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a-1.5]
+    state: set_aside
+    host: {name: kvm1}
 """
 
 from ansible.module_utils.basic import AnsibleModule

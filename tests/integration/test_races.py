@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 
 import pytest
 from client import REPOSITORY
@@ -191,3 +192,50 @@ def test_many_creates_at_once_never_exceed_room_quota_group_and_addresses(lab, i
         assert {name for name in ones if reasons[name]} == missing, output
         assert all(reasons[name] in REASONS for name in missing), output
     print("made %d of 16, %s" % (len(where), [run.returncode for run in runs]))
+
+
+ROUNDS, AS_LONG_AS = 20, 240  # s
+ATTACH = "Add data disks, attach and detach volumes"
+
+
+def holders(lab, host):
+    """The uuids of the guests whose definition has a volume's file."""
+    script = "for domain in $(virsh -q list --all --uuid); do virsh dumpxml --inactive $domain | grep -q berth/volumes/"
+    return lab.sh(host, script + " && echo $domain; done; true").stdout.split()
+
+
+def test_one_volume_is_never_attached_to_two_instances(lab, image, inventory, tmp_path):
+    """Two controllers at once, again and again: one gets it, and the other is told that it is in use (I13)."""
+    host, more = lab.host(2), {"berth_volumes_defined": {"data": {"size_gb": 1}}}
+    paths = {
+        holder: inventory(
+            {name: vm(state="stopped", target_host=host, volumes=["data"] * (name == holder)) for name in ("a", "b")},
+            catalog(image, **more),
+            "with-%s.yml" % holder,
+        )
+        for holder in ("a", "b", "none")
+    }
+    lab.ansible_playbook("berth.kvm.create", inventory=[paths["none"]])
+    lab.ansible_playbook("berth.kvm.update_disks", inventory=[paths["a"]])  # makes the volume
+    wins, ends, rounds = [], time.monotonic() + AS_LONG_AS, 0
+    while rounds < ROUNDS and time.monotonic() < ends:
+        lab.ansible_playbook("berth.kvm.update_disks", inventory=[paths["none"]])
+        assert holders(lab, host) == []
+        environment = meeting(tmp_path / str(rounds), ATTACH, 2)
+        runs = {
+            name: lab.start_playbook(
+                "berth.kvm.update_disks", "--limit", name, inventory=[paths[name]], env=environment
+            )
+            for name in ("a", "b")
+        }
+        outputs = {name: run.communicate(timeout=120)[0] for name, run in runs.items()}
+        assert len(list((tmp_path / str(rounds)).iterdir())) == 2, outputs
+        assert sorted(run.returncode for run in runs.values()) == [0, 2], outputs
+        (winner,) = [name for name, run in runs.items() if run.returncode == 0]
+        (loser,) = set(runs) - {winner}
+        assert "VolumeInUse" in outputs[loser], outputs[loser]
+        assert len(holders(lab, host)) == 1
+        wins.append(winner)
+        rounds += 1
+    print("%d rounds: %s" % (rounds, "".join(wins)))
+    assert rounds

@@ -3,18 +3,23 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 
 import ansible_collections
 import pytest
+import yaml
 
 from ansible_collections.berth.kvm.plugins.module_utils.model.host_state import HostState
 from ansible_collections.berth.kvm.plugins.module_utils.model.request_spec import RequestSpec
 from ansible_collections.berth.kvm.plugins.module_utils.placement.explain import document, rejections
 from ansible_collections.berth.kvm.plugins.module_utils.placement.scheduler import select_destinations
 
-EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "filters" / "ansible_collections"
+REPOSITORY = Path(__file__).resolve().parents[2]
+EXAMPLES = REPOSITORY / "examples" / "filters" / "ansible_collections"
+GUIDE = (REPOSITORY / "docs" / "how-to-write-a-filter.md").read_text("utf-8")
+IMPORTS = "from ansible_collections.berth.kvm.plugins.module_utils.placement.base import PASS, Filter, fail\n\n\n"
 # The host of the teaching example that DumpFilter comes from: its numbers are known.
 TAUGHT = {
     "host": "UbuntuStack",
@@ -82,3 +87,16 @@ def test_the_test_that_the_guide_shows_holds():
         host, RequestSpec({"flavor": {"vcpus": 1, "memory_mb": 3072}})
     )
     assert not verdict.passed and verdict.numbers["left_mb"] == 1024
+
+
+def test_the_options_that_are_not_declared_work_as_the_guide_shows(tmp_path, monkeypatch):
+    part = GUIDE.split("## Options that are not declared")[1].split("\n## ")[0]
+    blocks = dict(re.findall(r"```(yaml|python)\n(.*?)```", part, re.DOTALL))
+    file = tmp_path / "guide/cloud/plugins/module_utils/placement/filters/few.py"
+    file.parent.mkdir(parents=True)
+    file.write_text(IMPORTS + blocks["python"])
+    monkeypatch.setattr(ansible_collections, "__path__", [*ansible_collections.__path__, str(tmp_path)])
+    options = yaml.safe_load(blocks["yaml"])["berth_placement"]
+    two, one = (dict(TAUGHT, num_instances=number, instances=[]) for number in (2, 1))
+    assert [bool(place([host], **options).hosts) for host in (two, one)] == [False, True]
+    assert place([two], **{**options, "plugin_options": {}}).hosts

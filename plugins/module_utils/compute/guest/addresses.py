@@ -17,7 +17,7 @@ from ...model.guest_address import guest_address
 from ...model.lifecycle import OWN
 from ...model.record import Record
 from ..connection import Deadline, LibvirtTimeout, require_libvirt
-from .health import agent_is_connected
+from . import agent
 
 NEIGHBOURS = "/proc/net/arp"
 COMPLETE = 0x2  # among the flags there
@@ -108,6 +108,6 @@ def _of_agents(connection: Any, uuids: Iterable[str]) -> Dict[str, Dict[str, str
 def _ask_agent(connection: Any, uuid: str) -> Dict[str, Any]:
     library = require_libvirt()
     domain = connection.lookupByUUIDString(uuid)
-    if not domain.isActive() or not agent_is_connected(domain):
+    if not domain.isActive() or not agent.is_connected(domain):
         return {}
     return domain.interfaceAddresses(library.VIR_DOMAIN_INTERFACE_ADDRESSES_SRC_AGENT) or {}

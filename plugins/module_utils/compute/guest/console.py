@@ -12,7 +12,7 @@ from xml.etree import ElementTree
 from ...model.safe_text import clean
 from .. import paths
 from ..connection import Deadline, LibvirtTimeout, require_libvirt
-from . import domain, health
+from . import agent, domain, health
 
 MOST_LINES = 500
 LONGEST = 255  # characters of a line
@@ -68,7 +68,7 @@ def addresses(found: Any) -> List[Dict[str, str]]:
     }
     told = []
     for name, source in sources.items():
-        if name == "agent" and not health.agent_answers(found):
+        if name == "agent" and not agent.answers(found):
             continue
         try:
             cards = Deadline(ANSWER).call(found.interfaceAddresses, source, 0, what="asking for addresses")

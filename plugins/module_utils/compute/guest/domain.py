@@ -13,7 +13,7 @@ from ...model.errors import InstanceExists
 from .. import connection as libvirt_connection
 from ..connection import Deadline, LibvirtTimeout, LibvirtUnavailable, require_libvirt
 from ..errors import BuildFailed, DiskIOError, GuestHung, GuestNotSupported
-from . import domains, dropped_parts
+from . import agent, domains, dropped_parts
 from .domains import POWER_STATES, hung
 from .terms import NAMESPACE, mark_of
 
@@ -268,23 +268,40 @@ def _check_goes_on(domain, host):
         time.sleep(POLL)
 
 
-def stop(connection, uuid, grace):
-    """Ask the guest to power off, repeatedly, for ``grace`` seconds, then end it. Return whether that was needed."""
+def stop(connection, uuid, grace, freeze=True):
+    """Ask the guest to power off, repeatedly, for ``grace`` seconds, then end it. Return whether that was needed.
+    A guest that is ended writes out its file systems before, if it has an agent, unless ``freeze`` is false."""
     domain = find(connection, uuid)
     if domain is None or not _is_on(domain):
         return False
     keep_definition(connection, domain)
-    until = time.monotonic() + grace
-    ask_again = 0
+    if _powers_off(domain, time.monotonic() + grace):
+        return False
+    if freeze:
+        agent.freeze(domain)
+    try:
+        destroy(domain)
+    except (BuildFailed, LibvirtTimeout):
+        agent.thaw(domain)  # it goes on
+        raise
+    return True
+
+
+def _powers_off(domain, until):
+    """Ask the guest's agent once, and press the power button repeatedly. Return whether it is off before ``until``."""
+    agent_was_asked, ask_again = False, 0
     while time.monotonic() < until:
         if time.monotonic() >= ask_again:
-            _ask_to_power_off(domain)
+            if not agent_was_asked and agent.is_there(domain):
+                agent_was_asked = True
+                # half of the time at most: whatever its agent says, the guest may obey the button alone
+                agent.shut_down(domain, min(SHUTDOWN_AGAIN, (until - time.monotonic()) / 2))
+            _press_power_button(domain)
             ask_again = time.monotonic() + SHUTDOWN_AGAIN
         time.sleep(POLL)
         if not _is_on(domain):
-            return False
-    destroy(domain)
-    return True
+            return True
+    return False
 
 
 def _is_on(domain):
@@ -298,7 +315,7 @@ def _is_on(domain):
         raise LibvirtUnavailable("reading the state: %s" % error)
 
 
-def _ask_to_power_off(domain):
+def _press_power_button(domain):
     library = require_libvirt()
     try:
         Deadline(SHUTDOWN_AGAIN).call(

@@ -12,17 +12,13 @@ import os
 import re
 import stat
 from typing import Any, Dict, Optional
-from xml.etree import ElementTree
 
 from ...model.safe_text import clean
 from .. import paths
-from ..connection import Deadline, LibvirtTimeout, require_libvirt
-from . import domain
-from .terms import GUEST_AGENT
+from . import agent, domain
 
 CRASHED, ANSWERS, NO_PANIC, OFF, NOT_LOOKED_AT = "crashed", "answers", "no panic seen", "off", "not looked at"
 TAIL = 64 << 10  # bytes of the console log: a panic is its end
-AGENT = 10  # s; libvirt itself gives an agent 5 s
 PANIC = "Kernel panic - not syncing"
 PRINTK = re.compile(r"\[ *(\d+\.\d+)\]")
 
@@ -34,7 +30,7 @@ def look(connection: Any, uuid: str) -> Dict[str, str]:
         return _said(CRASHED, "libvirt says that it crashed")
     if found is None or not domain.is_active(connection, uuid):
         return _said(OFF, "it does not run")
-    if agent_answers(found):
+    if agent.answers(found):
         return _said(ANSWERS, "its agent answers")
     console = end_of(paths.console_log(uuid))
     panic = last_panic(console)
@@ -47,24 +43,6 @@ def look(connection: Any, uuid: str) -> Dict[str, str]:
 
 def _said(state: str, seen: str) -> Dict[str, str]:
     return {"state": state, "seen": clean(seen, 255)}
-
-
-def agent_is_connected(found: Any) -> bool:
-    """Whether libvirt says that an agent of the guest has opened its channel."""
-    target = ElementTree.fromstring(found.XMLDesc(0)).find("devices/channel/target[@name='%s']" % GUEST_AGENT)
-    return target is not None and target.get("state") == "connected"
-
-
-def agent_answers(found: Any) -> bool:
-    """Whether the guest's agent answers. One that is not connected is not asked."""
-    library = require_libvirt()
-    try:
-        if not agent_is_connected(found):
-            return False
-        Deadline(AGENT).call(found.getTime, what="asking the agent")
-    except (library.libvirtError, LibvirtTimeout):
-        return False
-    return True
 
 
 def end_of(path: str) -> str:

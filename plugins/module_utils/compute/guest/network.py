@@ -18,6 +18,7 @@ from . import packet_filter
 
 SYS_NET = "/sys/class/net"
 OVS = "ovs-vsctl"
+OVS_SOCKET = "/var/run/openvswitch/db.sock"
 VLAN_ON_BRIDGES = 11000000
 
 
@@ -75,8 +76,8 @@ def _keeps_vlans_apart(connection, name, sys_net):
 
 
 def _ovs_bridges():
-    """Return the bridges of Open vSwitch, none if it is not installed."""
-    if shutil.which(OVS, path=PATH) is None:
+    """Return the bridges of Open vSwitch, none if it is not installed or was not started."""
+    if shutil.which(OVS, path=PATH) is None or not os.path.exists(OVS_SOCKET):
         return []
     return run([OVS, "--timeout=10", "list-br"], timeout=15, error=NetworkNotFound).split()
 

@@ -48,12 +48,20 @@ def reboot(instance, hard, grace):
         )
         instance.observe("reboot")
         gate.revoke(instance.uuid, instance.host.run_dir)
-        forced = domain.stop(instance.host.connection, instance.uuid, 0 if hard else grace) and not hard
+        forced = _power_off(instance, hard, grace)
         instance.observe("rebooted off")
         noted = journal.noted(record, "reboot", hard=hard, forced=forced)
         instance.store.compare_and_swap(record, noted.next())
         instance.started()
         return forced
+
+
+def _power_off(instance, hard, grace):
+    """Return whether the guest had to be ended although it was asked. A hard reboot asks nothing of it, as in Nova."""
+    if hard:
+        domain.stop(instance.host.connection, instance.uuid, 0, freeze=False)
+        return False
+    return domain.stop(instance.host.connection, instance.uuid, grace)
 
 
 def would_reboot(instance, hard):

@@ -47,9 +47,11 @@ def prepare(
     if listening.differs(listens_on):
         changed.append("listening")
     if not dry:
-        _make_directories(store, path)
+        os.close(durable.open_directory(store.state_dir, create=True))
+        paths.make_directory(path)
         if "pool" in changed:
             _make_pool(connection, pool, wanted.pool, path)
+        _make_directories(path)
         if "settings" in changed:
             _write_settings(settings_path, wanted)
         state_directory.establish(store, accept_state)
@@ -127,9 +129,9 @@ def _pool_target(pool):
     return os.path.normpath(ElementTree.fromstring(pool.XMLDesc(0)).findtext("target/path"))
 
 
-def _make_directories(store, pool_path):
-    os.close(durable.open_directory(store.state_dir, create=True))
-    paths.make_directory(pool_path)
+def _make_directories(pool_path):
+    """Make the directories of a pool that is active: what it mounts hides what was made before."""
+    paths.check_directory(pool_path)
     for name in ("images", "instances"):
         paths.make_directory(os.path.join(pool_path, name))
 

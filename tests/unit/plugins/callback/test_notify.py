@@ -54,6 +54,43 @@ def test_the_legs_of_a_move_are_told_of_the_host_that_they_ran_on(notify):
     ]  # fmt: skip
 
 
+def planned(state, host, attempts=0):
+    return {"uuid": "u-1", "name": "web1", "state": state, "host": host, "attempts": [{"host": "x"}] * attempts}
+
+
+def test_each_claim_that_stands_is_told_with_its_host_and_attempt(notify):
+    def claimed(**instances):
+        return notify("berth.kvm.claim_room", {"ansible_facts": {"berth_plan": {"instances": instances}}}, name="ctl")
+
+    claimed(web1=planned("building", "kvm1"), db=planned("existing", "kvm9"), app=planned("failed", None))
+    found = claimed(web1=planned("building", "kvm2", attempts=1), db=planned("active", "kvm9"))
+    told = [(event["event"], event["instance"], event["state"], event["host"], event["attempt"]) for event in found]
+    assert told == [
+        ("instance.update", "web1", "building", "kvm1", 1),
+        ("instance.update", "web1", "building", "kvm2", 2),
+    ]
+
+
+def test_of_two_copies_it_is_told_which_stays_and_where_the_other_is_set_aside_and_removed(notify):
+    def copy(state, host):
+        return {"changed": True, "instance_copy": {"uuid": "u-1", "paths": [], "state": state, "host": {"name": host}}}
+
+    notify("berth.kvm.instance_copy", copy("kept", "kvm1"))
+    notify("berth.kvm.instance_copy", {"changed": True, "results": [copy("set_aside", "kvm2")]})
+    found = notify("berth.kvm.instance_copy", copy("removed", "kvm2"))
+    told = [(event["event"], event["instance"], event["state"], event["host"]) for event in found]
+    assert told == [("instance.update", "web1", *each) for each in (
+        ("kept", "kvm1"), ("set_aside", "kvm2"), ("removed", "kvm2"))]  # fmt: skip
+
+
+def test_a_volume_that_is_deleted_is_told(notify):
+    done = {"changed": True, "volume": "db", "project": "default", "host": "kvm1"}
+    assert notify("berth.kvm.delete_volume", {**done, "changed": False}) == []
+    (event,) = notify("berth.kvm.delete_volume", done, name="localhost")
+    assert {key: event[key] for key in ("event", "volume", "project", "host")} == {
+        "event": "volume.delete", "volume": "db", "project": "default", "host": "kvm1"}  # fmt: skip
+
+
 def test_what_became_of_an_instance_in_the_end_is_told_with_its_error(notify):
     failed = {"instance": "web1", "state": "failed", "error_code": "NoValidHost", "error": "NoValidHost: no"}
     found = notify("berth.kvm.show_results", {"outcomes": [failed, {"instance": "db", "state": "unchanged"}]})

@@ -9,7 +9,7 @@ import pytest
 from instance_case import Case
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute import paths
-from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import console, health
+from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import agent, console
 from ansible_collections.berth.kvm.plugins.module_utils.model import reply_shapes
 
 
@@ -67,7 +67,7 @@ CARDS = {
 
 @pytest.mark.parametrize("port, vnc", [("5901", "127.0.0.1:5901"), ("-1", None), ("x", None)])
 def test_a_running_guest_tells_where_it_is(case, port, vnc, monkeypatch):
-    monkeypatch.setattr(health, "agent_answers", lambda _found: True)
+    monkeypatch.setattr(agent, "answers", lambda _found: True)
     case.domain.xml = RUNNING % port
     said = console.look(case.host.connection, case.uuid, 5)
     assert said == {
@@ -90,5 +90,5 @@ def test_a_guest_that_is_off_has_a_log_and_no_address(case):
 
 
 def test_an_agent_that_does_not_answer_is_not_asked_for_addresses(case, monkeypatch):
-    monkeypatch.setattr(health, "agent_answers", lambda _found: False)
+    monkeypatch.setattr(agent, "answers", lambda _found: False)
     assert [found["source"] for found in console.addresses(case.domain)] == ["lease"]

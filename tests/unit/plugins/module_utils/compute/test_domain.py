@@ -5,12 +5,14 @@
 
 from __future__ import annotations
 
+import time
+
 import fake_libvirt
 import pytest
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute import connection
 from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import BuildFailed
-from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import domain, gate
+from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import agent, domain, gate
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import InstanceExists
 
 WEB = "0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a"
@@ -126,6 +128,130 @@ def test_a_guest_that_does_not_power_off_in_time_is_ended(libvirt):
     guest.now, guest.answers = fake_libvirt.RUNNING, False
     assert domain.stop(libvirt, WEB, grace=0.05) is True
     assert guest.state() == [fake_libvirt.SHUTOFF, fake_libvirt.DESTROYED]
+
+
+BUTTON, AGENT = (fake_libvirt.CONSTANTS["VIR_DOMAIN_SHUTDOWN_" + way] for way in ("ACPI_POWER_BTN", "GUEST_AGENT"))
+NO_ANSWER = fake_libvirt.libvirtError(86, "Guest agent is not responding")
+
+
+class Guest(fake_libvirt.FakeDomain):
+    """One that ignores the power button. ``agent``: what its agent does when it is asked for something."""
+
+    def __init__(self, connection, text):
+        super().__init__(connection, text)
+        self.answers, self.asked = False, []
+
+    def agent(self, question):
+        """Obeys."""
+        if question == AGENT:
+            self.end(fake_libvirt.SHUT_DOWN)
+
+    def shutdownFlags(self, flags=0):  # noqa: N802 -- libvirt's own name
+        self.asked.append(flags)
+        return self.agent(flags) if flags == AGENT else super().shutdownFlags(flags)
+
+    def fsFreeze(self):  # noqa: N802
+        self.asked.append("freeze")
+        self.agent("freeze")
+
+    def fsThaw(self):  # noqa: N802
+        self.asked.append("thaw")
+        self.agent("thaw")
+
+    def end(self, reason):
+        self.asked.append("ended" if reason == fake_libvirt.DESTROYED else "off")
+        super().end(reason)
+
+
+@pytest.fixture
+def guest(libvirt):
+    """A Guest that runs, with an agent that is connected."""
+    channel = "<channel><target type='virtio' name='org.qemu.guest_agent.0' state='connected'/></channel>"
+    libvirt.domains[WEB] = Guest(libvirt, xml(more="<devices>%s</devices>" % channel))
+    libvirt.domains[WEB].now = fake_libvirt.RUNNING
+    return libvirt.domains[WEB]
+
+
+def refuse(_question):
+    raise NO_ANSWER
+
+
+def is_silent(_question):
+    time.sleep(2)
+
+
+def test_a_guest_that_ignores_the_power_button_is_shut_down_by_its_agent(libvirt, guest):
+    assert domain.stop(libvirt, WEB, grace=5) is False
+    assert guest.state() == [fake_libvirt.SHUTOFF, fake_libvirt.SHUT_DOWN]
+
+
+def test_a_guest_whose_agent_refuses_is_shut_down_by_the_power_button(libvirt, guest):
+    guest.agent, guest.answers = refuse, True
+    assert domain.stop(libvirt, WEB, grace=5) is False
+    assert guest.asked == [AGENT, BUTTON, "off"]
+
+
+def test_a_guest_whose_agent_never_answers_is_shut_down_by_the_power_button_in_time(libvirt, guest):
+    guest.agent, guest.answers = is_silent, True
+    assert domain.stop(libvirt, WEB, grace=0.4) is False
+    assert guest.asked == [AGENT, BUTTON, "off"]
+
+
+def test_an_agent_that_is_not_connected_is_asked_nothing(libvirt, guest):
+    guest.xml = guest.xml.replace("'connected'", "'disconnected'")
+    assert domain.stop(libvirt, WEB, grace=0.05) is True
+    assert guest.asked == [BUTTON, "ended"]
+
+
+def test_the_button_is_pressed_again_but_the_agent_is_asked_only_once(libvirt, guest, monkeypatch):
+    """libvirt waits for an agent's answer a minute long, and takes only a few calls of one client at a time."""
+    monkeypatch.setattr(domain, "SHUTDOWN_AGAIN", 0.05)
+    guest.agent = refuse
+    assert domain.stop(libvirt, WEB, grace=0.3) is True
+    assert guest.asked.count(AGENT) == 1 < guest.asked.count(BUTTON)
+
+
+def test_an_agent_that_appears_while_the_guest_boots_is_asked(libvirt, guest, monkeypatch):
+    monkeypatch.setattr(domain, "SHUTDOWN_AGAIN", 0.05)
+    there = iter([False, True])
+    monkeypatch.setattr(agent, "is_there", lambda _found: next(there))
+    assert domain.stop(libvirt, WEB, grace=5) is False
+    assert guest.asked == [BUTTON, AGENT, "off", BUTTON]
+
+
+def test_a_guest_that_is_ended_has_its_file_systems_frozen_just_before(libvirt, guest):
+    """What is copied of its disks afterwards is consistent."""
+    guest.agent = lambda _question: None
+    assert domain.stop(libvirt, WEB, grace=0.05) is True
+    assert guest.asked == [AGENT, BUTTON, "freeze", "ended"]
+
+
+@pytest.mark.parametrize("agent_does", [refuse, is_silent], ids=["refuses", "is silent"])
+def test_an_agent_that_does_not_freeze_holds_up_no_end(libvirt, guest, monkeypatch, agent_does):
+    monkeypatch.setattr(agent, "ANSWER", 0.1)
+    guest.agent = agent_does
+    began = time.monotonic()
+    assert domain.stop(libvirt, WEB, grace=0.05) is True
+    assert guest.asked[-2:] == ["freeze", "ended"]
+    assert time.monotonic() - began < 1.5
+
+
+def test_a_guest_that_cannot_be_ended_is_not_left_frozen(libvirt, guest, monkeypatch):
+    """It goes on, and a move of it is given up."""
+    guest.agent = lambda _question: None
+
+    def destroy():
+        raise fake_libvirt.libvirtError(38, "Failed to terminate process 17 with SIGKILL: Device or resource busy")
+
+    monkeypatch.setattr(guest, "destroy", destroy)
+    with pytest.raises(BuildFailed, match="SIGKILL"):
+        domain.stop(libvirt, WEB, grace=0)
+    assert guest.asked == ["freeze", "thaw"]
+
+
+def test_what_is_removed_is_not_frozen_first(libvirt, guest):
+    assert domain.remove(libvirt, WEB) is True
+    assert guest.asked == ["ended"]
 
 
 def test_a_guest_that_is_off_or_unknown_needs_no_end(libvirt):

@@ -19,7 +19,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import (
     DiskChainChanged,
     DiskIOError,
 )
-from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import domain, gate, locking, power
+from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import agent, domain, gate, locking, power
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest.recovery import recover
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record import journal
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import report_creation
@@ -132,6 +132,16 @@ def test_a_reboot_ends_the_guest_and_starts_it(web, hard, answers, forced):
     assert web.state() == ON and web.domain.starts == 2
     event = [event for event in web.record.history if event["event"] == "reboot"][0]
     assert (event["hard"], event["forced"]) == (hard, forced)
+
+
+@pytest.mark.parametrize("hard", [False, True])
+def test_only_a_soft_reboot_freezes_the_file_systems_of_a_guest_that_it_ends(web, monkeypatch, hard):
+    """As in Nova, a hard one is for guests that are not to be asked anything."""
+    web.make()
+    web.domain.answers, frozen = False, []
+    monkeypatch.setattr(agent, "freeze", lambda found: frozen.append(found.UUIDString()))
+    power.reboot(web.instance(), hard, 0.05)
+    assert frozen == ([] if hard else [web.uuid])
 
 
 @pytest.mark.parametrize("power_lost", [False, True], ids=["process killed", "power cut"])

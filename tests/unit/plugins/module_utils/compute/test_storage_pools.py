@@ -50,10 +50,12 @@ def read(*pools, seconds=10):
     return storage_pools.read_pools(Libvirt(*pools), connection.Deadline(seconds), warnings), warnings
 
 
-def test_a_directory_tells_what_the_file_system_has_now(tmp_path):
+@pytest.mark.parametrize("kind", ["dir", "fs", "netfs"])
+def test_a_directory_tells_what_the_file_system_has_now(tmp_path, kind):
     """Hazard: pool.info() showed 10.5 GB free on a full disk."""
     sizes = os.statvfs(tmp_path)
-    found, warnings = read(Pool("a", path=tmp_path))
+    found, warnings = read(Pool("a", kind, path=tmp_path))
+    assert found["a"]["type"] == kind
     assert found["a"]["capacity"] == sizes.f_blocks * sizes.f_frsize
     assert abs(found["a"]["free"] - sizes.f_bavail * sizes.f_frsize) < 1 << 30
     assert found["a"]["device"] == os.stat(tmp_path).st_dev

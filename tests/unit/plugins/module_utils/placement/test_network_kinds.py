@@ -238,20 +238,39 @@ def test_a_bridge_that_keeps_vlans_apart_is_told_and_the_build_looks_again(libvi
             network.check(libvirt, [nic], str(tmp_path))
 
 
-def test_bridges_of_open_vswitch_are_told_where_it_is_installed(libvirt, monkeypatch, tmp_path):
-    assert network.available(libvirt, [], str(tmp_path))["ovs_bridges"] == []
+@pytest.fixture
+def switch(monkeypatch, tmp_path):
+    """Open vSwitch is installed; the fixture is the socket of its database, which is there while it runs."""
     monkeypatch.setattr(network.shutil, "which", lambda *_, **__: "/usr/bin/ovs-vsctl")
+    socket = tmp_path / "db.sock"
+    monkeypatch.setattr(network, "OVS_SOCKET", str(socket))
+    return socket
+
+
+def test_bridges_of_open_vswitch_are_told_where_it_runs(libvirt, monkeypatch, tmp_path, switch):
+    switch.touch()
     monkeypatch.setattr(network, "run", lambda *_, **__: "ovsbr0\novsbr1\n")
     assert network.available(libvirt, [], str(tmp_path))["ovs_bridges"] == ["ovsbr0", "ovsbr1"]
     with pytest.raises(NetworkNotFound, match="no Open vSwitch bridge ovsbr9"):
         network.check(libvirt, [{"type": "bridge", "source": "ovsbr9", "virtualport": "openvswitch"}], str(tmp_path))
 
 
-def test_a_switch_that_does_not_answer_is_not_one_that_is_not_there(libvirt, monkeypatch, tmp_path):
+def test_a_switch_that_was_not_started_has_no_bridges_and_is_nothing_to_warn_of(libvirt, tmp_path, switch):
+    warnings = []
+    assert network.available(libvirt, warnings, str(tmp_path))["ovs_bridges"] == [] == warnings
+
+
+def test_a_host_without_open_vswitch_has_none_of_its_bridges(libvirt, monkeypatch, tmp_path, switch):
+    switch.touch()
+    monkeypatch.setattr(network.shutil, "which", lambda *_, **__: None)
+    assert network.available(libvirt, [], str(tmp_path))["ovs_bridges"] == []
+
+
+def test_a_switch_that_does_not_answer_is_not_one_that_is_not_there(libvirt, monkeypatch, tmp_path, switch):
     def fails(*_, **__):
         raise NetworkNotFound("ovs-vsctl did not end within 15 s")
 
-    monkeypatch.setattr(network.shutil, "which", lambda *_, **__: "/usr/bin/ovs-vsctl")
+    switch.touch()
     monkeypatch.setattr(network, "run", fails)
     warnings = []
     assert "ovs_bridges" not in network.available(libvirt, warnings, str(tmp_path))

@@ -107,6 +107,13 @@ def test_pools_on_one_file_system_share_it(fast):
     ]
 
 
+@pytest.mark.parametrize("fast", [True, False])
+@pytest.mark.parametrize("kind", ["dir", "fs", "netfs"])
+def test_a_pool_that_libvirt_mounts_is_as_good_as_a_directory(kind, fast):
+    hosts = [host("a", pools={"berth": pool("berth", 100), "far": pool("far", 9, kind=kind)})]
+    assert place(hosts, request("x", pool="far"), request("y", pool="far"), fast=fast) == [["a"], []]
+
+
 def test_the_ratio_of_the_host_counts_for_every_pool():
     assert place([host("a", disk_allocation_ratio=2.0)], request(root_gb=10, pool="fast")) == [[]]
     wanted = [request("web-%d" % number, pool="fast") for number in range(4)]

@@ -1,0 +1,61 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A guest with a TPM, which swtpm emulates: its state stays through stop and start, and goes with the instance."""
+
+from __future__ import annotations
+
+from xml.etree import ElementTree
+
+import pytest
+
+from playbooks import catalog, homes, left, vm
+
+STATES = "/var/lib/libvirt/swtpm"
+# once for each TPM that is made; a TPM that is there is only started
+MADE = "grep -c 'Ending vTPM manufacturing' /var/log/swtpm/libvirt/qemu/%s-swtpm.log"
+
+
+@pytest.fixture
+def with_swtpm(lab):
+    if lab.sh(1, "command -v swtpm && command -v swtpm_setup", check=False).rc:
+        pytest.skip("swtpm is not installed: lab/setup installs it")
+    return lab
+
+
+def power(lab, playbook, path):
+    lab.ansible_playbook("berth.kvm." + playbook, "--limit", "sealed", inventory=[path])
+
+
+def state_of(lab, host, uuid):
+    """The state's directory by its inode, and the files in it."""
+    return lab.sh(host, "stat -c %%i %s/%s && ls %s/%s/tpm2" % (STATES, uuid, STATES, uuid)).stdout
+
+
+def processes(lab, host):
+    return lab.sh(host, "pgrep -a swtpm; true").stdout
+
+
+def test_a_tpm_is_the_same_after_stop_and_start_and_gone_with_the_instance(with_swtpm, image, inventory):
+    lab = with_swtpm
+    image = {**image, "properties": {"hw_tpm_version": "2.0", "hw_tpm_model": "tpm-crb"}}
+    path = inventory({"sealed": vm()}, catalog(image))
+    lab.ansible_playbook("berth.kvm.create", inventory=[path])
+    host = homes(lab)["sealed"]
+    (domain,) = lab.domains(host)
+    live = ElementTree.fromstring(lab.sh(host, "virsh dumpxml " + domain).stdout)
+    tpm, uuid = live.find("devices/tpm"), live.findtext("uuid")
+    assert (tpm.get("model"), dict(tpm.find("backend").attrib)["version"]) == ("tpm-crb", "2.0")
+    assert "/%s/" % uuid in processes(lab, host)
+    state = state_of(lab, host, uuid)
+    assert "tpm2-00.permall" in state
+
+    power(lab, "stop", path)
+    assert processes(lab, host) == "" and state_of(lab, host, uuid) == state
+    power(lab, "start", path)
+    assert "/%s/" % uuid in processes(lab, host) and state_of(lab, host, uuid) == state
+    assert lab.sh(host, MADE % domain).stdout.strip() == "1", "the TPM that was made first"
+
+    power(lab, "delete", path)
+    assert left(lab) == {} and processes(lab, host) == ""
+    assert lab.sh(host, "find %s -mindepth 1" % STATES).stdout == ""

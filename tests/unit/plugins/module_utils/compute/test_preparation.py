@@ -1,0 +1,82 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The storage pool of a host that is prepared: one that somebody made is taken if it is a directory."""
+
+from __future__ import annotations
+
+import types
+
+import pytest
+
+from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import HostNotPrepared
+from ansible_collections.berth.kvm.plugins.module_utils.compute.host import preparation
+
+
+class Pool:
+    """A pool that libvirt knows. Starting it mounts ``mounted`` at its path, over what is there."""
+
+    def __init__(self, kind, path, active=True, mounted=None):
+        self.kind, self.path, self.active, self.mounted, self.starts = kind, path, active, mounted, False
+
+    def XMLDesc(self, _flags):  # noqa: N802 -- libvirt's own name
+        return "<pool type='%s'><name>berth</name><target><path>%s</path></target></pool>" % (self.kind, self.path)
+
+    def isActive(self):  # noqa: N802
+        return self.active
+
+    def autostart(self):
+        return self.starts
+
+    def setAutostart(self, starts):  # noqa: N802
+        self.starts = bool(starts)
+
+    def create(self, _flags):
+        if self.mounted:
+            self.path.rename(self.path.with_name("hidden"))
+            self.mounted.rename(self.path)
+        self.active = True
+
+
+@pytest.fixture
+def prepare(prepared, monkeypatch, tmp_path):
+    """prepare(pool): the host is prepared, of whose parts only the pool counts here."""
+    nothing = {"is_in_force": True, "install": None, "needs_restart": False}
+    for name, value in nothing.items():
+        monkeypatch.setattr(preparation.gate, name, lambda value=value: value)
+    monkeypatch.setattr(preparation.listening, "differs", lambda _address: False)
+    monkeypatch.setattr(preparation.host, "check_confinement", lambda *_: None)
+    capabilities = types.SimpleNamespace(uuid=prepared.uuid, security_models=())
+    monkeypatch.setattr(preparation.capabilities, "parse_host", lambda _text: capabilities)
+
+    def run(pool):
+        connection = prepared.connection
+        connection.getCapabilities = lambda: ""
+        connection.storagePoolLookupByName = lambda _name: pool
+        return preparation.prepare(connection, prepared.store, {}, settings_path=str(tmp_path / "host.json"))
+
+    return run
+
+
+@pytest.mark.parametrize("kind", ["dir", "fs", "netfs"])
+def test_a_pool_that_somebody_made_is_taken_with_its_directory(prepare, tmp_path, kind):
+    pool = Pool(kind, tmp_path / "given")
+    assert "pool" in prepare(pool)["changed"]
+    assert pool.starts and (tmp_path / "given" / "instances").is_dir() and (tmp_path / "given" / "images").is_dir()
+    assert prepare(pool)["changed"] == []
+
+
+def test_a_pool_that_is_no_directory_is_refused_and_nothing_is_changed(prepare, tmp_path):
+    pool = Pool("logical", tmp_path / "given", active=False)
+    with pytest.raises(HostNotPrepared, match="storage pool berth is of type logical"):
+        prepare(pool)
+    assert not pool.active and not (tmp_path / "given").exists() and not (tmp_path / "host.json").exists()
+
+
+@pytest.mark.parametrize("kind", ["fs", "netfs"])
+def test_what_a_pool_mounts_gets_the_directories_not_what_is_below_it(prepare, tmp_path, kind):
+    (tmp_path / "given").mkdir()
+    (tmp_path / "mounted").mkdir(0o711)
+    prepare(Pool(kind, tmp_path / "given", active=False, mounted=tmp_path / "mounted"))
+    assert sorted(entry.name for entry in (tmp_path / "given").iterdir()) == ["images", "instances"]
+    assert list((tmp_path / "hidden").iterdir()) == []
