@@ -199,7 +199,9 @@ def test_a_host_that_says_nothing_of_instances_that_others_saw_there_stays(fleet
     assert (refused["error_code"], WEB in refused["msg"]) == ("HostInUse", True)
     assert refused["msg"].endswith(fleet_hints.find_records("kvm3")) and not fleet.revoked("kvm3")
     deleted = up("kvm3")
-    deleted["notes"] = {WEB: {"known": None, "planned": [], "after": 0, "gone": [1, 4]}}  # what berth.kvm.delete has it note
+    deleted["notes"] = {
+        WEB: {"known": None, "planned": [], "after": 0, "gone": [1, 4]}
+    }  # what berth.kvm.delete has it note
     assert fleet.remove(kvm1=up("kvm1", seen="kvm3"), kvm3=deleted)["revoked"] == 2
 
 
