@@ -21,7 +21,7 @@ class ActionModule(ControllerAction):
         return {name: result[name] for name in ("findings", "counts")}
 
     def act(self, args, task_vars):
-        found = examine(case_of(task_vars, kvm_hosts(task_vars, args["hosts"]), args["asked"]))
+        found = examine(case_of(task_vars, kvm_hosts(task_vars, args["hosts"]), args["asked"], self._loader))
         say("", *lines(found), "")
         result = {"findings": [finding.to_dict() for finding in found], "counts": counted(found)}
         changed = any(finding.fixed for finding in found)

@@ -91,9 +91,9 @@ class ActionModule(ControllerAction):
                 if method not in LOCKED_TOO:
                     check_unlocked(name, who_locked(given))
                     check_unlocked_there(name, fleet.places.get(uuid, ()))
-                found[name] = {"uuid": uuid, **self._task_of(method, fleet, name, uuid, run)}
-                if method == "update_disks":
-                    found[name].update(_wanted_disks(task_vars, fleet, name, found[name], given, run))
+                task = {"uuid": uuid, **self._task_of(method, fleet, name, uuid, run)}
+                disks = _wanted_disks(task_vars, fleet, name, task, given, run) if method == "update_disks" else {}
+                found[name] = {**task, **disks}
                 if not found[name]["hosts"] and not fleet.places.get(uuid):
                     if method in NEEDED or not in_inventory(task_vars, name):
                         raise not_found(task_vars, fleet, name)

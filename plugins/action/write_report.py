@@ -42,7 +42,7 @@ class ActionModule(ControllerAction):
     def act(self, args, task_vars):
         page = page_path(args["page"])
         hosts = kvm_hosts(task_vars, args["hosts"])
-        case = case_of(task_vars, hosts, args["asked"])
+        case = case_of(task_vars, hosts, args["asked"], self._loader)
         document = clean_all(self._document(case, hosts, task_vars))
         if not self._task.check_mode:
             write_report(page, render(document), document)

@@ -70,7 +70,8 @@ options:
         type: str
         choices: [running, shutdown]
       mend:
-        description: Whether a definition that somebody changed in libvirt is brought back.
+        description: Whether a definition that somebody changed in libvirt is brought back, and packet filters that are asked for are
+          made.
         type: bool
         default: false
       shutdown_timeout:

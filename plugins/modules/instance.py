@@ -149,7 +149,8 @@ options:
   mend:
     description:
       - With O(state=present), restore the definition of the guest from the record if somebody changed it in libvirt, and give NICs
-        without a packet filter one if O(spec) says C(port_security) for them. A running guest stays as it is until its next start.
+        without a packet filter one if O(spec) says C(port_security) for them. Apart from that filter, a running guest stays as it is until
+        its next start.
       - Disks are not restored, nor is an instance that is locked or in a move.
     type: bool
     default: false

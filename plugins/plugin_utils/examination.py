@@ -11,17 +11,25 @@ from ..module_utils.conductor.doctor import SEVERITIES, Case, Finding
 from ..module_utils.model.errors import BerthError
 from ..module_utils.model.identity import uuid_of
 from .controller import kvm_hosts, read_reports, replies, variables, with_variable
+from .inventory_differences import InventoryDifferences
 from .plain import plain
 from .selection import known_hosts
 
 
-def case_of(task_vars: Dict[str, Any], hosts: List[str], asked: Sequence[float]) -> Case:
-    """``asked``: when the hosts were asked, and when they had answered."""
+def case_of(task_vars: Dict[str, Any], hosts: List[str], asked: Sequence[float], loader: Any) -> Case:
+    """``asked``: when the hosts were asked, and when they had answered; ``loader``: Ansible's."""
     fleet = read_reports(task_vars, hosts)
     answers = plain(replies(task_vars, "__berth_facts"))
     checkups = {host: answers[host]["checkup"] for host in fleet.documents if "checkup" in answers.get(host, {})}
     fleet.notes = {fleet.documents[host]["uuid"]: checkup["notes"] for host, checkup in checkups.items()}
-    return Case(fleet, checkups, _in_inventory(task_vars), known_hosts(task_vars, hosts), (asked[0], asked[1]))
+    named = _in_inventory(task_vars)
+    inventory = InventoryDifferences(task_vars, list(named.values()), hosts, loader)
+    wished = {
+        uuid: (inventory.request(name) or {}).get("networks") or ()
+        for uuid, name in named.items()
+        if any(place["unfiltered"] for place in fleet.places.get(uuid, ()))
+    }
+    return Case(fleet, checkups, named, known_hosts(task_vars, hosts), (asked[0], asked[1]), wished)
 
 
 def counted(findings: Sequence[Finding]) -> Dict[str, int]:

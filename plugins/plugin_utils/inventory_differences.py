@@ -12,6 +12,7 @@ from ..module_utils.conductor import drift
 from ..module_utils.conductor.fleet import Place
 from ..module_utils.model.errors import BerthError
 from ..module_utils.model.lifecycle import OWN
+from ..module_utils.model.messages import Document
 from ..module_utils.placement.request import build_request
 from .controller import INSTANCE, variables
 from .selection import in_inventory
@@ -44,14 +45,16 @@ class InventoryDifferences:
     def differences(self, name: str, places: Iterable[Place]) -> List[str]:
         """[] if not exactly one host owns the instance, or if the inventory is invalid, which create reports."""
         place = owner(places)
-        if place is None or not in_inventory(self._task_vars, name):
-            return []
+        wanted = self.request(name) if place and in_inventory(self._task_vars, name) else None
+        return drift.told(name, place, wanted) if place and wanted else []
+
+    def request(self, name: str) -> Optional[Document]:
+        """The request of an instance of the inventory, None if it is invalid."""
         try:
             given = {**variables(self._task_vars, name, INSTANCE), "inventory_hostname": name}
-            wanted, _seed = build_request(given, self.catalogs.of(name))
+            return build_request(given, self.catalogs.of(name))[0]
         except BerthError:
-            return []
-        return drift.told(name, place, wanted)
+            return None
 
     def all_differences(self, name: str, places: Iterable[Place]) -> List[str]:
         """The same, and what somebody changed in libvirt's definition of the guest."""

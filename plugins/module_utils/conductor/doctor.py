@@ -18,7 +18,7 @@ from ..model.errors import shortened
 from ..model.lifecycle import ACTIVE, DELETING, OWN, SETTING_ASIDE
 from ..model.messages import Document
 from ..placement.text import table
-from . import drift, free_volumes, silence, volumes
+from . import drift, filter_drift, free_volumes, silence, volumes
 from .fleet import Fleet, Place
 from .locate import is_moving, unconfirmed
 
@@ -49,13 +49,15 @@ class Finding:
 class Case:
     """What is examined. ``checkups``: host -> its findings about itself; ``in_inventory``: uuid -> name of the
     inventory's instances; ``inventory``: the names of the KVM hosts; ``asked``: when the controller asked the hosts
-    and had the answers."""
+    and had the answers; ``wished_nics``: uuid -> the NICs of the inventory's request, for instances with NICs that have
+    no packet filter."""
 
     fleet: Fleet
     checkups: Mapping[str, Document]
     in_inventory: Mapping[str, str]
     inventory: Sequence[str]
     asked: Tuple[float, float]
+    wished_nics: Mapping[str, Sequence[Document]] = dataclasses.field(default_factory=dict)
 
     def name(self, uuid: str) -> str:
         places = self.fleet.places.get(uuid, ())
@@ -261,6 +263,7 @@ def _instances(case: Case) -> Iterator[Finding]:
             said = "it waits for confirm_resize or revert_resize"
             yield Finding("NotConfirmed", NOTE, "".join(owners), said, hints.confirm_or_revert(name), name)
         yield from _by_hand(places, name)
+        yield from _unfiltered(places, case.wished_nics.get(uuid, ()), name)
     for host, document in case.fleet.documents.items():
         for uuid in document.get("failed_instances", ()):
             name = case.name(uuid)
@@ -273,6 +276,13 @@ def _by_hand(places: Sequence[Place], name: str) -> Iterator[Finding]:
         if said:
             todo = "It is " + drift.repaired(name, place["domain_differs"])
             yield Finding("DomainDiffers", WARNING, place["host"], "changed in libvirt: " + said, todo, name)
+
+
+def _unfiltered(places: Sequence[Place], wanted: Sequence[Document], name: str) -> Iterator[Finding]:
+    for place in places:
+        lacking = filter_drift.said_and_hint(name, place["unfiltered"] or (), wanted)
+        if lacking:
+            yield Finding("PacketFilterMissing", WARNING, place["host"], lacking[0], lacking[1], name)
 
 
 def _unlisted(case: Case) -> Iterator[Finding]:

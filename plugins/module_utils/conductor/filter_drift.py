@@ -8,7 +8,7 @@ Only an explicit wish counts: security groups, or port_security: true. By defaul
 
 from __future__ import annotations
 
-from typing import Any, Collection, Iterable, Mapping, Optional
+from typing import Any, Collection, Iterable, Mapping, Optional, Tuple
 
 from ..model import group_hints
 
@@ -21,13 +21,20 @@ def of_shown(name: str, has: Iterable[Mapping[str, Any]], wanted: Iterable[Mappi
 def of_nics(name: str, unfiltered: Collection[str], wanted: Iterable[Mapping[str, Any]]) -> Optional[str]:
     """What the NICs with the MAC addresses ``unfiltered`` of instance ``name`` lack by the request's NICs ``wanted``, and
     what helps."""
+    return ". ".join(said_and_hint(name, unfiltered, wanted) or ()) or None
+
+
+def said_and_hint(
+    name: str, unfiltered: Collection[str], wanted: Iterable[Mapping[str, Any]]
+) -> Optional[Tuple[str, str]]:
+    """The same as (what they lack, what helps)."""
     lacking = [nic for nic in wanted if nic["mac"] in unfiltered and (nic.get("security") or {})]
     lacking = [nic for nic in lacking if nic.get("port_security") or nic["security"].get("groups")]
     if not lacking:
         return None
     groups = list(dict.fromkeys(group for nic in lacking for group in nic["security"].get("groups") or ()))
-    return "network interface %s has no packet filter%s. %s" % (
-        ", ".join(nic["mac"] for nic in lacking),
-        ", so it is not in " + ", ".join(groups) if groups else "",
+    said = "network interface %s has no packet filter" % ", ".join(nic["mac"] for nic in lacking)
+    return (
+        said + (", so it is not in " + ", ".join(groups) if groups else ""),
         group_hints.filter_nics(name, all(nic.get("port_security") for nic in lacking)),
     )

@@ -152,6 +152,11 @@ def attach(domain, xml, flags):
     _call("attaching a device", domain.attachDeviceFlags, xml, flags)
 
 
+def update(domain, xml):
+    """Change a device of the running guest."""
+    _call("changing a device", domain.updateDeviceFlags, xml, require_libvirt().VIR_DOMAIN_AFFECT_LIVE)
+
+
 def ask_qemu(domain, command):
     """Return the answer of the running guest's QEMU to a command in its own protocol, both as text. A refusal is an
     answer, too. None if libvirt's binding cannot do that."""

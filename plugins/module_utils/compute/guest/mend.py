@@ -3,7 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Repairs a guest's definition that somebody changed by hand, from its record: on request, and before a start.
 
-Only the definition of the next start is written again; a running guest is not changed. A guest whose disks are not its
+Only the definition of the next start is written again; a running guest gets no more than the packet filters that the
+inventory asks for. A guest whose disks are not its
 record's is left alone: a new definition could lose what it wrote last.
 """
 
@@ -52,8 +53,23 @@ def mend(instance, given_seed=None, dry=False, wanted=None):
             record = _define(instance, record)
             noted = journal.noted(record, "mend", parts=", ".join(part for part, _expected, _has in found))
             instance.store.compare_and_swap(instance.store.read(instance.uuid), noted.next())
+        found = found + _filter_running(instance, record, wanted or {}, dry)
         known = [part for part, _expected, _has in found]
         return seedless + [difference for difference in filtered if difference[0] not in known] + found
+
+
+def _filter_running(instance, record, wanted, dry):
+    """Put the filters that ``wanted`` asks for before the NICs of the running guest that have none. Return [the
+    differences]. If libvirt refuses that, the guest has them from its next start on, as the tables say."""
+    found, done = domain.find(instance.host.connection, instance.uuid), []
+    live = domain.definitions(found)[0] if found is not None else None
+    for mac, xml in packet_filter.of_running(live, record, wanted).items() if live else ():
+        with contextlib.suppress(BuildFailed, GuestNotSupported):
+            if not dry:
+                packet_filter.define(instance.host.connection, record)
+                domain.update(found, xml)
+            done.append(["network interface %s of the running guest" % mac, "packet filter", ""])
+    return done
 
 
 def _with_filters(instance, record, wanted, dry):

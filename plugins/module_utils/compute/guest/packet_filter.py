@@ -325,3 +325,24 @@ def with_asked_filters(spec, wanted):
     for nic in given:
         nic["security"] = group_members.without(asked[nic["mac"]])
     return {**spec, "networks": found} if given else spec, [nic["mac"] for nic in given]
+
+
+def of_running(live, record, wanted):
+    """Return {MAC address: the XML of the interface with the record's filter} of those NICs of the running guest (its XML
+    text) that lack it though ``wanted`` says port_security: true."""
+    asked = {nic["mac"] for nic in wanted.get("networks") or [] if nic.get("port_security")}
+    interfaces = {
+        element.find("mac").get("address"): element
+        for element in ElementTree.fromstring(live).iterfind("devices/interface[mac]")
+    }
+    found = {}
+    for at, nic in enumerate(record.spec.get("networks") or []):
+        element = interfaces.get(nic["mac"])
+        if nic["mac"] in asked and nic.get("security") and element is not None:
+            there = element.find("filterref")
+            if there is None or there.get("filter") == nic.get("nwfilter"):
+                if there is not None:
+                    element.remove(there)
+                ElementTree.SubElement(element, "filterref", filter=name(record.uuid, at))
+                found[nic["mac"]] = ElementTree.tostring(element, encoding="unicode")
+    return found

@@ -102,7 +102,9 @@ def test_an_update_asks_for_the_volumes_of_the_inventory_and_for_none_where_it_s
 
 def test_an_update_is_refused_where_the_volume_is_elsewhere_or_unknown_by_name():
     wanted = {"berth_volumes_defined": {"db": {"size_gb": 4}}, "berth_volumes": ["db"]}
-    assert "VolumeElsewhere" in located(wanted, h1=([held()], []), h2=([], [volume()]))["errors"]["web1"]
+    found = located(wanted, h1=([held()], []), h2=([], [volume()]))
+    assert "VolumeElsewhere" in found["errors"]["web1"]
+    assert (found["found"], found["instances"]) == ([], {}), "nothing is asked of its host, nor counted for its project"
     assert (
         "VolumeNotDefined" in located({**wanted, "berth_volumes": ["bd"]}, h1=([held()], [volume()]))["errors"]["web1"]
     )

@@ -9,7 +9,8 @@ import itertools
 
 import pytest
 from ansible.template import trust_as_template
-from placement_case import CATALOG, VM, controller
+from held_case import held
+from placement_case import CATALOG, VM, controller, facts
 
 from ansible_collections.berth.kvm.plugins.action import claim_room
 from ansible_collections.berth.kvm.plugins.module_utils.model.identity import instance_uuid
@@ -138,6 +139,15 @@ def test_the_quota_of_the_instances_holds_also_where_localhost_decides():
     for selected, decider in ((["a", "b"], "a"), (None, "localhost")):
         result = decide({"a": {**VM, **quota}, "b": {**VM, **quota}}, selected, decider)
         assert (list(result["selections"]), result["failures"]["b"]["code"]) == (["a"], "QuotaExceeded")
+
+
+@pytest.mark.parametrize("asked", [True, None])
+def test_the_doctor_knows_for_which_instances_without_a_packet_filter_the_inventory_asks_for_one(asked):
+    mac = "02:00:00:00:00:01"
+    web = {**VM, "berth_networks": [{"network": "lan", "mac": mac, **({"port_security": asked} if asked else {})}]}
+    more = {"h1": facts("h1", instances=[held(unfiltered=[mac])], num_instances=1)}
+    found = controller({"web1": web}, more_facts=more).run("doctor", {"asked": [1.0, 2.0]})["findings"]
+    assert [one["code"] for one in found] == (["PacketFilterMissing"] if asked else [])
 
 
 @pytest.mark.parametrize("allowed, made", [(2, ["a", "b"]), (1, ["a"])])

@@ -89,6 +89,7 @@ class FakeDomain:
         self.connection, self.xml = connection, xml
         self.uuid = ElementTree.fromstring(xml).findtext("uuid")
         self.now, self.reason = SHUTOFF, UNKNOWN
+        self.live = None  # of the running guest, where that is not its definition
         self.answers = True
         self.starts = 0
         self.undefined_with = None
@@ -103,8 +104,20 @@ class FakeDomain:
     def UUIDString(self):  # noqa: N802 -- libvirt's own name
         return self.uuid
 
-    def XMLDesc(self, _flags=0):  # noqa: N802
-        return self.xml
+    def XMLDesc(self, flags=0):  # noqa: N802
+        return self.live if self.live and not flags & CONSTANTS["VIR_DOMAIN_XML_INACTIVE"] else self.xml
+
+    def updateDeviceFlags(self, xml, flags):  # noqa: N802
+        assert flags == CONSTANTS["VIR_DOMAIN_AFFECT_LIVE"]
+        if self.takes_no_more:
+            raise libvirtError(67, "operation not supported: cannot modify network device configuration")
+        root, new = ElementTree.fromstring(self.live), ElementTree.fromstring(xml)
+        if new.find("filterref").get("filter") not in self.connection.filters:
+            raise libvirtError(CONSTANTS["VIR_ERR_NO_NWFILTER"], "referenced filter is missing")
+        (old,) = (each for each in root.iter("interface") if each.find("mac").attrib == new.find("mac").attrib)
+        root.find("devices").remove(old)
+        root.find("devices").append(new)
+        self.live = ElementTree.tostring(root, encoding="unicode")
 
     def state(self):
         return [self.now, self.reason]
@@ -207,7 +220,7 @@ class FakeDomain:
 
     def end(self, reason):
         """The guest is off now, for that reason."""
-        self.now, self.reason = SHUTOFF, reason
+        self.now, self.reason, self.live = SHUTOFF, reason, None
         if not self.persistent:
             del self.connection.domains[self.uuid]
 

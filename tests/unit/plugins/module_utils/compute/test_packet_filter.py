@@ -20,7 +20,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import (
     outcome,
     packet_filter,
 )
-from ansible_collections.berth.kvm.plugins.module_utils.conductor import report_creation
+from ansible_collections.berth.kvm.plugins.module_utils.conductor import drift, report_creation
 from ansible_collections.berth.kvm.plugins.module_utils.model import group_hints, hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.unknown_names import NetworkNotFound
 
@@ -217,6 +217,7 @@ def old(web):
     wish = web.spec["networks"]
     web.spec["networks"] = [without_filter(wish[0])]
     web.make()
+    web.domain.live = web.domain.xml
     web.spec = {**web.spec, "networks": wish}
     return web
 
@@ -257,26 +258,63 @@ def test_port_security_that_the_inventory_asks_for_is_told_until_somebody_has_it
     assert old.host.connection.filters == {} and "security" not in old.record.spec["networks"][0]
 
 
-def test_a_filter_that_is_asked_for_is_written_down_and_in_the_definition_and_the_guest_has_it_from_its_next_start(old):
+def test_a_filter_that_is_asked_for_is_written_down_in_the_definition_and_before_the_running_guest(old):
     old.spec["networks"] = [asked()]
     before = old.record.generation
     reply = create(old)
-    assert reply["changed"] and "network interface %s bridge br0 -> bridge br0 filter %s" % (MAC, label(old)) in (
-        reply["instance"]["mended"].replace("virtio ", "").replace(" virtio", "")
+    assert reply["changed"] and reply["instance"]["mended"] == (
+        "repaired: network interface %s bridge br0 virtio -> bridge br0 virtio filter %s, "
+        "network interface %s of the running guest none -> packet filter" % (MAC, label(old), MAC)
     )
-    assert old.record.spec["networks"][0]["security"] == OPEN and old.record.generation > before
-    assert '<filterref filter="%s"' % label(old) in old.domain.xml and old.domain.starts == 1
+    assert old.record.spec["networks"][0].get("security") == OPEN and old.record.generation > before
+    for xml in (old.domain.xml, old.domain.live):
+        assert xml.count('<filterref filter="%s"' % label(old)) == 1
     assert old.host.connection.filters[label(old)].xml == packet_filter.render(old.record)[label(old)]
-    again = create(old)
-    assert (again["changed"], old.domain.starts) == (False, 1)
+    assert (why(old), create(old)["changed"], old.domain.starts) == ("is there", False, 1)
+
+
+def test_the_filter_of_the_network_gives_way_to_the_guests_own_which_calls_it_first(old):
+    for text in ("xml", "live"):
+        xml = getattr(old.domain, text).replace("</interface>", '<filterref filter="clean-traffic" /></interface>')
+        setattr(old.domain, text, xml)
+    record = old.record.spec["networks"][0]
+    old.host.store.compare_and_swap(
+        old.record, old.record.next(spec={**old.record.spec, "networks": [{**record, "nwfilter": "clean-traffic"}]})
+    )
+    old.spec["networks"] = [asked(nwfilter="clean-traffic")]
+    create(old)
+    assert "clean-traffic" not in old.domain.live and label(old) in old.domain.live
+    assert "clean-traffic" in old.host.connection.filters[label(old)].xml
+
+
+def test_a_running_guest_before_which_libvirt_puts_no_filter_has_it_from_its_next_start_and_that_is_told(old):
+    old.spec["networks"] = [asked()]
+    old.domain.takes_no_more = True
+    reply = create(old)["instance"]
+    assert "running guest" not in reply["mended"] and "filterref" not in old.domain.live
+    said = drift.of_domain("web1", reply["domain_differs"])
+    assert said.startswith("live domain differs: network interface %s bridge br0 virtio" % MAC)
+    assert said.endswith("repaired at the next start")
+    assert '<filterref filter="%s"' % label(old) in old.domain.xml
+    old.domain.takes_no_more = False
+    assert create(old)["changed"] and "filterref" in old.domain.live, "the next run tries again"
+
+
+def test_a_running_guest_is_not_touched_where_nobody_asks(web):
+    web.make()
+    web.domain.live = web.domain.xml.replace('<filterref filter="%s" />' % label(web), "")
+    assert "filterref" not in web.domain.live
+    create(web)
+    assert "filterref" not in web.domain.live
 
 
 def test_check_mode_says_that_a_nic_would_get_its_filter_and_changes_nothing(old):
     old.spec["networks"] = [asked()]
-    before, xml = old.record.generation, old.domain.xml
+    before, xml, live = old.record.generation, old.domain.xml, old.domain.live
     reply = create(old, dry=True)
     assert reply["changed"] and reply["instance"]["mended"].startswith("would be repaired: network interface " + MAC)
-    assert (old.record.generation, old.domain.xml, old.host.connection.filters) == (before, xml, {})
+    assert (old.record.generation, old.domain.xml, old.domain.live) == (before, xml, live)
+    assert old.host.connection.filters == {}
 
 
 def test_a_guest_that_libvirt_lost_gets_its_filter_with_its_definition(old):
@@ -284,7 +322,7 @@ def test_a_guest_that_libvirt_lost_gets_its_filter_with_its_definition(old):
     old.instance().stopped(1)
     old.host.connection.domains.clear()
     assert "network interface %s none -> packet filter" % MAC in create(old)["instance"]["mended"]
-    assert old.record.spec["networks"][0]["security"] == OPEN
+    assert old.record.spec["networks"][0].get("security") == OPEN
     old.instance().started()
     assert '<filterref filter="%s"' % label(old) in old.domain.xml
 
@@ -295,7 +333,7 @@ def test_what_was_interrupted_before_the_definition_had_the_filter_is_finished_b
         broken.setattr(definition, "define", lambda *_: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             create(old)
-    assert old.record.spec["networks"][0]["security"] == OPEN and "filterref" not in old.domain.xml
+    assert old.record.spec["networks"][0].get("security") == OPEN and "filterref" not in old.domain.xml
     assert create(old)["changed"] and '<filterref filter="%s"' % label(old) in old.domain.xml
 
 

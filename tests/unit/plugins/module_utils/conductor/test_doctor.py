@@ -15,6 +15,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.conductor import doctor
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.fleet import Fleet, read_fleet
 from ansible_collections.berth.kvm.plugins.module_utils.model import (
     fleet_hints,
+    group_hints,
     hints,
     host_hints,
     state_hints,
@@ -48,8 +49,12 @@ def fleet(places=None, verdicts=None, notes=None, **documents):
     return Fleet(found, verdicts or {}, notes or {})
 
 
-def examine(case, checkups=None, in_inventory=None, asked=(100.0, 105.0)):
-    return doctor.examine(doctor.Case(case, checkups or {}, in_inventory or IN_INVENTORY, ["kvm1", "kvm2"], asked))
+def examine(case, checkups=None, in_inventory=None, asked=(100.0, 105.0), wished_nics=None):
+    return doctor.examine(
+        doctor.Case(
+            case, checkups or {}, in_inventory or IN_INVENTORY, ["kvm1", "kvm2"], asked, {WEB: wished_nics or []}
+        )
+    )
 
 
 def shown(found):
@@ -115,6 +120,16 @@ def test_a_volume_that_two_hosts_have_is_found_and_nobody_is_told_to_use_or_dele
 )
 def test_what_shows_in_the_answers_is_found(case, expected):
     assert shown(examine(case)) == [expected]
+
+
+def test_a_nic_without_the_packet_filter_that_the_inventory_asks_for_is_found_with_what_gives_it_one():
+    case = fleet({"kvm1": [place(unfiltered=["02:00:00:00:00:01"])]})
+    wish = {"mac": "02:00:00:00:00:01", "security": {"groups": [], "rules": None, "allowed": []}}
+    assert examine(case, wished_nics=[wish]) == [], "nobody asks for it"
+    (found,) = examine(case, wished_nics=[{**wish, "port_security": True}])
+    assert shown([found]) == [("PacketFilterMissing", "warning", "kvm1", "web1")]
+    assert found.said == "network interface 02:00:00:00:00:01 has no packet filter"
+    assert found.todo == group_hints.filter_nics("web1", True)
 
 
 @pytest.mark.parametrize(
