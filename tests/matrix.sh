@@ -14,7 +14,7 @@ set -uo pipefail
 cd "$(dirname "$0")/.." || exit 2
 
 pythons="2.19=3.11 2.20=3.12 2.21=3.13 2.22=3.13" # ansible-core=Python; the newest may be a pre-release
-edge="tests/unit/test_architecture.py tests/unit/test_reply_architecture.py tests/unit/replies
+edge="tests/unit/test_architecture.py tests/unit/test_reply_architecture.py tests/unit/replies tests/unit/situations
     $(find tests/unit/plugins -mindepth 1 -maxdepth 1 -type d ! -name 'module*' ! -name '__*' | sort)"
 private="tests/unit/plugins/plugin_utils/test_delegates.py tests/unit/plugins/plugin_utils/test_known_ansible.py
     tests/unit/plugins/plugin_utils/test_host_reply.py tests/unit/plugins/action/test_ask_hosts.py
@@ -40,10 +40,11 @@ ansible_of() { # ansible_of 2.20: its newest release, or pre-release where there
 
 make_venv() { # make_venv 2.20 /usr/bin/python3.12
     local venv=$work/$1
-    [ -e "$venv/complete" ] && return
+    [ "$venv/complete" -nt requirements.txt ] && return
     rm -rf "$venv"
     "$2" -m venv "$venv" && ansible_of "$1" &&
-        "$venv/bin/pip" install -q 'netaddr>=1,<2' 'jmespath>=1,<2' 'pyyaml>=6,<7' 'pytest>=8,<10' 'pytest-xdist>=3.5,<4' \
+        grep -v '^ansible-core' requirements.txt >"$venv/requirements.txt" &&
+        "$venv/bin/pip" install -q -r "$venv/requirements.txt" 'pyyaml>=6,<7' 'pytest>=8,<10' 'pytest-xdist>=3.5,<4' \
             'hypothesis>=6.100,<7' &&
         touch "$venv/complete"
 }
