@@ -86,19 +86,21 @@ class CallbackModule(CallbackBase):
             told = {key: result.result[key] for key in ("volume", "project", "host")}
             self._write({"event": "volume.delete", **plain(told)})
         elif action in UPDATES:
-            items = result.result.get("results")
-            for item in items if isinstance(items, list) else [result.result]:
+            results = result.result.get("results")
+            # our loops go over hosts
+            items = [(each.get("item"), each) for each in results] if isinstance(results, list) else None
+            for host, item in items or [(result.task.delegate_to, result.result)]:
                 found = item.get(UPDATES[action])
                 if item.get("changed") and isinstance(found, dict):
-                    self._update(result.host.get_name(), plain(dict(found)))
+                    self._update(result.host.get_name(), host, plain(dict(found)))
 
     def v2_runner_on_failed(self, result, ignore_errors=False):
         """Report failed loops too: their other items may have changed instances."""
         self.v2_runner_on_ok(result)
 
-    def _update(self, name, found):
+    def _update(self, name, host, found):
         """One event for each transition; a state that was already reported gives no event."""
-        host = (found.get("host") or {}).get("name")
+        host = (found.get("host") or {}).get("name", host)
         states = {key: found[key] for key in STATES if key in found}
         if self._last.get((name, host)) == states:
             return

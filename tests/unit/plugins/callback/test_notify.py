@@ -23,8 +23,8 @@ def notify(tmp_path):
     callback, path = CallbackModule(), tmp_path / "events"
     callback._plugin_options = {"path": str(path)}
 
-    def act(action, result, check_mode=False, name="web1"):
-        task = SimpleNamespace(action=action, check_mode=check_mode)
+    def act(action, result, check_mode=False, name="web1", on="kvm1"):
+        task = SimpleNamespace(action=action, check_mode=check_mode, delegate_to=on)
         host = SimpleNamespace(get_name=lambda: name)
         callback.v2_runner_on_ok(SimpleNamespace(task=task, host=host, result=result))
         return [json.loads(line) for line in path.read_text("utf-8").splitlines()] if path.exists() else []
@@ -44,6 +44,16 @@ def test_each_transition_is_one_event_with_who_and_run(notify):
         ("instance.update", "web1", acting.WHO, acting.RUN)
     }
     assert notify.path.stat().st_mode & 0o777 == 0o600
+
+
+def test_an_instance_is_told_with_the_host_that_was_asked(notify):
+    notify("berth.kvm.instance", {"changed": True, "instance": ACTIVE}, on="kvm2")
+    gone = [
+        {"changed": True, "item": host, "instance": {"uuid": "u-1", "state": "absent"}} for host in ("kvm2", "kvm3")
+    ]
+    found = notify("berth.kvm.instance", {"changed": True, "results": gone}, on="kvm3")
+    assert [(event["state"], event["host"]) for event in found] == [
+        ("running", "kvm2"), ("absent", "kvm2"), ("absent", "kvm3")]  # fmt: skip
 
 
 def test_the_legs_of_a_move_are_told_of_the_host_that_they_ran_on(notify):
@@ -115,7 +125,10 @@ def test_what_changes_nothing_is_no_event(notify, action, result, check_mode):
 def test_of_a_loop_over_hosts_each_is_told(notify):
     items = [{"changed": True, "instance": dict(ACTIVE, state=state)} for state in ("running", "absent")]
     assert len(notify("berth.kvm.instance", {"changed": True, "results": items})) == 2
-    task, host = SimpleNamespace(action="berth.kvm.instance", check_mode=False), SimpleNamespace(get_name=lambda: "db")
+    task, host = (
+        SimpleNamespace(action="berth.kvm.instance", check_mode=False, delegate_to=None),
+        SimpleNamespace(get_name=lambda: "db"),
+    )
     result = {"failed": True, "results": [items[0], {"failed": True, "msg": "X: why"}]}
     notify.callback.v2_runner_on_failed(SimpleNamespace(task=task, host=host, result=result), ignore_errors=False)
     assert len(notify("berth.kvm.ask_hosts", {})) == 3
