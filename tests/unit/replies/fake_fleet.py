@@ -19,6 +19,8 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
+from ansible_collections.berth.kvm.plugins.module_utils.compute.record import whereabouts
+
 ROOT = good.HERE.parents[2]
 # A setting that users make, in the inventory and with -e; a host must not, and these must go on to count.
 SETTINGS = {
@@ -43,19 +45,35 @@ def replies(host):
     made = {module: make(host)[1] for module, make in good.KINDS.values() if make is not good.failure}
     facts = good.host_facts(host)[1]
     at_rest = [move for move in facts["moves"] if move["name"].startswith("at-rest")]
-    document = facts["ansible_facts"]["berth_host"]
-    instances = [instance for instance in document["instances"] if instance["name"].startswith("at-rest")]
-    document.update(instances=instances, num_instances=1)
+    instances = at_rest_on(host)
+    facts["ansible_facts"]["berth_host"].update(instances=instances, num_instances=1)
     scan = {**made["rescan"], "notes": {}}
     scan["instances"] = [instance for instance in scan["instances"] if instance["name"].startswith("at-rest")]
     held = {kind: {"request": request(), "certificate": "", "authority": ""} for kind in ("libvirt", "qemu")}
     return {
         **made,
-        "host_facts": {**facts, "moves": at_rest, "notes": {}},
+        "host_facts": {**facts, "moves": at_rest, "notes": {}, "digests": digests()},
         "rescan": scan,
         "migration": moving(host),
         "host_certificates": {**made["host_certificates"], "held": held},
     }
+
+
+def at_rest_on(host):
+    document = good.host_facts(host)[1]["ansible_facts"]["berth_host"]
+    return [instance for instance in document["instances"] if instance["name"].startswith("at-rest")]
+
+
+@functools.cache
+def digests():
+    """Of what each host remembers: where all of these instances are."""
+    notes = whereabouts.Notes()
+    known = {
+        good.UUIDS[host]: {each["uuid"]: each.get("generation", [0, 0]) for each in at_rest_on(host)}
+        for host in ("h1", "h2", "h3")
+    }
+    notes.take_in({"hosts": {uuid: host for host, uuid in good.UUIDS.items()}, "known": known})
+    return notes.digests()
 
 
 @functools.cache

@@ -50,11 +50,6 @@ class MovingHost(Onlooker):
         return secrets.token_hex(16)
 
 
-def bytes_per_second(options):
-    """Return the bandwidth in bytes per second from options in MiB; None is no limit."""
-    return (options.get("bandwidth") or 0) * disk.MIB or None
-
-
 class Effects(Guests):
     """What the steps do to the world. Each method can safely be repeated."""
 
@@ -90,16 +85,12 @@ class Effects(Guests):
         mdev.remove(self.connection, uuid, self.host.store.read(uuid))
 
     def check_owner(self, record):
-        """Raise DisksOfAnotherHost if the disks on shared storage are another host's: the instance went on without this
-        host, whose record is old."""
+        """Raise DisksOfAnotherHost if the disks on shared storage are another host's: then the record here is old."""
         owner.check(self.pool_path(record), record.uuid, self.host.identity["uuid"])
         self._volumes(record).check_attached()
 
     def check_side(self, record):
-        """Raise DisksOfAnotherHost if the disks are those of a host outside the move."""
-        sides = [record.migration[side]["uuid"] for side in ("source", "destination")]
-        if owner.read(self.pool_path(record), record.uuid) not in (None, *sides):
-            owner.refuse(self.pool_path(record), record.uuid)
+        storage.check_side(self.pool_path(record), record)
 
     def start(self, record):
         self.host.compute.require_prepared()
@@ -238,7 +229,9 @@ class Effects(Guests):
         if not increment.is_possible(self.connection, record, manifest):
             return None
         try:
-            return increment.copy_running(self.connection, record, manifest, targets, key, bytes_per_second(options))
+            return increment.copy_running(
+                self.connection, record, manifest, targets, key, transfer.bytes_per_second(options)
+            )
         except TransferFailed as error:
             self.check_movable(record)  # a guest whose own QEMU hangs must not be stopped
             return {"failed": str(error)}
@@ -249,7 +242,7 @@ class Effects(Guests):
             return {"shared": True}
         manifest = disks.manifest(self.pool_path(record), record, with_path=True)
         increment.discard_scratch(manifest)
-        bandwidth = bytes_per_second(options)
+        bandwidth = transfer.bytes_per_second(options)
         missing, bitmaps = increment.what_is_missing(record, manifest)
 
         def copy_rest(disk, target):

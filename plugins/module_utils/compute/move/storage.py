@@ -49,6 +49,13 @@ def is_one(pool_path, uuid, op, of=paths.instance):
     return os.path.basename(marker(pool_path, uuid, op, of)) in _names(pool_path, uuid, of)
 
 
+def check_side(pool_path, record):
+    """Raise DisksOfAnotherHost if the disks are those of a host outside the move."""
+    sides = [record.migration[side]["uuid"] for side in ("source", "destination")]
+    if owner.read(pool_path, record.uuid) not in (None, *sides):
+        owner.refuse(pool_path, record.uuid)
+
+
 def check_apart(pool_path, uuid, of=paths.instance):
     """Refuse a destination with any files of the instance, or of a volume: a copy would overwrite them."""
     if _names(pool_path, uuid, of):

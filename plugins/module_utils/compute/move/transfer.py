@@ -193,6 +193,11 @@ def check_address(address, name):
 # ---- the source ------------------------------------------------------------------------------------------------------
 
 
+def bytes_per_second(options):
+    """Return the bandwidth in bytes per second from options in MiB; None is no limit."""
+    return ((options.get("bandwidth") or 0) << 20) or None
+
+
 def send(uuid, disks, targets, key, bandwidth=None, rest=None):
     """Write each disk to its target, read it back for comparison, and flush it there, so that it survives a power cut.
     ``bandwidth`` in bytes/s. Return {bytes, seconds}.

@@ -182,7 +182,11 @@ def effects(monkeypatch):
     compute.require_prepared = lambda: None
     compute.for_guests = lambda _pool: None
     host_effects.host = memory.contextlib.nullcontext()
-    host_effects.host.compute, host_effects.host.identity, host_effects.connection = compute, {"name": "kvm1"}, None
+    host_effects.host.compute, host_effects.host.identity, host_effects.connection = (
+        compute,
+        {"name": "kvm1", "uuid": "k"},
+        None,
+    )
     return host_effects, done, found
 
 
