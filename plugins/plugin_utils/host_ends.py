@@ -18,7 +18,7 @@ from typing import Any, Dict, Iterator
 from ..module_utils.model.errors import BerthError
 from ..module_utils.model.safe_text import visible_all
 from .plain import plain
-from .run_report import VARIABLE, given, write
+from .run_report import VARIABLE, given, unwritable, write
 
 PART = "__berth_report_part"
 OK, FAILED, UNREACHABLE = "ok", "failed", "unreachable"
@@ -82,11 +82,10 @@ def _locked(path: str) -> Iterator[str]:
     """The text of the file, locked. A writer replaces the file, so who waited for the lock may hold one that is gone."""
     while True:
         try:
-            file = open(path, encoding="utf-8")  # pylint: disable=consider-using-with
-        except OSError:
-            write(path, {"finished": False})  # somebody removed it
-            continue
-        with file:
+            fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)  # empty if somebody removed it
+        except OSError as error:
+            raise unwritable(path, error) from None
+        with os.fdopen(fd, encoding="utf-8", errors="replace") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
             with contextlib.suppress(FileNotFoundError):
                 if os.path.samestat(os.fstat(file.fileno()), os.stat(path)):

@@ -51,4 +51,8 @@ def write(path: Any, document: Dict[str, Any]) -> None:
     try:
         write_document(FILE.check(path, VARIABLE), {"schema": SCHEMA, **document})
     except OSError as error:
-        raise InvalidInput(VARIABLE, path, "a file in a directory that one may write to: %s" % error.strerror) from None
+        raise unwritable(path, error) from None
+
+
+def unwritable(path: Any, error: OSError) -> InvalidInput:
+    return InvalidInput(VARIABLE, path, "a file in a directory that one may write to: %s" % error.strerror)
