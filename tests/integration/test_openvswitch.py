@@ -39,7 +39,7 @@ ADDRESS = "198.51.100.9"
 def switched(lab):
     """The second host has the bridge."""
     if lab.sh(2, "command -v ovs-vswitchd", check=False).rc:
-        pytest.skip("openvswitch-switch is not installed: lab/setup installs it")
+        pytest.skip("openvswitch-switch is not installed: lab/setup --dev installs it")
     lab.sh(2, "set -e\n" + BEGIN)
     yield lab
     lab.sh(2, END)
