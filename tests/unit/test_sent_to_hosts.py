@@ -30,7 +30,7 @@ MOST = {
     "instance": 374,
     "instance_copy": 271,
     "instance_info": 156,
-    "migration": 441,
+    "migration": 442,
     "rescan": 106,
     "volume": 317,
 }

@@ -133,7 +133,8 @@ def put_together(told: Mapping[str, messages.Note]) -> Notes:
         plans.update(Note(plan["host"], plan["host_uuid"], after, plan["run"]) for plan in note.get("planned") or ())
         if removed:
             gone[holder] = generation(removed)
-    latest = max([note.generation for _holder, note in owners] + list(gone.values()), default=NEVER)
+    given_up = [(note.get("after", 0), 0) for note in told.values()]
+    latest = max([*(note.generation for _holder, note in owners), *gone.values(), *given_up], default=NEVER)
     vouched = vouched_for(told)
     left = [note for holder, note in owners if not _has_gone(holder, note, gone, vouched)]
     last = max(left, key=lambda note: note.generation, default=None)

@@ -72,11 +72,14 @@ def remembered_on(fleet: Fleet, host: str) -> Document:
     names: Dict[str, str] = {}
     known: Dict[str, Dict[str, List[int]]] = {}
     gone: Dict[str, List[int]] = {}
+    after: Dict[str, int] = {}
     for uuid, note in fleet.notes.get(own, {}).items():
+        if note.get("after"):
+            after[uuid] = note["after"]
         last, removed = note.get("known"), note.get("gone")
         if last:
             names[last["host_uuid"]] = last["host"]
             known.setdefault(last["host_uuid"], {})[uuid] = list(last["generation"])
         if removed and own in vouched_for(fleet.told_of(uuid)):
             gone[uuid] = list(removed)
-    return {"hosts": names, "known": known, "gone": {own: gone} if gone else {}}
+    return {"hosts": names, "known": known, "gone": {own: gone} if gone else {}, "after": after}

@@ -168,5 +168,5 @@ class Note(TypedDict):
 
     known: Optional[KnownOwner]
     planned: List[PlannedHost]
-    after: int  # the epoch of the last known owner when that was planned
+    after: int  # the epoch after which the next owner begins
     gone: Optional[List[int]]

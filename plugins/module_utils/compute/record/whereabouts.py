@@ -9,8 +9,9 @@ later runs ask. There are three kinds of notes, and none overwrites another:
 
 - known: that host was the owner, at this generation, as it said itself. A higher generation replaces it. It is removed
   if the owner, or an owner of a later epoch, says that the instance is gone, or a person that the host is lost.
-- planned: a run meant to make the instance there, after the epoch of the last owner that it knew of: an owner of that
-  epoch may have had a successor. A run that saw the host answer without the instance removes it.
+- planned: a run meant to make the instance there. A run that saw the host answer without it removes it.
+- after: the epoch of the last owner that was given up as lost, or that was known when a plan was made: an owner of that
+  epoch may have a successor on a planned host, and the next one begins after it. A later owner removes it.
 - gone: this host itself removed the instance it owned, at this generation.
 """
 
@@ -41,8 +42,8 @@ class WhereaboutsFull(BerthError):
 
 class Notes:
     """The content of the file, to work on. ``known``: {uuid: (host uuid, epoch, n)}; ``planned``: {uuid: {(host uuid,
-    run)}}; ``after``: {uuid: epoch} of these plans; ``gone``: {uuid: (epoch, n)}, in the order in which they went;
-    ``names``: {host uuid: its inventory name}."""
+    run)}}; ``after``: {uuid: epoch}; ``gone``: {uuid: (epoch, n)}, in the order in which they went; ``names``: {host
+    uuid: its inventory name}."""
 
     def __init__(self):
         self.names, self.known, self.planned, self.after, self.gone = {}, {}, {}, {}, {}
@@ -52,6 +53,8 @@ class Notes:
         before = self.known.get(uuid)
         if before is None or tuple(generation) > before[1:]:
             self.known[uuid] = (host_uuid, *generation)
+            if generation[0] > self.after.get(uuid, 0):
+                self.after.pop(uuid, None)
 
     def forget(self, uuid, host_uuid, generation):
         """The owner says that the instance is gone: remove that note, and those of earlier owners. A note of another
@@ -65,10 +68,16 @@ class Notes:
         plans.discard((host_uuid, run))
         if not plans:
             self.planned.pop(uuid, None)
-            self.after.pop(uuid, None)
+
+    def begin_after(self, uuid, epoch_before):
+        if epoch_before > self.after.get(uuid, 0):
+            self.after[uuid] = epoch_before
 
     def drop_host(self, host_uuid):
-        """Remove all notes about a host that is lost for good."""
+        """Remove all notes about a host that is lost for good, but for the epochs of what it owned."""
+        for uuid, note in self.known.items():
+            if note[0] == host_uuid:
+                self.begin_after(uuid, note[1])
         self.known = {uuid: note for uuid, note in self.known.items() if note[0] != host_uuid}
         for uuid, plans in list(self.planned.items()):
             for plan in [plan for plan in plans if plan[0] == host_uuid]:
@@ -88,8 +97,7 @@ class Notes:
         for plan in told.get("planned") or ():
             self.planned.setdefault(plan["uuid"], set()).add((plan["host_uuid"], plan["run"]))
         for uuid, epoch_before in (told.get("after") or {}).items():
-            if uuid in self.planned:
-                self.after[uuid] = max(self.after.get(uuid, 0), epoch_before)
+            self.begin_after(uuid, epoch_before)
         for plan in told.get("ended") or ():
             self.drop_plan(plan["uuid"], plan["host_uuid"], plan["run"])
 
@@ -151,12 +159,12 @@ def recall(store, uuids: Iterable[str]) -> Dict[str, Dict[str, Any]]:
     note.
 
     ``known`` {host, host_uuid, generation} or null, ``planned`` [{host, host_uuid, run}], ``after`` the epoch after
-    which that was planned, ``gone`` [epoch, n] or null.
+    which the next owner begins, ``gone`` [epoch, n] or null.
     """
     notes, found = _read(store), {}
     for uuid in uuids:
         known, plans, gone = notes.known.get(uuid), notes.planned.get(uuid, ()), notes.gone.get(uuid)
-        if known or plans or gone:
+        if known or plans or gone or uuid in notes.after:
             found[uuid] = {
                 "known": known and {**_named(notes, known[0]), "generation": list(known[1:])},
                 "planned": [{**_named(notes, host_uuid), "run": run} for host_uuid, run in sorted(plans)],
@@ -192,7 +200,7 @@ def remember(store, told: Dict[str, Any]) -> bool:
 
     ``hosts`` {host uuid: inventory name}; ``known`` {host uuid: {uuid: [epoch, n]}}, what each host owns; ``gone`` the
     same for what each host says it has removed; ``planned`` and ``ended`` [{uuid, host_uuid, run}]; ``after`` {uuid:
-    epoch} of what is planned; ``lost`` [host uuids].
+    epoch} of the last known owners of what is planned; ``lost`` [host uuids].
     """
     return _change(store, lambda notes: notes.take_in(told))
 
@@ -221,7 +229,7 @@ def handed_over(store, record, other) -> bool:
 def epoch(store, uuid) -> int:
     """Return the latest epoch of the instance that this host knows of; a new owner begins after it."""
     notes = _read(store)
-    return max(notes.known.get(uuid, ("", 0))[1], notes.gone.get(uuid, (0,))[0])
+    return max(notes.known.get(uuid, ("", 0))[1], notes.gone.get(uuid, (0,))[0], notes.after.get(uuid, 0))
 
 
 def _change(store, take_in) -> bool:

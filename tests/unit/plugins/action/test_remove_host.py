@@ -349,12 +349,13 @@ def test_a_lost_host_is_asked_nothing_and_cleaned_when_it_is_back(fleet, said, k
 
 def test_what_the_host_remembers_of_instances_is_told_to_the_others_first(fleet, kvms):
     there = up("kvm3", seen="kvm1")
-    there["notes"][WEB]["gone"] = [1, 5]
+    there["notes"][WEB].update(gone=[1, 5], after=1)
     fleet.remove(kvm1=up("kvm1", held()), kvm2=up("kvm2", seen="kvm3"), kvm3=there)
     told = {
         "hosts": {UUIDS["kvm1"]: "kvm1"},
         "known": {UUIDS["kvm1"]: {WEB: [1, 4]}},
         "gone": {UUIDS["kvm3"]: {WEB: [1, 5]}},
+        "after": {WEB: 1},
     }
     assert kvms.asked[:2] == [(host, "rescan", {"told": told}) for host in ("kvm1", "kvm2")]
 

@@ -555,6 +555,22 @@ def test_a_host_that_was_given_up_and_is_back_has_its_instance_when_the_run_that
         assert fleet.run() is None and fleet.owners() == ["h1"], stop
 
 
+def test_what_a_lost_host_had_is_made_anew_after_its_epoch_also_when_another_run_gave_the_host_up(fleet):
+    """A run over other instances has all hosts forget what the lost one owned."""
+    assert fleet.run() is None
+    home = fleet.hosts["h1"]
+    home.store.compare_and_swap(home.record(), home.record().next())
+    fleet.silence("h1")
+    home.runs = False  # switched off, as the person said
+    for name in ("h2", "h3"):
+        fleet.hosts[name].rescan((), {"lost": ["id-h1"]})
+    assert fleet.run(prefer=("h2", "h3")) is None and fleet.owners() == ["h2"]
+    assert fleet.hosts["h2"].record().generation > home.record().generation
+    assert all(note["after"] == 0 for note in whereabouts.recall(fleet.hosts["h3"].store, [WEB]).values())
+    fleet.silence("h2")
+    assert fleet.run() == "RecordOutdated" and fleet.owners() == ["h2"]
+
+
 def moved(fleet, source, destination):
     """A move that is confirmed: only its two sides know of it."""
     here, there = fleet.hosts[source], fleet.hosts[destination]
