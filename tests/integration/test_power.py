@@ -24,7 +24,8 @@ def test_power_follows_the_inventory_and_a_lock_is_kept_to_by_every_controller(l
     told = sorted((event["event"], event["instance"], event["state"]) for event in map(json.loads, events.open()))
     assert told == [
         ("instance.end", "web1", "active"), ("instance.end", "web2", "stopped"),
-        ("instance.update", "web1", "running"), ("instance.update", "web2", "shutdown"),
+        ("instance.update", "web1", "building"), ("instance.update", "web1", "running"),
+        ("instance.update", "web2", "building"), ("instance.update", "web2", "shutdown"),
     ]  # fmt: skip
     assert [made.changed[name] for name in ("web1", "web2")] == [1, 1] and "web2      stopped" in made.stdout
     where = homes(lab)
