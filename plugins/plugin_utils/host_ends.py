@@ -13,7 +13,7 @@ import contextlib
 import fcntl
 import json
 import os
-from typing import Any, Dict, Iterator
+from typing import Any, Dict, Iterator, TextIO
 
 from ..module_utils.model.errors import BerthError
 from ..module_utils.model.safe_text import visible_all
@@ -70,24 +70,23 @@ def _held(action: Any, task_vars: Dict[str, Any]) -> Iterator[Dict[str, Any]]:
     if not path:
         yield document
         return
-    with _locked(path) as text:
+    with _locked(path) as file:
         with contextlib.suppress(ValueError):
-            document = json.loads(text)
+            document = json.loads(file.read())
         yield document
         write(path, document)
 
 
-@contextlib.contextmanager
-def _locked(path: str) -> Iterator[str]:
-    """The text of the file, locked. A writer replaces the file, so who waited for the lock may hold one that is gone."""
+def _locked(path: str) -> TextIO:
+    """The file, locked until it is closed. A writer replaces it, so who waited for the lock may hold one that is gone."""
     while True:
         try:
             fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)  # empty if somebody removed it
         except OSError as error:
             raise unwritable(path, error) from None
-        with os.fdopen(fd, encoding="utf-8", errors="replace") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
-            with contextlib.suppress(FileNotFoundError):
-                if os.path.samestat(os.fstat(file.fileno()), os.stat(path)):
-                    yield file.read()
-                    return
+        file = os.fdopen(fd, encoding="utf-8", errors="replace")
+        fcntl.flock(file, fcntl.LOCK_EX)
+        with contextlib.suppress(FileNotFoundError):
+            if os.path.samestat(os.fstat(file.fileno()), os.stat(path)):
+                return file
+        file.close()

@@ -28,7 +28,7 @@ def said_and_hint(
     name: str, unfiltered: Collection[str], wanted: Iterable[Mapping[str, Any]]
 ) -> Optional[Tuple[str, str]]:
     """The same as (what they lack, what helps)."""
-    lacking = [nic for nic in wanted if nic["mac"] in unfiltered and (nic.get("security") or {})]
+    lacking = [nic for nic in wanted if nic["mac"] in unfiltered and nic.get("security")]
     lacking = [nic for nic in lacking if nic.get("port_security") or nic["security"].get("groups")]
     if not lacking:
         return None
