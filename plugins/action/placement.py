@@ -12,14 +12,12 @@ from ansible.errors import AnsibleError
 from ..module_utils.conductor import addressing, approval, placing, quotas, take_over, volumes, what_to_create
 from ..module_utils.conductor.build_results import pass_over_unchanged
 from ..module_utils.conductor.plan import CLAIMING, FAILED, MAX_ROUNDS, PLANNED, new_plan, prepare_round
-from ..module_utils.conductor.telling import lacking
 from ..module_utils.model import address_clash, catalog_schema, nics
 from ..module_utils.model.errors import BerthError, InvalidInput, of_several
 from ..module_utils.model.identity import project_of, uuid_of
 from ..module_utils.placement.options import oldest_facts
 from ..module_utils.placement.request import build_request
 from ..plugin_utils import acting, failed_requests, receipts
-from ..plugin_utils.asking import ask
 from ..plugin_utils.controller import (
     INSTANCE,
     ControllerAction,
@@ -44,6 +42,7 @@ from ..plugin_utils.selection import (
     selected,
     warn_of_lost,
 )
+from ..plugin_utils.telling_owners import tell_owners
 from ..plugin_utils.whose_variables import Catalogs
 
 TOLD = 10  # instances without a place, of which the task's own line tells
@@ -265,15 +264,9 @@ class ActionModule(ControllerAction):
         prepare_round(plan, new_token)
         looks = {host: plain(said.get("looks", ())) for host, said in replies(task_vars, "__berth_facts").items()}
         pass_over_unchanged(plan, looks)
-        if not plan["claims"] and not self._task.check_mode:
-            self._tell_owners(plan, task_vars)
+        if not plan["claims"]:  # else all hosts are told after the claims
+            tell_owners(self, task_vars, plan["told"], plan["reachable"])
         return plan_result(plan)
-
-    def _tell_owners(self, plan, task_vars):
-        """A run that claims tells all hosts who owns what. One that does not tells those that have missed something."""
-        known = replies(task_vars, "__berth_facts")
-        told = lacking(plan["told"], {host: known.get(host, {}).get("digests") for host in plan["reachable"]})
-        ask(self, task_vars, list(told), "rescan", {}, {"told": told})
 
     def _say(self, result, shown):
         for name, reason in sorted(result["verdicts"].items() if shown else ()):

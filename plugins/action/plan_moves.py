@@ -30,6 +30,7 @@ from ..plugin_utils.inventory_differences import InventoryDifferences, owner
 from ..plugin_utils.plain import plain
 from ..plugin_utils.screen import say, verbosity
 from ..plugin_utils.selection import InstanceNotFound, known_hosts, not_found, selected, warn_of_lost
+from ..plugin_utils.telling_owners import tell_owners
 from ..plugin_utils.whose_variables import Catalogs
 
 KINDS = {"resize": migration.RESIZE, "cold_migrate": migration.COLD, "live_migrate": migration.LIVE, "migrate": None}
@@ -72,6 +73,7 @@ class ActionModule(ControllerAction):
             raise KvmHostNotFound.of("berth_target_host", args["target"], hosts)
         fleet = read_reports(task_vars, hosts)
         views = self._views(task_vars, hosts, fleet)
+        tell_owners(self, task_vars, what_to_create.told(fleet), list(fleet.documents))
         action, kind = args["action"], KINDS.get(args["action"], migration.RESIZE)
         given = self.own_variables(task_vars, ["berth_migration"])
         self._migration = MIGRATION.check(given.get("berth_migration", "auto"), "berth_migration")

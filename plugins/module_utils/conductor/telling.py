@@ -19,7 +19,7 @@ MOST_PARTS = 64  # if more parts than this differ, the host is sent everything
 def lacking(told: Document, remembered: Mapping[str, Optional[Mapping[str, str]]]) -> Dict[str, Document]:
     """Return {host: what to send} of the hosts that lack an owner among ``told``. ``remembered``: {host: its digests}."""
     telling = Telling(told)
-    found = {host: telling.to(digests_of_host) for host, digests_of_host in remembered.items() if digests_of_host}
+    found = {host: telling.to(of_host) for host, of_host in remembered.items() if of_host is not None}
     return {host: to_send for host, to_send in found.items() if to_send.get("known")}
 
 

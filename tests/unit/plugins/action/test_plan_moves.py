@@ -136,6 +136,15 @@ def test_a_resize_goes_to_another_host_with_alternates_and_an_operation_each():
     assert len({candidate["op"] for candidate in move["candidates"]}) == 2
 
 
+def test_hosts_that_have_missed_a_move_are_told_where_the_instance_is(monkeypatch):
+    """Only its two sides know of it. A confirm reads all hosts, so it tells what a resize did."""
+    told = []
+    monkeypatch.setattr(plan_moves, "tell_owners", lambda _action, _vars, *given: told.append(given))
+    plan(at={"h2": ["a"]}, held_with={"generation": [2, 3]})
+    ((what, hosts),) = told
+    assert what["known"] == {host_uuid("h2"): {instance_uuid("default", "a"): [2, 3]}} and hosts == list(HOSTS)
+
+
 def test_the_destination_gets_from_the_controller_all_that_was_decided():
     """S23: who leaves where and goes where, as what, and the limits of the decision."""
     move = plan()["moves"]["a"]

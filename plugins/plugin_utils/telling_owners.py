@@ -1,0 +1,22 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Tells the hosts that have missed something where instances are, as a run has read it from all hosts: such as that one was
+moved, of which only the two sides of the move know."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, Iterable
+
+from ..module_utils.conductor.telling import lacking
+from ..module_utils.model.messages import Document
+from .asking import ask
+from .controller import replies
+
+
+def tell_owners(action: Any, task_vars: Dict[str, Any], told: Document, hosts: Iterable[str]) -> None:
+    """``told``: see conductor/what_to_create.told. A host that does not answer is told by a later run."""
+    known = replies(task_vars, "__berth_facts")
+    missed = lacking(told, {host: known.get(host, {}).get("digests") for host in hosts})
+    if not action._task.check_mode:
+        ask(action, task_vars, list(missed), "rescan", {}, {"told": missed})
