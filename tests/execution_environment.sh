@@ -18,7 +18,7 @@ for tool in mmdebstrap unshare ansible-builder; do
 done
 [ "$(id -u)" = 0 ] || { echo "execution-environment: skipped: chroot needs root"; exit 0; }
 
-mirror=$(apt-get indextargets --format '$(REPO_URI)' 2>/dev/null | grep -m1 '/debian/*$') ||
+mirror=$(apt-get indextargets --format "\$(REPO_URI)" 2>/dev/null | grep -m1 '/debian/*$') ||
     { echo "execution-environment: skipped: apt has no mirror of Debian"; exit 0; }
 if [ ! -e "$work/base.made" ]; then
     rm -rf "$work/base" && mkdir -p "$work"

@@ -126,7 +126,9 @@ said live "awx-2 migrated "
 "${lab[@]}" start 1
 job "Start what lost its power" recover
 changed recover 1
-[ -n "$(guests 1)" ] && [ "$(guests 1 --state-running)" = "$(guests 1)" ] || fail "not every guest of the host runs again"
+if [ -z "$(guests 1)" ] || [ "$(guests 1 --state-running)" != "$(guests 1)" ]; then
+    fail "not every guest of the host runs again"
+fi
 job "Delete" delete --answers '{"berth_name": "awx", "berth_count": 2}'
 said delete "awx-1 deleted"
 said delete "awx-2 deleted"
