@@ -301,12 +301,14 @@ class Progress:
 
 
 def write_progress(uuid, state, copied, total, rate, **more):
+    """Write how far it is, for people: the copy does not fail over it, such as where another run ends at the same time."""
     percent = round(100.0 * copied / total, 1) if total else 100.0
     text = json.dumps({"state": state, "bytes": copied, "total": total, "percent": percent, "rate": int(rate), **more})
     temporary = directory(uuid, "progress.tmp")
-    with open(temporary, "w") as file:
-        file.write(text)
-    os.replace(temporary, directory(uuid, "progress.json"))
+    with contextlib.suppress(OSError):
+        with open(temporary, "w") as file:
+            file.write(text)
+        os.replace(temporary, directory(uuid, "progress.json"))
 
 
 def read_progress(uuid):

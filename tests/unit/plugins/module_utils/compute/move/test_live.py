@@ -172,6 +172,20 @@ def test_the_time_limit_holds_for_a_migration_of_another_run_that_is_followed(mo
     assert calls == [call]
 
 
+def test_a_migration_that_is_followed_goes_on_where_its_progress_cannot_be_written(monkeypatch, tmp_path):
+    """The run that began it has ended it, and removed the directory, between two looks."""
+    monkeypatch.setattr(connection, "libvirt", fake_libvirt.library())
+    monkeypatch.setattr(live, "POLL", 0.01)
+    monkeypatch.setattr(live.transfer, "RUN_DIR", str(tmp_path))
+    monkeypatch.setattr(live.transfer, "make_directories", lambda _uuid: None)
+    looks = iter([True, True, False])
+    monkeypatch.setattr(live, "is_migrating", lambda _found: next(looks))
+    found = SimpleNamespace(jobStats=lambda _flags: {"memory_total": 2, "memory_processed": 1})
+    found.XMLDesc = lambda _flags: GUEST
+    live.follow(found, "0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a", {})
+    assert next(looks, None) is None
+
+
 def test_progress_counts_what_disks_take_up_and_not_their_virtual_size(tmp_path, monkeypatch):
     disk, seed = tmp_path / "root.qcow2", tmp_path / "seed.iso"
     disk.write_bytes(b"x" * (1 << 20))
