@@ -20,6 +20,7 @@ from ..module_utils.conductor.sides import InstanceNotFound
 from ..module_utils.model import hints, input_hints
 from ..module_utils.model.errors import InvalidInput, joined, together
 from ..module_utils.model.identity import RESERVED
+from ..module_utils.model.messages import hosts_named
 from ..module_utils.model.suggest import did_you_mean, nearest
 from .controller import instances_among, kvm_hosts, raw_vars, with_variable
 from .screen import warn
@@ -168,8 +169,7 @@ def check_hosts(spec: Dict[str, Any], zone: str, hosts: List[str]) -> None:
 def warn_of_lost(lost: Iterable[str], hosts: List[str], fleet: Fleet) -> None:
     """Report lost hosts that are not in the inventory and that no host remembers. No correction is suggested: nobody
     should guess which host to give up."""
-    noted = [note for notes in fleet.notes.values() for note in notes.values()]
-    places = [place for note in noted for place in (note.get("known"), *note.get("planned", ())) if place]
+    places = [place for notes in fleet.notes.values() for note in notes.values() for place in hosts_named(note)]
     told = {place[key] for place in places for key in ("host", "host_uuid")}
     for name in sorted(set(lost) - told - set(hosts)):
         warn(

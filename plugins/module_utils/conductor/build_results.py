@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Dict, Iterable, List, Mapping, Optional, Tuple, TypedDict
 
-from ..model import hints, request_digest, volumes
+from ..model import hints, nics, request_digest, volumes
 from ..model.messages import Document
 from .errors import HostUnknown
 from .next_host import attempt_failed, said_by
@@ -78,8 +78,8 @@ def _is_as_wanted(instance: Instance, look: Look) -> bool:
     power, shown = power_state(instance.get("berth_state"), instance.get("locked")), look["instance"]
     if power and not shown.get("locked") and not (look["converged"] and shown.get("power_state") == power):
         return False
-    asked = {nic["mac"] for nic in instance["spec"].get("networks") or () if nic.get("port_security")}
-    if instance.get("mend") and not (look["compared"] and asked <= set(look["filters"])):
+    asked = nics.asking_filters(instance["spec"].get("networks"))
+    if instance.get("mend") and not (look["compared"] and set(asked) <= set(look["filters"])):
         return False
     return request_digest.follows_filters(look["filters"], instance["spec"].get("networks"))
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import Dict, Iterator, List, Mapping, Tuple
 
 from ..model import fleet_hints
-from ..model.messages import Document, Note
+from ..model.messages import Document, Note, hosts_named
 
 TWICE, ALL_SAY = "HostIdentityConflict", "all say that they are host"
 
@@ -33,7 +33,7 @@ def of_silent(documents: Mapping[str, Document], silent: Mapping[str, str], told
     found: Dict[str, Tuple[str, str]] = {}
     for notes in told.values():
         for note in notes.values():
-            for host in filter(None, [note.get("known"), *(note.get("planned") or ())]):
+            for host in hosts_named(note):
                 name = names.get(host["host_uuid"])
                 if name and name != host["host"] and host["host"] in silent:
                     found[host["host_uuid"]] = (name, host["host"])

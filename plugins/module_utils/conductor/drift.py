@@ -49,7 +49,7 @@ def by_hand(differs: Optional[Mapping[str, Any]]) -> str:
 
 
 def repaired(name: str, differs: Optional[Mapping[str, Any]]) -> str:
-    """When a difference is repaired. A running guest gets only disks that it lacks; its definition is changed on
+    """When a difference is repaired. A running guest gets only disks and filters that it lacks; its definition is changed on
     request."""
     lacks_disk = any(part.startswith(data_disks.PART) for part, _asked, _has in _when(differs, "now"))
     ways = [volume_hints.update_disks_to_attach(name)] * lacks_disk

@@ -115,7 +115,7 @@ def called(told: Iterable[Mapping[str, messages.Note]]) -> Dict[str, Set[str]]:
     found: Dict[str, Set[str]] = {}
     for notes in told:
         for note in notes.values():
-            for host in filter(None, [note.get("known"), *(note.get("planned") or ())]):
+            for host in messages.hosts_named(note):
                 found.setdefault(host["host"], set()).add(host["host_uuid"])
     return found
 
@@ -146,7 +146,7 @@ def vouched_for(told: Mapping[str, messages.Note]) -> Set[str]:
     return {
         host["host_uuid"]
         for holder, note in told.items()
-        for host in filter(None, [note.get("known"), *(note.get("planned") or ())])
+        for host in messages.hosts_named(note)
         if host["host_uuid"] != holder
     }
 

@@ -11,7 +11,7 @@ from typing import Any, Collection, Dict, List, Mapping, Set
 
 from ..model.errors import BerthError, InstanceIsLocked
 from ..model.lifecycle import CLAIM, DELETING, OWN
-from ..model.messages import Document
+from ..model.messages import Document, hosts_named
 from . import drift
 from .fleet import Fleet, Place
 from .locate import check_no_stray, check_none_silent, generation_of, holders, lock_of, unconfirmed
@@ -126,7 +126,7 @@ def told(fleet: Fleet, lost_hosts: Collection[str] = ()) -> Document:
             removed = note.get("gone")
             if removed and holder in vouched_for(fleet.told_of(uuid)):
                 gone.setdefault(holder, {})[uuid] = removed
-            for host in filter(None, [note.get("known"), *note.get("planned", ())]):
+            for host in hosts_named(note):
                 if host["host_uuid"] not in there and answers.gives_up(host["host"], host["host_uuid"]):
                     lost.add(host["host_uuid"])
     names = {uuid: name for name, uuid in fleet.uuids().items()}

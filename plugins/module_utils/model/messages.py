@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Optional, TypedDict
+from typing import Any, Dict, List, Optional, TypedDict, Union
 
 Document = Dict[str, Any]  # an object of JSON
 
@@ -170,3 +170,9 @@ class Note(TypedDict):
     planned: List[PlannedHost]
     after: int  # the epoch after which the next owner begins
     gone: Optional[List[int]]
+
+
+def hosts_named(note: Note) -> List[Union[KnownOwner, PlannedHost]]:
+    """The hosts that the note says have the instance, or were to get it."""
+    known = note.get("known")
+    return [*([known] if known else ()), *(note.get("planned") or ())]

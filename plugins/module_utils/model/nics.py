@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import ipaddress
-from typing import Any, Iterable, List, Mapping, Optional
+from typing import Any, Dict, Iterable, List, Mapping, Optional
 
 Nic = Mapping[str, Any]
 
@@ -29,6 +29,11 @@ def unfiltered(networks: Optional[Iterable[Nic]]) -> List[str]:
     """Return the MAC addresses of the NICs without a packet filter, except those that libvirt cannot filter."""
     can = (nic for nic in networks or () if nic.get("type") != "direct" and not nic.get("virtualport"))
     return [str(nic["mac"]) for nic in can if nic.get("mac") and not nic.get("security")]
+
+
+def asking_filters(networks: Optional[Iterable[Nic]]) -> Dict[str, Any]:
+    """Return {MAC address: security} of the NICs for which a request says port_security: true."""
+    return {str(nic["mac"]): nic["security"] for nic in networks or () if nic.get("port_security")}
 
 
 def address(nic: Nic, text: Any) -> str:

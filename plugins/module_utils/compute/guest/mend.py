@@ -4,8 +4,8 @@
 """Repairs a guest's definition that somebody changed by hand, from its record: on request, and before a start.
 
 Only the definition of the next start is written again; a running guest gets no more than the packet filters that the
-inventory asks for. A guest whose disks are not its
-record's is left alone: a new definition could lose what it wrote last.
+inventory asks for. A guest whose disks are not its record's is left alone: a new definition could lose what it wrote
+last.
 """
 
 from __future__ import annotations

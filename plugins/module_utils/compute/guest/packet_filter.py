@@ -17,7 +17,7 @@ import uuid as uuids
 from xml.etree import ElementTree
 
 from ...model import group_members, hints
-from ...model.nics import unfiltered
+from ...model.nics import asking_filters, unfiltered
 from ..connection import Deadline, LibvirtUnavailable, require_libvirt
 from ..errors import BuildFailed, PacketFilterForeign
 from ..record import journal
@@ -320,7 +320,7 @@ def with_asked_filters(spec, wanted):
     """Return (the request with filters for those NICs without one for which ``wanted`` says port_security: true, their
     MAC addresses)."""
     lacking, found = unfiltered(spec.get("networks")), [dict(nic) for nic in spec.get("networks") or []]
-    asked = {nic["mac"]: nic["security"] for nic in wanted.get("networks") or [] if nic.get("port_security")}
+    asked = asking_filters(wanted.get("networks"))
     given = [nic for nic in found if nic["mac"] in lacking and asked.get(nic["mac"])]
     for nic in given:
         nic["security"] = group_members.without(asked[nic["mac"]])
@@ -330,7 +330,7 @@ def with_asked_filters(spec, wanted):
 def of_running(live, record, wanted):
     """Return {MAC address: the XML of the interface with the record's filter} of those NICs of the running guest (its XML
     text) that lack it though ``wanted`` says port_security: true."""
-    asked = {nic["mac"] for nic in wanted.get("networks") or [] if nic.get("port_security")}
+    asked = asking_filters(wanted.get("networks"))
     interfaces = {
         element.find("mac").get("address"): element
         for element in ElementTree.fromstring(live).iterfind("devices/interface[mac]")

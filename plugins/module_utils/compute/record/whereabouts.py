@@ -5,7 +5,7 @@
 
 There is no database: only its own host knows an instance. While that host is down, nobody could tell an instance there
 from one that never existed, and another create would make a second one. So runs tell all hosts what they read, and
-later runs ask. There are three kinds of notes, and none overwrites another:
+later runs ask. There are four kinds of notes, and none overwrites another:
 
 - known: that host was the owner, at this generation, as it said itself. A higher generation replaces it. It is removed
   if the owner, or an owner of a later epoch, says that the instance is gone, or a person that the host is lost.
