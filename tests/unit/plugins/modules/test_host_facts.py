@@ -23,32 +23,13 @@ class Records:
         return ["record"]
 
 
-class Ended(Exception):
-    """The module has ended; args: its result."""
-
-
 @pytest.fixture
-def run(monkeypatch):
+def run(ended, monkeypatch):
     """run(gather, check_mode, options) -> the result of main() with this in place of gather()."""
 
     def run(gather, check_mode=False, **options):
-        class Module:
-            def __init__(self, argument_spec, supports_check_mode):
-                self.params = {**{name: option["default"] for name, option in argument_spec.items()}, **options}
-                self.check_mode = check_mode
-                assert supports_check_mode
-
-            def exit_json(self, **result):
-                raise Ended(result)
-
-            def fail_json(self, **result):
-                raise Ended({"failed": True, **result})
-
-        monkeypatch.setattr(host_facts, "AnsibleModule", Module)
         monkeypatch.setattr(facts, "gather", gather)
-        with pytest.raises(Ended) as ended:
-            host_facts.main()
-        return ended.value.args[0]
+        return ended(host_facts, check_mode, options)
 
     return run
 

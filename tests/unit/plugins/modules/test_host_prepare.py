@@ -23,10 +23,6 @@ SETTINGS = {"reserved_host_memory_mb": 512}
 PREPARED = {"changed": [], "before": SETTINGS, "after": SETTINGS, "uuid": "u", "restart_libvirtd": False}
 
 
-class Ended(Exception):
-    """The module has ended; args: its result."""
-
-
 @pytest.fixture
 def state(tmp_path):
     tmp_path.chmod(0o700)
@@ -34,29 +30,14 @@ def state(tmp_path):
 
 
 @pytest.fixture
-def run(state, monkeypatch):
+def run(state, ended, monkeypatch):
     """run(check_mode, options) -> the result of main() on a host that is prepared."""
 
     def run(check_mode=False, **options):
-        class Module:
-            def __init__(self, argument_spec, supports_check_mode):
-                self.params = {**{name: option["default"] for name, option in argument_spec.items()}, **options}
-                self.check_mode = check_mode
-                assert supports_check_mode
-
-            def exit_json(self, **result):
-                raise Ended(result)
-
-            def fail_json(self, **result):
-                raise Ended({"failed": True, **result})
-
-        monkeypatch.setattr(host_prepare, "AnsibleModule", Module)
         monkeypatch.setattr(host_prepare, "Store", lambda action: Store(state))
         monkeypatch.setattr(host_prepare, "connect", lambda: None)
         monkeypatch.setattr(host_prepare, "prepare", lambda *_args, **_options: dict(PREPARED))
-        with pytest.raises(Ended) as ended:
-            host_prepare.main()
-        return ended.value.args[0]
+        return ended(host_prepare, check_mode, options)
 
     return run
 
