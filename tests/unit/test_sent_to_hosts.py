@@ -21,7 +21,7 @@ MOST = {
     "build_instances": 275,
     "cached_image": 112,
     "claim": 287,
-    "group_members": 114,
+    "group_members": 115,
     "host_certificates": 98,
     "host_clean": 160,
     "host_facts": 251,
@@ -32,7 +32,7 @@ MOST = {
     "instance_info": 156,
     "migration": 442,
     "rescan": 106,
-    "volume": 317,
+    "volume": 318,
 }
 CLAIMING = {"claim", "instance", "migration", "volume"}
 DEFINING = {"build_instances", "instance", "instance_copy", "migration"}

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 import socket
+import time
 from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence
 
 from ...model.errors import BerthError
@@ -213,14 +214,15 @@ def _domains(host: Host, records: Sequence[Record]) -> Iterator[Finding]:
 
 
 def _hung(host: Host, records: Sequence[Record]) -> Iterator[Finding]:
-    hung = 0
+    """One that is silent costs the time of an answer: then no other is asked, or the whole host would answer too late."""
+    hung, until = 0, time.monotonic() + domain.ANSWER
     for record in filter(_is_at_rest, records):
         try:
             domain.check_answers(host.connection, record.uuid, record.name, host.connection.getHostname())
         except GuestHung as error:
             yield finding("GuestHung", ERROR, error.message, record.uuid)
             hung += 1
-        if hung == MOST_HUNG:
+        if hung == MOST_HUNG or time.monotonic() >= until:
             return
 
 

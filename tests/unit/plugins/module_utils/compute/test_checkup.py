@@ -10,6 +10,7 @@ import os
 import shutil
 import socket
 import threading
+import time
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -170,6 +171,20 @@ def test_of_many_guests_that_hang_only_a_few_are_asked(well, monkeypatch):
     monkeypatch.setattr(domain, "check_answers", hang)
     records = [host.store.read(uuid).replace(uuid=uuid[:-1] + digit) for digit in "0123456789"]
     assert len(list(checkup._hung(host, records))) == checkup.MOST_HUNG
+
+
+def test_after_a_guest_that_was_waited_for_no_other_is_asked(well, monkeypatch):
+    """The host has a minute for all of its answer."""
+    host, uuid, _look = well
+    monkeypatch.setattr(domain, "ANSWER", 0.05)
+
+    def hang(_connection, asked, *_names):
+        time.sleep(domain.ANSWER)
+        raise GuestHung(asked)
+
+    monkeypatch.setattr(domain, "check_answers", hang)
+    records = [host.store.read(uuid).replace(uuid=uuid[:-1] + digit) for digit in "01"]
+    assert len(list(checkup._hung(host, records))) == 1
 
 
 def test_an_instance_whose_seed_is_gone_is_found(well):
