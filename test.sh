@@ -33,9 +33,15 @@ unit() {
   tests/matrix.sh --sample 2.21 2.22
 }
 
+labs_down() {
+  for suffix in "" -0 -1; do
+    lab/lab --name "${BERTH_TEST_LAB:-test}$suffix" down >/dev/null
+  done
+}
+
 integration() {
   title "integration tests, on two labs of real hosts side by side"
-  trap 'for lab in "" -0 -1; do lab/lab --name "${BERTH_TEST_LAB:-test}$lab" down >/dev/null; done' INT TERM
+  trap labs_down INT TERM
   # By file: what the tests of a file share is made once.
   python -m pytest -v -o cache_dir=.cache/pytest --cache-clear --durations=15 -n 2 --dist loadfile tests/integration && return
   # QEMU without KVM now and then corrupts the memory of a guest that is migrated live: its kernel ends with an oops.
