@@ -454,7 +454,7 @@ ansible_facts:
               nics: ["MAC address 02:00:00:00:00:01", "address 192.0.2.10 on bridge br0"]
               disks: {"logs": 10}
               unfiltered: ["02:00:00:00:00:01"]
-              wishes: {"image": "1f0a2b3c4d5e", "networks": "6a7b8c9d0e1f"}
+              request_digests: {"image": "1f0a2b3c4d5e", "networks": "6a7b8c9d0e1f"}
         volumes:
           description: The volumes of the host, and the instance that has each (C(uuid) and C(name)), or null.
           type: list

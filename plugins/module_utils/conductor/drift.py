@@ -96,7 +96,7 @@ def _changed(has: Mapping[str, Any], asked: Mapping[str, Any]) -> List[Tuple[str
 
 def of_security_groups(name: str, place: Place, wanted: Document) -> Optional[str]:
     """Security groups are compared only if the networks agree; a difference of the networks is reported on its own."""
-    has, asked = place["wishes"] or {}, digests(wanted)
+    has, asked = place["request_digests"] or {}, digests(wanted)
     groups = "security_groups"
     if groups not in has or has[groups] == asked.get(groups) or has.get("networks") != asked.get("networks"):
         return None
@@ -105,9 +105,9 @@ def of_security_groups(name: str, place: Place, wanted: Document) -> Optional[st
 
 def of_kept(name: str, place: Place, wanted: Document) -> Optional[str]:
     """What an instance gets only if it is created anew."""
-    if place["wishes"] is None:
+    if place["request_digests"] is None:
         return None
-    has, asked = place["wishes"], digests(wanted)
+    has, asked = place["request_digests"], digests(wanted)
     other = {part for part in KEPT if part in has and has[part] != asked.get(part)}
     if "networks" in has and _other_addresses(place, wanted):
         other.add("networks")

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Which NICs of an existing instance have no packet filter though the inventory asks for one, described for people.
 
-Only an explicit wish counts: security groups, or port_security: true. By default only new instances get filters.
+Only an explicit request counts: security groups, or port_security: true. By default only new instances get filters.
 """
 
 from __future__ import annotations

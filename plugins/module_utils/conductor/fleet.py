@@ -33,7 +33,7 @@ PLACE = (
     "nics",
     "pool",
     "disks",
-    "wishes",
+    "request_digests",
     "unfiltered",
     "domain_differs",
 )
@@ -56,7 +56,7 @@ class Place(TypedDict):
     nics: Optional[List[str]]  # its addresses, in the form of model/nics.py
     pool: Optional[str]  # of its disks and volumes; None is the host's default
     disks: Optional[Dict[str, int]]  # its data disks: name -> GiB
-    wishes: Optional[Dict[str, str]]  # digests of its request, see model/request_digest.py
+    request_digests: Optional[Dict[str, str]]  # digests of its request, see model/request_digest.py
     unfiltered: Optional[List[str]]  # the MAC addresses of its NICs without a packet filter
     domain_differs: Optional[Document]  # what somebody changed in libvirt, see compute/guest/live_differences.py
     flavor: Optional[str]

@@ -108,7 +108,7 @@ def document(host):
             "group": "web", "role": record.role, "phase": record.phase, "vm_state": record.vm_state, "image_props": {},
             "task_state": record.task_state, "power_state": "running", "foreign": False, "pool": "berth",
             **{part: record.resources[part] for part in ("vcpus", "pcpus", "memory_mb", "disk_gb")},
-            "nics": nics.taken(record.spec["networks"]), "disks": {"logs": 2}, "wishes": request_digest.digests(record.spec),
+            "nics": nics.taken(record.spec["networks"]), "disks": {"logs": 2}, "request_digests": request_digest.digests(record.spec),
             "unfiltered": ["02:00:00:00:00:01"], "domain_differs": {"next_start": [["vcpus", "1", "2"]]},
         }
         for record in held_by(host)

@@ -303,7 +303,7 @@ def _own(record, found):
         "image_props": clean_all((spec.get("image") or {}).get("properties") or {}),
         "nics": clean_all(nics.taken(spec.get("networks"))),
         "disks": data_disks.shown(spec),
-        "wishes": request_digest.digests(spec),
+        "request_digests": request_digest.digests(spec),
     }
 
 

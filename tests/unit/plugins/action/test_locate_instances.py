@@ -279,7 +279,7 @@ def test_an_inventory_that_is_not_valid_stops_no_stop_and_tells_nothing(locate):
 
 
 def test_what_a_host_says_of_its_records_is_told_and_decides_nothing(locate):
-    lies = held(flavor={**SMALL, "vcpus": 2}, wishes={"ssh_keys": "0" * 12}, disks={})
+    lies = held(flavor={**SMALL, "vcpus": 2}, request_digests={"ssh_keys": "0" * 12}, disks={})
     told = locate("stop", CATALOG, {"berth_image": "guest"}, h1=[lies])
     true = locate("stop", CATALOG, {"berth_image": "guest"}, h1=[held(flavor={**SMALL, "vcpus": 2})])
     assert "SSH keys" in told["notes"]["web1"] and true["notes"]["web1"] is None

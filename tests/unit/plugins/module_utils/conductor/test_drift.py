@@ -188,7 +188,7 @@ def test_of_what_an_older_version_did_not_write_nothing_is_told():
     del old["ssh_keys_digest"], old["metadata"]
     wanted = request({"berth_ssh_keys": [OTHER_KEY], "berth_metadata": {"role": "db"}})
     assert drift.told("web1", place(old), wanted) == []
-    without = {**place(request()), "wishes": None, "disks": None}
+    without = {**place(request()), "request_digests": None, "disks": None}
     assert drift.told("web1", without, request({"berth_ssh_keys": [], "berth_networks": []})) == []
 
 
