@@ -10,7 +10,7 @@ from ..module_utils.conductor.errors import KvmHostNotFound
 from ..module_utils.model.errors import BerthError
 from ..module_utils.model.safe_text import visible_all
 from ..plugin_utils import builds, uploads
-from ..plugin_utils.controller import kvm_hosts
+from ..plugin_utils.controller import kvm_hosts, power_state, variables
 from ..plugin_utils.host_reply import HostAction, answer_of, ask_module, host_of
 
 
@@ -41,7 +41,7 @@ class ActionModule(HostAction):
         if self._task.check_mode and args.get("token"):
             return {"changed": True}  # nothing was claimed, so the host does not know the instance yet
         if args.get("take_over"):
-            return ask_module(self, "instance", _taken_over(args), task_vars)
+            return ask_module(self, "instance", _taken_over(args, task_vars), task_vars)
         name = task_vars["inventory_hostname"]
         try:
             arguments = builds.arguments(task_vars, name, args["spec"], args.get("token"), args["timeout"])
@@ -54,12 +54,14 @@ class ActionModule(HostAction):
         return ask_module(self, "instance", arguments, task_vars)
 
 
-def _taken_over(args):
+def _taken_over(args, task_vars):
     """No seed: the guest keeps the one beside its disks."""
+    given = variables(task_vars, task_vars["inventory_hostname"], ("berth_state", "berth_locked"))
     return {
         "state": "taken_over",
         "uuid": args["spec"]["uuid"],
         "token": args["token"],
         "disks_of": args["take_over"],
         "timeout": args["timeout"],
+        **({"power_state": power_state(given)} if power_state(given) else {}),
     }

@@ -26,8 +26,9 @@ options:
         stays.
       - V(recorded) restores a lost record from the copy in the guest's definition, with a generation above O(after). The
         caller must make sure that no other host has the instance.
-      - V(taken_over) makes the instance of a lost host that O(token) has claimed here from the disks that it has on storage that both
-        hosts see, and starts it. O(disks_of) is the uuid of that host. That it is off is for the caller to know.
+      - V(taken_over) makes the instance of a lost host that O(token) has claimed here from the disks that it has on storage
+        that both hosts see, and starts it, unless O(power_state) is V(shutdown). O(disks_of) is the uuid of that host. That
+        it is off is for the caller to know.
       - V(disks_updated) gives the instance the data disks of O(disks) beside those that it has, and makes larger what shall be larger,
         while its guest runs or is off.
     type: str
@@ -143,6 +144,7 @@ options:
     description:
       - With O(state=present), whether the guest is to run. One that is built for V(shutdown) is not started. Without it an
         instance that was made is left as it is found, and so is one that is locked.
+      - With O(state=taken_over), one that is taken over for V(shutdown) is not started.
     type: str
     choices: [running, shutdown]
     version_added: 0.2.0
@@ -309,7 +311,8 @@ def bring(instance, params, dry):
     if params["state"] == "recovered":
         return would_recover(instance) if dry else recover(instance)
     if params["state"] == "taken_over":
-        return (would_take_over if dry else take_over)(instance, params["token"], params["disks_of"])
+        asked = instance, params["token"], params["disks_of"]
+        return would_take_over(*asked) if dry else take_over(*asked, params["power_state"] == power.OFF)
     if params["state"] == "recorded":
         return take_back(instance, params["after"] or [0, 0], dry)
     remove = instance.would_remove if dry else instance.absent

@@ -4,7 +4,7 @@
 """Takes over an instance from a host that is switched off for good: it gets a new owner, with its disks on storage that
 both hosts see.
 
-    CLAIM -> all checks -> OWN active, not started yet -> the file ``owner`` beside the disks -> start
+    CLAIM -> all checks -> OWN active, not started yet -> the file ``owner`` beside the disks -> start, or left off
 
 Nothing is copied, made or removed. If the run ends after the record was written, the next start or create finishes it.
 If the lost host comes back, it owns the instance too, but starts nothing from disks that another host owns.
@@ -20,13 +20,14 @@ from .. import paths
 from ..disk import disk, disk_chain, layers, owner, virtual_size, volume
 from ..errors import ClaimRevoked, DisksNotHere, DisksUnfit, typed
 from ..record import journal
-from . import converged, startable
+from . import converged, definition, startable
 
 UNFINISHED = (".pre-", ".incoming-")  # files of a move that has not ended
 
 
-def take_over(instance, token, source):
-    """Own the instance claimed here by ``token``, and start it from the disks of the host with uuid ``source``."""
+def take_over(instance, token, source, left_off=False):
+    """Own the instance claimed here by ``token``, with the disks of the host with uuid ``source``, and start it unless it
+    is to be ``left_off``."""
     with instance.store.instance_lock(instance.uuid, timeout=instance.timeout):
         record = _claimed(instance, token)
         try:
@@ -38,11 +39,19 @@ def take_over(instance, token, source):
         instance.observe("take over")
         instance.store.compare_and_swap(record, _owned(record, source))
         try:
-            return instance.started()
+            return _leave_off(instance) if left_off else instance.started()
         except Exception as error:
             failure = typed(error)
             failure.retryable = False  # this host owns it now
             raise failure
+
+
+def _leave_off(instance):
+    """Define the guest and own its disks, as a stop does, so that the lost host starts nothing from them."""
+    record = instance.store.read(instance.uuid)
+    host = instance.host.for_guests(record.spec.get("pool"))
+    instance.swap(definition.define(instance.host.connection, record, host))
+    return instance.stopped(0)
 
 
 def would_take_over(instance, token, source):

@@ -58,3 +58,21 @@ def test_a_host_that_is_in_no_inventory_fails_the_role_and_the_right_name_is_tol
     result = it.run("build_instance", {"spec": {"uuid": "u", "image": {}, "networks": []}}, task_vars)
     assert result["failed"] and result["error_code"] == "KvmHostNotFound"
     assert "create_host: there is no KVM host %sx. Did you mean %s?" % (near, near) in result["msg"]
+
+
+@pytest.mark.parametrize(
+    "said, power_state",
+    [
+        ({"berth_state": "stopped"}, "shutdown"),
+        ({"berth_state": "active"}, "running"),
+        ({}, None),
+        ({"berth_state": "stopped", "berth_locked": True}, None),
+    ],
+)
+def test_a_take_over_tells_the_host_whether_the_guest_is_to_run(monkeypatch, said, power_state):
+    asked = {}
+    monkeypatch.setattr(build_instance, "ask_module", lambda _action, _name, args, _vars: asked.update(args) or {})
+    it = controller({"a": {**VM, **said}})
+    task_vars = {**it.task_vars(), "inventory_hostname": "a"}
+    it.run("build_instance", {"spec": {"uuid": "u"}, "token": "t", "take_over": "lost"}, task_vars)
+    assert (asked["state"], asked.get("power_state")) == ("taken_over", power_state)

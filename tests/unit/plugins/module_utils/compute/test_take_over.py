@@ -94,6 +94,16 @@ def test_it_runs_on_with_the_same_disks_whatever_ends_the_run(lost, living, kill
     assert (files(living), owner_of(living)) == (before, LIVING)
 
 
+def test_one_that_the_inventory_says_is_stopped_is_taken_over_and_not_started(lost, living, boot):
+    take_over.take_over(living.instance(), "t1", lost.host.uuid, left_off=True)
+    assert (living.state(), owner_of(living)) == (("stopped", None, "shutdown", False), LIVING)
+    assert living.domain is not None, "libvirt has its definition"
+    boot("two")
+    with pytest.raises(DisksOfAnotherHost):
+        lost.instance().started()
+    assert living.instance().started() and living.state() == ON
+
+
 @pytest.mark.parametrize("killed_at", [None, *STEPS[2:]])
 def test_the_lost_host_starts_nothing_when_it_is_back(lost, living, boot, killed_at):
     """In mid-run, after it or a year later: from the moment that the new owner may start, and without another host's word."""
