@@ -228,7 +228,7 @@ class Effects(VolumeEffects):
             world.guest[S], world.left = OFF, True
             world.check()
             world.tick()
-        elif not (world.left and targets.get("arrived")):
+        elif not (world.left and (targets.get("arrived") or world.guest[D] == PAUSED)):
             raise BerthError("the guest is off and has not arrived")
 
     def channel_to_destination(self, uuid, op):

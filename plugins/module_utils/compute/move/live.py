@@ -20,11 +20,11 @@ from ...model import hints
 from ...model.errors import BerthError
 from ...model.move_errors import MigrationError
 from .. import paths
-from ..connection import LibvirtTimeout, connect, require_libvirt
+from ..connection import Bounded, LibvirtTimeout, connect, require_libvirt
 from ..guest import domain as guests
 from ..host.address import why_not
 from . import cells, disks, jobs, storage, transfer
-from .downtime import Downtime
+from .downtime import CALL_SECONDS, Downtime
 from .guest_state import has_left, is_migrating, job_of
 from .live_checks import OPEN_TIMEOUT, bracketed, disk_problems, remote_uri
 
@@ -105,7 +105,7 @@ def migrate(effects, record, targets, options, there=None):
     guest wrote after a failed attempt.
     """
     connection = effects.connection
-    if has_left(connection, record.uuid) and targets.get("arrived"):
+    if has_gone_over(connection, record.uuid, targets, options):
         return None, None
     found = guests.find(connection, record.uuid)
     if found is None or not found.isActive():
@@ -117,8 +117,22 @@ def migrate(effects, record, targets, options, there=None):
         raise MigrationError("the migration that ran did not succeed", hint=hints.run_again())
     remote = open_remote(targets, options)
     downtime = Downtime(connection.unbounded, remote, record.uuid)
-    start(found, record, effects.pool_path(record), targets, options, there)
+    try:
+        start(found, record, effects.pool_path(record), targets, options, there)
+    except MigrationError:
+        # Another run's migration may have ended right before this one was to begin.
+        if not has_gone_over(connection, record.uuid, targets, options):
+            raise
+        return None, None
     return remote, downtime
+
+
+def has_gone_over(connection, uuid, targets, options):
+    """Whether the guest has left and waits on the destination: as that said, or by now, if another run has brought it
+    there since."""
+    if not has_left(connection, uuid):
+        return False
+    return targets.get("arrived") or has_arrived(Bounded(open_remote(targets, options), CALL_SECONDS), uuid)
 
 
 def open_remote(targets, options):

@@ -172,6 +172,54 @@ def test_the_time_limit_holds_for_a_migration_of_another_run_that_is_followed(mo
     assert calls == [call]
 
 
+ARRIVED = [fake_libvirt.library().VIR_DOMAIN_PAUSED, fake_libvirt.library().VIR_DOMAIN_PAUSED_USER]
+
+
+def gone(monkeypatch, there, left=True):
+    """What migrate() does on a source whose guest is off, beside a destination where it is in the state ``there``."""
+    monkeypatch.setattr(connection, "libvirt", fake_libvirt.library())
+    monkeypatch.setattr(live, "has_left", lambda *_: left)
+    monkeypatch.setattr(live, "connect", lambda **_: "destination")
+    sides = {"source": SimpleNamespace(isActive=lambda: False), "destination": SimpleNamespace(state=lambda: there)}
+    monkeypatch.setattr(live.guests, "find", lambda at, _uuid: sides[getattr(at, "unbounded", at)])
+    effects = SimpleNamespace(connection="source", pool_path=lambda _record: "/pool")
+    return live.migrate(effects, SimpleNamespace(uuid="u"), {"address": "192.0.2.2", "arrived": False}, {})
+
+
+def test_a_guest_that_went_over_since_the_destination_looked_is_not_taken_for_ended(monkeypatch):
+    """The run before was cut off from the source, whose migration went on and has just ended."""
+    assert gone(monkeypatch, ARRIVED) == (None, None)
+
+
+def test_a_guest_that_left_and_is_not_on_the_destination_is_not_given_up(monkeypatch):
+    with pytest.raises(MigrationError, match="is off on the source"):
+        gone(monkeypatch, [fake_libvirt.library().VIR_DOMAIN_SHUTOFF, 0])
+
+
+def test_a_guest_that_ended_on_the_source_is_not_given_up_for_a_copy_that_waits_there(monkeypatch):
+    with pytest.raises(MigrationError, match="is off on the source"):
+        gone(monkeypatch, ARRIVED, left=False)
+
+
+def test_a_migration_that_fails_since_another_run_has_just_ended_it_has_succeeded(monkeypatch):
+    looks = iter([False, True])
+
+    def refuse(*_ignored):
+        raise MigrationError("libvirt: domain is not running")
+
+    monkeypatch.setattr(live, "start", refuse)
+    monkeypatch.setattr(live, "Downtime", lambda *_: None)
+    monkeypatch.setattr(live, "is_migrating", lambda _found: False)
+    monkeypatch.setattr(connection, "libvirt", fake_libvirt.library())
+    monkeypatch.setattr(live, "has_left", lambda *_: next(looks))
+    monkeypatch.setattr(live, "connect", lambda **_: "destination")
+    guest = SimpleNamespace(isActive=lambda: True, state=lambda: ARRIVED)
+    monkeypatch.setattr(live.guests, "find", lambda *_: guest)
+    effects = SimpleNamespace(connection=SimpleNamespace(unbounded="source"), pool_path=lambda _record: "/pool")
+    asked = {"address": "192.0.2.2", "arrived": False}
+    assert live.migrate(effects, SimpleNamespace(uuid="u"), asked, {}) == (None, None)
+
+
 def test_a_migration_that_is_followed_goes_on_where_its_progress_cannot_be_written(monkeypatch, tmp_path):
     """The run that began it has ended it, and removed the directory, between two looks."""
     monkeypatch.setattr(connection, "libvirt", fake_libvirt.library())
