@@ -13,7 +13,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.move.steps impor
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import sequences
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.walk import Candidate, Move, Token, Walk
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import BerthError
-from ansible_collections.berth.kvm.plugins.module_utils.model.lifecycle import OWN
+from ansible_collections.berth.kvm.plugins.module_utils.model.lifecycle import OWN, IllegalChange
 from ansible_collections.berth.kvm.plugins.module_utils.model.migration import SAID, TAKING
 
 
@@ -89,6 +89,8 @@ class Controller:
         except (BerthError, KeyError) as error:
             if isinstance(error, KeyError):
                 raise Violation("a step misses %s" % error)
+            if isinstance(error, IllegalChange):
+                raise Violation("a step did not see what the record says: %s" % error)
             self._failed("%s: %s" % (type(error).__name__, error))
         world.check()
 

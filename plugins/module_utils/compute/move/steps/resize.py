@@ -78,7 +78,7 @@ def begin(
 
 def freeze(host, uuid, token, peer=None, stop_timeout=60, **_ignored):
     """On the source: write that, THEN stop the guest. Nobody starts it before the move is over or given up."""
-    if is_past(host.store.read(uuid), token["op"], (OUT, KEEP)):
+    if is_past(host.store.read(uuid), token["op"], (OUT, KEEP), (OWN, RESIZED)):
         return False
     record = fenced(host, uuid, token, (OWN,))
     host.effects.check_disks(record)

@@ -31,3 +31,19 @@ def test_a_move_to_another_host_is_not_ended_on_its_source_as_if_it_were_one_hos
     with pytest.raises(MigrationConflict, match="vm is moved from S to D: that is no resize on one host"):
         table.run(world.host(S), memory_names.UUID, step, controller.token)
     assert world.key() == held
+
+
+def test_a_run_that_planned_before_another_one_had_resized_the_instance_finds_it_resized():
+    """Its controller was killed while the host went on: the run after it is no reason to revert the resize."""
+    world = memory.World(kind="here")
+    first, second = (memory_controller.Controller("resize", "op%d" % at) for at in range(2))
+    while not first.is_before("resize_here"):
+        first.advance(world)
+    while not second.is_before("begin"):
+        second.advance(world)
+    while not first.is_before("start"):
+        first.advance(world)
+    while second.state == "run":
+        second.advance(world)
+    assert (second.state, second.error) == ("done", None)
+    assert (world.host(S).store.read(memory_names.UUID).phase, world.guest[S]) == ("resized", memory_names.ON)
