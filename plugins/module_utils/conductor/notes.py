@@ -5,8 +5,8 @@
 
 A missing answer, a missing record or a host missing in the inventory never proves that the instance is gone:
 
-- the last known owner, by the highest generation, stays the owner until that host itself, or one that had the instance
-  in a later epoch, says that it is gone, an owner with a higher generation answers, or a person says that the host is
+- the last known owner, by the highest generation, stays the owner until that host itself says that it is gone or was
+  moved away, one that had the instance in a later epoch says that it is gone, an owner with a higher generation answers, or a person says that the host is
   lost;
 - where a run planned to create it, it may exist while that host is silent; if the host answers, its records count.
 
@@ -121,10 +121,11 @@ def called(told: Iterable[Mapping[str, messages.Note]]) -> Dict[str, Set[str]]:
 
 
 def put_together(told: Mapping[str, messages.Note]) -> Notes:
-    """``told``: uuid of the host that remembers -> {known, planned, gone}, see compute/record/whereabouts.py."""
+    """``told``: uuid of the host that remembers -> {known, planned, after, gone, left}, see compute/record/whereabouts.py."""
     owners: List[Tuple[str, Note]] = []
     plans: Set[Note] = set()
     gone: Dict[str, Generation] = {}
+    left: Dict[str, Generation] = {}
     for holder, note in told.items():
         known, removed = note.get("known"), note.get("gone")
         if known:
@@ -133,11 +134,14 @@ def put_together(told: Mapping[str, messages.Note]) -> Notes:
         plans.update(Note(plan["host"], plan["host_uuid"], after, plan["run"]) for plan in note.get("planned") or ())
         if removed:
             gone[holder] = generation(removed)
+        left[holder] = generation(note.get("left") or NEVER)
     given_up = [(note.get("after", 0), 0) for note in told.values()]
-    latest = max([*(note.generation for _holder, note in owners), *gone.values(), *given_up], default=NEVER)
+    latest = max(
+        [*(note.generation for _holder, note in owners), *gone.values(), *left.values(), *given_up], default=NEVER
+    )
     vouched = vouched_for(told)
-    left = [note for holder, note in owners if not _has_gone(holder, note, gone, vouched)]
-    last = max(left, key=lambda note: note.generation, default=None)
+    owning = [note for holder, note in owners if not _has_gone(holder, note, gone, left, vouched)]
+    last = max(owning, key=lambda note: note.generation, default=None)
     return Notes(last, tuple(sorted(plans, key=lambda note: (note.host, note.run, note.generation))), latest)
 
 
@@ -151,11 +155,14 @@ def vouched_for(told: Mapping[str, messages.Note]) -> Set[str]:
     }
 
 
-def _has_gone(holder: str, noted: Note, gone: Mapping[str, Generation], vouched: Set[str]) -> bool:
-    """Whether the owner that ``holder`` remembers says that it is gone, or a host that had it in a later epoch: that
-    covers earlier owners."""
+def _has_gone(
+    holder: str, noted: Note, gone: Mapping[str, Generation], left: Mapping[str, Generation], vouched: Set[str]
+) -> bool:
+    """Whether the owner that ``holder`` remembers says that it is gone or was moved away, or a host that had it in a later
+    epoch says that it is gone: that covers earlier owners."""
     later = {host for host, removed in gone.items() if removed[0] > noted.generation[0]}
-    return gone.get(noted.host_uuid, NEVER) >= noted.generation or bool(later & {holder, *vouched})
+    own_word = max(said.get(noted.host_uuid, NEVER) for said in (gone, left))
+    return own_word >= noted.generation or bool(later & {holder, *vouched})
 
 
 def generation(numbers: Sequence[int]) -> Generation:

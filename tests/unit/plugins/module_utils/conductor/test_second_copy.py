@@ -624,6 +624,28 @@ def test_that_it_is_gone_is_believed_of_the_host_that_it_was_moved_to(fleet):
     assert fleet.run(prefer=("h3", "h2")) is None and fleet.owners() == ["h3"]
 
 
+def test_what_was_moved_and_deleted_while_a_host_was_silent_is_made_anew_when_that_host_is_back(fleet):
+    """It remembers the first owner, which gave the instance away; that the last one had it nobody else remembers."""
+    assert fleet.run() is None
+    fleet.silence("h3")
+    moved(fleet, "h1", "h2")
+    assert fleet.run() is None and fleet.delete() == ["h2"]
+    removed = whereabouts.recall(fleet.hosts["h2"].store, [WEB])[WEB]["gone"]
+    fleet.hosts["h1"].rescan((), {"gone": {"id-h2": {WEB: removed}}})
+    fleet.silence()
+    assert fleet.run(prefer=("h3",)) is None and fleet.owners() == ["h3"]
+    assert list(fleet.hosts["h3"].record().generation) > list(removed)
+
+
+def test_what_was_moved_to_a_host_that_is_silent_now_is_not_made_anew(fleet):
+    """Who remembers the first owner and asks it learns that it gave the instance away, and to whom."""
+    assert fleet.run() is None
+    fleet.silence("h3")
+    moved(fleet, "h1", "h2")
+    fleet.silence("h2")
+    assert fleet.run(prefer=("h3",)) == "InstanceUnknown" and fleet.owners() == ["h2"]
+
+
 @pytest.mark.parametrize("noticed", ["by the host", "by the others"])
 def test_a_state_directory_from_an_old_backup_starts_nothing_while_the_owner_is_silent(fleet, noticed):
     """The instance is moved by delete and create; its old host then gets its directory back as it was before."""
