@@ -6,8 +6,8 @@
 A missing answer, a missing record or a host missing in the inventory never proves that the instance is gone:
 
 - the last known owner, by the highest generation, stays the owner until that host itself says that it is gone or was
-  moved away, one that had the instance in a later epoch says that it is gone, an owner with a higher generation answers, or a person says that the host is
-  lost;
+  moved away, one that had the instance in a later epoch says that it is gone, an owner with a higher generation
+  answers, or a person says that the host is lost;
 - where a run planned to create it, it may exist while that host is silent; if the host answers, its records count.
 
 A known owner of a higher generation stops an owner that answers: that record is old then. So does a plan that was made
@@ -15,6 +15,9 @@ after the epoch of this record, as for a host that a person gave up as lost and 
 
 That an instance is gone is the word of one host. It ends what others remember of another owner only if they, too, know
 that the host had the instance or was to get it.
+
+The next owner counts on from the highest epoch that any host says. One that no instance reaches is left out of that: a
+few more, and the reply of the honest host that has it would be no valid one.
 """
 
 from __future__ import annotations
@@ -28,6 +31,7 @@ from .errors import HostNameAmbiguous, InstanceUnknown, RecordOutdated
 
 Generation = Tuple[int, int]
 NEVER: Generation = (0, 0)
+MOST_OWNERS = 1 << 39  # of one instance; a reply may say twice as many
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,11 +47,13 @@ class Note:
 @dataclasses.dataclass(frozen=True)
 class Notes:
     """About one instance. ``known``: its last owner, None if nobody knows one or it said that the instance is gone.
-    ``planned``: on which hosts which runs planned to create it. ``latest``: the highest known generation."""
+    ``planned``: on which hosts which runs planned to create it. ``latest``: the highest known generation that can be;
+    ``miscounted``: the uuids of the hosts that say a higher one."""
 
     known: Optional[Note] = None
     planned: Tuple[Note, ...] = ()
     latest: Generation = NEVER
+    miscounted: Tuple[str, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -135,14 +141,22 @@ def put_together(told: Mapping[str, messages.Note]) -> Notes:
         if removed:
             gone[holder] = generation(removed)
         left[holder] = generation(note.get("left") or NEVER)
-    given_up = [(note.get("after", 0), 0) for note in told.values()]
-    latest = max(
-        [*(note.generation for _holder, note in owners), *gone.values(), *left.values(), *given_up], default=NEVER
-    )
+    said = [(holder, each) for holder, note in told.items() for each in _generations(note)]
     vouched = vouched_for(told)
     owning = [note for holder, note in owners if not _has_gone(holder, note, gone, left, vouched)]
     last = max(owning, key=lambda note: note.generation, default=None)
-    return Notes(last, tuple(sorted(plans, key=lambda note: (note.host, note.run, note.generation))), latest)
+    return Notes(
+        last,
+        tuple(sorted(plans, key=lambda note: (note.host, note.run, note.generation))),
+        max((each for _holder, each in said if each[0] < MOST_OWNERS), default=NEVER),
+        tuple(sorted({holder for holder, each in said if each[0] >= MOST_OWNERS})),
+    )
+
+
+def _generations(note: messages.Note) -> List[Generation]:
+    known = note.get("known")
+    known, said = note.get("known"), [note.get("gone"), note.get("left"), [note.get("after", 0), 0]]
+    return [generation(each) for each in (known["generation"] if known else None, *said) if each]
 
 
 def vouched_for(told: Mapping[str, messages.Note]) -> Set[str]:

@@ -613,6 +613,46 @@ def test_that_an_instance_is_gone_is_believed_of_no_host_that_nobody_knows_to_ha
     assert what_to_create.told(fleet.read())["gone"] == {}, "nor is it spread"
 
 
+@pytest.mark.follows("take_out_miscounting")
+@pytest.mark.parametrize("lie", ["gone", "left", "after", "known"])
+def test_no_new_owner_counts_on_from_a_number_that_no_instance_reaches(fleet, lie):
+    """The highest number that a reply may have: the next one is none, and the honest host that has it counts for nothing."""
+    says_of_itself(fleet, "h1", lie, 1 << 40)
+    if lie == "known":  # of a host that a person has given up
+        assert fleet.run(prefer=("h2",), lost=["h9"]) == "EpochImplausible"
+    else:
+        assert fleet.run(prefer=("h2",)) == "EpochImplausible"
+    assert fleet.owners() == [] and fleet.hosts["h2"].record() is None
+    assert fleet.hint == fleet_hints.take_out_miscounting("h1")
+    del fleet.inventory["h1"]
+    assert fleet.run(prefer=("h2",)) is None and fleet.hosts["h2"].record().generation[0] == 1
+
+
+def test_what_a_host_miscounts_is_not_spread_and_stops_no_owner_that_answers(fleet):
+    assert fleet.run(prefer=("h2", "h3")) is None
+    says_of_itself(fleet, "h1", "gone", 1 << 40)
+    assert fleet.run() is None and fleet.delete() == ["h2"]
+    removed = whereabouts.recall(fleet.hosts["h2"].store, [WEB])[WEB]["gone"]
+    assert removed[0] == 1
+
+
+def test_an_owner_that_miscounts_is_not_told_to_the_others(fleet):
+    """They would give the number back in their own replies, and go on from it."""
+    assert fleet.run() is None
+    home = fleet.hosts["h1"]
+    home.store.compare_and_swap(home.record(), home.record().replace(generation=[1 << 40, 0]))
+    assert what_to_create.told(fleet.read())["known"] == {}
+
+
+def says_of_itself(fleet, liar, part, epoch):
+    number = {"after": epoch, "known": {"host": "h9", "host_uuid": "id-h9", "generation": [epoch, 0]}}
+    lie = {"known": None, "planned": [], "after": 0, "gone": None, "left": None, part: number.get(part, [epoch, 0])}
+    host = fleet.hosts[liar]
+    facts, rescan = host.facts, host.rescan
+    host.facts = lambda: {**facts(), "notes": {WEB: lie}}
+    host.rescan = lambda *args: {**rescan(*args), "notes": {WEB: lie}}
+
+
 def test_that_it_is_gone_is_believed_of_the_host_that_it_was_moved_to(fleet):
     """Its earlier owner is silent."""
     assert fleet.run() is None
