@@ -17,7 +17,7 @@ from . import drift
 from .errors import EpochImplausible
 from .fleet import Fleet, Place
 from .locate import check_no_stray, check_none_silent, generation_of, holders, lock_of, unconfirmed
-from .notes import MOST_OWNERS, vouched_for
+from .notes import MOST_OWNERS, Notes, vouched_for
 from .plan import CLAIMING, EXISTING, UNCONFIRMED, Instance, fail
 
 
@@ -63,9 +63,10 @@ def _find(instance: Instance, fleet: Fleet, lost_hosts: Collection[str], strict:
     if strict and not owners:
         check_none_silent(fleet, instance["name"], lost_hosts)
     instance["notes"] = fleet.told_of(instance["uuid"])
+    noted = fleet.notes_on(instance["uuid"])
     if not owners:
-        _check_countable(instance, fleet, places.values())
-    instance["generation"] = list(max(generation_of(places.values()), fleet.notes_on(instance["uuid"]).latest))
+        _check_countable(instance, fleet, noted, places.values())
+    instance["generation"] = list(max(generation_of(places.values()), noted.latest))
     hosts = claims + owners
     if not hosts:
         return
@@ -76,10 +77,10 @@ def _find(instance: Instance, fleet: Fleet, lost_hosts: Collection[str], strict:
     instance["why"] = "exists already" if owners else "an earlier run had claimed it there"
 
 
-def _check_countable(instance: Instance, fleet: Fleet, places: Iterable[Place]) -> None:
+def _check_countable(instance: Instance, fleet: Fleet, noted: Notes, places: Iterable[Place]) -> None:
     """Raise EpochImplausible if a new owner would have to count on from a number that no instance reaches."""
     names = {uuid: name for name, uuid in fleet.uuids().items()}
-    hosts = {names[uuid] for uuid in fleet.notes_on(instance["uuid"]).miscounted if uuid in names}
+    hosts = {names[uuid] for uuid in noted.miscounted if uuid in names}
     hosts |= {place["host"] for place in places if generation_of([place])[0] >= MOST_OWNERS}
     if hosts:
         said = " and ".join(sorted(hosts))
