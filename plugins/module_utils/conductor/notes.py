@@ -23,7 +23,8 @@ few more, and the reply of the honest host that has it would be no valid one.
 from __future__ import annotations
 
 import dataclasses
-from typing import Collection, Dict, Iterable, List, Mapping, Optional, Sequence, Set, Tuple
+import itertools
+from typing import Collection, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Set, Tuple
 
 from ..model import fleet_hints, messages, state_hints
 from . import silence
@@ -133,30 +134,30 @@ def put_together(told: Mapping[str, messages.Note]) -> Notes:
     gone: Dict[str, Generation] = {}
     left: Dict[str, Generation] = {}
     for holder, note in told.items():
-        known, removed = note.get("known"), note.get("gone")
+        known, removed, moved = note.get("known"), note.get("gone"), note.get("left")
         if known:
             owners.append((holder, Note(known["host"], known["host_uuid"], generation(known["generation"]))))
         after = note.get("after", 0), 0
         plans.update(Note(plan["host"], plan["host_uuid"], after, plan["run"]) for plan in note.get("planned") or ())
         if removed:
             gone[holder] = generation(removed)
-        left[holder] = generation(note.get("left") or NEVER)
-    said = [(holder, each) for holder, note in told.items() for each in _generations(note)]
+        if moved:
+            left[holder] = generation(moved)
     vouched = vouched_for(told)
     owning = [note for holder, note in owners if not _has_gone(holder, note, gone, left, vouched)]
     last = max(owning, key=lambda note: note.generation, default=None)
-    return Notes(
-        last,
-        tuple(sorted(plans, key=lambda note: (note.host, note.run, note.generation))),
-        max((each for _holder, each in said if each[0] < MOST_OWNERS), default=NEVER),
-        tuple(sorted({holder for holder, each in said if each[0] >= MOST_OWNERS})),
-    )
+    given_up = {holder: (note.get("after", 0), 0) for holder, note in told.items()}
+    said = [*((holder, note.generation) for holder, note in owners), *_items(gone, left, given_up)]
+    latest = max((each for _holder, each in said), default=NEVER)
+    miscounted = {holder for holder, each in said if each[0] >= MOST_OWNERS} if latest[0] >= MOST_OWNERS else set()
+    if miscounted:
+        latest = max((each for _holder, each in said if each[0] < MOST_OWNERS), default=NEVER)
+    in_order = tuple(sorted(plans, key=lambda note: (note.host, note.run, note.generation)))
+    return Notes(last, in_order, latest, tuple(sorted(miscounted)))
 
 
-def _generations(note: messages.Note) -> List[Generation]:
-    known = note.get("known")
-    known, said = note.get("known"), [note.get("gone"), note.get("left"), [note.get("after", 0), 0]]
-    return [generation(each) for each in (known["generation"] if known else None, *said) if each]
+def _items(*said: Mapping[str, Generation]) -> Iterator[Tuple[str, Generation]]:
+    return itertools.chain.from_iterable(each.items() for each in said)
 
 
 def vouched_for(told: Mapping[str, messages.Note]) -> Set[str]:
@@ -175,7 +176,7 @@ def _has_gone(
     """Whether the owner that ``holder`` remembers says that it is gone or was moved away, or a host that had it in a later
     epoch says that it is gone: that covers earlier owners."""
     later = {host for host, removed in gone.items() if removed[0] > noted.generation[0]}
-    own_word = max(said.get(noted.host_uuid, NEVER) for said in (gone, left))
+    own_word = max(gone.get(noted.host_uuid, NEVER), left.get(noted.host_uuid, NEVER))
     return own_word >= noted.generation or bool(later & {holder, *vouched})
 
 
