@@ -147,7 +147,9 @@ def put_together(told: Mapping[str, messages.Note]) -> Notes:
     owning = [note for holder, note in owners if not _has_gone(holder, note, gone, left, vouched)]
     last = max(owning, key=lambda note: note.generation, default=None)
     given_up = {holder: (note.get("after", 0), 0) for holder, note in told.items()}
-    said = [*((holder, note.generation) for holder, note in owners), *_items(gone, left, given_up)]
+    # how often a host wrote after it let go says nothing of the owner, which counts for itself
+    let_go = {holder: (moved_away[0], 0) for holder, moved_away in left.items()}
+    said = [*((holder, note.generation) for holder, note in owners), *_items(gone, let_go, given_up)]
     latest = max((each for _holder, each in said), default=NEVER)
     miscounted = {holder for holder, each in said if each[0] >= MOST_OWNERS} if latest[0] >= MOST_OWNERS else set()
     if miscounted:

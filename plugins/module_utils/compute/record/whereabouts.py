@@ -230,6 +230,9 @@ def handed_over(store, record, other) -> bool:
     def take_in(notes):
         notes.names.setdefault(other["uuid"], other["name"])
         # both sides share the epoch, and each counts its own writes in it
+        if notes.known.get(record.uuid, ("", 0, 0))[1:] <= (record.generation[0], 0):
+            # also if a run told this host as the last owner, when neither side was one
+            notes.known.pop(record.uuid, None)
         notes.learn(record.uuid, other["uuid"], (record.generation[0], 0))
         notes.left[record.uuid] = max(tuple(record.generation), notes.left.pop(record.uuid, (0, 0)))
 

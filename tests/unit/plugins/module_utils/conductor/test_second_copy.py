@@ -571,12 +571,12 @@ def test_what_a_lost_host_had_is_made_anew_after_its_epoch_also_when_another_run
     assert fleet.run() == "RecordOutdated" and fleet.owners() == ["h2"]
 
 
-def moved(fleet, source, destination):
-    """A move that is confirmed: only its two sides know of it."""
+def moved(fleet, source, destination, writes=0):
+    """A move that is confirmed: only its two sides know of it. ``writes``: of the source after it let go."""
     here, there = fleet.hosts[source], fleet.hosts[destination]
     record, epoch = here.record(), here.record().generation[0] + 1
     whereabouts.handed_over(
-        here.store, record.replace(generation=[epoch, 0]), {"uuid": there.uuid, "name": destination}
+        here.store, record.replace(generation=[epoch, writes]), {"uuid": there.uuid, "name": destination}
     )
     shutil.rmtree(os.path.join(here.store.state_dir, "instances", WEB))
     here.runs = here.domain = False
@@ -675,6 +675,24 @@ def test_what_was_moved_and_deleted_while_a_host_was_silent_is_made_anew_when_th
     fleet.silence()
     assert fleet.run(prefer=("h3",)) is None and fleet.owners() == ["h3"]
     assert list(fleet.hosts["h3"].record().generation) > list(removed)
+
+
+@pytest.mark.parametrize("told", [(), ("h1",), ("h1", "h3")])
+def test_what_was_read_between_release_and_takeover_hides_no_owner_from_later_runs(fleet, told):
+    """Then neither side owns it, and all hosts are told of the source, at the generation with which it let go."""
+    assert fleet.run() is None
+    epoch = fleet.hosts["h1"].record().generation[0] + 1
+    for name in told:
+        fleet.hosts[name].rescan((), {"known": {"id-h1": {WEB: [epoch, 0]}}})
+    moved(fleet, "h1", "h2")
+    fleet.silence("h2")
+    assert fleet.run(prefer=("h3",)) == "InstanceUnknown" and fleet.owners() == ["h2"]
+
+
+def test_a_host_that_gave_an_instance_away_makes_no_record_of_its_owner_an_old_one(fleet):
+    assert fleet.run() is None
+    moved(fleet, "h1", "h2", writes=9)
+    assert fleet.recover_record() == []
 
 
 def test_what_was_moved_to_a_host_that_is_silent_now_is_not_made_anew(fleet):
