@@ -42,8 +42,8 @@ class RecordOutdated(BerthError):
 
 
 class EpochImplausible(BerthError):
-    """A host says that an instance that is to be made had more owners than any can have. Nothing was claimed: the new
-    owner would count on from there, until its own replies were invalid."""
+    """A host says that an instance had more owners than any can have. Nothing was done: the next owner would count on
+    from there, until its own replies were invalid."""
 
 
 class DomainWithoutRecord(BerthError):

@@ -28,7 +28,7 @@ from typing import Collection, Dict, Iterable, Iterator, List, Mapping, Optional
 
 from ..model import fleet_hints, messages, state_hints
 from . import silence
-from .errors import HostNameAmbiguous, InstanceUnknown, RecordOutdated
+from .errors import EpochImplausible, HostNameAmbiguous, InstanceUnknown, RecordOutdated
 
 Generation = Tuple[int, int]
 NEVER: Generation = (0, 0)
@@ -187,10 +187,21 @@ def generation(numbers: Sequence[int]) -> Generation:
     return epoch, n
 
 
+def miscounted(name: str, hosts: Iterable[str]) -> EpochImplausible:
+    """The error for what ``hosts`` say of an instance."""
+    said = " and ".join(sorted(hosts))
+    return EpochImplausible(
+        "%s says that %s had %d owners or more" % (said, name, MOST_OWNERS),
+        hint=fleet_hints.take_out_miscounting(said),
+    )
+
+
 def check_owner(name: str, host: str, generation: Generation, notes: Notes, answers: Answers) -> None:
     """Raise RecordOutdated if the owner that answers is known to have had a successor or a higher generation,
-    InstanceUnknown if it may have a successor on a silent host. No two owners have the same generation, unless one got
-    a copy of the other's records."""
+    InstanceUnknown if it may have a successor on a silent host, EpochImplausible if it miscounts. No two owners have the
+    same generation, unless one got a copy of the other's records."""
+    if generation[0] >= MOST_OWNERS:
+        raise miscounted(name, [host])
     for plan in notes.planned:
         if plan.generation[0] >= generation[0] and answers.counts(plan) and not answers.has(plan):
             raise InstanceUnknown(

@@ -9,15 +9,13 @@ from __future__ import annotations
 
 from typing import Any, Collection, Dict, Iterable, List, Mapping, Set
 
-from ..model import fleet_hints
 from ..model.errors import BerthError, InstanceIsLocked
 from ..model.lifecycle import CLAIM, DELETING, OWN
 from ..model.messages import Document, hosts_named
 from . import drift
-from .errors import EpochImplausible
 from .fleet import Fleet, Place
 from .locate import check_no_stray, check_none_silent, generation_of, holders, lock_of, unconfirmed
-from .notes import MOST_OWNERS, Notes, vouched_for
+from .notes import MOST_OWNERS, Notes, miscounted, vouched_for
 from .plan import CLAIMING, EXISTING, UNCONFIRMED, Instance, fail
 
 
@@ -83,11 +81,7 @@ def _check_countable(instance: Instance, fleet: Fleet, noted: Notes, places: Ite
     hosts = {names[uuid] for uuid in noted.miscounted if uuid in names}
     hosts |= {place["host"] for place in places if generation_of([place])[0] >= MOST_OWNERS}
     if hosts:
-        said = " and ".join(sorted(hosts))
-        raise EpochImplausible(
-            "%s says that %s had %d owners or more" % (said, instance["name"], MOST_OWNERS),
-            hint=fleet_hints.take_out_miscounting(said),
-        )
+        raise miscounted(instance["name"], hosts)
 
 
 def _differs(instance: Instance, place: Place) -> List[str]:

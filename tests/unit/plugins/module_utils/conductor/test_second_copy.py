@@ -849,6 +849,23 @@ def test_every_operation_looks_at_what_the_others_remember(fleet, action):
         operations[action]()
 
 
+@pytest.mark.parametrize("action", ["start", "delete", "move"])
+def test_nothing_is_done_with_an_owner_that_miscounts(fleet, action):
+    """Whoever takes the instance over from it would count on from there: its replies would be refused."""
+    assert fleet.run() is None
+    home, here = fleet.hosts["h1"], {"role": "OWN", "generation": [1 << 40, 0]}
+    home.store.compare_and_swap(home.record(), home.record().replace(generation=here["generation"]))
+    seen = fleet.read()
+    operations = {
+        "start": lambda: locate.locate(seen, "web1", WEB),
+        "delete": lambda: locate.locate_to_delete(seen, "web1", WEB),
+        "move": lambda: sides.check(seen, WEB, "web1", ("h1", here, None, sides.NOTHING)),
+    }
+    with pytest.raises(errors.EpochImplausible) as caught:
+        operations[action]()
+    assert caught.value.hint == fleet_hints.take_out_miscounting("h1")
+
+
 @pytest.mark.parametrize("action", ["start", "move"])
 def test_with_a_domain_without_a_record_anywhere_it_is_neither_started_nor_moved(fleet, action):
     assert fleet.run() is None
