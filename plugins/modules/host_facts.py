@@ -138,14 +138,17 @@ digests:
 notes:
   description:
     - What the host remembers about the instances in O(about), if anything. C(known) is the last host that reported itself as the owner,
-      C(planned) are the hosts on which a run planned to create it, and C(gone) is the generation in which this host itself removed it.
+      C(planned) are the hosts on which a run planned to create it, C(after) is the epoch after which the next owner begins, C(gone) is the
+      generation in which this host itself removed it, and C(left) that in which a move took it away from this host.
   returned: with O(about)
   type: dict
   sample:
     0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a:
       known: {"host": kvm2, "host_uuid": 4c4c4544-0042-3510-8052-b4c04f4a3233, "generation": [1, 7]}
       planned: []
+      after: 0
       gone: null
+      left: null
 ansible_facts:
   description: Facts to add to ansible_facts.
   returned: success

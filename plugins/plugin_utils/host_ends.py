@@ -17,8 +17,9 @@ from typing import Any, Dict, Iterator, TextIO
 
 from ..module_utils.model.errors import BerthError
 from ..module_utils.model.safe_text import visible_all
+from . import acting
 from .plain import plain
-from .run_report import VARIABLE, given, unwritable, write
+from .run_report import FILE, VARIABLE, given, unwritable, write
 
 PART = "__berth_report_part"
 OK, FAILED, UNREACHABLE = "ok", "failed", "unreachable"
@@ -66,15 +67,22 @@ def _add(action: Any, task_vars: Dict[str, Any], entry: Dict[str, Any]) -> None:
 def _held(action: Any, task_vars: Dict[str, Any]) -> Iterator[Dict[str, Any]]:
     """The document of the file, which is written again at the end; the processes of other hosts wait."""
     path = given(action, task_vars, VARIABLE)
-    document: Dict[str, Any] = {}
     if not path:
-        yield document
+        yield {}
         return
-    with _locked(path) as file:
-        with contextlib.suppress(ValueError):
-            document = json.loads(file.read())
+    with _locked(FILE.check(path, VARIABLE)) as file:
+        document = _of_this_run(file.read())
         yield document
         write(path, document)
+
+
+def _of_this_run(text: str) -> Dict[str, Any]:
+    """What other hosts have written; not what an earlier run left, if no task has begun the file anew."""
+    with contextlib.suppress(ValueError):
+        document = json.loads(text)
+        if isinstance(document, dict) and document.get("run") == acting.RUN:
+            return document
+    return {"run": acting.RUN}
 
 
 def _locked(path: str) -> TextIO:

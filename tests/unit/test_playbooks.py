@@ -133,6 +133,34 @@ def test_a_move_that_stops_a_guest_gives_it_the_time_that_its_variable_says(role
     assert '%s_stop_timeout: "{{ berth_shutdown_timeout | default(60) }}"' % role in defaults
 
 
+def tasks_in(part, becomes=False):
+    """(task, whether it becomes root) of all tasks in a part of a playbook, or of a role's file."""
+    for each in part if isinstance(part, list) else []:
+        own = each.get("become", becomes)
+        yield each, own
+        for inner in ("tasks", "block", "rescue", "always", "pre_tasks", "post_tasks"):
+            yield from tasks_in(each.get(inner), own)
+
+
+def asking():
+    """The actions that ask several hosts something."""
+    paths = (ROOT / "plugins" / "action").glob("*.py")
+    return {path.stem for path in paths if re.search(r"\b(ask|tell_owners|cleaning\.clean)\(", path.read_text("utf-8"))}
+
+
+def test_a_task_that_asks_hosts_asks_as_root():
+    """The user of the login could not read what they remember, nor tell them anything: their refusals are silent."""
+    files = {*ROOT.glob("playbooks/**/*.yml"), *ROOT.glob("roles/*/tasks/*.yml")}
+    files.remove(ROOT / "playbooks/tasks/show_places.yml")  # a placement without a plan tells nobody anything
+    found = [
+        (task["name"], becomes)
+        for path in files
+        for task, becomes in tasks_in(yaml.safe_load(path.read_text("utf-8")))
+        if {"berth.kvm." + action for action in asking()} & set(task)
+    ]
+    assert len(found) > 10 and [name for name, becomes in found if not becomes] == []
+
+
 def test_a_header_that_cannot_be_read_is_named(tmp_path):
     path = tmp_path / "wrong.yml"
     path.write_text("---\n#\n#\n#\n# Does something.\n# Variables:\n# berth_x: not indented\n- hosts: all\n")

@@ -5,9 +5,9 @@
 
 A missing answer, a missing record or a host missing in the inventory never proves that the instance is gone:
 
-- the last known owner, by the highest generation, stays the owner until that host itself, or one that had the instance
-  in a later epoch, says that it is gone, an owner with a higher generation answers, or a person says that the host is
-  lost;
+- the last known owner, by the highest generation, stays the owner until that host itself says that it is gone or was
+  moved away, one that had the instance in a later epoch says that it is gone, an owner with a higher generation
+  answers, or a person says that the host is lost;
 - where a run planned to create it, it may exist while that host is silent; if the host answers, its records count.
 
 A known owner of a higher generation stops an owner that answers: that record is old then. So does a plan that was made
@@ -15,19 +15,24 @@ after the epoch of this record, as for a host that a person gave up as lost and 
 
 That an instance is gone is the word of one host. It ends what others remember of another owner only if they, too, know
 that the host had the instance or was to get it.
+
+The next owner counts on from the highest epoch that any host says. One that no instance reaches is left out of that: a
+few more, and the reply of the honest host that has it would be no valid one.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from typing import Collection, Dict, Iterable, List, Mapping, Optional, Sequence, Set, Tuple
+import itertools
+from typing import Collection, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Set, Tuple
 
 from ..model import fleet_hints, messages, state_hints
 from . import silence
-from .errors import HostNameAmbiguous, InstanceUnknown, RecordOutdated
+from .errors import EpochImplausible, HostNameAmbiguous, InstanceUnknown, RecordOutdated
 
 Generation = Tuple[int, int]
 NEVER: Generation = (0, 0)
+MOST_OWNERS = 1 << 39  # of one instance; a reply may say twice as many
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,11 +48,13 @@ class Note:
 @dataclasses.dataclass(frozen=True)
 class Notes:
     """About one instance. ``known``: its last owner, None if nobody knows one or it said that the instance is gone.
-    ``planned``: on which hosts which runs planned to create it. ``latest``: the highest known generation."""
+    ``planned``: on which hosts which runs planned to create it. ``latest``: the highest known generation that can be;
+    ``miscounted``: the uuids of the hosts that say a higher one."""
 
     known: Optional[Note] = None
     planned: Tuple[Note, ...] = ()
     latest: Generation = NEVER
+    miscounted: Tuple[str, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -121,24 +128,38 @@ def called(told: Iterable[Mapping[str, messages.Note]]) -> Dict[str, Set[str]]:
 
 
 def put_together(told: Mapping[str, messages.Note]) -> Notes:
-    """``told``: uuid of the host that remembers -> {known, planned, gone}, see compute/record/whereabouts.py."""
+    """``told``: uuid of the host that remembers -> {known, planned, after, gone, left}, see compute/record/whereabouts.py."""
     owners: List[Tuple[str, Note]] = []
     plans: Set[Note] = set()
     gone: Dict[str, Generation] = {}
+    left: Dict[str, Generation] = {}
     for holder, note in told.items():
-        known, removed = note.get("known"), note.get("gone")
+        known, removed, moved = note.get("known"), note.get("gone"), note.get("left")
         if known:
             owners.append((holder, Note(known["host"], known["host_uuid"], generation(known["generation"]))))
         after = note.get("after", 0), 0
         plans.update(Note(plan["host"], plan["host_uuid"], after, plan["run"]) for plan in note.get("planned") or ())
         if removed:
             gone[holder] = generation(removed)
-    given_up = [(note.get("after", 0), 0) for note in told.values()]
-    latest = max([*(note.generation for _holder, note in owners), *gone.values(), *given_up], default=NEVER)
+        if moved:
+            left[holder] = generation(moved)
     vouched = vouched_for(told)
-    left = [note for holder, note in owners if not _has_gone(holder, note, gone, vouched)]
-    last = max(left, key=lambda note: note.generation, default=None)
-    return Notes(last, tuple(sorted(plans, key=lambda note: (note.host, note.run, note.generation))), latest)
+    owning = [note for holder, note in owners if not _has_gone(holder, note, gone, left, vouched)]
+    last = max(owning, key=lambda note: note.generation, default=None)
+    given_up = {holder: (note.get("after", 0), 0) for holder, note in told.items()}
+    # how often a host wrote after it let go says nothing of the owner, which counts for itself
+    let_go = {holder: (moved_away[0], 0) for holder, moved_away in left.items()}
+    said = [*((holder, note.generation) for holder, note in owners), *_items(gone, let_go, given_up)]
+    latest = max((each for _holder, each in said), default=NEVER)
+    miscounted = {holder for holder, each in said if each[0] >= MOST_OWNERS} if latest[0] >= MOST_OWNERS else set()
+    if miscounted:
+        latest = max((each for _holder, each in said if each[0] < MOST_OWNERS), default=NEVER)
+    in_order = tuple(sorted(plans, key=lambda note: (note.host, note.run, note.generation)))
+    return Notes(last, in_order, latest, tuple(sorted(miscounted)))
+
+
+def _items(*said: Mapping[str, Generation]) -> Iterator[Tuple[str, Generation]]:
+    return itertools.chain.from_iterable(each.items() for each in said)
 
 
 def vouched_for(told: Mapping[str, messages.Note]) -> Set[str]:
@@ -151,11 +172,14 @@ def vouched_for(told: Mapping[str, messages.Note]) -> Set[str]:
     }
 
 
-def _has_gone(holder: str, noted: Note, gone: Mapping[str, Generation], vouched: Set[str]) -> bool:
-    """Whether the owner that ``holder`` remembers says that it is gone, or a host that had it in a later epoch: that
-    covers earlier owners."""
+def _has_gone(
+    holder: str, noted: Note, gone: Mapping[str, Generation], left: Mapping[str, Generation], vouched: Set[str]
+) -> bool:
+    """Whether the owner that ``holder`` remembers says that it is gone or was moved away, or a host that had it in a later
+    epoch says that it is gone: that covers earlier owners."""
     later = {host for host, removed in gone.items() if removed[0] > noted.generation[0]}
-    return gone.get(noted.host_uuid, NEVER) >= noted.generation or bool(later & {holder, *vouched})
+    own_word = max(gone.get(noted.host_uuid, NEVER), left.get(noted.host_uuid, NEVER))
+    return own_word >= noted.generation or bool(later & {holder, *vouched})
 
 
 def generation(numbers: Sequence[int]) -> Generation:
@@ -163,10 +187,21 @@ def generation(numbers: Sequence[int]) -> Generation:
     return epoch, n
 
 
+def miscounted(name: str, hosts: Iterable[str]) -> EpochImplausible:
+    """The error for what ``hosts`` say of an instance."""
+    said = " and ".join(sorted(hosts))
+    return EpochImplausible(
+        "%s says that %s had %d owners or more" % (said, name, MOST_OWNERS),
+        hint=fleet_hints.take_out_miscounting(said),
+    )
+
+
 def check_owner(name: str, host: str, generation: Generation, notes: Notes, answers: Answers) -> None:
     """Raise RecordOutdated if the owner that answers is known to have had a successor or a higher generation,
-    InstanceUnknown if it may have a successor on a silent host. No two owners have the same generation, unless one got
-    a copy of the other's records."""
+    InstanceUnknown if it may have a successor on a silent host, EpochImplausible if it miscounts. No two owners have the
+    same generation, unless one got a copy of the other's records."""
+    if generation[0] >= MOST_OWNERS:
+        raise miscounted(name, [host])
     for plan in notes.planned:
         if plan.generation[0] >= generation[0] and answers.counts(plan) and not answers.has(plan):
             raise InstanceUnknown(

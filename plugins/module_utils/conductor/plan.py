@@ -18,6 +18,7 @@ from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional, Typed
 from ..model import address_clash
 from ..model.errors import BerthError
 from ..model.messages import Claim, Document, ErrorReply, Note
+from .notes import MOST_OWNERS
 
 CLAIMING, BUILDING, ACTIVE, EXISTING, UNCONFIRMED, PLANNED, FAILED = (
     "claiming",
@@ -215,10 +216,11 @@ def _outcome(plan: Plan) -> Document:
     known: Dict[str, Dict[str, List[int]]] = {}
     still: List[PlannedInstance] = []
     for instance in plan["instances"].values():
-        generation = (instance.get("result") or {}).get("generation")
-        if instance["state"] == ACTIVE and generation and not instance.get("existing"):
+        made = instance["state"] == ACTIVE and not instance.get("existing")
+        generation = (instance.get("result") or {}).get("generation") if made else None
+        if generation and generation[0] < MOST_OWNERS:
             known.setdefault(plan["uuids"][host_of(instance)], {})[instance["uuid"]] = generation
-        elif instance["state"] in (CLAIMING, BUILDING):
+        elif generation or instance["state"] in (CLAIMING, BUILDING):
             still.append(planned_instance(plan, instance))
         still += instance.get("uncertain", ())
     ended = [entry for entry in plan["ended"] + plan["planned"] if entry not in still]

@@ -7,7 +7,7 @@ whether it adopts a claim that an ended run left: compute/record/claim.py.
 
 from __future__ import annotations
 
-from typing import Any, Collection, Dict, List, Mapping, Set
+from typing import Any, Collection, Dict, Iterable, List, Mapping, Set
 
 from ..model.errors import BerthError, InstanceIsLocked
 from ..model.lifecycle import CLAIM, DELETING, OWN
@@ -15,7 +15,7 @@ from ..model.messages import Document, hosts_named
 from . import drift
 from .fleet import Fleet, Place
 from .locate import check_no_stray, check_none_silent, generation_of, holders, lock_of, unconfirmed
-from .notes import vouched_for
+from .notes import MOST_OWNERS, Notes, miscounted, vouched_for
 from .plan import CLAIMING, EXISTING, UNCONFIRMED, Instance, fail
 
 
@@ -61,7 +61,10 @@ def _find(instance: Instance, fleet: Fleet, lost_hosts: Collection[str], strict:
     if strict and not owners:
         check_none_silent(fleet, instance["name"], lost_hosts)
     instance["notes"] = fleet.told_of(instance["uuid"])
-    instance["generation"] = list(max(generation_of(places.values()), fleet.notes_on(instance["uuid"]).latest))
+    noted = fleet.notes_on(instance["uuid"])
+    if not owners:
+        _check_countable(instance, fleet, noted, places.values())
+    instance["generation"] = list(max(generation_of(places.values()), noted.latest))
     hosts = claims + owners
     if not hosts:
         return
@@ -70,6 +73,15 @@ def _find(instance: Instance, fleet: Fleet, lost_hosts: Collection[str], strict:
         instance["differs"] = _differs(instance, places[hosts[-1]])
     instance["stale_claims"] = hosts[:-1]
     instance["why"] = "exists already" if owners else "an earlier run had claimed it there"
+
+
+def _check_countable(instance: Instance, fleet: Fleet, noted: Notes, places: Iterable[Place]) -> None:
+    """Raise EpochImplausible if a new owner would have to count on from a number that no instance reaches."""
+    names = {uuid: name for name, uuid in fleet.uuids().items()}
+    hosts = {names[uuid] for uuid in noted.miscounted if uuid in names}
+    hosts |= {place["host"] for place in places if generation_of([place])[0] >= MOST_OWNERS}
+    if hosts:
+        raise miscounted(instance["name"], hosts)
 
 
 def _differs(instance: Instance, place: Place) -> List[str]:
@@ -114,7 +126,7 @@ def told(fleet: Fleet, lost_hosts: Collection[str] = ()) -> Document:
     there = {*fleet.uuids().values(), *fleet.doubles}
     answers = fleet.all_answers(lost_hosts)
     for uuid, places in fleet.places.items():
-        held = [place for place in places if place["role"] != CLAIM]
+        held = [place for place in places if place["role"] != CLAIM and generation_of([place])[0] < MOST_OWNERS]
         if held:
             place = max(held, key=lambda place: (place["role"] == OWN, generation_of([place])))
             epoch, n = generation_of([place])

@@ -170,6 +170,7 @@ class Note(TypedDict):
     planned: List[PlannedHost]
     after: int  # the epoch after which the next owner begins
     gone: Optional[List[int]]
+    left: Optional[List[int]]
 
 
 def hosts_named(note: Note) -> List[Union[KnownOwner, PlannedHost]]:

@@ -96,6 +96,7 @@ _NOTE = object_of(
         "planned": list_of(object_of({"host": text(), "host_uuid": uuid, "run": text()}), 1000),
         "after": _COUNT,
         "gone": or_null(generation),
+        "left": or_null(generation),
     }
 )
 _NOTES = map_of(uuid, _NOTE, MOST_RECORDS)

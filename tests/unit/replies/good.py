@@ -146,6 +146,7 @@ def notes(uuid):
     return {
         uuid: {
             "known": {"host": "h3", "host_uuid": UUIDS["h3"], "generation": [1, 4]}, "planned": planned, "after": 1, "gone": None,
+            "left": [1, 2],
         }
     }  # fmt: skip
 

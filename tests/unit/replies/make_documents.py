@@ -128,7 +128,7 @@ LIES = {
     ],
     "rescans": [
         (["host_uuid"], UUIDS["h2"], "harmless"),
-        (["notes"], {OTHER: {"known": None, "planned": [], "after": 0, "gone": None}}, "refused"),
+        (["notes"], {OTHER: {"known": None, "planned": [], "after": 0, "gone": None, "left": None}}, "refused"),
         (["instances", 2, "token"], "d" * 32, "harmless"),
         (["instances", 2, "role"], "OWN", "harmless"),
         (["instances", 0, "vcpus"], 1 << 39, "closed"),

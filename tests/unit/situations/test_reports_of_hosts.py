@@ -50,6 +50,23 @@ def test_prepare_hosts_tells_what_came_of_each_host(told):
     assert state(found["hosts"]["h3"]) == ("ok", True, None)
 
 
+def test_what_an_earlier_run_left_in_the_file_is_not_taken_for_this_one(tmp_path):
+    """The hosts know the file, and localhost, which begins it anew, does not."""
+    file = tmp_path / "out.json"
+    earlier = {"changed": False, "state": "ok"}
+    file.write_text(json.dumps({"schema": 1, "finished": True, "hosts": dict.fromkeys(("h1", "h2", "h3"), earlier)}))
+
+    def change(tree):
+        hosts = tree["all"]["children"]["kvm_hosts"]
+        hosts["vars"]["berth_report"] = str(file)
+        hosts["hosts"]["h2"]["kvm_host_certificate_days"] = 9999
+
+    play(tmp_path, ["prepare_hosts"], change=change, more_environment={"XDG_STATE_HOME": str(tmp_path / "state")})
+    found = json.loads(file.read_text())
+    assert {host: entry["state"] for host, entry in found["hosts"].items()} == {"h1": "ok", "h2": "failed", "h3": "ok"}
+    assert found["finished"]
+
+
 def test_a_run_all_of_whose_hosts_are_silent_has_finished(told):
     found = told("prepare_hosts", "--limit", "h1", "--check", h1=told.silent)
     assert (found["finished"], found["check"], list(found["hosts"])) == (True, True, ["h1"])

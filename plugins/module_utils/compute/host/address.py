@@ -22,11 +22,12 @@ def of_host(configured, name):
 
 
 def _of_default_route(family, far):
-    """Return the address from which this host would reach the address ``far``, or None."""
+    """Return the address from which this host would reach the address ``far``, or None. One of a link alone is none."""
     try:
         with socket.socket(family, socket.SOCK_DGRAM) as probe:
             probe.connect((far, 9))  # sends nothing, only reads the routing table
-            return probe.getsockname()[0]
+            found = probe.getsockname()[0]
+            return None if ipaddress.ip_address(found.partition("%")[0]).is_link_local else found
     except OSError:
         return None
 

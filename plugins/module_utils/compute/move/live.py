@@ -145,14 +145,17 @@ def open_remote(targets, options):
 
 def follow(found, uuid, options):
     """Wait for the job of another run to end. The time limit begins with this run."""
-    library, limit = require_libvirt(), Limit(options)
+    limit = Limit(options)
+    while _goes_on(found):
+        _look_after(found, uuid, limit)
+        time.sleep(POLL)
+
+
+def _goes_on(found):
     try:
-        while is_migrating(found):
-            note(found, uuid)
-            limit.enforce(found)
-            time.sleep(POLL)
-    except library.libvirtError:
-        pass  # the job ended with the guest
+        return is_migrating(found)
+    except require_libvirt().libvirtError:
+        return False  # the job ended with the guest
 
 
 def note(found, uuid):
@@ -253,15 +256,18 @@ def without_backing_images(xml):
 
 def watch(found, uuid, thread, options):
     """Wait until the migration has ended."""
-    library, limit = require_libvirt(), Limit(options)
+    limit = Limit(options)
     while thread.is_alive():
         thread.join(POLL)
-        try:
-            if thread.is_alive():
-                note(found, uuid)
-            limit.enforce(found)
-        except library.libvirtError:
-            pass  # between two phases there is no job; it is tried again
+        if thread.is_alive():
+            _look_after(found, uuid, limit)
+
+
+def _look_after(found, uuid, limit):
+    """Write the progress and hold the time limit. What libvirt refuses, as between two phases, is tried again."""
+    for work in (lambda: note(found, uuid), lambda: limit.enforce(found)):
+        with contextlib.suppress(require_libvirt().libvirtError):
+            work()
 
 
 class Limit:

@@ -5,7 +5,7 @@
 
 There is no database: only its own host knows an instance. While that host is down, nobody could tell an instance there
 from one that never existed, and another create would make a second one. So runs tell all hosts what they read, and
-later runs ask. There are four kinds of notes, and none overwrites another:
+later runs ask. There are five kinds of notes, and none overwrites another:
 
 - known: that host was the owner, at this generation, as it said itself. A higher generation replaces it. It is removed
   if the owner, or an owner of a later epoch, says that the instance is gone, or a person that the host is lost.
@@ -13,6 +13,7 @@ later runs ask. There are four kinds of notes, and none overwrites another:
 - after: the epoch of the last owner that was given up as lost, or that was known when a plan was made: an owner of that
   epoch may have a successor on a planned host, and the next one begins after it. A later owner removes it.
 - gone: this host itself removed the instance it owned, at this generation.
+- left: a move took the instance away from this host, at this generation: who says that it was here before is outdated.
 """
 
 from __future__ import annotations
@@ -42,11 +43,11 @@ class WhereaboutsFull(BerthError):
 
 class Notes:
     """The content of the file, to work on. ``known``: {uuid: (host uuid, epoch, n)}; ``planned``: {uuid: {(host uuid,
-    run)}}; ``after``: {uuid: epoch}; ``gone``: {uuid: (epoch, n)}, in the order in which they went; ``names``: {host
-    uuid: its inventory name}."""
+    run)}}; ``after``: {uuid: epoch}; ``gone`` and ``left``: {uuid: (epoch, n)}, in the order in which they went;
+    ``names``: {host uuid: its inventory name}."""
 
     def __init__(self):
-        self.names, self.known, self.planned, self.after, self.gone = {}, {}, {}, {}, {}
+        self.names, self.known, self.planned, self.after, self.gone, self.left = {}, {}, {}, {}, {}, {}
 
     def learn(self, uuid, host_uuid, generation):
         """Note an owner. Only a generation higher than the remembered one is news."""
@@ -124,7 +125,8 @@ class Notes:
                 for uuid, plans in sorted(self.planned.items())
             },
             "after": dict(sorted(self.after.items())),
-            "gone": {uuid: list(generation) for uuid, generation in list(self.gone.items())[-GONE_LIMIT:]},
+            "gone": _last(self.gone),
+            "left": _last(self.left),
         }
 
     @classmethod
@@ -144,6 +146,7 @@ class Notes:
         }
         notes.after = {uuid: whole(epoch) for uuid, epoch in data.get("after", {}).items()}
         notes.gone = {uuid: (whole(epoch), whole(n)) for uuid, (epoch, n) in data["gone"].items()}
+        notes.left = {uuid: (whole(epoch), whole(n)) for uuid, (epoch, n) in data.get("left", {}).items()}
         return notes
 
     def _read_first(self, data):
@@ -154,22 +157,28 @@ class Notes:
         return self
 
 
+def _last(generations):
+    return {uuid: list(generation) for uuid, generation in list(generations.items())[-GONE_LIMIT:]}
+
+
 def recall(store, uuids: Iterable[str]) -> Dict[str, Dict[str, Any]]:
-    """Return what is remembered of these instances, {uuid: {known, planned, after, gone}}, without those that have no
-    note.
+    """Return what is remembered of these instances, {uuid: {known, planned, after, gone, left}}, without those that
+    have no note.
 
     ``known`` {host, host_uuid, generation} or null, ``planned`` [{host, host_uuid, run}], ``after`` the epoch after
-    which the next owner begins, ``gone`` [epoch, n] or null.
+    which the next owner begins, ``gone`` and ``left`` [epoch, n] or null.
     """
     notes, found = _read(store), {}
     for uuid in uuids:
-        known, plans, gone = notes.known.get(uuid), notes.planned.get(uuid, ()), notes.gone.get(uuid)
-        if known or plans or gone or uuid in notes.after:
+        known, plans = notes.known.get(uuid), notes.planned.get(uuid, ())
+        gone, left = notes.gone.get(uuid), notes.left.get(uuid)
+        if known or plans or gone or left or uuid in notes.after:
             found[uuid] = {
                 "known": known and {**_named(notes, known[0]), "generation": list(known[1:])},
                 "planned": [{**_named(notes, host_uuid), "run": run} for host_uuid, run in sorted(plans)],
                 "after": notes.after.get(uuid, 0),
                 "gone": gone and list(gone),
+                "left": left and list(left),
             }
     return found
 
@@ -221,7 +230,11 @@ def handed_over(store, record, other) -> bool:
     def take_in(notes):
         notes.names.setdefault(other["uuid"], other["name"])
         # both sides share the epoch, and each counts its own writes in it
+        if notes.known.get(record.uuid, ("", 0, 0))[1:] <= (record.generation[0], 0):
+            # also if a run told this host as the last owner, when neither side was one
+            notes.known.pop(record.uuid, None)
         notes.learn(record.uuid, other["uuid"], (record.generation[0], 0))
+        notes.left[record.uuid] = max(tuple(record.generation), notes.left.pop(record.uuid, (0, 0)))
 
     return _change(store, take_in)
 

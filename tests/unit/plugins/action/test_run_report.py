@@ -103,12 +103,23 @@ def test_where_each_host_ends_for_itself_the_run_has_finished_when_the_last_one_
     assert run("report_host", {}, __berth_report_part=part)[1]["finished"]
 
 
-@pytest.mark.parametrize("text", [None, "", "nonsense"])
+@pytest.mark.parametrize("text", [None, "", "nonsense", "[]", '{"hosts": {"localhost": {"state": "failed"}}}'])
 def test_a_file_that_somebody_removed_or_emptied_meanwhile_is_written_anew(run, text):
     if text is not None:
         run.path.write_text(text)
     told = run("report_host", {}, __berth_report_part={"part": "hosts", "names": ["localhost"]})[1]
     assert told["finished"] and told["hosts"]["localhost"]["state"] == "ok"
+
+
+@pytest.mark.parametrize("file", [5, ["out.json"], "out\x1b.json"])
+def test_the_result_of_a_task_is_not_lost_over_what_is_no_path(tmp_path, monkeypatch, file):
+    monkeypatch.chdir(tmp_path)
+    action = SimpleNamespace(
+        _task=SimpleNamespace(check_mode=False, run_once=False), _templar=SimpleNamespace(template=lambda value: value)
+    )
+    given = {"berth_report": file, host_ends.PART: {"part": "hosts", "names": ["h1"]}, "inventory_hostname": "h1"}
+    host_ends.note(action, given, {"changed": True})
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_hosts_that_end_at_the_same_moment_are_all_in_the_file(tmp_path):

@@ -38,14 +38,14 @@ def test_what_is_configured_is_never_replaced_by_the_address_of_the_default_rout
     assert address.of_host(configured, "kvm1") == expected
 
 
-def only_reaches(monkeypatch, *families):
+def only_reaches(monkeypatch, *families, ipv6="2001:db8::77"):
     class Probe(socket.socket):
         def connect(self, _where):
             if self.family not in families:
                 raise OSError("Network is unreachable")
 
         def getsockname(self):
-            return {socket.AF_INET: ("192.0.2.77", 9), socket.AF_INET6: ("2001:db8::77", 9, 0, 0)}[self.family]
+            return {socket.AF_INET: ("192.0.2.77", 9), socket.AF_INET6: (ipv6, 9, 0, 0)}[self.family]
 
     monkeypatch.setattr(socket, "socket", Probe)
 
@@ -55,6 +55,13 @@ def test_nothing_configured_is_the_address_of_the_default_route_that_of_ipv4_fir
     assert address.of_host(None, "kvm1") == "192.0.2.77"
     only_reaches(monkeypatch, socket.AF_INET6)
     assert address.of_host(None, "kvm1") == "2001:db8::77"
+
+
+def test_an_address_that_counts_on_one_link_alone_is_none(monkeypatch):
+    """A router told of itself and of no network: without the name of the link nobody reaches a host there."""
+    only_reaches(monkeypatch, socket.AF_INET6, ipv6="fe80::5054:ff:fe12:3456")
+    assert address.of_host(None, "kvm1") == "203.0.113.1"
+    assert address.of_host(None, "nobody") is None
 
 
 def test_without_a_default_route_it_is_the_address_of_the_hosts_name(monkeypatch):

@@ -119,14 +119,14 @@ MOVE = {
 
 def test_the_host_itself_remembers_what_it_deleted_and_who_took_over(store):
     for role, migration, note in (
-        ("OWN", None, {"known": None, "planned": [], "after": 0, "gone": [1, 7]}),
+        ("OWN", None, {"known": None, "planned": [], "after": 0, "gone": [1, 7], "left": None}),
         ("OUT", MOVE, None),
     ):
         first = record(role, migration=migration).replace(phase="keep" if migration else "deleting")
         store.compare_and_swap(plant(store, first), None)
         if note:
             assert whereabouts.recall(store, [WEB]) == {WEB: note}
-    assert known(store) == ("kvm2", [1, 0])
+    assert known(store) == ("kvm2", [1, 0]) and whereabouts.recall(store, [WEB])[WEB]["left"] == [1, 7]
 
 
 def test_what_went_later_is_what_counts(store):

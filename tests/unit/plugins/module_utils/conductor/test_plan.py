@@ -227,6 +227,15 @@ def test_the_hosts_are_told_at_the_end_who_owns_it_and_what_came_to_nothing():
     ]  # fmt: skip
 
 
+def test_a_host_that_miscounts_what_it_made_may_have_it_and_is_told_as_no_owner():
+    """The others would give the number back in their own replies, and go on from it."""
+    hosts = {name: Host(name) for name in HOSTS}
+    hosts["h1"].build = lambda uuid, token: {"changed": True, "instance": {"generation": [1 << 40, 0]}}
+    plan = a_plan(instance("a"))
+    run_all(plan, hosts)
+    assert plan["planned"] and not plan["tell"]
+
+
 def test_a_plan_stands_where_the_build_may_have_left_something():
     hosts = {name: Host(name) for name in HOSTS}
     hosts["h1"].build = lambda uuid, token: {"reason": "UNREACHABLE"}

@@ -571,12 +571,12 @@ def test_what_a_lost_host_had_is_made_anew_after_its_epoch_also_when_another_run
     assert fleet.run() == "RecordOutdated" and fleet.owners() == ["h2"]
 
 
-def moved(fleet, source, destination):
-    """A move that is confirmed: only its two sides know of it."""
+def moved(fleet, source, destination, writes=0):
+    """A move that is confirmed: only its two sides know of it. ``writes``: of the source after it let go."""
     here, there = fleet.hosts[source], fleet.hosts[destination]
     record, epoch = here.record(), here.record().generation[0] + 1
     whereabouts.handed_over(
-        here.store, record.replace(generation=[epoch, 0]), {"uuid": there.uuid, "name": destination}
+        here.store, record.replace(generation=[epoch, writes]), {"uuid": there.uuid, "name": destination}
     )
     shutil.rmtree(os.path.join(here.store.state_dir, "instances", WEB))
     here.runs = here.domain = False
@@ -613,6 +613,46 @@ def test_that_an_instance_is_gone_is_believed_of_no_host_that_nobody_knows_to_ha
     assert what_to_create.told(fleet.read())["gone"] == {}, "nor is it spread"
 
 
+@pytest.mark.follows("take_out_miscounting")
+@pytest.mark.parametrize("lie", ["gone", "left", "after", "known"])
+def test_no_new_owner_counts_on_from_a_number_that_no_instance_reaches(fleet, lie):
+    """The highest number that a reply may have: the next one is none, and the honest host that has it counts for nothing."""
+    says_of_itself(fleet, "h1", lie, 1 << 40)
+    if lie == "known":  # of a host that a person has given up
+        assert fleet.run(prefer=("h2",), lost=["h9"]) == "EpochImplausible"
+    else:
+        assert fleet.run(prefer=("h2",)) == "EpochImplausible"
+    assert fleet.owners() == [] and fleet.hosts["h2"].record() is None
+    assert fleet.hint == fleet_hints.take_out_miscounting("h1")
+    del fleet.inventory["h1"]
+    assert fleet.run(prefer=("h2",)) is None and fleet.hosts["h2"].record().generation[0] == 1
+
+
+def test_what_a_host_miscounts_is_not_spread_and_stops_no_owner_that_answers(fleet):
+    assert fleet.run(prefer=("h2", "h3")) is None
+    says_of_itself(fleet, "h1", "gone", 1 << 40)
+    assert fleet.run() is None and fleet.delete() == ["h2"]
+    removed = whereabouts.recall(fleet.hosts["h2"].store, [WEB])[WEB]["gone"]
+    assert removed[0] == 1
+
+
+def test_an_owner_that_miscounts_is_not_told_to_the_others(fleet):
+    """They would give the number back in their own replies, and go on from it."""
+    assert fleet.run() is None
+    home = fleet.hosts["h1"]
+    home.store.compare_and_swap(home.record(), home.record().replace(generation=[1 << 40, 0]))
+    assert what_to_create.told(fleet.read())["known"] == {}
+
+
+def says_of_itself(fleet, liar, part, epoch):
+    number = {"after": epoch, "known": {"host": "h9", "host_uuid": "id-h9", "generation": [epoch, 0]}}
+    lie = {"known": None, "planned": [], "after": 0, "gone": None, "left": None, part: number.get(part, [epoch, 0])}
+    host = fleet.hosts[liar]
+    facts, rescan = host.facts, host.rescan
+    host.facts = lambda: {**facts(), "notes": {WEB: lie}}
+    host.rescan = lambda *args: {**rescan(*args), "notes": {WEB: lie}}
+
+
 def test_that_it_is_gone_is_believed_of_the_host_that_it_was_moved_to(fleet):
     """Its earlier owner is silent."""
     assert fleet.run() is None
@@ -622,6 +662,46 @@ def test_that_it_is_gone_is_believed_of_the_host_that_it_was_moved_to(fleet):
     fleet.hosts["h2"].delete(last)
     fleet.silence("h1")
     assert fleet.run(prefer=("h3", "h2")) is None and fleet.owners() == ["h3"]
+
+
+def test_what_was_moved_and_deleted_while_a_host_was_silent_is_made_anew_when_that_host_is_back(fleet):
+    """It remembers the first owner, which gave the instance away; that the last one had it nobody else remembers."""
+    assert fleet.run() is None
+    fleet.silence("h3")
+    moved(fleet, "h1", "h2")
+    assert fleet.run() is None and fleet.delete() == ["h2"]
+    removed = whereabouts.recall(fleet.hosts["h2"].store, [WEB])[WEB]["gone"]
+    fleet.hosts["h1"].rescan((), {"gone": {"id-h2": {WEB: removed}}})
+    fleet.silence()
+    assert fleet.run(prefer=("h3",)) is None and fleet.owners() == ["h3"]
+    assert list(fleet.hosts["h3"].record().generation) > list(removed)
+
+
+@pytest.mark.parametrize("told", [(), ("h1",), ("h1", "h3")])
+def test_what_was_read_between_release_and_takeover_hides_no_owner_from_later_runs(fleet, told):
+    """Then neither side owns it, and all hosts are told of the source, at the generation with which it let go."""
+    assert fleet.run() is None
+    epoch = fleet.hosts["h1"].record().generation[0] + 1
+    for name in told:
+        fleet.hosts[name].rescan((), {"known": {"id-h1": {WEB: [epoch, 0]}}})
+    moved(fleet, "h1", "h2")
+    fleet.silence("h2")
+    assert fleet.run(prefer=("h3",)) == "InstanceUnknown" and fleet.owners() == ["h2"]
+
+
+def test_a_host_that_gave_an_instance_away_makes_no_record_of_its_owner_an_old_one(fleet):
+    assert fleet.run() is None
+    moved(fleet, "h1", "h2", writes=9)
+    assert fleet.recover_record() == []
+
+
+def test_what_was_moved_to_a_host_that_is_silent_now_is_not_made_anew(fleet):
+    """Who remembers the first owner and asks it learns that it gave the instance away, and to whom."""
+    assert fleet.run() is None
+    fleet.silence("h3")
+    moved(fleet, "h1", "h2")
+    fleet.silence("h2")
+    assert fleet.run(prefer=("h3",)) == "InstanceUnknown" and fleet.owners() == ["h2"]
 
 
 @pytest.mark.parametrize("noticed", ["by the host", "by the others"])
@@ -767,6 +847,23 @@ def test_every_operation_looks_at_what_the_others_remember(fleet, action):
     expected = errors.InstanceUnknown if action == "recover_record" else errors.RecordOutdated
     with pytest.raises(expected, match="h2"):
         operations[action]()
+
+
+@pytest.mark.parametrize("action", ["start", "delete", "move"])
+def test_nothing_is_done_with_an_owner_that_miscounts(fleet, action):
+    """Whoever takes the instance over from it would count on from there: its replies would be refused."""
+    assert fleet.run() is None
+    home, here = fleet.hosts["h1"], {"role": "OWN", "generation": [1 << 40, 0]}
+    home.store.compare_and_swap(home.record(), home.record().replace(generation=here["generation"]))
+    seen = fleet.read()
+    operations = {
+        "start": lambda: locate.locate(seen, "web1", WEB),
+        "delete": lambda: locate.locate_to_delete(seen, "web1", WEB),
+        "move": lambda: sides.check(seen, WEB, "web1", ("h1", here, None, sides.NOTHING)),
+    }
+    with pytest.raises(errors.EpochImplausible) as caught:
+        operations[action]()
+    assert caught.value.hint == fleet_hints.take_out_miscounting("h1")
 
 
 @pytest.mark.parametrize("action", ["start", "move"])

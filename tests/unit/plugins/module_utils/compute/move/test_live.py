@@ -220,6 +220,25 @@ def test_a_migration_that_fails_since_another_run_has_just_ended_it_has_succeede
     assert live.migrate(effects, SimpleNamespace(uuid="u"), asked, {}) == (None, None)
 
 
+@pytest.mark.parametrize("action, call", [("abort", "abortJob"), ("force_complete", "suspend")])
+def test_a_followed_migration_that_libvirt_cannot_end_yet_is_followed_further(monkeypatch, action, call):
+    """Who takes it for ended gives the move up while the guest is still on its way."""
+    library = fake_libvirt.library()
+    monkeypatch.setattr(connection, "libvirt", library)
+    monkeypatch.setattr(live, "POLL", 0.01)
+    monkeypatch.setattr(live, "note", lambda *_: None)
+    calls = []
+
+    def end():
+        calls.append(call)
+        if len(calls) < 3:
+            raise library.libvirtError(55, "cannot be ended in this phase")
+
+    monkeypatch.setattr(live, "is_migrating", lambda _found: len(calls) < 3)
+    live.follow(SimpleNamespace(**{call: end}), "uuid", {"timeout": 0.01, "timeout_action": action})
+    assert calls == [call] * 3
+
+
 def test_a_migration_that_is_followed_goes_on_where_its_progress_cannot_be_written(monkeypatch, tmp_path):
     """The run that began it has ended it, and removed the directory, between two looks."""
     monkeypatch.setattr(connection, "libvirt", fake_libvirt.library())
