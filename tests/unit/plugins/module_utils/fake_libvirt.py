@@ -14,7 +14,7 @@ import types
 from xml.etree import ElementTree
 
 from fake_domain import FakeDomain
-from libvirt_names import (  # noqa: F401 -- a test has all of libvirt from here
+from libvirt_names import (  # noqa: F401 -- a test has all of libvirt from here; pylint: disable=unused-import
     BY_USER,
     CONSTANTS,
     CRASH,
